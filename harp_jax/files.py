@@ -1,0 +1,76 @@
+"""Files: compressed ones read by their suffix, new ones complete or absent."""
+
+import bz2
+import contextlib
+import glob
+import gzip
+import hashlib
+import io
+import lzma
+import os
+from collections.abc import Iterator
+from typing import IO
+
+from harp_jax.errors import InputError
+
+_OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+def open_bytes(path: str) -> IO[bytes]:
+    """Opens a plain, .gz, .bz2 or .xz file for reading bytes; raises InputError where it cannot be opened."""
+    opener = _OPENERS.get(os.path.splitext(path)[1], open)
+    try:
+        return opener(path, "rb")  # type: ignore[operator, return-value]
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
+
+
+def open_text(path: str) -> IO[str]:
+    """As `open_bytes`, decoded as UTF-8 (a byte order mark is dropped; line ends are left as they are)."""
+    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="\n")
+
+
+def lines(path: str) -> Iterator[tuple[int, str]]:
+    """(line number from 1, line without its end) of a text file; damage of any kind is an InputError with the line."""
+    number = 0
+    try:
+        with open_text(path) as file:
+            for number, line in enumerate(file, 1):
+                yield number, line.rstrip("\r\n")
+    except (UnicodeDecodeError, EOFError, lzma.LZMAError, OSError) as error:
+        raise InputError(f"{path} is damaged after line {number}: {error}; fetch or write the file again") from error
+
+
+def expand(paths: tuple[str, ...]) -> list[str]:
+    """The files that the paths and globs name, each glob sorted; a name that matches nothing is an InputError."""
+    found: list[str] = []
+    for path in paths:
+        matches = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
+        if not matches:
+            raise InputError(f"no file matches {path!r}; check the path")
+        found.extend(matches)
+    return found
+
+
+@contextlib.contextmanager
+def replacing(path: str, mode: str = "w") -> Iterator[IO]:
+    """A file that appears under `path` only when the block ends without an exception."""
+    temporary = f"{path}.tmp.{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        file = open(temporary, mode, encoding=None if "b" in mode else "utf-8", newline=None if "b" in mode else "\n")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; choose another place") from error
+    try:
+        with file:
+            yield file
+        os.replace(temporary, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+
+
+def sha256_file(path: str) -> str:
+    """Hexadecimal SHA-256 of a file's bytes as stored (not decompressed)."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,78 @@
+"""The heads on the encoder: a relevance score from [CLS], and masked language modelling."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from harp_jax.bert import Bert, BertConfig, _norm, _normal, gelu
+
+
+class MlmHead(nn.Module):
+    """BERT's prediction head; its decoder is the word embedding matrix, passed in by the caller."""
+
+    config: BertConfig
+
+    def setup(self) -> None:
+        c = self.config
+        self.transform = nn.Dense(c.hidden, dtype=c.dtype, kernel_init=_normal(c))
+        self.norm = _norm(c)
+        self.bias = self.param("bias", nn.initializers.zeros, (c.vocab_size,))
+
+    def __call__(self, hidden: jax.Array, embedding: jax.Array) -> jax.Array:
+        x = self.norm(gelu(self.transform(hidden)))
+        wide = jnp.promote_types(self.config.dtype, jnp.float32)
+        logits = jnp.einsum("...h,vh->...v", x, embedding.astype(x.dtype), preferred_element_type=wide)
+        return logits + self.bias.astype(wide)
+
+
+class Ranker(nn.Module):
+    """Encoder, pooler, score head and MLM head: what pre-training trains and what is exported."""
+
+    config: BertConfig
+
+    def setup(self) -> None:
+        c = self.config
+        self.bert = Bert(c)
+        self.pooler = nn.Dense(c.hidden, dtype=c.dtype, kernel_init=_normal(c))
+        self.score = nn.Dense(1, dtype=c.dtype, kernel_init=_normal(c))
+        self.mlm = MlmHead(c)
+        self.drop = nn.Dropout(c.dropout)
+
+    def encode(self, batch: dict[str, jax.Array], deterministic: bool = True) -> jax.Array:
+        """Hidden states [rows, T, hidden] of a packed batch (`packing.py` names its arrays)."""
+        return self.bert(
+            batch["tokens"], batch["segment_ids"], batch["position_ids"], batch["token_type_ids"], deterministic
+        )
+
+    def scores(self, hidden: jax.Array, cls_offset: jax.Array, deterministic: bool = True) -> jax.Array:
+        """Relevance scores [rows, K] float32 of the sequences whose [CLS] stand at `cls_offset` [rows, K] (HARP Eq. 7).
+
+        The gather stays inside its row: a global one would make every device collect all activations.
+        """
+        cls = jnp.take_along_axis(hidden, cls_offset[:, :, None], axis=1)
+        pooled = self.drop(jnp.tanh(self.pooler(cls)), deterministic=deterministic)
+        return self.score(pooled)[..., 0].astype(jnp.promote_types(self.config.dtype, jnp.float32))
+
+    def mlm_logits(self, hidden: jax.Array, positions: jax.Array) -> jax.Array:
+        """Vocabulary logits [rows, M, vocab] float32 at `positions` [rows, M] only."""
+        picked = jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
+        return self.mlm(picked, self.bert.embeddings.word.embedding)
+
+    def attention_rows(self, batch: dict[str, jax.Array], query_positions: jax.Array) -> jax.Array:
+        """See `Bert.attention_rows`."""
+        return self.bert.attention_rows(
+            batch["tokens"], batch["segment_ids"], batch["position_ids"], batch["token_type_ids"], query_positions
+        )
+
+    def __call__(self, batch: dict[str, jax.Array], positions: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Scores and MLM logits; touches every parameter, so `init` makes the whole tree."""
+        hidden = self.encode(batch)
+        return self.scores(hidden, batch["cls_offset"]), self.mlm_logits(hidden, positions)
+
+
+def init_params(config: BertConfig, key: jax.Array) -> dict:
+    """A fresh parameter tree, float32: truncated normal of BERT's range, zero biases."""
+    zeros = jnp.zeros((1, 8), jnp.int32)
+    batch = {name: zeros for name in ("tokens", "segment_ids", "position_ids", "token_type_ids")}
+    batch["cls_offset"] = zeros[:, :1]
+    return Ranker(config).init(key, batch, zeros[:, :1])["params"]

@@ -1,0 +1,49 @@
+"""The records that the generation job writes and training reads: the only place that knows the feature names.
+
+Token ids are those of the tokenizer named in the manifest, without special tokens and unmasked: [CLS], [SEP] and the
+masks are the business of packing and of the step. What the two sides of a pair share is stored once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+DATASET = "harp"
+HARP_TASKS = ("rqp", "qdm", "rdp", "acm")
+TASKS = (*HARP_TASKS, "ict", "wlp", "prop")
+TEXT_TASK = "mlm"
+SPLITS = ("train", "validation")
+
+BYTES_FEATURES = ("task", "key", "page")
+PAIR_FEATURES = ("pos_query", "pos_doc", "neg_query", "neg_doc")
+TEXT_FEATURES = ("text",)
+
+
+@dataclass(frozen=True)
+class PairRecord:
+    """One preference: the positive side must score above the negative one.
+
+    `key` is stable across runs, `page` the source page (validation splits go by page). `neg_query` or `neg_doc` is
+    None where the negative side shares the positive's.
+    """
+
+    task: str
+    key: str
+    page: str
+    pos_query: Sequence[int]
+    pos_doc: Sequence[int]
+    neg_query: Sequence[int] | None
+    neg_doc: Sequence[int] | None
+
+
+@dataclass(frozen=True)
+class TextRecord:
+    """Running text for masked language modelling."""
+
+    key: str
+    page: str
+    text: Sequence[int]
+
+
+def split_name(task: str, split: str) -> str:
+    """The TFDS split that holds a task's records: `rqp_train`, `mlm_validation`."""
+    return f"{task}_{split}"

@@ -1,0 +1,130 @@
+"""BERT's WordPiece tokenizer from a Hugging Face directory or a vocab.txt, without torch and without a network."""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from harp_jax.errors import InputError
+from harp_jax.files import lines, replacing
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """Text to wordpiece ids. Encodings carry no special tokens and are not truncated; offsets are code points."""
+
+    tokens: tuple[str, ...]
+    lowercase: bool = True
+    max_length: int = 512
+
+    @cached_property
+    def vocab(self) -> dict[str, int]:
+        return {token: i for i, token in enumerate(self.tokens)}
+
+    @cached_property
+    def _encoder(self) -> Any:
+        from tokenizers import BertWordPieceTokenizer
+
+        return BertWordPieceTokenizer(dict(self.vocab), lowercase=self.lowercase)
+
+    @property
+    def size(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def pad(self) -> int:
+        return self.vocab["[PAD]"]
+
+    @property
+    def unk(self) -> int:
+        return self.vocab["[UNK]"]
+
+    @property
+    def cls(self) -> int:
+        return self.vocab["[CLS]"]
+
+    @property
+    def sep(self) -> int:
+        return self.vocab["[SEP]"]
+
+    @property
+    def mask(self) -> int:
+        return self.vocab["[MASK]"]
+
+    @cached_property
+    def sha256(self) -> str:
+        """Identity of the vocabulary: its tokens in order, and the casing."""
+        text = "\n".join(self.tokens) + ("\nuncased" if self.lowercase else "\ncased")
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def encode(self, text: str) -> list[int]:
+        return self._encoder.encode(text, add_special_tokens=False).ids
+
+    def encode_batch(self, texts: list[str]) -> list[Any]:
+        """One `tokenizers.Encoding` a text (`ids`, `offsets` in code points)."""
+        return self._encoder.encode_batch(texts, add_special_tokens=False)
+
+    def decode(self, ids: Any) -> str:
+        return self._encoder.decode([int(i) for i in ids], skip_special_tokens=False)
+
+    def save(self, directory: str) -> None:
+        """Writes vocab.txt, tokenizer.json and tokenizer_config.json as AutoTokenizer and CrossEncoder read them."""
+        os.makedirs(directory, exist_ok=True)
+        with replacing(os.path.join(directory, "vocab.txt")) as file:
+            file.write("".join(token + "\n" for token in self.tokens))
+        self._encoder.save(os.path.join(directory, "tokenizer.json"))
+        config = {
+            "tokenizer_class": "BertTokenizer",
+            "do_lower_case": self.lowercase,
+            # Without it transformers believes in inputs of 10^30 tokens and never truncates.
+            "model_max_length": self.max_length,
+            "pad_token": "[PAD]",
+            "unk_token": "[UNK]",
+            "cls_token": "[CLS]",
+            "sep_token": "[SEP]",
+            "mask_token": "[MASK]",
+        }
+        with replacing(os.path.join(directory, "tokenizer_config.json")) as file:
+            json.dump(config, file, indent=2)
+
+
+def load_tokenizer(path: str) -> Tokenizer:
+    """A tokenizer from a Hugging Face directory (its vocab.txt, or tokenizer.json) or from a vocab.txt.
+
+    Raises InputError where there is none, where special tokens are missing, or where a token stands twice.
+    """
+    if not path:
+        raise InputError("no tokenizer; set `tokenizer` to a Hugging Face directory or a vocab.txt")
+    lowercase, max_length, vocab_file = True, 512, path
+    if os.path.isdir(path):
+        vocab_file = os.path.join(path, "vocab.txt")
+        config = _read_json(os.path.join(path, "tokenizer_config.json"))
+        lowercase = bool(config.get("do_lower_case", True))
+        max_length = int(min(config.get("model_max_length", 512), 1 << 20))
+    if os.path.exists(vocab_file):
+        tokens = [line for _, line in lines(vocab_file)]
+    elif os.path.isdir(path) and os.path.exists(os.path.join(path, "tokenizer.json")):
+        vocab = _read_json(os.path.join(path, "tokenizer.json"))["model"]["vocab"]
+        tokens = sorted(vocab, key=vocab.__getitem__)
+    else:
+        raise InputError(f"no tokenizer at {path}; give a Hugging Face directory or a vocab.txt")
+    missing = [token for token in SPECIAL_TOKENS if token not in tokens]
+    if missing:
+        raise InputError(f"{vocab_file} lacks {', '.join(missing)}; it is no BERT WordPiece vocabulary")
+    if len(set(tokens)) != len(tokens):
+        raise InputError(f"{vocab_file} holds the same token twice; ids would be ambiguous: remove the duplicate")
+    return Tokenizer(tuple(tokens), lowercase, max_length)
+
+
+def _read_json(path: str) -> dict:
+    if not os.path.exists(path):
+        return {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON: {error}; write or fetch it again") from error

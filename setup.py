@@ -1,0 +1,60 @@
+"""harp_jax: pre-training for ad-hoc retrieval from hyperlinks and anchor texts (HARP), in JAX."""
+
+from setuptools import setup
+
+# TensorFlow only reads and writes TFRecords here: the CPU build is enough, and a third of the download.
+TENSORFLOW = [
+    "tensorflow-cpu>=2.18; platform_system == 'Linux' and platform_machine == 'x86_64'",
+    "tensorflow>=2.18; platform_system != 'Linux' or platform_machine != 'x86_64'",
+]
+EVAL = ["ir-measures>=0.3.7", "pytrec-eval-terrier>=0.5.6"]
+BM25 = ["bm25s>=0.2.6", "PyStemmer>=2.2", "scipy>=1.11"]
+PLOTS = ["matplotlib>=3.8"]
+TEST = ["pytest>=8", "hypothesis>=6", "torch>=2.4", "sentence-transformers>=5", "mwparserfromhell>=0.6.6", "scipy>=1.11"]
+
+setup(
+    name="harp_jax",
+    version="0.1.0",
+    description=__doc__,
+    python_requires=">=3.11",
+    packages=[
+        "harp_jax",
+        "harp_jax.configs",
+        "harp_jax.configs.data",
+        "harp_jax.configs.experiments",
+        "data_pipeline",
+        "data_pipeline.sources",
+        "data_pipeline.tasks",
+    ],
+    package_dir={"harp_jax": "harp_jax", "data_pipeline": "data_pipeline", "harp_jax.configs": "configs"},
+    package_data={"data_pipeline": ["*.txt"]},
+    install_requires=[
+        "absl-py>=2.1",
+        "duckdb>=1.1",
+        "etils[epath]>=1.9",
+        "flax>=0.10.4",
+        "jax>=0.5.3",
+        "ml_collections>=1.0",
+        "numpy>=1.26",
+        "optax>=0.2.4",
+        "orbax-checkpoint>=0.11.10",
+        "pyarrow>=17",
+        "safetensors>=0.4.5",
+        "tensorboardX>=2.6",
+        "tensorflow-datasets>=4.9.7",
+        "tokenizers>=0.21",
+        "tqdm>=4.66",
+        "transformers>=4.50",
+        *TENSORFLOW,
+    ],
+    extras_require={
+        "eval": EVAL,
+        "bm25": BM25,
+        "plots": PLOTS,
+        "demo": EVAL + BM25 + PLOTS,
+        "tpu": ["jax[tpu]>=0.5.3"],
+        "cuda": ["jax[cuda12]>=0.5.3"],
+        "test": TEST + EVAL + BM25 + PLOTS,
+        "dev": ["ruff>=0.9", "mypy>=1.13"],
+    },
+)
