@@ -83,11 +83,12 @@ class SelfAttention(nn.Module):
 
     def __call__(self, x: jax.Array, mask: jax.Array, deterministic: bool) -> jax.Array:
         q, k, v = self.query(x), self.key(x), self.value(x)
-        if self.config.attention_dropout and not deterministic:
-            weights = self.drop_weights(_attention(q, k, mask), deterministic=False)
-            mixed = jnp.einsum("rhts,rshd->rthd", weights.astype(v.dtype), v)
+        if self.config.attention == "cudnn":
+            mixed = jax.nn.dot_product_attention(q, k, v, mask=mask, implementation="cudnn")
         else:
-            mixed = jax.nn.dot_product_attention(q, k, v, mask=mask, implementation=self.config.attention)
+            # Not dot_product_attention: its softmax is float32 even where everything else is float64.
+            weights = self.drop_weights(_attention(q, k, mask), deterministic=deterministic)
+            mixed = jnp.einsum("rhts,rshd->rthd", weights.astype(v.dtype), v)
         return self.norm(x + self.drop(self.output(mixed), deterministic=deterministic))
 
     def rows(self, x: jax.Array, mask: jax.Array, positions: jax.Array) -> jax.Array:
