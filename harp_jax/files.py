@@ -8,6 +8,7 @@ import hashlib
 import io
 import lzma
 import os
+import zlib
 from collections.abc import Iterator
 from typing import IO
 
@@ -37,7 +38,7 @@ def lines(path: str) -> Iterator[tuple[int, str]]:
         with open_text(path) as file:
             for number, line in enumerate(file, 1):
                 yield number, line.rstrip("\r\n")
-    except (UnicodeDecodeError, EOFError, lzma.LZMAError, OSError) as error:
+    except (UnicodeDecodeError, EOFError, lzma.LZMAError, zlib.error, OSError) as error:
         raise InputError(f"{path} is damaged after line {number}: {error}; fetch or write the file again") from error
 
 

@@ -1,0 +1,182 @@
+"""Runs, relevance judgments and queries: the text files that TREC and MS MARCO exchange.
+
+Any of them may be plain, .gz, .bz2 or .xz, with Unix or Windows line ends, with or without a byte order mark. Whatever
+is wrong raises InputError with the file and the line.
+"""
+
+import json
+import math
+import sys
+from array import array
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from harp_jax.errors import InputError
+from harp_jax.files import lines, replacing
+
+TAG = "harp_jax"
+# Smallest step between two scores of a run: survives a float32 that flushes subnormal numbers to zero.
+SMALLEST_STEP = 1e-20
+
+
+@dataclass
+class Ranking:
+    """The candidates of one query in the order of the file, with their scores (larger is better)."""
+
+    docids: list[str] = field(default_factory=list)
+    scores: array = field(default_factory=lambda: array("d"))
+
+    def __len__(self) -> int:
+        return len(self.docids)
+
+    def order(self) -> list[int]:
+        """Indices by decreasing score; ties stay in the order of the file."""
+        return sorted(range(len(self)), key=lambda i: -self.scores[i])
+
+    def ranked(self) -> list[str]:
+        """Document ids, best first."""
+        return [self.docids[i] for i in self.order()]
+
+
+Run = dict[str, Ranking]
+Qrels = dict[str, dict[str, int]]
+
+
+def read_run(path: str, queries: Container[str] | None = None) -> Run:
+    """A TREC run (qid Q0 docid rank score tag) or an MS MARCO one (qid docid rank), of `queries` only where given.
+
+    In TREC runs the score decides and the rank is ignored, as trec_eval does; MS MARCO ranks become scores -rank.
+    Takes about 24 bytes a candidate beside the document ids, each of which is held once.
+    """
+    run: Run = {}
+    seen: set[str] = set()
+    current = ""
+    for number, parts in _columns(path, "a run", (6, 3)):
+        qid, docid, score = (parts[0], parts[2], parts[4]) if len(parts) == 6 else (parts[0], parts[1], parts[2])
+        if queries is not None and qid not in queries:
+            continue
+        if qid != current:
+            # Only the candidates of the query at hand are kept as a set; a query that comes again starts from its list.
+            current, seen = qid, set(run[qid].docids) if qid in run else set()
+        if docid in seen:
+            raise InputError(f"{path}, line {number}: document {docid} a second time for query {qid}; remove one")
+        seen.add(docid)
+        ranking = run.setdefault(qid, Ranking())
+        ranking.docids.append(sys.intern(docid))
+        ranking.scores.append(_score(score, len(parts), path, number))
+    return run
+
+
+def _score(text: str, columns: int, path: str, number: int) -> float:
+    try:
+        score = float(text) if columns == 6 else -float(int(text))
+    except ValueError:
+        score = math.nan
+    if math.isnan(score):
+        what = "score" if columns == 6 else "rank"
+        raise InputError(f"{path}, line {number}: {what} {text!r} is no number; write the run again")
+    return score
+
+
+def read_qrels(path: str) -> Qrels:
+    """Judgments qid → docid → level, from "qid iteration docid level", or BEIR's three columns under a header."""
+    qrels: Qrels = {}
+    beir = False
+    for number, parts in _columns(path, "qrels", (4, 3)):
+        if len(parts) == 3 and not beir:
+            if not parts[0].startswith("query"):
+                raise InputError(f"{path}, line {number}: 3 columns and no header; write 'qid 0 docid level'")
+            beir = True
+            continue
+        qid, docid, level = parts[0], parts[-2], parts[-1]
+        judged = qrels.setdefault(qid, {})
+        if docid in judged:
+            raise InputError(
+                f"{path}, line {number}: document {docid} judged a second time for query {qid}; remove one"
+            )
+        try:
+            judged[sys.intern(docid)] = int(level)
+        except ValueError:
+            raise InputError(f"{path}, line {number}: relevance {level!r} is no integer; mend the file") from None
+    return qrels
+
+
+def _columns(path: str, what: str, allowed: tuple[int, ...]) -> Iterator[tuple[int, list[str]]]:
+    """(line number, columns) of a whitespace-separated file, all lines of which have equally many columns."""
+    columns = 0
+    for number, line in lines(path):
+        parts = line.split()
+        if not parts:
+            continue
+        columns = columns or len(parts)
+        if len(parts) not in allowed or len(parts) != columns:
+            wanted = " or ".join(map(str, allowed)) if columns not in allowed else str(columns)
+            raise InputError(f"{path}, line {number}: {len(parts)} columns, {what} has {wanted}; mend the line")
+        yield number, parts
+    if not columns:
+        raise InputError(f"{path} is empty; give {what}")
+
+
+def read_queries(path: str) -> dict[str, str]:
+    """qid → text, from "qid<TAB>text" lines or from JSONL with "_id" (or "id") and "text"."""
+    queries: dict[str, str] = {}
+    for number, line in lines(path):
+        if not line.strip():
+            continue
+        qid, text = _json_query(path, number, line) if line.startswith("{") else _tab_query(path, number, line)
+        if qid in queries:
+            raise InputError(f"{path}, line {number}: query {qid} a second time; remove one")
+        if not text.strip():
+            raise InputError(f"{path}, line {number}: query {qid} has no text; mend or remove the line")
+        queries[qid] = text.strip()
+    if not queries:
+        raise InputError(f"{path} is empty; give queries, one 'qid<TAB>text' a line")
+    return queries
+
+
+def _tab_query(path: str, number: int, line: str) -> tuple[str, str]:
+    qid, tab, text = line.partition("\t")
+    if not tab or not qid.strip():
+        raise InputError(f"{path}, line {number}: no 'qid<TAB>text'; separate the query's id and text by a tab")
+    return qid.strip(), text.replace("\t", " ")
+
+
+def _json_query(path: str, number: int, line: str) -> tuple[str, str]:
+    try:
+        record = json.loads(line)
+        return str(record["_id"] if "_id" in record else record["id"]), str(record["text"])
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{path}, line {number}: no query with '_id' and 'text' ({error}); mend the line") from error
+
+
+def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Sorted scores [n] → float32 [n] in which each is below the one before it: ties keep their order.
+
+    Every evaluation tool then sees the same ranking, even one that holds scores as float32.
+    """
+    out = np.asarray(scores, np.float32).copy()
+    for i in range(1, len(out)):
+        if not out[i] < out[i - 1]:
+            out[i] = out[i - 1] - max(np.spacing(np.abs(out[i - 1])), np.float32(SMALLEST_STEP))
+    return out
+
+
+def write_run(path: str, rankings: Iterable[tuple[str, Sequence[str], Sequence[float]]], tag: str = TAG) -> None:
+    """Writes (qid, docids, scores) as a TREC run, each query sorted by decreasing score, ties in the given order.
+
+    The file appears when all is written. Raises InputError for a score that is not finite.
+    """
+    with replacing(path) as file:
+        for qid, docids, scores in rankings:
+            values = np.asarray(scores, np.float64)
+            if not np.isfinite(values).all():
+                bad = docids[int(np.flatnonzero(~np.isfinite(values))[0])]
+                raise InputError(
+                    f"query {qid}, document {bad}: the score is not finite; the model is broken, retrain it"
+                )
+            order = np.argsort(-values, kind="stable")
+            for rank, (i, score) in enumerate(zip(order, strictly_decreasing(values[order])), 1):
+                # Nine significant digits give every float32 back.
+                file.write(f"{qid} Q0 {docids[i]} {rank} {score:.9g} {tag}\n")

@@ -1,0 +1,172 @@
+"""Runs, qrels and queries as people really write them."""
+
+import gzip
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harp_jax.errors import InputError
+from harp_jax.trec import read_qrels, read_queries, read_run, strictly_decreasing, write_run
+
+TREC = "q1 Q0 d1 1 12.5 bm25\nq1 Q0 d2 2 3.25 bm25\nq2 Q0 d1 1 -1e-3 bm25\n"
+
+
+def written(tmp_path, text, name="file"):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+def plain(run):
+    return {qid: list(zip(ranking.docids, ranking.scores)) for qid, ranking in run.items()}
+
+
+EXPECTED = {"q1": [("d1", 12.5), ("d2", 3.25)], "q2": [("d1", -1e-3)]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TREC,
+        TREC.replace(" ", "\t"),
+        TREC.replace("\n", "\r\n"),
+        "\ufeff" + TREC,
+        TREC + "\n\n",
+        "q1 Q0 d1 7 12.5 x\nq2 Q0 d1 0 -1e-3 x\nq1 Q0 d2 7 3.25 x",
+    ],
+    ids=["plain", "tabs", "windows", "bom", "blank lines", "queries apart, ranks nonsense, no last line end"],
+)
+def test_reads_trec_runs(tmp_path, text):
+    assert plain(read_run(written(tmp_path, text))) == EXPECTED
+
+
+def test_reads_compressed_runs(tmp_path):
+    assert plain(read_run(written(tmp_path, gzip.compress(TREC.encode()), "run.gz"))) == EXPECTED
+
+
+def test_reads_ms_marco_runs(tmp_path):
+    run = read_run(written(tmp_path, "q1\td9\t2\nq1\td1\t1\n"))
+    assert plain(run) == {"q1": [("d9", -2.0), ("d1", -1.0)]}
+    assert run["q1"].ranked() == ["d1", "d9"]
+
+
+def test_ties_stay_in_the_order_of_the_file(tmp_path):
+    run = read_run(written(tmp_path, "q Q0 b 1 1 x\nq Q0 c 1 2 x\nq Q0 a 1 1 x\n"))
+    assert run["q"].ranked() == ["c", "b", "a"]
+
+
+def test_reads_only_the_queries_asked_for(tmp_path):
+    assert list(read_run(written(tmp_path, TREC), queries={"q2"})) == ["q2"]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("q1 Q0 d1 1 5 x\nq1 Q0 d2 2 x\n", r"line 2: 5 columns, a run has 6"),
+        ("q1 d1 1 2\n", r"line 1: 4 columns, a run has 6 or 3"),
+        ("q1 d1 1\nq1 Q0 d2 2 3 x\n", r"line 2: 6 columns, a run has 3"),
+        ("q1 Q0 d1 1 5 x\nq2 Q0 d1 1 5 x\nq1 Q0 d1 2 4 x\n", r"line 3: document d1 a second time for query q1"),
+        ("q1 Q0 d1 1 five x\n", r"line 1: score 'five' is no number"),
+        ("q1 Q0 d1 1 nan x\n", r"line 1: score 'nan' is no number"),
+        ("q1 d1 1.5\n", r"line 1: rank '1.5' is no number"),
+        ("", "is empty"),
+        (b"q1 Q0 d\xe9 1 5 x\n", "damaged after line 0"),
+    ],
+)
+def test_bad_runs_name_the_line(tmp_path, text, message):
+    with pytest.raises(InputError, match=message):
+        read_run(written(tmp_path, text))
+
+
+def test_damaged_gzip_is_an_input_error(tmp_path):
+    data = bytearray(gzip.compress(TREC.encode() * 1000))
+    with pytest.raises(InputError, match="damaged"):
+        read_run(written(tmp_path, bytes(data[: len(data) // 2]), "cut.gz"))
+    data[20:60] = b"\xff" * 40
+    with pytest.raises(InputError, match="damaged"):
+        read_run(written(tmp_path, bytes(data), "flipped.gz"))
+    with pytest.raises(InputError, match="cannot read"):
+        read_run(str(tmp_path / "absent.trec"))
+
+
+def test_reads_qrels(tmp_path):
+    expected = {"q1": {"d1": 2, "d2": -1}, "q2": {"d1": 0}}
+    assert read_qrels(written(tmp_path, "q1 0 d1 2\r\nq1\t0\td2\t-1\r\nq2 Q0 d1 0\r\n")) == expected
+    beir = "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t-1\nq2\td1\t0\n"
+    assert read_qrels(written(tmp_path, beir)) == expected
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("q1 0 d1 1\nq1 0 d1 1\n", "line 2: document d1 judged a second time for query q1"),
+        ("q1 0 d1\n", "line 1: 3 columns and no header"),
+        ("q1 d1 1\n", "line 1: 3 columns and no header"),
+        ("q1 0 d1 yes\n", "line 1: relevance 'yes' is no integer"),
+        ("q1 0 d1 1\nq1 0 1\n", "line 2: 3 columns, qrels has 4"),
+    ],
+)
+def test_bad_qrels_name_the_line(tmp_path, text, message):
+    with pytest.raises(InputError, match=message):
+        read_qrels(written(tmp_path, text))
+
+
+def test_reads_queries(tmp_path):
+    expected = {"1": "who is it", "2": "what\u00a0 then"}
+    assert read_queries(written(tmp_path, "\ufeff1\twho\tis it\r\n\r\n2\twhat\u00a0 then \r\n")) == expected
+    jsonl = '{"_id": "1", "text": "who is it"}\n{"id": 2, "text": "what\u00a0 then", "metadata": {}}\n'
+    assert read_queries(written(tmp_path, jsonl)) == expected
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("1 who is it\n", "line 1: no 'qid<TAB>text'"),
+        ("1\ta\n1\tb\n", "line 2: query 1 a second time"),
+        ("1\t \n", "line 1: query 1 has no text"),
+        ('{"_id": "1"}\n', "line 1: no query with '_id' and 'text'"),
+        ("\n", "is empty"),
+    ],
+)
+def test_bad_queries_name_the_line(tmp_path, text, message):
+    with pytest.raises(InputError, match=message):
+        read_queries(written(tmp_path, text))
+
+
+def test_writes_sorted_with_ties_broken(tmp_path):
+    path = str(tmp_path / "out" / "run.trec")
+    write_run(path, [("q1", ["a", "b", "c", "d"], [0.0, 1.0, 0.0, 1.0]), ("q2", ["a"], [7.0])])
+    rows = [line.split() for line in (tmp_path / "out" / "run.trec").read_text().splitlines()]
+    assert [(r[0], r[2], r[3], r[5]) for r in rows] == [
+        ("q1", "b", "1", "harp_jax"),
+        ("q1", "d", "2", "harp_jax"),
+        ("q1", "a", "3", "harp_jax"),
+        ("q1", "c", "4", "harp_jax"),
+        ("q2", "a", "1", "harp_jax"),
+    ]
+    assert read_run(path)["q1"].ranked() == ["b", "d", "a", "c"]
+
+
+scores = st.lists(st.floats(-(2.0**100), 2.0**100, width=32), min_size=2, max_size=30)
+
+
+@given(
+    st.one_of(scores, scores.map(lambda s: s[:1] * len(s)), st.lists(st.sampled_from([0.0, -0.0, 1.0, 16.0, 1e-38])))
+)
+def test_scores_decrease_strictly_and_survive_the_text(values):
+    values = sorted(values, reverse=True)
+    decreasing = strictly_decreasing(values)
+    read_back = np.array([float(f"{x:.9g}") for x in decreasing], np.float32)
+    assert (read_back == decreasing).all()
+    assert (np.diff(decreasing.astype(np.float64)) < 0).all()
+    # Distinct scores that float32 can tell apart are left alone.
+    if len(set(values)) == len(values):
+        np.testing.assert_array_equal(decreasing, np.float32(values))
+
+
+def test_not_finite_leaves_no_file(tmp_path):
+    with pytest.raises(InputError, match="query q2, document b: the score is not finite"):
+        write_run(str(tmp_path / "run"), [("q1", ["a"], [1.0]), ("q2", ["a", "b"], [1.0, float("nan")])])
+    assert not list(tmp_path.iterdir())
