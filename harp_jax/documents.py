@@ -1,0 +1,224 @@
+"""Documents by id without loading them all: an SQLite index beside the file, made once.
+
+Formats: MS MARCO's `docid, url, title, body` (tabs), `docid, text` (tabs), and JSONL with `id` or `_id`, `title`, `url`
+and `text`, `body` or `contents`. For plain files the index holds byte offsets and the file itself is read; compressed
+files (.gz, .bz2, .xz) cannot be entered in the middle, so the index holds their records (zlib).
+"""
+
+import contextlib
+import hashlib
+import json
+import lzma
+import os
+import re
+import sqlite3
+import threading
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from harp_jax.errors import InputError
+from harp_jax.files import open_bytes
+from harp_jax.progress import progress
+
+FIELDS = ("title", "url", "body")
+HEAD = 1 << 20  # bytes of a file that go into its fingerprint, beside its size and time of change
+BATCH = 10_000  # rows inserted at once
+COMPRESSED = (".gz", ".bz2", ".xz")
+
+
+class Documents:
+    """A read-only mapping docid → text, for any number of threads and processes (each opens its own connection).
+
+    The text is the fields of `fields`, in that order and joined by a space; empty ones are skipped.
+    """
+
+    def __init__(self, path: str, index: str, fields: tuple[str, ...]):
+        self.path, self.index, self.fields = path, index, fields
+        self._stored = path.endswith(COMPRESSED)
+        self._opened = threading.local()
+
+    @classmethod
+    def open(cls, path: str, fields: tuple[str, ...] = FIELDS, cache_dir: str | None = None) -> "Documents":
+        """Opens `path`, making its index in `cache_dir` (by default in the user's cache) unless it is there already.
+
+        Raises InputError, with the line, for a record that cannot be read and for a document id that stands twice.
+        """
+        unknown = [field for field in fields if field not in FIELDS]
+        if unknown or not fields:
+            raise InputError(f"unknown document field {unknown}; choose from {', '.join(FIELDS)}")
+        index = os.path.join(cache_dir or default_cache_dir(), _fingerprint(path) + ".sqlite")
+        if not os.path.exists(index):
+            _build(path, index)
+        return cls(path, index, tuple(fields))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Documents, (self.path, self.index, self.fields)
+
+    def _connection(self) -> sqlite3.Connection:
+        # A connection must not cross a fork either, hence the process id.
+        if getattr(self._opened, "pid", None) != os.getpid():
+            uri = f"file:{_quoted(os.path.abspath(self.index))}?mode=ro&immutable=1"
+            self._opened.connection = sqlite3.connect(uri, uri=True)
+            self._opened.file = None if self._stored else open(self.path, "rb")  # noqa: SIM115
+            self._opened.pid = os.getpid()
+        return self._opened.connection
+
+    def __getitem__(self, docid: str) -> str:
+        row = self._connection().execute("SELECT line, start, record FROM document WHERE id = ?", (docid,)).fetchone()
+        if row is None:
+            raise KeyError(docid)
+        line, start, record = row
+        if self._stored:
+            data = zlib.decompress(record)
+        else:
+            self._opened.file.seek(start)
+            data = self._opened.file.readline()
+        return _text(_parse(self.path, line, data), self.fields)
+
+    def __contains__(self, docid: str) -> bool:
+        return self._connection().execute("SELECT 1 FROM document WHERE id = ?", (docid,)).fetchone() is not None
+
+    def __len__(self) -> int:
+        return self._connection().execute("SELECT documents FROM total").fetchone()[0]
+
+    def ids(self) -> Iterator[str]:
+        """Document ids in the order of the file."""
+        for (docid,) in self._connection().execute("SELECT id FROM document ORDER BY line"):
+            yield docid
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """(docid, text) in the order of the file, streaming."""
+        for line, _, data in _records(self.path):
+            record = _parse(self.path, line, data)
+            yield record["id"], _text(record, self.fields)
+
+
+def default_cache_dir() -> str:
+    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "harp_jax", "documents")
+
+
+def _quoted(path: str) -> str:
+    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+def _fingerprint(path: str) -> str:
+    """Name of a file's index: its own name and a hash of place, size, time of change and first megabyte."""
+    try:
+        about = os.stat(path)
+        with open(path, "rb") as file:
+            head = file.read(HEAD)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
+    state = hashlib.blake2b(head, digest_size=12)
+    state.update(f"1 {os.path.realpath(path)} {about.st_size} {about.st_mtime_ns}".encode("utf-8", "surrogateescape"))
+    return f"{re.sub('[^A-Za-z0-9._-]', '_', os.path.basename(path))[:80]}-{state.hexdigest()}"
+
+
+def _records(path: str) -> Iterator[tuple[int, int, bytes]]:
+    """(line from 1, byte offset, bytes) of every line that is not blank, byte order mark and line end taken off."""
+    line, start = 0, 0
+    try:
+        with open_bytes(path) as file:
+            for line, data in enumerate(file, 1):
+                size = len(data)
+                mark = 3 if line == 1 and data.startswith(b"\xef\xbb\xbf") else 0
+                data = data[mark:].rstrip(b"\r\n")
+                if data.strip():
+                    yield line, start + mark, data
+                start += size
+    except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
+        raise InputError(f"{path} is damaged after line {line}: {error}; fetch or write the file again") from error
+
+
+def _parse(path: str, line: int, data: bytes) -> dict[str, str]:
+    """A record's "id", "title", "url" and "body"."""
+    where = f"{path}, line {line}"
+    try:
+        text = data.decode().rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: not UTF-8 ({error.reason} at byte {error.start}); convert the file") from error
+    if text.startswith("{"):
+        return _json_record(where, text)
+    parts = text.split("\t")
+    if len(parts) == 4:
+        docid, url, title, body = parts
+    elif len(parts) == 2:
+        docid, url, title, body = parts[0], "", "", parts[1]
+    else:
+        raise InputError(
+            f"{where}: {len(parts)} columns; write 'docid<TAB>url<TAB>title<TAB>body', or 'docid<TAB>text'"
+        )
+    return _checked(where, {"id": docid.strip(), "title": title, "url": url, "body": body})
+
+
+def _json_record(where: str, text: str) -> dict[str, str]:
+    try:
+        record = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{where}: no JSON object ({error}); write one a line") from error
+    body = next((record[name] for name in ("text", "body", "contents") if record.get(name) is not None), "")
+    docid = record["_id"] if "_id" in record else record.get("id", "")
+    found = {"id": docid, "title": record.get("title") or "", "url": record.get("url") or "", "body": body}
+    return _checked(where, {name: str(value) for name, value in found.items()})
+
+
+def _checked(where: str, record: dict[str, str]) -> dict[str, str]:
+    if not record["id"] or len(record["id"].split()) != 1:
+        # Runs are separated by white space: such an id could never be written to one.
+        raise InputError(f"{where}: document id {record['id']!r} is empty or holds white space; rename the document")
+    return record
+
+
+def _text(record: dict[str, str], fields: tuple[str, ...]) -> str:
+    return " ".join(part for part in (record[field].strip() for field in fields) if part)
+
+
+def _build(path: str, index: str) -> None:
+    """Writes the index under a temporary name and renames it, so that a killed build leaves nothing behind in use."""
+    temporary = f"{index}.tmp.{os.getpid()}.{threading.get_ident()}"
+    try:
+        os.makedirs(os.path.dirname(index), exist_ok=True)
+        with contextlib.closing(sqlite3.connect(temporary)) as connection:
+            _fill(connection, path)
+        os.replace(temporary, index)
+    except (OSError, sqlite3.OperationalError) as error:
+        raise InputError(f"cannot write the index {index}: {error}; set XDG_CACHE_HOME to another place") from error
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+
+
+def _fill(connection: sqlite3.Connection, path: str) -> None:
+    stored = path.endswith(COMPRESSED)
+    # Rows go in by line and the ids are indexed at the end: one external sort instead of millions of random inserts.
+    connection.executescript(
+        "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
+        "CREATE TABLE document (line INTEGER PRIMARY KEY, id TEXT NOT NULL, start INTEGER, record BLOB);"
+        "CREATE TABLE total (documents INTEGER);"
+    )
+    rows: list[tuple[int, str, int | None, bytes | None]] = []
+    count = 0
+    with progress(unit="documents", desc=f"index of {os.path.basename(path)}") as bar:
+        for line, start, data in _records(path):
+            docid = _parse(path, line, data)["id"]
+            rows.append((line, docid, None, zlib.compress(data, 1)) if stored else (line, docid, start, None))
+            count += 1
+            if len(rows) == BATCH:
+                connection.executemany("INSERT INTO document VALUES (?, ?, ?, ?)", rows)
+                rows.clear()
+                bar.update(BATCH)
+        connection.executemany("INSERT INTO document VALUES (?, ?, ?, ?)", rows)
+        bar.update(len(rows))
+    if not count:
+        raise InputError(f"{path} holds no documents; give MS MARCO's docs.tsv or JSONL")
+    connection.execute("INSERT INTO total VALUES (?)", (count,))
+    try:
+        connection.execute("CREATE UNIQUE INDEX by_id ON document (id)")
+    except sqlite3.IntegrityError:
+        query = "SELECT id, min(line), max(line) FROM document GROUP BY id HAVING count(*) > 1 ORDER BY 3 LIMIT 1"
+        docid, first, again = connection.execute(query).fetchone()
+        raise InputError(
+            f"{path}, line {again}: document {docid} a second time (first in line {first}); remove one"
+        ) from None
+    connection.commit()

@@ -1,0 +1,135 @@
+"""Random access to documents, whatever the file looks like."""
+
+import bz2
+import gzip
+import json
+import lzma
+import multiprocessing
+import pickle
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import pytest
+
+from harp_jax.documents import Documents, default_cache_dir
+from harp_jax.errors import InputError
+
+RECORDS = [
+    {"id": "D1", "url": "http://a.org/1", "title": "One", "body": "the first  body"},
+    {"id": "D2", "url": "", "title": "Zwei – två", "body": "second \u2028 body \U0001f408"},
+    {"id": "D3", "url": "", "title": "", "body": ""},
+]
+TEXTS = {"D1": "One http://a.org/1 the first  body", "D2": "Zwei – två second \u2028 body \U0001f408", "D3": ""}
+TSV = "".join("\t".join(r[k] for k in ("id", "url", "title", "body")) + "\n" for r in RECORDS).encode()
+JSONL = "".join(json.dumps(r) + "\n" for r in RECORDS).encode()
+BEIR = "".join(
+    json.dumps({"_id": r["id"], "title": r["title"], "text": r["body"], "metadata": {"url": "x"}, "url": r["url"]})
+    + "\n"
+    for r in RECORDS
+).encode()
+
+
+def opened(tmp_path, data: bytes, name: str = "docs.tsv", **options) -> Documents:
+    (tmp_path / name).write_bytes(data)
+    return Documents.open(str(tmp_path / name), cache_dir=str(tmp_path / "cache"), **options)
+
+
+def check(docs: Documents) -> None:
+    assert {docid: docs[docid] for docid in TEXTS} == TEXTS
+    assert len(docs) == 3
+    assert list(docs.ids()) == ["D1", "D2", "D3"]
+    assert list(docs.texts()) == list(TEXTS.items())
+    assert "D2" in docs and "D4" not in docs and "" not in docs
+    with pytest.raises(KeyError):
+        docs["D4"]
+
+
+@pytest.mark.parametrize("data", [TSV, JSONL, BEIR], ids=["tsv", "jsonl", "beir"])
+@pytest.mark.parametrize(
+    "suffix, pack", [("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
+)
+def test_every_format(tmp_path, data, suffix, pack):
+    check(opened(tmp_path, pack(data), "docs" + suffix))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xef\xbb\xbf" + TSV,
+        TSV.replace(b"\n", b"\r\n"),
+        TSV.replace(b"\n", b"\n\n"),
+        b"\xef\xbb\xbf" + JSONL,
+        TSV[:-1],
+    ],
+    ids=["bom", "windows", "blank lines", "jsonl with bom", "no last line end"],
+)
+def test_odd_line_ends_and_marks(tmp_path, data):
+    check(opened(tmp_path, data))
+
+
+def test_passages_of_two_columns(tmp_path):
+    docs = opened(tmp_path, b"0\tfirst passage\n1\tsecond\n")
+    assert (docs["0"], docs["1"]) == ("first passage", "second")
+
+
+def test_fields_and_their_order(tmp_path):
+    assert opened(tmp_path, TSV, fields=("body", "title"))["D1"] == "the first  body One"
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+    assert opened(tmp_path, TSV, fields=("title",))["D1"] == "One"
+    with pytest.raises(InputError, match="unknown document field"):
+        opened(tmp_path, TSV, fields=("abstract",))
+
+
+def test_index_is_made_once_and_again_when_the_file_changes(tmp_path):
+    import os
+
+    docs = opened(tmp_path, TSV)
+    before = os.stat(docs.index)
+    again = Documents.open(docs.path, cache_dir=str(tmp_path / "cache"))
+    assert again.index == docs.index and os.stat(again.index).st_mtime_ns == before.st_mtime_ns
+    changed = opened(tmp_path, TSV + b"D4\t\t\tnew\n")
+    assert changed.index != docs.index and changed["D4"] == "new"
+
+
+def test_cache_follows_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache?#%"))
+    assert default_cache_dir().startswith(str(tmp_path / "my cache?#%"))
+    (tmp_path / "docs.tsv").write_bytes(TSV)
+    check(Documents.open(str(tmp_path / "docs.tsv")))
+
+
+def test_threads_and_spawned_processes_read_together(tmp_path):
+    docs = opened(tmp_path, gzip.compress(TSV), "docs.tsv.gz")
+    assert docs["D1"] == TEXTS["D1"]
+    wanted = list(TEXTS) * 40
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(docs.__getitem__, wanted)) == [TEXTS[docid] for docid in wanted]
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert list(pool.map(docs.__getitem__, list(TEXTS))) == list(TEXTS.values())
+    check(pickle.loads(pickle.dumps(docs)))
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        (TSV + b"D2\t\t\tagain\nD1\t\t\tagain\n", r"line 4: document D2 a second time \(first in line 2\)"),
+        (TSV + b"D4\tonly\tthree\n", "line 4: 3 columns"),
+        (TSV + b"\t\t\tno id\n", "line 4: document id '' is empty"),
+        (TSV + b"D 4\t\t\tspace\n", "line 4: document id 'D 4' is empty or holds white space"),
+        (JSONL + b'{"id": "D4", "text": \n', "line 4: no JSON object"),
+        (JSONL + b'{"text": "no id"}\n', "line 4: document id '' is empty"),
+        (TSV + b"D4\t\t\tcaf\xe9\n", "line 4: not UTF-8"),
+        (b"\n", "holds no documents"),
+    ],
+)
+def test_bad_documents_name_the_line_and_leave_no_index(tmp_path, data, message):
+    with pytest.raises(InputError, match=message):
+        opened(tmp_path, data)
+    assert not list((tmp_path / "cache").iterdir())
+
+
+def test_cut_and_missing_files(tmp_path):
+    with pytest.raises(InputError, match="damaged after line"):
+        opened(tmp_path, gzip.compress(TSV * 1)[:-20], "docs.tsv.gz")
+    assert not list((tmp_path / "cache").iterdir())
+    with pytest.raises(InputError, match="cannot read"):
+        Documents.open(str(tmp_path / "absent.tsv"))
