@@ -107,7 +107,8 @@ def _columns(path: str, what: str, allowed: tuple[int, ...]) -> Iterator[tuple[i
     """(line number, columns) of a whitespace-separated file, all lines of which have equally many columns."""
     columns = 0
     for number, line in lines(path):
-        parts = line.split()
+        # A run's tag may hold spaces, as trec_eval has it: it is the rest of the line.
+        parts = line.split(maxsplit=5)
         if not parts:
             continue
         columns = columns or len(parts)
@@ -163,7 +164,9 @@ def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
     return out
 
 
-def write_run(path: str, rankings: Iterable[tuple[str, Sequence[str], Sequence[float]]], tag: str = TAG) -> None:
+def write_run(
+    path: str, rankings: Iterable[tuple[str, Sequence[str], Sequence[float] | np.ndarray]], tag: str = TAG
+) -> None:
     """Writes (qid, docids, scores) as a TREC run, each query sorted by decreasing score, ties in the given order.
 
     The file appears when all is written. Raises InputError for a score that is not finite.

@@ -34,9 +34,18 @@ EXPECTED = {"q1": [("d1", 12.5), ("d2", 3.25)], "q2": [("d1", -1e-3)]}
         TREC.replace("\n", "\r\n"),
         "\ufeff" + TREC,
         TREC + "\n\n",
+        TREC.replace("bm25", "bm25 k1 0.9 b 0.4"),
         "q1 Q0 d1 7 12.5 x\nq2 Q0 d1 0 -1e-3 x\nq1 Q0 d2 7 3.25 x",
     ],
-    ids=["plain", "tabs", "windows", "bom", "blank lines", "queries apart, ranks nonsense, no last line end"],
+    ids=[
+        "plain",
+        "tabs",
+        "windows",
+        "bom",
+        "blank lines",
+        "tag of several words",
+        "queries apart, ranks nonsense, no last line end",
+    ],
 )
 def test_reads_trec_runs(tmp_path, text):
     assert plain(read_run(written(tmp_path, text))) == EXPECTED
