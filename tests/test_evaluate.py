@@ -1,0 +1,115 @@
+"""Measures against their definitions, and what is said about queries that are missing."""
+
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+
+from harp_jax.errors import InputError
+from harp_jax.evaluate import as_latex, as_text, evaluate, name_runs, notes, read_subset
+from harp_jax.trec import read_run, write_run
+
+QRELS = {"q1": {"a": 2, "b": 0, "c": 1}, "q2": {"a": 1}, "q3": {"z": 1}, "q4": {"a": 0}}
+RANKINGS = {"q1": ["b", "x", "c", "a"], "q2": ["a", "b"], "q9": ["a"], "q4": ["a"]}
+
+
+@pytest.fixture
+def runs(tmp_path):
+    write_run(str(tmp_path / "first.trec"), [(q, d, [-i for i in range(len(d))]) for q, d in RANKINGS.items()])
+    write_run(str(tmp_path / "empty_ish.run"), [("q2", ["b", "a"], [1, 0])])
+    return {name: read_run(str(tmp_path / name)) for name in ("first.trec", "empty_ish.run")}
+
+
+def slow(ranking: list[str], judged: dict[str, int], k: int) -> dict[str, float]:
+    """RR@k, nDCG@k, AP and R@k from their definitions."""
+    relevant = {d for d, level in judged.items() if level > 0}
+    ranks = [r for r, d in enumerate(ranking, 1) if d in relevant]
+    ideal = sorted((level for level in judged.values() if level > 0), reverse=True)[:k]
+    dcg = sum(judged.get(d, 0) / math.log2(r + 1) for r, d in enumerate(ranking[:k], 1))
+    total = sum(level / math.log2(r + 1) for r, level in enumerate(ideal, 1))
+    return {
+        f"RR@{k}": next((1 / r for r in ranks if r <= k), 0.0),
+        f"nDCG@{k}": dcg / total if total else 0.0,
+        "AP": sum(i / r for i, r in enumerate(ranks, 1)) / len(relevant) if relevant else 0.0,
+        f"R@{k}": sum(r <= k for r in ranks) / len(relevant) if relevant else 0.0,
+    }
+
+
+def test_measures_follow_their_definitions(runs):
+    table = evaluate(QRELS, runs, "RR@3 nDCG@3 AP R@3")
+    for qid, judged in QRELS.items():
+        expected = slow(RANKINGS.get(qid, []), judged, 3)
+        assert {m: table.per_query["first.trec"][m][qid] for m in table.measures} == pytest.approx(expected)
+    for measure in table.measures:
+        values = table.per_query["first.trec"][measure]
+        assert table.mean["first.trec"][measure] == pytest.approx(sum(values.values()) / 4)
+
+
+def test_missing_queries_count_as_zero_and_are_reported(runs):
+    table = evaluate(QRELS, runs, "RR@10")
+    assert table.mean["empty_ish.run"]["RR@10"] == pytest.approx(0.5 / 4)
+    assert table.missing == {"first.trec": ["q3"], "empty_ish.run": ["q1", "q3", "q4"]}
+    assert table.unknown == {"first.trec": ["q9"], "empty_ish.run": []}
+    assert notes(table)[:2] == [
+        "first.trec: 1 queries of the qrels are missing and count as zero: q3",
+        "first.trec: 1 queries are not in the qrels and are left out: q9",
+    ]
+
+
+@pytest.mark.parametrize("name", ["reciprocal", "RR@x", "nDCG@", "AP(zz=1)", "P", "RBP", ""])
+def test_unknown_measures_are_refused(runs, name):
+    with pytest.raises(InputError, match=r"unknown measure|no measure"):
+        evaluate(QRELS, runs, name)
+
+
+def test_levels_of_relevance(runs):
+    assert evaluate(QRELS, runs, ["RR(rel=2)@10"]).per_query["first.trec"]["RR(rel=2)@10"]["q1"] == pytest.approx(1 / 4)
+    with pytest.raises(InputError, match="no query"):
+        evaluate({}, runs)
+
+
+def test_tables_for_people(runs):
+    table = evaluate(QRELS, {"my_run": runs["first.trec"], "other": runs["empty_ish.run"]}, "RR@10 nDCG@10")
+    assert [line.split() for line in as_text(table).splitlines()] == [
+        ["run", "RR@10", "nDCG@10"],
+        ["my_run", "0.3333", f"{table.mean['my_run']['nDCG@10']:.4f}"],
+        ["other", "0.1250", f"{table.mean['other']['nDCG@10']:.4f}"],
+    ]
+    latex = as_latex(table)
+    assert r"my\_run & \textbf{0." in latex and r"other & 0.1250" in latex
+    assert latex.count(r"\\") == 3
+
+
+def test_names_are_short_where_they_can_be():
+    assert name_runs(["a/x.trec", "b/x.trec", "c/y.trec.gz"]) == {
+        "a/x.trec": "a/x.trec",
+        "b/x.trec": "b/x.trec",
+        "y": "c/y.trec.gz",
+    }
+
+
+def test_subset_of_queries(tmp_path):
+    (tmp_path / "some").write_text("q2\tsome text\r\nq1\n\n")
+    assert list(read_subset(str(tmp_path / "some"), QRELS)) == ["q2", "q1"]
+    (tmp_path / "some").write_text("q2\nq8\n")
+    with pytest.raises(InputError, match="1 queries have no judgments, q8 first"):
+        read_subset(str(tmp_path / "some"), QRELS)
+
+
+def command(*arguments):
+    return subprocess.run([sys.executable, "-m", "harp_jax.evaluate", *arguments], capture_output=True, text=True)
+
+
+def test_command(tmp_path, runs):
+    (tmp_path / "qrels").write_text("".join(f"{q} 0 {d} {r}\n" for q, j in QRELS.items() for d, r in j.items()))
+    qrels, first = f"--qrels={tmp_path / 'qrels'}", str(tmp_path / "first.trec")
+    done = command(qrels, first, "--measures=RR@10 AP", "--format=json")
+    assert done.returncode == 0, done.stderr
+    table = json.loads(done.stdout)
+    assert table["mean"]["first"]["RR@10"] == pytest.approx((1 / 3 + 1) / 4)
+    assert "count as zero: q3" in done.stderr
+    done = command(qrels, first, "--measures=TRR@10")
+    assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, "")
+    assert "unknown measure 'TRR@10'" in done.stderr
