@@ -12,6 +12,13 @@ from harp_jax.files import lines, replacing
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
+CHARACTERS_PER_TOKEN = 8  # English prose has 4 to 5; a text with more is simply read again in full
+
+
+def _cut(text: str, characters: int) -> str:
+    """The text up to the last blank within `characters`; all of it where there is none."""
+    return text if len(text) <= characters else text[: text.rfind(" ", 0, characters) + 1] or text
+
 
 @dataclass(frozen=True)
 class Tokenizer:
@@ -67,6 +74,18 @@ class Tokenizer:
     def encode_batch(self, texts: list[str]) -> list[Any]:
         """One `tokenizers.Encoding` a text (`ids`, `offsets` in code points)."""
         return self._encoder.encode_batch(texts, add_special_tokens=False)
+
+    def encode_prefixes(self, texts: list[str], limit: int) -> list[list[int]]:
+        """The first `limit` ids of each text, without reading the rest of long ones.
+
+        Words are tokenised independently, so a text cut at white space gives the same first ids.
+        """
+        cut = [_cut(text, CHARACTERS_PER_TOKEN * limit) for text in texts]
+        ids = [encoding.ids[:limit] for encoding in self.encode_batch(cut)]
+        short = [i for i, text in enumerate(texts) if len(ids[i]) < limit and len(cut[i]) < len(text)]
+        for i, encoding in zip(short, self.encode_batch([texts[i] for i in short])):
+            ids[i] = encoding.ids[:limit]
+        return ids
 
     def decode(self, ids: Any) -> str:
         return self._encoder.decode([int(i) for i in ids], skip_special_tokens=False)
