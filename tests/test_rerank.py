@@ -1,0 +1,174 @@
+"""Re-ranking: the same scores as sentence-transformers, whatever the batches, and clear words about bad runs."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tiny_bert import CONFIG, WORDS, pair_batch, random_params, small_tokenizer
+
+from harp_jax.documents import Documents
+from harp_jax.errors import InputError
+from harp_jax.heads import Ranker
+from harp_jax.huggingface import save_hf
+from harp_jax.rerank import Reranker, arguments_parser, main, rerank_run
+from harp_jax.trec import read_run, write_run
+
+RNG = np.random.default_rng(0)
+VOCABULARY = [word for word in WORDS.split() if not word.startswith("##")]
+
+
+def prose(words: int) -> str:
+    return " ".join(RNG.choice(VOCABULARY, words))
+
+
+DOCS = {f"D{i}": prose(int(RNG.integers(0, 40))) for i in range(30)}
+QUERIES = {f"q{i}": prose(int(RNG.integers(1, 6))) for i in range(5)}
+CANDIDATES = {qid: [f"D{i}" for i in RNG.permutation(30)[:12]] for qid in list(QUERIES)[:4]}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    directory = str(tmp_path_factory.mktemp("rerank") / "model")
+    save_hf(directory, CONFIG, random_params(CONFIG), small_tokenizer(), "")
+    return directory
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "docs.tsv").write_text("".join(f"{d}\t\t\t{text}\n" for d, text in DOCS.items()))
+    (tmp_path / "queries.tsv").write_text("".join(f"{q}\t{text}\n" for q, text in QUERIES.items()))
+    write_run(str(tmp_path / "bm25.trec"), [(q, d, -np.arange(len(d))) for q, d in CANDIDATES.items()])
+    return tmp_path
+
+
+def options(files, model, **more):
+    named = {name: files / f"{name}.tsv" for name in ("docs", "queries")}
+    named |= {"model": model, "run": files / "bm25.trec", "output": files / "out.trec", **more}
+    return [f"--{name}={value}" for name, value in named.items()]
+
+
+def one_by_one(model: str, query: str, documents: list[str]) -> np.ndarray:
+    """Each pair alone in a row of its own, without any of the batching."""
+    reranker = Reranker.from_pretrained(model)
+    scores = []
+    for document in documents:
+        words = document.split()
+        room = CONFIG.max_positions - 3 - len(query.split())
+        batch = pair_batch(reranker.tokenizer, [(query, " ".join(words[:room]))], CONFIG.max_positions)
+        network = Ranker(reranker.config)
+        hidden = network.apply({"params": reranker._params}, batch, method="encode")
+        first = np.zeros((1, 1), np.int32)
+        scores.append(network.apply({"params": reranker._params}, hidden, first, method="scores")[0, 0])
+    return np.array(scores)
+
+
+def test_batches_change_nothing(model):
+    query, documents = QUERIES["q1"], list(DOCS.values())[:10]
+    expected = one_by_one(model, query, documents)
+    for batch_tokens in (None, 64, 100, 2000):
+        scores = Reranker.from_pretrained(model, batch_tokens=batch_tokens).rerank(query, documents)
+        assert scores.dtype == np.float32
+        np.testing.assert_allclose(scores, expected, atol=1e-5 * np.abs(expected).max())
+    assert Reranker.from_pretrained(model).rerank(query, []).shape == (0,)
+    with pytest.raises(TypeError, match="one string"):
+        Reranker.from_pretrained(model).rerank(query, "a document")
+
+
+def test_equals_cross_encoder(model):
+    from sentence_transformers import CrossEncoder
+
+    documents = list(DOCS.values())
+    theirs = CrossEncoder(model, device="cpu").predict([(QUERIES["q2"], document) for document in documents])
+    ours = Reranker.from_pretrained(model).rerank(QUERIES["q2"], documents)
+    np.testing.assert_allclose(ours, theirs, atol=1e-5 * np.abs(theirs).max())
+
+
+def test_command_reranks_the_run(files, model):
+    done = subprocess.run(
+        [sys.executable, "-m", "harp_jax.rerank", *options(files, model)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "1 of 5 queries have no candidates" in done.stderr
+    run = read_run(str(files / "out.trec"))
+    assert list(run) == list(CANDIDATES)
+    reranker = Reranker.from_pretrained(model)
+    for qid, docids in CANDIDATES.items():
+        scores = dict(zip(docids, reranker.rerank(QUERIES[qid], [DOCS[docid] for docid in docids])))
+        assert sorted(run[qid].docids) == sorted(docids)
+        assert (np.diff(np.float32(run[qid].scores)) < 0).all()
+        np.testing.assert_allclose(run[qid].scores, [scores[docid] for docid in run[qid].docids], atol=1e-5)
+    assert (files / "out.trec").read_text().splitlines()[0].endswith(" harp_jax")
+
+
+def test_neither_torch_nor_tensorflow_is_imported(files, model):
+    code = (
+        "import sys; from harp_jax.rerank import Reranker\n"
+        f"print(Reranker.from_pretrained({model!r}).rerank('the cat', ['a dog', 'cat']))\n"
+        "sys.exit([m for m in ('torch', 'tensorflow', 'transformers') if m in sys.modules] or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_chunks_of_queries_change_nothing(files, model, monkeypatch):
+    import harp_jax.rerank
+
+    reranker, run = Reranker.from_pretrained(model), read_run(str(files / "bm25.trec"))
+    docs = Documents.open(str(files / "docs.tsv"))
+    whole = list(rerank_run(reranker, run, QUERIES, docs))
+    monkeypatch.setattr(harp_jax.rerank, "PAIRS_AT_ONCE", 20)
+    for (qid, docids, scores), (other, same, again) in zip(
+        whole, rerank_run(reranker, run, QUERIES, docs), strict=True
+    ):
+        assert (qid, docids) == (other, same)
+        np.testing.assert_allclose(scores, again, atol=1e-5)
+
+
+def test_k_keeps_the_best_of_the_first_stage(files, model):
+    main(arguments_parser().parse_args(options(files, model, k=3)))
+    run = read_run(str(files / "out.trec"))
+    assert {qid: set(ranking.docids) for qid, ranking in run.items()} == {q: set(d[:3]) for q, d in CANDIDATES.items()}
+
+
+def test_long_queries_are_cut_with_a_note(files, model, capsys):
+    long = prose(60)
+    (files / "queries.tsv").write_text("".join(f"{q}\t{long if q == 'q1' else text}\n" for q, text in QUERIES.items()))
+    main(arguments_parser().parse_args(options(files, model)))
+    assert "the query was cut in 12 pairs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "breakage, message",
+    [
+        ({"run": "q9 Q0 D1 1 1 x\n"}, "the run names 1 queries that --queries lacks, q9 first"),
+        (
+            {"run": "q1 Q0 D1 1 3 x\nq1 Q0 E7 2 2 x\nq2 Q0 E8 1 1 x\n"},
+            r"2 documents that .*docs.tsv lacks, E7 first \(query q1\)",
+        ),
+        ({"max_length": 41}, "the model takes 8 to 40 tokens"),
+        ({"k": 0}, "--k=0"),
+        ({"fields": "title,text"}, "unknown document field"),
+    ],
+)
+def test_bad_input_is_refused_before_scoring(files, model, breakage, message):
+    if "run" in breakage:
+        (files / "bad.trec").write_text(breakage["run"])
+        breakage = {"run": files / "bad.trec"}
+    with pytest.raises(InputError, match=message):
+        main(arguments_parser().parse_args(options(files, model, **breakage)))
+    assert not (files / "out.trec").exists()
+
+
+def test_models_that_cannot_rank(files, tmp_path):
+    params = random_params(CONFIG)
+    del params["score"]
+    save_hf(str(tmp_path / "encoder"), CONFIG, params, small_tokenizer(), "")
+    with pytest.raises(InputError, match="has no score"):
+        Reranker.from_pretrained(str(tmp_path / "encoder"))
+    Reranker(CONFIG, random_params(CONFIG), small_tokenizer())
+    save_hf(str(tmp_path / "other"), CONFIG, random_params(CONFIG), small_tokenizer(), "")
+    (tmp_path / "other" / "vocab.txt").write_text("\n".join([*small_tokenizer().tokens, "one_more", "two_more"]))
+    with pytest.raises(InputError, match=r"48 tokens, but .* has 46"):
+        Reranker.from_pretrained(str(tmp_path / "other"))
