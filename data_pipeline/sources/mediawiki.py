@@ -1,0 +1,238 @@
+"""MediaWiki XML dumps (.xml, .xml.bz2, .gz, .xz): the main namespace's articles and redirects.
+
+The parent streams the bytes and cuts them between pages; workers parse whole pages. A dump must end with
+</mediawiki>: Python's bz2 can stop silently at a damaged stream boundary. Characters that XML forbids are replaced
+and counted; broken elements mean a damaged file and are an InputError. Of several revisions the last one counts.
+"""
+
+import html
+import itertools
+import lzma
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+from data_pipeline.sources import CHUNK_BYTES, Chunk, Link, LinkedDocument, Loss, chunk_name
+from data_pipeline.sources.titles import Site
+from data_pipeline.sources.wikitext import plain_text
+from harp_jax import files
+from harp_jax.errors import InputError
+
+_BLOCK = 1 << 20
+_HEAD_BYTES = 4 << 20
+_PAGE_END = b"</page>"
+_ROOT = re.compile(rb"<mediawiki(?=[\s>])(?:[^<>]*?\bxml:lang=[\"']([\w-]+)[\"'])?[^<>]*>")
+_TITLE = re.compile(rb"<title>([^<]*)</title>")
+_END = re.compile(rb"\s*</mediawiki>\s*")
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:[xX][0-9a-fA-F]+|[0-9]+);")
+_REDIRECT = re.compile(
+    r"\s*#(?i:redirect|redirection|weiterleitung|redirección|rinvia|doorverwijzing|перенаправление|patrz|przekieruj|"
+    r"tam|転送|重定向|omdirigering|redirecionamento)\s*:?\s*\[\[([^\[\]|\n]+)"
+)
+# Templates that only disambiguation pages carry; not {{disambiguation needed}}, which marks a link of an article.
+_DISAMBIGUATION = re.compile(
+    r"\{\{\s*(?i:disambig\w*|dab|disamb|hndis|geodis|numberdis|schooldis|roaddis|mathdab|hospitaldis|"
+    r"(?:[\w-]+ ){0,3}disambig(?:uation)?(?: page)?|begriffsklärung|homonymie|desambiguación|desambiguação|disambigua|"
+    r"неоднозначность|ujednoznacznienie|doorverwijspagina)[ _-]*(?i:cleanup\s*)?[|}]|__DISAMBIG__"
+)
+
+
+class Names(NamedTuple):
+    """What <siteinfo> and <mediawiki> tell about titles; hashable, so that a worker builds each `Site` once."""
+
+    namespaces: tuple[tuple[str, int], ...]
+    first_letter: bool
+    language: str
+
+
+class Payload(NamedTuple):
+    """One chunk: whole <page> elements, and the pages that were too large to carry (title, bytes)."""
+
+    path: str
+    names: Names
+    pages: bytes
+    too_large: tuple[tuple[str, int], ...]
+    previous: str  # title of the last page before this chunk, for error messages
+
+
+def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
+    """Payload: `Payload`. Raises InputError (file, last good page) for a file that is missing, damaged or no dump."""
+    for file_number, path in enumerate(files.expand(tuple(source["paths"]))):
+        for number, payload in enumerate(_payloads(path, int(source["max_page_bytes"]))):
+            yield Chunk(chunk_name(file_number, path, number), payload)
+
+
+def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument], list[Loss]]:
+    """Documents of the chunk's pages. Raises InputError where the XML is broken (not for odd characters in it)."""
+    payload: Payload = chunk.payload
+    site = _site(payload.names)
+    documents: list[LinkedDocument] = []
+    losses = [Loss(f"{payload.path}: {title}", "page-too-large", f"{size} bytes") for title, size in payload.too_large]
+    for page in _elements(payload, losses):
+        document = _document(page, payload.path, site, int(source["max_page_bytes"]), losses)
+        if document:
+            documents.append(document)
+    return documents, losses
+
+
+def _payloads(path: str, max_page_bytes: int) -> Iterator[Payload]:
+    # A page's XML is longer than its text: up to 6 bytes for an escaped character, and the elements around it.
+    limit = 6 * max_page_bytes + _BLOCK
+    buffer, complete, previous, skipping = b"", 0, "", 0
+    too_large: list[tuple[str, int]] = []
+    try:
+        blocks = _blocks(path)
+        names, rest = _header(path, blocks)
+        for block in itertools.chain([rest], blocks):
+            searched = max(complete, len(buffer) - len(_PAGE_END))
+            buffer += block
+            if skipping:
+                end = buffer.find(_PAGE_END)
+                skipping += len(buffer) if end < 0 else end
+                if end < 0:  # keep what may be the beginning of </page>
+                    buffer = buffer[-len(_PAGE_END) :]
+                    skipping -= len(buffer)
+                    continue
+                too_large[-1] = (too_large[-1][0], skipping)
+                buffer, complete, searched, skipping = buffer[end + len(_PAGE_END) :], 0, 0, 0
+            found = buffer.rfind(_PAGE_END, searched)
+            complete = found + len(_PAGE_END) if found >= 0 else complete
+            large = len(buffer) - complete > limit
+            if complete >= CHUNK_BYTES or (large and complete):
+                yield Payload(path, names, buffer[:complete], tuple(too_large), previous)
+                previous = _last_title(buffer[:complete]) or previous
+                buffer, complete, too_large = buffer[complete:], 0, []
+            if large:
+                too_large.append((_last_title(buffer[:_BLOCK]), 0))
+                buffer, skipping = buffer[-len(_PAGE_END) :], len(buffer) - len(_PAGE_END)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        last = _last_title(buffer[:complete]) or previous
+        raise InputError(f"{path} is damaged: {error}; last good page {last!r}; fetch the file again") from error
+    if not _END.fullmatch(buffer, complete):
+        last = _last_title(buffer[:complete]) or previous
+        raise InputError(
+            f"{path} is cut off or damaged: no </mediawiki> at its end; last good page {last!r}; fetch the file again"
+        )
+    if complete or too_large:
+        yield Payload(path, names, buffer[:complete], tuple(too_large), previous)
+
+
+def _blocks(path: str) -> Iterator[bytes]:
+    with files.open_bytes(path) as file:
+        while block := file.read(_BLOCK):
+            yield block
+
+
+def _last_title(pages: bytes) -> str:
+    start = pages.rfind(b"<title>")
+    match = _TITLE.match(pages, start) if start >= 0 else None
+    return html.unescape(match[1].decode("utf-8", "replace")) if match else ""
+
+
+def _header(path: str, blocks: Iterator[bytes]) -> tuple[Names, bytes]:
+    """The names that the dump's head gives (MediaWiki's defaults without <siteinfo>), and the bytes read after it."""
+    head = b""
+    for block in blocks:
+        head += block
+        if b"</siteinfo>" in head or b"<page>" in head or len(head) > _HEAD_BYTES:
+            break
+    root = _ROOT.search(head)
+    if not root:
+        raise InputError(f"{path} is not a MediaWiki XML dump: it has no <mediawiki> element; check the file")
+    end = head.find(b"</siteinfo>", root.end()) + len(b"</siteinfo>")
+    language = root[1].decode("ascii", "replace") if root[1] else "en"
+    if end < len(b"</siteinfo>"):
+        return Names((), True, language), head[root.end() :]
+    try:
+        info = ElementTree.fromstring(head[head.index(b"<siteinfo", root.end()) : end])
+    except (ElementTree.ParseError, ValueError) as error:
+        raise InputError(f"{path} has a broken <siteinfo>: {error}; fetch the file again") from None
+    spaces = tuple((item.text or "", int(item.get("key", "0"))) for item in info.iter("namespace"))
+    return Names(spaces, info.findtext("case", "first-letter") == "first-letter", language), head[end:]
+
+
+@lru_cache(maxsize=8)
+def _site(names: Names) -> Site:
+    return Site(dict(names.namespaces), names.first_letter, names.language)
+
+
+def _elements(payload: Payload, losses: list[Loss]) -> Iterator[ElementTree.Element]:
+    """The chunk's <page> elements; where a page does not parse as it is, the chunk is taken page by page."""
+    try:
+        yield from ElementTree.fromstring(b"<mediawiki>%b</mediawiki>" % payload.pages).iter("page")
+        return
+    except ElementTree.ParseError:
+        pass
+    last = payload.previous
+    for raw in payload.pages.split(_PAGE_END)[:-1]:
+        raw += _PAGE_END
+        try:
+            page = ElementTree.fromstring(raw)
+        except ElementTree.ParseError:
+            # Bytes that are not UTF-8 and characters that XML 1.0 forbids: one replacement character each.
+            repaired = _FORBIDDEN.sub(_replacement, raw.decode("utf-8", "replace"))
+            try:
+                page = ElementTree.fromstring(repaired)
+            except ElementTree.ParseError as error:
+                raise InputError(
+                    f"broken XML in {payload.path} ({error}); last good page {last!r}; fetch the file again"
+                ) from None
+            losses.append(Loss(f"{payload.path}: {page.findtext('title')}", "characters-replaced", ""))
+        last = page.findtext("title") or last
+        yield page
+
+
+def _replacement(match: re.Match[str]) -> str:
+    if not match[0].startswith("&"):
+        return "\ufffd"
+    digits = match[0][2:-1]
+    code = int(digits[1:], 16) if digits[0] in "xX" else int(digits)
+    legal = code in (9, 10, 13) or 32 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or 0x10000 <= code < 0x110000
+    return match[0] if legal else "\ufffd"
+
+
+def _document(
+    page: ElementTree.Element, path: str, site: Site, max_page_bytes: int, losses: list[Loss]
+) -> LinkedDocument | None:
+    title = page.findtext("title") or ""
+    where = f"{path}: {title}"
+    number = page.findtext("ns")
+    if int(number) if number else site.namespace(title):
+        losses.append(Loss(where, "page-namespace", title))
+        return None
+    revision = page.findall("revision")[-1:]
+    model = revision[0].findtext("model") if revision else None
+    text = revision[0].findtext("text") if revision else None
+    identity = (site.address(title), page.findtext("id") or title, title)
+    redirect = page.find("redirect")
+    match = _REDIRECT.match(text or "")
+    target = redirect.get("title") if redirect is not None else None
+    target = target or (match[1] if match else None)
+    if target is not None:
+        address, reason, _ = site.resolve(target)
+        if address is None:
+            losses.append(Loss(where, reason.replace("link-", "redirect-"), target))
+            return None
+        return LinkedDocument(*identity, text="", links=(), lead_end=0, redirect=address)
+    reason = ""
+    if model not in (None, "wikitext"):
+        reason = "page-model"
+    elif not text:
+        reason = "page-empty"
+    elif 4 * len(text) > max_page_bytes and len(text.encode("utf-8", "replace")) > max_page_bytes:
+        reason = "page-too-large"
+    if not text or reason:
+        losses.append(Loss(where, reason, model or ""))
+        return None
+    plain = plain_text(text, site)
+    losses.extend(Loss(where, *loss) for loss in plain.losses)
+    return LinkedDocument(
+        *identity,
+        text=plain.text,
+        links=tuple(Link(*link) for link in plain.links),
+        lead_end=plain.lead_end,
+        is_disambiguation=title.lower().endswith("(disambiguation)") or bool(_DISAMBIGUATION.search(text)),
+    )
