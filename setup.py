@@ -10,7 +10,14 @@ TENSORFLOW = [
 EVAL = ["ir-measures>=0.3.7", "pytrec-eval-terrier>=0.5.6"]
 BM25 = ["bm25s>=0.2.6", "PyStemmer>=2.2", "scipy>=1.11"]
 PLOTS = ["matplotlib>=3.8"]
-TEST = ["pytest>=8", "hypothesis>=6", "torch>=2.4", "sentence-transformers>=5", "mwparserfromhell>=0.6.6", "scipy>=1.11"]
+TEST = [
+    "pytest>=8",
+    "hypothesis>=6",
+    "torch>=2.4",
+    "sentence-transformers>=5",
+    "mwparserfromhell>=0.6.6",
+    "scipy>=1.11",
+]
 
 setup(
     name="harp_jax",

@@ -1,0 +1,52 @@
+# make demo     the whole road on an invented wiki: dump → pairs → pre-training → fine-tuning → table (≤ 10 minutes, 2 cores)
+# make test     all tests
+# make lint     ruff and mypy
+# make real     slow proofs on real data in ../shared/data and real weights, and the TPU compile
+# make faults   kills: 20 random kill -9 over a run, and over the generation job
+# make bench-…  figures, one benchmark each
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+export JAX_PLATFORMS ?= cpu
+
+.PHONY: demo test lint real faults clean
+
+.venv/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "harp_jax needs Python 3.11 or newer; set PYTHON=python3.x")'
+	$(PYTHON) -m venv .venv
+	$(PIP) install --quiet --upgrade pip
+	touch $@
+
+.venv/demo: .venv/python setup.py constraints.txt
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[demo]'
+	touch $@
+
+.venv/test: .venv/demo
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[test,dev]'
+	touch $@
+
+# Compiles for TPUs that are not there. Kept out of .venv: where libtpu is installed, every import of jax looks for a TPU.
+.venv/libtpu: .venv/python constraints.txt
+	$(PIP) install --quiet --no-deps --target .venv/libtpu.tmp "$$(grep '^libtpu==' constraints.txt)"
+	rm -rf $@ && mv .venv/libtpu.tmp $@
+
+demo: .venv/demo
+	$(BIN)/python -m harp_jax.plan --plan=configs/experiments/demo.py --output=demo
+
+test: .venv/test
+	$(BIN)/python -m pytest -m "not real and not faults"
+
+lint: .venv/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy harp_jax data_pipeline
+
+real: .venv/test .venv/libtpu
+	HARP_LIBTPU=$(CURDIR)/.venv/libtpu $(BIN)/python -m pytest -m real -s
+
+faults: .venv/test
+	$(BIN)/python -m pytest -m faults
+
+clean:
+	rm -rf .venv demo real

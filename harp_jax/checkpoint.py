@@ -1,0 +1,231 @@
+"""Checkpoints that are either exactly what was saved or refused.
+
+Orbax writes and reads the arrays and does not notice a flipped bit; a digest of every leaf, computed on the device before
+the step may overwrite its buffers, and one of everything else are saved beside them. Restoring walks back to the newest
+checkpoint that verifies.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ml_collections import ConfigDict
+
+from harp_jax.errors import InputError
+
+log = logging.getLogger(__name__)
+_MULTIPLIERS = (0x9E3779B1, 0x85EBCA77)  # odd, from the golden ratio and from xxHash's primes
+
+
+def leaf_digest(x: jax.Array) -> jax.Array:
+    """Two words of Σ bits(xᵢ)·odd(i) mod 2³²: [2] uint32.
+
+    A sum in modular arithmetic does not depend on its order, so neither does the digest on the mesh, and no device needs
+    another's values. Any change of one element changes both words.
+    """
+    bits = jax.lax.bitcast_convert_type(x, {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32}[x.dtype.itemsize])
+    bits = bits.astype(jnp.uint32)
+    index = jnp.zeros(x.shape, jnp.uint32)
+    for axis, size in enumerate(x.shape):
+        index = index * jnp.uint32(size) + jax.lax.broadcasted_iota(jnp.uint32, x.shape, axis)
+    words = []
+    for multiplier in _MULTIPLIERS:
+        odd = (index * jnp.uint32(multiplier)) << 1 | 1
+        words.append(jnp.sum(bits * (odd ^ (odd >> 16) | 1), dtype=jnp.uint32))
+    return jnp.stack(words)
+
+
+@jax.jit
+def digests(state: Any) -> Any:
+    """`leaf_digest` of every leaf."""
+    return jax.tree.map(leaf_digest, state)
+
+
+def _named(tree: Any) -> dict[str, list[int]]:
+    return {jax.tree_util.keystr(path): np.asarray(x).tolist() for path, x in jax.tree_util.tree_leaves_with_path(tree)}
+
+
+def _sealed(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """`meta` with a digest of its own content."""
+    text = json.dumps(meta, sort_keys=True)
+    return {"content": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def _opened(sealed: Mapping[str, Any]) -> dict[str, Any]:
+    text = sealed["content"]
+    if hashlib.sha256(text.encode()).hexdigest() != sealed["sha256"]:
+        raise ValueError("its description does not match its digest")
+    return json.loads(text)
+
+
+class Checkpoints:
+    """The checkpoints of a workdir. Saving is asynchronous; `close` waits for what is under way."""
+
+    def __init__(self, workdir: str, keep: int = 2) -> None:
+        import orbax.checkpoint as ocp
+
+        self._ocp = ocp
+        self.directory = (
+            os.path.join(os.path.abspath(workdir), "checkpoints") if "://" not in workdir else f"{workdir}/checkpoints"
+        )
+        self._keep = keep
+        self._open()
+
+    def _open(self) -> None:
+        ocp = self._ocp
+        options = ocp.CheckpointManagerOptions(
+            preservation_policy=ocp.checkpoint_managers.LatestN(self._keep),
+            create=True,
+            enable_async_checkpointing=True,
+        )
+        self._manager = ocp.CheckpointManager(self.directory, options=options)
+
+    def steps(self) -> list[int]:
+        return sorted(self._manager.all_steps())
+
+    def save(self, step: int, state: Any, meta: Mapping[str, Any]) -> None:
+        """Starts to save `state` (a tree of arrays) with `meta` (JSON: cursors, config)."""
+        sealed = _sealed({**meta, "step": step, "digests": _named(jax.device_get(digests(state)))})
+        args = self._ocp.args
+        self._manager.save(step, args=args.Composite(state=args.StandardSave(state), meta=args.JsonSave(sealed)))
+
+    def restore(self, abstract: Any) -> tuple[int, Any, dict[str, Any]] | None:
+        """(step, state, meta) of the newest checkpoint that verifies, or None where there is none.
+
+        `abstract` gives shapes, dtypes and shardings. Newer checkpoints that do not verify are set aside under
+        `checkpoints_damaged`, with the reason in the log. Where checkpoints exist and none verifies: InputError.
+        """
+        steps = self.steps()
+        damaged: list[int] = []
+        for step in reversed(steps):
+            try:
+                state, meta = self._read(step, abstract)
+            except InputError:
+                raise
+            except Exception as error:
+                log.warning("checkpoint %d is damaged and is passed over: %s", step, _first_line(error))
+                damaged.append(step)
+                continue
+            self._set_aside(damaged)
+            return step, state, meta
+        if damaged:
+            raise InputError(
+                f"none of the checkpoints {steps} in {self.directory} verifies; restore one from a backup, "
+                "or start again in an empty workdir"
+            )
+        return None
+
+    def _read(self, step: int, abstract: Any) -> tuple[Any, dict[str, Any]]:
+        args = self._ocp.args
+        meta = _opened(self._manager.restore(step, args=args.Composite(meta=args.JsonRestore()))["meta"])
+        state = self._manager.restore(step, args=args.Composite(state=args.StandardRestore(abstract)))["state"]
+        # Orbax casts a dtype silently; a leaf of another shape would fail in its own way.
+        jax.tree.map(lambda got, want: _same_type(got, want), state, abstract)
+        found = _named(jax.device_get(digests(state)))
+        wrong = [name for name, digest in meta["digests"].items() if found.get(name) != digest]
+        if wrong or len(found) != len(meta["digests"]):
+            raise ValueError(f"digest mismatch in {wrong[0] if wrong else 'its structure'}")
+        if meta["step"] != step:
+            raise ValueError(f"it says it is step {meta['step']}")
+        return state, meta
+
+    def _set_aside(self, damaged: list[int]) -> None:
+        if not damaged:
+            return
+        if jax.process_index() == 0:
+            from etils import epath
+
+            place = epath.Path(f"{self.directory}_damaged")
+            place.mkdir(parents=True, exist_ok=True)
+            for step in damaged:
+                source = epath.Path(self.directory) / str(step)
+                target = place / str(step)
+                if target.exists():
+                    target.rmtree()
+                if source.exists():
+                    source.rename(target)
+        self._manager.close()
+        self._open()
+
+    def wait(self) -> None:
+        self._manager.wait_until_finished()
+
+    def close(self) -> None:
+        self._manager.close()
+
+
+def _same_type(got: jax.Array, want: Any) -> None:
+    if got.dtype != want.dtype or got.shape != want.shape:
+        raise ValueError(f"a leaf is {got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+
+
+def load_params(workdir: str) -> tuple[dict, ConfigDict]:
+    """Parameters (numpy float32) of the newest checkpoint of a training workdir that verifies, and the run's config.
+
+    Reads on one host, whatever mesh wrote it. Raises InputError where there is nothing to read.
+    """
+    config = read_config(workdir)
+    directory = os.path.join(workdir, "checkpoints")
+    if not os.path.isdir(directory) or not os.listdir(directory):
+        raise InputError(f"{workdir} holds no checkpoint yet; train first")
+    import orbax.checkpoint as ocp
+
+    handlers = {"state": ocp.PyTreeCheckpointHandler(), "meta": ocp.JsonCheckpointHandler()}
+    with ocp.CheckpointManager(os.path.abspath(directory), item_handlers=handlers) as manager:
+        for step in sorted(manager.all_steps(), reverse=True):
+            try:
+                return _read_params(manager, step), config
+            except Exception as error:
+                log.warning("checkpoint %d of %s is damaged and is passed over: %s", step, workdir, _first_line(error))
+    raise InputError(f"no checkpoint in {directory} verifies; train again or restore a backup")
+
+
+def _read_params(manager: Any, step: int) -> dict:
+    """The parameters alone: Adam's moments are twice their size and stay on disk."""
+    import orbax.checkpoint as ocp
+
+    meta = _opened(manager.restore(step, args=ocp.args.Composite(meta=ocp.args.JsonRestore()))["meta"])
+    device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+    stored = manager.item_metadata(step)["state"].tree["params"]
+    wanted = {"params": jax.tree.map(lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype, sharding=device), stored)}
+    how = ocp.args.PyTreeRestore(
+        item=wanted, restore_args=ocp.checkpoint_utils.construct_restore_args(wanted), partial_restore=True
+    )
+    params = manager.restore(step, args=ocp.args.Composite(state=how))["state"]["params"]
+    found = {f"['params']{name}": digest for name, digest in _named(jax.device_get(digests(params))).items()}
+    expected = {name: digest for name, digest in meta["digests"].items() if name.startswith("['params']")}
+    if found != expected:
+        raise ValueError("digest mismatch in the parameters")
+    return jax.tree.map(np.asarray, params)
+
+
+def read_config(workdir: str) -> ConfigDict:
+    """The config that a training workdir was started with."""
+    path = os.path.join(workdir, "config.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return ConfigDict(json.load(file))
+    except FileNotFoundError as error:
+        raise InputError(f"{workdir} is no training workdir (it has no config.json); check the path") from error
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON: {error}; restore it or start again in an empty workdir") from error
+
+
+def remove_unfinished(workdir: str) -> None:
+    """Removes what a killed save left behind, so that nothing half-written is ever looked at."""
+    directory = os.path.join(workdir, "checkpoints")
+    if os.path.isdir(directory):
+        for name in os.listdir(directory):
+            if ".orbax-checkpoint-tmp" in name:
+                shutil.rmtree(os.path.join(directory, name), ignore_errors=True)

@@ -1,0 +1,85 @@
+"""Every field a training config may have, with its default. A config file takes one of these and changes what it means."""
+
+from ml_collections import ConfigDict
+
+
+def _common() -> ConfigDict:
+    c = ConfigDict()
+    c.init = ""  # Hugging Face directory or training workdir whose parameters start the run; empty: from scratch
+    c.tokenizer = ""  # Hugging Face directory or vocab.txt; empty: that of `init`
+    c.model = ConfigDict()  # ignored where `init` gives the shape, except dropout and attention
+    c.model.layers = 12
+    c.model.hidden = 768
+    c.model.heads = 12
+    c.model.intermediate = 0  # 0: 4 × hidden
+    c.model.max_positions = 512
+    c.model.dropout = 0.1
+    c.model.attention_dropout = 0.0  # 0: all attention implementations train the same model
+    c.model.attention = "xla"  # or "cudnn" (GPU, bfloat16)
+    c.row_length = 512  # slots of a packed row, and the longest sequence
+    c.rows = 0  # rows of a batch; 0: what the configured pairs need, from the data's mean length
+    c.lanes = 8  # independent streams of the input; a multiple of the devices along the data axis
+    c.window = 1024  # groups of a lane that are shuffled and packed together
+    c.learning_rate = 1e-4
+    c.schedule = "linear"  # after warmup: "linear" to 0, "cosine" to 0, "constant"
+    c.warmup = 0.1  # share of the steps
+    c.beta1 = 0.9
+    c.beta2 = 0.999
+    c.weight_decay = 0.0  # not on biases and layer norms
+    c.clip_norm = 1.0  # 0: off
+    c.mesh = ConfigDict()
+    c.mesh.data = -1  # -1: all devices that are left
+    c.mesh.fsdp = 1
+    c.mesh.model = 1
+    c.dtype = "float32"  # of the computation: "bfloat16" on TPU and GPU; parameters stay float32
+    c.prng = "threefry"  # "rbg": faster dropout on TPU, but its bits depend on the sharding
+    c.seed = 0
+    c.log_every = 50
+    c.checkpoint_every = 1000
+    c.keep_checkpoints = 2
+    c.eval_every = 0  # steps between evaluations on held-out data; 0: never
+    c.eval_batches = 16
+    c.max_skipped = 100  # updates skipped for Inf or NaN before the run stops
+    c.compilation_cache = True  # in the user's cache directory
+    return c
+
+
+def pretrain() -> ConfigDict:
+    """Defaults of pre-training: HARP's four tasks with MLM (paper section 4.3.2 where it says something)."""
+    c = _common()
+    c.stage = "pretrain"
+    c.data = ()  # output directories of the generation job
+    c.tasks = ("rqp", "qdm", "rdp", "acm")  # streams to read; "mlm" is running text
+    c.task_sampling = "uniform"  # over the tasks, as in the paper; or "proportional" to their records
+    c.task_weights = ConfigDict({task: 1.0 for task in ("rqp", "qdm", "rdp", "acm", "ict", "wlp", "prop")})
+    c.pair_loss = "hinge"  # or "logistic", "softmax_margin" (the authors' code)
+    c.margin = 1.0
+    c.mlm_weight = 1.0
+    c.mlm_rate = 0.15
+    c.mlm_side = "document"  # or "query", "both"; hiding one of four query words hurts the pair
+    c.batch_pairs = 128  # on average; the number in a batch varies with packing
+    c.steps = 100_000
+    c.lock()
+    return c
+
+
+def finetune() -> ConfigDict:
+    """Defaults of fine-tuning a re-ranker on judged queries (paper section 4.3.3 where it says something)."""
+    c = _common()
+    c.stage = "finetune"
+    c.init_head = "fresh"  # the paper keeps embeddings and attention layers only; or "pretrained"
+    c.docs = ""
+    c.queries = ""
+    c.qrels = ""
+    c.candidates = ""  # a TREC run: where negatives come from
+    c.folds = ""  # qid<TAB>fold
+    c.train_folds = ()  # empty: all queries
+    c.negatives = 7  # for each positive, drawn from the candidates
+    c.rank_loss = "bce"  # Eq. 18; or "hinge", "logistic", "lce"
+    c.margin = 1.0
+    c.batch_pairs = 128  # query-document pairs in a batch, on average
+    c.learning_rate = 1e-5
+    c.steps = 0  # 0: `epochs` over the training positives
+    c.epochs = 2.0
+    c.lock()
+    return c

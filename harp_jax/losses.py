@@ -1,0 +1,41 @@
+"""The losses: pairwise preferences, masked language modelling, and relevance. All are per item; callers average."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import optax
+
+
+def hinge(positive: jax.Array, negative: jax.Array, margin: float = 1.0) -> jax.Array:
+    """max(0, margin - s⁺ + s⁻) (HARP Eq. 6, 9, 12, 14)."""
+    return jax.nn.relu(margin - positive + negative)
+
+
+def logistic(positive: jax.Array, negative: jax.Array) -> jax.Array:
+    """-log σ(s⁺ - s⁻), RankNet's cross-entropy."""
+    return jax.nn.softplus(negative - positive)
+
+
+def softmax_margin(positive: jax.Array, negative: jax.Array) -> jax.Array:
+    """Softmax over the two scores, then the hinge with margin 1, as HARP's authors' code has it: 2σ(s⁻ - s⁺)."""
+    return 2.0 * jax.nn.sigmoid(negative - positive)
+
+
+PAIRWISE: dict[str, Callable[..., jax.Array]] = {"hinge": hinge, "logistic": logistic, "softmax_margin": softmax_margin}
+
+
+def masked_cross_entropy(logits: jax.Array, targets: jax.Array) -> jax.Array:
+    """-log p(target) for each position (HARP Eq. 15). logits: [..., vocab] float32, targets: [...] int32."""
+    return optax.softmax_cross_entropy_with_integer_labels(logits, targets)
+
+
+def relevance(scores: jax.Array, labels: jax.Array) -> jax.Array:
+    """Binary cross-entropy on logits (HARP Eq. 18, with the minus sign that the paper's print lacks)."""
+    return optax.sigmoid_binary_cross_entropy(scores, labels)
+
+
+def localised_contrastive(scores: jax.Array, valid: jax.Array) -> jax.Array:
+    """LCE: -log softmax of the first of the group's scores. scores, valid: [..., group]; returns [...]."""
+    masked = jnp.where(valid, scores, -jnp.inf)
+    return jax.nn.logsumexp(masked, axis=-1) - scores[..., 0]

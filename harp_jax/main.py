@@ -1,0 +1,56 @@
+"""Training: python -m harp_jax.main --config=configs/tpu_v3.py --workdir=DIR [--dry_run --topology=v3:2x2]
+
+Rerunning the command resumes the run. On several hosts run it on each, with --multihost on TPU pods, elsewhere with
+--coordinator=HOST:PORT --processes=N --process=I.
+"""
+
+import logging
+from typing import Any
+
+from absl import flags
+from ml_collections import config_flags
+
+from harp_jax.cli import run_with_config
+from harp_jax.errors import InputError
+
+config_flags.DEFINE_config_file("config", None, "Training config, a Python file with get_config().", lock_config=True)
+flags.DEFINE_string("workdir", None, "Directory of the run: config, checkpoints, metrics.")
+flags.DEFINE_bool("dry_run", False, "Compile the step, print memory, FLOPs and collectives, and stop.")
+flags.DEFINE_string("topology", "", "Device topology of the dry run, such as v3:2x2; empty: the local devices.")
+flags.DEFINE_bool("multihost", False, "One process a host of a TPU pod (or Slurm job): find the others.")
+flags.DEFINE_string("coordinator", "", "HOST:PORT of process 0, for several processes outside TPU pods.")
+flags.DEFINE_integer("processes", 1, "Number of processes, with --coordinator.")
+flags.DEFINE_integer("process", 0, "Number of this process, with --coordinator.")
+
+
+def main(args: Any) -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    logging.getLogger("harp_jax").setLevel(logging.INFO)
+    if args.config is None:
+        raise InputError("no --config; for example --config=configs/tpu_v3.py")
+    if args.dry_run:
+        from harp_jax.dry_run import dry_run
+
+        print(dry_run(args.config, args.topology))
+        return
+    if not args.workdir:
+        raise InputError("no --workdir; checkpoints and metrics need a directory")
+    start_processes(args)
+    from harp_jax.train import train
+
+    last = train(args.config, args.workdir)
+    print(f"done: {args.workdir} " + " ".join(f"{k}={v:.4g}" for k, v in last.items()))
+
+
+def start_processes(args: Any) -> None:
+    """Connects to the other processes, where there are any."""
+    import jax
+
+    if args.coordinator:
+        jax.distributed.initialize(args.coordinator, args.processes, args.process)
+    elif args.multihost:
+        jax.distributed.initialize()
+
+
+if __name__ == "__main__":
+    run_with_config(main)

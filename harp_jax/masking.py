@@ -1,0 +1,63 @@
+"""Dynamic masking on the device: 15 % of the tokens that may be masked, of these 80 % [MASK], 10 % random, 10 % kept."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.extend.random import threefry2x32_p
+
+
+class Masked(NamedTuple):
+    tokens: jax.Array  # [rows, T] the encoder's input
+    positions: jax.Array  # [rows, M] where to predict
+    targets: jax.Array  # [rows, M] the tokens that stood there
+    weights: jax.Array  # [rows, M] float32, 0 where fewer than M tokens of the row are masked
+
+
+def token_bits(key: jax.Array, ids: jax.Array, stream: int) -> tuple[jax.Array, jax.Array]:
+    """Two words of random bits for each id, shaped as `ids`, uint32.
+
+    A counter-mode cipher on the id itself: the same id gets the same bits wherever it lies, in whatever row and on
+    whatever device, so the two sides of a pair hide the same words of a text that they share.
+    """
+    k = jax.random.key_data(key).astype(jnp.uint32)
+    high = jnp.full(ids.shape, stream, jnp.uint32)
+    k0, k1 = jnp.broadcast_to(k[0], ids.shape), jnp.broadcast_to(k[1], ids.shape)
+    first, second = threefry2x32_p.bind(k0, k1, high, ids.astype(jnp.uint32))
+    return first, second
+
+
+def slots(row_length: int, rate: float) -> int:
+    """M, the number of predictions a row: the rate's share of a full row.
+
+    Specials, queries and padding are never masked, so the mean is below M; what exceeds it (about 1 % of the masked
+    tokens on real data) stays unmasked.
+    """
+    return max(1, round(rate * row_length))
+
+
+def mask_tokens(
+    key: jax.Array, tokens: jax.Array, mask_ids: jax.Array, rate: float, slots: int, mask_token: int, vocab_size: int
+) -> Masked:
+    """Chooses tokens of each row and hides them (HARP Eq. 15 and section 4.3.2). tokens, mask_ids: [rows, T] int32.
+
+    `mask_ids` names the token (equal ids share their fate), -1 excludes it. `key` is a threefry key of this step.
+    """
+    choice, _ = token_bits(key, mask_ids, 0)
+    kind, replacement = token_bits(key, mask_ids, 1)
+    chosen = (mask_ids >= 0) & (choice < jnp.uint32(int(rate * 2**32)))
+    # The M smallest draws of the row, those not chosen last. A sort rather than top_k: CPU and GPU run top_k as a custom
+    # call that the partitioner cannot cut, and would gather all rows on every device.
+    draw = jnp.where(chosen, choice, jnp.uint32(0xFFFFFFFF))
+    columns = jax.lax.broadcasted_iota(jnp.int32, tokens.shape, 1)
+    lowest, positions = (x[:, :slots] for x in jax.lax.sort((draw, columns), num_keys=1))
+    weights = (lowest != jnp.uint32(0xFFFFFFFF)).astype(jnp.float32)
+    targets = jnp.take_along_axis(tokens, positions, axis=1)
+    hidden = chosen & (draw <= lowest[:, -1:])
+    random_token = (replacement % jnp.uint32(vocab_size)).astype(jnp.int32)
+    replaced = jnp.where(
+        kind < jnp.uint32(int(0.8 * 2**32)),
+        mask_token,
+        jnp.where(kind < jnp.uint32(int(0.9 * 2**32)), random_token, tokens),
+    )
+    return Masked(jnp.where(hidden, replaced, tokens), positions, targets, weights)

@@ -1,0 +1,63 @@
+"""Metrics as JSON lines and TensorBoard events. The JSON lines are the truth: one object a line, `step` first."""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+
+class MetricsLog:
+    """Appends to workdir/metrics.jsonl and workdir/tensorboard. Lines past the restored step are cut on opening."""
+
+    def __init__(self, workdir: str, restored_step: int, enabled: bool = True) -> None:
+        self._file = self._board = None
+        if not enabled:
+            return
+        from tensorboardX import SummaryWriter
+
+        self.path = os.path.join(workdir, "metrics.jsonl")
+        cut_after(self.path, restored_step)
+        self._file = open(self.path, "a", encoding="utf-8")
+        # purge_step makes TensorBoard forget what the killed run wrote past its last checkpoint.
+        self._board = SummaryWriter(os.path.join(workdir, "tensorboard"), purge_step=restored_step + 1)
+
+    def write(self, step: int, metrics: Mapping[str, float], prefix: str = "train") -> None:
+        """One line: {"step", "split", then the metrics as floats}."""
+        if self._file is None or self._board is None:
+            return
+        line: dict[str, Any] = {"step": step, "split": prefix, **{k: round(float(v), 6) for k, v in metrics.items()}}
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+        for name, value in metrics.items():
+            self._board.add_scalar(f"{prefix}/{name}", float(value), step)
+
+    def close(self) -> None:
+        if self._file is not None and self._board is not None:
+            self._file.close()
+            self._board.close()
+
+
+def read(workdir: str) -> list[dict[str, Any]]:
+    """The metrics of a workdir in order; a last line that a kill cut short is left out."""
+    path = os.path.join(workdir, "metrics.jsonl")
+    if not os.path.exists(path):
+        return []
+    rows = []
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            try:
+                rows.append(json.loads(line))
+            except ValueError:
+                continue
+    return rows
+
+
+def cut_after(path: str, step: int) -> None:
+    """Keeps the lines up to `step` only: a resumed run writes the later ones again."""
+    if not os.path.exists(path):
+        return
+    rows = [row for row in read(os.path.dirname(path)) if row["step"] <= step]
+    temporary = path + ".tmp"
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    os.replace(temporary, path)

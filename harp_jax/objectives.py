@@ -1,0 +1,168 @@
+"""What one step computes for each stage: a loss and its metrics, as pure functions of (parameters, batch, key).
+
+Metrics are sums, so that they add up over steps and devices; `summarise` divides.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from harp_jax.errors import InputError
+from harp_jax.heads import Ranker
+from harp_jax.losses import PAIRWISE, hinge, localised_contrastive, masked_cross_entropy, relevance
+from harp_jax.masking import mask_tokens
+
+Metrics = dict[str, jax.Array]
+
+
+@dataclass(frozen=True)
+class Pretrain:
+    """HARP Eq. 16: the tasks' pairwise losses, each with its weight, and MLM.
+
+    Pair losses are averaged over the pairs of the batch, not within each task: a task with three pairs in a batch shall not
+    weigh as much as one with a hundred.
+    """
+
+    ranker: Ranker
+    tasks: tuple[str, ...]
+    task_weights: tuple[float, ...]
+    pair_loss: str
+    margin: float
+    mlm_weight: float
+    mlm_rate: float
+    mlm_slots: int
+    mask_token: int
+    vocab_size: int  # without the rows that padding added
+
+    def __call__(
+        self, params: Mapping, batch: dict[str, jax.Array], mask_key: jax.Array, dropout_key: jax.Array | None
+    ) -> tuple[jax.Array, Metrics]:
+        """Loss (float32 scalar) and metric sums; without a dropout key nothing is dropped (evaluation)."""
+        masked = mask_tokens(
+            mask_key,
+            batch["tokens"],
+            batch["mask_ids"],
+            self.mlm_rate,
+            self.mlm_slots,
+            self.mask_token,
+            self.vocab_size,
+        )
+        scores, hidden = _encode(self.ranker, params, {**batch, "tokens": masked.tokens}, dropout_key)
+        members, _ = _members(scores, batch["members"])
+        pair = _pair_loss(self.pair_loss, self.margin)(members[..., 0], members[..., 1])
+        valid = batch["group_valid"].astype(pair.dtype)
+        pairs = jnp.maximum(valid.sum(), 1.0)
+        weights = jnp.asarray(self.task_weights, pair.dtype)[batch["group_task"]]
+        pair_loss = (weights * valid * pair).sum() / pairs
+
+        logits: Any = self.ranker.apply({"params": params}, hidden, masked.positions, method="mlm_logits")
+        token_loss = masked_cross_entropy(logits, masked.targets) * masked.weights
+        predicted = jnp.maximum(masked.weights.sum(), 1.0)
+        mlm_loss = token_loss.sum() / predicted
+        loss = pair_loss + self.mlm_weight * mlm_loss
+
+        right = (members[..., 0] > members[..., 1]) * valid
+        hits = (jnp.argmax(logits, -1) == masked.targets) * masked.weights
+        metrics = {
+            "steps": jnp.ones(()),
+            "loss": loss,
+            "pairs": valid.sum(),
+            "mlm": token_loss.sum(),
+            "mlm_hits": hits.sum(),
+        }
+        metrics |= {"mlm_tokens": masked.weights.sum(), **_size(batch)}
+        for number, task in enumerate(self.tasks):
+            of_task = valid * (batch["group_task"] == number)
+            metrics |= {f"pairs/{task}": of_task.sum(), f"loss/{task}": (pair * of_task).sum()}
+            metrics[f"right/{task}"] = (right * of_task).sum()
+        return loss, metrics
+
+
+@dataclass(frozen=True)
+class Finetune:
+    """Relevance of judged documents against negatives: HARP Eq. 18, or a pairwise or listwise loss."""
+
+    ranker: Ranker
+    rank_loss: str
+    margin: float
+
+    def __call__(
+        self, params: Mapping, batch: dict[str, jax.Array], mask_key: jax.Array, dropout_key: jax.Array | None
+    ) -> tuple[jax.Array, Metrics]:
+        scores, _ = _encode(self.ranker, params, batch, dropout_key)
+        members, present = _members(scores, batch["members"])
+        present &= batch["group_valid"][..., None]
+        groups = jnp.maximum(batch["group_valid"].sum(), 1).astype(members.dtype)
+        negatives = present[..., 1:]
+        count = jnp.maximum(negatives.sum(), 1)
+        if self.rank_loss == "bce":
+            labels = jnp.zeros_like(members).at[..., 0].set(1.0)
+            loss = jnp.where(present, relevance(members, labels), 0.0).sum() / jnp.maximum(present.sum(), 1)
+        elif self.rank_loss == "lce":
+            each = localised_contrastive(members, present)
+            loss = jnp.where(batch["group_valid"], each, 0.0).sum() / groups
+        else:
+            each = _pair_loss(self.rank_loss, self.margin)(members[..., :1], members[..., 1:])
+            loss = jnp.where(negatives, each, 0.0).sum() / count
+        right = ((members[..., :1] > members[..., 1:]) & negatives).sum()
+        metrics = {"steps": jnp.ones(()), "loss": loss, "pairs": negatives.sum(), "right": right, "groups": groups}
+        return loss, {**metrics, **_size(batch)}
+
+
+def _encode(
+    ranker: Ranker, params: Mapping, batch: dict[str, jax.Array], dropout_key: jax.Array | None
+) -> tuple[jax.Array, jax.Array]:
+    rngs = {} if dropout_key is None else {"dropout": dropout_key}
+    still = dropout_key is None
+    hidden: Any = ranker.apply({"params": params}, batch, still, rngs=rngs, method="encode")
+    scores: Any = ranker.apply({"params": params}, hidden, batch["cls_offset"], still, rngs=rngs, method="scores")
+    return scores, hidden
+
+
+def _members(scores: jax.Array, members: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Scores [rows, K] → those of each group's members [lanes, groups, size], and which are present.
+
+    The gather is batched over lanes, whose rows lie together: no device asks another for scores.
+    """
+    lanes, groups, size = members.shape
+    by_lane = scores.reshape(lanes, -1)
+    picked = jnp.take_along_axis(by_lane, jnp.maximum(members, 0).reshape(lanes, -1), axis=1)
+    return picked.reshape(lanes, groups, size), members >= 0
+
+
+def _pair_loss(name: str, margin: float) -> Callable[..., jax.Array]:
+    if name not in PAIRWISE:
+        raise InputError(f"unknown pairwise loss {name!r}; choose from {', '.join(PAIRWISE)}")
+    if name == "hinge":
+        return lambda positive, negative: hinge(positive, negative, margin)
+    return PAIRWISE[name]
+
+
+def _size(batch: dict[str, jax.Array]) -> Metrics:
+    return {
+        "tokens": (batch["segment_ids"] > 0).sum().astype(jnp.float32),
+        "slots": jnp.asarray(batch["segment_ids"].size, jnp.float32),
+    }
+
+
+def summarise(sums: Mapping[str, float], tasks: tuple[str, ...]) -> dict[str, float]:
+    """Means from metric sums: losses and pair accuracies per task, MLM loss and accuracy, filling of the slots."""
+    steps = max(sums["steps"], 1.0)
+    out = {
+        "loss": sums["loss"] / steps,
+        "pairs_per_step": sums["pairs"] / steps,
+        "fill": sums["tokens"] / sums["slots"],
+    }
+    if sums.get("mlm_tokens"):
+        out["mlm_loss"] = sums["mlm"] / sums["mlm_tokens"]
+        out["mlm_accuracy"] = sums["mlm_hits"] / sums["mlm_tokens"]
+    if "right" in sums and sums["pairs"]:
+        out["pair_accuracy"] = sums["right"] / sums["pairs"]
+    for task in tasks:
+        if sums.get(f"pairs/{task}"):
+            out[f"{task}_loss"] = sums[f"loss/{task}"] / sums[f"pairs/{task}"]
+            out[f"{task}_accuracy"] = sums[f"right/{task}"] / sums[f"pairs/{task}"]
+    return out

@@ -1,0 +1,263 @@
+"""What differs between the stages: where groups come from, the objective, and what the encoder starts from.
+
+Everything else (mesh, state, step, loop, checkpoints) is `train.py`'s, shared by all.
+"""
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+from ml_collections import ConfigDict
+
+from harp_jax.bert import BertConfig
+from harp_jax.errors import InputError
+from harp_jax.heads import Ranker, init_params
+from harp_jax.keys import generator
+from harp_jax.lanes import Reader, mixture
+from harp_jax.masking import slots
+from harp_jax.objectives import Finetune, Pretrain
+from harp_jax.packing import Group, Layout, Sequence, fit
+from harp_jax.tokenizer import Tokenizer, load_tokenizer
+
+# The packer reaches 97 % of the slots; the rows of a batch are sized for that.
+EXPECTED_FILL = 0.97
+SAMPLE = 512  # groups read to learn the mean length
+
+
+@dataclass(frozen=True)
+class Stage:
+    """All that the loop needs to know of a stage."""
+
+    tokenizer: Tokenizer
+    bert: BertConfig  # with the tokenizer's vocabulary
+    tasks: tuple[str, ...]
+    objective: Callable[[BertConfig], Any]  # encoder shape (padded vocabulary) → loss function
+    reader: Reader
+    held_out: Reader | None
+    layout: Layout
+    shares: Mapping[str, float]
+    steps: int
+    start: Callable[[BertConfig, jax.Array], dict]  # initial parameters
+
+
+def encoder_and_tokenizer(config: ConfigDict) -> tuple[BertConfig, Tokenizer, dict | None]:
+    """The encoder's shape, the tokenizer, and the parameters of `config.init` (None from scratch).
+
+    Raises InputError where the vocabulary does not match the parameters.
+    """
+    params: dict | None = None
+    if config.init:
+        bert, params = load_encoder(config.init)
+        bert = replace(
+            bert,
+            dropout=float(config.model.dropout),
+            attention_dropout=float(config.model.attention_dropout),
+            attention=config.model.attention,
+        )
+        tokenizer = load_tokenizer(config.tokenizer or tokenizer_of(config.init))
+        if tokenizer.size != bert.vocab_size:
+            raise InputError(
+                f"the vocabulary {config.tokenizer or config.init} has {tokenizer.size} tokens, the parameters of "
+                f"{config.init} have {bert.vocab_size}; give the tokenizer that belongs to `init`"
+            )
+    else:
+        tokenizer = load_tokenizer(config.tokenizer)
+        m = config.model
+        bert = BertConfig(
+            tokenizer.size, m.layers, m.hidden, m.heads, m.intermediate or 4 * m.hidden, m.max_positions,
+            dropout=float(m.dropout), attention_dropout=float(m.attention_dropout), attention=m.attention,
+        )  # fmt: skip
+    if config.row_length > bert.max_positions:
+        raise InputError(
+            f"row_length={config.row_length} exceeds the encoder's {bert.max_positions} positions; lower it"
+        )
+    return replace(bert, dtype=config.dtype), tokenizer, params
+
+
+def load_encoder(path: str) -> tuple[BertConfig, dict]:
+    """Shape and parameters from a Hugging Face directory or from the newest checkpoint of a training workdir."""
+    if not os.path.isdir(path):
+        raise InputError(f"{path} is no directory; `init` takes a Hugging Face directory or a training workdir")
+    if os.path.isdir(os.path.join(path, "checkpoints")):
+        from harp_jax.checkpoint import load_params
+
+        params, config = load_params(path)
+        bert = BertConfig(**config.bert)
+        return bert, strip_vocab(params, bert.vocab_size)
+    from harp_jax.huggingface import load_hf
+
+    return load_hf(path)
+
+
+def tokenizer_of(path: str) -> str:
+    """Where the tokenizer of a Hugging Face directory or training workdir lies."""
+    inner = os.path.join(path, "tokenizer")
+    return inner if os.path.isdir(inner) else path
+
+
+def strip_vocab(params: dict, vocab_size: int) -> dict:
+    """Parameters without the vocabulary rows that sharding padded."""
+    return _resize_vocab(params, vocab_size)
+
+
+def _resize_vocab(params: dict, rows: int) -> dict:
+    params = jax.tree.map(lambda x: x, params)
+    word = params["bert"]["embeddings"]["word"]
+    extra = rows - word["embedding"].shape[0]
+    if extra > 0:
+        word["embedding"] = np.pad(word["embedding"], ((0, extra), (0, 0)))
+    word["embedding"] = word["embedding"][:rows]
+    if "mlm" in params:
+        # No probability for rows that are no tokens: the softmax must not see them.
+        bias = params["mlm"]["bias"]
+        params["mlm"]["bias"] = np.pad(bias, (0, max(extra, 0)), constant_values=-1e9)[:rows]
+    return params
+
+
+def starting_params(
+    loaded: dict | None, drop: tuple[str, ...], vocab_size: int
+) -> Callable[[BertConfig, jax.Array], dict]:
+    """A function that makes the initial parameters: fresh ones, replaced by the loaded ones except the heads in `drop`."""
+
+    def start(bert: BertConfig, key: jax.Array) -> dict:
+        fresh = jax.device_get(init_params(replace(bert, vocab_size=vocab_size, dtype="float32"), key))
+        for name, tree in (loaded or {}).items():
+            if name not in drop:
+                fresh[name] = jax.tree.map(lambda x: np.asarray(x, np.float32), dict(tree))
+        return _resize_vocab(fresh, bert.vocab_size)
+
+    return start
+
+
+def pretrain(config: ConfigDict, with_data: bool = True) -> Stage:
+    """Pre-training on pair records (and on text where "mlm" is among the tasks)."""
+    bert, tokenizer, loaded = encoder_and_tokenizer(config)
+    tasks = tuple(config.tasks)
+    if config.mlm_side not in ("document", "query", "both"):
+        raise InputError(f"mlm_side={config.mlm_side!r} is unknown; choose document, query or both")
+
+    def objective(shape: BertConfig) -> Pretrain:
+        return Pretrain(
+            ranker=Ranker(shape),
+            tasks=tasks,
+            task_weights=tuple(float(config.task_weights.get(task, 0.0)) for task in tasks),
+            pair_loss=config.pair_loss,
+            margin=config.margin,
+            mlm_weight=config.mlm_weight,
+            mlm_rate=config.mlm_rate,
+            mlm_slots=slots(config.row_length, config.mlm_rate),
+            mask_token=tokenizer.mask,
+            vocab_size=tokenizer.size,
+        )
+
+    reader: Any = _NoReader(tasks)
+    held_out: Any = None
+    if with_data:
+        from harp_jax.input import RecordReader, read_manifest
+
+        for directory in config.data:
+            found = read_manifest(directory)["tokenizer_sha256"]
+            if found != tokenizer.sha256:
+                raise InputError(
+                    f"{directory} was generated with another vocabulary ({found[:12]}…, this run's is "
+                    f"{tokenizer.sha256[:12]}…); set `tokenizer` to that one or generate the data again"
+                )
+        common = (config.lanes, config.row_length, config.mlm_side, config.seed)
+        reader = RecordReader(tuple(config.data), tasks, "train", *common)
+        if config.eval_every:
+            held_out = RecordReader(tuple(config.data), tasks, "validation", *common)
+    shares = mixture(reader.sizes, config.task_sampling)
+    layout = make_layout(config, tokenizer, reader, shares, group_size=2, sequences=2 * config.batch_pairs)
+    start = starting_params(loaded, (), tokenizer.size)
+    return Stage(tokenizer, bert, tasks, objective, reader, held_out, layout, shares, config.steps, start)
+
+
+def finetune(config: ConfigDict, with_data: bool = True) -> Stage:
+    """Fine-tuning on judged queries, with negatives from a run's candidates."""
+    bert, tokenizer, loaded = encoder_and_tokenizer(config)
+    if config.init_head not in ("fresh", "pretrained"):
+        raise InputError(f"init_head={config.init_head!r} is unknown; choose fresh or pretrained")
+    reader: Any = RankingReader(config, tokenizer) if with_data else _NoReader(("rank",))
+    steps = config.steps or math.ceil(
+        config.epochs * reader.sizes["rank"] * (1 + config.negatives) / config.batch_pairs
+    )
+
+    def objective(shape: BertConfig) -> Finetune:
+        return Finetune(Ranker(shape), config.rank_loss, config.margin)
+
+    shares = {"rank": 1.0}
+    size = 1 + config.negatives
+    layout = make_layout(config, tokenizer, reader, shares, group_size=size, sequences=config.batch_pairs)
+    drop = ("pooler", "score") if config.init_head == "fresh" else ()
+    start = starting_params(loaded, drop, tokenizer.size)
+    return Stage(tokenizer, bert, ("rank",), objective, reader, None, layout, shares, steps, start)
+
+
+STAGES: dict[str, Callable[..., Stage]] = {"pretrain": pretrain, "finetune": finetune}
+
+
+class _NoReader:
+    """Stands for the data in a dry run: it knows only the tasks' names."""
+
+    def __init__(self, tasks: tuple[str, ...]) -> None:
+        self.sizes: Mapping[str, int] = dict.fromkeys(tasks, 1)
+
+    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
+        return []
+
+
+class RankingReader:
+    """Groups of a positive and its negatives, as `lanes.Reader` asks for them."""
+
+    def __init__(self, config: ConfigDict, tokenizer: Tokenizer) -> None:
+        from harp_jax.ranking_data import RankingData
+
+        self.data = RankingData.from_config(config, tokenizer)
+        self.lanes, self.length, self.seed = config.lanes, config.row_length, config.seed
+        self.sizes: Mapping[str, int] = {"rank": len(self.data)}
+        self._orders: dict[int, np.ndarray] = {}
+
+    def _order(self, epoch: int) -> np.ndarray:
+        if epoch not in self._orders:
+            # Lanes are an epoch apart at most.
+            self._orders = {e: o for e, o in self._orders.items() if e >= epoch - 1}
+            self._orders[epoch] = generator(self.seed, "units", epoch).permutation(len(self.data))
+        return self._orders[epoch]
+
+    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
+        size, step = len(self.data), self.lanes if len(self.data) >= self.lanes else 1
+        groups = []
+        for position in range(start, start + count):
+            # Lane ℓ takes every step-th unit of one endless sequence of permuted epochs.
+            epoch, at = divmod(position * step + lane % step, size)
+            unit = self.data.unit(epoch, int(self._order(epoch)[at]))
+            sequences = []
+            for query, document in unit:
+                query, document = fit(np.asarray(query, np.int32), np.asarray(document, np.int32), self.length)
+                sequences.append(Sequence(query, document, -1, -1))
+            groups.append(Group(0, tuple(sequences)))
+        return groups
+
+
+def make_layout(
+    config: ConfigDict,
+    tokenizer: Tokenizer,
+    reader: Reader,
+    shares: Mapping[str, float],
+    group_size: int,
+    sequences: int,
+) -> Layout:
+    """The static shapes of a lane: enough rows for the configured number of sequences a batch, on average."""
+    rows = config.rows
+    if not rows:
+        sample = [reader.read(0, task, 0, max(1, round(SAMPLE * share))) for task, share in shares.items()]
+        lengths = [len(s) for groups in sample for group in groups for s in group.sequences]
+        mean = float(np.mean(lengths)) if lengths else config.row_length / 4
+        rows = sequences * mean / (config.row_length * EXPECTED_FILL)
+    per_lane = max(1, round(rows / config.lanes))
+    seats = max(2, config.row_length // 16)  # rows of 512 hold up to 25 sequences on Wikipedia
+    return Layout(per_lane, config.row_length, seats, group_size, tokenizer.cls, tokenizer.sep, tokenizer.pad)

@@ -1,0 +1,309 @@
+"""The training loop that all stages share: mesh, data, state, step, restore, run."""
+
+import dataclasses
+import itertools
+import json
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from ml_collections import ConfigDict
+
+from harp_jax import __version__, sharding
+from harp_jax.checkpoint import Checkpoints, remove_unfinished
+from harp_jax.errors import InputError
+from harp_jax.files import replacing
+from harp_jax.lanes import Batches
+from harp_jax.metrics_log import MetricsLog
+from harp_jax.objectives import summarise
+from harp_jax.optimizer import make as make_optimizer
+from harp_jax.optimizer import schedule
+from harp_jax.progress import progress
+from harp_jax.stages import STAGES, Stage
+from harp_jax.step import initial, make_eval, make_step
+
+log = logging.getLogger(__name__)
+
+# What a resumed run may change without becoming another run.
+FREE_TO_CHANGE = frozenset(
+    (
+        "log_every",
+        "checkpoint_every",
+        "keep_checkpoints",
+        "eval_every",
+        "eval_batches",
+        "max_skipped",
+        "compilation_cache",
+        "mesh",
+    )
+)
+
+
+def train(
+    config: ConfigDict, workdir: str, stage: Stage | None = None, devices: list | None = None
+) -> dict[str, float]:
+    """Runs a stage to its last step, resuming from the workdir; returns the last logged metrics.
+
+    `stage` replaces the one that the config describes (a reader of one's own, without TensorFlow); `devices` all devices.
+
+    Raises InputError for bad config or data, and where the workdir belongs to another config.
+    """
+    if config.stage not in STAGES:
+        raise InputError(f"unknown stage {config.stage!r}; choose from {', '.join(STAGES)}")
+    set_up_cache(config)
+    mesh = sharding.make_mesh(config, devices)
+    stage = STAGES[config.stage](config) if stage is None else stage
+    shape = dataclasses.replace(stage.bert, vocab_size=sharding.padded_vocab(stage.bert.vocab_size, mesh))
+    claim_workdir(workdir, config, stage)
+
+    optimizer = make_optimizer(config, stage.steps)
+    shardings = state_shardings(shape, optimizer, mesh)
+    checkpoints = Checkpoints(workdir, config.keep_checkpoints)
+    restored = checkpoints.restore(abstract_state(shape, optimizer, shardings))
+    if restored is None:
+        params = place(stage.start(shape, jax.random.key(config.seed)), shardings["params"])
+        state = jax.jit(lambda p: initial(p, optimizer), out_shardings=shardings)(params)
+        start, cursors = 0, None
+    else:
+        start, state, meta = restored
+        cursors = meta["cursors"]
+        log.info("resuming at step %d of %d", start, stage.steps)
+
+    objective = stage.objective(shape)
+    step = jax.jit(
+        make_step(objective, optimizer, config.seed, config.prng, shape.dropout > 0 or shape.attention_dropout > 0),
+        donate_argnums=0,
+        in_shardings=(shardings, sharding.batch_sharding(mesh)),
+        out_shardings=(shardings, sharding.replicated(mesh)),
+    )
+    lanes = sharding.host_lanes(mesh, config.lanes)
+    batches = Batches(stage.reader, stage.layout, lanes, stage.shares, config.window, config.seed, cursors)
+    evaluate = make_evaluate(config, stage, objective, mesh, lanes)
+    metrics_log = MetricsLog(workdir, start, enabled=jax.process_index() == 0)
+    loop = Loop(config, stage, mesh, step, evaluate, checkpoints, metrics_log)
+    try:
+        return loop.run(state, start, batches)
+    finally:
+        checkpoints.close()
+        metrics_log.close()
+
+
+class Loop:
+    """The loop itself. `interrupted` makes it save and end at the next step (SIGTERM sets it)."""
+
+    def __init__(
+        self,
+        config: ConfigDict,
+        stage: Stage,
+        mesh: Any,
+        step: Any,
+        evaluate: Any,
+        checkpoints: Checkpoints,
+        metrics: MetricsLog,
+    ) -> None:
+        self.config, self.stage, self.mesh, self.step = config, stage, mesh, step
+        self.evaluate, self.checkpoints, self.metrics = evaluate, checkpoints, metrics
+        self.rate = schedule(config, stage.steps)
+        self.interrupted = threading.Event()
+
+    def run(self, state: Any, start: int, batches: Batches) -> dict[str, float]:
+        """Steps `start` … `stage.steps`; returns the last logged metrics."""
+        config, steps = self.config, self.stage.steps
+        pending: list[Any] = []
+        last: dict[str, float] = {}
+        waited, since = 0.0, time.perf_counter()
+        if start == 0 and self.evaluate is not None:
+            self.metrics.write(0, self.evaluate(state["params"]), "validation")
+        stream = iter(batches)
+        saved = start
+        with progress(total=steps, initial=start, unit="steps", desc=config.stage) as bar, _sigterm(self.interrupted):
+            for number in range(start + 1, steps + 1):
+                before = time.perf_counter()
+                batch, cursors = next(stream)
+                waited += time.perf_counter() - before
+                arrays = sharding.put(batch, self.mesh)
+                with jax.transfer_guard("disallow"):
+                    state, metrics = self.step(state, arrays)
+                pending.append(metrics)
+                bar.update(1)
+                if number % config.log_every == 0 or number == steps:
+                    last = self._log(number, state, pending, waited, since)
+                    bar.set_postfix(
+                        loss=f"{last['loss']:.3f}", tokens_s=f"{last['tokens_per_second']:.0f}", refresh=False
+                    )
+                    pending, waited, since = [], 0.0, time.perf_counter()
+                if config.eval_every and number % config.eval_every == 0 and self.evaluate is not None:
+                    self.metrics.write(number, self.evaluate(state["params"]), "validation")
+                    since = time.perf_counter()
+                stop = self._stops(number)
+                if number % config.checkpoint_every == 0 or number == steps or stop:
+                    self._save(number, state, cursors)
+                    saved = number
+                if stop:
+                    log.warning("interrupted: saved step %d; run the same command again to go on", saved)
+                    break
+        stream.close()  # type: ignore[attr-defined]
+        self.checkpoints.wait()
+        return last
+
+    def _stops(self, step: int) -> bool:
+        """Whether to save and end now; all processes answer alike."""
+        if jax.process_count() > 1:
+            from jax.experimental import multihost_utils
+
+            return multihost_utils.reached_preemption_sync_point(step)
+        return self.interrupted.is_set()
+
+    def _log(self, step: int, state: Any, pending: list[Any], waited: float, since: float) -> dict[str, float]:
+        sums = add(jax.device_get(pending))
+        elapsed = max(time.perf_counter() - since, 1e-9)
+        out = summarise(sums, self.stage.tasks)
+        out["learning_rate"] = float(self.rate(step - 1))
+        out["gradient_norm"] = sums["gradient_norm"] / len(pending)
+        out["tokens_per_second"] = sums["tokens"] / elapsed
+        out["input_wait"] = waited / elapsed
+        out["skipped"] = float(jax.device_get(state["skipped"]))
+        self.metrics.write(step, out)
+        if out["skipped"] > self.config.max_skipped:
+            raise InputError(
+                f"{out['skipped']:.0f} updates were skipped for Inf or NaN up to step {step}; lower learning_rate. "
+                f"The last checkpoint in {self.checkpoints.directory} is kept"
+            )
+        return out
+
+    def _save(self, step: int, state: Any, cursors: Mapping[str, Any]) -> None:
+        if step in self.checkpoints.steps():
+            return
+        self.checkpoints.save(step, state, {"cursors": gather_cursors(cursors), "version": __version__})
+
+
+def add(rows: list[Mapping[str, Any]]) -> dict[str, float]:
+    """Sums of metric sums."""
+    return {name: float(np.sum([row[name] for row in rows], dtype=np.float64)) for name in rows[0]}
+
+
+def gather_cursors(cursors: Mapping[str, Any]) -> dict[str, Any]:
+    """The cursors of all hosts' lanes, on every host."""
+    if jax.process_count() == 1:
+        return dict(cursors)
+    from jax.experimental import multihost_utils
+
+    text = json.dumps(cursors).encode()
+    length = multihost_utils.process_allgather(np.asarray(len(text), np.int32))
+    buffer = np.zeros(int(np.max(length)), np.uint8)
+    buffer[: len(text)] = np.frombuffer(text, np.uint8)
+    rows = multihost_utils.process_allgather(buffer)
+    merged = [json.loads(bytes(row[:n])) for row, n in zip(rows, length)]
+    return dict(itertools.chain.from_iterable(m.items() for m in merged))
+
+
+def make_evaluate(config: ConfigDict, stage: Stage, objective: Any, mesh: Any, lanes: range) -> Any:
+    """A function from parameters to held-out metrics over the same few batches every time, or None."""
+    if stage.held_out is None:
+        return None
+    batches = Batches(stage.held_out, stage.layout, lanes, stage.shares, config.window, config.seed)
+    fixed = [batches.make()[0] for _ in range(config.eval_batches)]
+    compute = jax.jit(make_eval(objective, config.seed), out_shardings=sharding.replicated(mesh))
+
+    def evaluate(params: Any) -> dict[str, float]:
+        return summarise(add([jax.device_get(compute(params, sharding.put(b, mesh))) for b in fixed]), stage.tasks)
+
+    return evaluate
+
+
+def abstract_state(shape: Any, optimizer: Any, shardings: Any) -> Any:
+    """The state's shapes and dtypes with their shardings, without making it."""
+    tree = _state_shapes(shape, optimizer)
+    return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), tree, shardings)
+
+
+def state_shardings(shape: Any, optimizer: Any, mesh: Any) -> Any:
+    """Where every leaf of the state lies."""
+    return sharding.param_shardings(mesh, _state_shapes(shape, optimizer))
+
+
+def _state_shapes(shape: Any, optimizer: Any) -> Any:
+    from harp_jax.heads import init_params
+
+    wide = dataclasses.replace(shape, dtype="float32")
+    return jax.eval_shape(lambda: initial(init_params(wide, jax.random.key(0)), optimizer))
+
+
+def place(params: dict, shardings: dict) -> dict:
+    """Puts host parameters where they belong; every process holds all of them and keeps its part."""
+    return jax.tree.map(
+        lambda x, s: jax.make_array_from_callback(x.shape, s, lambda index: x[index]), params, dict(shardings)
+    )
+
+
+def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> None:
+    """Writes config.json and the tokenizer into a new workdir; refuses one that belongs to another config, naming the keys."""
+    from etils import epath
+
+    own = json.loads(config.to_json_best_effort()) | {"bert": dataclasses.asdict(stage.bert)}
+    path = epath.Path(workdir) / "config.json"
+    if path.exists():
+        try:
+            other = json.loads(path.read_text())
+        except ValueError as error:
+            raise InputError(f"{path} is not JSON: {error}; restore it or start again in an empty workdir") from error
+        keys = sorted(
+            k for k in flatten(own).keys() | flatten(other).keys() if flatten(own).get(k) != flatten(other).get(k)
+        )
+        keys = [k for k in keys if k.split(".")[0] not in FREE_TO_CHANGE]
+        if keys:
+            raise InputError(
+                f"{workdir} belongs to another config: {', '.join(f'{k} was {flatten(other).get(k)!r}' for k in keys[:5])}"
+                f"{' …' if len(keys) > 5 else ''}; choose another --workdir, or set these back"
+            )
+        if jax.process_index() == 0 and "://" not in workdir:
+            remove_unfinished(workdir)
+        return
+    if jax.process_index() == 0:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot make {workdir}: {error.strerror}; choose another --workdir") from error
+        stage.tokenizer.save(os.path.join(workdir, "tokenizer"))
+        with replacing(os.path.join(workdir, "config.json")) as file:
+            json.dump(own, file, indent=2)
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"a": {"b": 1}} → {"a.b": 1}."""
+    out: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            out |= flatten(value, f"{prefix}{key}.")
+        else:
+            out[prefix + key] = value
+    return out
+
+
+def set_up_cache(config: ConfigDict) -> None:
+    """Compiled programs are kept between runs (16 s of compilation become one)."""
+    if config.compilation_cache:
+        cache = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
+        jax.config.update("jax_compilation_cache_dir", os.path.join(cache, "harp_jax", "xla"))
+
+
+class _sigterm:
+    """While open, SIGTERM sets the event instead of killing the process (in the main thread only)."""
+
+    def __init__(self, event: threading.Event) -> None:
+        self.event = event
+
+    def __enter__(self) -> None:
+        self.previous = None
+        if threading.current_thread() is threading.main_thread() and jax.process_count() == 1:
+            self.previous = signal.signal(signal.SIGTERM, lambda *_: self.event.set())
+
+    def __exit__(self, *_: object) -> None:
+        if self.previous is not None:
+            signal.signal(signal.SIGTERM, self.previous)

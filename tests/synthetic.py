@@ -1,0 +1,48 @@
+"""Invented pairs for tests: what matches is that query words occur in the positive document."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from harp_jax.keys import generator
+from harp_jax.packing import Group, pair_sequences, text_sequence
+from harp_jax.tokenizer import SPECIAL_TOKENS, Tokenizer
+
+VOCAB = 211
+
+
+def tokenizer() -> Tokenizer:
+    return Tokenizer((*SPECIAL_TOKENS, *(f"w{i}" for i in range(VOCAB - len(SPECIAL_TOKENS)))))
+
+
+def pair(key: int, task: str) -> tuple:
+    """(pos_query, pos_doc, neg_query, neg_doc): rqp shares the document, the other tasks the query."""
+    rng = generator("synthetic", task, key)
+    document = rng.integers(5, VOCAB, rng.integers(8, 50)).astype(np.int32)
+    other = rng.integers(5, VOCAB, rng.integers(8, 50)).astype(np.int32)
+    query = rng.choice(document, rng.integers(2, 7)).astype(np.int32)
+    if task == "rqp":
+        return query, document, rng.choice(other, len(query)).astype(np.int32), None
+    return query, document, None, other
+
+
+@dataclass(frozen=True)
+class SyntheticReader:
+    """An endless stream per lane, as `lanes.Reader` wants it, without files."""
+
+    tasks: tuple[str, ...] = ("rqp", "qdm")
+    records: int = 400
+    lanes: int = 8
+    length: int = 128
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        return dict.fromkeys(self.tasks, self.records)
+
+    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
+        keys = [((start + i) * self.lanes + lane) % self.records for i in range(count)]
+        number = self.tasks.index(task)
+        if task == "mlm":
+            return [Group(number, (text_sequence(pair(k, task)[1], self.length),)) for k in keys]
+        return [Group(number, pair_sequences(*pair(k, task), self.length)) for k in keys]

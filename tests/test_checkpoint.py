@@ -1,0 +1,109 @@
+"""Checkpoints: exact, or refused; never other values."""
+
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from harp_jax.checkpoint import Checkpoints, digests, leaf_digest
+from harp_jax.errors import InputError
+
+MESH = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+
+
+def state(seed: int = 0) -> dict:
+    rng = np.random.default_rng(seed)
+    return {
+        "params": {"kernel": jnp.asarray(rng.normal(size=(16, 24)), jnp.float32), "half": jnp.ones(8, jnp.bfloat16)},
+        "step": jnp.asarray(seed, jnp.int32),
+    }
+
+
+def abstract(tree: dict) -> dict:
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), tree)
+
+
+def slow_digest(x: np.ndarray) -> list[int]:
+    words = []
+    for multiplier in (0x9E3779B1, 0x85EBCA77):
+        total = 0
+        for i, bits in enumerate(x.ravel().view({2: np.uint16, 4: np.uint32}[x.dtype.itemsize]).tolist()):
+            odd = ((i * multiplier) % 2**32 << 1) % 2**32 | 1
+            total += bits * (odd ^ (odd >> 16) | 1)
+        words.append(total % 2**32)
+    return words
+
+
+def test_digest_equals_its_slow_version_and_sees_every_bit():
+    x = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+    assert leaf_digest(jnp.asarray(x)).tolist() == slow_digest(x)
+    for bit in (0, 13, 31):
+        y = x.copy()
+        y.view(np.uint32)[3, 2] ^= np.uint32(1 << bit)
+        assert leaf_digest(jnp.asarray(y)).tolist() != slow_digest(x)
+    assert leaf_digest(jnp.asarray(x[::-1].copy())).tolist() != slow_digest(x)
+
+
+def test_digest_does_not_depend_on_the_sharding():
+    x = state()["params"]["kernel"]
+    cut = jax.device_put(x, NamedSharding(MESH, P("data", None)))
+    assert digests(cut).tolist() == digests(x).tolist()
+
+
+def save_two(directory) -> Checkpoints:
+    checkpoints = Checkpoints(str(directory))
+    for step in (1, 2):
+        checkpoints.save(step, state(step), {"cursors": {"0": {"window": step}}})
+    checkpoints.wait()
+    return checkpoints
+
+
+def test_restores_the_newest_with_its_cursors(tmp_path):
+    step, restored, meta = save_two(tmp_path).restore(abstract(state()))
+    assert step == 2 and meta["cursors"] == {"0": {"window": 2}}
+    np.testing.assert_array_equal(restored["params"]["kernel"], state(2)["params"]["kernel"])
+
+
+def test_an_empty_directory_and_a_damaged_array_are_walked_over(tmp_path):
+    save_two(tmp_path).close()
+    os.makedirs(tmp_path / "checkpoints" / "3")
+    data = [
+        os.path.join(root, name)
+        for root, _, names in os.walk(tmp_path / "checkpoints" / "2" / "state")
+        for name in names
+        if os.path.getsize(os.path.join(root, name)) > 500 and "/d/" in os.path.join(root, name)
+    ]
+    assert data
+    for path in data:
+        with open(path, "r+b") as file:
+            content = bytearray(file.read())
+            content[len(content) // 2] ^= 0x10
+            file.seek(0)
+            file.write(content)
+    checkpoints = Checkpoints(str(tmp_path))
+    step, restored, _ = checkpoints.restore(abstract(state()))
+    np.testing.assert_array_equal(restored["params"]["kernel"], state(step)["params"]["kernel"])
+    assert step == 1
+    assert sorted(os.listdir(tmp_path / "checkpoints_damaged")) == ["2", "3"]
+    checkpoints.save(2, state(2), {})
+    checkpoints.wait()
+    assert checkpoints.restore(abstract(state()))[0] == 2
+
+
+def test_nothing_that_verifies_is_an_error_not_a_fresh_start(tmp_path):
+    save_two(tmp_path).close()
+    for step in (1, 2):
+        for root, _, names in os.walk(tmp_path / "checkpoints" / str(step) / "meta"):
+            for name in names:
+                with open(os.path.join(root, name), "w") as file:
+                    file.write("{}")
+    with pytest.raises(InputError, match="none of the checkpoints"):
+        Checkpoints(str(tmp_path)).restore(abstract(state()))
+
+
+def test_an_empty_workdir_restores_nothing(tmp_path):
+    assert Checkpoints(str(tmp_path)).restore(abstract(state())) is None

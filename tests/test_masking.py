@@ -1,0 +1,85 @@
+"""Dynamic masking against its definition: rates by chi-square, shared texts hidden alike, no dependence on layout."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import stats
+
+from harp_jax.masking import mask_tokens, slots, token_bits
+
+KEY = jax.random.key(7, impl="threefry2x32")
+VOCAB, MASK = 1000, 4
+
+
+def tokens_and_ids(rows: int = 64, length: int = 512) -> tuple[jax.Array, jax.Array]:
+    ids = np.arange(rows * length, dtype=np.int32).reshape(rows, length)
+    ids[:, ::10] = -1  # specials
+    tokens = np.random.default_rng(0).integers(5, VOCAB, (rows, length)).astype(np.int32)
+    return jnp.asarray(tokens), jnp.asarray(ids)
+
+
+def masked(rate: float = 0.15, key: jax.Array = KEY):
+    tokens, ids = tokens_and_ids()
+    return tokens, ids, mask_tokens(key, tokens, ids, rate, slots(512, rate), MASK, VOCAB)
+
+
+def test_rates_are_15_percent_and_80_10_10():
+    tokens, ids, out = masked()
+    kinds = np.zeros(3)
+    chosen = 0
+    for row in range(tokens.shape[0]):
+        for position, target, weight in zip(out.positions[row], out.targets[row], out.weights[row]):
+            if weight:
+                chosen += 1
+                assert target == tokens[row, position] and ids[row, position] >= 0
+                new = out.tokens[row, position]
+                kinds[0 if new == MASK else 2 if new == target else 1] += 1
+    # Each row masks a binomial number of its candidates, at most M.
+    expected = variance = 0.0
+    for candidates in np.asarray((ids >= 0).sum(axis=1)):
+        support = np.arange(candidates + 1)
+        probability = stats.binom.pmf(support, candidates, 0.15)
+        capped = np.minimum(support, slots(512, 0.15))
+        expected += (capped * probability).sum()
+        variance += (capped**2 * probability).sum() - (capped * probability).sum() ** 2
+    assert abs(chosen - expected) < 3 * variance**0.5
+    assert expected > 0.99 * 0.15 * int((ids >= 0).sum())
+    assert stats.chisquare(kinds, chosen * np.array([0.8, 0.1, 0.1])).pvalue > 0.001
+
+
+def test_nothing_else_changes():
+    tokens, _, out = masked()
+    changed = np.asarray(out.tokens != tokens)
+    predicted = np.zeros_like(changed)
+    for row in range(tokens.shape[0]):
+        predicted[row, np.asarray(out.positions[row])[np.asarray(out.weights[row]) > 0]] = True
+    assert not (changed & ~predicted).any()
+
+
+def test_random_replacements_are_uniform():
+    _, _, out = masked(rate=0.5)
+    tokens, _ = tokens_and_ids()
+    new = np.asarray(out.tokens)[(np.asarray(out.tokens) != np.asarray(tokens)) & (np.asarray(out.tokens) != MASK)]
+    counts = np.bincount(new // 100, minlength=10)
+    assert stats.chisquare(counts).pvalue > 0.001
+
+
+def test_the_same_text_is_hidden_alike_wherever_it_lies():
+    tokens, ids = tokens_and_ids(4, 128)
+    out = mask_tokens(KEY, tokens, ids, 0.15, 40, MASK, VOCAB)
+    order = jnp.asarray([2, 0, 3, 1])
+    shifted = mask_tokens(
+        KEY, jnp.roll(tokens[order], 17, axis=1), jnp.roll(ids[order], 17, axis=1), 0.15, 40, MASK, VOCAB
+    )
+    np.testing.assert_array_equal(jnp.roll(out.tokens[order], 17, axis=1), shifted.tokens)
+
+
+def test_another_step_hides_other_tokens():
+    assert (masked()[2].tokens != masked(key=jax.random.fold_in(KEY, 1))[2].tokens).any()
+
+
+def test_bits_are_uniform_over_consecutive_ids():
+    first, second = token_bits(KEY, jnp.arange(100_000), 0)
+    for word in (first, second):
+        counts = np.bincount(np.asarray(word) >> 27, minlength=32)
+        assert stats.chisquare(counts).pvalue > 0.001
