@@ -1,0 +1,202 @@
+"""Training groups for ranking: a relevant document and negatives from the first stage's candidates, for each judgment.
+
+A *unit* is a (query, relevant document) pair; what it becomes in an epoch is a pure function of (seed, epoch, query,
+document). Negatives are candidates that are not judged relevant. A relevant document that the first stage missed is
+still a positive here; evaluation re-ranks the candidates as they are.
+"""
+
+import logging
+from collections.abc import Collection, Iterable
+
+import numpy as np
+from ml_collections import ConfigDict
+
+from harp_jax.documents import Documents
+from harp_jax.errors import InputError
+from harp_jax.files import lines
+from harp_jax.keys import generator, hash64
+from harp_jax.tokenizer import Tokenizer
+from harp_jax.trec import Qrels, Run, read_qrels, read_queries, read_run
+
+log = logging.getLogger(__name__)
+
+CACHED_DOCUMENTS = 65_536  # token ids of documents kept: at most 2 KB each at 512 tokens
+
+
+class RankingData:
+    """The units of some queries, and their texts as token ids.
+
+    `report` counts what was left out: queries without text, without a relevant document or without candidates, relevant
+    documents that `docs` lacks. Raises InputError where nothing is left, and for candidates that `docs` lacks.
+    """
+
+    def __init__(
+        self,
+        docs: Documents,
+        queries: dict[str, str],
+        qrels: Qrels,
+        candidates: Run,
+        tokenizer: Tokenizer,
+        negatives: int = 7,
+        max_length: int = 512,
+        seed: int = 0,
+    ) -> None:
+        if negatives < 1:
+            raise InputError(f"negatives={negatives}: a group needs one negative at least")
+        self.docs, self.queries, self.qrels, self.candidates = docs, queries, qrels, candidates
+        self.tokenizer, self.negatives, self.max_length, self.seed = tokenizer, negatives, max_length, seed
+        self.report = dict.fromkeys(("no text", "no relevant document", "no candidates", "document absent"), 0)
+        self.units = [(qid, docid) for qid in qrels for docid in self._positives(qid)]
+        for what, count in self.report.items():
+            if count:
+                noun = "relevant documents" if what == "document absent" else "queries"
+                log.warning("%d %s are left out of training: %s", count, noun, what)
+        if not self.units:
+            raise InputError(
+                f"no query can be trained on ({self.report}); check that qrels, queries and candidates match"
+            )
+        self._check_candidates()
+        self._tokens: dict[str, np.ndarray] = {}
+
+    @classmethod
+    def from_config(cls, config: ConfigDict, tokenizer: Tokenizer) -> "RankingData":
+        """From the fields of a fine-tuning config (`harp_jax.config.finetune`)."""
+        for name in ("docs", "queries", "qrels", "candidates"):
+            if not config[name]:
+                raise InputError(f"{name} is empty; set --config.{name} to a file")
+        qrels = read_qrels(config.qrels)
+        if config.train_folds:
+            qrels = select(qrels, in_folds(read_folds(config.folds), config.train_folds, config.folds))
+        return cls(
+            docs=Documents.open(config.docs),
+            queries=read_queries(config.queries),
+            qrels=qrels,
+            candidates=read_run(config.candidates, queries=qrels),
+            tokenizer=tokenizer,
+            negatives=config.negatives,
+            max_length=config.row_length,
+            seed=config.seed,
+        )
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def unit(self, epoch: int, index: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """(query ids, document ids) of the positive, then of its negatives: int32, without specials, not yet cut to fit.
+
+        Fewer than `negatives` where the query has fewer candidates. The draw is without replacement.
+        """
+        qid, positive = self.units[index]
+        pool = self._negatives(qid)
+        draw = generator(self.seed, "negatives", epoch, qid, positive)
+        chosen = draw.choice(len(pool), min(self.negatives, len(pool)), replace=False)
+        query = np.asarray(self.tokenizer.encode_prefixes([self.queries[qid]], self.max_length)[0], np.int32)
+        return [(query, document) for document in self._encode([positive, *(pool[i] for i in chosen)])]
+
+    def _positives(self, qid: str) -> list[str]:
+        relevant = [docid for docid, level in self.qrels[qid].items() if level > 0]
+        present = [docid for docid in relevant if docid in self.docs]
+        self.report["document absent"] += len(relevant) - len(present)
+        for what, lacking in (
+            ("no text", qid not in self.queries),
+            ("no relevant document", not present),
+            ("no candidates", not self._negatives(qid)),
+        ):
+            if lacking:
+                self.report[what] += 1
+                return []
+        return present
+
+    def _negatives(self, qid: str) -> list[str]:
+        if qid not in self.candidates:
+            return []
+        judged = self.qrels[qid]
+        return [docid for docid in self.candidates[qid].docids if judged.get(docid, 0) <= 0]
+
+    def _check_candidates(self) -> None:
+        seen: set[str] = set()
+        for qid in dict.fromkeys(qid for qid, _ in self.units):
+            for docid in self.candidates[qid].docids:
+                if docid not in seen and docid not in self.docs:
+                    raise InputError(
+                        f"candidate {docid} of query {qid} is not in {self.docs.path}; retrieve from these documents"
+                    )
+                seen.add(docid)
+
+    def _encode(self, docids: list[str]) -> list[np.ndarray]:
+        """Token ids of documents, of which the last many are remembered: candidates come again in every epoch."""
+        if len(self._tokens) > CACHED_DOCUMENTS:
+            self._tokens = {}
+        tokens = self._tokens
+        absent = [docid for docid in docids if docid not in tokens]
+        encoded = self.tokenizer.encode_prefixes([self.docs[docid] for docid in absent], self.max_length)
+        tokens.update((docid, np.asarray(ids, np.int32)) for docid, ids in zip(absent, encoded))
+        return [tokens[docid] for docid in docids]
+
+
+def read_folds(path: str) -> dict[str, str]:
+    """qid → fold, from "qid<TAB>fold" lines."""
+    if not path:
+        raise InputError("train_folds are named, but folds is empty; set --config.folds to a file of qid<TAB>fold")
+    folds: dict[str, str] = {}
+    for number, line in lines(path):
+        parts = line.split()
+        if not parts:
+            continue
+        if len(parts) != 2:
+            raise InputError(f"{path}, line {number}: {len(parts)} columns; write 'qid<TAB>fold'")
+        if parts[0] in folds:
+            raise InputError(f"{path}, line {number}: query {parts[0]} a second time; remove one")
+        folds[parts[0]] = parts[1]
+    return folds
+
+
+def in_folds(folds: dict[str, str], wanted: Iterable[int | str], where: str = "folds") -> set[str]:
+    """The queries of the wanted folds; InputError for a fold that has none."""
+    names = {str(fold) for fold in wanted}
+    unknown = names - set(folds.values())
+    if unknown:
+        raise InputError(f"{where} has no fold {min(unknown)}; its folds are {', '.join(sorted(set(folds.values())))}")
+    return {qid for qid, fold in folds.items() if fold in names}
+
+
+def select(qrels: Qrels, queries: Collection[str]) -> Qrels:
+    """The judgments of some queries, in their order."""
+    return {qid: judged for qid, judged in qrels.items() if qid in queries}
+
+
+def split_queries(qrels: Qrels, fraction: float, seed: int) -> tuple[Qrels, Qrels]:
+    """(training, held-out) judgments; about `fraction` of the queries are held out, and no more than that.
+
+    Queries that share a relevant document, directly or through others, stay together: a model that remembers
+    documents gains nothing on the held-out side. Whole groups are taken in the order of a hash of (seed, document).
+    """
+    groups = _components(qrels)
+    order = sorted(groups, key=lambda group: (hash64(seed, "held out", min(group)), min(group)))
+    room = round(fraction * len(qrels))
+    held: set[str] = set()
+    for group in order:
+        if len(held) + len(group) <= room:
+            held.update(group)
+    return select(qrels, qrels.keys() - held), select(qrels, held)
+
+
+def _components(qrels: Qrels) -> list[list[str]]:
+    """Queries connected by shared relevant documents (union-find over documents' first queries)."""
+    parent = {qid: qid for qid in qrels}
+
+    def root(qid: str) -> str:
+        while parent[qid] != qid:
+            parent[qid] = parent[parent[qid]]
+            qid = parent[qid]
+        return qid
+
+    first: dict[str, str] = {}
+    for qid, judged in qrels.items():
+        for docid, level in judged.items():
+            if level > 0:
+                parent[root(qid)] = root(first.setdefault(docid, qid))
+    groups: dict[str, list[str]] = {}
+    for qid in qrels:
+        groups.setdefault(root(qid), []).append(qid)
+    return list(groups.values())
