@@ -1,0 +1,114 @@
+"""Sentence boundaries by rules, in one pass: regular expressions find the candidates, a few words around decide.
+
+Made for English prose; other languages in Latin, Greek or Cyrillic script get by with the general rules, Chinese and
+Japanese with their own full stops. Text whose punctuation stands apart ("Eek ! The Cat is a series .") works too.
+Known limits: a sentence that begins in lower case is joined to the one before, and so is one that follows an
+abbreviation without beginning with a usual opening word.
+"""
+
+import re
+
+_CANDIDATE = re.compile(
+    # Closing marks and references may stand between the stop and the space.
+    r"(?<![.!?…])([.!?…]++)([\"'”’»)\]]*+(?:\[\w{1,4}\])*+)[^\S\n]++(?=\S)"
+    r"|(?<![。！？])[。！？]++[」』”’）]*+|\n++"
+)
+_LAST_WORD = re.compile(r"[^\s\"'“‘«(\[]*$")
+_NEXT = re.compile(r"(?:[\"'“‘«(\[¿¡`]{1,4} ?)?(\w{0,24})")
+_STANDING_CLOSERS = re.compile(r"(?:(?:''|[”’»)\]]) +)+")
+_DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]{1,2}$|[A-Z][a-z]\.[A-Z]$")
+_NUMERAL = re.compile(r"[0-9]|[IVXLC]+$")
+_LOOK_BACK = 28
+
+# Never the end of a sentence: a name or a number follows.
+_BEFORE_NAMES = frozenset(
+    """mr mrs ms mx dr prof rev hon gen col maj capt cpt lt sgt cpl pvt adm cmdr gov sen rep pres amb fr mme mlle mgr
+    messrs vs v cf viz e.g i.e eg ie ca approx resp incl ed eds trans fig figs eq eqs ref refs fl lit née
+    mt ft pt""".split()  # noqa: SIM905
+)
+# An abbreviation only before a number ("No. 5"), otherwise a word ("He said no. Then ...").
+_BEFORE_NUMBERS = frozenset(
+    """no nos nr vol vols p pp ch chap sec art op bk pl par §
+    jan feb mar apr jun jul aug sep sept oct nov dec""".split()  # noqa: SIM905
+)
+# Abbreviations that may end a sentence: they do before a word that usually opens one.
+_MAY_END = frozenset(
+    """inc ltd co corp jr sr al bros ave blvd rd st dept univ assn est ltda llc plc cie mfg intl natl
+    hrs ph.d m.d d.c u.s u.k u.n""".split()  # noqa: SIM905
+)
+_OPENING_WORDS = frozenset(
+    """The A An This That These Those It Its He She They We You His Her Their Our My There Here In On At By From With
+    For After Before During Since Until When While Where If As Although Though Because However But And Or Nor So Yet
+    Then Thus Hence Therefore Moreover Furthermore Also Another Other Some Many Most Several Each Every All Both One
+    Two Three What Who Why How Which Not No Under Over Between Through According Despite Today Later Once Only Even
+    Such To Of Among Within Without Instead Meanwhile Finally First Second Next Later Earlier Like Unlike""".split()  # noqa: SIM905
+)  # fmt: skip
+
+
+def sentences(text: str) -> list[tuple[int, int]]:
+    """Spans (start, end) in code points, in order, without outer white space; none crosses a line feed."""
+    spans: list[tuple[int, int]] = []
+    start = counted = quotes = 0
+
+    def close(end: int) -> None:
+        body = text[start:end]
+        left = len(body) - len(body.lstrip())
+        if left < len(body):
+            spans.append((start + left, start + len(body.rstrip())))
+
+    for match in _CANDIDATE.finditer(text):
+        end = match.end()
+        if match.start() < start:
+            continue
+        if match[1] is None:
+            close(end)
+            start = end
+        elif _is_boundary(text, start, match):
+            # A straight quotation mark that stands alone closes if it has an open partner.
+            quotes = (quotes if counted > start else 0) + text.count('"', max(counted, start), end)
+            counted = end
+            if text.startswith('" ', end) and quotes % 2:
+                end += 2
+            elif closers := _STANDING_CLOSERS.match(text, end):
+                end = closers.end()
+            close(end)
+            start = counted = end
+            quotes = 0
+    close(len(text))
+    return spans
+
+
+def _is_boundary(text: str, start: int, match: re.Match[str]) -> bool:
+    stop, closers = match[1], match[2]
+    following = _NEXT.match(text, match.end())
+    word = following[1] if following else ""
+    if word:
+        if word[0].islower():
+            return False
+    elif text[match.end()] in "-–—,;:.!?…/&=+":
+        return False
+    before = text[max(start, match.start() - _LOOK_BACK) : match.start()]
+    last = _LAST_WORD.search(before.rstrip() if before.endswith(" ") else before)[0]  # type: ignore[index]
+    whole = last.strip() == text[start : start + _LOOK_BACK + 1][: match.start() - start].strip()
+    if "." not in stop or len(stop) > 1:
+        # One word and a mark is a name or an exclamation ("Yahoo! Mail", "Eek ! The Cat"): it stays with what follows.
+        return not (stop == "!" and whole and not closers)
+    if closers:
+        return True
+    return not (whole and last.isdigit()) and not _abbreviates(last, word)
+
+
+def _abbreviates(last: str, word: str) -> bool:
+    """Whether the full stop after `last` belongs to it, given the word that follows."""
+    folded = last.lower()
+    if folded in _BEFORE_NAMES:
+        return True
+    if folded in _BEFORE_NUMBERS and _NUMERAL.match(word):
+        return True
+    if folded in ("a.m", "p.m"):
+        return False
+    if len(last) == 1 and last.isalpha():
+        return word not in _OPENING_WORDS
+    if folded in _MAY_END or _DOTTED.match(last):
+        return word not in _OPENING_WORDS
+    return False
