@@ -242,8 +242,11 @@ def is_export(directory: str) -> bool:
     return all(os.path.exists(os.path.join(directory, name)) for name in ("config.json", WEIGHTS, "vocab.txt"))
 
 
-def _is_empty(directory: str) -> bool:
-    return os.path.isdir(directory) and not os.listdir(directory)
+def check_replaceable(directory: str) -> None:
+    """InputError where something stands at `directory` that is neither an empty directory nor an exported model."""
+    empty = os.path.isdir(directory) and not os.listdir(directory)
+    if os.path.exists(directory) and not (empty or is_export(directory)):
+        raise InputError(f"{directory} exists and is no exported model; choose another --output or remove it")
 
 
 def save_hf(directory: str, config: BertConfig, params: dict[str, Any], tokenizer: Tokenizer, model_card: str) -> None:
@@ -254,8 +257,7 @@ def save_hf(directory: str, config: BertConfig, params: dict[str, Any], tokenize
     left out. The directory appears complete or not at all; InputError where another kind of directory stands there.
     """
     check_vocabulary(tokenizer, config, "the parameter tree")
-    if os.path.exists(directory) and not (is_export(directory) or _is_empty(directory)):
-        raise InputError(f"{directory} exists and is no exported model; choose another --output or remove it")
+    check_replaceable(directory)
     temporary = f"{directory.rstrip('/')}.tmp.{os.getpid()}"
     try:
         os.makedirs(temporary)
