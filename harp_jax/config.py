@@ -52,6 +52,7 @@ def pretrain() -> ConfigDict:
     c.tasks = ("rqp", "qdm", "rdp", "acm")  # streams to read; "mlm" is running text
     c.task_sampling = "uniform"  # over the tasks, as in the paper; or "proportional" to their records
     c.task_weights = ConfigDict({task: 1.0 for task in ("rqp", "qdm", "rdp", "acm", "ict", "wlp", "prop")})
+    c.pair_weight = 1.0  # 0: the MLM-only control, on the same batches
     c.pair_loss = "hinge"  # or "logistic", "softmax_margin" (the authors' code)
     c.margin = 1.0
     c.mlm_weight = 1.0

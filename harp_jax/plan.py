@@ -1,0 +1,150 @@
+"""Plans: an experiment as a declarative list of the project's own commands, each run once for what it reads.
+
+python -m harp_jax.plan --plan=configs/experiments/demo.py --output=demo [--dry_run]
+
+A plan file has `get_plan() -> list[Command]`. In arguments, {out} is the command's own place under --output, {name} that of
+an earlier command, and {output} the whole plan's. A command's place is named after the hash of everything it reads: its
+arguments, the files it names, and what earlier commands made of theirs. So a finished command is never repeated, a killed
+plan goes on where it was, and a changed plan does not disturb what an unchanged part of it has made.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import runpy
+import string
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+
+from harp_jax import __version__
+from harp_jax.cli import run
+from harp_jax.errors import InputError
+from harp_jax.files import replacing, sha256_file
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of the project. `reads` are files besides those of earlier commands, such as its config."""
+
+    name: str
+    module: str
+    arguments: list[str]
+    reads: list[str] = field(default_factory=list)
+    suffix: str = ""  # ".html": {out} is a file of that kind; empty: a directory or whatever the command makes
+
+    def needs(self) -> list[str]:
+        """The names in braces: earlier commands, "out" and "output"."""
+        found = [name for text in self.arguments for _, name, _, _ in string.Formatter().parse(text) if name]
+        return list(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command with its braces filled in."""
+
+    command: Command
+    key: str
+    place: str
+    argv: list[str]
+
+    @property
+    def record(self) -> str:
+        return os.path.join(os.path.dirname(self.place), ".plan", f"{self.command.name}-{self.key}.json")
+
+    @property
+    def done(self) -> bool:
+        return os.path.exists(self.record) and os.path.exists(self.place)
+
+
+def load_plan(path: str) -> list[Command]:
+    """The commands of a plan file; InputError where it has none or names are wrong."""
+    if not os.path.isfile(path):
+        raise InputError(f"no plan at {path}; for example --plan=configs/experiments/demo.py")
+    get_plan = runpy.run_path(path).get("get_plan")
+    if get_plan is None:
+        raise InputError(f"{path} has no get_plan(); define one that returns a list of Command")
+    return get_plan()
+
+
+def resolve(commands: list[Command], output: str) -> list[Step]:
+    """Fills in places and keys, in order. Raises InputError for doubled names, unknown braces and missing files."""
+    steps: dict[str, Step] = {}
+    for command in commands:
+        if command.name in steps or not re.fullmatch(r"[a-z0-9_]+", command.name) or command.name in ("out", "output"):
+            raise InputError(
+                f"command name {command.name!r} is used twice or is not of [a-z0-9_]; rename it in the plan"
+            )
+        unknown = [n for n in command.needs() if n not in steps and n not in ("out", "output")]
+        if unknown:
+            raise InputError(
+                f"command {command.name} needs {unknown[0]!r}, which no earlier command makes; mend the plan"
+            )
+        state = hashlib.sha256(repr((command.module, command.arguments, __version__)).encode())
+        for name in command.needs():
+            state.update(steps[name].key.encode() if name in steps else b"-")
+        for path in command.reads:
+            if not os.path.isfile(path):
+                raise InputError(f"command {command.name} reads {path}, which is missing; run from the project's root")
+            state.update(sha256_file(path).encode())
+        key = state.hexdigest()[:10]
+        place = os.path.join(output, f"{command.name}-{key}{command.suffix}")
+        names = {n: s.place for n, s in steps.items()} | {"out": place, "output": output}
+        argv = [sys.executable, "-m", command.module, *(text.format(**names) for text in command.arguments)]
+        steps[command.name] = Step(command, key, place, argv)
+    return list(steps.values())
+
+
+def shown(step: Step) -> str:
+    """The command as one would type it."""
+    return " ".join(["python", *(f"'{a}'" if re.search(r"[\s()*]", a) else a for a in step.argv[1:])])
+
+
+def execute(steps: list[Step], output: str) -> None:
+    """Runs what is not done yet. A command that fails ends the plan with an InputError; rerunning goes on there."""
+    os.makedirs(os.path.join(output, ".plan"), exist_ok=True)
+    began = time.monotonic()
+    for number, step in enumerate(steps, 1):
+        label = f"[{number}/{len(steps)}] {step.command.name}"
+        if step.done:
+            print(f"{label}: done before", flush=True)
+            continue
+        print(f"{label}: {shown(step)}", flush=True)
+        start = time.monotonic()
+        status = subprocess.run(step.argv).returncode
+        if status:
+            raise InputError(
+                f"{step.command.name} ended with status {status}; its message is above. "
+                "Mend it and run the plan again: what is done is kept"
+            )
+        if not os.path.exists(step.place):
+            raise InputError(f"{step.command.name} ended well but made no {step.place}; mend its arguments in the plan")
+        seconds = round(time.monotonic() - start, 1)
+        with replacing(step.record) as file:
+            json.dump({"name": step.command.name, "command": shown(step), "seconds": seconds}, file, indent=1)
+        print(f"{label}: {seconds} s", flush=True)
+    print(f"plan finished in {time.monotonic() - began:.0f} s; everything is under {output}", flush=True)
+
+
+def main(arguments: argparse.Namespace) -> None:
+    steps = resolve(load_plan(arguments.plan), arguments.output)
+    if arguments.dry_run:
+        for step in steps:
+            print(f"{'done' if step.done else 'to do'}  {step.command.name}: {shown(step)}")
+        return
+    execute(steps, arguments.output)
+
+
+def arguments_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m harp_jax.plan", description="Runs a plan of commands.")
+    parser.add_argument("--plan", required=True, help="Python file with get_plan()")
+    parser.add_argument("--output", required=True, help="directory that receives everything")
+    parser.add_argument("--dry_run", action="store_true", help="print the commands and what is done, run nothing")
+    return parser
+
+
+if __name__ == "__main__":
+    run(main, arguments_parser())
