@@ -1,0 +1,246 @@
+"""A small invented wiki with questions: everything the demo needs, made from a grammar in seconds.
+
+python -m data_pipeline.sample_wiki --output=DIR [--pages=400] [--seed=0]
+
+Writes DIR/wiki.xml.bz2 (a MediaWiki export: `pages` articles, and redirects, disambiguation pages and a talk page
+beside them), DIR/docs.tsv (docid, url, title, body: the articles' leads), DIR/queries.tsv, DIR/qrels.txt and
+DIR/folds.tsv (5 folds, disjoint in relevant documents). Names are shared by several pages, so that an anchor or a
+question needs its context; see `sample_grammar` for how facts are worded. The same seed gives the same bytes.
+"""
+
+import argparse
+import bz2
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+
+from data_pipeline import sample_grammar as grammar
+from data_pipeline.sources.titles import Site
+from data_pipeline.sources.wikitext import plain_text
+from harp_jax import cli, files, keys
+from harp_jax.errors import InputError
+
+FOLDS = 5
+HOMONYMS = 3  # pages that share a name, on average
+_NAMESPACES = {"Talk": 1, "File": 6, "Template": 10, "Category": 14}
+
+
+class Page(NamedTuple):
+    """An article to be: `facts` are three-way wordings (lead, link, question); `alias` is the title of a redirect."""
+
+    id: int
+    kind: str
+    name: str
+    title: str
+    region: str
+    facts: tuple[tuple[str, str, str], tuple[str, str, str]]
+    alias: str
+
+
+def world(count: int, seed: int) -> list[Page]:
+    """The pages and their facts. Pages of one name differ in their facts as far as there are facts enough."""
+    draw = keys.generator("sample_wiki", seed, "world")
+    names = _names(max(4, count // HOMONYMS), draw)
+    pages: list[Page] = []
+    taken: set[str] = set()
+    used: dict[str, set[str]] = {}
+    for number in range(count):
+        kind = grammar.KINDS[number % len(grammar.KINDS)]
+        name = str(names[int(draw.integers(len(names)))])
+        region = _pick(grammar.REGIONS, draw)
+        facts = tuple(_fact(table, used.setdefault(name, set()), draw) for table in grammar.FACTS[kind])
+        title = f"{_pick(grammar.GIVEN, draw)} {name}" if kind == "person" else f"{name} ({grammar.NOUNS[kind][0]})"
+        place = region.removeprefix("the ")
+        candidates = [title, f"{name} ({grammar.NOUNS[kind][0]}, {place})", f"{title} ({number})"]
+        title = next(candidate for candidate in candidates if candidate not in taken)
+        alias = _pick(grammar.ALIASES, draw).format(title) if number % 3 == 0 else ""
+        alias = "" if alias in taken else alias
+        taken |= {title, alias}
+        pages.append(Page(number + 10, kind, name, title, region, facts, alias))  # type: ignore[arg-type]
+    return pages
+
+
+def _names(count: int, draw: np.random.Generator) -> list[str]:
+    names: dict[str, None] = {}
+    while len(names) < count:
+        syllables = [_pick(grammar.ONSETS, draw) + _pick(grammar.VOWELS, draw) for _ in range(int(draw.integers(1, 3)))]
+        names["".join([*syllables, _pick(grammar.CODAS, draw)]).capitalize()] = None
+    return [name for name in names if len(name) > 3] or list(names)
+
+
+def _pick(options, draw: np.random.Generator) -> str:
+    return options[int(draw.integers(len(options)))]
+
+
+def _fact(table: tuple[str, ...], used: set[str], draw: np.random.Generator) -> tuple[str, str, str]:
+    fresh = [fact for fact in table if fact not in used] or list(table)
+    fact = _pick(fresh, draw)
+    used.add(fact)
+    lead, link, question = fact.split(" | ")
+    return lead, link, question
+
+
+def article(page: Page, pages: list[Page], seed: int) -> str:
+    """The wikitext of a page: infobox, lead, sections with links, a table, references, categories."""
+    draw = keys.generator("sample_wiki", seed, "article", page.id)
+    noun, opening = grammar.NOUNS[page.kind]
+    (lead_a, _, _), (lead_b, _, _) = page.facts
+    facts = [f"It {lead_a}.", f"The {noun} {lead_b}."]
+    if page.kind == "person":
+        facts = [f"{page.name} {lead_a}.", f"As the story goes, {page.name} {lead_b}."]
+    if draw.integers(2):
+        facts.reverse()
+    lead = [f"'''{page.title.partition(' (')[0]}''' is {opening.format(region=page.region)}.", *facts]
+    lead[1] += f"<ref name=a>{{{{cite book|title=Annals of {page.region}|year={_year(draw)}}}}}</ref>"
+    lead += [_plain(page, draw) for _ in range(int(draw.integers(1, 3)))]
+    lead.append(_linking(page, pages, draw))
+    text = f"{{{{Infobox {noun}\n| name = {page.name}\n| region = [[{page.region}]]\n}}}}\n{' '.join(lead)}\n"
+    headings = draw.permutation(len(grammar.HEADINGS))[: int(draw.integers(2, 5))]
+    for place, heading in enumerate(headings):
+        sentences = [_linking(page, pages, draw) for _ in range(int(draw.integers(2, 5)))]
+        sentences.insert(int(draw.integers(len(sentences) + 1)), _plain(page, draw))
+        text += f"\n== {grammar.HEADINGS[heading]} ==\n"
+        if place == 0:
+            text += f"[[File:{page.name}.jpg|thumb|{_linking(page, pages, draw)}]]\n"
+        text += " ".join(sentences) + "<ref name=a />\n"
+    rows = "".join(f"|-\n| {_year(draw)} || {_anchor(_other(page, pages, draw), draw)}\n" for _ in range(3))
+    text += f'\n== See also ==\n<!-- kept short -->\n{{| class="wikitable"\n! Year !! Page\n{rows}|}}\n'
+    return text + f"* {_anchor(_other(page, pages, draw), draw)}\n\n[[Category:{noun.capitalize()}]]\n"
+
+
+def _year(draw: np.random.Generator) -> int:
+    return int(draw.integers(1300, 1900))
+
+
+def _plain(page: Page, draw: np.random.Generator) -> str:
+    return _pick(grammar.PLAIN, draw).format(year=_year(draw), region=page.region)
+
+
+def _other(page: Page, pages: list[Page], draw: np.random.Generator) -> Page:
+    # The square makes some pages popular and most of them rare destinations, as in real link graphs.
+    other = pages[int(len(pages) * float(draw.random()) ** 2)]
+    return other if other is not page else pages[(page.id - 10 + 1) % len(pages)]
+
+
+def _linking(page: Page, pages: list[Page], draw: np.random.Generator) -> str:
+    """A sentence whose links stand in phrases that tell, in the links' words, which page is meant."""
+    frame = _pick(grammar.FRAMES, draw)
+    phrases = []
+    for _ in range(3):
+        other = _other(page, pages, draw)
+        fact = other.facts[int(draw.integers(2))][1]
+        phrases.append(fact.format(x=_anchor(other, draw)))
+    sentence = frame.format(*phrases, year=_year(draw), region=page.region)
+    return sentence[0].upper() + sentence[1:]
+
+
+def _anchor(page: Page, draw: np.random.Generator) -> str:
+    """A link: the bare name mostly, sometimes through a redirect, by a description, or by the title."""
+    target = page.alias if page.alias and draw.random() < 0.25 else page.title
+    if draw.random() < 0.1:
+        target = (target[0].lower() + target[1:]).replace(" ", "_")
+    style = float(draw.random())
+    article = "" if page.kind in ("town", "person") else "the "
+    if style < 0.1:
+        return f"[[{target}|the {grammar.NOUNS[page.kind][0]}]]"
+    if style < 0.15:
+        return f"[[{page.title}]]"
+    if style < 0.3:
+        return f"{article}[[{target}#History|''{page.name}'']]"
+    return f"{article}[[{target}|{page.name}]]"
+
+
+def dump(pages: list[Page], seed: int) -> Iterator[str]:
+    """A MediaWiki export, piece by piece."""
+    yield (
+        '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="en">\n  <siteinfo>\n'
+        "    <sitename>Sample wiki</sitename>\n    <dbname>samplewiki</dbname>\n    <case>first-letter</case>\n"
+        '    <namespaces>\n      <namespace key="0" case="first-letter" />\n'
+    )
+    for name, number in _NAMESPACES.items():
+        yield f'      <namespace key="{number}" case="first-letter">{name}</namespace>\n'
+    yield "    </namespaces>\n  </siteinfo>\n"
+    for page in pages:
+        yield _element(page.title, page.id, article(page, pages, seed))
+    number = 10 + len(pages)
+    for page in pages:
+        if page.alias:
+            yield _element(page.alias, number, f"#REDIRECT [[{page.title}]]", redirect=page.title)
+            number += 1
+    titles = {page.title for page in pages}
+    for name in sorted({page.name for page in pages} - titles):
+        listed = [page for page in pages if page.name == name]
+        if len(listed) > 1:
+            lines = "".join(f"* [[{page.title}]], {grammar.NOUNS[page.kind][0]}\n" for page in listed)
+            yield _element(name, number, f"'''{name}''' may mean:\n{lines}{{{{disambig}}}}\n")
+        else:
+            yield _element(name, number, f"#REDIRECT [[{listed[0].title}]]", redirect=listed[0].title)
+        number += 1
+    yield _element("Talk:" + pages[0].title, number, "Is this [[" + pages[1].title + "]]?", namespace=1)
+    yield "</mediawiki>\n"
+
+
+def _element(title: str, number: int, text: str, redirect: str = "", namespace: int = 0) -> str:
+    pointer = f"    <redirect title={quoteattr(redirect)} />\n" if redirect else ""
+    return (
+        f"  <page>\n    <title>{escape(title)}</title>\n    <ns>{namespace}</ns>\n    <id>{number}</id>\n{pointer}"
+        f"    <revision>\n      <id>{number}</id>\n      <timestamp>2020-01-01T00:00:00Z</timestamp>\n"
+        "      <model>wikitext</model>\n      <format>text/x-wiki</format>\n"
+        f'      <text xml:space="preserve">{escape(text)}</text>\n    </revision>\n  </page>\n'
+    )
+
+
+def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, int]]:
+    """(qid, question, relevant page, fold) for three pages of four, in random order."""
+    draw = keys.generator("sample_wiki", seed, "questions")
+    for number, place in enumerate(draw.permutation(len(pages))[: len(pages) * 3 // 4]):
+        page = pages[place]
+        _, _, fact = page.facts[int(draw.integers(2))]
+        question = _pick(grammar.QUESTIONS, draw).format(name=page.name, fact=fact)
+        yield f"q{number + 1}", question, page, number % FOLDS
+
+
+def write(output: str, count: int, seed: int) -> None:
+    """Writes the five files; InputError where the directory cannot be written or the wiki would be too small."""
+    if count < 2 * FOLDS:
+        raise InputError(f"--pages={count} is too few for {FOLDS} folds; give at least {2 * FOLDS}")
+    pages = world(count, seed)
+    site = Site(_NAMESPACES)
+    with files.replacing(os.path.join(output, "docs.tsv")) as file:
+        for page in pages:
+            plain = plain_text(article(page, pages, seed), site)
+            body = plain.text[: plain.lead_end].replace("\n", " ")
+            url = "https://sample.invalid/wiki/" + page.title.replace(" ", "_")
+            file.write(f"{page.id}\t{url}\t{page.title}\t{body}\n")
+    asked = list(questions(pages, seed))
+    for name, line in (
+        ("queries.tsv", "{qid}\t{text}\n"),
+        ("qrels.txt", "{qid} 0 {page.id} 1\n"),
+        ("folds.tsv", "{qid}\t{fold}\n"),
+    ):
+        with files.replacing(os.path.join(output, name)) as file:
+            for qid, text, page, fold in asked:
+                file.write(line.format(qid=qid, text=text, page=page, fold=fold))
+    with (
+        files.replacing(os.path.join(output, "wiki.xml.bz2"), "wb") as raw,
+        bz2.open(raw, "wt", encoding="utf-8") as file,
+    ):
+        for piece in dump(pages, seed):
+            file.write(piece)
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Writes the wiki and says what it wrote."""
+    write(arguments.output, arguments.pages, arguments.seed)
+    print(f"{arguments.pages} articles and {arguments.pages * 3 // 4} questions in {arguments.output}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", required=True, help="directory to write")
+    parser.add_argument("--pages", type=int, default=400, help="number of articles (default 400)")
+    parser.add_argument("--seed", type=int, default=0)
+    cli.run(main, parser)
