@@ -158,11 +158,13 @@ def test_packed_equals_unpacked_in_float64(model):
     for row, sequences in enumerate(rows):
         for k, sequence in enumerate(sequences):
             n, at = int(batch["segment_ids"][sequence].sum()), starts[row, k]
-            np.testing.assert_allclose(outputs["scores"][row, k], alone["scores"][sequence, 0], atol=1e-12)
-            np.testing.assert_allclose(outputs["mlm"][row, at : at + n], alone["mlm"][sequence, :n], atol=1e-11)
+            np.testing.assert_allclose(outputs["scores"][row, k], alone["scores"][sequence, 0], rtol=0, atol=1e-12)
+            np.testing.assert_allclose(outputs["mlm"][row, at : at + n], alone["mlm"][sequence, :n], rtol=0, atol=1e-11)
             attention = outputs["attention"][row, at : at + n]
-            np.testing.assert_allclose(attention[:, at : at + n], alone["attention"][sequence, :n, :n], atol=1e-12)
-            np.testing.assert_allclose(attention.sum(1) - attention[:, at : at + n].sum(1), 0, atol=1e-12)
+            np.testing.assert_allclose(
+                attention[:, at : at + n], alone["attention"][sequence, :n, :n], rtol=0, atol=1e-12
+            )
+            np.testing.assert_allclose(attention.sum(1) - attention[:, at : at + n].sum(1), 0, rtol=0, atol=1e-12)
 
 
 def test_attention_rows_are_those_asked_for(model):
@@ -172,8 +174,8 @@ def test_attention_rows_are_those_asked_for(model):
     asked = np.tile(np.array([[0, 3, 2]], np.int32), (ROWS, 1))
     rows = Ranker(config).apply({"params": params}, batch, asked, method="attention_rows")
     assert rows.dtype == np.float32 and rows.shape == (ROWS, 3, LENGTH)
-    np.testing.assert_allclose(rows, every[:, [0, 3, 2]], atol=1e-6)
-    np.testing.assert_allclose(rows.sum(-1), 1, atol=1e-5)
+    np.testing.assert_allclose(rows, every[:, [0, 3, 2]], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(rows.sum(-1), 1, rtol=0, atol=1e-5)
 
 
 def test_bfloat16_is_finite_and_close(model):
@@ -183,7 +185,7 @@ def test_bfloat16_is_finite_and_close(model):
     assert outputs["scores"].dtype == np.float32
     assert all(np.isfinite(np.asarray(x, np.float32)).all() for x in outputs.values())
     # bfloat16 has 8 bits of mantissa: about two digits survive two layers.
-    np.testing.assert_allclose(outputs["scores"], exact["scores"], atol=0.1 * np.abs(exact["scores"]).max())
+    np.testing.assert_allclose(outputs["scores"], exact["scores"], rtol=0, atol=0.1 * np.abs(exact["scores"]).max())
 
 
 def test_dropout_only_when_asked(model):
@@ -206,7 +208,7 @@ def test_attention_dropout_off_and_on(model):
     near = replace(config, dropout=0.0, attention_dropout=1e-9)
     outputs = Ranker(near).apply({"params": params}, batch, False, method="encode", rngs={"dropout": jax.random.key(0)})
     real = batch["segment_ids"] > 0
-    np.testing.assert_allclose(outputs[real], ours(config, params, batch)["hidden"][real], atol=1e-5)
+    np.testing.assert_allclose(outputs[real], ours(config, params, batch)["hidden"][real], rtol=0, atol=1e-5)
 
 
 def test_impossible_shapes_are_refused():

@@ -85,13 +85,13 @@ def test_scores_are_those_of_torch_and_of_cross_encoder(exported):
     encoded = tokenizer(*zip(*PAIRS), padding=True, return_tensors="pt")
     with torch.no_grad():
         model = transformers.AutoModelForSequenceClassification.from_pretrained(directory)
-        np.testing.assert_allclose(ours, model(**encoded).logits[:, 0].numpy(), atol=1e-5 * np.abs(ours).max())
+        np.testing.assert_allclose(ours, model(**encoded).logits[:, 0].numpy(), rtol=0, atol=1e-5 * np.abs(ours).max())
         model = transformers.BertForPreTraining.from_pretrained(directory)
         relation = model(**encoded).seq_relationship_logits.numpy()
-    np.testing.assert_allclose(ours, relation[:, 1], atol=1e-5 * np.abs(ours).max())
+    np.testing.assert_allclose(ours, relation[:, 1], rtol=0, atol=1e-5 * np.abs(ours).max())
     assert not relation[:, 0].any()
     predicted = CrossEncoder(directory, device="cpu").predict(PAIRS)
-    np.testing.assert_allclose(ours, predicted, atol=1e-5 * np.abs(ours).max())
+    np.testing.assert_allclose(ours, predicted, rtol=0, atol=1e-5 * np.abs(ours).max())
 
 
 @pytest.mark.parametrize("heads", [(), ("pooler",), ("pooler", "score"), ("mlm",)])

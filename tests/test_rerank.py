@@ -70,7 +70,7 @@ def test_batches_change_nothing(model):
     for batch_tokens in (None, 64, 100, 2000):
         scores = Reranker.from_pretrained(model, batch_tokens=batch_tokens).rerank(query, documents)
         assert scores.dtype == np.float32
-        np.testing.assert_allclose(scores, expected, atol=1e-5 * np.abs(expected).max())
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
     assert Reranker.from_pretrained(model).rerank(query, []).shape == (0,)
     with pytest.raises(TypeError, match="one string"):
         Reranker.from_pretrained(model).rerank(query, "a document")
@@ -82,7 +82,7 @@ def test_equals_cross_encoder(model):
     documents = list(DOCS.values())
     theirs = CrossEncoder(model, device="cpu").predict([(QUERIES["q2"], document) for document in documents])
     ours = Reranker.from_pretrained(model).rerank(QUERIES["q2"], documents)
-    np.testing.assert_allclose(ours, theirs, atol=1e-5 * np.abs(theirs).max())
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
 
 
 def test_command_reranks_the_run(files, model):
@@ -98,7 +98,7 @@ def test_command_reranks_the_run(files, model):
         scores = dict(zip(docids, reranker.rerank(QUERIES[qid], [DOCS[docid] for docid in docids])))
         assert sorted(run[qid].docids) == sorted(docids)
         assert (np.diff(np.float32(run[qid].scores)) < 0).all()
-        np.testing.assert_allclose(run[qid].scores, [scores[docid] for docid in run[qid].docids], atol=1e-5)
+        np.testing.assert_allclose(run[qid].scores, [scores[docid] for docid in run[qid].docids], rtol=0, atol=1e-5)
     assert (files / "out.trec").read_text().splitlines()[0].endswith(" harp_jax")
 
 
@@ -123,7 +123,7 @@ def test_chunks_of_queries_change_nothing(files, model, monkeypatch):
         whole, rerank_run(reranker, run, QUERIES, docs), strict=True
     ):
         assert (qid, docids) == (other, same)
-        np.testing.assert_allclose(scores, again, atol=1e-5)
+        np.testing.assert_allclose(scores, again, rtol=0, atol=1e-5)
 
 
 def test_k_keeps_the_best_of_the_first_stage(files, model):

