@@ -187,4 +187,4 @@ QUESTIONS = (
 ONSETS = "b br c d dr f fl g gr h k kl l m n p pr r s sk st t th tr v w".split()  # noqa: SIM905
 VOWELS = "a e i o u ae ei ou".split()  # noqa: SIM905
 CODAS = "l n r s th nd rk ll m st ck".split()  # noqa: SIM905
-GIVEN = "Alvo Berin Cassa Dorrit Edda Fenno Gisla Hobart Ilse Jorun Kessa Lothar Mirna Nolo Orsin Petra Quill Runa".split()  # noqa: SIM905
+GIVEN = "Alvo Berin Cassa Dorrit Edda Gisla Hobart Ilse Jorun Kessa Lothar Mirna Nolo Orsin Petra Runa".split()  # noqa: SIM905
