@@ -14,7 +14,9 @@ def fail(error: object) -> None:
     sys.exit(2)
 
 
-def run(main: Callable[[argparse.Namespace], None], parser: argparse.ArgumentParser, argv: list[str] | None = None) -> None:
+def run(
+    main: Callable[[argparse.Namespace], None], parser: argparse.ArgumentParser, argv: list[str] | None = None
+) -> None:
     """Parses the arguments and calls `main`; argparse itself exits with status 2 on wrong usage."""
     arguments = parser.parse_args(argv)
     try:
@@ -31,9 +33,27 @@ def run_with_config(main: Callable[[Any], None]) -> None:
         rest = flags.FLAGS(sys.argv)
         if len(rest) > 1:
             raise InputError(f"unexpected argument {rest[1]!r}; options are written --name=value (see --help)")
-    except (flags.Error, InputError, OSError, ImportError, SyntaxError, AttributeError, KeyError, TypeError, ValueError) as error:
+        if "config" in flags.FLAGS:
+            _check_config(flags.FLAGS.config)
+    except (
+        flags.Error,
+        InputError,
+        OSError,
+        ImportError,
+        SyntaxError,
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as error:
         fail(f"{error}; check --config and its fields")
     try:
         main(flags.FLAGS)
     except InputError as error:
         fail(error)
+
+
+def _check_config(config: Any) -> None:
+    """A config file that could not be read is noticed by its first use only: use it now."""
+    if config is not None:
+        config.lock()
