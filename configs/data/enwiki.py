@@ -1,0 +1,26 @@
+"""HARP's pairs from English Wikipedia (paper section 4.1.1): about 38 M pairs by its Table 1.
+
+python -m data_pipeline.main --config=configs/data/enwiki.py --output=DIR \
+    --config.source.paths="('enwiki-20210101-pages-articles-multistream.xml.bz2',)" \
+    --config.encoder=bert-base-uncased --config.tokenizer=bert-base-uncased
+
+`encoder` is the checkpoint that pre-training starts from, as a local Hugging Face directory; its attention weighs the terms.
+The term weights want an accelerator; everything else runs on the cores. Not yet run at full size.
+"""
+
+from ml_collections import ConfigDict
+
+from data_pipeline.config import generation
+
+
+def get_config() -> ConfigDict:
+    config = generation()
+    config.source.format = "mediawiki"
+    config.source.paths = ("enwiki-*-pages-articles-multistream*.xml*.bz2",)
+    config.tokenizer = config.encoder = "bert-base-uncased"
+    config.encoder_dtype = "bfloat16"
+    config.encoder_batch_tokens = 65536
+    config.workers = 32
+    config.memory_limit = "64GB"
+    config.validation_fraction = 0.001
+    return config

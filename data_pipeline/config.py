@@ -1,0 +1,115 @@
+"""Every field a generation config may have, with its default. A config file takes one and changes what it means.
+
+The choices where paper and authors' code differ are fields; the defaults are argued for where they are used.
+"""
+
+import json
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from data_pipeline import sources
+from harp_jax.errors import InputError
+from harp_jax.records import HARP_TASKS, TEXT_TASK
+
+# What may differ between two runs that write the same bytes.
+NOT_IDENTITY = ("workers", "memory_limit", "keep_work", "encoder_batch_tokens")
+CHOICES = {
+    "weighting": ("softmax", "normalised"),
+    "qdm_negative": ("uniform", "occurrence"),
+    "acm_negative": ("linked", "in_links", "corpus"),
+    "encoder_dtype": ("float32", "bfloat16"),
+}
+
+
+def generation() -> ConfigDict:
+    """Defaults of the generation job."""
+    c = ConfigDict()
+    c.source = ConfigDict()
+    c.source.format = "mediawiki"  # or "linked_jsonl"
+    c.source.paths = ()  # files or globs
+    c.source.redirects = ()  # further redirects, files of `address<TAB>address`
+    c.source.max_page_bytes = 2 << 20  # MediaWiki's own limit; larger pages are counted and skipped
+    c.tokenizer = ""  # Hugging Face directory or vocab.txt
+    c.encoder = ""  # whose attention weighs the terms: Hugging Face directory or training workdir; "uniform", "idf"
+    c.encoder_dtype = "float32"  # of the encoder's computation
+    c.encoder_batch_tokens = 8192  # slots of one batch of the encoder
+    c.term_weights = ""  # a finished term_weights/ directory of the same input, used instead of the encoder
+    c.keep_term_weights = True  # keep them in the output directory
+    c.tasks = (*HARP_TASKS, TEXT_TASK)
+    c.seed = 0
+
+    c.min_article_words = 100  # shorter pages are left out altogether, as in the paper (section 4.1.1)
+    c.keep_disambiguation = False  # may links lead to disambiguation pages?
+    c.exclude_destinations = ""  # a file of addresses, one a line, that no pair may link to (judged documents)
+    c.max_anchor_words = 16  # longer anchors are whole clauses, not queries
+    c.document_title = False  # show the title before the destination's first section (it would leak RQP)
+
+    c.stopwords = ""  # a list, one word a line; empty: our own of English function words
+    c.query_length = 3.0  # λ of the Poisson distribution, truncated to at least 1 (Eq. 4)
+    c.context_in_page = False  # RQP: only words of P as S1's context; else "a word absent from P" tells S1 from S2
+    c.weighting = "softmax"  # of the present words (Eq. 3), or "normalised": β/Σβ
+    c.temperature = 1.0  # of "normalised": weights^(1/temperature); below 1 sharpens
+    c.qdm_negative = "uniform"  # over the anchor's other destinations, or weighted by "occurrence"
+    c.acm_negative = "linked"  # any link destination, one of similar "in_links", or any page of the "corpus"
+    c.acm_draws = 8  # candidates for a negative, of which the first that is not co-linked is taken
+    c.acm_directions = 2  # 2: either anchor of the sampled two gives a query, as Table 1's counts suggest; or 1
+
+    c.max_query_tokens = 256  # only sentences (RDP) come near it
+    c.max_doc_tokens = 509
+    c.max_text_tokens = 510  # of a piece of running text
+    c.validation_fraction = 0.01  # of the source pages
+    c.shard_bytes = 64 << 20  # at most
+    c.workers = 2
+    c.memory_limit = "4GB"  # of the joins; what exceeds it spills to disk
+    c.keep_work = False  # keep the intermediate tables after the job
+    c.lock()
+    return c
+
+
+def plain(config: ConfigDict) -> dict[str, Any]:
+    """The config as JSON holds it; raises InputError for values that make no sense together."""
+    c = json.loads(config.to_json_best_effort())
+    if not c["source"]["paths"]:
+        raise InputError("config.source.paths is empty; name the files to read")
+    if c["source"]["format"] not in sources.FORMATS:
+        raise InputError(
+            f"unknown config.source.format {c['source']['format']!r}; use one of {', '.join(sources.FORMATS)}"
+        )
+    known = (*HARP_TASKS, TEXT_TASK)
+    if not c["tasks"] or set(c["tasks"]) - set(known):
+        raise InputError(f"config.tasks {c['tasks']} must name some of {', '.join(known)}")
+    for field, choices in CHOICES.items():
+        if c[field] not in choices:
+            raise InputError(f"config.{field} is {c[field]!r}; choose one of {', '.join(choices)}")
+    for field in (
+        "query_length",
+        "temperature",
+        "workers",
+        "acm_draws",
+        "max_query_tokens",
+        "max_doc_tokens",
+        "max_text_tokens",
+    ):
+        if not c[field] > 0:
+            raise InputError(f"config.{field} is {c[field]!r}; it must be above 0")
+    if c["max_doc_tokens"] > 510 or c["max_text_tokens"] > 510:
+        raise InputError("config.max_doc_tokens and config.max_text_tokens can be 510 at most; lower them")
+    if not 0 <= c["validation_fraction"] < 1:
+        raise InputError(f"config.validation_fraction is {c['validation_fraction']!r}; it must lie in [0, 1)")
+    if c["acm_directions"] not in (1, 2):
+        raise InputError(f"config.acm_directions is {c['acm_directions']!r}; choose 1 or 2")
+    if not c["encoder"] and not c["term_weights"] and pair_tasks(c):
+        raise InputError('no config.encoder; name a Hugging Face directory, a training workdir, "uniform" or "idf"')
+    return c
+
+
+def pair_tasks(c: dict[str, Any]) -> list[str]:
+    """The configured tasks that need links and term weights."""
+    return [task for task in HARP_TASKS if task in c["tasks"]]
+
+
+def identity(c: dict[str, Any]) -> dict[str, Any]:
+    """What decides the bytes of the output, field by field."""
+    flat = {key: value for key, value in c.items() if key not in (*NOT_IDENTITY, "source")}
+    return flat | {f"source.{key}": value for key, value in c["source"].items()}

@@ -1,0 +1,205 @@
+"""The local engine: maps in a pool of spawned processes, joins in DuckDB, both over Parquet files.
+
+A stage that is finished is not repeated: a part of a map leaves a mark when all its outputs have their final names, a join's
+directory gets its name when it is complete. Rerunning a killed job therefore continues it, and since every part is a pure
+function of its input, ends with the same bytes. One machine; the tables lie on a file system that its processes share.
+"""
+
+import glob
+import multiprocessing
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import pyarrow as pa
+
+from data_pipeline.tables import SCHEMAS
+from harp_jax.errors import InputError
+from harp_jax.files import replacing
+from harp_jax.progress import progress
+
+Job = dict[str, Any]  # plain values that every part of a map receives
+Part = tuple[int, Any]  # number of the part, which is the bucket of its output, and its payload
+MapFunction = Callable[[Job, int, Any], dict[str, pa.Table]]
+
+
+def read(job: Job, name: str, bucket: int | None = None) -> pa.Table:
+    """A bucket of a table (or all of it), files in the order of their names; no rows where there are no files."""
+    import pyarrow.parquet as pq
+
+    folder = "*" if bucket is None else f"bucket={bucket}"
+    paths = sorted(glob.glob(os.path.join(glob.escape(_place(job, name)), folder, "*.parquet")))
+    # Files are read one by one: as a data set, their folders would become a column.
+    tables = [pq.ParquetFile(path).read() for path in paths]
+    return pa.concat_tables(tables) if tables else SCHEMAS[name].empty_table()
+
+
+def buckets(job: Job, name: str) -> list[int]:
+    """The numbers of a table's buckets."""
+    folders = glob.glob(os.path.join(glob.escape(_place(job, name)), "bucket=*"))
+    return sorted(int(folder.rsplit("=", 1)[1]) for folder in folders)
+
+
+def write(job: Job, name: str, bucket: int, stage: str, part: int, rows: pa.Table) -> None:
+    """Writes a file of a table, complete or not at all; several stages may write to one table. No rows, no file."""
+    import pyarrow.parquet as pq
+
+    if rows.num_rows:
+        path = os.path.join(_place(job, name), f"bucket={bucket}", f"{stage}-{part:07d}.parquet")
+        with replacing(path, "wb") as file:
+            pq.write_table(rows.cast(SCHEMAS[name]), file, compression="zstd", row_group_size=16384)
+
+
+def _place(job: Job, name: str) -> str:
+    return job.get("elsewhere", {}).get(name) or os.path.join(job["work"], name)
+
+
+def _run_part(stage: str, function: MapFunction, job: Job, number: int, bucket: int, payload: Any, mark: str) -> int:
+    outputs = function(job, number, payload)
+    for name, rows in outputs.items():
+        write(job, name, bucket, stage, number, rows)
+    with replacing(mark) as file:
+        file.write("done\n")
+    return sum(rows.num_rows for rows in outputs.values())
+
+
+def _follow_parent() -> None:
+    """Ends this worker with its parent: a killed parent cannot end it, and the queue it reads from never closes."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
+
+
+class LocalEngine:
+    """Runs the stages of one job. `job["work"]` is the directory of its tables."""
+
+    def __init__(self, job: Job, workers: int, memory_limit: str) -> None:
+        self.job, self.workers, self.memory_limit = job, workers, memory_limit
+        self._pool: ProcessPoolExecutor | None = None
+
+    def map(self, stage: str, function: MapFunction, parts: Iterable[Part], per_bucket: int = 1) -> None:
+        """Runs `function(job, number, payload) -> {table: rows}` for every part, in any order, in the workers.
+
+        Part `number` writes to bucket `number // per_bucket`. `parts` may be a stream: few are in flight at once.
+        """
+        marks = os.path.join(self.job["work"], f"{stage}.marks")
+        if os.path.exists(os.path.join(marks, "all")):
+            return
+        os.makedirs(marks, exist_ok=True)
+        running: set[Future[int]] = set()
+        with progress(total=len(parts) if isinstance(parts, list) else None, unit="parts", desc=stage) as bar:
+            rows = 0
+
+            def collect(at_most: int) -> None:
+                nonlocal running, rows
+                while len(running) > at_most:
+                    finished, running = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+                    for future in finished:
+                        rows += future.result()
+                        bar.set_postfix_str(f"{rows:,} rows", refresh=False)
+                        bar.update()
+
+            try:
+                for number, payload in parts:
+                    mark = os.path.join(marks, f"{number:07d}")
+                    if os.path.exists(mark):
+                        bar.update()
+                        continue
+                    job = (stage, function, self.job, number, number // per_bucket, payload, mark)
+                    running.add(self.pool.submit(_run_part, *job))
+                    collect(2 * self.workers)
+                collect(0)
+            except BrokenProcessPool as error:
+                raise InputError(
+                    f"a worker process of stage {stage!r} was killed (out of memory?); lower config.workers and run the "
+                    "command again: it continues"
+                ) from error
+            finally:
+                for future in running:
+                    future.cancel()
+        with replacing(os.path.join(marks, "all")) as file:
+            file.write("done\n")
+
+    @property
+    def pool(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self.workers, mp_context=context, initializer=_follow_parent)
+        return self._pool
+
+    def join(self, output: str, sql: str, inputs: Iterable[str], partitioned: bool = False) -> None:
+        """Runs `sql` over the named tables and writes its rows as table `output`.
+
+        With `partitioned` the column `bucket` of the result says where a row goes; otherwise everything is bucket 0.
+        The order of the rows within a bucket is not defined: who reads them sorts them.
+        """
+        place = _place(self.job, output)
+        if os.path.isdir(place):
+            return
+        temporary = place + ".tmp"
+        shutil.rmtree(temporary, ignore_errors=True)
+        os.makedirs(temporary)
+        options = "FORMAT PARQUET, COMPRESSION zstd"
+        columns = ", ".join(f'"{name}"' for name in SCHEMAS[output].names)
+        target = f"{temporary}/bucket=0/part.parquet"
+        if partitioned:
+            target, options, columns = (
+                temporary,
+                options + ", PARTITION_BY (bucket), OVERWRITE_OR_IGNORE",
+                columns + ", bucket",
+            )
+        else:
+            os.makedirs(os.path.dirname(target))
+        with self._connection(inputs) as connection:
+            connection.execute(f"COPY (SELECT {columns} FROM ({sql})) TO '{_quoted(target)}' ({options})")
+        os.replace(temporary, place)
+
+    def query(self, sql: str, inputs: Iterable[str]) -> list[tuple]:
+        """The rows of a small result."""
+        with self._connection(inputs) as connection:
+            return connection.execute(sql).fetchall()
+
+    def _connection(self, inputs: Iterable[str]) -> Any:
+        import duckdb
+
+        connection = duckdb.connect()
+        connection.execute(f"SET memory_limit='{_quoted(self.memory_limit)}'")
+        connection.execute(f"SET temp_directory='{_quoted(os.path.join(self.job['work'], 'spill'))}'")
+        connection.execute(f"SET threads={self.workers}")
+        connection.execute("SET preserve_insertion_order=false")
+        for name in inputs:
+            pattern = os.path.join(_place(self.job, name), "*", "*.parquet")
+            if glob.glob(os.path.join(glob.escape(_place(self.job, name)), "*", "*.parquet")):
+                source = (
+                    f"read_parquet('{_quoted(pattern)}', hive_partitioning=true, hive_types={{'bucket': 'INTEGER'}})"
+                )
+                connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {source}")
+            else:
+                schema = SCHEMAS[name].append(pa.field("bucket", pa.int32()))
+                connection.register(name, schema.empty_table())
+        return connection
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def bucket_parts(job: Job, name: str) -> list[Part]:
+    """One part for each bucket of a table."""
+    return [(bucket, None) for bucket in buckets(job, name)]

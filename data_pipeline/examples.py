@@ -1,0 +1,195 @@
+"""Maps from requests with their passages, and from running text, to serialized records with their statistics."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from data_pipeline.engine import Job, read
+from data_pipeline.losses import Losses
+from data_pipeline.requests import make_sampler
+from data_pipeline.sampling import Dropped, Weighted
+from data_pipeline.tables import pack, table, unpack
+from data_pipeline.tasks import Passages, Request, Sides, acm, mlm, qdm, rdp, rqp
+from data_pipeline.terms import Span, Word, load_terms
+from data_pipeline.tokenised import running_text
+from data_pipeline.weights import from_bytes
+from harp_jax.keys import generator, hash64
+from harp_jax.records import PairRecord, TextRecord
+
+SIDES = {"rqp": rqp.sides, "qdm": qdm.sides, "rdp": rdp.sides, "acm": acm.sides}
+SPECIALS = 3  # [CLS] query [SEP] document [SEP]
+# Of a TFRecord: length and two checksums.
+FRAME_BYTES = 16
+
+
+def split_of(page: str, fraction: float) -> str:
+    """The split of a source page, by its hash alone: the same for every task, seed and run."""
+    return "validation" if hash64("validation", page) < fraction * 2.0**64 else "train"
+
+
+def shuffle_key(task: str, key: str) -> int:
+    """63 bits that place a record in a shard and order it there; not negative, so that SQL's % is the same everywhere."""
+    return hash64("shard", task, key) >> 1
+
+
+def make_pairs(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+    """Map over the buckets of `assembled`: records, held-out pairs for the trivial predictors, token counts, losses."""
+    c = job["config"]
+    terms = load_terms(c["tokenizer"], c["stopwords"])
+    sampler = make_sampler(c, terms)
+    out = _Examples(c, terms.tokenizer.size)
+    for batch in read(job, "assembled", number).to_batches(max_chunksize=512):
+        for row in batch.to_pylist():
+            task, key = row["task"], row["key"]
+            try:
+                rng = generator(c["seed"], task, key, "page")
+                sides = SIDES[task](_request(row), _passages(row), sampler, rng)
+                record = cut(task, key, row["page"], sides, c["max_query_tokens"], c["max_doc_tokens"])
+            except Dropped as dropped:
+                out.losses.add(f"{task}-{dropped}", key)
+                continue
+            out.add_pair(record, row["positive_in_links"], row["negative_in_links"])
+    return out.tables()
+
+
+def make_texts(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+    """Map over the buckets of `documents`: text records."""
+    c = job["config"]
+    out = _Examples(c, 0)
+    for page, sentences in running_text(job, number):
+        for record in mlm.pieces(page, sentences, c["max_text_tokens"]):
+            out.add_text(record)
+    return out.tables()
+
+
+def _request(row: dict[str, Any]) -> Request:
+    return Request(
+        row["task"], row["key"], row["page"], positive=0, query=unpack(row["query"]).tolist(),
+        anchor=_words(row["anchor"], row["anchor_lengths"]), length=row["length"],
+        context=_words(row["context"], row["context_lengths"]),
+    )  # fmt: skip
+
+
+def _words(tokens: bytes, lengths: bytes) -> list[Word]:
+    return Span(unpack(tokens), unpack(lengths)).words()
+
+
+def _passages(row: dict[str, Any]) -> Passages:
+    words = None
+    if row["words"] is not None:
+        words = Weighted(_words(row["words"], row["lengths"]), from_bytes(row["weights"]))
+    negative = None if row["negative"] is None else unpack(row["negative"]).tolist()
+    return Passages(unpack(row["positive"]).tolist(), negative, words)
+
+
+def cut(task: str, key: str, page: str, sides: Sides, query_limit: int, doc_limit: int) -> PairRecord:
+    """The record of two sides, cut to the limits; Dropped where both sides then read the same, or one is empty."""
+    pos_query, pos_doc = list(sides.pos_query)[:query_limit], list(sides.pos_doc)[:doc_limit]
+    neg_query = None if sides.neg_query is None else list(sides.neg_query)[:query_limit]
+    neg_doc = None if sides.neg_doc is None else list(sides.neg_doc)[:doc_limit]
+    if neg_query in (None, pos_query) and neg_doc in (None, pos_doc):
+        raise Dropped("sides-equal")
+    if not pos_query or not pos_doc or neg_query == [] or neg_doc == []:
+        raise Dropped("side-empty")
+    return PairRecord(task, key, page, pos_query, pos_doc, neg_query, neg_doc)
+
+
+class _Examples:
+    """Collects one part's output."""
+
+    def __init__(self, c: dict[str, Any], vocab_size: int) -> None:
+        self.fraction, self.vocab_size = c["validation_fraction"], vocab_size
+        self.records: list[dict[str, Any]] = []
+        self.validation: list[dict[str, Any]] = []
+        self.counts: dict[tuple[str, str], np.ndarray] = {}
+        self.losses = Losses()
+
+    def add_pair(self, record: PairRecord, pos_in_links: int, neg_in_links: int | None) -> None:
+        neg_query = record.pos_query if record.neg_query is None else record.neg_query
+        neg_doc = record.pos_doc if record.neg_doc is None else record.neg_doc
+        features = dict(pos_query=record.pos_query, pos_doc=record.pos_doc)
+        features |= dict(neg_query=record.neg_query or [], neg_doc=record.neg_doc or [])
+        queries, docs = len(record.pos_query) + len(neg_query), len(record.pos_doc) + len(neg_doc)
+        split = self._add(record.task, record.key, record.page, features, queries, docs, 2)
+        if split == "validation":
+            if record.neg_doc is None:
+                neg_in_links = pos_in_links
+            self.validation.append(
+                dict(
+                    task=record.task, key=record.key, pos_query=pack(record.pos_query), pos_doc=pack(record.pos_doc),
+                    neg_query=pack(neg_query), neg_doc=pack(neg_doc), pos_in_links=pos_in_links, neg_in_links=neg_in_links,
+                )
+            )  # fmt: skip
+            return
+        # Only what differs can tell the sides apart.
+        for side, tokens, absent in (
+            ("pos_query", record.pos_query, record.neg_query is None),
+            ("neg_query", neg_query, record.neg_query is None),
+            ("pos_doc", record.pos_doc, record.neg_doc is None),
+            ("neg_doc", neg_doc, record.neg_doc is None),
+        ):
+            if not absent:
+                count = self.counts.setdefault((record.task, side), np.zeros(self.vocab_size, np.int64))
+                np.add.at(count, np.asarray(tokens), 1)
+
+    def add_text(self, record: TextRecord) -> None:
+        self._add(mlm.TASK, record.key, record.page, {"text": record.text}, 0, len(record.text), 1)
+
+    def _add(
+        self,
+        task: str,
+        key: str,
+        page: str,
+        features: dict[str, Sequence[int]],
+        queries: int,
+        docs: int,
+        sequences: int,
+    ) -> str:
+        split = split_of(page, self.fraction)
+        example = serialise(task, key, page, features)
+        self.records.append(
+            dict(
+                task=task, split=split, shuffle=shuffle_key(task, key), key=key, example=example,
+                size=len(example) + FRAME_BYTES, query_tokens=queries, doc_tokens=docs, sequences=sequences,
+            )
+        )  # fmt: skip
+        return split
+
+    def tables(self) -> dict[str, pa.Table]:
+        counts = [
+            dict(task=task, side=side, token=int(token), n=int(count[token]))
+            for (task, side), count in self.counts.items()
+            for token in np.flatnonzero(count)
+        ]
+        return {
+            "records": table("records", self.records),
+            "validation": table("validation", self.validation),
+            "token_counts": table("token_counts", counts),
+            "losses": self.losses.table(),
+        }
+
+
+def serialise(task: str, key: str, page: str, features: dict[str, Sequence[int]]) -> bytes:
+    """A tf.train.Example; lists that are empty are left out, which readers decode as empty."""
+    tf = tensorflow()
+    named = {
+        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
+        for name, text in (("task", task), ("key", key), ("page", page))
+    }
+    for name, ids in features.items():
+        if len(ids):
+            named[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=ids))
+    # Without `deterministic` the order of the features is random.
+    return tf.train.Example(features=tf.train.Features(feature=named)).SerializeToString(deterministic=True)
+
+
+def tensorflow() -> Any:
+    """Imported late (5 s), and without its greetings."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    import tensorflow as tf
+
+    return tf

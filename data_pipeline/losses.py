@@ -1,0 +1,46 @@
+"""What was dropped and why: counted by reason, with a few examples each, so that nothing is lost in silence."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from data_pipeline.tables import table
+
+EXAMPLES = 3
+
+
+class Losses:
+    """The losses of one part of a map. Reasons are short stable slugs."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._examples: dict[str, list[tuple[str, str]]] = {}
+
+    def add(self, reason: str, location: str, example: str = "") -> None:
+        self._counts[reason] = self._counts.get(reason, 0) + 1
+        examples = self._examples.setdefault(reason, [])
+        if len(examples) < EXAMPLES:
+            examples.append((location, example[:200]))
+
+    def table(self) -> pa.Table:
+        """Each reason's count stands in its first row; further rows bring examples only."""
+        rows = [
+            dict(reason=reason, n=self._counts[reason] if i == 0 else 0, location=location, example=example)
+            for reason, examples in self._examples.items()
+            for i, (location, example) in enumerate(examples)
+        ]
+        return table("losses", rows)
+
+
+def summary(rows: Iterable[tuple[str, int, str, str]]) -> dict[str, Any]:
+    """{reason: {"count", "examples"}} from (reason, n, location, example), independent of the rows' order."""
+    counts: dict[str, int] = {}
+    examples: dict[str, list[list[str]]] = {}
+    for reason, n, location, example in rows:
+        counts[reason] = counts.get(reason, 0) + n
+        kept = examples.setdefault(reason, [])
+        kept.append([location, example])
+        kept.sort()
+        del kept[EXAMPLES:]
+    return {reason: {"count": counts[reason], "examples": examples[reason]} for reason in sorted(counts)}

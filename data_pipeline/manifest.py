@@ -1,0 +1,123 @@
+"""The manifest: what a finished job wrote, from what, and what was dropped. Its presence says that the job is complete."""
+
+import json
+import os
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from data_pipeline import link_graph, losses, predictors
+from data_pipeline.config import pair_tasks
+from data_pipeline.engine import LocalEngine, read
+from data_pipeline.examples import SPECIALS
+from data_pipeline.output import MANIFEST
+from data_pipeline.shards import write_tfds_metadata
+from harp_jax.errors import InputError
+from harp_jax.files import replacing
+from harp_jax.records import TEXT_TASK, split_name
+
+FORMAT = 1
+STATISTICS_SQL = """
+    SELECT task, CAST(COUNT(*) AS BIGINT), CAST(SUM(query_tokens) AS BIGINT), CAST(SUM(doc_tokens) AS BIGINT),
+        CAST(SUM(sequences) AS BIGINT)
+    FROM records GROUP BY task ORDER BY task
+"""
+
+
+def write_manifest(
+    engine: LocalEngine, sources_read: dict[str, Any], weights_sha256: str | None, vocab_size: int
+) -> None:
+    """Writes TFDS's metadata, then manifest.json, the last file of the job."""
+    job, c = engine.job, engine.job["config"]
+    splits = _splits(engine)
+    manifest = {
+        "format": FORMAT,
+        "software": _software(),
+        "config": c,
+        "config_sha256": _sha256(c),
+        "seed": c["seed"],
+        "vocab_size": vocab_size,
+        "term_weights_sha256": weights_sha256,
+        **sources_read,
+        "tasks": _tasks(engine),
+        "splits": splits,
+        "losses": losses.summary(_losses(engine)),
+    }
+    write_tfds_metadata(job["output"], splits, "Pre-training pairs from hyperlinks and anchor texts (HARP).")
+    with replacing(os.path.join(job["output"], MANIFEST)) as file:
+        json.dump(manifest, file, indent=1)
+        file.write("\n")
+
+
+def _software() -> str:
+    try:
+        return f"harp_jax {version('harp_jax')}"
+    except PackageNotFoundError:
+        return "harp_jax"
+
+
+def _sha256(value: Any) -> str:
+    import hashlib
+
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _splits(engine: LocalEngine) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    files = {row["file"]: row for row in read(engine.job, "shard_files").to_pylist()}
+    for row in read(engine.job, "splits").to_pylist():
+        name = split_name(row["task"], row["split"])
+        mine = sorted(file for file in files if file.startswith(f"harp-{name}.tfrecord-"))
+        shards = [files[file] for file in mine]
+        if len(shards) != row["shards"]:
+            raise RuntimeError(f"split {name} has {len(shards)} shards, planned were {row['shards']}")
+        found[name] = {"records": sum(shard["records"] for shard in shards), "shards": shards}
+    return found
+
+
+def _tasks(engine: LocalEngine) -> dict[str, Any]:
+    """The columns of the paper's Table 1 over both sides of all pairs, and the trivial predictors' accuracies."""
+    points: dict[str, dict[str, tuple[int, int]]] = {}
+    sql = "SELECT task, predictor, CAST(SUM(points) AS BIGINT), CAST(SUM(n) AS BIGINT) FROM predictions GROUP BY task, predictor"
+    for task, predictor, won, n in engine.query(sql, ["predictions"]):
+        points.setdefault(task, {})[predictor] = (won, n)
+    found: dict[str, Any] = {}
+    for task, records, queries, docs, sequences in engine.query(STATISTICS_SQL, ["records"]):
+        entry = {"pairs": records, "tokens": queries + docs}
+        if task == TEXT_TASK:
+            # [CLS] text [SEP]
+            found[task] = entry | {"mean_sequence_tokens": docs / sequences + SPECIALS - 1}
+            continue
+        scored = points.get(task, {})
+        found[task] = entry | {
+            "mean_query_tokens": queries / sequences,
+            "mean_doc_tokens": docs / sequences,
+            "mean_sequence_tokens": (queries + docs) / sequences + SPECIALS,
+            "predictors": {
+                name: scored[name][0] / (2 * scored[name][1]) for name in predictors.NAMES if name in scored
+            },
+            "predictor_pairs": max((n for _, n in scored.values()), default=0),
+        }
+    return found
+
+
+def _losses(engine: LocalEngine) -> list[tuple[str, int, str, str]]:
+    rows = engine.query("SELECT reason, n, location, example FROM losses", ["losses"])
+    rows += engine.query(link_graph.DUPLICATES_SQL, ["addresses", "pages"])
+    if pair_tasks(engine.job["config"]):
+        rows += engine.query(link_graph.PROBLEMS_SQL, ["resolved"])
+    return rows
+
+
+def load_manifest(directory: str) -> dict[str, Any]:
+    """The manifest of a finished job; InputError where there is none or it cannot be read."""
+    path = os.path.join(directory, MANIFEST)
+    try:
+        with open(path, encoding="utf-8") as file:
+            manifest = json.load(file)
+    except FileNotFoundError:
+        raise InputError(f"{directory} has no {MANIFEST}: the job has not finished; run it again") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}); generate the data again") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise InputError(f"{path} has another format than {FORMAT}; generate the data with this version")
+    return manifest

@@ -1,0 +1,112 @@
+"""An output directory belongs to one job: what the job is, whether it is done, and who is writing.
+
+The job is its config, the content of its input files, its vocabulary and its encoder. The directory is complete exactly
+when manifest.json is there.
+"""
+
+import fcntl
+import glob
+import json
+import os
+from typing import IO, Any
+
+from data_pipeline.config import identity
+from data_pipeline.weights import WITHOUT_ENCODER
+from harp_jax.errors import InputError
+from harp_jax.files import expand, replacing, sha256_file
+from harp_jax.progress import progress
+
+MANIFEST = "manifest.json"
+WORK = ".work"
+
+
+def fingerprint(c: dict[str, Any], tokenizer_sha256: str) -> dict[str, Any]:
+    """What the job reads: name, size and sha256 of every source file, the vocabulary, the encoder's files."""
+    encoder = encoder_files(c["encoder"])
+    paths = expand(tuple(c["source"]["paths"])) + expand(tuple(c["source"]["redirects"]))
+    paths += [c[field] for field in ("exclude_destinations", "stopwords") if c[field]]
+    with progress(paths, unit="files", desc="fingerprint") as bar:
+        source = [_file(path) for path in bar]
+    return {"source": source, "tokenizer_sha256": tokenizer_sha256, "encoder_files": encoder}
+
+
+def _file(path: str) -> dict[str, Any]:
+    try:
+        return {"name": os.path.basename(path), "size": os.path.getsize(path), "sha256": sha256_file(path)}
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
+
+
+def encoder_files(encoder: str) -> Any:
+    """The weights' files of a Hugging Face directory; the steps of a training workdir's checkpoints."""
+    if not encoder or encoder in WITHOUT_ENCODER:
+        return []
+    if not os.path.isdir(encoder):
+        raise InputError(f'config.encoder {encoder!r} is no directory; give an encoder, "uniform" or "idf"')
+    checkpoints = os.path.join(encoder, "checkpoints")
+    if os.path.isdir(checkpoints):
+        return sorted(int(step) for step in os.listdir(checkpoints) if step.isdigit())
+    return [_file(path) for path in sorted(glob.glob(os.path.join(glob.escape(encoder), "*.safetensors")))]
+
+
+def claim(output: str, c: dict[str, Any], read: dict[str, Any]) -> IO[str] | None:
+    """Takes the directory for this job and returns its lock, or None where the job has been finished already.
+
+    Raises InputError where the directory belongs to another job, or another process is writing there.
+    """
+    mine = json.loads(json.dumps({"config": c, **read}))
+    manifest = os.path.join(output, MANIFEST)
+    work = os.path.join(output, WORK)
+    try:
+        os.makedirs(output, exist_ok=True)
+        if os.path.exists(manifest):
+            _compare(_load(manifest), mine, output)
+            return None
+        os.makedirs(work, exist_ok=True)
+        lock = open(os.path.join(work, "lock"), "w")
+    except OSError as error:
+        raise InputError(f"cannot write to {output}: {error.strerror}; choose another --output") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise InputError(f"another process is writing to {output}; wait for it or choose another --output") from None
+    path = os.path.join(work, "job.json")
+    if os.path.exists(path):
+        _compare(_load(path), mine, output)
+    else:
+        with replacing(path) as file:
+            json.dump(mine, file, indent=1)
+    return lock
+
+
+def _load(path: str) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}); remove the output directory and run again") from error
+
+
+def _compare(theirs: dict[str, Any], mine: dict[str, Any], output: str) -> None:
+    fields = ("source", "tokenizer_sha256", "encoder_files")
+    try:
+        old = identity(theirs["config"]) | {name: theirs[name] for name in fields}
+    except KeyError as error:
+        raise InputError(f"{output} was written by another program (no {error}); choose another --output") from None
+    new = identity(mine["config"]) | {name: mine[name] for name in fields}
+    # A path may change where the content it names does not.
+    for path, content in (("tokenizer", "tokenizer_sha256"), ("source.paths", "source")):
+        if old[content] == new[content]:
+            old[path] = new[path]
+    differing = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+    if differing:
+        shown = "; ".join(f"{key} ({_short(old.get(key))} there, {_short(new.get(key))} here)" for key in differing)
+        raise InputError(
+            f"output directory {output} belongs to another config; differing keys: {shown}; "
+            "choose another --output, or remove this one"
+        )
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

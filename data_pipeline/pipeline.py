@@ -1,0 +1,236 @@
+"""The generation job, stage by stage: every stage is a map over Parquet parts or a join in SQL.
+
+documents → links → link graph → sentences, passages → term weights → requests → assembled → records → shards → manifest
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from data_pipeline import link_graph, predictors, shards, sources, tokenised, weights
+from data_pipeline.config import identity, pair_tasks, plain
+from data_pipeline.engine import Job, LocalEngine, bucket_parts, read, write
+from data_pipeline.examples import make_pairs, make_texts
+from data_pipeline.manifest import write_manifest
+from data_pipeline.output import WORK, claim, fingerprint
+from data_pipeline.requests import make_requests
+from data_pipeline.tables import table
+from data_pipeline.tasks import acm, qdm
+from harp_jax.errors import InputError
+from harp_jax.files import lines, replacing
+from harp_jax.tokenizer import load_tokenizer
+
+# So many buckets at most, counted by the size of the files as stored; compressed ones give a few times more.
+BUCKETS = 512
+
+ASSEMBLED_SQL = """
+    SELECT r.task, r.key, r.page, r.query, r.anchor, r.anchor_lengths, r.context, r.context_lengths, r.length, r.bucket,
+        p.tokens AS positive, p.in_links AS positive_in_links,
+        n.tokens AS negative, n.in_links AS negative_in_links,
+        w.tokens AS words, w.lengths AS lengths, a.weights AS weights
+    FROM requests r
+    LEFT JOIN negatives d ON r.task = d.task AND r.key = d.key
+    LEFT JOIN passages p ON r.positive = p.doc
+    LEFT JOIN passages n ON COALESCE(r.negative, d.destination) = n.doc
+    LEFT JOIN passages w ON r.words_of = w.doc
+    LEFT JOIN passage_weights a ON r.words_of = a.doc
+"""
+
+
+def generate(config: ConfigDict, output: str) -> None:
+    """Runs the job into `output`, or what is left of it; a finished job is left alone.
+
+    Raises InputError for bad input and for an output directory that belongs to another job.
+    """
+    c = plain(config)
+    tokenizer = load_tokenizer(c["tokenizer"])
+    sources_read = fingerprint(c, tokenizer.sha256)
+    lock = claim(output, c, sources_read)
+    if lock is None:
+        print(f"{output} is complete: nothing to do", file=sys.stderr)
+        return
+    work = os.path.join(os.path.abspath(output), WORK)
+    size = sum(file["size"] for file in sources_read["source"])
+    per_bucket = max(1, size // (sources.CHUNK_BYTES * BUCKETS))
+    job: Job = {"config": c, "work": work, "output": os.path.abspath(output), "per_bucket": per_bucket}
+    shards.remove_unfinished(output)
+    engine = LocalEngine(job, c["workers"], c["memory_limit"])
+    with lock:
+        try:
+            _run(engine, sources_read, tokenizer.size)
+        finally:
+            engine.close()
+        if not c["keep_work"]:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def _run(engine: LocalEngine, sources_read: dict[str, Any], vocab_size: int) -> None:
+    job, c = engine.job, engine.job["config"]
+    timed = _Clock(os.path.join(job["work"], "seconds.json"))
+    timed("documents", lambda: _documents(engine))
+    weights_sha256 = None
+    if pair_tasks(c):
+        timed("links", lambda: engine.map("links", link_graph.extract_links, bucket_parts(job, "documents")))
+        timed("link graph", lambda: link_graph.build(engine))
+        timed("tokenised", lambda: _tokenise(engine))
+        weights_sha256 = timed("term weights", lambda: _weigh(engine, sources_read))
+        timed("requests", lambda: _requests(engine))
+        timed("assembled", lambda: _assemble(engine))
+        timed("pairs", lambda: engine.map("pairs", make_pairs, bucket_parts(job, "assembled")))
+    if "mlm" in c["tasks"]:
+        if not pair_tasks(c):
+            link_graph.index(engine)
+        timed("texts", lambda: engine.map("texts", make_texts, bucket_parts(job, "documents")))
+    timed("shards", lambda: _shards(engine))
+    timed("predictors", lambda: _predict(engine, vocab_size))
+    write_manifest(engine, sources_read, weights_sha256, vocab_size)
+    timed.report()
+
+
+def _documents(engine: LocalEngine) -> None:
+    """Parsing, and the tables that come from other files than the sources."""
+    job, source = engine.job, engine.job["config"]["source"]
+
+    def chunks() -> Iterator[tuple[int, Any]]:
+        yield from enumerate(sources.chunks(source))
+
+    engine.map("documents", link_graph.parse_chunk, chunks(), per_bucket=job["per_bucket"])
+    extra = [
+        dict(address=address, target=target, priority=(1 << 62) + i)
+        for i, (address, target) in enumerate(sources.redirects(source))
+    ]
+    write(job, "redirects", 0, "files", 0, table("redirects", extra))
+    if path := job["config"]["exclude_destinations"]:
+        addresses = {line.strip() for _, line in lines(path) if line.strip()}
+        write(
+            job, "excluded", 0, "file", 0, table("excluded", [dict(address=address) for address in sorted(addresses)])
+        )
+
+
+def _tokenise(engine: LocalEngine) -> None:
+    engine.map("sentences", tokenised.tokenise_sentences, bucket_parts(engine.job, "ranked"))
+    engine.map("passages", tokenised.tokenise_passages, bucket_parts(engine.job, "candidates"))
+    if engine.job["config"]["encoder"] == "idf":
+        path = os.path.join(engine.job["work"], "document_frequency.npz")
+        if not os.path.exists(path):
+            engine.join(
+                "word_totals",
+                "SELECT word, CAST(SUM(n) AS BIGINT) AS n FROM word_counts GROUP BY word",
+                ["word_counts"],
+            )
+            totals = read(engine.job, "word_totals")
+            columns = {name: totals.column(name).to_numpy() for name in ("word", "n")}
+            weights.save_frequency(path, columns, _count(engine, "passages"))
+
+
+def _weigh(engine: LocalEngine, sources_read: dict[str, Any]) -> str:
+    """Makes the term weights, or takes given ones; returns their sha256."""
+    job, c = engine.job, engine.job["config"]
+    decides = {key: value for key, value in identity(c).items() if key in WEIGHTED_BY}
+    belongs_to = hashlib.sha256(
+        json.dumps([decides, sources_read["source"], sources_read["tokenizer_sha256"]]).encode()
+    )
+    if c["term_weights"]:
+        sha256 = weights.open_artefact(c["term_weights"], belongs_to.hexdigest())
+        job["elsewhere"] = {name: os.path.join(os.path.abspath(c["term_weights"]), name) for name in weights.TABLES}
+        return sha256
+    folder = os.path.join(job["output"] if c["keep_term_weights"] else job["work"], "term_weights")
+    job["elsewhere"] = {name: os.path.join(folder, name) for name in weights.TABLES}
+    meta = os.path.join(folder, "meta.json")
+    if not os.path.exists(meta):
+        if c["encoder"] in weights.WITHOUT_ENCODER:
+            engine.map("weigh sentences", weights.weigh_sentences, bucket_parts(job, "sentences"))
+            engine.map("weigh passages", weights.weigh_passages, bucket_parts(job, "passages"))
+        else:
+            from data_pipeline import term_weights
+
+            term_weights.compute(job)
+        with replacing(meta) as file:
+            fields = {"format": 1, "encoder": c["encoder"], "belongs_to": belongs_to.hexdigest()}
+            json.dump(fields | {"sha256": weights.digest(folder)}, file, indent=1)
+    return weights.open_artefact(folder, belongs_to.hexdigest())
+
+
+# The fields that decide which sentences and passages there are, and how they read.
+WEIGHTED_BY = (
+    "min_article_words", "keep_disambiguation", "exclude_destinations", "max_anchor_words", "document_title",
+    "source.format", "source.max_page_bytes",
+)  # fmt: skip
+
+
+def _requests(engine: LocalEngine) -> None:
+    job, c = engine.job, engine.job["config"]
+    job["candidates"] = _count(engine, "candidates")
+    engine.map("requests", make_requests, bucket_parts(job, "sentences"))
+    drawn = [sql for task, sql in (("qdm", qdm.NEGATIVES_SQL), ("acm", acm.NEGATIVES_SQL)) if task in c["tasks"]]
+    if drawn:
+        sql = " UNION ALL ".join(f"SELECT task, key, destination FROM ({part})" for part in drawn)
+        inputs = ["qdm_draws", "anchor_destination", "acm_draws", "candidates", "colinked"]
+        engine.join("negatives", sql, inputs)
+
+
+def _assemble(engine: LocalEngine) -> None:
+    inputs = ["requests", "negatives", "passages", "passage_weights"]
+    engine.join("assembled", ASSEMBLED_SQL, inputs, partitioned=True)
+
+
+def _shards(engine: LocalEngine) -> None:
+    job, c = engine.job, engine.job["config"]
+    sizes = engine.query("SELECT task, split, CAST(SUM(size) AS BIGINT) FROM records GROUP BY task, split", ["records"])
+    if not sizes:
+        raise InputError("no pair and no text came out of the input; see the sources, and config.min_article_words")
+    splits = shards.plan(sizes, c["shard_bytes"])
+    write(job, "splits", 0, "plan", 0, table("splits", splits))
+    engine.join("sharded", shards.SHARDED_SQL, ["records", "splits"], partitioned=True)
+    parts = [
+        (row["first"] + shard, (row["task"], row["split"], shard, row["shards"]))
+        for row in splits
+        for shard in range(row["shards"])
+    ]
+    engine.map("shards", shards.write_shard, parts)
+
+
+def _predict(engine: LocalEngine, vocab_size: int) -> None:
+    path = os.path.join(engine.job["work"], "predictors.npz")
+    if not os.path.exists(path):
+        idf = engine.query("SELECT piece, CAST(SUM(n) AS BIGINT) FROM piece_counts GROUP BY piece", ["piece_counts"])
+        sql = "SELECT task, side, token, CAST(SUM(n) AS BIGINT) FROM token_counts GROUP BY task, side, token"
+        counts = engine.query(sql, ["token_counts"])
+        predictors.save_tables(path, vocab_size, idf, _count(engine, "passages"), counts)
+    engine.map("predictors", predictors.predict, bucket_parts(engine.job, "validation"))
+
+
+def _count(engine: LocalEngine, name: str) -> int:
+    return engine.query(f"SELECT COUNT(*) FROM {name}", [name])[0][0]
+
+
+class _Clock:
+    """Says how long the stages took; adds up over restarts."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.seconds: dict[str, float] = {}
+        if os.path.exists(path):
+            with open(path) as file:
+                self.seconds = json.load(file)
+
+    def __call__(self, stage: str, run: Callable[[], Any]) -> Any:
+        start = time.monotonic()
+        result = run()
+        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - start, 2)
+        with replacing(self.path) as file:
+            json.dump(self.seconds, file)
+        return result
+
+    def report(self) -> None:
+        print(
+            "seconds: " + ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in self.seconds.items()),
+            file=sys.stderr,
+        )

@@ -1,0 +1,82 @@
+"""Trivial predictors of held-out pairs: what a task gives away without any understanding.
+
+Each scores both sides and prefers the higher one; a tie counts one half. An accuracy far from .5, in either direction, is a
+shortcut that a model will learn first. `n` is reported with them: small validation sets say little.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from data_pipeline.engine import Job, read
+from data_pipeline.tables import table, unpack
+from harp_jax.files import replacing
+
+NAMES = ("overlap", "length", "query_only", "document_only", "in_links", "idf")
+Arrays = dict[str, Any]
+
+
+def save_tables(path: str, vocab_size: int, idf_rows: list[tuple], passages: int, count_rows: list[tuple]) -> None:
+    """idf [vocab] of wordpieces, and [vocab] unigram log-odds of the positive against the negative side per task."""
+    document_frequency = np.zeros(vocab_size)
+    for piece, n in idf_rows:
+        document_frequency[piece] = n
+    arrays: Arrays = {"idf": np.log((passages + 1) / (document_frequency + 0.5))}
+    counts: Arrays = {}
+    for task, side, token, n in count_rows:
+        counts.setdefault(f"{task}/{side}", np.zeros(vocab_size))[token] = n
+    for name in counts:
+        task, side = name.split("/")
+        if side.startswith("pos_") and f"{task}/neg_{side[4:]}" in counts:
+            arrays[f"{task}/{side[4:]}"] = log_odds(counts[name], counts[f"{task}/neg_{side[4:]}"])
+    with replacing(path, "wb") as file:
+        np.savez(file, **arrays)
+
+
+def log_odds(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
+    """Naive Bayes: log p(token | positive) - log p(token | negative), with one added to every count."""
+    return np.log((positive + 1) / (positive + 1).sum()) - np.log((negative + 1) / (negative + 1).sum())
+
+
+def predict(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+    """Map over `validation`: per task and predictor twice the number of wins plus the ties, and the number of pairs."""
+    with np.load(os.path.join(job["work"], "predictors.npz")) as file:
+        arrays = dict(file)
+    points: dict[tuple[str, str], list[int]] = {}
+    for row in read(job, "validation", number).to_pylist():
+        sides = [
+            (unpack(row[f"{side}_query"]), unpack(row[f"{side}_doc"]), row[f"{side}_in_links"])
+            for side in ("pos", "neg")
+        ]
+        for name in NAMES:
+            positive, negative = (score(name, row["task"], *side, arrays) for side in sides)
+            entry = points.setdefault((row["task"], name), [0, 0])
+            entry[0] += 2 if positive > negative else int(positive == negative)
+            entry[1] += 1
+    rows = [dict(task=task, predictor=name, points=p, n=n) for (task, name), (p, n) in points.items()]
+    return {"predictions": table("predictions", rows)}
+
+
+def score(name: str, task: str, query: np.ndarray, doc: np.ndarray, in_links: int, arrays: Arrays) -> float:
+    """The score of one side.
+
+    overlap: share of the query's tokens that the document holds; idf: their summed IDF; length: tokens; query_only and
+    document_only: summed log-odds; in_links: of the document's page.
+    """
+    scorers: dict[str, Callable[[], float]] = {
+        "overlap": lambda: float(np.isin(query, doc).mean()),
+        "length": lambda: float(len(query) + len(doc)),
+        "query_only": lambda: _total(arrays.get(f"{task}/query"), query),
+        "document_only": lambda: _total(arrays.get(f"{task}/doc"), doc),
+        "in_links": lambda: float(in_links),
+        "idf": lambda: float(arrays["idf"][np.intersect1d(query, doc)].sum()),
+    }
+    return scorers[name]()
+
+
+def _total(weights: np.ndarray | None, tokens: np.ndarray) -> float:
+    # Sorted, so that equal bags of tokens get equal sums.
+    return 0.0 if weights is None else float(weights[np.sort(tokens)].sum())

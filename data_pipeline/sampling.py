@@ -1,0 +1,97 @@
+"""Sampling words by their weights: HARP Eq. 2 to 5.
+
+Weights are attention shares that all lie below 1, so the softmax of Eq. 3 is close to uniform (`weighting="normalised"` with
+a temperature is the sharper choice). Over the whole vocabulary, as Eq. 3 is printed, nearly all mass would fall on words that
+do not occur; here it runs over the words that are present.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from data_pipeline.terms import Word
+
+
+class Dropped(Exception):
+    """A pair that cannot be built; the argument is the reason's slug in the list of losses."""
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A text as words with their attention weights: α of Eq. 1 or 5, [words]."""
+
+    words: Sequence[Word]
+    weights: np.ndarray
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """The choices that the equations leave open, from the config."""
+
+    is_term: Callable[[Word], bool]
+    query_length: float = 3.0
+    weighting: str = "softmax"
+    temperature: float = 1.0
+    context_in_page: bool = False
+
+    def length(self, rng: np.random.Generator) -> int:
+        """l ~ Poisson(λ) given l ≥ 1 (Eq. 4, whose printed form diverges for want of a factorial)."""
+        while True:
+            if length := int(rng.poisson(self.query_length)):
+                return length
+
+    def distribution(self, text: Weighted, excluded: Collection[Word]) -> tuple[list[Word], np.ndarray]:
+        """The distinct terms of a text in order of first occurrence, and p over them (Eq. 2 and 3).
+
+        β_w = Σ α over the occurrences of w; p = softmax(β), or ∝ (β/Σβ)^(1/temperature). Excluded words (those of the
+        anchor, Eq. 5) are left out before normalising: with a weight of 0 the softmax would still sample them.
+        """
+        beta: dict[Word, float] = {}
+        for word, alpha in zip(text.words, text.weights.tolist()):
+            if word in beta:
+                beta[word] += alpha
+            elif word not in excluded and self.is_term(word):
+                beta[word] = alpha
+        words = list(beta)
+        return words, probabilities(np.fromiter(beta.values(), np.float64, len(beta)), self.weighting, self.temperature)
+
+    def sample(
+        self, rng: np.random.Generator, text: Weighted, excluded: Collection[Word], count: int, source: str
+    ) -> list[Word]:
+        """`count` different terms of the text, drawn without replacement; Dropped, naming the source, if it has fewer."""
+        words, p = self.distribution(text, excluded)
+        if len(words) < count:
+            raise Dropped(f"{source}-has-too-few-terms")
+        return [words[i] for i in without_replacement(rng, p, count)]
+
+    def ranking(self, rng: np.random.Generator, text: Weighted, excluded: Collection[Word]) -> list[Word]:
+        """All terms in the order of being drawn. Its first words that lie in a set are a sample from that set alone."""
+        words, p = self.distribution(text, excluded)
+        return [words[i] for i in without_replacement(rng, p, len(words))]
+
+
+def probabilities(beta: np.ndarray, weighting: str, temperature: float) -> np.ndarray:
+    """p over distinct words from their weights β (Eq. 3)."""
+    if not len(beta):
+        return beta
+    if weighting == "softmax":
+        p = np.exp(beta - beta.max())
+    else:
+        # float16 can store a tiny weight as 0; such a word stays possible.
+        share = np.maximum(beta, 2.0**-25)
+        p = (share / share.max()) ** (1.0 / temperature)
+    return p / p.sum()
+
+
+def without_replacement(rng: np.random.Generator, p: np.ndarray, count: int) -> list[int]:
+    """Indices of successive draws from p without replacement: the top of log p + Gumbel noise."""
+    with np.errstate(divide="ignore"):
+        keys = np.log(p) + rng.gumbel(size=len(p))
+    return np.argsort(-keys, kind="stable")[:count].tolist()
+
+
+def shuffled(rng: np.random.Generator, words: Iterable[Word]) -> list[Word]:
+    """The words in random order: the place of the anchor's words must not tell S1 from S2."""
+    words = list(words)
+    return [words[i] for i in rng.permutation(len(words))]

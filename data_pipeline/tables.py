@@ -1,0 +1,93 @@
+"""The tables between the stages: Parquet files under `work/TABLE/bucket=N/`, with their columns.
+
+`doc` numbers the documents in the order of the input (chunk number · 2²⁴ + position), and so does not depend on who read
+them. A bucket holds the documents of a few chunks; tables about the sentences of a page lie in that page's bucket, so that
+a map can merge them without moving the text.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+DOCS_PER_CHUNK = 1 << 24
+_i, _l, _s, _b = pa.int32(), pa.int64(), pa.string(), pa.binary()
+_link = pa.struct([("start", _i), ("end", _i), ("target", _s)])
+# `number`: code point of the page's text where the anchor starts; first, own, total: see link_graph.py.
+_anchor = pa.struct(
+    [
+        *(("number", _i), ("anchor", _s), ("start", _i), ("end", _i), ("destination", _l), ("place", _l)),
+        *(("first", _l), ("own", _l), ("total", _l)),
+    ]
+)
+
+SCHEMAS: dict[str, pa.Schema] = {
+    name: pa.schema(list(columns.items()))
+    for name, columns in {
+        "documents": dict(doc=_l, id=_s, title=_s, text=_s, lead_end=_i, links=pa.list_(_link)),
+        "addresses": dict(doc=_l, home=_i, address=_s, id=_s, problem=_s),
+        "redirects": dict(address=_s, target=_s, priority=_l),
+        "excluded": dict(address=_s),
+        "losses": dict(reason=_s, n=_l, location=_s, example=_s),
+        "links": dict(
+            doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s, target=_s
+        ),
+        "pages": dict(doc=_l, home=_i, address=_s, id=_s, problem=_s),
+        **{name: dict(address=_s, target=_s) for name in ("aliases_0", "aliases_1", "aliases_2", "aliases_3", "aliases")},
+        "resolved": dict(
+            doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s, target=_s, destination=_l, problem=_s
+        ),
+        "anchor_destination": dict(anchor=_s, destination=_l, rank=_l),
+        "candidates": dict(doc=_l, in_links=_l, place=_l),
+        "ranked": dict(
+            doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s, destination=_l, place=_l,
+            first=_l, own=_l, total=_l, id=_s,
+        ),
+        "colinked": dict(one=_l, other=_l),
+        "sentences": dict(doc=_l, page=_s, start=_i, tokens=_b, lengths=_b, anchors=pa.list_(_anchor)),
+        "passages": dict(doc=_l, in_links=_l, tokens=_b, lengths=_b),
+        "word_counts": dict(word=_l, n=_l),
+        "word_totals": dict(word=_l, n=_l),
+        "piece_counts": dict(piece=_l, n=_l),
+        "sentence_weights": dict(doc=_l, start=_i, cls=_b, anchors=_b),
+        "passage_weights": dict(doc=_l, weights=_b),
+        "requests": dict(
+            task=_s, key=_s, page=_s, query=_b, anchor=_b, anchor_lengths=_b, context=_b, context_lengths=_b, length=_i,
+            words_of=_l, positive=_l, negative=_l,
+        ),
+        "qdm_draws": dict(key=_s, anchor=_s, rank=_l),
+        "acm_draws": dict(key=_s, draw=_i, one=_l, place=_l),
+        "negatives": dict(task=_s, key=_s, destination=_l),
+        "assembled": dict(
+            task=_s, key=_s, page=_s, query=_b, anchor=_b, anchor_lengths=_b, context=_b, context_lengths=_b, length=_i,
+            positive=_b, positive_in_links=_l, negative=_b, negative_in_links=_l, words=_b, lengths=_b, weights=_b,
+        ),
+        "records": dict(
+            task=_s, split=_s, shuffle=_l, key=_s, example=_b, size=_l, query_tokens=_l, doc_tokens=_l, sequences=_l
+        ),
+        "validation": dict(
+            task=_s, key=_s, pos_query=_b, pos_doc=_b, neg_query=_b, neg_doc=_b, pos_in_links=_l, neg_in_links=_l
+        ),
+        "token_counts": dict(task=_s, side=_s, token=_l, n=_l),
+        "splits": dict(task=_s, split=_s, shards=_l, first=_l),
+        "sharded": dict(task=_s, split=_s, shuffle=_l, key=_s, example=_b),
+        "shard_files": dict(file=_s, records=_l, bytes=_l, sha256=_s),
+        "predictions": dict(task=_s, predictor=_s, points=_l, n=_l),
+    }.items()
+}  # fmt: skip
+
+
+def table(name: str, rows: list[dict[str, Any]] | dict[str, Any]) -> pa.Table:
+    """Rows (dicts) or columns as the named table."""
+    if isinstance(rows, dict):
+        return pa.Table.from_pydict(rows, schema=SCHEMAS[name])
+    return pa.Table.from_pylist(rows, schema=SCHEMAS[name])
+
+
+def pack(ids: Any) -> bytes:
+    """Token ids or anything that fits int32 as bytes."""
+    return np.asarray(ids, np.int32).tobytes()
+
+
+def unpack(data: bytes) -> np.ndarray:
+    return np.frombuffer(data, np.int32)

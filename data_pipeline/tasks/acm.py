@@ -1,0 +1,86 @@
+"""Anchor Co-occurrence Modeling (HARP 3.2.4): words of a page match the page that is linked beside it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from data_pipeline.sampling import Dropped, Sampler, shuffled
+from data_pipeline.tasks import Anchor, Passages, Request, Sentence, Sides
+from data_pipeline.tasks.rqp import anchor_words
+from data_pipeline.terms import Terms, join
+
+TASK = "acm"
+
+# The negative: the first drawn candidate that no sentence links together with P1 (P1 is co-linked with itself).
+NEGATIVES_SQL = """
+    SELECT 'acm' AS task, key, destination FROM (
+        SELECT d.key AS key, c.doc AS destination, row_number() OVER (PARTITION BY d.key ORDER BY d.draw) AS position
+        FROM acm_draws d
+        JOIN candidates c ON d.place = c.place
+        LEFT JOIN colinked l ON d.one = l.one AND c.doc = l.other
+        WHERE l.one IS NULL
+    ) WHERE position = 1
+"""
+
+
+class Draw(NamedTuple):
+    key: str
+    draw: int
+    one: int
+    place: int
+
+
+def choose(anchors: Sequence[Anchor], rng: np.random.Generator) -> tuple[int, int] | None:
+    """Two anchors of a sentence that lead to different pages, uniform over all such pairs in either order."""
+    if len({anchor.destination for anchor in anchors}) < 2:
+        return None
+    while True:
+        one, two = rng.integers(len(anchors), size=2).tolist()
+        if anchors[one].destination != anchors[two].destination:
+            return one, two
+
+
+def negative_places(
+    rng: np.random.Generator, positive: Anchor, candidates: int, draws: int, similar: bool
+) -> list[int]:
+    """Places among the candidates: uniform, or near the positive's, which then has about as many in-links.
+
+    Candidates are ordered by in-links; "near" is within 1 % of them, and within 50 at least.
+    """
+    low, high = 0, candidates
+    if similar:
+        reach = max(50, candidates // 100)
+        low, high = max(0, positive.place - reach), min(candidates, positive.place + reach + 1)
+    return rng.integers(low, high, size=draws).tolist()
+
+
+def request(
+    sentence: Sentence,
+    pair: tuple[int, int],
+    terms: Terms,
+    sampler: Sampler,
+    rng: np.random.Generator,
+    candidates: int,
+    draws: int,
+    similar: bool,
+) -> tuple[Request, list[Draw]]:
+    """(a1, P1) gives the query, P2 is the positive page; the negative comes from the draws (Eq. 14)."""
+    one, two = sentence.anchors[pair[0]], sentence.anchors[pair[1]]
+    words = anchor_words(sentence, one, terms)
+    key = f"{sentence.anchor_key(one)}+{two.number}"
+    places = negative_places(rng, two, candidates, draws, similar)
+    request = Request(
+        TASK, key, sentence.page, two.destination, (), words, sampler.length(rng), words_of=one.destination
+    )
+    return request, [Draw(key, i, one.destination, place) for i, place in enumerate(places)]
+
+
+def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator) -> Sides:
+    """S1 = a1 ∪ l words of P1 sampled by the attention of [CLS] (Eq. 13), in random order: (S1, P2) against (S1, P̃)."""
+    assert passages.words is not None
+    if passages.negative is None:
+        raise Dropped("candidates-all-co-linked")
+    context = sampler.sample(rng, passages.words, set(request.anchor), request.length, "page")
+    query = join(shuffled(rng, [*request.anchor, *context]))
+    return Sides(query, passages.positive, None, passages.negative)

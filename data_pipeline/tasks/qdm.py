@@ -1,0 +1,49 @@
+"""Query Disambiguation Modeling (HARP 3.2.2): the context of an ambiguous anchor tells its page from its other pages."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from data_pipeline.sampling import Sampler
+from data_pipeline.tasks import Anchor, Passages, Request, Sentence, Sides
+from data_pipeline.tasks.rqp import context_query
+from data_pipeline.terms import Terms, join
+
+TASK = "qdm"
+
+# The negative: what the drawn rank of the anchor leads to. `link_graph.py` ranks destinations once each (uniform) or once
+# for every occurrence.
+NEGATIVES_SQL = """
+    SELECT 'qdm' AS task, d.key AS key, r.destination AS destination
+    FROM qdm_draws d JOIN anchor_destination r ON d.anchor = r.anchor AND d.rank = r.rank
+"""
+
+
+class Draw(NamedTuple):
+    key: str
+    anchor: str
+    rank: int
+
+
+def negative_rank(anchor: Anchor, rng: np.random.Generator) -> int:
+    """A rank of the anchor text that leads to another page, uniform over all such ranks (P̃ of Eq. 9)."""
+    rank = int(rng.integers(anchor.total - anchor.own))
+    return rank if rank < anchor.first else rank + anchor.own
+
+
+def request(
+    sentence: Sentence, index: int, terms: Terms, sampler: Sampler, rng: np.random.Generator
+) -> tuple[Request, Draw] | None:
+    """The query S1 and page P of one link, and the draw of P̃; None for an anchor text that leads to one page only."""
+    anchor = sentence.anchors[index]
+    if anchor.total == anchor.own:
+        return None
+    query, _, _ = context_query(sentence, index, terms, sampler, rng)
+    key = sentence.anchor_key(anchor)
+    draw = Draw(key, anchor.text, negative_rank(anchor, rng))
+    return Request(TASK, key, sentence.page, anchor.destination, join(query)), draw
+
+
+def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator) -> Sides:
+    """(S1, P) against (S1, P̃)."""
+    return Sides(request.query, passages.positive, None, passages.negative)

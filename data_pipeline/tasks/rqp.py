@@ -1,0 +1,63 @@
+"""Representative Query Prediction (HARP 3.2.1): S1, an anchor with context words, is a better query for the page than S2."""
+
+import numpy as np
+
+from data_pipeline.sampling import Dropped, Sampler, Weighted, shuffled
+from data_pipeline.tasks import Anchor, Passages, Request, Sentence, Sides
+from data_pipeline.terms import Terms, Word, join
+
+TASK = "rqp"
+
+
+def anchor_words(sentence: Sentence, anchor: Anchor, terms: Terms) -> list[Word]:
+    """The words of the anchor text, without its punctuation."""
+    words = [word for word in sentence.words[anchor.start : anchor.end] if terms.has_content(word)]
+    if not words:
+        raise Dropped("anchor-without-words")
+    return words
+
+
+def context_query(
+    sentence: Sentence, index: int, terms: Terms, sampler: Sampler, rng: np.random.Generator
+) -> tuple[list[Word], list[Word], int]:
+    """S1 in random order, the anchor's words, and l.
+
+    S1 = anchor ∪ l words sampled from the sentence by the attention of the anchor's own span (Eq. 1 to 4); l is the
+    number of sampled words. The anchor's words are not in the pool.
+    """
+    anchor = anchor_words(sentence, sentence.anchors[index], terms)
+    length = sampler.length(rng)
+    context = sampler.sample(rng, Weighted(sentence.words, sentence.by_anchor[index]), set(anchor), length, "sentence")
+    return shuffled(rng, anchor + context), anchor, length
+
+
+def request(sentence: Sentence, index: int, terms: Terms, sampler: Sampler, rng: np.random.Generator) -> Request:
+    """The positive query S1 of one link; its page P is both document and the source of S2.
+
+    With `context_in_page` S1 has to wait for P: the request then brings the sentence's words in sampled order.
+    """
+    anchor = sentence.anchors[index]
+    query: list[Word] = []
+    context: list[Word] = []
+    if sampler.context_in_page:
+        words, length = anchor_words(sentence, anchor, terms), sampler.length(rng)
+        context = sampler.ranking(rng, Weighted(sentence.words, sentence.by_anchor[index]), set(words))
+    else:
+        query, words, length = context_query(sentence, index, terms, sampler, rng)
+    key, page = sentence.anchor_key(anchor), anchor.destination
+    return Request(TASK, key, sentence.page, page, join(query), words, length, context, words_of=page)
+
+
+def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator) -> Sides:
+    """S2: as many words as S1 has, sampled from P by the attention of [CLS], none of them the anchor's (Eq. 5)."""
+    assert passages.words is not None
+    anchor, query = list(request.anchor), request.query
+    if sampler.context_in_page:
+        present = set(passages.words.words)
+        context = [word for word in request.context if word in present][: request.length]
+        if len(context) < request.length:
+            raise Dropped("sentence-has-too-few-terms-of-the-page")
+        query = join(shuffled(rng, anchor + context))
+    count = request.length + len(anchor)
+    negative = shuffled(rng, sampler.sample(rng, passages.words, set(anchor), count, "page"))
+    return Sides(query, passages.positive, join(negative), None)

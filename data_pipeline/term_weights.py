@@ -1,0 +1,186 @@
+"""Attention of a BERT encoder as term weights (HARP Eq. 1, 5, 10, 13): the JAX job between tokenising and sampling.
+
+One forward pass of a sentence serves its [CLS] row and all its anchors; only these rows of the last layer are computed, and
+only they leave the device. Runs in the parent process on all local devices; resumable by file. The batches of a file are a
+pure function of its content: sequences from long to short, as many to a batch as fit its slots, padded to a few lengths.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from data_pipeline.engine import Job, buckets, read, write
+from data_pipeline.tables import table, unpack
+from data_pipeline.weights import piece_spans, to_bytes, word_sums
+from harp_jax.errors import InputError
+from harp_jax.files import replacing
+from harp_jax.progress import progress
+from harp_jax.tokenizer import Tokenizer, load_tokenizer
+
+LENGTHS = (32, 48, 64, 96, 128, 192, 256, 384, 512)
+QUERIES = (1, 8, 32, 128, 512)
+
+
+class Sequence(NamedTuple):
+    """tokens [n] int32 without specials; the wordpiece spans whose attention is wanted besides that of [CLS]."""
+
+    tokens: np.ndarray
+    spans: list[tuple[int, int]]
+
+    @property
+    def queries(self) -> int:
+        return 1 + sum(end - start for start, end in self.spans)
+
+
+class Batch(NamedTuple):
+    """Indices of the sequences, and the arrays of one forward pass: tokens, segment_ids [rows, T], queries [rows, Q]."""
+
+    members: list[int]
+    tokens: np.ndarray
+    segment_ids: np.ndarray
+    queries: np.ndarray
+
+
+def batches(sequences: list[Sequence], slots: int, rows_multiple: int, tokenizer: Tokenizer) -> Iterator[Batch]:
+    """From long to short; each batch has the padded length of its first sequence and about `slots` slots."""
+    order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i].tokens))
+    at = 0
+    while at < len(order):
+        length = _at_least(LENGTHS, len(sequences[order[at]].tokens) + 2)
+        rows = max(1, slots // length // rows_multiple) * rows_multiple
+        members = order[at : at + rows]
+        at += rows
+        width = _at_least(QUERIES, max(sequences[i].queries for i in members))
+        tokens = np.full((rows, length), tokenizer.pad, np.int32)
+        segments = np.zeros((rows, length), np.int32)
+        queries = np.zeros((rows, width), np.int32)
+        for row, i in enumerate(members):
+            size = len(sequences[i].tokens)
+            tokens[row, 0], tokens[row, size + 1] = tokenizer.cls, tokenizer.sep
+            tokens[row, 1 : size + 1] = sequences[i].tokens
+            segments[row, : size + 2] = 1
+            wanted = [position + 1 for start, end in sequences[i].spans for position in range(start, end)]
+            queries[row, 1 : 1 + len(wanted)] = wanted
+        yield Batch(members, tokens, segments, queries)
+
+
+def _at_least(sizes: tuple[int, ...], size: int) -> int:
+    return next(candidate for candidate in sizes if candidate >= size)
+
+
+class Encoder:
+    """An encoder on all local devices, rows of a batch divided among them."""
+
+    def __init__(self, path: str, tokenizer: Tokenizer, dtype: str, slots: int) -> None:
+        import jax
+        from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+        from harp_jax.heads import Ranker
+        from harp_jax.stages import load_encoder, tokenizer_of
+
+        shape, params = load_encoder(path)
+        theirs = load_tokenizer(tokenizer_of(path))
+        if theirs.sha256 != tokenizer.sha256 or shape.vocab_size < tokenizer.size:
+            raise InputError(
+                f"the vocabulary of encoder {path} ({theirs.size} tokens) is not that of config.tokenizer "
+                f"({tokenizer.size} tokens); use the encoder's own tokenizer"
+            )
+        if shape.max_positions < LENGTHS[-1]:
+            raise InputError(f"encoder {path} has {shape.max_positions} positions; term weights need {LENGTHS[-1]}")
+        devices = jax.local_devices()
+        mesh = jax.make_mesh((len(devices),), ("data",), axis_types=(AxisType.Auto,), devices=devices)
+        rows = NamedSharding(mesh, PartitionSpec("data"))
+        self._place = lambda x: jax.device_put(x, rows)
+        self._params = jax.device_put({"bert": params["bert"]}, NamedSharding(mesh, PartitionSpec()))
+        self.tokenizer, self.slots, self.devices = tokenizer, slots, len(devices)
+        model = Ranker(shape.computing_in(dtype))
+
+        def attention(params: Any, tokens: Any, segments: Any, queries: Any) -> Any:
+            positions = jax.numpy.broadcast_to(jax.numpy.arange(tokens.shape[1], dtype=tokens.dtype), tokens.shape)
+            batch = dict(tokens=tokens, segment_ids=segments, position_ids=positions, token_type_ids=0 * tokens)
+            return model.apply({"params": params}, batch, queries, method="attention_rows")
+
+        self._attention = jax.jit(attention)
+
+    def rows(self, sequences: list[Sequence]) -> Iterator[tuple[int, np.ndarray]]:
+        """(index, [1 + spans, n] float32): attention from [CLS] and, averaged over its pieces, from each span (Eq. 1).
+
+        What [CLS] and [SEP] receive is left out. Sequences without tokens come with no columns.
+        """
+        waiting: list[tuple[Batch, Any]] = []
+        for batch in batches(sequences, self.slots, self.devices, self.tokenizer):
+            arrays = [self._place(x) for x in (batch.tokens, batch.segment_ids, batch.queries)]
+            waiting.append((batch, self._attention(self._params, *arrays)))
+            # The device works on the next batch while the host unpacks this one.
+            if len(waiting) > 1:
+                yield from _unpacked(*waiting.pop(0), sequences)
+        for batch, result in waiting:
+            yield from _unpacked(batch, result, sequences)
+
+
+def _unpacked(batch: Batch, result: Any, sequences: list[Sequence]) -> Iterator[tuple[int, np.ndarray]]:
+    attention = np.asarray(result)
+    for row, i in enumerate(batch.members):
+        tokens, spans = sequences[i]
+        inner = attention[row, :, 1 : len(tokens) + 1]
+        rows, at = [inner[0]], 1
+        for start, end in spans:
+            rows.append(inner[at : at + end - start].mean(axis=0))
+            at += end - start
+        yield i, np.stack(rows)
+
+
+def compute(job: Job) -> None:
+    """Weighs all sentences and the passages with in-links, bucket by bucket, skipping what is done."""
+    c = job["config"]
+    marks = os.path.join(job["work"], "term_weights.marks")
+    os.makedirs(marks, exist_ok=True)
+    todo = [
+        (name, bucket)
+        for name in ("sentences", "passages")
+        for bucket in buckets(job, name)
+        if not os.path.exists(os.path.join(marks, f"{name}-{bucket}"))
+    ]
+    if not todo:
+        return
+    encoder = Encoder(c["encoder"], load_tokenizer(c["tokenizer"]), c["encoder_dtype"], c["encoder_batch_tokens"])
+    total = sum(_size(job, name, bucket) for name, bucket in todo)
+    with progress(total=total, unit="sequences", desc="term_weights") as bar:
+        for name, bucket in todo:
+            weigh = _sentences if name == "sentences" else _passages
+            weigh(job, encoder, bucket, bar)
+            with replacing(os.path.join(marks, f"{name}-{bucket}")) as file:
+                file.write("done\n")
+
+
+def _size(job: Job, name: str, bucket: int) -> int:
+    """Sequences of a bucket that will be weighed."""
+    if name == "sentences":
+        return read(job, name, bucket).num_rows
+    return sum(1 for n in read(job, name, bucket).column("in_links").to_pylist() if n)
+
+
+def _sentences(job: Job, encoder: Encoder, bucket: int, bar: Any) -> None:
+    rows = read(job, "sentences", bucket).to_pylist()
+    lengths = [unpack(row["lengths"]) for row in rows]
+    sequences = [Sequence(unpack(row["tokens"]), piece_spans(n, row["anchors"])) for row, n in zip(rows, lengths)]
+    found: list[dict[str, Any] | None] = [None] * len(rows)
+    for i, attention in encoder.rows(sequences):
+        words = word_sums(attention, lengths[i])
+        found[i] = dict(doc=rows[i]["doc"], start=rows[i]["start"], cls=to_bytes(words[0]), anchors=to_bytes(words[1:]))
+        bar.update()
+    write(
+        job, "sentence_weights", bucket, "attention", bucket, table("sentence_weights", [row for row in found if row])
+    )
+
+
+def _passages(job: Job, encoder: Encoder, bucket: int, bar: Any) -> None:
+    rows = [row for row in read(job, "passages", bucket).to_pylist() if row["in_links"]]
+    lengths = [unpack(row["lengths"]) for row in rows]
+    found: list[dict[str, Any] | None] = [None] * len(rows)
+    for i, attention in encoder.rows([Sequence(unpack(row["tokens"]), []) for row in rows]):
+        found[i] = dict(doc=rows[i]["doc"], weights=to_bytes(word_sums(attention, lengths[i])[0]))
+        bar.update()
+    write(job, "passage_weights", bucket, "attention", bucket, table("passage_weights", [row for row in found if row]))

@@ -1,0 +1,127 @@
+"""Words and their wordpieces: what a query is sampled from.
+
+A *word* is a unit between whitespace and punctuation, as BERT's pre-tokenizer cuts the text; its identity is the tuple of its
+wordpiece ids. A *term* is a word that may be sampled: not a stopword, not punctuation, not unknown to the vocabulary.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harp_jax.files import lines
+from harp_jax.tokenizer import Tokenizer, load_tokenizer
+
+Word = tuple[int, ...]
+
+# English function words by class; the last class is what the pre-tokenizer leaves of contractions.
+STOPWORDS = frozenset(
+    """
+    a an the
+    i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
+    it its itself they them their theirs themselves one ones oneself who whom whose whoever which whichever what whatever
+    this that these those such same other others another each every either neither both all any some many much more most
+    few fewer less least several enough own none nobody nothing no somebody someone something anybody anyone anything
+    everybody everyone everything
+    about above across after against along amid among amongst around as at before behind below beneath beside besides between
+    beyond by despite down during except for from in inside into like near of off on onto out outside over past per since
+    through throughout till to toward towards under until unto up upon via versus vs with within without
+    and but or nor so yet if then else than because although though unless while whereas whether when whenever where wherever
+    why how however therefore thus hence moreover furthermore otherwise
+    am is are was were be been being have has had having do does did doing done can could may might must shall should will
+    would ought need cannot become became becomes becoming get gets got
+    not never ever very too also just only even still again already always often sometimes usually almost perhaps maybe quite
+    rather here there now once twice first last later earlier soon ago away back further well
+    s t d m ll re ve don doesn didn isn aren wasn weren hasn haven hadn couldn shouldn wouldn mustn needn ain
+    """.split()  # noqa: SIM905
+)
+
+
+class Span(NamedTuple):
+    """Words of a text with their wordpieces: tokens [pieces] int32, lengths [words] int32 (pieces of each word)."""
+
+    tokens: np.ndarray
+    lengths: np.ndarray
+
+    def words(self) -> list[Word]:
+        ends = np.cumsum(self.lengths).tolist()
+        ids = self.tokens.tolist()
+        return [tuple(ids[start:end]) for start, end in zip([0, *ends], ends)]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """A tokenizer with a stopword list."""
+
+    tokenizer: Tokenizer
+    stopwords: frozenset[str]
+
+    @cached_property
+    def _content(self) -> list[bool]:
+        """By wordpiece id: does it hold a letter or a digit?"""
+        return [
+            any(c.isalnum() for c in token) and not re.fullmatch(r"\[[A-Z]+\]", token)
+            for token in self.tokenizer.tokens
+        ]
+
+    @cached_property
+    def _stop_ids(self) -> frozenset[Word]:
+        forms = sorted({form for word in self.stopwords for form in (word, word.capitalize(), word.upper())})
+        found = [(e.ids, e.word_ids) for e in self.tokenizer.encode_batch(forms)]
+        # Of an entry such as doesn't the pieces are no words of their own: it stops nothing.
+        return frozenset(tuple(ids) for ids, words in found if ids and words[0] == words[-1])
+
+    def is_term(self, word: Word) -> bool:
+        unknown, content = self.tokenizer.unk, self._content
+        return word not in self._stop_ids and unknown not in word and any(content[piece] for piece in word)
+
+    def has_content(self, word: Word) -> bool:
+        """A word rather than punctuation; stopwords and unknown words count."""
+        return any(self._content[piece] or piece == self.tokenizer.unk for piece in word)
+
+    def split(self, texts: list[str], limit: int) -> Iterable[tuple[Span, np.ndarray, np.ndarray]]:
+        """For each text its whole words up to `limit` wordpieces, and where each word starts and ends in it (code points)."""
+        # Words are shorter than 32 characters on average by far; what lies beyond would be cut anyway.
+        for encoding in self.tokenizer.encode_batch([text[: 32 * limit] for text in texts]):
+            yield _words(encoding, limit)
+
+
+def _words(encoding: Any, limit: int) -> tuple[Span, np.ndarray, np.ndarray]:
+    ids, word_ids = np.asarray(encoding.ids, np.int32), np.asarray(encoding.word_ids, np.int32)
+    if not len(ids):
+        empty = np.zeros(0, np.int32)
+        return Span(empty, empty), empty, empty
+    offsets = np.asarray(encoding.offsets, np.int32)
+    starts = np.flatnonzero(np.diff(word_ids, prepend=-1))
+    ends = np.append(starts[1:], len(ids))
+    kept = int(np.searchsorted(ends, limit, side="right"))
+    starts, ends = starts[:kept], ends[:kept]
+    pieces = int(ends[-1]) if kept else 0
+    return Span(ids[:pieces], (ends - starts).astype(np.int32)), offsets[starts, 0], offsets[ends - 1, 1]
+
+
+def join(words: Iterable[Word]) -> list[int]:
+    """The wordpieces of words, one after the other."""
+    return [piece for word in words for piece in word]
+
+
+def normalise_anchor(text: str) -> str:
+    """The identity of an anchor text: NFKC, case-folded, single spaces."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def read_stopwords(path: str) -> frozenset[str]:
+    """The words of a list (one a line), or our own where `path` is empty; InputError for a file that cannot be read."""
+    if not path:
+        return STOPWORDS
+    return frozenset(line.strip().lower() for _, line in lines(path) if line.strip())
+
+
+@lru_cache(maxsize=2)
+def load_terms(tokenizer: str, stopwords: str) -> Terms:
+    """Once per process."""
+    return Terms(load_tokenizer(tokenizer), read_stopwords(stopwords))

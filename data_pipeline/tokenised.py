@@ -1,0 +1,118 @@
+"""Maps that turn text into wordpieces: sentences with their anchors, destination passages, running text."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from data_pipeline.engine import Job, read
+from data_pipeline.losses import Losses
+from data_pipeline.sentences import sentences
+from data_pipeline.tables import pack, table
+from data_pipeline.terms import Terms, load_terms
+from harp_jax.keys import signed64
+
+# [CLS] and [SEP] take two of the 512 positions of the encoder that weighs the terms.
+WINDOW = 510
+BATCH = 512
+
+
+def _terms(job: Job) -> Terms:
+    return load_terms(job["config"]["tokenizer"], job["config"]["stopwords"])
+
+
+def tokenise_sentences(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+    """Map over the buckets of links: each sentence that has links once, as words, with its anchors as spans of words."""
+    terms, losses = _terms(job), Losses()
+    order = [("doc", "ascending"), ("link_start", "ascending")]
+    links = read(job, "ranked", number).sort_by(order).to_pylist()
+    texts = _texts(job, number, {link["doc"] for link in links})
+    groups: list[list[dict[str, Any]]] = []
+    for link in links:
+        if groups and all(groups[-1][0][key] == link[key] for key in ("doc", "sentence_start")):
+            groups[-1].append(link)
+        else:
+            groups.append([link])
+    rows: list[dict[str, Any]] = []
+    for at in range(0, len(groups), BATCH):
+        batch = groups[at : at + BATCH]
+        cut = [texts[g[0]["doc"]][g[0]["sentence_start"] : g[0]["sentence_end"]] for g in batch]
+        for group, (span, starts, ends) in zip(batch, terms.split(cut, WINDOW)):
+            anchors = [_anchor(link, starts, ends, losses) for link in group]
+            if kept := [anchor for anchor in anchors if anchor]:
+                first = group[0]
+                rows.append(
+                    dict(
+                        doc=first["doc"], page=first["id"], start=first["sentence_start"],
+                        tokens=pack(span.tokens), lengths=pack(span.lengths), anchors=kept,
+                    )
+                )  # fmt: skip
+    return {"sentences": table("sentences", rows), "losses": losses.table()}
+
+
+def _anchor(link: dict[str, Any], starts: np.ndarray, ends: np.ndarray, losses: Losses) -> dict[str, Any] | None:
+    """The link as a span of words: those that overlap its characters."""
+    base = link["sentence_start"]
+    start = int(np.searchsorted(ends, link["link_start"] - base, side="right"))
+    end = int(np.searchsorted(starts, link["link_end"] - base, side="left"))
+    if start >= end:
+        # A sentence longer than the encoder's window, or an anchor of characters that the tokenizer drops.
+        losses.add("anchor-outside-window", link["id"], link["anchor"])
+        return None
+    fields = ("anchor", "destination", "place", "first", "own", "total")
+    return {"number": link["link_start"], "start": start, "end": end} | {field: link[field] for field in fields}
+
+
+def _texts(job: Job, number: int, wanted: set[int]) -> dict[int, str]:
+    found = {}
+    for batch in read(job, "documents", number).select(["doc", "text"]).to_batches(max_chunksize=1024):
+        docs = batch.column("doc").to_pylist()
+        for i, doc in enumerate(docs):
+            if doc in wanted:
+                found[doc] = batch.column("text")[i].as_py()
+    return found
+
+
+def tokenise_passages(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+    """Map over the buckets of candidates: the first section of each, up to the window, as words.
+
+    Also how many of these passages hold each word (hashed) and each wordpiece.
+    """
+    terms = _terms(job)
+    in_links = {row["doc"]: row["in_links"] for row in read(job, "candidates", number).to_pylist()}
+    words: dict[int, int] = {}
+    pieces = np.zeros(terms.tokenizer.size, np.int64)
+    rows: list[dict[str, Any]] = []
+    columns = ["doc", "title", "text", "lead_end"]
+    for batch in read(job, "documents", number).select(columns).to_batches(max_chunksize=BATCH):
+        documents = [document for document in batch.to_pylist() if document["doc"] in in_links]
+        leads = [document["text"][: document["lead_end"]] for document in documents]
+        if job["config"]["document_title"]:
+            leads = [f"{document['title']}\n{lead}" for document, lead in zip(documents, leads)]
+        for document, (span, _, _) in zip(documents, terms.split(leads, WINDOW)):
+            doc = document["doc"]
+            rows.append(dict(doc=doc, in_links=in_links[doc], tokens=pack(span.tokens), lengths=pack(span.lengths)))
+            pieces[np.unique(span.tokens)] += 1
+            if job["config"]["encoder"] == "idf":
+                for word in set(span.words()):
+                    key = signed64("word", *word)
+                    words[key] = words.get(key, 0) + 1
+    used = np.flatnonzero(pieces)
+    return {
+        "passages": table("passages", rows),
+        "word_counts": table("word_counts", {"word": list(words), "n": list(words.values())}),
+        "piece_counts": table("piece_counts", {"piece": used, "n": pieces[used]}),
+    }
+
+
+def running_text(job: Job, number: int) -> Iterator[tuple[str, list[list[int]]]]:
+    """(page id, token ids of its sentences) of the documents of a bucket; of pages with one address, the first."""
+    terms = _terms(job)
+    kept = set(read(job, "pages", number).column("doc").to_pylist())
+    for batch in read(job, "documents", number).select(["doc", "id", "text"]).to_batches(max_chunksize=64):
+        for document in batch.to_pylist():
+            if document["doc"] in kept:
+                text = document["text"]
+                cut = [text[start:end] for start, end in sentences(text)]
+                yield document["id"], [encoding.ids for encoding in terms.tokenizer.encode_batch(cut)]

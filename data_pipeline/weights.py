@@ -1,0 +1,129 @@
+"""Term weights as files: one row a sentence or passage, float16, one number a word.
+
+They are an artefact, made once and named by its sha256, because attention changes in its last bits with batch shapes and
+hardware. "uniform" and "idf" weights need no encoder and are computed here; attention is computed in `term_weights.py`.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from data_pipeline.engine import Job, read
+from data_pipeline.tables import table, unpack
+from data_pipeline.terms import Span
+from harp_jax.errors import InputError
+from harp_jax.files import replacing, sha256_file
+from harp_jax.keys import signed64
+
+TABLES = ("sentence_weights", "passage_weights")
+WITHOUT_ENCODER = ("uniform", "idf")
+
+
+def word_sums(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Attention over wordpieces [..., pieces] to attention over words [..., words]: the sum over a word's pieces."""
+    if not len(lengths):
+        return rows[..., :0]
+    return np.add.reduceat(rows, np.concatenate([[0], np.cumsum(lengths)[:-1]]), axis=-1)
+
+
+def piece_spans(lengths: np.ndarray, anchors: list[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Each anchor's span of wordpieces, from its span of words."""
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    return [(int(bounds[anchor["start"]]), int(bounds[anchor["end"]])) for anchor in anchors]
+
+
+def to_bytes(weights: np.ndarray) -> bytes:
+    return np.asarray(weights, np.float16).tobytes()
+
+
+def from_bytes(data: bytes) -> np.ndarray:
+    """[n] float64, so that all arithmetic after the stored float16 is exact to the same bits everywhere."""
+    return np.frombuffer(data, np.float16).astype(np.float64)
+
+
+def weigh_sentences(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+    """Map over `sentences`: weights without an encoder; the rows of all anchors equal that of [CLS]."""
+    weigh = _weigher(job)
+    rows = []
+    for sentence in read(job, "sentences", number).to_pylist():
+        alpha = weigh(Span(unpack(sentence["tokens"]), unpack(sentence["lengths"])))
+        anchors = to_bytes(np.tile(alpha, len(sentence["anchors"])))
+        rows.append(dict(doc=sentence["doc"], start=sentence["start"], cls=to_bytes(alpha), anchors=anchors))
+    return {"sentence_weights": table("sentence_weights", rows)}
+
+
+def weigh_passages(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+    """Map over `passages`: weights without an encoder."""
+    weigh = _weigher(job)
+    rows = []
+    for passage in read(job, "passages", number).to_pylist():
+        if passage["in_links"]:
+            alpha = weigh(Span(unpack(passage["tokens"]), unpack(passage["lengths"])))
+            rows.append(dict(doc=passage["doc"], weights=to_bytes(alpha)))
+    return {"passage_weights": table("passage_weights", rows)}
+
+
+def _weigher(job: Job) -> Any:
+    if job["config"]["encoder"] == "uniform":
+        return lambda span: span.lengths / max(1, len(span.tokens))
+    frequency = DocumentFrequency(os.path.join(job["work"], "document_frequency.npz"))
+
+    def idf(span: Span) -> np.ndarray:
+        alpha = np.array([frequency.idf(signed64("word", *word)) for word in span.words()])
+        return alpha / max(alpha.sum(), 1e-9)
+
+    return idf
+
+
+class DocumentFrequency:
+    """How many passages hold a word: sorted arrays on disk, since the words of a large corpus fit no dict."""
+
+    def __init__(self, path: str) -> None:
+        with np.load(path) as arrays:
+            self.words, self.counts, self.passages = arrays["words"], arrays["counts"], int(arrays["passages"])
+
+    def idf(self, word: int) -> float:
+        """log((N + 1) / (df + 1/2)); positive for every word."""
+        at = int(np.searchsorted(self.words, word))
+        found = at < len(self.words) and self.words[at] == word
+        return float(np.log((self.passages + 1) / ((self.counts[at] if found else 0) + 0.5)))
+
+
+def save_frequency(path: str, rows: Mapping[str, np.ndarray], passages: int) -> None:
+    """Writes the columns `word` and `n`, sorted by word."""
+    order = np.argsort(rows["word"])
+    with replacing(path, "wb") as file:
+        np.savez(file, words=rows["word"][order], counts=rows["n"][order], passages=passages)
+
+
+def digest(folder: str) -> str:
+    """sha256 over the names and contents of an artefact's files."""
+    state = hashlib.sha256()
+    for name in TABLES:
+        for parent, _, files in sorted(os.walk(os.path.join(folder, name))):
+            for file in sorted(files):
+                path = os.path.join(parent, file)
+                state.update(f"{os.path.relpath(path, folder)} {sha256_file(path)}\n".encode())
+    return state.hexdigest()
+
+
+def open_artefact(folder: str, belongs_to: str) -> str:
+    """The sha256 of a finished artefact; InputError unless it is complete and made for this input."""
+    path = os.path.join(folder, "meta.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            meta = json.load(file)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder} holds no finished term weights ({error}); check config.term_weights") from error
+    if meta["belongs_to"] != belongs_to:
+        raise InputError(
+            f"the term weights in {folder} were made for other input, tokenizer or link settings; unset config.term_weights"
+        )
+    if digest(folder) != meta["sha256"]:
+        raise InputError(f"the files in {folder} do not match its meta.json; make the term weights again")
+    return meta["sha256"]

@@ -1,0 +1,300 @@
+"""The whole job on an invented corpus: what comes out, that it comes out again, and that bad input is refused."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import corpus
+import pytest
+
+from data_pipeline import inspect
+from data_pipeline.engine import read
+from data_pipeline.manifest import load_manifest
+from data_pipeline.pipeline import generate
+from data_pipeline.terms import load_terms
+from harp_jax.errors import InputError
+
+ROOT = Path(__file__).parents[2]
+
+
+def hashes(directory: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(directory.glob("harp-*"))}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = corpus.write(tmp_path_factory.mktemp("corpus"))
+    output = folder / "out"
+    # idf weights differ from word to word, so that RDP finds contrast.
+    generate(corpus.config(folder, encoder="idf", workers=2, keep_work=True), str(output))
+    return folder, output
+
+
+def table(output: Path, name: str) -> list[dict]:
+    return read({"work": str(output / ".work")}, name).to_pylist()
+
+
+def records(output: Path) -> list[dict]:
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_from_directory(str(output))
+    return [row for split in builder.info.splits for row in tfds.as_numpy(builder.as_dataset(split=split))]
+
+
+def test_redirects_are_followed_and_every_lost_link_is_counted(made):
+    _, output = made
+    links = table(output, "resolved")
+    assert len(links) == corpus.PAGES * 12
+    assert all(
+        link["problem"] == ""
+        for link in links
+        if link["target"].startswith("alias-") and link["destination"] != link["doc"]
+    )
+    losses = load_manifest(str(output))["losses"]
+    assert losses["link-unresolved"]["count"] == corpus.PAGES
+    assert losses["link-to-itself"]["count"] == sum(link["destination"] == link["doc"] for link in links)
+    assert not any(
+        row["address"] == row["target"] for row in table(output, "aliases") if row["address"].startswith("alias")
+    )
+
+
+def test_anchor_statistics_against_a_dict(made):
+    _, output = made
+    kept = [link for link in table(output, "resolved") if link["problem"] == ""]
+    expected: dict[str, set[int]] = {}
+    for link in kept:
+        expected.setdefault(link["anchor"], set()).add(link["destination"])
+    ranked = table(output, "ranked")
+    assert len(ranked) == len(kept)
+    for link in ranked:
+        destinations = sorted(expected[link["anchor"]])
+        assert (link["first"], link["own"], link["total"]) == (
+            destinations.index(link["destination"]),
+            1,
+            len(destinations),
+        )
+    in_links: dict[int, int] = {}
+    for link in kept:
+        in_links[link["destination"]] = in_links.get(link["destination"], 0) + 1
+    assert {row["doc"]: row["in_links"] for row in table(output, "candidates")} == in_links
+
+
+def test_every_task_has_pairs_and_the_manifest_counts_them(made):
+    _, output = made
+    manifest = load_manifest(str(output))
+    rows = records(output)
+    assert set(manifest["tasks"]) == {"rqp", "qdm", "rdp", "acm", "mlm"}
+    for task, entry in manifest["tasks"].items():
+        mine = [row for row in rows if row["task"] == task.encode()]
+        assert entry["pairs"] == len(mine) > 10, task
+        if task != "mlm":
+            sides = [
+                (
+                    row["neg_query"] if len(row["neg_query"]) else row["pos_query"],
+                    row["neg_doc"] if len(row["neg_doc"]) else row["pos_doc"],
+                )
+                for row in mine
+            ]
+            queries = sum(len(row["pos_query"]) for row in mine) + sum(len(query) for query, _ in sides)
+            docs = sum(len(row["pos_doc"]) for row in mine) + sum(len(doc) for _, doc in sides)
+            assert entry["tokens"] == queries + docs
+            assert entry["mean_query_tokens"] == pytest.approx(queries / (2 * len(mine)))
+            assert entry["mean_doc_tokens"] == pytest.approx(docs / (2 * len(mine)))
+            assert set(entry["predictors"]) == {"overlap", "length", "query_only", "document_only", "in_links", "idf"}
+            assert all(0 <= value <= 1 for value in entry["predictors"].values())
+    assert (
+        manifest["splits"]["rqp_train"]["records"] + manifest["splits"]["rqp_validation"]["records"]
+        == manifest["tasks"]["rqp"]["pairs"]
+    )
+
+
+def test_splits_go_by_page(made):
+    import tensorflow_datasets as tfds
+
+    _, output = made
+    builder = tfds.builder_from_directory(str(output))
+    pages = {
+        split: {
+            row["page"]
+            for name in builder.info.splits
+            if name.endswith(split)
+            for row in tfds.as_numpy(builder.as_dataset(split=name))
+        }
+        for split in ("train", "validation")
+    }
+    assert pages["train"] and pages["validation"] and not pages["train"] & pages["validation"]
+
+
+def words_of(ids, terms) -> list[tuple[int, ...]]:
+    words: list[list[int]] = []
+    for i in ids:
+        if terms.tokenizer.tokens[i].startswith("##"):
+            words[-1].append(int(i))
+        else:
+            words.append([int(i)])
+    return [tuple(word) for word in words]
+
+
+def test_s1_and_s2_are_equally_long_and_no_anchor_word_is_in_s2(made):
+    folder, output = made
+    terms = load_terms(str(folder / "vocab.txt"), "")
+    anchors = {
+        f"p{int(r['doc'] % 2**24) * 3 + int(r['doc'] // 2**24)}@{r['link_start']}": r["anchor"]
+        for r in table(output, "ranked")
+    }
+    seen = 0
+    for row in records(output):
+        if row["task"] == b"rqp":
+            s1, s2 = words_of(row["pos_query"], terms), words_of(row["neg_query"], terms)
+            assert len(s1) == len(s2) >= 2
+            anchor = set(words_of(terms.tokenizer.encode(anchors[row["key"].decode()]), terms))
+            assert anchor <= set(s1) and not anchor & set(s2)
+            assert all(terms.is_term(word) for word in s2)
+            assert not len(row["neg_doc"])
+            seen += 1
+    assert seen > 100
+
+
+def test_no_pair_has_two_equal_sides_and_mlm_pieces_fit(made):
+    for row in records(made[1]):
+        if row["task"] == b"mlm":
+            assert 0 < len(row["text"]) <= 510
+        else:
+            same_query = not len(row["neg_query"]) or list(row["neg_query"]) == list(row["pos_query"])
+            same_doc = not len(row["neg_doc"]) or list(row["neg_doc"]) == list(row["pos_doc"])
+            assert not (same_query and same_doc)
+
+
+def test_acm_negatives_are_never_linked_beside_the_anchor_page(made):
+    _, output = made
+    together = {(row["one"], row["other"]) for row in table(output, "colinked")}
+    source = {row["key"]: row["words_of"] for row in table(output, "requests") if row["task"] == "acm"}
+    negatives = [row for row in table(output, "negatives") if row["task"] == "acm"]
+    assert len(negatives) > 20
+    assert not any((source[row["key"]], row["destination"]) in together for row in negatives)
+
+
+def test_one_and_two_workers_write_the_same_shards(made, tmp_path):
+    folder, output = made
+    generate(corpus.config(folder, encoder="idf", workers=1), str(tmp_path / "one"))
+    assert hashes(tmp_path / "one") == hashes(output)
+    assert not (tmp_path / "one" / ".work").exists()
+
+
+def test_another_seed_writes_other_pairs_and_the_same_splits(made, tmp_path):
+    folder, output = made
+    config = corpus.config(folder, encoder="", term_weights=str(output / "term_weights"), seed=1, tasks=("rqp",))
+    generate(config, str(tmp_path / "seed1"))
+    theirs, mine = load_manifest(str(output)), load_manifest(str(tmp_path / "seed1"))
+    assert mine["term_weights_sha256"] == theirs["term_weights_sha256"]
+    name = "harp-rqp_train.tfrecord-00000-of-00001"
+    assert hashes(tmp_path / "seed1")[name] != hashes(output)[name]
+
+
+def test_term_weights_of_other_input_are_refused(made, tmp_path):
+    folder, output = made
+    config = corpus.config(folder, encoder="", term_weights=str(output / "term_weights"), document_title=True)
+    with pytest.raises(InputError, match="made for other input"):
+        generate(config, str(tmp_path / "out"))
+
+
+def test_finished_job_is_left_alone_and_another_config_is_refused(made, capfd):
+    folder, output = made
+    before = {path: path.stat().st_mtime_ns for path in output.glob("*") if path.is_file()}
+    generate(corpus.config(folder, encoder="idf", workers=1), str(output))
+    assert "nothing to do" in capfd.readouterr().err
+    assert before == {path: path.stat().st_mtime_ns for path in output.glob("*") if path.is_file()}
+    with pytest.raises(InputError, match=r"another config; differing keys: query_length \(3.0 there, 4.0 here\); seed"):
+        generate(corpus.config(folder, encoder="idf", seed=5, query_length=4.0), str(output))
+
+
+def test_unfinished_directory_of_another_config_is_refused(tmp_path):
+    folder = corpus.write(tmp_path / "corpus")
+    (folder / "pages-1.jsonl").write_text('{"id": 3}\n')
+    with pytest.raises(InputError, match=r"pages-1.jsonl line 1"):
+        generate(corpus.config(folder), str(tmp_path / "out"))
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    with pytest.raises(InputError, match="differing keys: seed"):
+        generate(corpus.config(folder, seed=5), str(tmp_path / "out"))
+    corpus.write(folder)
+    with pytest.raises(InputError, match="differing keys: source"):
+        generate(corpus.config(folder), str(tmp_path / "out"))
+
+
+def test_options_of_the_field_notes_run(tmp_path):
+    folder = corpus.write(tmp_path / "corpus", files=1)
+    (folder / "judged.txt").write_text("p3\np4\n")
+    options = dict(
+        qdm_negative="occurrence", acm_negative="in_links", weighting="normalised", temperature=0.5, context_in_page=True,
+        exclude_destinations=str(folder / "judged.txt"), document_title=True, acm_directions=1, keep_work=True, query_length=0.5,
+        shard_bytes=20_000,
+    )  # fmt: skip
+    generate(corpus.config(folder, **options), str(tmp_path / "out"))
+    manifest = load_manifest(str(tmp_path / "out"))
+    assert manifest["losses"]["link-to-excluded"]["count"] > 10
+    assert len(manifest["splits"]["qdm_train"]["shards"]) > 1
+    assert all(shard["bytes"] <= 20_000 for split in manifest["splits"].values() for shard in split["shards"])
+    generate(corpus.config(folder, acm_negative="corpus", tasks=("acm",)), str(tmp_path / "corpus-negatives"))
+    generate(corpus.config(folder, encoder="", tasks=("mlm",)), str(tmp_path / "text"))
+    assert set(load_manifest(str(tmp_path / "text"))["tasks"]) == {"mlm"}
+
+
+def test_inspect_reports_and_finds_damage(made, tmp_path):
+    _, output = made
+    found = inspect.report(str(output), 5)
+    assert all(len(examples) == 5 for examples in found["examples"].values())
+    assert "Table 1" in inspect.as_text(found)
+    json.dumps(found)
+    for harm, message in ((flip, "sha256"), (cut, "bytes"), (os.remove, "missing")):
+        copy = tmp_path / harm.__name__
+        shutil.copytree(output, copy, ignore=shutil.ignore_patterns(".work", "term_weights"))
+        harm(copy / "harp-qdm_train.tfrecord-00000-of-00001")
+        with pytest.raises(InputError, match=f"harp-qdm_train.*{message}"):
+            inspect.report(str(copy), 5)
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--config=configs/data/demo.py", "--config.speed=3"], "speed"),
+        (["--config=configs/data/absent.py"], "absent.py"),
+        (
+            ["--config=configs/data/demo.py", "--config.source.paths=('absent.xml',)", "--config.tokenizer={vocab}"],
+            "absent.xml",
+        ),
+        (["--config=configs/data/demo.py", "--config.tokenizer=absent"], "absent"),
+        (["--config=configs/data/demo.py", "--config.weighting=loud", "--config.tokenizer={vocab}"], "weighting"),
+        (["--config=configs/data/demo.py", "--config.encoder=absent", "--config.tokenizer={vocab}"], "absent"),
+    ],
+)
+def test_bad_usage_is_one_line_and_status_2(tmp_path, arguments, message):
+    folder = corpus.write(tmp_path / "corpus")
+    given = [argument.replace("{vocab}", str(folder / "vocab.txt")) for argument in arguments]
+    result = command("data_pipeline.main", *given, f"--output={tmp_path / 'out'}")
+    lines = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert result.returncode == 2 and len(lines) == 1 and message in lines[0], result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_inspect_command_exits_with_2_on_an_unfinished_directory(tmp_path):
+    result = command("data_pipeline.inspect", str(tmp_path))
+    assert result.returncode == 2 and "manifest.json" in result.stderr and "Traceback" not in result.stderr
