@@ -81,21 +81,28 @@ class SelfAttention(nn.Module):
         self.norm = _norm(c)
         self.drop, self.drop_weights = nn.Dropout(c.dropout), nn.Dropout(c.attention_dropout)
 
-    def __call__(self, x: jax.Array, mask: jax.Array, deterministic: bool) -> jax.Array:
-        q, k, v = self.query(x), self.key(x), self.value(x)
+    def __call__(self, x: jax.Array, mask: jax.Array, deterministic: bool, positions: jax.Array | None) -> jax.Array:
+        """Every token looks, or only those at `positions` [rows, Q]; the result has as many."""
+        asking = x
+        if positions is not None:
+            asking, mask = jnp.take_along_axis(x, positions[:, :, None], axis=1), _mask_rows(mask, positions)
+        q, k, v = self.query(asking), self.key(x), self.value(x)
         if self.config.attention == "cudnn":
             mixed = jax.nn.dot_product_attention(q, k, v, mask=mask, implementation="cudnn")
         else:
             # Not dot_product_attention: its softmax is float32 even where everything else is float64.
             weights = self.drop_weights(_attention(q, k, mask), deterministic=deterministic)
             mixed = jnp.einsum("rhts,rshd->rthd", weights.astype(v.dtype), v)
-        return self.norm(x + self.drop(self.output(mixed), deterministic=deterministic))
+        return self.norm(asking + self.drop(self.output(mixed), deterministic=deterministic))
 
     def rows(self, x: jax.Array, mask: jax.Array, positions: jax.Array) -> jax.Array:
         """Attention probabilities from the given positions, averaged over the heads: [rows, Q, T] float32."""
         q = self.query(jnp.take_along_axis(x, positions[:, :, None], axis=1))
-        mask = jnp.take_along_axis(mask, positions[:, None, :, None], axis=2)
-        return _attention(q, self.key(x), mask).mean(axis=1)
+        return _attention(q, self.key(x), _mask_rows(mask, positions)).mean(axis=1)
+
+
+def _mask_rows(mask: jax.Array, positions: jax.Array) -> jax.Array:
+    return jnp.take_along_axis(mask, positions[:, None, :, None], axis=2)
 
 
 def _attention(q: jax.Array, k: jax.Array, mask: jax.Array) -> jax.Array:
@@ -124,8 +131,10 @@ class Layer(nn.Module):
     def setup(self) -> None:
         self.attention, self.mlp = SelfAttention(self.config), Mlp(self.config)
 
-    def __call__(self, x: jax.Array, mask: jax.Array, deterministic: bool) -> jax.Array:
-        return self.mlp(self.attention(x, mask, deterministic), deterministic)
+    def __call__(
+        self, x: jax.Array, mask: jax.Array, deterministic: bool, positions: jax.Array | None = None
+    ) -> jax.Array:
+        return self.mlp(self.attention(x, mask, deterministic, positions), deterministic)
 
 
 class Embeddings(nn.Module):
@@ -161,12 +170,18 @@ class Bert(nn.Module):
         position_ids: jax.Array,
         token_type_ids: jax.Array,
         deterministic: bool = True,
+        positions: jax.Array | None = None,
     ) -> jax.Array:
-        """Hidden states [rows, T, hidden] in the computation's dtype."""
+        """Hidden states [rows, T, hidden] in the computation's dtype.
+
+        With `positions` [rows, Q] those of these positions alone, [rows, Q, hidden]: the last layer then computes keys
+        and values of all tokens and nothing else of the others, which saves most of it.
+        """
         x = self.embeddings(tokens, position_ids, token_type_ids, deterministic)
         mask = segment_mask(segment_ids)
         for i in range(self.config.layers):
-            x = getattr(self, f"layer_{i}")(x, mask, deterministic)
+            last = i == self.config.layers - 1
+            x = getattr(self, f"layer_{i}")(x, mask, deterministic, positions if last else None)
         return x
 
     def attention_rows(

@@ -38,11 +38,12 @@ class Ranker(nn.Module):
         self.mlm = MlmHead(c)
         self.drop = nn.Dropout(c.dropout)
 
-    def encode(self, batch: dict[str, jax.Array], deterministic: bool = True) -> jax.Array:
-        """Hidden states [rows, T, hidden] of a packed batch (`packing.py` names its arrays)."""
-        return self.bert(
-            batch["tokens"], batch["segment_ids"], batch["position_ids"], batch["token_type_ids"], deterministic
-        )
+    def encode(
+        self, batch: dict[str, jax.Array], deterministic: bool = True, positions: jax.Array | None = None
+    ) -> jax.Array:
+        """Hidden states [rows, T, hidden] of a packed batch (`packing.py` names its arrays), or at `positions` only."""
+        inputs = (batch["tokens"], batch["segment_ids"], batch["position_ids"], batch["token_type_ids"])
+        return self.bert(*inputs, deterministic, positions)
 
     def scores(self, hidden: jax.Array, cls_offset: jax.Array, deterministic: bool = True) -> jax.Array:
         """Relevance scores [rows, K] float32 of the sequences whose [CLS] stand at `cls_offset` [rows, K] (HARP Eq. 7).

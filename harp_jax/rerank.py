@@ -134,9 +134,10 @@ def _score(config: BertConfig, params: dict, tokens: jax.Array, second: jax.Arra
         "token_type_ids": (real & (position >= second[:, None])).astype(jnp.int32),
     }
     model = Ranker(config)
-    hidden = model.apply({"params": params}, batch, method="encode")
     first = jnp.zeros((tokens.shape[0], 1), jnp.int32)
-    scores: Any = model.apply({"params": params}, hidden, first, method="scores")
+    # Of the last layer [CLS] alone is needed.
+    cls = model.apply({"params": params}, batch, True, first, method="encode")
+    scores: Any = model.apply({"params": params}, cls, first, method="scores")
     return scores[:, 0]
 
 

@@ -178,6 +178,20 @@ def test_attention_rows_are_those_asked_for(model):
     np.testing.assert_allclose(rows.sum(-1), 1, rtol=0, atol=1e-5)
 
 
+def test_hidden_states_at_positions_alone(model):
+    """What the last layer leaves out changes nothing in float64, packed rows and padding included."""
+    _, config, params = model
+    batch, starts = packed(unpacked_batch(), [[2, 0], [1, 3, 4], [5]], 64)
+    asked = np.concatenate([starts, starts[:, ::-1] + 2, np.full((3, 1), 63, np.int32)], axis=1)
+    with jax.enable_x64(True):
+        params = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
+        encode = lambda *more: Ranker(config.computing_in("float64")).apply(  # noqa: E731
+            {"params": params}, batch, True, *more, method="encode"
+        )
+        some, every = jax.jit(lambda: (encode(asked), encode()))()
+    np.testing.assert_allclose(some, np.take_along_axis(np.asarray(every), asked[:, :, None], 1), rtol=0, atol=1e-12)
+
+
 def test_bfloat16_is_finite_and_close(model):
     _, config, params = model
     batch = unpacked_batch()
