@@ -1,0 +1,102 @@
+"""Real tokens a second of the pre-training step on this machine, on real lengths of documents.
+
+python benchmarks/step.py --documents=collection.jsonl.xz --tokenizer=vocab.txt [--layers=2 --hidden=128 --heads=2]
+
+Pairs of a 4-token query and a document of the collection, a new document on either side: what HARP's QDM, RDP and ACM pairs
+look like. Prints "2x128: N real tokens/s" and the share of slots that are real tokens.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import json
+import statistics
+import time
+
+import jax
+import numpy as np
+
+from harp_jax import config as configs
+from harp_jax import sharding, stages
+from harp_jax.files import lines
+from harp_jax.keys import generator
+from harp_jax.lanes import Batches
+from harp_jax.optimizer import make as make_optimizer
+from harp_jax.packing import Group, pair_sequences
+from harp_jax.step import initial, make_step
+from harp_jax.tokenizer import load_tokenizer
+from harp_jax.train import place, state_shardings
+
+
+class CollectionReader:
+    """Pairs from real documents, as `lanes.Reader` wants them."""
+
+    def __init__(self, documents: list[np.ndarray], length: int) -> None:
+        self.documents, self.length = documents, length
+        self.sizes = {"qdm": len(documents)}
+
+    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
+        groups = []
+        for number in range(start, start + count):
+            rng = generator("bench", lane, number)
+            a, b = rng.integers(len(self.documents), size=2)
+            query = rng.integers(1000, 2000, 4).astype(np.int32)
+            groups.append(Group(0, pair_sequences(query, self.documents[a], None, self.documents[b], self.length)))
+        return groups
+
+
+def load_documents(path: str, tokenizer, count: int) -> list[np.ndarray]:
+    texts = [json.loads(line)["text"] for _, line in itertools.islice(lines(path), 10 * count)][::10]
+    return [np.asarray(e.ids[:505], np.int32) for e in tokenizer.encode_batch(texts) if len(e.ids) > 5]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--documents", required=True)
+    parser.add_argument("--tokenizer", required=True)
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--hidden", type=int, default=128)
+    parser.add_argument("--heads", type=int, default=2)
+    parser.add_argument("--row_length", type=int, default=512)
+    parser.add_argument("--pairs", type=int, default=16)
+    parser.add_argument("--lanes", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--attention", default="xla")
+    args = parser.parse_args()
+
+    c = configs.pretrain()
+    c.tokenizer, c.tasks, c.row_length, c.batch_pairs = args.tokenizer, ("qdm",), args.row_length, args.pairs
+    c.model.layers, c.model.hidden, c.model.heads, c.model.dropout = args.layers, args.hidden, args.heads, args.dropout
+    c.model.attention, c.dtype, c.lanes = args.attention, args.dtype, args.lanes
+    stage = stages.pretrain(c, with_data=False)
+    reader = CollectionReader(load_documents(args.documents, stage.tokenizer, 2000), args.row_length)
+    layout = stages.make_layout(c, stage.tokenizer, reader, stage.shares, 2, 2 * c.batch_pairs)
+    stage = dataclasses.replace(stage, reader=reader, layout=layout)
+    mesh = sharding.make_mesh(c)
+    optimizer = make_optimizer(c, 1000)
+    shardings = state_shardings(stage.bert, optimizer, mesh)
+    state = jax.jit(lambda p: initial(p, optimizer))(place(stage.start(stage.bert, jax.random.key(0)), shardings["params"]))
+    step = jax.jit(make_step(stage.objective(stage.bert), optimizer, 0, c.prng, args.dropout > 0), donate_argnums=0)
+    stream = iter(Batches(reader, layout, range(c.lanes), stage.shares, c.window, 0))
+    rates, tokens, slots = [], 0, 0
+    for number in range(args.steps + 3):
+        batch, _ = next(stream)
+        arrays = sharding.put(batch, mesh)
+        start = time.perf_counter()
+        state, metrics = step(state, arrays)
+        jax.block_until_ready(metrics)
+        if number >= 3:
+            real = int((batch["segment_ids"] > 0).sum())
+            rates.append(real / (time.perf_counter() - start))
+            tokens, slots = tokens + real, slots + batch["segment_ids"].size
+    low, middle, high = min(rates), statistics.median(rates), max(rates)
+    print(
+        f"{args.layers}x{args.hidden}: {middle:.0f} real tokens/s (min {low:.0f}, max {high:.0f}, {args.steps} steps), "
+        f"{tokens / slots:.3f} of {layout.rows * c.lanes} rows x {args.row_length} slots are tokens"
+    )
+
+
+if __name__ == "__main__":
+    main()
