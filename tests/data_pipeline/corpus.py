@@ -9,9 +9,9 @@ from data_pipeline.config import generation
 from harp_jax.keys import generator
 from harp_jax.tokenizer import SPECIAL_TOKENS
 
-SYLLABLES = "ba ko ri mu ta se lo fi ne du".split()
+SYLLABLES = ["ba", "ko", "ri", "mu", "ta", "se", "lo", "fi", "ne", "du"]
 WORDS = [a + b + c for a in SYLLABLES for b in SYLLABLES for c in ("", "n", "x")]
-FUNCTION = "the of and in is a to near with from".split()
+FUNCTION = ["the", "of", "and", "in", "is", "a", "to", "near", "with", "from"]
 # A third of the words is whole in the vocabulary, the others fall into pieces.
 VOCABULARY = [
     *SPECIAL_TOKENS,
