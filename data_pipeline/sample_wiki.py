@@ -4,7 +4,7 @@ python -m data_pipeline.sample_wiki --output=DIR [--pages=400] [--seed=0]
 
 Writes DIR/wiki.xml.bz2 (a MediaWiki export: `pages` articles, and redirects, disambiguation pages and a talk page
 beside them), DIR/docs.tsv (docid, url, title, body: the articles' leads), DIR/queries.tsv, DIR/qrels.txt and
-DIR/folds.tsv (5 folds, disjoint in relevant documents). Names are shared by several pages, so that an anchor or a
+DIR/folds.tsv (5 folds, disjoint in relevant documents), DIR/{train,test}.queries.tsv (folds 0-2 and 3-4). Names are shared by several pages, so that an anchor or a
 question needs its context; see `sample_grammar` for how facts are worded. The same seed gives the same bytes.
 """
 
@@ -24,6 +24,7 @@ from harp_jax import cli, files, keys
 from harp_jax.errors import InputError
 
 FOLDS = 5
+TRAIN_FOLDS = 3
 HOMONYMS = 3  # pages that share a name, on average
 _NAMESPACES = {"Talk": 1, "File": 6, "Template": 10, "Category": 14}
 
@@ -224,6 +225,10 @@ def write(output: str, count: int, seed: int) -> None:
         with files.replacing(os.path.join(output, name)) as file:
             for qid, text, page, fold in asked:
                 file.write(line.format(qid=qid, text=text, page=page, fold=fold))
+    # The demo trains on the first three folds and is tested on the others.
+    for name, first, last in (("train.queries.tsv", 0, TRAIN_FOLDS), ("test.queries.tsv", TRAIN_FOLDS, FOLDS)):
+        with files.replacing(os.path.join(output, name)) as file:
+            file.writelines(f"{qid}\t{text}\n" for qid, text, _, fold in asked if first <= fold < last)
     with (
         files.replacing(os.path.join(output, "wiki.xml.bz2"), "wb") as raw,
         bz2.open(raw, "wt", encoding="utf-8") as file,

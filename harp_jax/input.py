@@ -19,6 +19,8 @@ from harp_jax.keys import generator
 from harp_jax.packing import Group, pair_sequences, text_sequence
 from harp_jax.records import PAIR_FEATURES, TEXT_FEATURES, TEXT_TASK, split_name
 
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow's first import, by whomever
+
 # From this many shards a lane on, lanes own whole shards: their epochs then differ in length by a quarter at most.
 WHOLE_SHARDS = 4
 
@@ -180,7 +182,6 @@ class RecordReader:
 
 
 def _tensorflow() -> Any:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import tensorflow as tf
 
     tf.config.set_visible_devices([], "GPU")  # or it would take the memory of the training's devices

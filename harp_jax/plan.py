@@ -14,6 +14,7 @@ import json
 import os
 import re
 import runpy
+import shlex
 import string
 import subprocess
 import sys
@@ -100,7 +101,7 @@ def resolve(commands: list[Command], output: str) -> list[Step]:
 
 def shown(step: Step) -> str:
     """The command as one would type it."""
-    return " ".join(["python", *(f"'{a}'" if re.search(r"[\s()*]", a) else a for a in step.argv[1:])])
+    return " ".join(["python", *map(shlex.quote, step.argv[1:])])
 
 
 def execute(steps: list[Step], output: str) -> None:

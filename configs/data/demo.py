@@ -19,5 +19,6 @@ def get_config() -> ConfigDict:
     config.tokenizer = "demo/vocabulary"
     config.encoder = "uniform"
     config.min_article_words = 0  # its pages are a few sentences long
+    config.max_text_tokens = 126  # BERT-tiny is trained on rows of 128
     config.validation_fraction = 0.05
     return config

@@ -26,7 +26,11 @@ def ranking(name: str, start: str) -> list[Command]:
     """Fine-tune, export and re-rank one system."""
     tuned, exported, run = f"finetuned_{name}", f"model_{name}", f"run_{name}"
     data = ["--config.docs={wiki}/docs.tsv", "--config.queries={wiki}/queries.tsv", "--config.qrels={wiki}/qrels.txt"]
-    data += ["--config.candidates={bm25_train}", "--config.folds={wiki}/folds.tsv", "--config.train_folds=('0',)"]
+    data += [
+        "--config.candidates={bm25_train}",
+        "--config.folds={wiki}/folds.tsv",
+        "--config.train_folds=('0','1','2')",
+    ]
     test = ["--docs={wiki}/docs.tsv", "--queries={wiki}/test.queries.tsv", "--run={bm25_test}", "--output={out}"]
     return [
         Command(tuned, "harp_jax.main", [f"--config={FINETUNE}", "--workdir={out}", start, *data], [FINETUNE]),
@@ -45,6 +49,7 @@ def get_plan() -> list[Command]:
     runs += ["--run=after MLM={run_mlm}", "--run=after HARP={run_harp}"]
     curves = ["--curves=first MLM={mlm_first}", "--curves=MLM={mlm}", "--curves=HARP={harp}"]
     about = ["--title=harp_jax on an invented wiki", "--remark=Invented text: what it shows is that every part works."]
+    texts = ["--config.data=('{texts}',)", "--config.tokenizer={vocabulary}"]
     judged = ["--qrels={wiki}/qrels.txt", "--queries={wiki}/test.queries.tsv", "--measures=RR@10 nDCG@10"]
     return [
         Command("wiki", "data_pipeline.sample_wiki", ["--output={out}"]),
