@@ -1,0 +1,110 @@
+"""Eq. 2 to 5 against slow versions written from the paper, and the samplers against their distributions."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from data_pipeline.sampling import Dropped, Sampler, Weighted, shuffled, without_replacement
+from harp_jax.keys import generator
+
+WORDS = [(1,), (2,), (3,), (1,), (4, 9), (5,), (2,), (6,)]
+WEIGHTS = np.array([0.05, 0.2, 0.1, 0.15, 0.12, 0.02, 0.1, 0.06])
+
+
+def is_term(word):
+    return word != (5,)
+
+
+def slow_distribution(excluded, temperature=None):
+    """Term by term from the text of section 3.2.1."""
+    beta = {}
+    for w_k in dict.fromkeys(WORDS):
+        if is_term(w_k) and w_k not in excluded:
+            beta[w_k] = sum(a for w_t, a in zip(WORDS, WEIGHTS) if w_t == w_k)
+    if temperature is None:
+        z = sum(math.exp(b) for b in beta.values())
+        return {w: math.exp(b) / z for w, b in beta.items()}
+    total = sum(beta.values())
+    powers = {w: (b / total) ** (1 / temperature) for w, b in beta.items()}
+    return {w: p / sum(powers.values()) for w, p in powers.items()}
+
+
+@pytest.mark.parametrize("excluded", [set(), {(2,)}, {(1,), (4, 9)}])
+@pytest.mark.parametrize("temperature", [None, 1.0, 0.5])
+def test_distribution(excluded, temperature):
+    sampler = (
+        Sampler(is_term) if temperature is None else Sampler(is_term, weighting="normalised", temperature=temperature)
+    )
+    words, p = sampler.distribution(Weighted(WORDS, WEIGHTS), excluded)
+    expected = slow_distribution(excluded, temperature)
+    assert words == list(expected)
+    np.testing.assert_allclose(p, list(expected.values()), rtol=1e-12)
+
+
+def test_lengths_follow_a_poisson_distribution_without_zero():
+    sampler, rng = Sampler(is_term, query_length=3.0), generator("lengths")
+    lengths = Counter(sampler.length(rng) for _ in range(20_000))
+    assert min(lengths) == 1
+    # P(x) = λ^x e^-λ / (x! (1 - e^-λ)); everything from 9 on in one class.
+    p = [3.0**x * math.exp(-3.0) / math.factorial(x) / (1 - math.exp(-3.0)) for x in range(1, 9)]
+    observed = [lengths[x] for x in range(1, 9)]
+    result = stats.chisquare([*observed, 20_000 - sum(observed)], [20_000 * q for q in [*p, 1 - sum(p)]])
+    assert result.pvalue > 0.01
+    assert abs(sum(x * n for x, n in lengths.items()) / 20_000 - 3 / (1 - math.exp(-3))) < 0.05
+
+
+def test_draws_without_replacement_follow_the_distribution():
+    p = np.array([0.4, 0.3, 0.2, 0.1])
+    rng = generator("draws")
+    draws = Counter(tuple(without_replacement(rng, p, 2)) for _ in range(20_000))
+    expected = {(i, j): p[i] * p[j] / (1 - p[i]) for i in range(4) for j in range(4) if i != j}
+    assert set(draws) == set(expected)
+    result = stats.chisquare([draws[pair] for pair in expected], [20_000 * q for q in expected.values()])
+    assert result.pvalue > 0.01
+
+
+@pytest.mark.parametrize("weighting", ["softmax", "normalised"])
+def test_first_sampled_term_follows_eq_3(weighting):
+    sampler = Sampler(is_term, weighting=weighting)
+    rng = generator("first", weighting)
+    first = Counter(sampler.sample(rng, Weighted(WORDS, WEIGHTS), {(3,)}, 2, "text")[0] for _ in range(10_000))
+    expected = slow_distribution({(3,)}, None if weighting == "softmax" else 1.0)
+    assert set(first) == set(expected)
+    assert stats.chisquare([first[w] for w in expected], [10_000 * q for q in expected.values()]).pvalue > 0.01
+
+
+def test_first_words_of_a_ranking_within_a_set_are_a_sample_from_the_set():
+    sampler, rng = Sampler(is_term, weighting="normalised"), generator("ranking")
+    inside = {(1,), (4, 9), (6,)}
+    first = Counter(
+        next(word for word in sampler.ranking(rng, Weighted(WORDS, WEIGHTS), set()) if word in inside)
+        for _ in range(10_000)
+    )
+    p = slow_distribution(set(WORDS) - inside, 1.0)
+    assert stats.chisquare([first[w] for w in p], [10_000 * q for q in p.values()]).pvalue > 0.01
+
+
+def test_sampled_words_are_distinct_and_a_short_pool_is_a_loss():
+    sampler = Sampler(is_term)
+    words = sampler.sample(generator("all"), Weighted(WORDS, WEIGHTS), {(3,)}, 4, "page")
+    assert sorted(words) == [(1,), (2,), (4, 9), (6,)]
+    with pytest.raises(Dropped, match="page-has-too-few-terms"):
+        sampler.sample(generator("all"), Weighted(WORDS, WEIGHTS), {(3,)}, 5, "page")
+    with pytest.raises(Dropped):
+        sampler.sample(generator("all"), Weighted([], np.zeros(0)), set(), 1, "page")
+
+
+def test_weights_of_zero_stay_possible_and_stable():
+    sampler = Sampler(is_term, weighting="normalised", temperature=0.1)
+    words, p = sampler.distribution(Weighted([(1,), (2,)], np.zeros(2)), set())
+    assert words == [(1,), (2,)]
+    np.testing.assert_allclose(p, [0.5, 0.5])
+
+
+def test_order_is_uniform():
+    rng = generator("order")
+    orders = Counter(tuple(shuffled(rng, [(1,), (2,), (3,)])) for _ in range(6_000))
+    assert len(orders) == 6 and stats.chisquare(list(orders.values())).pvalue > 0.01

@@ -1,0 +1,200 @@
+"""The four tasks and running text: what each pair is made of, and from which distribution."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from data_pipeline.sampling import Dropped, Sampler, Weighted
+from data_pipeline.tasks import Anchor, Passages, Request, Sentence, acm, mlm, qdm, rdp, rqp
+from data_pipeline.terms import Terms, join
+from harp_jax.keys import generator
+from harp_jax.tokenizer import SPECIAL_TOKENS, Tokenizer
+
+TERMS = Terms(Tokenizer((*SPECIAL_TOKENS, ".", "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"}))
+SAMPLER = Sampler(TERMS.is_term, weighting="normalised")
+STOP, THE, X = 5, 6, 47
+
+
+def word(i):
+    return (7 + i,)
+
+
+def anchor(number, text, start, end, destination, first=0, own=1, total=1, place=0):
+    return Anchor(number, text, start, end, destination, place, first, own, total)
+
+
+# the w0 w1x . w2 w3 w4 w5 w6 w7 w8 w9 with anchors "w1x ." and "w4 w5"
+WORDS = [(THE,), word(0), (8, X), (STOP,), *(word(i) for i in range(2, 10))]
+SENTENCE = Sentence(
+    "page", 100, WORDS, join(WORDS), np.linspace(0.01, 0.12, 12), np.stack([np.linspace(0.12, 0.01, 12)] * 2),
+    [anchor(110, "w1x.", 2, 4, 7, 1, 2, 5), anchor(120, "w4 w5", 6, 8, 9)],
+)  # fmt: skip
+PAGE = Weighted([word(i) for i in range(30)] + [(8, X)], np.linspace(0.001, 0.05, 31))
+POSITIVE, NEGATIVE = [30, 31, 32], [33, 34]
+
+
+def test_rqp_queries_are_equally_long_and_s2_has_no_anchor_word():
+    lengths = Counter()
+    for seed in range(300):
+        try:
+            request = rqp.request(SENTENCE, 0, TERMS, SAMPLER, generator("rqp", seed))
+        except Dropped as dropped:
+            assert str(dropped) == "sentence-has-too-few-terms"
+            continue
+        assert (request.key, request.positive, request.words_of, request.negative) == ("page@110", 7, 7, None)
+        assert request.anchor == [(8, X)]  # without its full stop
+        pos_query, pos_doc, neg_query, neg_doc = rqp.sides(
+            request, Passages(POSITIVE, None, PAGE), SAMPLER, generator("s2", seed)
+        )
+        assert pos_doc == POSITIVE and neg_doc is None
+        s1, s2 = Counter(pos_query), Counter(neg_query)
+        assert s1[X] == 1 and sum(s1.values()) - 1 == sum(s2.values())
+        assert X not in s2 and not {STOP, THE} & (s1.keys() | s2.keys())
+        lengths[request.length] += 1
+    assert lengths[1] and lengths[5] and min(lengths) == 1
+
+
+def test_rqp_context_comes_from_the_attention_of_its_own_anchor():
+    rows = np.full((2, 12), 1e-7)
+    rows[0, 9], rows[1, 10] = 0.5, 0.5
+    sentence = replace(SENTENCE, by_anchor=rows)
+    sampler = replace(SAMPLER, query_length=1e-9 + 0.2)
+    for index, place in ((0, 9), (1, 10)):
+        hits = 0
+        for seed in range(50):
+            query, _, _ = rqp.context_query(sentence, index, TERMS, sampler, generator("own", seed))
+            hits += WORDS[place] in query
+        assert hits == 50
+
+
+def test_rqp_can_restrict_its_context_to_the_page():
+    sampler = replace(SAMPLER, context_in_page=True, query_length=1.5)
+    page = Weighted([*(word(i) for i in (0, 2, 3, 6)), *(word(i) for i in range(20, 30))], np.full(14, 0.05))
+    made = 0
+    for seed in range(50):
+        request = rqp.request(SENTENCE, 0, TERMS, sampler, generator("in page", seed))
+        try:
+            sides = rqp.sides(request, Passages(POSITIVE, None, page), sampler, generator("s2", seed))
+        except Dropped:
+            continue
+        made += 1
+        assert set(sides.pos_query) <= {8, X, *(7 + i for i in (0, 2, 3, 6))}
+        assert len(sides.pos_query) == request.length + 2 == len(sides.neg_query) + 1
+    assert made > 30
+
+
+def test_short_pages_and_anchors_of_punctuation_are_losses():
+    request = rqp.request(SENTENCE, 1, TERMS, SAMPLER, generator("short"))
+    with pytest.raises(Dropped, match="page-has-too-few-terms"):
+        rqp.sides(request, Passages(POSITIVE, None, Weighted([word(1)], np.ones(1))), SAMPLER, generator("s2"))
+    sentence = replace(SENTENCE, anchors=[anchor(1, ".", 3, 4, 7)])
+    with pytest.raises(Dropped, match="anchor-without-words"):
+        rqp.request(sentence, 0, TERMS, SAMPLER, generator("short"))
+
+
+def test_qdm_negatives_are_uniform_over_the_other_ranks():
+    rng = generator("qdm")
+    ranks = Counter(qdm.negative_rank(anchor(0, "a", 0, 1, 7, first=2, own=3, total=9), rng) for _ in range(6_000))
+    assert sorted(ranks) == [0, 1, 5, 6, 7, 8]
+    assert stats.chisquare(list(ranks.values())).pvalue > 0.01
+
+
+def test_qdm_asks_only_about_ambiguous_anchors():
+    found = qdm.request(SENTENCE, 0, TERMS, SAMPLER, generator("ambiguous"))
+    assert found is not None
+    request, draw = found
+    assert (request.positive, request.negative, draw.key, draw.anchor) == (7, None, request.key, "w1x.")
+    assert draw.rank in (0, 3, 4)
+    assert qdm.request(SENTENCE, 1, TERMS, SAMPLER, generator("ambiguous")) is None
+    assert qdm.sides(request, Passages(POSITIVE, NEGATIVE, None), SAMPLER, generator("x")) == (
+        request.query,
+        POSITIVE,
+        None,
+        NEGATIVE,
+    )
+
+
+def test_rdp_importance_sums_repeated_anchors_and_averages_over_pieces():
+    anchors = [anchor(0, "a", 2, 3, 7), anchor(1, "b", 6, 8, 9), anchor(2, "a", 9, 10, 7)]
+    sentence = replace(SENTENCE, anchors=anchors)
+    lengths = np.array([len(w) for w in WORDS])
+    eta = rdp.importance(sentence, lengths)
+    # γ of Eq. 10: attention per wordpiece; w1x has two pieces that share the word's stored sum.
+    cls = SENTENCE.cls
+    assert eta["a"] == (pytest.approx(cls[2] / 2 + cls[9]), 7)
+    assert eta["b"] == (pytest.approx((cls[6] + cls[7]) / 2), 9)
+
+
+@pytest.mark.parametrize("weighting", ["softmax", "normalised"])
+def test_rdp_anchors_follow_eq_11(weighting):
+    eta, destinations = np.array([0.3, 0.1, 0.1, 0.25, 0.3]), [1, 2, 3, 1, 4]
+    sampler, rng = Sampler(TERMS.is_term, weighting=weighting), generator("rdp", weighting)
+    pairs = Counter(rdp.choose(eta, destinations, sampler, rng) for _ in range(20_000))
+    p = np.exp(eta) / np.exp(eta).sum() if weighting == "softmax" else eta / eta.sum()
+    expected: Counter = Counter()
+    for i in range(5):
+        rest = {j: p[j] for j in range(5) if destinations[j] != destinations[i] and eta[j] != eta[i]}
+        for j, q in rest.items():
+            expected[(i, j) if eta[i] > eta[j] else (j, i)] += p[i] * q / sum(rest.values())
+    assert set(pairs) == set(expected)
+    assert all(eta[more] > eta[less] and destinations[more] != destinations[less] for more, less in pairs)
+    assert stats.chisquare([pairs[pair] for pair in expected], [20_000 * q for q in expected.values()]).pvalue > 0.01
+
+
+def test_rdp_drops_sentences_without_contrast():
+    for eta, destinations in (([0.1, 0.1], [1, 2]), ([0.1, 0.2], [1, 1]), ([0.1, 0.1 * (1 + 2**-12)], [1, 2])):
+        with pytest.raises(Dropped, match="no-contrast"):
+            rdp.choose(np.array(eta), destinations, SAMPLER, generator("rdp"))
+    assert rdp.request(replace(SENTENCE, anchors=SENTENCE.anchors[:1]), SAMPLER, generator("rdp")) is None
+    request = rdp.request(SENTENCE, SAMPLER, generator("rdp"))
+    assert request is not None
+    assert (request.key, request.positive, request.negative) == ("page@100", 9, 7)
+    assert request.query == SENTENCE.tokens
+
+
+def test_acm_pairs_are_uniform_over_anchors_with_different_pages():
+    anchors = [anchor(i, "a", i, i + 1, destination) for i, destination in enumerate([1, 1, 2, 3])]
+    rng = generator("acm")
+    pairs = Counter(acm.choose(anchors, rng) for _ in range(5_000))
+    assert set(pairs) == {
+        (i, j) for i in range(4) for j in range(4) if anchors[i].destination != anchors[j].destination
+    }
+    assert stats.chisquare(list(pairs.values())).pvalue > 0.01
+    assert acm.choose(anchors[:2], rng) is None
+
+
+def test_acm_negatives_are_uniform_or_near_in_in_links():
+    rng, positive = generator("places"), anchor(0, "a", 0, 1, 1, place=9_000)
+    places = [place for _ in range(500) for place in acm.negative_places(rng, positive, 10, 8, similar=False)]
+    assert stats.chisquare(list(Counter(places).values())).pvalue > 0.01 and len(set(places)) == 10
+    near = [place for _ in range(500) for place in acm.negative_places(rng, positive, 10_000, 8, similar=True)]
+    assert min(near) >= 8_900 and max(near) <= 9_100 and len(set(near)) > 150
+
+
+def test_acm_query_is_the_anchor_with_words_of_its_page():
+    request, draws = acm.request(SENTENCE, (1, 0), TERMS, SAMPLER, generator("acm"), 50, 4, False)
+    assert (request.key, request.positive, request.words_of) == ("page@120+110", 7, 9)
+    assert [draw.draw for draw in draws] == [0, 1, 2, 3] and {draw.one for draw in draws} == {9}
+    sides = acm.sides(request, Passages(POSITIVE, NEGATIVE, PAGE), SAMPLER, generator("query"))
+    assert sides.neg_query is None and sides.pos_doc == POSITIVE and sides.neg_doc == NEGATIVE
+    assert Counter(sides.pos_query)[11] == Counter(sides.pos_query)[12] == 1  # w4 and w5, once each
+    assert len(sides.pos_query) - 2 - Counter(sides.pos_query)[X] == request.length
+    with pytest.raises(Dropped, match="co-linked"):
+        acm.sides(request, Passages(POSITIVE, None, PAGE), SAMPLER, generator("query"))
+
+
+def test_running_text_is_cut_between_sentences():
+    sentences = [[1] * 4, [2] * 3, [3] * 5, [], [4] * 23, [5] * 2]
+    pieces = list(mlm.pieces("p", sentences, 10))
+    assert [piece.key for piece in pieces] == [f"p#{i}" for i in range(len(pieces))]
+    assert [token for piece in pieces for token in piece.text] == [token for s in sentences for token in s]
+    assert all(0 < len(piece.text) <= 10 and piece.page == "p" for piece in pieces)
+    assert [list(piece.text) for piece in pieces][:2] == [[1] * 4 + [2] * 3, [3] * 5]
+
+
+def test_keys_do_not_collide_between_links_of_a_sentence():
+    keys = {SENTENCE.anchor_key(a) for a in SENTENCE.anchors} | {SENTENCE.key}
+    assert len(keys) == 3 and isinstance(Request("rqp", "k", "p", 1).query, tuple)
