@@ -192,6 +192,27 @@ def test_hidden_states_at_positions_alone(model):
     np.testing.assert_allclose(some, np.take_along_axis(np.asarray(every), asked[:, :, None], 1), rtol=0, atol=1e-12)
 
 
+def test_gradients_are_those_of_a_plain_softmax():
+    """The attention that is arranged for speed, against the textbook's, in float64."""
+    rng = np.random.default_rng(0)
+    segments = np.array([[1, 1, 2, 2, 2, 0], [1, 1, 1, 1, 1, 1]])
+    with jax.enable_x64(True):
+        q, k, v, target = (np.asarray(rng.normal(0, 3, (2, 6, 2, 4))) for _ in range(4))
+        mask = bert.segment_mask(jax.numpy.asarray(segments))
+
+        def plain(q, k, v):
+            logits = jax.numpy.einsum("rthd,rshd->rhts", q, k) / 2.0
+            weights = jax.nn.softmax(jax.numpy.where(mask, logits, -jax.numpy.inf), -1)
+            return jax.numpy.einsum("rhts,rshd->rthd", weights, v)
+
+        grads = [
+            jax.jit(jax.grad(lambda q, k, v, f=f: (target * f(q, k, v)).sum(), (0, 1, 2)))(q, k, v)
+            for f in (plain, lambda q, k, v: bert._mix(q, k, v, mask, lambda w: w))
+        ]
+    for expected, found in zip(*grads):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
 def test_bfloat16_is_finite_and_close(model):
     _, config, params = model
     batch = unpacked_batch()
