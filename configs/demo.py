@@ -14,8 +14,8 @@ def get_config():
     c.model.layers = 2
     c.model.hidden = 128
     c.model.heads = 2
-    c.model.max_positions = 128
-    c.row_length = 128  # 512-slot rows cost a quarter more on CPU
+    c.model.max_positions = 512  # its attention weighs the terms of whole lead sections
+    c.row_length = 256  # three pairs' sides of about 75 tokens; rows of 128 would hold one, and be a third empty
     c.lanes = 2  # two lanes fill better than eight in so small a batch
     c.batch_pairs = 32
     c.window = 512

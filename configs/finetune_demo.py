@@ -13,8 +13,8 @@ def get_config():
     c.model.layers = 2
     c.model.hidden = 128
     c.model.heads = 2
-    c.model.max_positions = 128
-    c.row_length = 128
+    c.model.max_positions = 512
+    c.row_length = 256
     c.lanes = 1
     c.batch_pairs = 32
     c.window = 128

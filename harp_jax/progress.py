@@ -6,7 +6,9 @@ from typing import Any
 from tqdm import tqdm
 
 
-def progress(iterable: Any = None, total: int | None = None, unit: str = "it", desc: str = "", initial: int = 0) -> tqdm:
+def progress(
+    iterable: Any = None, total: int | None = None, unit: str = "it", desc: str = "", initial: int = 0
+) -> tqdm:
     """A tqdm bar on stderr. `total` and `initial` are counted in `unit`s; `update(n)` where there is no iterable."""
     terminal = sys.stderr.isatty()
     return tqdm(

@@ -20,12 +20,10 @@ from harp_jax.keys import generator
 from harp_jax.lanes import Reader, mixture
 from harp_jax.masking import slots
 from harp_jax.objectives import Finetune, Pretrain
-from harp_jax.packing import Group, Layout, Sequence, fit
+from harp_jax.packing import Group, Layout, Sequence, fit, plan
 from harp_jax.tokenizer import Tokenizer, load_tokenizer
 
-# The packer reaches 97 % of the slots; the rows of a batch are sized for that.
-EXPECTED_FILL = 0.97
-SAMPLE = 512  # groups read to learn the mean length
+SAMPLE = 512  # groups read and packed to learn how many rows a batch needs
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,8 @@ def starting_params(
     """A function that makes the initial parameters: fresh ones, replaced by the loaded ones except the heads in `drop`."""
 
     def start(bert: BertConfig, key: jax.Array) -> dict:
-        fresh = jax.device_get(init_params(replace(bert, vocab_size=vocab_size, dtype="float32"), key))
+        narrow = replace(bert, vocab_size=vocab_size, dtype="float32")
+        fresh = jax.device_get(jax.jit(lambda k: init_params(narrow, k))(key))
         for name, tree in (loaded or {}).items():
             if name not in drop:
                 fresh[name] = jax.tree.map(lambda x: np.asarray(x, np.float32), dict(tree))
@@ -251,13 +250,37 @@ def make_layout(
     group_size: int,
     sequences: int,
 ) -> Layout:
-    """The static shapes of a lane: enough rows for the configured number of sequences a batch, on average."""
-    rows = config.rows
-    if not rows:
-        sample = [reader.read(0, task, 0, max(1, round(SAMPLE * share))) for task, share in shares.items()]
-        lengths = [len(s) for groups in sample for group in groups for s in group.sequences]
-        mean = float(np.mean(lengths)) if lengths else config.row_length / 4
-        rows = sequences * mean / (config.row_length * EXPECTED_FILL)
-    per_lane = max(1, round(rows / config.lanes))
+    """The static shapes of a lane: the rows that hold the configured number of sequences a batch, on average.
+
+    How well sequences pack depends on their lengths, so a sample of the data is packed to find out.
+    """
     seats = max(2, config.row_length // 16)  # rows of 512 hold up to 25 sequences on Wikipedia
-    return Layout(per_lane, config.row_length, seats, group_size, tokenizer.cls, tokenizer.sep, tokenizer.pad)
+    layout = Layout(1, config.row_length, seats, group_size, tokenizer.cls, tokenizer.sep, tokenizer.pad)
+    if config.rows:
+        return replace(layout, rows=max(1, round(config.rows / config.lanes)))
+    lengths = [
+        tuple(len(s) for s in group.sequences)
+        for task, share in shares.items()
+        for group in reader.read(0, task, 0, max(1, round(SAMPLE * share)))
+    ]
+    wanted = sequences / config.lanes
+    if not lengths:
+        return replace(layout, rows=max(1, round(wanted / 4)))  # a dry run without data: 4 sequences a row
+    order = generator(config.seed, "layout").permutation(len(lengths))
+    lengths = [lengths[i] for i in order]
+    total = sum(map(len, lengths))
+    rows = max(1, int(wanted * sum(map(sum, lengths)) / total / config.row_length))
+    rows = max(rows, *(-(-sum(group) // config.row_length) for group in lengths))
+    best: tuple[float, int] | None = None
+    # From a perfect filling upwards: the first that is enough, or the one before if it comes closer.
+    while best is None or best[0] < wanted:
+        try:
+            found = total / len(list(plan(lengths, replace(layout, rows=rows))))
+        except InputError:  # too few rows for the longest group
+            rows += 1
+            continue
+        if best is not None and abs(best[0] - wanted) <= abs(found - wanted) and found >= wanted:
+            break
+        best = (found, rows)
+        rows += 1
+    return replace(layout, rows=best[1])

@@ -28,11 +28,16 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
     config, stage, params = setting
     objective = dataclasses.replace(stage.objective(stage.bert), mlm_rate=0.0)
     batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
-    loss, sums = objective(params, batch, jax.random.key(0, impl="threefry2x32"), None)
+    loss, sums = jax.jit(objective, static_argnums=3)(params, batch, jax.random.key(0, impl="threefry2x32"), None)
 
     single = dataclasses.replace(stage.layout, rows=1, group_size=1)
-    ranker = objective.ranker
     hinges, weights = [], []
+
+    @jax.jit
+    def first_score(one):
+        hidden = objective.ranker.apply({"params": params}, one, method="encode")
+        return objective.ranker.apply({"params": params}, hidden, one["cls_offset"], method="scores")[0, 0]
+
     for lane in range(config.lanes):
         lane_batches = Batches(stage.reader, stage.layout, range(lane, lane + 1), stage.shares, 64, 0)
         lane_batches.make()
@@ -43,8 +48,7 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
             for sequence in group.sequences:
                 alone = group._replace(sequences=(sequence,))
                 one = fill([alone], next(plan([(len(sequence),)], single)), single, 0)
-                hidden = ranker.apply({"params": params}, one, method="encode")
-                scores.append(float(ranker.apply({"params": params}, hidden, one["cls_offset"], method="scores")[0, 0]))
+                scores.append(float(first_score(one)))
             hinges.append(max(0.0, 1 - scores[0] + scores[1]))
             weights.append(objective.task_weights[group.task])
     assert sums["pairs"] == len(hinges)
@@ -56,7 +60,7 @@ def test_summaries_divide_by_what_was_there(setting):
     config, stage, params = setting
     objective = stage.objective(stage.bert)
     batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
-    _, sums = objective(params, batch, jax.random.key(0, impl="threefry2x32"), None)
+    _, sums = jax.jit(objective, static_argnums=3)(params, batch, jax.random.key(0, impl="threefry2x32"), None)
     out = summarise({k: float(v) for k, v in sums.items()}, stage.tasks)
     assert out["fill"] == pytest.approx((batch["segment_ids"] > 0).mean())
     assert 4.0 < out["mlm_loss"] < 7.0 and 0 <= out["rqp_accuracy"] <= 1

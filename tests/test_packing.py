@@ -118,3 +118,25 @@ def test_packing_is_a_function_of_its_input():
     groups = wiki_like_groups(100)
     assert list(plan(lengths(groups), LAYOUT)) == list(plan(lengths(groups), LAYOUT))
     assert isinstance(groups[0].sequences[0], Sequence)
+
+
+@pytest.mark.parametrize(("pairs", "lanes"), [(128, 8), (32, 2), (48, 4)])
+def test_the_mean_number_of_pairs_is_the_configured_one(pairs, lanes):
+    from synthetic import tokenizer
+
+    from harp_jax.config import pretrain
+    from harp_jax.stages import make_layout
+
+    groups = wiki_like_groups(4000)
+
+    class Reader:
+        def read(self, lane, task, start, count):
+            return groups[start : start + count]
+
+    config = pretrain()
+    config.batch_pairs, config.lanes = pairs, lanes
+    layout = make_layout(config, tokenizer(), Reader(), {"qdm": 1.0}, 2, 2 * pairs)
+    found = lanes * len(groups) / sum(1 for at in range(0, 4000, 1000) for _ in plan(lengths(groups)[at : at + 1000], layout))
+    # Whole rows a lane: as close as half a row allows.
+    half_a_row = 0.5 * lanes * layout.row_length / np.mean([sum(pair) for pair in lengths(groups)])
+    assert abs(found - pairs) <= half_a_row + 0.03 * pairs

@@ -60,9 +60,8 @@ def get_plan() -> list[Command]:
             [DATA],
         ),
         generation("texts", "--config.tasks=('mlm',)", "--config.encoder=uniform"),
-        pretraining(
-            "mlm_first", "--config.tasks=('mlm',)", "--config.data=('{texts}',)", "--config.tokenizer={vocabulary}"
-        ),
+        # Texts fill their rows: 16 × 2 of them are about the tokens of 32 pairs.
+        pretraining("mlm_first", "--config.tasks=('mlm',)", "--config.batch_pairs=16", *texts),
         generation("pairs", "--config.encoder={mlm_first}"),
         pretraining("mlm", "--config.init={mlm_first}", "--config.data=('{pairs}',)", "--config.pair_weight=0.0"),
         pretraining("harp", "--config.init={mlm_first}", "--config.data=('{pairs}',)"),

@@ -1,0 +1,32 @@
+"""The report: the table of `evaluate`, curves from metrics, and a page that needs nothing else."""
+
+import json
+import re
+
+import pytest
+
+from harp_jax.errors import InputError
+from harp_jax.report import arguments_parser, main, named
+
+
+def test_page_holds_table_and_curves_and_fetches_nothing(tmp_path, capsys):
+    (tmp_path / "qrels.txt").write_text("1 0 a 1\n2 0 b 1\n")
+    (tmp_path / "run.trec").write_text("1 Q0 a 1 2.0 x\n1 Q0 b 2 1.0 x\n2 Q0 a 1 2.0 x\n2 Q0 b 2 1.0 x\n")
+    workdir = tmp_path / "workdir"
+    workdir.mkdir()
+    rows = [{"step": s, "split": "train", "loss": 5.0 - s, "mlm_loss": 4.0} for s in (1, 2, 3)]
+    rows += [{"step": 3, "split": "validation", "rqp_accuracy": 0.75, "mlm_loss": 4.5}]
+    (workdir / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page = tmp_path / "report.html"
+    options = [f"--qrels={tmp_path}/qrels.txt", f"--run=<A & B>={tmp_path}/run.trec", f"--curves=mine={workdir}"]
+    main(arguments_parser().parse_args([*options, "--measures=RR@10", f"--output={page}", "--remark=as measured"]))
+    printed = capsys.readouterr().out
+    assert "0.7500" in printed and "as measured" in printed and str(page) in printed
+    text = page.read_text()
+    assert "&lt;A &amp; B&gt;" in text and "0.7500" in text and text.count("<svg") == 1
+    assert not re.search(r"(src|href)=\"https?:", text.replace("http://www.w3.org", ""))
+
+
+def test_wrong_options_are_named():
+    with pytest.raises(InputError, match="write NAME=PATH"):
+        named(["run.trec"], "run")
