@@ -33,7 +33,7 @@ def generation() -> ConfigDict:
     c.tokenizer = ""  # Hugging Face directory or vocab.txt
     c.encoder = ""  # whose attention weighs the terms: Hugging Face directory or training workdir; "uniform", "idf"
     c.encoder_dtype = "float32"  # of the encoder's computation
-    c.encoder_batch_tokens = 8192  # slots of one batch of the encoder
+    c.encoder_batch_tokens = 2048  # slots of one batch of the encoder; an accelerator wants 65536
     c.term_weights = ""  # a finished term_weights/ directory of the same input, used instead of the encoder
     c.keep_term_weights = True  # keep them in the output directory
     c.tasks = (*HARP_TASKS, TEXT_TASK)

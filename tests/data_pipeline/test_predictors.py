@@ -1,0 +1,39 @@
+import numpy as np
+
+from data_pipeline.engine import write
+from data_pipeline.predictors import NAMES, log_odds, predict, save_tables, score
+from data_pipeline.tables import pack, table
+
+
+def test_log_odds_against_counting():
+    positive, negative = np.array([3.0, 0.0, 1.0]), np.array([0.0, 2.0, 1.0])
+    expected = [np.log(4 / 7) - np.log(1 / 6), np.log(1 / 7) - np.log(3 / 6), np.log(2 / 7) - np.log(2 / 6)]
+    np.testing.assert_allclose(log_odds(positive, negative), expected)
+
+
+def test_scores():
+    arrays = {"idf": np.array([1.0, 2.0, 4.0, 8.0]), "rqp/query": np.array([0.5, -1.0, 0.0, 0.0])}
+    query, doc = np.array([1, 2, 1, 0]), np.array([1, 1, 3])
+    expected = {"overlap": 0.5, "length": 7.0, "query_only": -1.5, "document_only": 0.0, "in_links": 9.0, "idf": 2.0}
+    assert {name: score(name, "rqp", query, doc, 9, arrays) for name in NAMES} == expected
+
+
+def test_ties_count_one_half(tmp_path):
+    job = {"work": str(tmp_path)}
+    save_tables(
+        str(tmp_path / "predictors.npz"), 4, [(0, 3), (1, 1)], 3, [("qdm", "pos_doc", 0, 5), ("qdm", "neg_doc", 1, 5)]
+    )
+    pairs = [([0], [0, 2], [0], [1, 3], 5, 2), ([0], [0, 1], [0], [1, 0], 1, 1), ([2], [1, 2, 3], [2], [0, 1], 1, 4)]
+    rows = [
+        dict(
+            task="qdm", key=str(i), pos_query=pack(pq), pos_doc=pack(pd), neg_query=pack(nq), neg_doc=pack(nd),
+            pos_in_links=pi, neg_in_links=ni,
+        )
+        for i, (pq, pd, nq, nd, pi, ni) in enumerate(pairs)
+    ]  # fmt: skip
+    write(job, "validation", 0, "pairs", 0, table("validation", rows))
+    found = {row["predictor"]: (row["points"], row["n"]) for row in predict(job, 0, None)["predictions"].to_pylist()}
+    # Twice the wins plus the ties, of 3 pairs: win, tie, and the third pair by the predictor's own lights.
+    assert found == {
+        "overlap": (5, 3), "length": (4, 3), "query_only": (3, 3), "document_only": (3, 3), "in_links": (3, 3), "idf": (5, 3)
+    }  # fmt: skip
