@@ -60,7 +60,7 @@ class Documents:
         if getattr(self._opened, "pid", None) != os.getpid():
             uri = f"file:{_quoted(os.path.abspath(self.index))}?mode=ro&immutable=1"
             self._opened.connection = sqlite3.connect(uri, uri=True)
-            self._opened.file = None if self._stored else open(self.path, "rb")  # noqa: SIM115
+            self._opened.file = None if self._stored else open(self.path, "rb")
             self._opened.pid = os.getpid()
         return self._opened.connection
 

@@ -95,16 +95,18 @@ def without_files(config: ConfigDict) -> ConfigDict:
     return config
 
 
-def step_flops(shape: BertConfig, rows: int, length: int, predictions: int) -> float:
-    """FLOPs of one step (forward and backward, 2 per multiply-add) of `rows` rows: 3 × the forward pass's matmuls.
+def step_flops(shape: BertConfig, rows: int, length: int, sequences: int, predictions: int) -> float:
+    """FLOPs of one step (forward and backward, 2 per multiply-add): 3 × the forward pass's matrix products.
 
-    XLA's own count takes a scanned layer once and a custom call for nothing, hence this one.
+    `rows` of `length` slots, with `sequences` [CLS] tokens and `predictions` masked tokens a row; the last layer is
+    computed for these alone. XLA's own count takes a scanned layer once and a custom call for nothing, hence this one.
     """
-    tokens = rows * length
-    layer = 2 * tokens * (4 * shape.hidden**2 + 2 * shape.hidden * shape.intermediate)
-    attention = 2 * 2 * rows * length * length * shape.hidden
-    head = 2 * rows * predictions * (shape.hidden**2 + shape.hidden * shape.vocab_size)
-    return 3.0 * (shape.layers * (layer + attention) + head)
+    h, tokens, asked = shape.hidden, rows * length, rows * (sequences + predictions)
+    projections, mlp = 2 * h * h, 2 * h * shape.intermediate  # of two kernels each: keys and values, queries and output
+    layer = 2 * tokens * (2 * projections + mlp) + 4 * tokens * length * h
+    last = 2 * tokens * projections + 2 * asked * (projections + mlp) + 4 * asked * length * h
+    heads = 2 * rows * (sequences * h * h + predictions * (h * h + h * shape.vocab_size))
+    return 3.0 * ((shape.layers - 1) * layer + last + heads)
 
 
 def collectives(hlo: str) -> list[tuple[str, int]]:
@@ -131,7 +133,7 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
     memory = compiled.memory_analysis()
     rows = layout.rows * config.lanes
     predictions = slots(config.row_length, config.mlm_rate) if config.stage == "pretrain" else 0
-    flops = step_flops(shape, rows, config.row_length, predictions)
+    flops = step_flops(shape, rows, config.row_length, layout.sequences, predictions)
     lines = [
         f"devices            {len(devices)} × {devices[0].device_kind}, mesh {dict(mesh.shape)}",
         f"encoder            {shape.layers} × {shape.hidden}, {shape.heads} heads, {shape.vocab_size} words, {shape.dtype}",

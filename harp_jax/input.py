@@ -19,7 +19,9 @@ from harp_jax.keys import generator
 from harp_jax.packing import Group, pair_sequences, text_sequence
 from harp_jax.records import PAIR_FEATURES, TEXT_FEATURES, TEXT_TASK, split_name
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow's first import, by whomever
+# TensorFlow greets on import, and again where oneDNN is on; it only reads records here.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 # From this many shards a lane on, lanes own whole shards: their epochs then differ in length by a quarter at most.
 WHOLE_SHARDS = 4

@@ -5,6 +5,8 @@ Rerunning the command resumes the run. On several hosts run it on each, with --m
 """
 
 import logging
+import shlex
+import sys
 from typing import Any
 
 from absl import flags
@@ -39,7 +41,15 @@ def main(args: Any) -> None:
     from harp_jax.train import train
 
     last = train(args.config, args.workdir)
+    note_command(args.workdir)
     print(f"done: {args.workdir} " + " ".join(f"{k}={v:.4g}" for k, v in last.items()))
+
+
+def note_command(workdir: str) -> None:
+    """Leaves the command line in the workdir, for the model card of an export."""
+    from etils import epath
+
+    (epath.Path(workdir) / "command.txt").write_text(shlex.join(["python", "-m", "harp_jax.main", *sys.argv[1:]]) + "\n")
 
 
 def start_processes(args: Any) -> None:

@@ -50,7 +50,7 @@ class Pretrain:
             self.mask_token,
             self.vocab_size,
         )
-        scores, hidden = _encode(self.ranker, params, {**batch, "tokens": masked.tokens}, dropout_key)
+        scores, hidden = _encode(self.ranker, params, {**batch, "tokens": masked.tokens}, dropout_key, masked.positions)
         members, _ = _members(scores, batch["members"])
         pair = _pair_loss(self.pair_loss, self.margin)(members[..., 0], members[..., 1])
         valid = batch["group_valid"].astype(pair.dtype)
@@ -58,7 +58,9 @@ class Pretrain:
         weights = jnp.asarray(self.task_weights, pair.dtype)[batch["group_task"]]
         pair_loss = (weights * valid * pair).sum() / pairs
 
-        logits: Any = self.ranker.apply({"params": params}, hidden, masked.positions, method="mlm_logits")
+        after = batch["cls_offset"].shape[1]
+        asked = jnp.broadcast_to(after + jnp.arange(self.mlm_slots), masked.positions.shape)
+        logits: Any = self.ranker.apply({"params": params}, hidden, asked, method="mlm_logits")
         token_loss = masked_cross_entropy(logits, masked.targets) * masked.weights
         predicted = jnp.maximum(masked.weights.sum(), 1.0)
         mlm_loss = token_loss.sum() / predicted
@@ -113,12 +115,23 @@ class Finetune:
 
 
 def _encode(
-    ranker: Ranker, params: Mapping, batch: dict[str, jax.Array], dropout_key: jax.Array | None
+    ranker: Ranker,
+    params: Mapping,
+    batch: dict[str, jax.Array],
+    dropout_key: jax.Array | None,
+    positions: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
+    """Scores [rows, K], and hidden states [rows, K + M, hidden]: of the [CLS] tokens, then of `positions` [rows, M].
+
+    Nothing else is read of the last layer, so nothing else is computed there: half of a 2-layer model's work.
+    """
     rngs = {} if dropout_key is None else {"dropout": dropout_key}
     still = dropout_key is None
-    hidden: Any = ranker.apply({"params": params}, batch, still, rngs=rngs, method="encode")
-    scores: Any = ranker.apply({"params": params}, hidden, batch["cls_offset"], still, rngs=rngs, method="scores")
+    cls = batch["cls_offset"]
+    asked = cls if positions is None else jnp.concatenate([cls, positions], axis=1)
+    hidden: Any = ranker.apply({"params": params}, batch, still, asked, rngs=rngs, method="encode")
+    first = jnp.broadcast_to(jnp.arange(cls.shape[1]), cls.shape)
+    scores: Any = ranker.apply({"params": params}, hidden, first, still, rngs=rngs, method="scores")
     return scores, hidden
 
 

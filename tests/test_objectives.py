@@ -89,7 +89,7 @@ def test_analytic_flops_agree_with_xla_on_an_unrolled_model(tmp_path):
     compiled, shape, layout, _ = compile_step(config, jax.devices()[:1], rows=32)
     counted = compiled.cost_analysis()["flops"]
     rows = layout.rows * config.lanes
-    assert step_flops(shape, rows, config.row_length, 19) == pytest.approx(counted, rel=0.15)
+    assert step_flops(shape, rows, config.row_length, layout.sequences, 19) == pytest.approx(counted, rel=0.15)
 
 
 def test_rules_without_parameter_and_parameters_without_rule_are_errors(setting, monkeypatch):
