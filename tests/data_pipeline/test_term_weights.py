@@ -25,11 +25,11 @@ SHAPE = dict(layers=2, hidden=32, heads=4, intermediate=64)
 
 @pytest.fixture(scope="module")
 def encoder_dir(tmp_path_factory):
-    """A tiny BERT with sharp attention, as a Hugging Face directory, over the corpus's vocabulary."""
+    """A tiny BERT with uneven attention, as a Hugging Face directory, over the corpus's vocabulary."""
     folder = corpus.write(tmp_path_factory.mktemp("encoder"))
     tokenizer = load_tokenizer(str(folder / "vocab.txt"))
     config = BertConfig(vocab_size=tokenizer.size, **SHAPE)
-    params = jax.tree.map(lambda x: 12 * x, init_params(config, jax.random.key(0)))
+    params = jax.tree.map(lambda x: 4 * x, init_params(config, jax.random.key(0)))
     save_hf(str(folder / "hf"), config, params, tokenizer, "test")
     return folder, config, params, tokenizer
 

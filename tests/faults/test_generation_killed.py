@@ -1,0 +1,92 @@
+"""The generation job killed with SIGKILL at many moments, and run again: the same bytes, no worker left behind."""
+
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "data_pipeline"))
+import corpus  # noqa: E402
+
+pytestmark = pytest.mark.faults
+
+CONFIG = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import corpus
+
+def get_config():
+    return corpus.config(Path({folder!r}), encoder="idf", workers=2)
+"""
+
+
+def start(config: Path, output: Path) -> subprocess.Popen:
+    arguments = [sys.executable, "-m", "data_pipeline.main", f"--config={config}", f"--output={output}"]
+    return subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.DEVNULL)
+
+
+def hashes(directory: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in directory.glob("harp-*")}
+
+
+def children(pid: int) -> list[int]:
+    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()
+    return [int(child) for child in found]
+
+
+def kill_in(stage: str, process: subprocess.Popen, output: Path) -> list[int]:
+    """Kills the job at a random moment after the stage has begun; returns its workers."""
+    begun = output / ".work" / stage
+    while not begun.exists():
+        assert process.poll() is None, f"the job ended before {stage}"
+        time.sleep(0.002)
+    time.sleep(random.Random(stage).uniform(0, 0.1))
+    workers = children(process.pid)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    return workers
+
+
+def test_killed_and_rerun_writes_the_same_bytes(tmp_path):
+    folder = corpus.write(tmp_path / "corpus", files=6)
+    config = tmp_path / "config.py"
+    config.write_text(CONFIG.format(tests=str(ROOT / "tests" / "data_pipeline"), folder=str(folder)))
+    assert start(config, tmp_path / "whole").wait(timeout=300) == 0
+    output = tmp_path / "killed"
+    for stage in (
+        "documents.marks",
+        "resolved",
+        "sentences.marks",
+        "requests.marks",
+        "pairs.marks",
+        "shards.marks",
+    ):
+        workers = kill_in(stage, start(config, output), output)
+        assert not (output / "manifest.json").exists()
+        time.sleep(2.0)
+        assert not set(workers) & _python_workers()
+    assert start(config, output).wait(timeout=300) == 0
+    assert hashes(output) == hashes(tmp_path / "whole")
+    assert not list(output.glob("*.tmp.*")) and not (output / ".work").exists()
+
+
+def _python_workers() -> set[int]:
+    """Processes of this kind that still run (a zombie has no command line)."""
+    found = set()
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                command = Path(f"/proc/{entry}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"multiprocessing" in command:
+                found.add(int(entry))
+    return found
