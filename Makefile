@@ -3,14 +3,14 @@
 # make lint     ruff and mypy
 # make real     slow proofs on real data in ../shared/data and real weights, and the TPU compile
 # make faults   kills: 20 random kill -9 over a run, and over the generation job
-# make bench-…  figures, one benchmark each
+# make bench-step  real tokens a second of the pre-training step
 
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test lint real faults clean
+.PHONY: demo test lint real faults bench-step clean
 
 .venv/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "harp_jax needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -53,6 +53,13 @@ real: .venv/test .venv/libtpu | $(MINILM)
 
 faults: .venv/test
 	$(BIN)/python -m pytest -m faults
+
+# Real lengths of documents decide the speed of a packed step; any JSONL collection and vocabulary will do.
+BENCH_DOCUMENTS ?= ../shared/data/wiki/collection.jsonl.xz
+BENCH_VOCABULARY ?= ../shared/data/vocab/bert-base-uncased-vocab.txt
+bench-step: .venv/test
+	$(BIN)/python benchmarks/step.py --documents=$(BENCH_DOCUMENTS) --tokenizer=$(BENCH_VOCABULARY) --layers=2 --hidden=128 --heads=2
+	$(BIN)/python benchmarks/step.py --documents=$(BENCH_DOCUMENTS) --tokenizer=$(BENCH_VOCABULARY) --layers=4 --hidden=256 --heads=4
 
 clean:
 	rm -rf .venv demo real

@@ -24,7 +24,6 @@ from harp_jax.lanes import Batches
 from harp_jax.optimizer import make as make_optimizer
 from harp_jax.packing import Group, pair_sequences
 from harp_jax.step import initial, make_step
-from harp_jax.tokenizer import load_tokenizer
 from harp_jax.train import place, state_shardings
 
 
@@ -77,7 +76,9 @@ def main() -> None:
     mesh = sharding.make_mesh(c)
     optimizer = make_optimizer(c, 1000)
     shardings = state_shardings(stage.bert, optimizer, mesh)
-    state = jax.jit(lambda p: initial(p, optimizer))(place(stage.start(stage.bert, jax.random.key(0)), shardings["params"]))
+    state = jax.jit(lambda p: initial(p, optimizer))(
+        place(stage.start(stage.bert, jax.random.key(0)), shardings["params"])
+    )
     step = jax.jit(make_step(stage.objective(stage.bert), optimizer, 0, c.prng, args.dropout > 0), donate_argnums=0)
     stream = iter(Batches(reader, layout, range(c.lanes), stage.shares, c.window, 0))
     rates, tokens, slots = [], 0, 0

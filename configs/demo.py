@@ -2,7 +2,7 @@
 
 python -m harp_jax.main --config=configs/demo.py --workdir=runs/demo --config.data="('pairs',)" --config.tokenizer=vocabulary
 
-Hardware: 2 CPU cores; about eight steps a second. Only `make demo` uses it (configs/experiments/demo.py), where the stages
+Hardware: 2 CPU cores; four to seven steps a second. Only `make demo` uses it (configs/experiments/demo.py), where the stages
 differ by flags alone: `tasks`, `init`, `pair_weight`.
 """
 
@@ -19,10 +19,10 @@ def get_config():
     c.lanes = 2  # two lanes fill better than eight in so small a batch
     c.batch_pairs = 32
     c.window = 512
-    c.steps = 500
+    c.steps = 300
     c.learning_rate = 1e-3  # tiny models take, and need, ten times BERT-base's rate
     c.log_every = 20
-    c.checkpoint_every = 250
+    c.checkpoint_every = 150
     c.eval_every = 100
     c.eval_batches = 8
     return c

@@ -14,12 +14,12 @@ def get_config():
     c.model.hidden = 128
     c.model.heads = 2
     c.model.max_positions = 512
-    c.init_head = "pretrained"  # with 180 questions a fresh head on so small an encoder learns nothing
+    c.init_head = "pretrained"  # a fresh head on so small an encoder learns nothing from some hundred questions
     c.row_length = 256
     c.lanes = 1
     c.batch_pairs = 32
     c.window = 128
-    c.epochs = 6.0
+    c.epochs = 3.0
     c.learning_rate = 5e-4
     c.log_every = 10
     c.checkpoint_every = 1000

@@ -49,7 +49,9 @@ def note_command(workdir: str) -> None:
     """Leaves the command line in the workdir, for the model card of an export."""
     from etils import epath
 
-    (epath.Path(workdir) / "command.txt").write_text(shlex.join(["python", "-m", "harp_jax.main", *sys.argv[1:]]) + "\n")
+    (epath.Path(workdir) / "command.txt").write_text(
+        shlex.join(["python", "-m", "harp_jax.main", *sys.argv[1:]]) + "\n"
+    )
 
 
 def start_processes(args: Any) -> None:

@@ -136,7 +136,11 @@ def test_the_mean_number_of_pairs_is_the_configured_one(pairs, lanes):
     config = pretrain()
     config.batch_pairs, config.lanes = pairs, lanes
     layout = make_layout(config, tokenizer(), Reader(), {"qdm": 1.0}, 2, 2 * pairs)
-    found = lanes * len(groups) / sum(1 for at in range(0, 4000, 1000) for _ in plan(lengths(groups)[at : at + 1000], layout))
+    found = (
+        lanes
+        * len(groups)
+        / sum(1 for at in range(0, 4000, 1000) for _ in plan(lengths(groups)[at : at + 1000], layout))
+    )
     # Whole rows a lane: as close as half a row allows.
     half_a_row = 0.5 * lanes * layout.row_length / np.mean([sum(pair) for pair in lengths(groups)])
     assert abs(found - pairs) <= half_a_row + 0.03 * pairs

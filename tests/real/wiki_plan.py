@@ -16,12 +16,12 @@ WIKI = os.path.join(SHARED, "wiki")
 CACHE = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
 MINILM = os.environ.get("HARP_MINILM", os.path.join(CACHE, "harp_jax", "minilm"))
 DATA, PRETRAIN, FINETUNE = "configs/data/linked_jsonl.py", "configs/demo.py", "configs/finetune_demo.py"
-STEPS = os.environ.get("HARP_REAL_STEPS", "250")
+STEPS = os.environ.get("HARP_REAL_STEPS", "150")
 ROWS = ["--config.row_length=256", "--config.model.max_positions=256"]
 
 
 def pretraining(name: str, pair_weight: float) -> Command:
-    steps = [f"--config.steps={STEPS}", "--config.eval_every=125", "--config.batch_pairs=32", "--config.lanes=1"]
+    steps = [f"--config.steps={STEPS}", "--config.eval_every=75", "--config.batch_pairs=32", "--config.lanes=1"]
     start = [f"--config.tokenizer={MINILM}", "--config.data=('{pairs}',)", f"--config.pair_weight={pair_weight}"]
     return Command(
         name, "harp_jax.main", [f"--config={PRETRAIN}", "--workdir={out}", *start, *steps, *ROWS], [PRETRAIN]
@@ -53,6 +53,7 @@ def get_plan() -> list[Command]:
     source = f"--config.source.paths=('{WIKI}/collection.jsonl.xz','{WIKI}/linked_pages.jsonl.xz')"
     pairs = [f"--config={DATA}", source, f"--config.source.redirects=('{WIKI}/redirects.tsv',)", "--output={out}"]
     pairs += [f"--config.tokenizer={MINILM}", f"--config.encoder={MINILM}", "--config.tasks=('rqp','qdm','rdp','acm')"]
+    pairs += ["--config.max_doc_tokens=250"]  # what rows of 256 can hold
     pairs += [f"--config.stopwords={SHARED}/vocab/inquery_stopwords.txt", "--config.validation_fraction=0.05"]
     test_queries = os.environ["HARP_TEST_QUERIES"]
     judged = [f"--qrels={WIKI}/wikipassageqa.qrels", f"--queries={test_queries}", "--measures=RR@10 nDCG@10"]
