@@ -231,15 +231,17 @@ def test_options_of_the_field_notes_run(tmp_path):
     options = dict(
         qdm_negative="occurrence", acm_negative="in_links", weighting="normalised", temperature=0.5, context_in_page=True,
         exclude_destinations=str(folder / "judged.txt"), document_title=True, acm_directions=1, keep_work=True, query_length=0.5,
-        shard_bytes=20_000,
+        shard_bytes=20_000, workers=1,
     )  # fmt: skip
     generate(corpus.config(folder, **options), str(tmp_path / "out"))
     manifest = load_manifest(str(tmp_path / "out"))
     assert manifest["losses"]["link-to-excluded"]["count"] > 10
     assert len(manifest["splits"]["qdm_train"]["shards"]) > 1
     assert all(shard["bytes"] <= 20_000 for split in manifest["splits"].values() for shard in split["shards"])
-    generate(corpus.config(folder, acm_negative="corpus", tasks=("acm",)), str(tmp_path / "corpus-negatives"))
-    generate(corpus.config(folder, encoder="", tasks=("mlm",)), str(tmp_path / "text"))
+    generate(
+        corpus.config(folder, acm_negative="corpus", tasks=("acm",), workers=1), str(tmp_path / "corpus-negatives")
+    )
+    generate(corpus.config(folder, encoder="", tasks=("mlm",), workers=1), str(tmp_path / "text"))
     assert set(load_manifest(str(tmp_path / "text"))["tasks"]) == {"mlm"}
 
 
