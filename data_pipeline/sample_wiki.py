@@ -3,10 +3,10 @@
 python -m data_pipeline.sample_wiki --output=DIR [--pages=400] [--seed=0]
 
 Writes DIR/wiki.xml.bz2 (a MediaWiki export: `pages` articles, and redirects, disambiguation pages and a talk page
-beside them), DIR/docs.tsv (docid, url, title, body: the articles' leads), DIR/queries.tsv, DIR/qrels.txt and
-DIR/folds.tsv (5 folds, disjoint in
-relevant documents), DIR/{train,test}.queries.tsv (folds 0-2 and 3-4). Names are shared by several pages, so that an anchor or a
-question needs its context; see `sample_grammar` for how facts are worded. The same seed gives the same bytes.
+beside them), DIR/docs.tsv (docid, url, title, body: the articles' leads), DIR/queries.tsv, DIR/qrels.txt,
+DIR/folds.tsv (5 folds, disjoint in relevant documents) and DIR/{train,test}.queries.tsv (folds 0-2 and 3-4). Names
+are shared by several pages, so that an anchor or a question needs its context; see `sample_grammar` for how facts are
+worded. The same seed gives the same bytes.
 """
 
 import argparse

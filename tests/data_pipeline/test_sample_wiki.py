@@ -9,7 +9,7 @@ import pytest
 from data_pipeline import sample_wiki, sources
 from data_pipeline.sentences import sentences
 
-FILES = ("wiki.xml.bz2", "docs.tsv", "queries.tsv", "qrels.txt", "folds.tsv")
+FILES = ("wiki.xml.bz2", "docs.tsv", "queries.tsv", "qrels.txt", "folds.tsv", "train.queries.tsv", "test.queries.tsv")
 
 
 @pytest.fixture(scope="module")
