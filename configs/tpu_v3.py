@@ -1,7 +1,7 @@
 """HARP base as the paper trains it (section 4.3.2), on a TPU v3-8.
 
-python -m harp_jax.main --config=configs/tpu_v3.py --workdir=gs://bucket/harp \
-    --config.data="('gs://bucket/enwiki',)" --config.init=bert-base-uncased/
+python -m harp_jax.main --config=configs/tpu_v3.py --workdir=runs/harp \
+    --config.data="('enwiki',)" --config.init=bert-base-uncased/
 
 Hardware: 8 cores of TPU v3, 16 GiB each. BERT-base, 128 pairs a step, learning rate 1e-4, 10 epochs of 38.2 M pairs =
 2.98 M steps; about 80 hours at 40 % utilisation (estimated from FLOPs, not yet run). The paper reports MRR@100 .4472 on

@@ -41,7 +41,8 @@ def make_pairs(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
     terms = load_terms(c["tokenizer"], c["stopwords"])
     sampler = make_sampler(c, terms)
     out = _Examples(c, terms.tokenizer.size)
-    for batch in read(job, "assembled", number).to_batches(max_chunksize=512):
+    rows = read(job, "assembled", number).sort_by([("task", "ascending"), ("key", "ascending")])
+    for batch in rows.to_batches(max_chunksize=512):
         for row in batch.to_pylist():
             task, key = row["task"], row["key"]
             try:

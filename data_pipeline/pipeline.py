@@ -161,7 +161,7 @@ def _weigh(engine: LocalEngine, sources_read: dict[str, Any]) -> str:
 # The fields that decide which sentences and passages there are, and how they read.
 WEIGHTED_BY = (
     "min_article_words", "keep_disambiguation", "exclude_destinations", "max_anchor_words", "document_title",
-    "source.format", "source.max_page_bytes",
+    "max_doc_tokens", "source.format", "source.max_page_bytes",
 )  # fmt: skip
 
 

@@ -75,11 +75,14 @@ def _texts(job: Job, number: int, wanted: set[int]) -> dict[int, str]:
 
 
 def tokenise_passages(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
-    """Map over the buckets of candidates: the first section of each, up to the window, as words.
+    """Map over the buckets of candidates: the first section of each, as far as a record will show it, as words.
+
+    S2 is sampled from what the model sees; words behind the cut would be a negative query that no reader could match.
 
     Also how many of these passages hold each word (hashed) and each wordpiece.
     """
     terms = _terms(job)
+    shown = min(WINDOW, job["config"]["max_doc_tokens"])
     in_links = {row["doc"]: row["in_links"] for row in read(job, "candidates", number).to_pylist()}
     words: dict[int, int] = {}
     pieces = np.zeros(terms.tokenizer.size, np.int64)
@@ -90,7 +93,7 @@ def tokenise_passages(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
         leads = [document["text"][: document["lead_end"]] for document in documents]
         if job["config"]["document_title"]:
             leads = [f"{document['title']}\n{lead}" for document, lead in zip(documents, leads)]
-        for document, (span, _, _) in zip(documents, terms.split(leads, WINDOW)):
+        for document, (span, _, _) in zip(documents, terms.split(leads, shown)):
             doc = document["doc"]
             rows.append(dict(doc=doc, in_links=in_links[doc], tokens=pack(span.tokens), lengths=pack(span.lengths)))
             pieces[np.unique(span.tokens)] += 1

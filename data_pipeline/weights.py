@@ -106,7 +106,8 @@ def digest(folder: str) -> str:
     state = hashlib.sha256()
     for name in TABLES:
         for parent, _, files in sorted(os.walk(os.path.join(folder, name))):
-            for file in sorted(files):
+            # Not what a kill left under a temporary name.
+            for file in sorted(name for name in files if name.endswith(".parquet")):
                 path = os.path.join(parent, file)
                 state.update(f"{os.path.relpath(path, folder)} {sha256_file(path)}\n".encode())
     return state.hexdigest()

@@ -68,7 +68,9 @@ def compile_step(config: ConfigDict, devices: list, rows: int | None = None) -> 
         for name, (shape_, dtype) in batch_shapes(layout, config.lanes).items()
     }
     step = jax.jit(
-        make_step(stage.objective(shape), optimizer, config.seed, config.prng, shape.dropout > 0),
+        make_step(
+            stage.objective(shape), optimizer, config.seed, config.prng, shape.dropout + shape.attention_dropout > 0
+        ),
         donate_argnums=0,
         in_shardings=(shardings, cut),
         out_shardings=(shardings, sharding.replicated(mesh)),

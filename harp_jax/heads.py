@@ -34,7 +34,8 @@ class Ranker(nn.Module):
         c = self.config
         self.bert = Bert(c)
         self.pooler = nn.Dense(c.hidden, dtype=c.dtype, kernel_init=_normal(c))
-        self.score = nn.Dense(1, dtype=c.dtype, kernel_init=_normal(c))
+        # In float32 at least: bfloat16 scores would tie, and ties fall back to the first stage's order.
+        self.score = nn.Dense(1, dtype=jnp.promote_types(c.dtype, jnp.float32), kernel_init=_normal(c))
         self.mlm = MlmHead(c)
         self.drop = nn.Dropout(c.dropout)
 
@@ -52,7 +53,7 @@ class Ranker(nn.Module):
         """
         cls = jnp.take_along_axis(hidden, cls_offset[:, :, None], axis=1)
         pooled = self.drop(jnp.tanh(self.pooler(cls)), deterministic=deterministic)
-        return self.score(pooled)[..., 0].astype(jnp.promote_types(self.config.dtype, jnp.float32))
+        return self.score(pooled)[..., 0]
 
     def mlm_logits(self, hidden: jax.Array, positions: jax.Array) -> jax.Array:
         """Vocabulary logits [rows, M, vocab] float32 at `positions` [rows, M] only."""

@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from harp_jax import __version__
 from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
 from harp_jax.tokenizer import Tokenizer
 
 WEIGHTS = "model.safetensors"
+MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote
 HEADS = ("pooler", "score", "mlm")
 # Vocabulary rows added so that sharding divides them; more than this is another vocabulary.
 MAX_PADDING_ROWS = 127
@@ -238,8 +240,12 @@ def _read_tensors(directory: str) -> dict[str, np.ndarray]:
 
 
 def is_export(directory: str) -> bool:
-    """Is this a model directory that may be replaced by another one?"""
-    return all(os.path.exists(os.path.join(directory, name)) for name in ("config.json", WEIGHTS, "vocab.txt"))
+    """Is this an export of ours, which another one may replace? Somebody's downloaded BERT has the same files."""
+    path = os.path.join(directory, "config.json")
+    if not os.path.exists(path):
+        return False
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return f'"{MARK}"' in file.read()
 
 
 def check_replaceable(directory: str) -> None:
@@ -280,7 +286,7 @@ def _write(directory: str, config: BertConfig, params: dict[str, Any], tokenizer
     # The class that leaves the fewest tensors out when someone asks for "the" architecture.
     by_head = {"score": "BertForSequenceClassification", "mlm": "BertForMaskedLM"}
     architecture = next((name for head, name in by_head.items() if head in params), "BertModel")
-    fields = {"architectures": [architecture], **bert_config_to_hf(config, tokenizer.pad)}
+    fields = {"architectures": [architecture], MARK: __version__, **bert_config_to_hf(config, tokenizer.pad)}
     with open(os.path.join(directory, "config.json"), "w", encoding="utf-8") as file:
         json.dump(fields, file, indent=2)
     replace(tokenizer, max_length=min(tokenizer.max_length, config.max_positions)).save(directory)

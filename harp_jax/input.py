@@ -35,10 +35,11 @@ class Shard:
 
 def read_manifest(directory: str) -> dict[str, Any]:
     """The manifest of a finished generation job; InputError where the job has not finished."""
-    path = os.path.join(directory, "manifest.json")
+    from etils import epath
+
+    path = epath.Path(directory) / "manifest.json"
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
+        return json.loads(path.read_text())
     except FileNotFoundError as error:
         raise InputError(
             f"{directory} has no manifest.json: the generation job did not finish; run it again"
@@ -107,8 +108,12 @@ class RecordReader:
         step = self.lanes if self.sizes[task] >= self.lanes else 1
         if step == 1:
             return [(shards[i], slice(None)) for i in order]
-        # The offset turns from shard to shard, so that short shards do not always favour the first lanes.
-        return [(shards[i], slice((lane + at) % step, None, step)) for at, i in enumerate(order)]
+        # Record n of the epoch belongs to lane n mod lanes, across shards: short shards favour no lane.
+        share, before = [], 0
+        for i in order:
+            share.append((shards[i], slice((lane - before) % step, None, step)))
+            before += shards[i].records
+        return share
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
         """See `lanes.Reader`. Raises InputError (file, what to do) for a missing, damaged or short shard."""

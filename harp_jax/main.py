@@ -5,6 +5,7 @@ Rerunning the command resumes the run. On several hosts run it on each, with --m
 """
 
 import logging
+import os
 import shlex
 import sys
 from typing import Any
@@ -14,6 +15,7 @@ from ml_collections import config_flags
 
 from harp_jax.cli import run_with_config
 from harp_jax.errors import InputError
+from harp_jax.files import replacing
 
 config_flags.DEFINE_config_file("config", None, "Training config, a Python file with get_config().", lock_config=True)
 flags.DEFINE_string("workdir", None, "Directory of the run: config, checkpoints, metrics.")
@@ -41,17 +43,19 @@ def main(args: Any) -> None:
     from harp_jax.train import train
 
     last = train(args.config, args.workdir)
+    if "interrupted" in last:
+        return
     note_command(args.workdir)
     print(f"done: {args.workdir} " + " ".join(f"{k}={v:.4g}" for k, v in last.items()))
 
 
 def note_command(workdir: str) -> None:
-    """Leaves the command line in the workdir, for the model card of an export."""
-    from etils import epath
+    """Leaves the command line in the workdir of a finished run: for the model card of an export, and for plans."""
+    import jax
 
-    (epath.Path(workdir) / "command.txt").write_text(
-        shlex.join(["python", "-m", "harp_jax.main", *sys.argv[1:]]) + "\n"
-    )
+    if jax.process_index() == 0:
+        with replacing(os.path.join(workdir, "command.txt")) as file:
+            file.write(shlex.join(["python", "-m", "harp_jax.main", *sys.argv[1:]]) + "\n")
 
 
 def start_processes(args: Any) -> None:

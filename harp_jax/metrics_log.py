@@ -25,7 +25,11 @@ class MetricsLog:
         """One line: {"step", "split", then the metrics as floats}."""
         if self._file is None or self._board is None:
             return
-        line: dict[str, Any] = {"step": step, "split": prefix, **{k: round(float(v), 6) for k, v in metrics.items()}}
+        line: dict[str, Any] = {
+            "step": step,
+            "split": prefix,
+            **{k: float(f"{float(v):.6g}") for k, v in metrics.items()},
+        }
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
         for name, value in metrics.items():

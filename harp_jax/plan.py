@@ -121,6 +121,8 @@ def execute(steps: list[Step], output: str) -> None:
                 f"{step.command.name} ended with status {status}; its message is above. "
                 "Mend it and run the plan again: what is done is kept"
             )
+        if step.command.module == "harp_jax.main" and not os.path.exists(os.path.join(step.place, "command.txt")):
+            raise InputError(f"{step.command.name} was interrupted; run the plan again to go on")
         if not os.path.exists(step.place):
             raise InputError(f"{step.command.name} ended well but made no {step.place}; mend its arguments in the plan")
         seconds = round(time.monotonic() - start, 1)

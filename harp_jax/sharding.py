@@ -58,8 +58,11 @@ def make_mesh(config: ConfigDict, devices: list | None = None) -> Mesh:
 
 
 def padded_vocab(vocab_size: int, mesh: Mesh) -> int:
-    """Vocabulary rows that the model axis divides; export strips the difference."""
-    parts = mesh.shape["model"]
+    """Vocabulary rows that the model axis divides; export strips the difference.
+
+    A multiple of 128 whatever the mesh (which tiles well, too), so that checkpoints fit every mesh.
+    """
+    parts = math.lcm(128, mesh.shape["model"])
     return -(-vocab_size // parts) * parts
 
 

@@ -270,15 +270,12 @@ def make_layout(
     lengths = [lengths[i] for i in order]
     total = sum(map(len, lengths))
     rows = max(1, int(wanted * sum(map(sum, lengths)) / total / config.row_length))
-    rows = max(rows, *(-(-sum(group) // config.row_length) for group in lengths))
+    # A row for each sequence of a group: whatever the lengths that no sample has shown, every group fits a batch.
+    rows = max(rows, group_size)
     best: tuple[float, int] | None = None
     # From a perfect filling upwards: the first that is enough, or the one before if it comes closer.
     while best is None or best[0] < wanted:
-        try:
-            found = total / len(list(plan(lengths, replace(layout, rows=rows))))
-        except InputError:  # too few rows for the longest group
-            rows += 1
-            continue
+        found = total / len(list(plan(lengths, replace(layout, rows=rows))))
         if best is not None and abs(best[0] - wanted) <= abs(found - wanted) and found >= wanted:
             break
         best = (found, rows)

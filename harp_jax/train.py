@@ -1,6 +1,7 @@
 """The training loop that all stages share: mesh, data, state, step, restore, run."""
 
 import dataclasses
+import fcntl
 import itertools
 import json
 import logging
@@ -9,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import IO, Any
 
 import jax
 import numpy as np
@@ -50,7 +51,8 @@ def train(
 ) -> dict[str, float]:
     """Runs a stage to its last step, resuming from the workdir; returns the last logged metrics.
 
-    `stage` replaces the one that the config describes (a reader of one's own, without TensorFlow); `devices` all devices.
+    A run that SIGTERM ended returns {"interrupted": 1.0}, its state saved. `stage` replaces the one that the config
+    describes (a reader of one's own, without TensorFlow); `devices` all devices.
 
     Raises InputError for bad config or data, and where the workdir belongs to another config.
     """
@@ -60,7 +62,7 @@ def train(
     mesh = sharding.make_mesh(config, devices)
     stage = STAGES[config.stage](config) if stage is None else stage
     shape = dataclasses.replace(stage.bert, vocab_size=sharding.padded_vocab(stage.bert.vocab_size, mesh))
-    claim_workdir(workdir, config, stage)
+    lock = claim_workdir(workdir, config, stage)
 
     optimizer = make_optimizer(config, stage.steps)
     shardings = state_shardings(shape, optimizer, mesh)
@@ -85,13 +87,15 @@ def train(
     lanes = sharding.host_lanes(mesh, config.lanes)
     batches = Batches(stage.reader, stage.layout, lanes, stage.shares, config.window, config.seed, cursors)
     evaluate = make_evaluate(config, stage, objective, mesh, lanes)
-    metrics_log = MetricsLog(workdir, start, enabled=jax.process_index() == 0)
+    metrics_log = MetricsLog(workdir, -1 if restored is None else start, enabled=jax.process_index() == 0)
     loop = Loop(config, stage, mesh, step, evaluate, checkpoints, metrics_log)
     try:
         return loop.run(state, start, batches)
     finally:
         checkpoints.close()
         metrics_log.close()
+        if lock is not None:
+            lock.close()
 
 
 class Loop:
@@ -147,6 +151,7 @@ class Loop:
                     saved = number
                 if stop:
                     log.warning("interrupted: saved step %d; run the same command again to go on", saved)
+                    last = {"interrupted": 1.0}
                     break
         stream.close()  # type: ignore[attr-defined]
         self.checkpoints.wait()
@@ -242,15 +247,24 @@ def place(params: dict, shardings: dict) -> dict:
     )
 
 
-def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> None:
-    """Writes config.json and the tokenizer into a new workdir; refuses one that belongs to another config, naming the keys."""
-    from etils import epath
+def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
+    """Writes config.json and the tokenizer into a new workdir; refuses one that belongs to another config, naming the keys.
 
+    Returns an open lock (on the first process): two runs in one workdir would overwrite each other's checkpoints.
+    """
+    if "://" in workdir:
+        raise InputError(
+            f"--workdir={workdir}: metrics are appended, which buckets cannot do; mount it, or name a local path"
+        )
+    lock = None
+    if jax.process_index() == 0:
+        lock = locked(workdir)
     own = json.loads(config.to_json_best_effort()) | {"bert": dataclasses.asdict(stage.bert)}
-    path = epath.Path(workdir) / "config.json"
-    if path.exists():
+    path = os.path.join(workdir, "config.json")
+    if os.path.exists(path):
         try:
-            other = json.loads(path.read_text())
+            with open(path, encoding="utf-8") as file:
+                other = json.load(file)
         except ValueError as error:
             raise InputError(f"{path} is not JSON: {error}; restore it or start again in an empty workdir") from error
         keys = sorted(
@@ -262,17 +276,27 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> None:
                 f"{workdir} belongs to another config: {', '.join(f'{k} was {flatten(other).get(k)!r}' for k in keys[:5])}"
                 f"{' …' if len(keys) > 5 else ''}; choose another --workdir, or set these back"
             )
-        if jax.process_index() == 0 and "://" not in workdir:
+        if lock is not None:
             remove_unfinished(workdir)
-        return
-    if jax.process_index() == 0:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"cannot make {workdir}: {error.strerror}; choose another --workdir") from error
+    elif lock is not None:
         stage.tokenizer.save(os.path.join(workdir, "tokenizer"))
-        with replacing(os.path.join(workdir, "config.json")) as file:
+        with replacing(path) as file:
             json.dump(own, file, indent=2)
+    return lock
+
+
+def locked(workdir: str) -> IO:
+    """The workdir's lock file, held as long as it is open (the kernel lets go of it however the process ends)."""
+    try:
+        os.makedirs(workdir, exist_ok=True)
+        lock = open(os.path.join(workdir, "lock"), "w")
+    except OSError as error:
+        raise InputError(f"cannot write to {workdir}: {error.strerror}; choose another --workdir") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise InputError(f"another run is using {workdir}; wait for it, or choose another --workdir") from error
+    return lock
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

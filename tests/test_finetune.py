@@ -12,6 +12,7 @@ from harp_jax import metrics_log, stages
 from harp_jax.errors import InputError
 from harp_jax.keys import generator
 from harp_jax.lanes import Batches
+from harp_jax.packing import plan
 from harp_jax.train import train
 
 WORDS = [f"w{i}" for i in range(200)]
@@ -90,6 +91,12 @@ def test_only_the_training_folds_are_seen_and_an_epoch_has_every_unit_once(colle
     assert len({tuple(g.sequences[0].query) for g in groups}) == 30
     assert all(len(g.sequences) == 4 for g in groups)
     assert stage.steps == 10 and stages.finetune(ranking_config(collection, steps=0)).steps == 8
+
+
+def test_every_group_fits_a_batch_whatever_lengths_the_sample_lacks(collection):
+    layout = stages.finetune(ranking_config(collection, batch_pairs=2)).layout
+    longest = [(layout.row_length,) * layout.group_size]
+    assert len(list(plan(longest, layout))) == 1
 
 
 def test_learns_to_rank_what_it_has_seen(collection, tmp_path):

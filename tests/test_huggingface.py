@@ -234,6 +234,13 @@ def test_save_replaces_an_export_and_nothing_else(exported, tmp_path):
     with pytest.raises(InputError, match="no exported model"):
         save_hf(str(tmp_path / "mine"), CONFIG, params, tokenizer, "")
     assert os.listdir(tmp_path / "mine") == ["thesis.tex"]
+    # A model that somebody downloaded has the same files as an export, but not its mark.
+    config = json.loads((tmp_path / "m" / "config.json").read_text())
+    del config["harp_jax_version"]
+    (tmp_path / "m" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="no exported model"):
+        save_hf(target, CONFIG, params, tokenizer, "third")
+    assert (tmp_path / "m" / "README.md").read_text() == "second"
 
 
 def test_failure_leaves_nothing_behind(tmp_path):

@@ -68,6 +68,15 @@ def test_reading_is_seekable_across_epochs(directory, task):
     assert identity(moved.read(1, task, 2, 7)) == whole[2:9]
 
 
+def test_shards_shorter_than_the_lanes_leave_no_lane_without_records(tmp_path):
+    path = str(tmp_path / "job")
+    write_job(path, {"rqp": [3, 2, 3]})
+    found = reader(path, "rqp")
+    shares = [epoch_share(found, lane, "rqp") for lane in range(LANES)]
+    assert shares == [2, 2, 2, 2]
+    assert all(len(found.read(lane, "rqp", 0, 9)) == 9 for lane in range(LANES))
+
+
 def test_epochs_and_seeds_differ_in_order_not_in_content(directory):
     found = reader(directory, "rqp")
     size = epoch_share(found, 0, "rqp")

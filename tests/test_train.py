@@ -17,7 +17,7 @@ from tiny_run import tiny_config, tiny_stage
 from harp_jax import metrics_log
 from harp_jax.checkpoint import Checkpoints, load_params
 from harp_jax.errors import InputError
-from harp_jax.train import train
+from harp_jax.train import locked, train
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -123,6 +123,21 @@ def test_a_changed_config_is_refused_by_name(one_device, tmp_path):
     stage = tiny_stage(config)
     with pytest.raises(InputError, match="learning_rate was 0.001"):
         train(config, one_device, stage, jax.devices()[:1])
+
+
+def test_a_workdir_in_use_is_refused(tmp_path):
+    config = tiny_config(str(tmp_path), steps=1)
+    lock = locked(str(tmp_path / "run"))
+    with pytest.raises(InputError, match="another run is using"):
+        train(config, str(tmp_path / "run"), tiny_stage(config), jax.devices()[:1])
+    lock.close()
+
+
+def test_a_vocabulary_padded_for_another_mesh_is_restored(tmp_path):
+    workdir = run_tiny(tmp_path, steps=2)
+    config = tiny_config(str(tmp_path), steps=2, **{"mesh.model": 2, "mesh.data": 4})
+    train(config, workdir, tiny_stage(config), jax.devices())
+    assert Checkpoints(workdir).steps() == [2] and not os.path.exists(workdir + "/checkpoints_damaged")
 
 
 def test_inf_skips_the_update_and_stops_the_run_after_a_limit(tmp_path):
