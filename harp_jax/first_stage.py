@@ -1,119 +1,185 @@
-"""First stage: BM25 over a collection (bm25s), written as a TREC run of candidates.
+"""First stage: candidates by BM25 or query likelihood, written as a TREC run; or a given run re-ranked by either.
 
     python -m harp_jax.first_stage --docs=docs.tsv --queries=queries.tsv --k=100 --output=bm25.trec
+    python -m harp_jax.first_stage --model=ql --docs=docs.tsv --queries=queries.tsv --run=bm25.trec --output=ql.trec
 
-Documents stream in once; the index is held in memory: about 8 bytes a token while it is built and 8 bytes a posting
-afterwards (22 M words: 1 GB). Queries that share no term with any document get no candidates and are reported.
+Parameters are given (--k1, --b, --mu) or come from `harp_jax.tune_first_stage` (--parameters). Documents stream in once;
+the index is held in memory (`lexical.py`). Queries that share no word with any document get no candidates and are reported.
 """
 
 import argparse
+import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from harp_jax.cli import run
+from harp_jax.cli import run as run_command
 from harp_jax.documents import FIELDS, Documents
 from harp_jax.errors import InputError
+from harp_jax.files import lines
+from harp_jax.folds import read_folds
+from harp_jax.lexical import MODELS, Collection, make, rescore, search
 from harp_jax.progress import progress
-from harp_jax.trec import read_queries, write_run
+from harp_jax.trec import Run, read_queries, read_run, write_run
+
+Rankings = Iterator[tuple[str, list[str], np.ndarray]]
+Excluded = dict[str, set[str]]  # qid → documents that are no candidates, such as the query's own source
+Settings = list[tuple[dict[str, float], dict[str, str]]]  # (parameters, the queries that they serve)
 
 
-class Bm25:
-    """BM25 in Lucene's variant over (docid, text) pairs; lower-cased words of two characters and more.
+def retrieve(
+    name: str, collection: Collection, settings: Settings, k: int, excluded: Excluded | None = None
+) -> Rankings:
+    """(qid, docids, scores) of the best `k` documents of every query, those without any included."""
+    barred = excluded or {}
+    for parameters, queries in settings:
+        model = make(name, collection, parameters)
+        for qid, query in progress(queries.items(), total=len(queries), unit="queries", desc=name):
+            found = search(model, collection, query, k + len(barred.get(qid, ())))
+            docids, scores = _without(*found, barred.get(qid))
+            yield qid, docids[:k], scores[:k]
 
-    `stemmer` is the name of a Snowball stemmer, or "" for none; English stopwords are dropped.
+
+def rerank(
+    name: str,
+    collection: Collection,
+    settings: Settings,
+    run: Run,
+    k: int | None = None,
+    excluded: Excluded | None = None,
+) -> Rankings:
+    """(qid, docids, scores) of a run's best `k` candidates (all); equal scores stay in the order of the run.
+
+    Raises InputError for a candidate that the collection lacks.
     """
-
-    def __init__(
-        self, texts: Iterable[tuple[str, str]], k1: float = 0.9, b: float = 0.4, stemmer: str = "english"
-    ) -> None:
-        import bm25s
-        from bm25s.tokenization import Tokenizer
-
-        self.docids: list[str] = []
-        self._tokenizer = Tokenizer(stemmer=_stemmer(stemmer), stopwords="english")
-        tokens = list(self._tokenizer.streaming_tokenize(self._noting_ids(texts)))
-        if not tokens:
-            raise InputError("the collection holds no documents; check --docs")
-        self._index = bm25s.BM25(k1=k1, b=b, method="lucene")
-        self._index.index((tokens, self._tokenizer.get_vocab_dict()), show_progress=False)
-
-    def _noting_ids(self, texts: Iterable[tuple[str, str]]) -> Iterator[str]:
-        for docid, text in texts:
-            self.docids.append(docid)
-            yield text
-
-    def search(self, query: str, k: int) -> tuple[list[str], np.ndarray]:
-        """The best `k` documents with a positive score, and their scores; ties in the order of the collection."""
-        # update_vocab=False still finds a known stem behind an unknown word; "never" would drop the word.
-        ids = next(iter(self._tokenizer.streaming_tokenize([query], update_vocab=False, allow_empty=False)))
-        if not ids:
-            return [], np.zeros(0, np.float32)
-        scores = self._index.get_scores_from_ids(ids)
-        best = top(scores, k)
-        return [self.docids[i] for i in best], scores[best]
+    for parameters, queries in settings:
+        model = make(name, collection, parameters)
+        for qid in progress([qid for qid in run if qid in queries], unit="queries", desc=name):
+            barred = (excluded or {}).get(qid, set())
+            docids = [docid for docid in run[qid].ranked() if docid not in barred][:k]
+            try:
+                yield qid, docids, rescore(model, collection, queries[qid], docids)
+            except KeyError as error:
+                raise InputError(
+                    f"candidate {error.args[0]} of query {qid} is not among the documents; mend --run or --docs"
+                ) from error
 
 
-def top(scores: np.ndarray, k: int) -> np.ndarray:
-    """Indices of the `k` largest positive scores [n], largest first, ties by index."""
-    positive = np.flatnonzero(scores > 0)
-    if len(positive) > k:
-        threshold = np.partition(scores[positive], len(positive) - k)[len(positive) - k]
-        above, level = positive[scores[positive] > threshold], positive[scores[positive] == threshold]
-        positive = np.sort(np.concatenate([above, level[: k - len(above)]]))
-    return positive[np.argsort(-scores[positive], kind="stable")]
+def _without(docids: list[str], scores: np.ndarray, barred: set[str] | None) -> tuple[list[str], np.ndarray]:
+    kept = [i for i, docid in enumerate(docids) if not barred or docid not in barred]
+    return [docids[i] for i in kept], scores[kept]
 
 
-def _stemmer(name: str) -> Any:
-    if not name:
-        return None
-    import Stemmer
+def excluded_of(path: str) -> Excluded:
+    """qid → document ids, from "qid docid" lines; nothing for an empty path."""
+    excluded: Excluded = {}
+    for number, line in lines(path) if path else ():
+        parts = line.split()
+        if parts and len(parts) != 2:
+            raise InputError(f"{path}, line {number}: {len(parts)} columns; write 'qid<TAB>docid'")
+        if parts:
+            excluded.setdefault(parts[0], set()).add(parts[1])
+    return excluded
 
+
+def settings_of(arguments: argparse.Namespace, queries: dict[str, str]) -> Settings:
+    """Which parameters serve which queries: the same for all, or those tuned without each query's fold."""
+    own = {field: getattr(arguments, field) for field in MODELS[arguments.model]}
+    given = {field: value for field, value in own.items() if value is not None}
+    if not arguments.parameters:
+        return [(given, queries)]
+    if given:
+        raise InputError(f"--{next(iter(given))} and --parameters contradict each other; give one of them")
+    tuned = _read_tuned(arguments.parameters, arguments.model)
+    if "folds" not in tuned:
+        return [(tuned["parameters"], queries)]
+    if not arguments.folds:
+        raise InputError(f"{arguments.parameters} was tuned fold by fold; give the same --folds, so that no query is "
+                         "scored by parameters that it helped to choose")  # fmt: skip
+    folds = read_folds(arguments.folds)
+    lost = [qid for qid in queries if folds.get(qid) not in tuned["folds"]]
+    if lost:
+        raise InputError(f"query {lost[0]} is in no fold that {arguments.parameters} was tuned for; mend --folds")
+    return [
+        (parameters, {qid: text for qid, text in queries.items() if folds[qid] == fold})
+        for fold, parameters in tuned["folds"].items()
+    ]
+
+
+def _read_tuned(path: str, model: str) -> dict[str, Any]:
     try:
-        return Stemmer.Stemmer(name)
-    except KeyError:
-        raise InputError(
-            f"no stemmer {name!r}; choose from {', '.join(Stemmer.algorithms())}, or '' for none"
-        ) from None
+        with open(path, encoding="utf-8") as file:
+            tuned = json.load(file)
+        if tuned["model"] != model:
+            raise InputError(f"{path} holds parameters of {tuned['model']}; give --model={tuned['model']}")
+        tuned["folds" if "folds" in tuned else "parameters"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: no output of harp_jax.tune_first_stage ({error}); tune again") from error
+    return tuned
 
 
 def main(arguments: argparse.Namespace) -> None:
-    if arguments.k < 1:
+    if arguments.k is not None and arguments.k < 1:
         raise InputError(f"--k={arguments.k}: give the number of candidates a query, 1 at least")
     queries = read_queries(arguments.queries)
+    settings = settings_of(arguments, queries)
+    run = read_run(arguments.run) if arguments.run else None
+    if run is not None and (strangers := [qid for qid in run if qid not in queries]):
+        raise InputError(f"the run names {len(strangers)} queries that --queries lacks, {strangers[0]} first; mend one")
+    excluded = excluded_of(arguments.exclude)
     docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
-    texts = progress(docs.texts(), total=len(docs), unit="documents", desc="BM25 index")
-    bm25 = Bm25(texts, arguments.k1, arguments.b, arguments.stemmer)
-    without: list[str] = []
+    texts = progress(docs.texts(), total=len(docs), unit="documents", desc="index")
+    collection = Collection(texts, arguments.stemmer)
+    name = arguments.model
+    found = (
+        retrieve(name, collection, settings, arguments.k or 100, excluded)
+        if run is None
+        else rerank(name, collection, settings, run, arguments.k, excluded)
+    )
+    ranked: list[str] = []
 
-    def rankings() -> Iterator[tuple[str, list[str], np.ndarray]]:
-        for qid, query in progress(queries.items(), total=len(queries), unit="queries", desc="BM25"):
-            docids, scores = bm25.search(query, arguments.k)
-            if not docids:
-                without.append(qid)
+    def counted() -> Rankings:
+        for qid, docids, scores in found:
+            if docids:
+                ranked.append(qid)
             yield qid, docids, scores
 
-    write_run(arguments.output, rankings(), tag="bm25")
+    write_run(arguments.output, counted(), tag=name)
+    without = sorted(queries.keys() - set(ranked), key=list(queries).index)
     if without:
         shown = ", ".join(without[:5]) + (", …" if len(without) > 5 else "")
-        print(f"note: {len(without)} of {len(queries)} queries match no document: {shown}", file=sys.stderr)
-    print(f"{arguments.output}: BM25 candidates of {len(queries) - len(without)} queries from {len(docs)} documents")
+        why = "match no document" if run is None else "have no candidates in the run"
+        print(f"note: {len(without)} of {len(queries)} queries {why}: {shown}", file=sys.stderr)
+    print(f"{arguments.output}: {name} for {len(ranked)} queries over {len(docs)} documents")
 
 
 def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m harp_jax.first_stage", description="BM25 candidates for queries.")
-    parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, or JSONL; may be compressed")
-    parser.add_argument("--queries", required=True, help="queries: qid<TAB>text, or JSONL")
+    parser = argparse.ArgumentParser(
+        prog="python -m harp_jax.first_stage", description="BM25 or query likelihood: candidates, or a run re-ranked."
+    )
+    add_collection_arguments(parser)
     parser.add_argument("--output", required=True, help="the TREC run to write")
-    parser.add_argument("--k", type=int, default=100, help="candidates a query (100)")
-    parser.add_argument("--k1", type=float, default=0.9, help="saturation of term frequency (0.9)")
-    parser.add_argument("--b", type=float, default=0.4, help="length normalisation (0.4)")
-    parser.add_argument("--stemmer", default="english", help="Snowball stemmer, '' for none (english)")
-    parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are indexed (title,url,body)")
+    parser.add_argument("--k1", type=float, help="bm25: saturation of term frequency (0.9)")
+    parser.add_argument("--b", type=float, help="bm25: length normalisation (0.4)")
+    parser.add_argument("--mu", type=float, help="ql: Dirichlet's prior, in words (1000)")
+    parser.add_argument("--parameters", default="", help="parameters that harp_jax.tune_first_stage wrote")
+    parser.add_argument("--folds", default="", help="qid<TAB>fold, where the parameters were tuned fold by fold")
     return parser
 
 
+def add_collection_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options that retrieving and tuning share."""
+    parser.add_argument("--model", default="bm25", choices=sorted(MODELS), help="bm25, or ql: query likelihood (bm25)")
+    parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
+    parser.add_argument("--queries", required=True, help="queries: qid<TAB>text, or JSONL")
+    parser.add_argument("--run", default="", help="candidates to re-rank, instead of retrieving from the collection")
+    parser.add_argument("--exclude", default="", help="qid<TAB>docid: pairs that are no candidates")
+    parser.add_argument("--k", type=int, help="candidates a query (100; all of --run)")
+    parser.add_argument("--stemmer", default="english", help="Snowball stemmer, '' for none (english)")
+    parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are indexed (title,url,body)")
+
+
 if __name__ == "__main__":
-    run(main, arguments_parser())
+    run_command(main, arguments_parser())

@@ -6,15 +6,14 @@ still a positive here; evaluation re-ranks the candidates as they are.
 """
 
 import logging
-from collections.abc import Collection, Iterable
 
 import numpy as np
 from ml_collections import ConfigDict
 
 from harp_jax.documents import Documents
 from harp_jax.errors import InputError
-from harp_jax.files import lines
-from harp_jax.keys import generator, hash64
+from harp_jax.folds import in_folds, read_folds, select
+from harp_jax.keys import generator
 from harp_jax.tokenizer import Tokenizer
 from harp_jax.trec import Qrels, Run, read_qrels, read_queries, read_run
 
@@ -132,71 +131,3 @@ class RankingData:
         encoded = self.tokenizer.encode_prefixes([self.docs[docid] for docid in absent], self.max_length)
         tokens.update((docid, np.asarray(ids, np.int32)) for docid, ids in zip(absent, encoded))
         return [tokens[docid] for docid in docids]
-
-
-def read_folds(path: str) -> dict[str, str]:
-    """qid → fold, from "qid<TAB>fold" lines."""
-    if not path:
-        raise InputError("train_folds are named, but folds is empty; set --config.folds to a file of qid<TAB>fold")
-    folds: dict[str, str] = {}
-    for number, line in lines(path):
-        parts = line.split()
-        if not parts:
-            continue
-        if len(parts) != 2:
-            raise InputError(f"{path}, line {number}: {len(parts)} columns; write 'qid<TAB>fold'")
-        if parts[0] in folds:
-            raise InputError(f"{path}, line {number}: query {parts[0]} a second time; remove one")
-        folds[parts[0]] = parts[1]
-    return folds
-
-
-def in_folds(folds: dict[str, str], wanted: Iterable[int | str], where: str = "folds") -> set[str]:
-    """The queries of the wanted folds; InputError for a fold that has none."""
-    names = {str(fold) for fold in wanted}
-    unknown = names - set(folds.values())
-    if unknown:
-        raise InputError(f"{where} has no fold {min(unknown)}; its folds are {', '.join(sorted(set(folds.values())))}")
-    return {qid for qid, fold in folds.items() if fold in names}
-
-
-def select(qrels: Qrels, queries: Collection[str]) -> Qrels:
-    """The judgments of some queries, in their order."""
-    return {qid: judged for qid, judged in qrels.items() if qid in queries}
-
-
-def split_queries(qrels: Qrels, fraction: float, seed: int) -> tuple[Qrels, Qrels]:
-    """(training, held-out) judgments; about `fraction` of the queries are held out, and no more than that.
-
-    Queries that share a relevant document, directly or through others, stay together: a model that remembers
-    documents gains nothing on the held-out side. Whole groups are taken in the order of a hash of (seed, document).
-    """
-    groups = _components(qrels)
-    order = sorted(groups, key=lambda group: (hash64(seed, "held out", min(group)), min(group)))
-    room = round(fraction * len(qrels))
-    held: set[str] = set()
-    for group in order:
-        if len(held) + len(group) <= room:
-            held.update(group)
-    return select(qrels, qrels.keys() - held), select(qrels, held)
-
-
-def _components(qrels: Qrels) -> list[list[str]]:
-    """Queries connected by shared relevant documents (union-find over documents' first queries)."""
-    parent = {qid: qid for qid in qrels}
-
-    def root(qid: str) -> str:
-        while parent[qid] != qid:
-            parent[qid] = parent[parent[qid]]
-            qid = parent[qid]
-        return qid
-
-    first: dict[str, str] = {}
-    for qid, judged in qrels.items():
-        for docid, level in judged.items():
-            if level > 0:
-                parent[root(qid)] = root(first.setdefault(docid, qid))
-    groups: dict[str, list[str]] = {}
-    for qid in qrels:
-        groups.setdefault(root(qid), []).append(qid)
-    return list(groups.values())

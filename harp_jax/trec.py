@@ -28,6 +28,10 @@ class Ranking:
     docids: list[str] = field(default_factory=list)
     scores: array = field(default_factory=lambda: array("d"))
 
+    @classmethod
+    def of(cls, docids: Sequence[str], scores: Iterable[float]) -> "Ranking":
+        return cls(list(docids), array("d", map(float, scores)))
+
     def __len__(self) -> int:
         return len(self.docids)
 

@@ -1,5 +1,6 @@
-"""BM25 against its formula, and the command on files."""
+"""BM25 and query likelihood against their formulas, retrieving and re-ranking, tuning by folds, and the commands."""
 
+import json
 import math
 import re
 import subprocess
@@ -8,8 +9,10 @@ import sys
 import numpy as np
 import pytest
 
+from harp_jax import tune_first_stage
 from harp_jax.errors import InputError
-from harp_jax.first_stage import Bm25, arguments_parser, main, top
+from harp_jax.first_stage import arguments_parser, main
+from harp_jax.lexical import Bm25, Collection, QueryLikelihood, make, rescore, search, top
 from harp_jax.trec import read_run
 
 DOCS = {
@@ -38,29 +41,66 @@ def slow_bm25(query: str, k1: float, b: float) -> dict[str, float]:
     return scores
 
 
+def slow_ql(query: str, mu: float) -> dict[str, float]:
+    """log Π p(w|d) with p(w|d) = (c(w,d) + μ·p(w|C)) / (|d| + μ), less log Π p(w|C), which all documents share."""
+    texts = {d: [w for w in re.findall(r"\w\w+", t) if w not in STOPWORDS] for d, t in DOCS.items()}
+    everything = [w for words in texts.values() for w in words]
+    known = [w for w in query.split() if w in everything]
+    scores = {}
+    for docid, words in texts.items():
+        p = {w: everything.count(w) / len(everything) for w in known}
+        scores[docid] = sum(math.log((words.count(w) + mu * p[w]) / (len(words) + mu)) - math.log(p[w]) for w in known)
+    return scores
+
+
+@pytest.fixture(scope="module")
+def collection():
+    return Collection(DOCS.items(), stemmer="")
+
+
 @pytest.mark.parametrize("k1, b", [(0.9, 0.4), (1.2, 0.75)])
-def test_scores_are_those_of_the_formula(k1, b):
-    bm25 = Bm25(DOCS.items(), k1=k1, b=b, stemmer="")
+def test_bm25_is_its_formula(collection, k1, b):
     for query in ("wing drag", "boundary layer heat", "wing wing lift"):
-        docids, scores = bm25.search(query, 10)
+        docids, scores = search(Bm25(collection, k1, b), collection, query, 10)
         expected = {d: s for d, s in slow_bm25(query, k1, b).items() if s > 0}
         assert set(docids) == set(expected)
         np.testing.assert_allclose(scores, [expected[d] for d in docids], rtol=1e-5)
         assert list(scores) == sorted(scores, reverse=True)
 
 
-def test_stemming_meets_forms_the_documents_lack():
-    assert set(Bm25(DOCS.items()).search("Sourcing WINGS", 10)[0]) == {"D1", "D2", "D5"}
-    assert Bm25(DOCS.items(), stemmer="").search("wings", 10)[0] == []
+@pytest.mark.parametrize("mu", [0.5, 10.0, 2000.0])
+def test_query_likelihood_is_its_formula(collection, mu):
+    model = QueryLikelihood(collection, mu)
+    for query in ("wing drag", "boundary layer heat", "wing wing lift", "wing unheard"):
+        expected = slow_ql(query, mu)
+        scores = rescore(model, collection, query, list(DOCS))
+        np.testing.assert_allclose(scores, [expected[d] for d in DOCS], rtol=1e-9, atol=1e-12)
+        docids, found = search(model, collection, query, 10)
+        sharing = {d for d, text in DOCS.items() if set(text.split()) & set(query.split())}
+        assert set(docids) == sharing and list(found) == sorted(found, reverse=True)
+    assert search(model, collection, "unheard", 10)[0] == []
+    assert rescore(model, collection, "unheard", ["D1", "D2"]).tolist() == [0.0, 0.0]
+
+
+def test_stemming_meets_forms_the_documents_lack(collection):
+    stemmed = Collection(DOCS.items())
+    assert set(search(Bm25(stemmed), stemmed, "Sourcing WINGS", 10)[0]) == {"D1", "D2", "D5"}
+    assert search(Bm25(collection), collection, "wings", 10)[0] == []
     with pytest.raises(InputError, match="no stemmer 'klingon'"):
-        Bm25(DOCS.items(), stemmer="klingon")
+        Collection(DOCS.items(), stemmer="klingon")
+
+
+@pytest.mark.parametrize("name, given", [("bm25", {"mu": 1.0}), ("ql", {"mu": 0.0}), ("bm25", {"b": 1.5}), ("tf", {})])
+def test_wrong_parameters_are_named(collection, name, given):
+    with pytest.raises(InputError, match=r"no parameter|give k1|unknown first stage"):
+        make(name, collection, given)
 
 
 def test_top_breaks_ties_by_position():
-    scores = np.array([1, 0, 2, 1, 1, 3, 1, -1], np.float32)
+    scores = np.array([1, -np.inf, 2, 1, 1, 3, 1, -np.inf], np.float32)
     assert top(scores, 4).tolist() == [5, 2, 0, 3]
     assert top(scores, 100).tolist() == [5, 2, 0, 3, 4, 6]
-    assert top(np.zeros(3, np.float32), 2).tolist() == []
+    assert top(np.full(3, -np.inf), 2).tolist() == []
 
 
 @pytest.fixture
@@ -105,3 +145,83 @@ def test_fields_decide_what_is_indexed(files):
     assert read_run(str(files / "bm25.trec"))["q1"].ranked() == ["D2"]
     with pytest.raises(InputError, match="--k=0"):
         main(arguments_parser().parse_args(options(files, k=0)))
+
+
+def run_of(files, **more):
+    main(arguments_parser().parse_args(options(files, **more)))
+    return {qid: ranking.ranked() for qid, ranking in read_run(str(files / "bm25.trec")).items()}
+
+
+def test_a_given_run_is_reranked_and_nothing_is_added(files, capsys):
+    (files / "given.trec").write_text(
+        "q1 Q0 D5 1 3 x\nq1 Q0 D3 2 2 x\nq1 Q0 D1 3 1 x\nq3 Q0 D1 1 2 x\nq3 Q0 D2 2 1 x\n"
+    )
+    found = run_of(files, model="ql", run=files / "given.trec", mu=5)
+    assert found == {"q1": ["D1", "D3", "D5"], "q3": sorted(["D1", "D2"], key=lambda d: -slow_ql("boundary", 5)[d])}
+    assert "have no candidates in the run: q2" in capsys.readouterr().err
+    assert run_of(files, run=files / "given.trec", k=1) == {"q1": ["D5"], "q3": ["D1"]}
+    (files / "given.trec").write_text("q1 Q0 E9 1 3 x\n")
+    with pytest.raises(InputError, match="candidate E9 of query q1"):
+        run_of(files, run=files / "given.trec")
+    (files / "given.trec").write_text("q7 Q0 D1 1 3 x\n")
+    with pytest.raises(InputError, match="1 queries that --queries lacks, q7"):
+        run_of(files, run=files / "given.trec")
+
+
+def test_excluded_pairs_are_no_candidates(files):
+    (files / "sources").write_text("q1\tD1\n\nq3\tD9\n")
+    assert run_of(files, exclude=files / "sources", k=2) == {"q1": ["D3", "D2"], "q3": ["D3", "D5"]}
+    (files / "sources").write_text("q1\n")
+    with pytest.raises(InputError, match="line 1: 1 columns"):
+        run_of(files, exclude=files / "sources")
+
+
+@pytest.fixture
+def judged(files):
+    """In fold a documents that repeat the word are relevant, in fold b short ones: each side wants another b."""
+    rows = [f"L{i}\t\t\tword word word {'filler ' * 12}\nS{i}\t\t\tword thing\n" for i in range(3)]
+    (files / "docs.tsv").write_text("".join(rows) + f"N\t\t\t{'other ' * 100}\n")
+    (files / "queries.tsv").write_text("".join(f"{f}{i}\tword\n" for f in "ab" for i in range(2)))
+    (files / "qrels").write_text(
+        "".join(f"{f}{i} 0 {d}{j} 1\n" for f, d in ("aL", "bS") for i in range(2) for j in range(3))
+    )
+    (files / "folds").write_text("a0\ta\na1\ta\nb0\tb\nb1\tb\n")
+    return files
+
+
+def tune(files, **more):
+    given = options(files, qrels=files / "qrels", output=files / "best.json", measure="AP", **more)
+    tune_first_stage.main(tune_first_stage.arguments_parser().parse_args(given))
+    return json.loads((files / "best.json").read_text())
+
+
+@pytest.mark.parametrize("model, axes", [("bm25", {"k1": "1.2", "b": "0,1"}), ("ql", {"mu": "1,1000"})])
+def test_a_fold_is_never_scored_by_what_it_chose(judged, model, axes):
+    alone = {}
+    for fold in "ab":
+        queries = judged / f"{fold}.tsv"
+        queries.write_text("".join(f"{fold}{i}\tword\n" for i in range(2)))
+        alone[fold] = tune(judged, model=model, queries=queries, **axes)["parameters"]
+    assert alone["a"] != alone["b"]
+    found = tune(judged, model=model, folds=judged / "folds", **axes)
+    assert found["folds"] == {"a": alone["b"], "b": alone["a"]} and len(found["grid"]) == 2
+    using = {"model": model, "parameters": judged / "best.json"}
+    first = {qid: ranked[0][0] for qid, ranked in run_of(judged, folds=judged / "folds", **using).items()}
+    assert first == {"a0": "S", "a1": "S", "b0": "L", "b1": "L"}
+    with pytest.raises(InputError, match="fold by fold"):
+        run_of(judged, **using)
+    with pytest.raises(InputError, match="holds parameters of"):
+        run_of(judged, **(using | {"model": "ql" if model == "bm25" else "bm25"}))
+
+
+def test_tuning_refuses_what_it_cannot_use(judged):
+    with pytest.raises(InputError, match="bm25 has no parameter mu"):
+        tune(judged, mu="1,2")
+    with pytest.raises(InputError, match="write numbers"):
+        tune(judged, k1="a,b")
+    (judged / "folds").write_text("a0\ta\na1\ta\nb0\ta\nb1\ta\n")
+    with pytest.raises(InputError, match="no judged query lies outside fold a"):
+        tune(judged, folds=judged / "folds", k1="1", b="0")
+    (judged / "best.json").write_text("{}")
+    with pytest.raises(InputError, match="no output of harp_jax"):
+        run_of(judged, parameters=judged / "best.json")

@@ -13,7 +13,8 @@ from tiny_bert import small_tokenizer
 from harp_jax import config as configs
 from harp_jax.documents import Documents
 from harp_jax.errors import InputError
-from harp_jax.ranking_data import RankingData, in_folds, read_folds, split_queries
+from harp_jax.folds import in_folds, read_folds, split_queries
+from harp_jax.ranking_data import RankingData
 from harp_jax.trec import Ranking
 
 TOKENIZER = small_tokenizer()
@@ -127,7 +128,7 @@ def test_from_config_with_folds(files):
     with pytest.raises(InputError, match=r"has no fold 7; its folds are 0, 1, 2"):
         RankingData.from_config(config, TOKENIZER)
     config.train_folds, config.folds = (1,), ""
-    with pytest.raises(InputError, match="folds is empty"):
+    with pytest.raises(InputError, match="no folds file"):
         RankingData.from_config(config, TOKENIZER)
     config.qrels = ""
     with pytest.raises(InputError, match=r"set --config\.qrels"):

@@ -1,24 +1,21 @@
-"""BM25 on real collections lands where independent measurements have it."""
+"""BM25 and query likelihood on real collections land where independent measurements have it."""
 
 import pytest
 from shared_data import shared
 
+from harp_jax import first_stage
 from harp_jax.documents import Documents
 from harp_jax.evaluate import evaluate
-from harp_jax.first_stage import Bm25
+from harp_jax.lexical import Collection
 from harp_jax.trec import Ranking, Run, read_qrels, read_queries
 
 pytestmark = pytest.mark.real
 
 
-def retrieve(docs: Documents, queries: dict[str, str], k: int, k1: float, b: float) -> Run:
-    bm25 = Bm25(docs.texts(), k1, b)
-    run: Run = {}
-    for qid, query in queries.items():
-        docids, scores = bm25.search(query, k)
-        run[qid] = Ranking(docids)
-        run[qid].scores.extend(map(float, scores))
-    return run
+def retrieve(docs: Documents, queries: dict[str, str], k: int, model: str = "bm25", **parameters: float) -> Run:
+    collection = Collection(docs.texts())
+    found = first_stage.retrieve(model, collection, [(parameters, queries)], k)
+    return {qid: Ranking.of(docids, scores) for qid, docids, scores in found}
 
 
 def without(run: Run, sources: dict[str, str]) -> Run:
@@ -26,8 +23,7 @@ def without(run: Run, sources: dict[str, str]) -> Run:
     kept: Run = {}
     for qid, ranking in run.items():
         pairs = [(d, s) for d, s in zip(ranking.docids, ranking.scores) if d != sources.get(qid)]
-        kept[qid] = Ranking([docid for docid, _ in pairs])
-        kept[qid].scores.extend(score for _, score in pairs)
+        kept[qid] = Ranking.of([docid for docid, _ in pairs], [score for _, score in pairs])
     return kept
 
 
@@ -53,6 +49,20 @@ def test_cranfield(tmp_path):
     assert 0.40 < table.mean["taken out"]["nDCG@10"] < 0.44
     assert 0.71 < table.mean["taken out"]["R@100"] < 0.76
     assert table.mean["not relevant"]["AP"] < table.mean["taken out"]["AP"] < counted < 0.45
+
+
+def test_cranfield_query_likelihood(tmp_path):
+    """Short abstracts want little smoothing: μ = 250; the source document taken out of the candidates."""
+    docs = Documents.open(shared("cranfield", "docs.tsv"), ("title", "body"), str(tmp_path))
+    qrels, queries = read_qrels(shared("cranfield", "qrels.txt")), read_queries(shared("cranfield", "queries.tsv"))
+    excluded = first_stage.excluded_of(shared("cranfield", "source_documents.tsv"))
+    collection = Collection(docs.texts())
+    found = first_stage.retrieve("ql", collection, [({"mu": 250.0}, queries)], 1000, excluded)
+    run = {qid: Ranking.of(docids, scores) for qid, docids, scores in found}
+    table = evaluate(qrels, {"ql": run}, "AP nDCG@10 R@100")
+    print(table.mean)
+    assert 0.30 < table.mean["ql"]["AP"] < 0.38
+    assert 0.36 < table.mean["ql"]["nDCG@10"] < 0.44
 
 
 def test_wikipassageqa(tmp_path):

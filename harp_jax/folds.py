@@ -1,0 +1,76 @@
+"""Queries in parts: given folds, and a held-out slice that shares no relevant document with the rest."""
+
+from collections.abc import Collection, Iterable
+
+from harp_jax.errors import InputError
+from harp_jax.files import lines
+from harp_jax.keys import hash64
+from harp_jax.trec import Qrels
+
+
+def read_folds(path: str) -> dict[str, str]:
+    """qid → fold, from "qid<TAB>fold" lines."""
+    if not path:
+        raise InputError("no folds file; name one of qid<TAB>fold lines (--folds, or --config.folds)")
+    folds: dict[str, str] = {}
+    for number, line in lines(path):
+        parts = line.split()
+        if not parts:
+            continue
+        if len(parts) != 2:
+            raise InputError(f"{path}, line {number}: {len(parts)} columns; write 'qid<TAB>fold'")
+        if parts[0] in folds:
+            raise InputError(f"{path}, line {number}: query {parts[0]} a second time; remove one")
+        folds[parts[0]] = parts[1]
+    return folds
+
+
+def in_folds(folds: dict[str, str], wanted: Iterable[int | str], where: str = "folds") -> set[str]:
+    """The queries of the wanted folds; InputError for a fold that has none."""
+    names = {str(fold) for fold in wanted}
+    unknown = names - set(folds.values())
+    if unknown:
+        raise InputError(f"{where} has no fold {min(unknown)}; its folds are {', '.join(sorted(set(folds.values())))}")
+    return {qid for qid, fold in folds.items() if fold in names}
+
+
+def select(qrels: Qrels, queries: Collection[str]) -> Qrels:
+    """The judgments of some queries, in their order."""
+    return {qid: judged for qid, judged in qrels.items() if qid in queries}
+
+
+def split_queries(qrels: Qrels, fraction: float, seed: int) -> tuple[Qrels, Qrels]:
+    """(training, held-out) judgments; about `fraction` of the queries are held out, and no more than that.
+
+    Queries that share a relevant document, directly or through others, stay together: a model that remembers
+    documents gains nothing on the held-out side. Whole groups are taken in the order of a hash of (seed, document).
+    """
+    groups = components(qrels)
+    order = sorted(groups, key=lambda group: (hash64(seed, "held out", min(group)), min(group)))
+    room = round(fraction * len(qrels))
+    held: set[str] = set()
+    for group in order:
+        if len(held) + len(group) <= room:
+            held.update(group)
+    return select(qrels, qrels.keys() - held), select(qrels, held)
+
+
+def components(qrels: Qrels) -> list[list[str]]:
+    """Queries connected by shared relevant documents (union-find over documents' first queries)."""
+    parent = {qid: qid for qid in qrels}
+
+    def root(qid: str) -> str:
+        while parent[qid] != qid:
+            parent[qid] = parent[parent[qid]]
+            qid = parent[qid]
+        return qid
+
+    first: dict[str, str] = {}
+    for qid, judged in qrels.items():
+        for docid, level in judged.items():
+            if level > 0:
+                parent[root(qid)] = root(first.setdefault(docid, qid))
+    groups: dict[str, list[str]] = {}
+    for qid in qrels:
+        groups.setdefault(root(qid), []).append(qid)
+    return list(groups.values())

@@ -1,0 +1,168 @@
+"""Lexical ranking over a collection in memory: BM25 (bm25s) and query likelihood with Dirichlet smoothing.
+
+A `Collection` is tokenised once; the models are made from it, so that tuning their parameters never reads the documents
+again. It holds about 8 bytes a token; each model another 8 bytes a posting (22 M words: 1 GB in all).
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from harp_jax.errors import InputError
+
+MODELS = {"bm25": {"k1": 0.9, "b": 0.4}, "ql": {"mu": 1000.0}}  # and the defaults of their parameters
+
+
+class Collection:
+    """(docid, text) pairs as stems: lower-cased words of two characters and more, without English stopwords.
+
+    `stemmer` is the name of a Snowball stemmer, or "" for none. Raises InputError for a collection without documents.
+    """
+
+    def __init__(self, texts: Iterable[tuple[str, str]], stemmer: str = "english") -> None:
+        from bm25s.tokenization import Tokenizer
+
+        self.docids: list[str] = []
+        self._tokenizer = Tokenizer(stemmer=_stemmer(stemmer), stopwords="english")
+        # A document without words gets the empty word, as bm25s wants it.
+        self.tokens: list[list[int]] = list(self._tokenizer.streaming_tokenize(self._noting_ids(texts)))
+        if not self.tokens:
+            raise InputError("the collection holds no documents; check --docs")
+        self.vocabulary: dict[str, int] = self._tokenizer.get_vocab_dict()
+        self._numbers: dict[str, int] = {}
+
+    def _noting_ids(self, texts: Iterable[tuple[str, str]]) -> Iterator[str]:
+        for docid, text in texts:
+            self.docids.append(docid)
+            yield text
+
+    def __len__(self) -> int:
+        return len(self.docids)
+
+    def query(self, text: str) -> list[int]:
+        """The stems of a query that the collection knows, repetitions included."""
+        # update_vocab=False still finds a known stem behind an unknown word; "never" would drop the word.
+        return next(iter(self._tokenizer.streaming_tokenize([text], update_vocab=False, allow_empty=False)))
+
+    def numbers(self, docids: list[str]) -> np.ndarray:
+        """Positions [n] of documents in the collection; KeyError for one that it lacks."""
+        if not self._numbers:
+            self._numbers = {docid: i for i, docid in enumerate(self.docids)}
+        return np.array([self._numbers[docid] for docid in docids], np.int64)
+
+
+class Model(Protocol):
+    """A lexical model of a collection."""
+
+    def scores(self, query: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Scores [documents] float, all finite, and which documents share a word with the query [documents] bool."""
+
+
+class Bm25:
+    """BM25 in Lucene's variant."""
+
+    def __init__(self, collection: Collection, k1: float = 0.9, b: float = 0.4) -> None:
+        import bm25s
+
+        self._index = bm25s.BM25(k1=k1, b=b, method="lucene")
+        self._index.index((collection.tokens, collection.vocabulary), show_progress=False)
+
+    def scores(self, query: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        scores = self._index.get_scores_from_ids(query)
+        return scores, scores > 0
+
+
+class QueryLikelihood:
+    """log p(q|d) of a unigram model smoothed with Dirichlet's prior, without the terms that are equal for all documents:
+
+    Σ_w c(w,q)·log(1 + c(w,d)/(μ·p(w|C))) + |q|·log(μ/(|d|+μ)) (Zhai and Lafferty, 2001). |q| counts the query's words
+    that the collection knows.
+    """
+
+    def __init__(self, collection: Collection, mu: float = 1000.0) -> None:
+        from scipy import sparse
+
+        lengths = np.fromiter((len(tokens) for tokens in collection.tokens), np.int64, len(collection))
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        words = np.empty(starts[-1], np.int32)
+        for number, tokens in enumerate(collection.tokens):
+            words[starts[number] : starts[number + 1]] = tokens
+        ones = np.ones(len(words), np.int32)
+        counts = sparse.csr_array((ones, words, starts), (len(collection), max(collection.vocabulary.values()) + 1))
+        counts.sum_duplicates()
+        self._counts = counts.tocsc()  # postings of a word lie together
+        in_collection = np.asarray(self._counts.sum(axis=0), np.float64).ravel()
+        nothing = collection.vocabulary.get("", -1)
+        if nothing >= 0:
+            lengths = lengths - self._counts[:, [nothing]].toarray().ravel()
+            in_collection[nothing] = 0.0
+        self._probability = in_collection / max(in_collection.sum(), 1.0)
+        self._penalty = np.log(mu / (lengths + mu))
+        self._mu = mu
+
+    def scores(self, query: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        gain = np.zeros(len(self._penalty))
+        words, repetitions = np.unique(np.asarray(query, np.int64), return_counts=True)
+        for word, times in zip(words, repetitions):
+            start, end = self._counts.indptr[word], self._counts.indptr[word + 1]
+            found = self._counts.data[start:end] / (self._mu * self._probability[word])
+            gain[self._counts.indices[start:end]] += times * np.log1p(found)
+        return gain + len(query) * self._penalty, gain > 0
+
+
+def make(name: str, collection: Collection, parameters: dict[str, float]) -> Model:
+    """The model `name` of MODELS. Raises InputError for parameters that it does not have or that are out of range."""
+    if name not in MODELS:
+        raise InputError(f"unknown first stage {name!r}; choose from {', '.join(MODELS)}")
+    given = MODELS[name] | parameters
+    unknown = sorted(given.keys() - MODELS[name].keys())
+    if unknown:
+        raise InputError(f"{name} has no parameter {unknown[0]!r}; its parameters are {', '.join(MODELS[name])}")
+    for field, value in given.items():
+        lowest = 0.0 if field != "mu" else 1e-9
+        if not lowest <= value < math.inf or (field == "b" and value > 1):
+            raise InputError(f"{field}={value}: give k1 ≥ 0, b in 0…1, mu > 0")
+    return Bm25(collection, **given) if name == "bm25" else QueryLikelihood(collection, **given)
+
+
+def search(model: Model, collection: Collection, query: str, k: int) -> tuple[list[str], np.ndarray]:
+    """The best `k` of the documents that share a word with the query, and their scores; ties in the collection's order."""
+    ids = collection.query(query)
+    if not ids:
+        return [], np.zeros(0)
+    scores, matched = model.scores(ids)
+    best = top(np.where(matched, scores, -np.inf), k)
+    return [collection.docids[i] for i in best], scores[best]
+
+
+def rescore(model: Model, collection: Collection, query: str, docids: list[str]) -> np.ndarray:
+    """Scores [n] of the given documents, whether or not they share a word with the query."""
+    ids = collection.query(query)
+    if not ids:
+        return np.zeros(len(docids))
+    return model.scores(ids)[0][collection.numbers(docids)]
+
+
+def top(scores: np.ndarray, k: int) -> np.ndarray:
+    """Indices of the `k` largest scores [n] above -inf, largest first, ties by index."""
+    there = np.flatnonzero(scores > -np.inf)
+    if len(there) > k:
+        threshold = np.partition(scores[there], len(there) - k)[len(there) - k]
+        above, level = there[scores[there] > threshold], there[scores[there] == threshold]
+        there = np.sort(np.concatenate([above, level[: k - len(above)]]))
+    return there[np.argsort(-scores[there], kind="stable")]
+
+
+def _stemmer(name: str) -> Any:
+    if not name:
+        return None
+    import Stemmer
+
+    try:
+        return Stemmer.Stemmer(name)
+    except KeyError:
+        raise InputError(
+            f"no stemmer {name!r}; choose from {', '.join(Stemmer.algorithms())}, or '' for none"
+        ) from None
