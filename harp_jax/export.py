@@ -19,7 +19,8 @@ from harp_jax import __version__
 from harp_jax.bert import BertConfig
 from harp_jax.cli import run
 from harp_jax.errors import InputError
-from harp_jax.huggingface import check_replaceable, save_hf
+from harp_jax.huggingface import check_replaceable, load_hf, save_hf
+from harp_jax.marks import marks_of
 from harp_jax.tokenizer import load_tokenizer
 
 PACKAGES = ("jax", "flax", "optax", "numpy")
@@ -30,20 +31,26 @@ DATA_FIELDS = ("data", "docs", "queries", "qrels", "candidates", "folds", "train
 def export(workdir: str, output: str) -> None:
     """Writes the export; it appears complete or not at all.
 
-    The MLM head is left out after fine-tuning, which does not train it. Raises InputError where the workdir holds no
-    checkpoint that verifies, and where `output` is something else than an export or an empty directory.
+    Where fine-tuning selected parameters on held-out queries (`selection.py`), these are taken. The MLM head is left out
+    after fine-tuning, which does not train it. Raises InputError where the workdir holds no checkpoint that verifies, and
+    where `output` is something else than an export or an empty directory.
     """
     from harp_jax.checkpoint import load_params
+    from harp_jax.selection import DIRECTORY, best
 
     check_replaceable(output)
     params, config = load_params(workdir)
     if "bert" not in config:
         raise InputError(f"{workdir}/config.json lacks the encoder's shape; it was not written by harp_jax.main")
+    chosen = best(os.path.join(workdir, DIRECTORY))
+    if chosen:
+        _, params = load_hf(os.path.join(workdir, DIRECTORY, chosen["model"]))
     if config.get("stage") == "finetune":
         params = {name: tree for name, tree in params.items() if name != "mlm"}
     tokenizer = load_tokenizer(os.path.join(workdir, "tokenizer"))
     card = model_card(workdir, config.to_dict(), os.path.basename(os.path.abspath(output)))
-    save_hf(output, BertConfig(**config.bert), params, tokenizer, card)
+    marks = marks_of(tokenizer, config.get("query_mark", ""), config.get("document_mark", ""))
+    save_hf(output, BertConfig(**config.bert), params, tokenizer, card, marks)
 
 
 def model_card(workdir: str, config: Mapping[str, Any], name: str) -> str:
@@ -55,6 +62,17 @@ def model_card(workdir: str, config: Mapping[str, Any], name: str) -> str:
     data = [f"- {field}: {_plain(config[field])}" for field in DATA_FIELDS if config.get(field)]
     last = {row.get("split", "train"): row for row in read(workdir)}
     measured = [line for split in sorted(last) for line in _metrics(split, last[split])]
+    from harp_jax.selection import DIRECTORY, best
+
+    chosen = best(os.path.join(workdir, DIRECTORY))
+    if chosen:
+        picked = f"Selected: step {chosen['step']}, by {chosen['measure']} {chosen['value']:.4f} on {chosen['queries']} held-out"
+        measured = [f"{picked} training queries.", "", *measured]
+    marks = [config.get(name, "") for name in ("query_mark", "document_mark")]
+    if any(marks):
+        data.append(
+            f"- marks before query and document: {marks[0] or 'none'}, {marks[1] or 'none'} (harp_jax adds them)"
+        )
     return "\n".join(
         [
             "---",

@@ -60,6 +60,12 @@ class Ranker(nn.Module):
         picked = jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
         return self.mlm(picked, self.bert.embeddings.word.embedding)
 
+    def linear_logits(self, hidden: jax.Array) -> jax.Array:
+        """Vocabulary logits [..., vocab] float32 of hidden states [..., hidden] by the word embeddings and a bias alone."""
+        wide = jnp.promote_types(self.config.dtype, jnp.float32)
+        words = self.bert.embeddings.word.embedding.astype(hidden.dtype)
+        return jnp.einsum("...h,vh->...v", hidden, words, preferred_element_type=wide) + self.mlm.bias.astype(wide)
+
     def attention_rows(self, batch: dict[str, jax.Array], query_positions: jax.Array) -> jax.Array:
         """See `Bert.attention_rows`."""
         return self.bert.attention_rows(

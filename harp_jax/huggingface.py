@@ -16,10 +16,12 @@ import numpy as np
 from harp_jax import __version__
 from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
+from harp_jax.marks import NO_MARKS, Marks
 from harp_jax.tokenizer import Tokenizer
 
 WEIGHTS = "model.safetensors"
 MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote
+MARKS = "harp_jax_marks"  # the tokens that `marks.Marks` puts before query and document, where there are any
 HEADS = ("pooler", "score", "mlm")
 # Vocabulary rows added so that sharding divides them; more than this is another vocabulary.
 MAX_PADDING_ROWS = 127
@@ -255,7 +257,14 @@ def check_replaceable(directory: str) -> None:
         raise InputError(f"{directory} exists and is no exported model; choose another --output or remove it")
 
 
-def save_hf(directory: str, config: BertConfig, params: dict[str, Any], tokenizer: Tokenizer, model_card: str) -> None:
+def save_hf(
+    directory: str,
+    config: BertConfig,
+    params: dict[str, Any],
+    tokenizer: Tokenizer,
+    model_card: str,
+    marks: Marks = NO_MARKS,
+) -> None:
     """Writes a Hugging Face directory that AutoModel and its kin, and sentence-transformers' CrossEncoder, load.
 
     The score head is stored as `classifier.*` and as row 1 of `cls.seq_relationship` (row 0 is zero); heads absent
@@ -270,7 +279,7 @@ def save_hf(directory: str, config: BertConfig, params: dict[str, Any], tokenize
     except OSError as error:
         raise InputError(f"cannot write {directory}: {error.strerror}; choose another place") from error
     try:
-        _write(temporary, replace(config, vocab_size=tokenizer.size), params, tokenizer, model_card)
+        _write(temporary, replace(config, vocab_size=tokenizer.size), params, tokenizer, model_card, marks)
         if os.path.isdir(directory):
             os.rename(directory, f"{temporary}.old")
         os.rename(temporary, directory)
@@ -279,7 +288,14 @@ def save_hf(directory: str, config: BertConfig, params: dict[str, Any], tokenize
         shutil.rmtree(f"{temporary}.old", ignore_errors=True)
 
 
-def _write(directory: str, config: BertConfig, params: dict[str, Any], tokenizer: Tokenizer, model_card: str) -> None:
+def _write(
+    directory: str,
+    config: BertConfig,
+    params: dict[str, Any],
+    tokenizer: Tokenizer,
+    model_card: str,
+    marks: Marks,
+) -> None:
     from safetensors.numpy import save_file
 
     save_file(_state(config, params), os.path.join(directory, WEIGHTS), metadata={"format": "pt"})
@@ -287,6 +303,8 @@ def _write(directory: str, config: BertConfig, params: dict[str, Any], tokenizer
     by_head = {"score": "BertForSequenceClassification", "mlm": "BertForMaskedLM"}
     architecture = next((name for head, name in by_head.items() if head in params), "BertModel")
     fields = {"architectures": [architecture], MARK: __version__, **bert_config_to_hf(config, tokenizer.pad)}
+    if marks.ids:
+        fields[MARKS] = [tokenizer.tokens[i] if i >= 0 else "" for i in (marks.query, marks.document)]
     with open(os.path.join(directory, "config.json"), "w", encoding="utf-8") as file:
         json.dump(fields, file, indent=2)
     replace(tokenizer, max_length=min(tokenizer.max_length, config.max_positions)).save(directory)

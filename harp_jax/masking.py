@@ -61,3 +61,24 @@ def mask_tokens(
         jnp.where(kind < jnp.uint32(int(0.9 * 2**32)), random_token, tokens),
     )
     return Masked(jnp.where(hidden, replaced, tokens), positions, targets, weights)
+
+
+def mask_one_each(
+    key: jax.Array, tokens: jax.Array, mask_ids: jax.Array, segment_ids: jax.Array, sequences: int, mask_token: int
+) -> Masked:
+    """Hides one token, drawn uniformly, of every sequence that has any that may be masked (SJTF's masked query).
+
+    tokens, mask_ids, segment_ids: [rows, T] int32. M is `sequences`, the most that a row holds.
+    """
+    draw, _ = token_bits(key, mask_ids, 0)
+    nobody = jnp.int32(2**31 - 1)
+    owner = jnp.where(mask_ids >= 0, segment_ids, nobody)
+    columns = jax.lax.broadcasted_iota(jnp.int32, tokens.shape, 1)
+    # Sorted by sequence, then by draw: the first of each sequence is its smallest draw. Sorts, as in `mask_tokens`.
+    owners, _, places = jax.lax.sort((owner, draw, columns), num_keys=2)
+    first = (owners != jnp.roll(owners, 1, axis=1)).at[:, 0].set(True) & (owners != nobody)
+    kept, positions = (x[:, :sequences] for x in jax.lax.sort(((~first).astype(jnp.int32), places), num_keys=2))
+    weights = (kept == 0).astype(jnp.float32)
+    targets = jnp.take_along_axis(tokens, positions, axis=1)
+    hidden = (columns[:, None, :] == jnp.where(kept == 0, positions, -1)[:, :, None]).any(axis=1)
+    return Masked(jnp.where(hidden, mask_token, tokens), positions, targets, weights)

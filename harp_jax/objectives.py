@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker
 from harp_jax.losses import PAIRWISE, hinge, localised_contrastive, masked_cross_entropy, relevance
-from harp_jax.masking import mask_tokens
+from harp_jax.masking import Masked, mask_one_each, mask_tokens
 
 Metrics = dict[str, jax.Array]
 
@@ -85,33 +85,69 @@ class Pretrain:
 
 @dataclass(frozen=True)
 class Finetune:
-    """Relevance of judged documents against negatives: HARP Eq. 18, or a pairwise or listwise loss."""
+    """Relevance of judged documents against negatives: HARP Eq. 18, or a pairwise or listwise loss.
+
+    With `mqp_weight`, masked query prediction (SJTF) runs along: the second member of each group is the positive pair
+    again, with one query token masked; the token is predicted from its hidden state by a linear decoder, which is the
+    word embedding matrix.
+    """
 
     ranker: Ranker
     rank_loss: str
     margin: float
+    mqp_weight: float = 0.0
+    mask_token: int = 0
 
     def __call__(
         self, params: Mapping, batch: dict[str, jax.Array], mask_key: jax.Array, dropout_key: jax.Array | None
     ) -> tuple[jax.Array, Metrics]:
-        scores, _ = _encode(self.ranker, params, batch, dropout_key)
+        masked = None
+        if self.mqp_weight > 0:
+            masked = mask_one_each(
+                mask_key,
+                batch["tokens"],
+                batch["mask_ids"],
+                batch["segment_ids"],
+                batch["cls_offset"].shape[1],
+                self.mask_token,
+            )
+            batch = {**batch, "tokens": masked.tokens}
+        scores, hidden = _encode(self.ranker, params, batch, dropout_key, None if masked is None else masked.positions)
         members, present = _members(scores, batch["members"])
         present &= batch["group_valid"][..., None]
-        groups = jnp.maximum(batch["group_valid"].sum(), 1).astype(members.dtype)
-        negatives = present[..., 1:]
-        count = jnp.maximum(negatives.sum(), 1)
-        if self.rank_loss == "bce":
-            labels = jnp.zeros_like(members).at[..., 0].set(1.0)
-            loss = jnp.where(present, relevance(members, labels), 0.0).sum() / jnp.maximum(present.sum(), 1)
-        elif self.rank_loss == "lce":
-            each = localised_contrastive(members, present)
-            loss = jnp.where(batch["group_valid"], each, 0.0).sum() / groups
-        else:
-            each = _pair_loss(self.rank_loss, self.margin)(members[..., :1], members[..., 1:])
-            loss = jnp.where(negatives, each, 0.0).sum() / count
-        right = ((members[..., :1] > members[..., 1:]) & negatives).sum()
-        metrics = {"steps": jnp.ones(()), "loss": loss, "pairs": negatives.sum(), "right": right, "groups": groups}
+        if masked is not None:
+            members, present = jnp.delete(members, 1, axis=-1), jnp.delete(present, 1, axis=-1)
+        loss, metrics = ranking_loss(self.rank_loss, self.margin, members, present)
+        if masked is not None:
+            mqp_loss, found = self._query_prediction(params, hidden[:, batch["cls_offset"].shape[1] :], masked)
+            loss = loss + self.mqp_weight * mqp_loss
+            metrics |= {**found, "loss": loss}
         return loss, {**metrics, **_size(batch)}
+
+    def _query_prediction(self, params: Mapping, hidden: jax.Array, masked: Masked) -> tuple[jax.Array, Metrics]:
+        """Mean cross-entropy of the hidden tokens, and metric sums. hidden: [rows, M, hidden]."""
+        logits: Any = self.ranker.apply({"params": params}, hidden, method="linear_logits")
+        each = masked_cross_entropy(logits, masked.targets) * masked.weights
+        count = masked.weights.sum()
+        hits = (jnp.argmax(logits, -1) == masked.targets) * masked.weights
+        sums = {"mlm": each.sum(), "mlm_hits": hits.sum(), "mlm_tokens": count}
+        return each.sum() / jnp.maximum(count, 1.0), sums
+
+
+def ranking_loss(name: str, margin: float, members: jax.Array, present: jax.Array) -> tuple[jax.Array, Metrics]:
+    """Loss (scalar) and metric sums of groups' scores [..., size], the positive first; `present` says which are there."""
+    valid, negatives = present.any(-1), present[..., 1:]
+    groups = jnp.maximum(valid.sum(), 1).astype(members.dtype)
+    if name == "bce":
+        labels = jnp.zeros_like(members).at[..., 0].set(1.0)
+        loss = jnp.where(present, relevance(members, labels), 0.0).sum() / jnp.maximum(present.sum(), 1)
+    elif name == "lce":
+        loss = jnp.where(valid, localised_contrastive(members, present), 0.0).sum() / groups
+    else:
+        each = _pair_loss(name, margin)(members[..., :1], members[..., 1:])
+        loss = jnp.where(negatives, each, 0.0).sum() / jnp.maximum(negatives.sum(), 1)
+    right = ((members[..., :1] > members[..., 1:]) & negatives).sum()
+    return loss, {"steps": jnp.ones(()), "loss": loss, "pairs": negatives.sum(), "right": right, "groups": groups}
 
 
 def _encode(

@@ -6,15 +6,17 @@ still a positive here; evaluation re-ranks the candidates as they are.
 """
 
 import logging
+from typing import Any
 
 import numpy as np
 from ml_collections import ConfigDict
 
 from harp_jax.documents import Documents
 from harp_jax.errors import InputError
+from harp_jax.files import lines
 from harp_jax.folds import in_folds, read_folds, select
 from harp_jax.keys import generator
-from harp_jax.tokenizer import Tokenizer
+from harp_jax.marks import NO_MARKS, Marks, marks_of
 from harp_jax.trec import Qrels, Run, read_qrels, read_queries, read_run
 
 log = logging.getLogger(__name__)
@@ -35,15 +37,17 @@ class RankingData:
         queries: dict[str, str],
         qrels: Qrels,
         candidates: Run,
-        tokenizer: Tokenizer,
+        tokenizer: Any,
         negatives: int = 7,
         max_length: int = 512,
         seed: int = 0,
+        marks: Marks = NO_MARKS,
     ) -> None:
         if negatives < 1:
             raise InputError(f"negatives={negatives}: a group needs one negative at least")
         self.docs, self.queries, self.qrels, self.candidates = docs, queries, qrels, candidates
         self.tokenizer, self.negatives, self.max_length, self.seed = tokenizer, negatives, max_length, seed
+        self.marks = marks
         self.report = dict.fromkeys(("no text", "no relevant document", "no candidates", "document absent"), 0)
         self.units = [(qid, docid) for qid in qrels for docid in self._positives(qid)]
         for what, count in self.report.items():
@@ -58,16 +62,11 @@ class RankingData:
         self._tokens: dict[str, np.ndarray] = {}
 
     @classmethod
-    def from_config(cls, config: ConfigDict, tokenizer: Tokenizer) -> "RankingData":
-        """From the fields of a fine-tuning config (`harp_jax.config.finetune`)."""
-        for name in ("docs", "queries", "qrels", "candidates"):
-            if not config[name]:
-                raise InputError(f"{name} is empty; set --config.{name} to a file")
-        qrels = read_qrels(config.qrels)
-        if config.train_folds:
-            qrels = select(qrels, in_folds(read_folds(config.folds), config.train_folds, config.folds))
+    def from_config(cls, config: ConfigDict, tokenizer: Any, qrels: Qrels | None = None) -> "RankingData":
+        """From the fields of a fine-tuning config (`harp_jax.config.finetune`); `qrels` replaces its judgments."""
+        qrels = training_qrels(config) if qrels is None else qrels
         return cls(
-            docs=Documents.open(config.docs),
+            docs=Documents.open(config.docs, tuple(config.fields)),
             queries=read_queries(config.queries),
             qrels=qrels,
             candidates=read_run(config.candidates, queries=qrels),
@@ -75,6 +74,7 @@ class RankingData:
             negatives=config.negatives,
             max_length=config.row_length,
             seed=config.seed,
+            marks=marks_of(tokenizer, config.query_mark, config.document_mark),
         )
 
     def __len__(self) -> int:
@@ -89,7 +89,8 @@ class RankingData:
         pool = self._negatives(qid)
         draw = generator(self.seed, "negatives", epoch, qid, positive)
         chosen = draw.choice(len(pool), min(self.negatives, len(pool)), replace=False)
-        query = np.asarray(self.tokenizer.encode_prefixes([self.queries[qid]], self.max_length)[0], np.int32)
+        ids = self.tokenizer.encode_prefixes([self.queries[qid]], self.max_length)[0]
+        query = self.marks.on_query(np.asarray(ids, np.int32))
         return [(query, document) for document in self._encode([positive, *(pool[i] for i in chosen)])]
 
     def _positives(self, qid: str) -> list[str]:
@@ -129,5 +130,22 @@ class RankingData:
         tokens = self._tokens
         absent = [docid for docid in docids if docid not in tokens]
         encoded = self.tokenizer.encode_prefixes([self.docs[docid] for docid in absent], self.max_length)
-        tokens.update((docid, np.asarray(ids, np.int32)) for docid, ids in zip(absent, encoded))
+        tokens.update((docid, self.marks.on_document(np.asarray(ids, np.int32))) for docid, ids in zip(absent, encoded))
         return [tokens[docid] for docid in docids]
+
+
+def training_qrels(config: ConfigDict) -> Qrels:
+    """The judgments that a fine-tuning config trains on: its folds, and the queries of its `train_queries` file."""
+    for name in ("docs", "queries", "qrels", "candidates"):
+        if not config[name]:
+            raise InputError(f"{name} is empty; set --config.{name} to a file")
+    qrels = read_qrels(config.qrels)
+    if config.train_queries:
+        wanted = {line.split()[0] for _, line in lines(config.train_queries) if line.strip()}
+        if not wanted <= qrels.keys():
+            lost = min(wanted - qrels.keys())
+            raise InputError(f"{config.train_queries}: query {lost} has no judgments to train on; mend the list")
+        qrels = select(qrels, wanted)
+    if config.train_folds:
+        qrels = select(qrels, in_folds(read_folds(config.folds), config.train_folds, config.folds))
+    return qrels

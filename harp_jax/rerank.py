@@ -2,158 +2,64 @@
 
     python -m harp_jax.rerank --model=HF_DIR --docs=docs.tsv --queries=queries.tsv --run=bm25.trec --output=run.trec
 
-From Python: `Reranker.from_pretrained(directory).rerank(query, documents)`. Needs neither torch nor TensorFlow. Pairs
-are sorted by length and scored in batches of a few static shapes, so that little is padded and little is compiled.
+From Python: `Reranker.from_pretrained(directory).rerank(query, documents)` (`reranker.py`). Needs neither torch nor
+TensorFlow. The same command again goes on where a killed one was: what is scored lies in OUTPUT.parts until all is.
 """
 
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import numpy as np
 
-from harp_jax.bert import BertConfig
 from harp_jax.cli import run as run_command
 from harp_jax.documents import FIELDS, Documents
 from harp_jax.errors import InputError
-from harp_jax.heads import Ranker
-from harp_jax.huggingface import check_vocabulary, load_hf
-from harp_jax.packing import fit
+from harp_jax.maxp import Windows, best_of
 from harp_jax.progress import progress
-from harp_jax.tokenizer import Tokenizer, load_tokenizer
-from harp_jax.trec import Run, read_queries, read_run, write_run
+from harp_jax.rerank_parts import Parts, fingerprint
+from harp_jax.reranker import Reranker
+from harp_jax.trec import Run, read_queries, read_run
 
-# Row lengths that are compiled; finer steps pad less and compile more.
-LENGTHS = (32, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512)
-PAIRS_AT_ONCE = 20_000  # of the command: sorted by length together, their texts in memory
+__all__ = ["Reranker", "rerank_run"]
 
-Pair = tuple[np.ndarray, np.ndarray]  # token ids of query and document, cut to fit
-
-
-class Reranker:
-    """A cross-encoder that scores (query, document) pairs.
-
-    `max_length` counts tokens with [CLS] and both [SEP]; `batch_tokens` slots go through the encoder at a time. Only
-    the document is cut, unless the query alone nearly fills the row (`packing.fit`, the same as in training).
-    """
-
-    def __init__(
-        self,
-        config: BertConfig,
-        params: dict[str, Any],
-        tokenizer: Tokenizer,
-        max_length: int | None = None,
-        batch_tokens: int | None = None,
-    ) -> None:
-        missing = {"pooler", "score"} - set(params)
-        if missing:
-            raise InputError(
-                f"the model has no {' and no '.join(sorted(missing))}; give a fine-tuned or pre-trained export"
-            )
-        self.config, self.tokenizer = config, tokenizer
-        self.max_length = max_length or min(512, config.max_positions)
-        if not 8 <= self.max_length <= config.max_positions:
-            raise InputError(f"max_length={self.max_length}: the model takes 8 to {config.max_positions} tokens")
-        # A CPU's caches like small batches, an accelerator needs large ones to be busy.
-        self.batch_tokens = batch_tokens or (4096 if jax.default_backend() == "cpu" else 65536)
-        self.lengths = (*(n for n in LENGTHS if n < self.max_length), self.max_length)
-        self.cut_queries = 0
-        self._params = jax.device_put({name: params[name] for name in ("bert", "pooler", "score")})
-        self._score = jax.jit(partial(_score, config))
-
-    @classmethod
-    def from_pretrained(cls, directory: str, dtype: str = "float32", **options: Any) -> "Reranker":
-        """Loads a Hugging Face directory with a one-label classifier, such as `harp_jax.export` writes."""
-        config, params = load_hf(directory)
-        tokenizer = load_tokenizer(directory)
-        check_vocabulary(tokenizer, config, directory)
-        return cls(config.computing_in(dtype), params, tokenizer, **options)
-
-    def rerank(self, query: str, documents: Sequence[str]) -> np.ndarray:
-        """Relevance scores [documents] float32 in the given order; larger is better."""
-        if isinstance(documents, str):
-            raise TypeError("documents is one string; give a list of them")
-        ids = self.encode_documents(list(documents))
-        return self.score([self.pair(np.asarray(self.tokenizer.encode(query), np.int32), d) for d in ids])
-
-    def encode_documents(self, texts: list[str]) -> list[np.ndarray]:
-        """Token ids of each text, as many as a row can take."""
-        return [np.asarray(ids, np.int32) for ids in self.tokenizer.encode_prefixes(texts, self.max_length)]
-
-    def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
-        """Cuts the two to the row."""
-        fitted = fit(query, document, self.max_length)
-        self.cut_queries += len(fitted[0]) < len(query)
-        return fitted
-
-    def score(self, pairs: list[Pair], bar: Any = None) -> np.ndarray:
-        """Scores [pairs] float32. All batches are sent before the first result is waited for."""
-        sizes = np.array([len(query) + len(document) + 3 for query, document in pairs], np.int64)
-        waiting = np.argsort(-sizes, kind="stable")
-        sent: list[tuple[np.ndarray, jax.Array]] = []
-        while len(waiting):
-            length = next(n for n in self.lengths if n >= sizes[waiting[0]])
-            rows = min(max(1, self.batch_tokens // length), 1 << max(3, int(len(waiting) - 1).bit_length()))
-            chosen, waiting = waiting[:rows], waiting[rows:]
-            sent.append((chosen, self._score(self._params, *self._batch([pairs[i] for i in chosen], rows, length))))
-        scores = np.zeros(len(pairs), np.float32)
-        for chosen, result in sent:
-            scores[chosen] = np.asarray(result)[: len(chosen)]
-            if bar is not None:
-                bar.update(len(chosen))
-        return scores
-
-    def _batch(self, pairs: list[Pair], rows: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """tokens [rows, length], start of the document and end of the sequence [rows], int32; spare rows end at 0."""
-        tokens = np.full((rows, length), self.tokenizer.pad, np.int32)
-        second, end = np.zeros(rows, np.int32), np.zeros(rows, np.int32)
-        for row, (query, document) in enumerate(pairs):
-            q, n = len(query) + 2, len(query) + len(document) + 3
-            tokens[row, 0] = self.tokenizer.cls
-            tokens[row, 1 : q - 1] = query
-            tokens[row, q - 1] = self.tokenizer.sep
-            tokens[row, q : n - 1] = document
-            tokens[row, n - 1] = self.tokenizer.sep
-            second[row], end[row] = q, n
-        return tokens, second, end
+Rankings = Iterator[tuple[str, list[str], np.ndarray]]
+Chunk = list[tuple[str, list[str]]]  # (qid, its candidates)
 
 
-def _score(config: BertConfig, params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
-    """Scores [rows] of one sequence a row; segments, positions and types are made on the device."""
-    jnp = jax.numpy
-    position = jnp.broadcast_to(jnp.arange(tokens.shape[1], dtype=jnp.int32), tokens.shape)
-    real = position < end[:, None]
-    batch = {
-        "tokens": tokens,
-        "segment_ids": real.astype(jnp.int32),
-        "position_ids": position,
-        "token_type_ids": (real & (position >= second[:, None])).astype(jnp.int32),
-    }
-    model = Ranker(config)
-    first = jnp.zeros((tokens.shape[0], 1), jnp.int32)
-    # Of the last layer [CLS] alone is needed.
-    cls = model.apply({"params": params}, batch, True, first, method="encode")
-    scores: Any = model.apply({"params": params}, cls, first, method="scores")
-    return scores[:, 0]
+def pairs_at_once() -> int:
+    """Candidates that are sorted by length together, their texts in memory; what a kill can lose."""
+    return 5_000 if jax.default_backend() == "cpu" else 50_000
 
 
 def rerank_run(
-    reranker: Reranker, run: Run, queries: dict[str, str], docs: Documents, k: int | None = None
-) -> Iterator[tuple[str, list[str], np.ndarray]]:
+    reranker: Any,
+    run: Run,
+    queries: dict[str, str],
+    docs: Documents,
+    k: int | None = None,
+    windows: Windows | None = None,
+) -> Rankings:
     """(qid, docids, scores) of the best `k` candidates of each query, in the order of the run.
 
     Raises InputError, before anything is scored, for a query or document that the run names and nobody knows.
     """
+    chunks = chunks_of(run, queries, docs, k)
+    with progress(
+        total=sum(len(docids) for chunk in chunks for _, docids in chunk), unit="pairs", desc="rerank"
+    ) as bar:
+        for chunk in chunks:
+            yield from rerank_chunk(reranker, chunk, queries, docs, windows, bar)
+
+
+def chunks_of(run: Run, queries: dict[str, str], docs: Documents, k: int | None) -> list[Chunk]:
+    """The work in portions of whole queries, a pure function of the run: a resumed run forms the same batches."""
     candidates = {qid: ranking.ranked()[:k] for qid, ranking in run.items()}
     _check_known(candidates, queries, docs)
-    total = sum(map(len, candidates.values()))
-    with progress(total=total, unit="pairs", desc="rerank") as bar:
-        for chunk in _chunks(candidates):
-            yield from _rerank_chunk(reranker, chunk, queries, docs, bar)
+    return list(_chunks(candidates))
 
 
 def _check_known(candidates: dict[str, list[str]], queries: dict[str, str], docs: Documents) -> None:
@@ -176,33 +82,30 @@ def _check_known(candidates: dict[str, list[str]], queries: dict[str, str], docs
         )
 
 
-def _chunks(candidates: dict[str, list[str]]) -> Iterator[list[tuple[str, list[str]]]]:
-    """Whole queries, about PAIRS_AT_ONCE candidates at a time."""
-    chunk: list[tuple[str, list[str]]] = []
-    pairs = 0
+def _chunks(candidates: dict[str, list[str]]) -> Iterator[Chunk]:
+    chunk: Chunk = []
+    pairs, enough = 0, pairs_at_once()
     for item in candidates.items():
         chunk.append(item)
         pairs += len(item[1])
-        if pairs >= PAIRS_AT_ONCE:
+        if pairs >= enough:
             yield chunk
             chunk, pairs = [], 0
     if chunk:
         yield chunk
 
 
-def _rerank_chunk(
-    reranker: Reranker, chunk: list[tuple[str, list[str]]], queries: dict[str, str], docs: Documents, bar: Any
-) -> Iterator[tuple[str, list[str], np.ndarray]]:
+def rerank_chunk(
+    reranker: Any, chunk: Chunk, queries: dict[str, str], docs: Documents, windows: Windows | None, bar: Any
+) -> Rankings:
+    """(qid, docids, scores) of a chunk's candidates, scored together."""
     # A document that several queries ask for is read and tokenised once.
     wanted = list(dict.fromkeys(docid for _, docids in chunk for docid in docids))
-    documents = dict(zip(wanted, reranker.encode_documents([docs[docid] for docid in wanted])))
-    encoded = reranker.tokenizer.encode_batch([queries[qid] for qid, _ in chunk])
-    pairs = [
-        reranker.pair(np.asarray(query.ids, np.int32), documents[docid])
-        for query, (_, docids) in zip(encoded, chunk)
-        for docid in docids
-    ]
-    scores = reranker.score(pairs, bar)
+    limit = None if windows is None else windows.reach(reranker.max_length)
+    documents = dict(zip(wanted, reranker.encode_documents([docs[docid] for docid in wanted], limit)))
+    encoded = reranker.encode_queries([queries[qid] for qid, _ in chunk])
+    pairs = [(query, documents[docid]) for query, (_, docids) in zip(encoded, chunk) for docid in docids]
+    scores = best_of(reranker, pairs, windows, bar)
     start = 0
     for qid, docids in chunk:
         yield qid, docids, scores[start : start + len(docids)]
@@ -210,16 +113,31 @@ def _rerank_chunk(
 
 
 def main(arguments: argparse.Namespace) -> None:
-    for option in ("max_length", "batch_tokens", "k"):
+    for option in ("max_length", "batch_tokens", "k", "windows", "window", "stride"):
         if getattr(arguments, option) is not None and getattr(arguments, option) < 1:
             raise InputError(f"--{option}={getattr(arguments, option)}: give a positive number")
+    if arguments.windows is None and (arguments.window or arguments.stride):
+        raise InputError("--window and --stride need --windows, the number of windows at most")
+    windows = None
+    if arguments.windows is not None:
+        windows = Windows(arguments.windows, arguments.window or 0, arguments.stride or 0)
     queries = read_queries(arguments.queries)
     run = read_run(arguments.run)
     docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
     reranker = Reranker.from_pretrained(
         arguments.model, arguments.dtype, max_length=arguments.max_length, batch_tokens=arguments.batch_tokens
     )
-    write_run(arguments.output, rerank_run(reranker, run, queries, docs, arguments.k))
+    asked = dict.fromkeys(queries, "") if arguments.blank_query else queries
+    chunks = chunks_of(run, queries, docs, arguments.k)
+    parts = Parts(arguments.output, fingerprint(arguments, jax.default_backend()), len(chunks))
+    total = sum(len(docids) for chunk in chunks for _, docids in chunk)
+    done = sum(len(docids) for chunk in chunks[: parts.done] for _, docids in chunk)
+    if done:
+        print(f"note: going on after {done} of {total} pairs, found in {parts.directory}", file=sys.stderr)
+    with progress(total=total, initial=done, unit="pairs", desc="rerank") as bar:
+        for chunk in chunks[parts.done :]:
+            parts.add(rerank_chunk(reranker, chunk, asked, docs, windows, bar))
+    parts.finish()
     if len(queries) > len(run):
         print(
             f"note: {len(queries) - len(run)} of {len(queries)} queries have no candidates in the run", file=sys.stderr
@@ -237,6 +155,10 @@ def arguments_parser() -> argparse.ArgumentParser:
     parser.add_argument("--run", required=True, help="candidates: a TREC run, or MS MARCO's three columns")
     parser.add_argument("--output", required=True, help="the TREC run to write")
     parser.add_argument("--max_length", type=int, help="tokens of query and document together (512, or the model's)")
+    parser.add_argument("--windows", type=int, help="MaxP: score at most so many windows of a document, keep the best")
+    parser.add_argument("--window", type=int, help="tokens of a window (what the query leaves of --max_length)")
+    parser.add_argument("--stride", type=int, help="tokens from one window to the next (half a window)")
+    parser.add_argument("--blank_query", action="store_true", help="prior: score documents without their query")
     parser.add_argument("--k", type=int, help="re-rank and keep the best k candidates of each query (all)")
     parser.add_argument("--batch_tokens", type=int, help="slots of a batch (4096 on CPU, 65536 on accelerators)")
     parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")

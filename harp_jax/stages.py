@@ -3,7 +3,6 @@
 Everything else (mesh, state, step, loop, checkpoints) is `train.py`'s, shared by all.
 """
 
-import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -19,8 +18,8 @@ from harp_jax.heads import Ranker, init_params
 from harp_jax.keys import generator
 from harp_jax.lanes import Reader, mixture
 from harp_jax.masking import slots
-from harp_jax.objectives import Finetune, Pretrain
-from harp_jax.packing import Group, Layout, Sequence, fit, plan
+from harp_jax.objectives import Pretrain
+from harp_jax.packing import Group, Layout, plan
 from harp_jax.tokenizer import Tokenizer, load_tokenizer
 
 SAMPLE = 512  # groups read and packed to learn how many rows a batch needs
@@ -40,6 +39,7 @@ class Stage:
     shares: Mapping[str, float]
     steps: int
     start: Callable[[BertConfig, jax.Array], dict]  # initial parameters
+    selection: Callable[[BertConfig, str], Any] | None = None  # encoder shape, workdir → what evaluates (selection.py)
 
 
 def encoder_and_tokenizer(config: ConfigDict) -> tuple[BertConfig, Tokenizer, dict | None]:
@@ -153,7 +153,7 @@ def pretrain(config: ConfigDict, with_data: bool = True) -> Stage:
             vocab_size=tokenizer.size,
         )
 
-    reader: Any = _NoReader(tasks)
+    reader: Any = NoReader(tasks)
     held_out: Any = None
     if with_data:
         from harp_jax.input import RecordReader, read_manifest
@@ -176,30 +176,16 @@ def pretrain(config: ConfigDict, with_data: bool = True) -> Stage:
 
 
 def finetune(config: ConfigDict, with_data: bool = True) -> Stage:
-    """Fine-tuning on judged queries, with negatives from a run's candidates."""
-    bert, tokenizer, loaded = encoder_and_tokenizer(config)
-    if config.init_head not in ("fresh", "pretrained"):
-        raise InputError(f"init_head={config.init_head!r} is unknown; choose fresh or pretrained")
-    reader: Any = RankingReader(config, tokenizer) if with_data else _NoReader(("rank",))
-    steps = config.steps or math.ceil(
-        config.epochs * reader.sizes["rank"] * (1 + config.negatives) / config.batch_pairs
-    )
+    """See `finetuning.finetune`, which is built from this file's parts."""
+    from harp_jax.finetuning import finetune
 
-    def objective(shape: BertConfig) -> Finetune:
-        return Finetune(Ranker(shape), config.rank_loss, config.margin)
-
-    shares = {"rank": 1.0}
-    size = 1 + config.negatives
-    layout = make_layout(config, tokenizer, reader, shares, group_size=size, sequences=config.batch_pairs)
-    drop = ("pooler", "score") if config.init_head == "fresh" else ()
-    start = starting_params(loaded, drop, tokenizer.size)
-    return Stage(tokenizer, bert, ("rank",), objective, reader, None, layout, shares, steps, start)
+    return finetune(config, with_data)
 
 
 STAGES: dict[str, Callable[..., Stage]] = {"pretrain": pretrain, "finetune": finetune}
 
 
-class _NoReader:
+class NoReader:
     """Stands for the data in a dry run: it knows only the tasks' names."""
 
     def __init__(self, tasks: tuple[str, ...]) -> None:
@@ -207,39 +193,6 @@ class _NoReader:
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
         return []
-
-
-class RankingReader:
-    """Groups of a positive and its negatives, as `lanes.Reader` asks for them."""
-
-    def __init__(self, config: ConfigDict, tokenizer: Tokenizer) -> None:
-        from harp_jax.ranking_data import RankingData
-
-        self.data = RankingData.from_config(config, tokenizer)
-        self.lanes, self.length, self.seed = config.lanes, config.row_length, config.seed
-        self.sizes: Mapping[str, int] = {"rank": len(self.data)}
-        self._orders: dict[int, np.ndarray] = {}
-
-    def _order(self, epoch: int) -> np.ndarray:
-        if epoch not in self._orders:
-            # Lanes are an epoch apart at most.
-            self._orders = {e: o for e, o in self._orders.items() if e >= epoch - 1}
-            self._orders[epoch] = generator(self.seed, "units", epoch).permutation(len(self.data))
-        return self._orders[epoch]
-
-    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
-        size, step = len(self.data), self.lanes if len(self.data) >= self.lanes else 1
-        groups = []
-        for position in range(start, start + count):
-            # Lane ℓ takes every step-th unit of one endless sequence of permuted epochs.
-            epoch, at = divmod(position * step + lane % step, size)
-            unit = self.data.unit(epoch, int(self._order(epoch)[at]))
-            sequences = []
-            for query, document in unit:
-                query, document = fit(np.asarray(query, np.int32), np.asarray(document, np.int32), self.length)
-                sequences.append(Sequence(query, document, -1, -1))
-            groups.append(Group(0, tuple(sequences)))
-        return groups
 
 
 def make_layout(

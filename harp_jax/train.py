@@ -86,7 +86,10 @@ def train(
     )
     lanes = sharding.host_lanes(mesh, config.lanes)
     batches = Batches(stage.reader, stage.layout, lanes, stage.shares, config.window, config.seed, cursors)
-    evaluate = make_evaluate(config, stage, objective, mesh, lanes)
+    if stage.selection is None:
+        evaluate = make_evaluate(config, stage, objective, mesh, lanes)
+    else:
+        evaluate = stage.selection(shape, workdir)
     metrics_log = MetricsLog(workdir, -1 if restored is None else start, enabled=jax.process_index() == 0)
     loop = Loop(config, stage, mesh, step, evaluate, checkpoints, metrics_log)
     try:
@@ -123,7 +126,7 @@ class Loop:
         last: dict[str, float] = {}
         waited, since = 0.0, time.perf_counter()
         if start == 0 and self.evaluate is not None:
-            self.metrics.write(0, self.evaluate(state["params"]), "validation")
+            self.metrics.write(0, self.evaluate(state["params"], 0), "validation")
         stream = iter(batches)
         saved = start
         with progress(total=steps, initial=start, unit="steps", desc=config.stage) as bar, _sigterm(self.interrupted):
@@ -142,8 +145,9 @@ class Loop:
                         loss=f"{last['loss']:.3f}", tokens_s=f"{last['tokens_per_second']:.0f}", refresh=False
                     )
                     pending, waited, since = [], 0.0, time.perf_counter()
-                if config.eval_every and number % config.eval_every == 0 and self.evaluate is not None:
-                    self.metrics.write(number, self.evaluate(state["params"]), "validation")
+                due = config.eval_every and (number % config.eval_every == 0 or number == steps)
+                if due and self.evaluate is not None:
+                    self.metrics.write(number, self.evaluate(state["params"], number), "validation")
                     since = time.perf_counter()
                 stop = self._stops(number)
                 if number % config.checkpoint_every == 0 or number == steps or stop:
@@ -209,14 +213,14 @@ def gather_cursors(cursors: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_evaluate(config: ConfigDict, stage: Stage, objective: Any, mesh: Any, lanes: range) -> Any:
-    """A function from parameters to held-out metrics over the same few batches every time, or None."""
+    """A function from parameters and step to held-out metrics over the same few batches every time, or None."""
     if stage.held_out is None:
         return None
     batches = Batches(stage.held_out, stage.layout, lanes, stage.shares, config.window, config.seed)
     fixed = [batches.make()[0] for _ in range(config.eval_batches)]
     compute = jax.jit(make_eval(objective, config.seed), out_shardings=sharding.replicated(mesh))
 
-    def evaluate(params: Any) -> dict[str, float]:
+    def evaluate(params: Any, step: int) -> dict[str, float]:
         return summarise(add([jax.device_get(compute(params, sharding.put(b, mesh))) for b in fixed]), stage.tasks)
 
     return evaluate

@@ -46,6 +46,7 @@ class Ranking:
 
 Run = dict[str, Ranking]
 Qrels = dict[str, dict[str, int]]
+Rankings = Iterable[tuple[str, Sequence[str], Sequence[float] | np.ndarray]]  # (qid, docids, scores) of each query
 
 
 def read_run(path: str, queries: Container[str] | None = None) -> Run:
@@ -168,9 +169,7 @@ def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
     return out
 
 
-def write_run(
-    path: str, rankings: Iterable[tuple[str, Sequence[str], Sequence[float] | np.ndarray]], tag: str = TAG
-) -> None:
+def write_run(path: str, rankings: Rankings, tag: str = TAG) -> None:
     """Writes (qid, docids, scores) as a TREC run, each query sorted by decreasing score, ties in the given order.
 
     The file appears when all is written. Raises InputError for a score that is not finite.

@@ -11,6 +11,7 @@ what is reported. Without folds, tune on training queries and report on others.
 import argparse
 import itertools
 import json
+from typing import Any
 
 from harp_jax.cli import run as run_command
 from harp_jax.documents import Documents
@@ -23,7 +24,7 @@ from harp_jax.lexical import Collection
 from harp_jax.progress import progress
 from harp_jax.trec import Ranking, read_qrels, read_queries, read_run
 
-GRIDS = {
+GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     "bm25": {"k1": (0.6, 0.9, 1.2, 1.6, 2.0), "b": (0.2, 0.4, 0.6, 0.75, 0.9)},
     "ql": {"mu": (100.0, 250.0, 500.0, 1000.0, 1500.0, 2000.0, 3000.0, 5000.0)},
 }
@@ -93,7 +94,7 @@ def main(arguments: argparse.Namespace) -> None:
         )
         run = {qid: Ranking.of(docids, scores) for qid, docids, scores in found}
         table.append(next(iter(evaluate(qrels, {"": run}, [arguments.measure]).per_query[""].values())))
-    result = {"model": arguments.model, "measure": str(measures[0]), "queries": len(qrels)}
+    result: dict[str, Any] = {"model": arguments.model, "measure": str(measures[0]), "queries": len(qrels)}
     result |= choose(points, table, folds)
     result["grid"] = [{**p, "mean": sum(row.values()) / len(row)} for p, row in zip(points, table)]
     with replacing(arguments.output) as file:

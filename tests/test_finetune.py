@@ -5,15 +5,19 @@ import os
 import jax
 import numpy as np
 import pytest
+from scipy.stats import chisquare
 from synthetic import tokenizer
 
 from harp_jax import config as configs
 from harp_jax import metrics_log, stages
 from harp_jax.errors import InputError
+from harp_jax.evaluate import evaluate
 from harp_jax.keys import generator
 from harp_jax.lanes import Batches
+from harp_jax.masking import mask_one_each
 from harp_jax.packing import plan
 from harp_jax.train import train
+from harp_jax.trec import Ranking
 
 WORDS = [f"w{i}" for i in range(200)]
 
@@ -120,6 +124,99 @@ def test_the_head_is_fresh_or_pretrained(collection, tmp_path):
         a, b = a[part], b[part]
     np.testing.assert_array_equal(a, b)
     assert (found["fresh"]["score"]["kernel"] != found["pretrained"]["score"]["kernel"]).any()
+
+
+def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
+    """The selected parameters are those of the best step, and the export takes them, not the last ones."""
+    from harp_jax.export import export
+    from harp_jax.rerank import Reranker, rerank_run
+    from harp_jax.selection import best
+
+    config = ranking_config(
+        collection, select="RR@10", select_fraction=0.3, eval_every=10, steps=35, learning_rate=5e-3
+    )
+    workdir = str(tmp_path / "run")
+    train(config, workdir, devices=jax.devices()[:1])
+    rows = [r for r in metrics_log.read(workdir) if r["split"] == "validation"]
+    assert [r["step"] for r in rows] == [0, 10, 20, 30, 35]
+    found = best(os.path.join(workdir, "selected"))
+    assert found["value"] == pytest.approx(max(r["RR@10"] for r in rows), rel=1e-5)
+    assert found["step"] == next(r["step"] for r in rows if r["RR@10"] == max(x["RR@10"] for x in rows))
+    assert len(os.listdir(os.path.join(workdir, "selected"))) == 2 and found["queries"] == 9
+    export(workdir, str(tmp_path / "model"))
+    selection = stages.finetune(config).selection(stages.finetune(config).bert, str(tmp_path / "again"))
+    assert not {d for q in selection.held_out for d in selection.held_out[q]} & {
+        d for _, d in stages.finetune(config).reader.data.units
+    }
+    reranker = Reranker.from_pretrained(str(tmp_path / "model"))
+    run = {q: Ranking.of(d, s) for q, d, s in rerank_run(reranker, selection.run, selection.queries, selection.docs)}
+    again = evaluate(selection.held_out, {"": run}, "RR@10").mean[""]["RR@10"]
+    assert again == pytest.approx(found["value"], abs=1e-6)
+    assert f"step {found['step']}" in (tmp_path / "model" / "README.md").read_text()
+
+
+def test_selection_says_what_it_lacks(collection):
+    with pytest.raises(InputError, match="needs evaluations"):
+        stages.finetune(ranking_config(collection, select="RR@10"))
+    with pytest.raises(InputError, match="no group of the 30 training queries"):
+        stages.finetune(ranking_config(collection, select="RR@10", eval_every=5, select_queries=0))
+
+
+def test_some_queries_only(collection, tmp_path):
+    (tmp_path / "few").write_text("q3\nq8\tits text\nq7\n")
+    few = str(tmp_path / "few")
+    assert stages.finetune(ranking_config(collection, train_folds=(), train_queries=few)).reader.sizes == {"rank": 3}
+    assert stages.finetune(ranking_config(collection, train_queries=few)).reader.sizes == {"rank": 1}
+    (tmp_path / "few").write_text("q3\nq99\n")
+    with pytest.raises(InputError, match="query q99 has no judgments"):
+        stages.finetune(ranking_config(collection, train_folds=(), train_queries=few))
+
+
+def test_masked_query_prediction_hides_one_query_token_of_the_positive(collection):
+    config = ranking_config(collection, mqp_weight=0.5)
+    plain, stage = stages.finetune(ranking_config(collection)), stages.finetune(config)
+    params = stage.start(stage.bert, jax.random.key(0))
+    params["score"]["kernel"] = params["score"]["kernel"] * 2e3
+    batch, _ = Batches(stage.reader, stage.layout, range(2), stage.shares, 16, 0).make()
+    key = jax.random.key(1, impl="threefry2x32")
+    masked = mask_one_each(key, *(batch[n] for n in ("tokens", "mask_ids", "segment_ids")), stage.layout.sequences, 4)
+    changed = np.asarray(masked.tokens) != batch["tokens"]
+    groups = int(batch["group_valid"].sum())
+    assert changed.sum() == groups == np.asarray(masked.weights).sum()
+    assert (batch["token_type_ids"][changed] == 0).all() and (batch["mask_ids"][changed] >= 0).all()
+    rows = np.nonzero(np.asarray(masked.weights))
+    at = np.asarray(masked.positions)[rows]
+    assert (batch["tokens"][rows[0], at] == np.asarray(masked.targets)[rows]).all()
+    assert (np.asarray(masked.tokens)[rows[0], at] == 4).all()
+
+    objective = stage.objective(stage.bert)
+    loss, sums = jax.jit(lambda p, b: objective(p, b, key, None))(params, batch)
+    # The ranking part, from the same batch without the copies; the prediction, from hidden states and embeddings.
+    scores = packed_scores(objective.ranker, params, {**batch, "tokens": masked.tokens}).reshape(2, -1)
+    ranking = []
+    for lane, (members, valid) in enumerate(zip(batch["members"], batch["group_valid"])):
+        for group, there in zip(members, valid):
+            if there:
+                ranking += slow_loss("bce", [float(scores[lane][m]) for m in np.delete(group, 1) if m >= 0])
+    hidden = objective.ranker.apply({"params": params}, {**batch, "tokens": masked.tokens}, method="encode")
+    logits = (
+        np.asarray(hidden)[rows[0], at] @ params["bert"]["embeddings"]["word"]["embedding"].T + params["mlm"]["bias"]
+    )
+    expected = np.mean([np.log(np.exp(x).sum()) - x[t] for x, t in zip(logits, np.asarray(masked.targets)[rows])])
+    assert float(sums["mlm"] / sums["mlm_tokens"]) == pytest.approx(expected, rel=1e-4)
+    assert float(loss) == pytest.approx(np.mean(ranking) + 0.5 * expected, rel=1e-4)
+    assert stage.layout.group_size == plain.layout.group_size + 1
+
+
+def test_the_hidden_query_token_is_uniform():
+    ids = np.tile(np.array([[-1, 0, 1, 2, 3, 4, -1, -1]], np.int32), (3000, 1))
+    ids = np.where(ids >= 0, ids + 8 * np.arange(3000)[:, None], -1).astype(np.int32)
+    segments = np.where(np.arange(8) < 7, 1, 0)[None].repeat(3000, 0).astype(np.int32)
+    tokens = np.broadcast_to(np.arange(10, 18, dtype=np.int32), ids.shape)
+    masked = mask_one_each(jax.random.key(3, impl="threefry2x32"), tokens, ids, segments, 4, 0)
+    assert (np.asarray(masked.weights).sum(1) == 1).all()
+    counts = np.bincount(np.asarray(masked.targets)[np.asarray(masked.weights) > 0], minlength=18)[11:16]
+    assert counts.sum() == 3000 and chisquare(counts).pvalue > 0.01
 
 
 def test_wrong_files_are_named(collection, tmp_path):

@@ -11,6 +11,8 @@ from harp_jax.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker
 from harp_jax.huggingface import save_hf
+from harp_jax.marks import Marks
+from harp_jax.maxp import Windows
 from harp_jax.rerank import Reranker, arguments_parser, main, rerank_run
 from harp_jax.trec import read_run, write_run
 
@@ -118,7 +120,7 @@ def test_chunks_of_queries_change_nothing(files, model, monkeypatch):
     reranker, run = Reranker.from_pretrained(model), read_run(str(files / "bm25.trec"))
     docs = Documents.open(str(files / "docs.tsv"))
     whole = list(rerank_run(reranker, run, QUERIES, docs))
-    monkeypatch.setattr(harp_jax.rerank, "PAIRS_AT_ONCE", 20)
+    monkeypatch.setattr(harp_jax.rerank, "pairs_at_once", lambda: 20)
     for (qid, docids, scores), (other, same, again) in zip(
         whole, rerank_run(reranker, run, QUERIES, docs), strict=True
     ):
@@ -172,3 +174,108 @@ def test_models_that_cannot_rank(files, tmp_path):
     (tmp_path / "other" / "vocab.txt").write_text("\n".join([*small_tokenizer().tokens, "one_more", "two_more"]))
     with pytest.raises(InputError, match=r"48 tokens, but .* has 46"):
         Reranker.from_pretrained(str(tmp_path / "other"))
+
+
+def reranked(files, model, **more) -> str:
+    main(arguments_parser().parse_args(options(files, model, **more)))
+    return (files / "out.trec").read_text()
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(files, model, monkeypatch, capsys):
+    import harp_jax.rerank
+
+    monkeypatch.setattr(harp_jax.rerank, "pairs_at_once", lambda: 12)  # a query a portion
+    whole = reranked(files, model)
+    capsys.readouterr()
+    scored, real = [], harp_jax.rerank.rerank_chunk
+
+    def dies_at(limit):
+        def chunk(reranker, chunk, *rest):
+            if len(scored) == limit:
+                raise KeyboardInterrupt
+            scored.append(chunk[0][0])
+            return real(reranker, chunk, *rest)
+
+        return chunk
+
+    (files / "out.trec").unlink()
+    monkeypatch.setattr(harp_jax.rerank, "rerank_chunk", dies_at(2))
+    with pytest.raises(KeyboardInterrupt):
+        reranked(files, model)
+    assert not (files / "out.trec").exists() and (files / "out.trec.parts").exists()
+    monkeypatch.setattr(harp_jax.rerank, "rerank_chunk", dies_at(99))
+    assert reranked(files, model) == whole
+    assert scored == list(CANDIDATES)
+    assert "going on after 24 of 48 pairs" in capsys.readouterr().err
+    assert not (files / "out.trec.parts").exists()
+
+
+def test_parts_of_other_inputs_are_not_used(files, model, monkeypatch):
+    import harp_jax.rerank
+
+    monkeypatch.setattr(harp_jax.rerank, "pairs_at_once", lambda: 12)
+    expected = reranked(files, model, k=3)
+    (files / "out.trec.parts").mkdir()
+    (files / "out.trec.parts" / "key.json").write_text('"another"')
+    (files / "out.trec.parts" / "000000.trec").write_text("nonsense")
+    assert reranked(files, model, k=3) == expected
+    (files / "out.trec.parts").mkdir()
+    (files / "out.trec.parts" / "diary.txt").write_text("dear diary")
+    with pytest.raises(InputError, match="holds something else"):
+        reranked(files, model, k=3)
+    assert (files / "out.trec.parts" / "diary.txt").exists()
+
+
+def test_windows_cover_a_document_to_its_end():
+    document = np.arange(25)
+    spans = [(int(w[0]), int(w[-1]) + 1) for w in Windows(9, 10, 5).of(document, 99)]
+    assert spans == [(0, 10), (5, 15), (10, 20), (15, 25)]
+    assert [len(w) for w in Windows(9, 10).of(np.arange(10), 99)] == [10]
+    assert [len(w) for w in Windows(2, 10).of(document, 4)] == [4, 4]
+    assert [len(w) for w in Windows(3).of(np.arange(0), 8)] == [0]
+    assert Windows(9, 10, 5).reach(40) == 50
+    with pytest.raises(InputError, match="windows=0"):
+        Windows(0)
+
+
+def test_maxp_is_the_best_window(model):
+    reranker = Reranker.from_pretrained(model)
+    query, documents = QUERIES["q1"], [prose(90), prose(5), ""]
+    found = reranker.rerank(query, documents, Windows(20, 16, 8))
+    ids = reranker.encode_documents(documents, 10**6)
+    (asked,) = reranker.encode_queries([query])
+    expected = [
+        max(
+            reranker.score([reranker.pair(asked, d[start : start + 16])])[0]
+            for start in range(0, max(len(d) - 8, 1), 8)
+        )
+        for d in ids
+    ]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def test_options_of_the_command(files, model):
+    plain = reranked(files, model)
+    assert reranked(files, model, windows=1) == plain
+    assert reranked(files, model, windows=4, window=8, stride=4) != plain
+    main(arguments_parser().parse_args([*options(files, model), "--blank_query"]))
+    scores = {}
+    for ranking in read_run(str(files / "out.trec")).values():
+        for docid, score in zip(ranking.docids, ranking.scores):
+            assert scores.setdefault(docid, score) == pytest.approx(score, abs=1e-5)
+    with pytest.raises(InputError, match="need --windows"):
+        reranked(files, model, stride=4)
+
+
+def test_marks_travel_with_the_model(tmp_path):
+    tokenizer = small_tokenizer()
+    marks = Marks(tokenizer.vocab["[unused3]"], tokenizer.vocab["[unused4]"])
+    params = random_params(CONFIG)
+    save_hf(str(tmp_path / "marked"), CONFIG, params, tokenizer, "", marks)
+    loaded = Reranker.from_pretrained(str(tmp_path / "marked"))
+    assert loaded.marks == marks
+    plain = Reranker(CONFIG, params, tokenizer)
+    query, document = ([tokenizer.vocab[w] for w in text.split()] for text in ("the cat", "red dog sat"))
+    by_hand = plain.score([(np.array([marks.query, *query]), np.array([marks.document, *document]))])
+    np.testing.assert_allclose(loaded.rerank("the cat", ["red dog sat"]), by_hand, atol=1e-6)
+    assert abs(loaded.rerank("the cat", ["red dog sat"]) - plain.rerank("the cat", ["red dog sat"]))[0] > 1e-3

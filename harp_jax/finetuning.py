@@ -1,0 +1,108 @@
+"""Fine-tuning of a re-ranker on judged queries: groups of a positive and negatives, its losses, and selection."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from ml_collections import ConfigDict
+
+from harp_jax.bert import BertConfig
+from harp_jax.errors import InputError
+from harp_jax.folds import split_queries
+from harp_jax.heads import Ranker
+from harp_jax.keys import generator
+from harp_jax.objectives import Finetune
+from harp_jax.packing import Group, Sequence, fit
+from harp_jax.ranking_data import RankingData, training_qrels
+from harp_jax.stages import NoReader, Stage, encoder_and_tokenizer, make_layout, starting_params
+from harp_jax.tokenizer import Tokenizer
+
+
+def finetune(config: ConfigDict, with_data: bool = True) -> Stage:
+    """Fine-tuning on judged queries, with negatives from a run's candidates."""
+    bert, tokenizer, loaded = encoder_and_tokenizer(config)
+    if config.init_head not in ("fresh", "pretrained"):
+        raise InputError(f"init_head={config.init_head!r} is unknown; choose fresh or pretrained")
+    predicting = config.mqp_weight > 0
+    reader: Any = NoReader(("rank",))
+    selection: Callable[[BertConfig, str], Any] | None = None
+    if with_data:
+        reader, selection = read_data(config, tokenizer)
+    steps = config.steps or math.ceil(
+        config.epochs * reader.sizes["rank"] * (1 + config.negatives) / config.batch_pairs
+    )
+
+    def objective(shape: BertConfig) -> Finetune:
+        return Finetune(Ranker(shape), config.rank_loss, config.margin, config.mqp_weight, tokenizer.mask)
+
+    shares = {"rank": 1.0}
+    pairs = 1 + config.negatives
+    size = pairs + predicting
+    sequences = round(config.batch_pairs * size / pairs)
+    layout = make_layout(config, tokenizer, reader, shares, group_size=size, sequences=sequences)
+    drop = ("pooler", "score") if config.init_head == "fresh" else ()
+    start = starting_params(loaded, drop, tokenizer.size)
+    return Stage(tokenizer, bert, ("rank",), objective, reader, None, layout, shares, steps, start, selection)
+
+
+def read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple["RankingReader", Callable | None]:
+    """The groups to train on, and what selects the parameters (None where nothing does)."""
+    if not config.select:
+        return RankingReader(config, RankingData.from_config(config, tokenizer)), None
+    from harp_jax.selection import Selection
+
+    if not config.eval_every:
+        raise InputError(f"select={config.select!r} needs evaluations; set --config.eval_every to a number of steps")
+    qrels = training_qrels(config)
+    fraction = min(config.select_fraction, config.select_queries / max(len(qrels), 1))
+    train, held_out = split_queries(qrels, fraction, config.seed)
+    if not held_out:
+        raise InputError(
+            f"no group of the {len(qrels)} training queries is small enough to be held out ({fraction:.2f} of them); "
+            "raise select_fraction, or set --config.select=''"
+        )
+    data = RankingData.from_config(config, tokenizer, train)
+
+    def selection(shape: BertConfig, workdir: str) -> Selection:
+        return Selection(config, shape, tokenizer, held_out, workdir)
+
+    return RankingReader(config, data), selection
+
+
+class RankingReader:
+    """Groups of a positive and its negatives, as `lanes.Reader` asks for them.
+
+    With masked query prediction the second of a group is the positive again, its query open to masking.
+    """
+
+    def __init__(self, config: ConfigDict, data: RankingData) -> None:
+        self.data = data
+        self.lanes, self.length, self.seed = config.lanes, config.row_length, config.seed
+        self.predicting = config.mqp_weight > 0
+        self.sizes: Mapping[str, int] = {"rank": len(self.data)}
+        self._orders: dict[int, np.ndarray] = {}
+
+    def cut(self, query: np.ndarray, document: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The two as they enter a sequence."""
+        return fit(query, document, self.length)
+
+    def _order(self, epoch: int) -> np.ndarray:
+        if epoch not in self._orders:
+            # Lanes are an epoch apart at most.
+            self._orders = {e: o for e, o in self._orders.items() if e >= epoch - 1}
+            self._orders[epoch] = generator(self.seed, "units", epoch).permutation(len(self.data))
+        return self._orders[epoch]
+
+    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
+        size, step = len(self.data), self.lanes if len(self.data) >= self.lanes else 1
+        groups = []
+        for position in range(start, start + count):
+            # Lane ℓ takes every step-th unit of one endless sequence of permuted epochs.
+            epoch, at = divmod(position * step + lane % step, size)
+            pairs = [self.cut(q, d) for q, d in self.data.unit(epoch, int(self._order(epoch)[at]))]
+            sequences = [Sequence(query, document, -1, -1) for query, document in pairs]
+            if self.predicting:
+                sequences.insert(1, Sequence(*pairs[0], 0, -1))
+            groups.append(Group(0, tuple(sequences)))
+        return groups

@@ -1,0 +1,45 @@
+"""Marks before the query and the document, on ids that the vocabulary keeps unused: the [Q] and [D] of coarse-tuning.
+
+A model that was trained with marks must be used with them: configs and exports name them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from harp_jax.errors import InputError
+from harp_jax.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Token ids put before every query and every document; -1: none."""
+
+    query: int = -1
+    document: int = -1
+
+    def on_query(self, ids: np.ndarray) -> np.ndarray:
+        """ids: [n] int32 → [n + 1] with the mark, or [n] without one."""
+        return ids if self.query < 0 else np.concatenate([np.array([self.query], np.int32), ids])
+
+    def on_document(self, ids: np.ndarray) -> np.ndarray:
+        """As `on_query`."""
+        return ids if self.document < 0 else np.concatenate([np.array([self.document], np.int32), ids])
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(i for i in (self.query, self.document) if i >= 0)
+
+
+NO_MARKS = Marks()
+
+
+def marks_of(tokenizer: Tokenizer, query: str, document: str) -> Marks:
+    """The marks of these tokens, "" meaning none. InputError for a token that the vocabulary lacks."""
+    for token in (query, document):
+        if token and token not in tokenizer.vocab:
+            raise InputError(
+                f"the vocabulary has no token {token!r} for a mark; take one of its [unused…] tokens, or set "
+                "query_mark and document_mark to ''"
+            )
+    return Marks(*(tokenizer.vocab[token] if token else -1 for token in (query, document)))

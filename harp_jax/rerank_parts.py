@@ -1,0 +1,69 @@
+"""What a long re-ranking has done so far: finished portions of its run, kept until all are there."""
+
+import argparse
+import glob
+import json
+import os
+import shutil
+
+from harp_jax.errors import InputError
+from harp_jax.files import replacing, sha256_file
+from harp_jax.keys import hash64
+from harp_jax.trec import Rankings, write_run
+
+KEY = "key.json"
+FREE = ("output",)  # arguments that do not change a score
+
+
+class Parts:
+    """OUTPUT.parts: portion n of the run as n.trec, and a key that says of which inputs.
+
+    Parts of other inputs (another model, run or option) are thrown away. Each portion appears complete or not at all.
+    """
+
+    def __init__(self, output: str, key: str, count: int) -> None:
+        self.output, self.directory, self.count = output, f"{output}.parts", count
+        path = os.path.join(self.directory, KEY)
+        if not (os.path.exists(path) and _read(path) == key):
+            if os.path.exists(self.directory) and not os.path.exists(path) and os.listdir(self.directory):
+                raise InputError(f"{self.directory} holds something else than parts of a run; move it away")
+            shutil.rmtree(self.directory, ignore_errors=True)
+            with replacing(path) as file:
+                json.dump(key, file)
+        self.done = next(n for n in range(count + 1) if n == count or not os.path.exists(self._part(n)))
+
+    def _part(self, number: int) -> str:
+        return os.path.join(self.directory, f"{number:06d}.trec")
+
+    def add(self, rankings: Rankings) -> None:
+        """Writes the next portion."""
+        write_run(self._part(self.done), rankings)
+        self.done += 1
+
+    def finish(self) -> None:
+        """Makes the run of the portions and removes them."""
+        with replacing(self.output) as whole:
+            for number in range(self.count):
+                with open(self._part(number), encoding="utf-8") as part:
+                    shutil.copyfileobj(part, whole)
+        shutil.rmtree(self.directory)
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except ValueError:
+        return ""
+
+
+def fingerprint(arguments: argparse.Namespace, backend: str) -> str:
+    """Names everything that scores depend on: the options, the model's files, and size and time of the inputs."""
+    options = {name: value for name, value in vars(arguments).items() if name not in FREE}
+    model = [sha256_file(p) for p in sorted(glob.glob(os.path.join(glob.escape(arguments.model), "*.safetensors")))]
+    inputs = []
+    for path in (arguments.docs, arguments.queries, arguments.run):
+        if os.path.exists(path):
+            about = os.stat(path)
+            inputs.append((about.st_size, about.st_mtime_ns))
+    return f"{hash64(json.dumps([options, model, inputs, backend], sort_keys=True, default=str)):016x}"

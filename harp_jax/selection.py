@@ -1,0 +1,90 @@
+"""Selection of parameters during fine-tuning: the best by a ranking measure on held-out training queries are kept.
+
+The held-out queries share no relevant document with the rest (`folds.split_queries`). Their candidates are re-ranked as they
+are, nothing added, at every evaluation. Never the queries that are reported.
+"""
+
+import json
+import os
+import shutil
+from typing import Any
+
+import jax
+import numpy as np
+from ml_collections import ConfigDict
+
+from harp_jax.bert import BertConfig
+from harp_jax.documents import Documents
+from harp_jax.errors import InputError
+from harp_jax.evaluate import evaluate, parse_measures
+from harp_jax.files import replacing
+from harp_jax.huggingface import save_hf
+from harp_jax.marks import marks_of
+from harp_jax.rerank import rerank_run
+from harp_jax.reranker import Reranker
+from harp_jax.tokenizer import Tokenizer
+from harp_jax.trec import Qrels, Ranking, read_queries, read_run
+
+DIRECTORY = "selected"  # in the workdir: selection.json and the parameters it names
+RECORD = "selection.json"
+
+
+class Selection:
+    """Called with (parameters, step): the measure, and the parameters written to the workdir where it is the best so far.
+
+    A killed run repeats what it evaluated after its last checkpoint, with the same result. Takes part on every process.
+    """
+
+    def __init__(
+        self, config: ConfigDict, shape: BertConfig, tokenizer: Tokenizer, held_out: Qrels, workdir: str
+    ) -> None:
+        measures = parse_measures(config.select)
+        if len(measures) != 1:
+            raise InputError(f"select={config.select!r}: name one measure")
+        self.measure = str(measures[0])
+        self.shape, self.tokenizer, self.held_out = shape, tokenizer, held_out
+        self.directory = os.path.join(workdir, DIRECTORY)
+        self.depth = config.select_depth
+        self.docs = Documents.open(config.docs, tuple(config.fields))
+        self.run = read_run(config.candidates, queries=held_out)
+        if not self.run:
+            raise InputError(
+                f"no held-out query has candidates in {config.candidates}; retrieve for all training queries"
+            )
+        queries = read_queries(config.queries)
+        self.queries = {qid: queries[qid] for qid in self.run if qid in queries}
+        self.marks = marks_of(tokenizer, config.query_mark, config.document_mark)
+        self.length = config.row_length
+        self.reranker: Reranker | None = None
+
+    def __call__(self, params: Any, step: int) -> dict[str, float]:
+        params = {name: params[name] for name in ("bert", "pooler", "score")}
+        if self.reranker is None:
+            self.reranker = Reranker(self.shape, params, self.tokenizer, self.length, marks=self.marks)
+        self.reranker.use(params)
+        ranked = rerank_run(self.reranker, self.run, self.queries, self.docs, self.depth)
+        run = {qid: Ranking.of(docids, np.asarray(scores, np.float64)) for qid, docids, scores in ranked}
+        value = evaluate(self.held_out, {"": run}, [self.measure]).mean[""][self.measure]
+        if jax.process_index() == 0 and value > best(self.directory).get("value", -1.0):
+            self._keep(params, step, value)
+        return {self.measure: value}
+
+    def _keep(self, params: Any, step: int, value: float) -> None:
+        """The record appears last and names what it belongs to, so it never names parameters of another step."""
+        name = f"step-{step}"
+        save_hf(os.path.join(self.directory, name), self.shape, jax.device_get(params), self.tokenizer, "", self.marks)
+        with replacing(os.path.join(self.directory, RECORD)) as file:
+            record = {"step": step, "measure": self.measure, "value": value, "queries": len(self.held_out)}
+            json.dump({**record, "model": name}, file)
+        for other in os.listdir(self.directory):
+            if other not in (name, RECORD):
+                shutil.rmtree(os.path.join(self.directory, other), ignore_errors=True)
+
+
+def best(directory: str) -> dict[str, Any]:
+    """The record of a selection directory: step, measure, value, queries, model; empty where nothing was selected."""
+    path = os.path.join(directory, RECORD)
+    if not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
