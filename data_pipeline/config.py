@@ -41,8 +41,13 @@ def generation() -> ConfigDict:
 
     c.min_article_words = 100  # shorter pages are left out altogether, as in the paper (section 4.1.1)
     c.keep_disambiguation = False  # may links lead to disambiguation pages?
-    c.exclude_destinations = ""  # a file of addresses, one a line, that no pair may link to (judged documents)
+    c.exclude_destinations = ""  # a file of titles or ids, one a line, that no pair may link to (judged documents)
     c.max_anchor_words = 16  # longer anchors are whole clauses, not queries
+    c.drop_number_anchors = True  # years, dates and other numbers: "1990s", "5 May 1821"; the paper keeps them
+    c.drop_boilerplate = True  # navigation: by phrase, and by the two limits below; see anchors.py
+    c.boilerplate_anchors = ()  # further phrases
+    c.max_link_pages = 0.5  # one anchor to one destination on more than this share of the pages (and on 20) is a menu
+    c.max_anchor_destinations = 1000  # an anchor text that leads to more pages than this describes none of them
     c.document_title = False  # show the title before the destination's first section (it would leak RQP)
 
     c.stopwords = ""  # a list, one word a line; empty: our own of English function words

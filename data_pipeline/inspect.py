@@ -77,6 +77,7 @@ def report(directory: str, count: int) -> dict[str, Any]:
         "directory": directory,
         "tasks": manifest["tasks"],
         "splits": {name: split["records"] for name, split in manifest["splits"].items()},
+        "link_graph": manifest["link_graph"],
         "losses": manifest["losses"],
         "examples": {task: examples(directory, manifest, task, count) for task in manifest["tasks"]},
     }
@@ -93,10 +94,11 @@ def as_text(found: dict[str, Any]) -> str:
         if entry.get("predictors"):
             scores = "  ".join(f"{name} {value:.3f}" for name, value in entry["predictors"].items())
             lines.append(f"{task:6}n={entry['predictor_pairs']:<8} {scores}")
-    lines += ["", "Records: " + ", ".join(f"{name} {n:,}" for name, n in found["splits"].items()), "", "Dropped"]
+    lines += ["", "Records: " + ", ".join(f"{name} {n:,}" for name, n in found["splits"].items())]
+    lines += ["", *_link_graph(found["link_graph"]), "", "Dropped, and where"]
     for reason, entry in found["losses"].items():
-        shown = "; ".join(" ".join(part for part in example if part) for example in entry["examples"])
-        lines.append(f"{entry['count']:>10,}  {reason}  e.g. {shown[:160]}")
+        lines.append(f"{entry['count']:>10,}  {reason}")
+        lines += [f"{'':14}{': '.join(part for part in example if part)[:160]}" for example in entry["examples"]]
     for task, some in found["examples"].items():
         for example in some:
             lines += ["", f"{task}  {example['key']}"]
@@ -104,6 +106,22 @@ def as_text(found: dict[str, Any]) -> str:
                 f"  {name}: {str(example[name])[:300]}" for name in (*PAIR_FEATURES, *TEXT_FEATURES) if name in example
             ]
     return "\n".join(lines)
+
+
+def _link_graph(graph: dict[str, Any]) -> list[str]:
+    counts = {name: value for name, value in graph.items() if isinstance(value, int)}
+    lines = ["Link graph: " + ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in counts.items())]
+    if "anchors" in graph:
+        anchors = graph["anchors"]
+        lines.append(
+            f"Anchor texts: {anchors['texts']:,}, {anchors['ambiguous']:,} of them lead to several pages; "
+            f"mean entropy {anchors['mean_entropy_bits']:.3f} bits a link; the most ambiguous:"
+        )
+        lines += [
+            f"  {row['anchor'][:60]!r}: {row['n']:,} links, {row['destinations']:,} pages, {row['entropy']:.2f} bits"
+            for row in anchors["most_ambiguous"]
+        ]
+    return lines
 
 
 def _number(value: float | None) -> str:

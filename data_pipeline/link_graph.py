@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from data_pipeline import sources
-from data_pipeline.engine import Job, LocalEngine, read
+from data_pipeline import anchors, sources
+from data_pipeline.engine import Job, LocalEngine, bucket_parts, read
 from data_pipeline.losses import Losses
 from data_pipeline.sentences import sentences
 from data_pipeline.sources import Chunk, LinkedDocument
@@ -39,9 +39,14 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
             continue
         problem = _problem(document, c)
         home = number // job["per_bucket"]
-        addresses.append(dict(doc=doc, home=home, address=document.address, id=document.id, problem=problem))
-        if problem == "page-too-short":
-            losses.add(problem, document.id, document.title)
+        addresses.append(
+            dict(
+                doc=doc, home=home, address=document.address, id=document.id, problem=problem,
+                disambiguation=int(document.is_disambiguation),
+            )
+        )  # fmt: skip
+        if problem == "link-to-short-page":
+            losses.add("page-too-short", document.id, document.title)
             continue
         links = [dict(start=link.start, end=link.end, target=link.target) for link in document.links]
         rows.append(
@@ -65,7 +70,7 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
 def _problem(document: LinkedDocument, c: dict[str, Any]) -> str:
     """Why no link may lead to the page: a slug, or empty."""
     if c["min_article_words"] and len(document.text.split()) < c["min_article_words"]:
-        return "page-too-short"
+        return "link-to-short-page"
     if document.is_disambiguation and not c["keep_disambiguation"]:
         return "link-to-disambiguation"
     if not document.text[: document.lead_end].strip():
@@ -77,64 +82,76 @@ def extract_links(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
     """Map over documents: every link with the sentence around it. Only paragraphs with links are cut into sentences."""
     rows: list[dict[str, Any]] = []
     losses = Losses()
-    limit = job["config"]["max_anchor_words"]
+    phrases = anchors.boilerplate(job["config"])
     for batch in read(job, "documents", number).select(["doc", "id", "text", "links"]).to_batches(max_chunksize=256):
         for document in batch.to_pylist():
-            for link, (start, end) in _in_sentences(document["text"], document["links"]):
-                anchor = normalise_anchor(document["text"][link["start"] : link["end"]])
-                if len(anchor.split()) > limit:
-                    losses.add("anchor-too-long", document["id"], anchor)
+            for link, sentence in in_sentences(document["text"], document["links"]):
+                shown = document["text"][link["start"] : link["end"]]
+                anchor = normalise_anchor(shown)
+                reason = (
+                    anchors.reason_to_drop(anchor, job["config"], phrases) if sentence else "anchor-across-paragraphs"
+                )
+                if reason:
+                    losses.add(reason, document["id"], f"{shown} -> {link['target']}")
                     continue
                 rows.append(
                     dict(
-                        doc=document["doc"], link_start=link["start"], link_end=link["end"], sentence_start=start, sentence_end=end,
-                        anchor=anchor, target=link["target"],
+                        doc=document["doc"], link_start=link["start"], link_end=link["end"], sentence_start=sentence[0],
+                        sentence_end=sentence[1], anchor=anchor, target=link["target"],
                     )
                 )  # fmt: skip
     return {"links": table("links", rows), "losses": losses.table()}
 
 
-def _in_sentences(text: str, links: list[dict[str, Any]]) -> list[tuple[dict[str, Any], tuple[int, int]]]:
-    """Each link with the span of its sentence; a link across sentence bounds (Yahoo! Inc.) joins the sentences."""
-    found: list[tuple[dict[str, Any], tuple[int, int]]] = []
+def in_sentences(text: str, links: list[dict[str, Any]]) -> list[tuple[dict[str, Any], list[int]]]:
+    """Each link with [start, end] of its sentence, empty for an anchor over two paragraphs or of white space.
+
+    A link across sentence bounds (Yahoo! Inc.) joins the sentences. Linear in the text and in the links.
+    """
+    found: list[tuple[dict[str, Any], list[int]]] = []
     bounds: list[tuple[int, int]] = []
-    paragraph_end, at = -1, 0
+    paragraph, paragraph_end, at, joined_until = 0, -1, 0, -1
+    joined: list[int] = []
     for link in links:
         if link["start"] >= paragraph_end:
-            paragraph = text.rfind("\n", 0, link["start"]) + 1
+            paragraph = text.rfind("\n", max(0, paragraph_end), link["start"]) + 1 or max(0, paragraph_end)
             line_end = text.find("\n", link["start"])
             paragraph_end = len(text) if line_end < 0 else line_end
             spans = sentences(text[paragraph:paragraph_end])
-            bounds, at = [(paragraph + start, paragraph + end) for start, end in spans], 0
+            bounds, at, joined_until = [(paragraph + start, paragraph + end) for start, end in spans], 0, -1
         while at < len(bounds) and bounds[at][1] <= link["start"]:
             at += 1
         last = at
         while last < len(bounds) and bounds[last][1] < link["end"]:
             last += 1
         if last >= len(bounds) or bounds[at][0] > link["start"]:
-            continue  # an anchor over two paragraphs, or of white space
-        if last > at:
-            joined = (bounds[at][0], bounds[last][1])
-            bounds[at : last + 1] = [joined]
-            # Links of the sentences before the join stand in the joined one as well.
-            found = [(other, joined if joined[0] <= span[0] < joined[1] else span) for other, span in found]
-        found.append((link, bounds[at]))
+            found.append((link, []))
+            continue
+        if at > joined_until:
+            joined = [*bounds[at]]
+        # The links of the sentences before a join share this list, and so see it grow.
+        joined[1], joined_until = max(joined[1], bounds[last][1]), max(joined_until, last)
+        found.append((link, joined))
     return found
 
 
-PAGES_SQL = """
-    SELECT doc, home, home AS bucket, address, id, CASE WHEN excluded = 1 THEN 'link-to-excluded' ELSE problem END AS problem FROM (
-        SELECT a.doc, a.home, a.address, a.id, a.problem, CASE WHEN e.address IS NULL THEN 0 ELSE 1 END AS excluded,
-            row_number() OVER (PARTITION BY a.address ORDER BY a.doc) AS copy
-        FROM addresses a LEFT JOIN excluded e ON a.address = e.address
-    ) WHERE copy = 1
+# Of several documents with one address, or with one id, the first.
+PLACES_SQL = """
+    SELECT doc, home, home AS bucket, address, id, disambiguation, problem FROM (
+        SELECT doc, home, address, id, disambiguation, problem, row_number() OVER (PARTITION BY id ORDER BY doc) AS same_id
+        FROM (
+            SELECT doc, home, address, id, disambiguation, problem,
+                row_number() OVER (PARTITION BY address ORDER BY doc) AS copy
+            FROM addresses
+        ) WHERE copy = 1
+    ) WHERE same_id = 1
 """
 
 # A page wins over a redirect of the same address, the first redirect over later ones.
 ALIASES_SQL = """
     SELECT address, target FROM (
         SELECT r.address, r.target, row_number() OVER (PARTITION BY r.address ORDER BY r.priority, r.target) AS copy
-        FROM redirects r LEFT JOIN pages p ON r.address = p.address
+        FROM redirects r LEFT JOIN places p ON r.address = p.address
         WHERE p.address IS NULL
     ) WHERE copy = 1
 """
@@ -144,7 +161,18 @@ FOLLOW_SQL = """
     SELECT a.address AS address, COALESCE(b.target, a.target) AS target FROM {0} a LEFT JOIN {0} b ON a.target = b.address
 """
 
-RESOLVED_SQL = """
+# What is excluded by the name of a redirect is the page behind it.
+EXCLUDED = """
+    excluded e LEFT JOIN places p ON e.address = p.address
+    LEFT JOIN aliases a ON e.address = a.address LEFT JOIN places q ON a.target = q.address
+"""
+PAGES_SQL = f"""
+    SELECT s.doc, s.home, s.home AS bucket, s.address, s.id, s.disambiguation,
+        CASE WHEN x.doc IS NULL THEN s.problem ELSE 'link-to-excluded' END AS problem
+    FROM places s LEFT JOIN (SELECT DISTINCT COALESCE(p.doc, q.doc) AS doc FROM {EXCLUDED}) x ON s.doc = x.doc
+"""
+
+TARGETS_SQL = """
     SELECT l.doc, l.link_start, l.link_end, l.sentence_start, l.sentence_end, l.anchor, l.target, l.bucket,
         COALESCE(p.doc, q.doc) AS destination,
         CASE WHEN COALESCE(p.doc, q.doc) IS NULL THEN 'link-unresolved'
@@ -155,6 +183,30 @@ RESOLVED_SQL = """
     LEFT JOIN pages p ON l.target = p.address
     LEFT JOIN aliases a ON l.target = a.address
     LEFT JOIN pages q ON a.target = q.address
+"""
+
+LINK_PAGES_SQL = """
+    SELECT anchor, destination, home, CAST(SUM(n) AS BIGINT) AS n, COUNT(*) AS pages FROM (
+        SELECT t.anchor, t.destination, p.home, t.doc, COUNT(*) AS n
+        FROM targets t JOIN pages p ON t.destination = p.doc
+        WHERE t.problem = '' GROUP BY t.anchor, t.destination, p.home, t.doc
+    ) GROUP BY anchor, destination, home
+"""
+
+# All rows of an anchor text lie in one bucket, that of one of its destinations. The limits come from anchors.limits.
+LINK_COUNTS_SQL = """
+    SELECT l.anchor, l.destination, l.n, t.bucket,
+        CASE WHEN l.pages > {} THEN 'link-boilerplate' WHEN t.destinations > {} THEN 'anchor-boilerplate' ELSE '' END AS problem
+    FROM link_pages l
+    JOIN (SELECT anchor, MIN(home) AS bucket, COUNT(*) AS destinations FROM link_pages GROUP BY anchor) t ON l.anchor = t.anchor
+"""
+
+RESOLVED_SQL = """
+    SELECT t.doc, t.link_start, t.link_end, t.sentence_start, t.sentence_end, t.anchor, t.target, t.bucket, t.destination,
+        COALESCE(b.problem, t.problem) AS problem
+    FROM targets t
+    LEFT JOIN (SELECT anchor, destination, problem FROM link_counts WHERE problem <> '') b
+        ON t.anchor = b.anchor AND t.destination = b.destination AND t.problem = ''
 """
 
 ANCHOR_DESTINATION_SQL = {
@@ -199,29 +251,28 @@ COLINKED_SQL = """
     FROM ranked a JOIN ranked b ON a.doc = b.doc AND a.sentence_start = b.sentence_start
 """
 
-DUPLICATES_SQL = """
-    SELECT 'page-duplicate', COUNT(*), MIN(a.id), MIN(a.address)
-    FROM addresses a LEFT JOIN pages p ON a.doc = p.doc WHERE p.doc IS NULL HAVING COUNT(*) > 0
-"""
-PROBLEMS_SQL = """
-    SELECT problem, COUNT(*), '', MIN(target) FROM resolved WHERE problem <> '' GROUP BY problem
-"""
-
 
 def index(engine: LocalEngine) -> None:
-    """`pages`: of several documents with one address, the first."""
-    engine.join("pages", PAGES_SQL, ["addresses", "excluded"], partitioned=True)
-
-
-def build(engine: LocalEngine) -> None:
-    """The joins from `addresses`, `redirects` and `links` to `ranked`, `candidates`, `anchor_destination`, `colinked`."""
-    c = engine.job["config"]
-    index(engine)
-    engine.join("aliases_0", ALIASES_SQL, ["redirects", "pages"])
+    """`pages`, one for each address and id, and `aliases`, with chains of redirects followed to their end."""
+    engine.join("places", PLACES_SQL, ["addresses"], partitioned=True)
+    engine.join("aliases_0", ALIASES_SQL, ["redirects", "places"])
     for step in range(DOUBLINGS):
         name = "aliases" if step == DOUBLINGS - 1 else f"aliases_{step + 1}"
         engine.join(name, FOLLOW_SQL.format(f"aliases_{step}"), [f"aliases_{step}"])
-    engine.join("resolved", RESOLVED_SQL, ["links", "pages", "aliases"], partitioned=True)
+    engine.join("pages", PAGES_SQL, ["places", "excluded", "aliases"], partitioned=True)
+
+
+def build(engine: LocalEngine) -> None:
+    """From `addresses`, `redirects` and `links` to `ranked`, `candidates`, `anchor_destination`, `colinked`, `anchors`."""
+    c = engine.job["config"]
+    index(engine)
+    engine.join("targets", TARGETS_SQL, ["links", "pages", "aliases"], partitioned=True)
+    engine.join("link_pages", LINK_PAGES_SQL, ["targets", "pages"])
+    (with_links,) = engine.query("SELECT COUNT(DISTINCT doc) FROM targets", ["targets"])[0]
+    limits = anchors.limits(c, with_links)
+    engine.join("link_counts", LINK_COUNTS_SQL.format(*limits), ["link_pages"], partitioned=True)
+    engine.join("resolved", RESOLVED_SQL, ["targets", "link_counts"], partitioned=True)
+    engine.map("anchors", anchors.statistics, bucket_parts(engine.job, "link_counts"))
     engine.join("anchor_destination", ANCHOR_DESTINATION_SQL[c["qdm_negative"]], ["resolved"])
     join = "LEFT" if c["acm_negative"] == "corpus" else ""
     engine.join("candidates", CANDIDATES_SQL.format(join), ["pages", "resolved"], partitioned=True)

@@ -2,10 +2,11 @@
 
 import json
 import os
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from data_pipeline import link_graph, losses, predictors
+from data_pipeline import graph_report, losses, predictors
 from data_pipeline.config import pair_tasks
 from data_pipeline.engine import LocalEngine, read
 from data_pipeline.examples import SPECIALS
@@ -29,6 +30,10 @@ def write_manifest(
     """Writes TFDS's metadata, then manifest.json, the last file of the job."""
     job, c = engine.job, engine.job["config"]
     splits = _splits(engine)
+    dropped = losses.summary(_losses(engine))
+    if unmatched := dropped.get("exclusion-of-no-page"):
+        shown = ", ".join(repr(line) for line, _ in unmatched["examples"])
+        print(f"exclude_destinations: {unmatched['count']} line(s) name no page, among them {shown}", file=sys.stderr)
     manifest = {
         "format": FORMAT,
         "software": _software(),
@@ -40,7 +45,8 @@ def write_manifest(
         **sources_read,
         "tasks": _tasks(engine),
         "splits": splits,
-        "losses": losses.summary(_losses(engine)),
+        "link_graph": graph_report.summary(engine, with_links=bool(pair_tasks(c))),
+        "losses": dropped,
     }
     write_tfds_metadata(job["output"], splits, "Pre-training pairs from hyperlinks and anchor texts (HARP).")
     with replacing(os.path.join(job["output"], MANIFEST)) as file:
@@ -102,10 +108,7 @@ def _tasks(engine: LocalEngine) -> dict[str, Any]:
 
 def _losses(engine: LocalEngine) -> list[tuple[str, int, str, str]]:
     rows = engine.query("SELECT reason, n, location, example FROM losses", ["losses"])
-    rows += engine.query(link_graph.DUPLICATES_SQL, ["addresses", "pages"])
-    if pair_tasks(engine.job["config"]):
-        rows += engine.query(link_graph.PROBLEMS_SQL, ["resolved"])
-    return rows
+    return rows + graph_report.losses(engine, with_links=bool(pair_tasks(engine.job["config"])))
 
 
 def load_manifest(directory: str) -> dict[str, Any]:

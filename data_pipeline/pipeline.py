@@ -102,16 +102,16 @@ def _documents(engine: LocalEngine) -> None:
         yield from enumerate(sources.chunks(source))
 
     engine.map("documents", link_graph.parse_chunk, chunks(), per_bucket=job["per_bucket"])
+    address_of = sources.addresser(source)
     extra = [
-        dict(address=address, target=target, priority=(1 << 62) + i)
+        dict(address=address_of(address), target=address_of(target), priority=(1 << 62) + i)
         for i, (address, target) in enumerate(sources.redirects(source))
     ]
     write(job, "redirects", 0, "files", 0, table("redirects", extra))
     if path := job["config"]["exclude_destinations"]:
-        addresses = {line.strip() for _, line in lines(path) if line.strip()}
-        write(
-            job, "excluded", 0, "file", 0, table("excluded", [dict(address=address) for address in sorted(addresses)])
-        )
+        excluded = sorted({line.strip() for _, line in lines(path) if line.strip()})
+        rows = [dict(address=address_of(line), line=line) for line in excluded]
+        write(job, "excluded", 0, "file", 0, table("excluded", rows))
 
 
 def _tokenise(engine: LocalEngine) -> None:
@@ -160,7 +160,8 @@ def _weigh(engine: LocalEngine, sources_read: dict[str, Any]) -> str:
 
 # The fields that decide which sentences and passages there are, and how they read.
 WEIGHTED_BY = (
-    "min_article_words", "keep_disambiguation", "exclude_destinations", "max_anchor_words", "document_title",
+    "min_article_words", "keep_disambiguation", "exclude_destinations", "max_anchor_words", "drop_number_anchors",
+    "drop_boilerplate", "boilerplate_anchors", "max_link_pages", "max_anchor_destinations", "document_title",
     "max_doc_tokens", "source.format", "source.max_page_bytes",
 )  # fmt: skip
 

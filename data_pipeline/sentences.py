@@ -9,14 +9,15 @@ abbreviation without beginning with a usual opening word.
 import re
 
 _CANDIDATE = re.compile(
-    # Closing marks and references may stand between the stop and the space.
-    r"(?<![.!?…])([.!?…]++)([\"'”’»)\]]*+(?:\[\w{1,4}\])*+)[^\S\n]++(?=\S)"
+    # Closing marks and references may stand between the stop and the space; the space itself is often forgotten.
+    r"(?<![.!?…])([.!?…]++)([\"'”’»)\]]*+(?:\[\w{1,4}\])*+)(?:[^\S\n]++(?=\S)|(?<=[a-z0-9][a-z0-9]\.)(?=[A-Z][a-z]))"
     r"|(?<![。！？])[。！？]++[」』”’）]*+|\n++"
 )
 _LAST_WORD = re.compile(r"[^\s\"'“‘«(\[]*$")
 _NEXT = re.compile(r"(?:[\"'“‘«(\[¿¡`]{1,4} ?)?(\w{0,24})")
 _STANDING_CLOSERS = re.compile(r"(?:(?:''|[”’»)\]]) +)+")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]{1,2}$|[A-Z][a-z]\.[A-Z]$")
+_OPENERS = ('"', "“", "‘", "«")
 _NUMERAL = re.compile(r"[0-9]|[IVXLC]+$")
 _LOOK_BACK = 28
 
@@ -24,7 +25,7 @@ _LOOK_BACK = 28
 _BEFORE_NAMES = frozenset(
     """mr mrs ms mx dr prof rev hon gen col maj capt cpt lt sgt cpl pvt adm cmdr gov sen rep pres amb fr mme mlle mgr
     messrs vs v cf viz e.g i.e eg ie ca approx resp incl ed eds trans fig figs eq eqs ref refs fl lit née
-    mt ft pt""".split()  # noqa: SIM905
+    mt ft pt brig def rs""".split()  # noqa: SIM905
 )
 # An abbreviation only before a number ("No. 5"), otherwise a word ("He said no. Then ...").
 _BEFORE_NUMBERS = frozenset(
@@ -40,7 +41,7 @@ _OPENING_WORDS = frozenset(
     """The A An This That These Those It Its He She They We You His Her Their Our My There Here In On At By From With
     For After Before During Since Until When While Where If As Although Though Because However But And Or Nor So Yet
     Then Thus Hence Therefore Moreover Furthermore Also Another Other Some Many Most Several Each Every All Both One
-    Two Three What Who Why How Which Not No Under Over Between Through According Despite Today Later Once Only Even
+    Two Three What Who Why How Which Not No See Under Over Between Through According Despite Today Later Once Only Even
     Such To Of Among Within Without Instead Meanwhile Finally First Second Next Later Earlier Like Unlike""".split()  # noqa: SIM905
 )  # fmt: skip
 
@@ -87,12 +88,19 @@ def _is_boundary(text: str, start: int, match: re.Match[str]) -> bool:
             return False
     elif text[match.end()] in "-–—,;:.!?…/&=+":
         return False
+    if text[match.end()] == "(" and "." not in stop:
+        return False  # A title and its year or a gloss: "Flood! (1976)".
+    if len(stop) > 1 and text[max(start, match.start() - 1) : match.start()] in _OPENERS:
+        return False  # A quotation that begins with an ellipsis.
     before = text[max(start, match.start() - _LOOK_BACK) : match.start()]
     last = _LAST_WORD.search(before.rstrip() if before.endswith(" ") else before)[0]  # type: ignore[index]
     whole = last.strip() == text[start : start + _LOOK_BACK + 1][: match.start() - start].strip()
     if "." not in stop or len(stop) > 1:
         # One word and a mark is a name or an exclamation ("Yahoo! Mail", "Eek ! The Cat"): it stays with what follows.
-        return not (stop == "!" and whole and not closers)
+        if stop != "!" or closers:
+            return True
+        # So is a capitalised word inside a sentence ("Jeopardy! College"), and a word said twice ("Turn! Turn!").
+        return not whole and word != last.strip() and (not last[:1].isupper() or word in _OPENING_WORDS)
     if closers:
         return True
     return not (whole and last.isdigit()) and not _abbreviates(last, word)
@@ -101,7 +109,7 @@ def _is_boundary(text: str, start: int, match: re.Match[str]) -> bool:
 def _abbreviates(last: str, word: str) -> bool:
     """Whether the full stop after `last` belongs to it, given the word that follows."""
     folded = last.lower()
-    if folded in _BEFORE_NAMES:
+    if folded in _BEFORE_NAMES and last != "V":
         return True
     if folded in _BEFORE_NUMBERS and _NUMERAL.match(word):
         return True

@@ -25,17 +25,23 @@ SCHEMAS: dict[str, pa.Schema] = {
     name: pa.schema(list(columns.items()))
     for name, columns in {
         "documents": dict(doc=_l, id=_s, title=_s, text=_s, lead_end=_i, links=pa.list_(_link)),
-        "addresses": dict(doc=_l, home=_i, address=_s, id=_s, problem=_s),
+        "addresses": dict(doc=_l, home=_i, address=_s, id=_s, disambiguation=_i, problem=_s),
         "redirects": dict(address=_s, target=_s, priority=_l),
-        "excluded": dict(address=_s),
+        "excluded": dict(address=_s, line=_s),
         "losses": dict(reason=_s, n=_l, location=_s, example=_s),
         "links": dict(
             doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s, target=_s
         ),
-        "pages": dict(doc=_l, home=_i, address=_s, id=_s, problem=_s),
+        **{name: dict(doc=_l, home=_i, address=_s, id=_s, disambiguation=_i, problem=_s) for name in ("places", "pages")},
         **{name: dict(address=_s, target=_s) for name in ("aliases_0", "aliases_1", "aliases_2", "aliases_3", "aliases")},
-        "resolved": dict(
+        **{name: dict(
             doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s, target=_s, destination=_l, problem=_s
+        ) for name in ("targets", "resolved")},
+        "link_pages": dict(anchor=_s, destination=_l, home=_i, n=_l, pages=_l),
+        "link_counts": dict(anchor=_s, destination=_l, n=_l, problem=_s),
+        "anchors": dict(anchor=_s, n=_l, destinations=_l, entropy=pa.float64()),
+        "anchor_summaries": dict(
+            bucket=_i, anchors=_l, links=_l, ambiguous=_l, bits=pa.float64(), most_ambiguous=_s
         ),
         "anchor_destination": dict(anchor=_s, destination=_l, rank=_l),
         "candidates": dict(doc=_l, in_links=_l, place=_l),

@@ -6,7 +6,7 @@ format, paths (files or globs), redirects (TSV files), max_page_bytes.
 """
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -82,6 +82,12 @@ def redirects(source: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 where = f"{path} line {number}"
                 raise InputError(f"expected 'address<TAB>address', found {line[:80]!r}; {where}; mend the line")
             yield alias, address
+
+
+def addresser(source: Mapping[str, Any]) -> Callable[[str], str]:
+    """Turns a title as a person writes it, in a list or a redirect file, into the address that links to it have."""
+    module = _module(source)
+    return module.addresser(source) if hasattr(module, "addresser") else str.strip
 
 
 def _module(source: Mapping[str, Any]) -> ModuleType:

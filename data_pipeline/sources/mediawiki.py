@@ -10,7 +10,7 @@ import itertools
 import lzma
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -39,6 +39,17 @@ _DISAMBIGUATION = re.compile(
     r"неоднозначность|ujednoznacznienie|doorverwijspagina)[ _-]*(?i:cleanup\s*)?[|}]|__DISAMBIG__"
 )
 
+# Their categories, where a template unknown here would have set them, and the words in brackets of their titles.
+_DISAMBIGUATION_CATEGORY = re.compile(
+    r"\[\[[^\[\]|:]{1,20}:[^\[\]|]{0,40}(?i:disambiguation pages|begriffsklärung|homonymie|desambigua|disambigua\b|"
+    r"doorverwijspagina|страницы значений|ujednoznacz|förgreningssid|曖昧さ回避|消歧义)"
+)
+_DISAMBIGUATION_TITLES = tuple(
+    f"({word})"
+    for word in """disambiguation begriffsklärung homonymie desambiguación desambiguação disambigua doorverwijspagina
+    значения ujednoznacznienie 曖昧さ回避 消歧义""".split()  # noqa: SIM905
+)
+
 
 class Names(NamedTuple):
     """What <siteinfo> and <mediawiki> tell about titles; hashable, so that a worker builds each `Site` once."""
@@ -63,6 +74,13 @@ def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
     for file_number, path in enumerate(files.expand(tuple(source["paths"]))):
         for number, payload in enumerate(_payloads(path, int(source["max_page_bytes"]))):
             yield Chunk(chunk_name(file_number, path, number), payload)
+
+
+def addresser(source: Mapping[str, Any]) -> Callable[[str], str]:
+    """Normalises titles as the first file's links are; what no link can lead to stays as it is."""
+    path = files.expand(tuple(source["paths"]))[0]
+    site = _site(_header(path, _blocks(path))[0])
+    return lambda title: site.resolve(title).address or title.strip()
 
 
 def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument], list[Loss]]:
@@ -234,5 +252,14 @@ def _document(
         text=plain.text,
         links=tuple(Link(*link) for link in plain.links),
         lead_end=plain.lead_end,
-        is_disambiguation=title.lower().endswith("(disambiguation)") or bool(_DISAMBIGUATION.search(text)),
+        is_disambiguation=_is_disambiguation(title, text),
+    )
+
+
+def _is_disambiguation(title: str, wikitext: str) -> bool:
+    """A flag of the page: its title, its templates or its categories say so."""
+    return (
+        title.lower().endswith(_DISAMBIGUATION_TITLES)
+        or _DISAMBIGUATION.search(wikitext) is not None
+        or _DISAMBIGUATION_CATEGORY.search(wikitext) is not None
     )

@@ -225,9 +225,9 @@ def test_unfinished_directory_of_another_config_is_refused(tmp_path):
         generate(corpus.config(folder), str(tmp_path / "out"))
 
 
-def test_options_of_the_field_notes_run(tmp_path):
+def test_options_of_the_field_notes_run(tmp_path, capfd):
     folder = corpus.write(tmp_path / "corpus", files=1)
-    (folder / "judged.txt").write_text("p3\np4\n")
+    (folder / "judged.txt").write_text("p3\np4\np4711\n")
     options = dict(
         qdm_negative="occurrence", acm_negative="in_links", weighting="normalised", temperature=0.5, context_in_page=True,
         exclude_destinations=str(folder / "judged.txt"), document_title=True, acm_directions=1, keep_work=True, query_length=0.5,
@@ -236,6 +236,8 @@ def test_options_of_the_field_notes_run(tmp_path):
     generate(corpus.config(folder, **options), str(tmp_path / "out"))
     manifest = load_manifest(str(tmp_path / "out"))
     assert manifest["losses"]["link-to-excluded"]["count"] > 10
+    assert "1 line(s) name no page, among them 'p4711'" in capfd.readouterr().err
+    assert "exclusion-of-no-page" in inspect.as_text(inspect.report(str(tmp_path / "out"), 1))
     assert len(manifest["splits"]["qdm_train"]["shards"]) > 1
     assert all(shard["bytes"] <= 20_000 for split in manifest["splits"].values() for shard in split["shards"])
     generate(
@@ -249,7 +251,9 @@ def test_inspect_reports_and_finds_damage(made, tmp_path):
     _, output = made
     found = inspect.report(str(output), 5)
     assert all(len(examples) == 5 for examples in found["examples"].values())
-    assert "Table 1" in inspect.as_text(found)
+    text = inspect.as_text(found)
+    for line in ("Table 1", "Link graph: pages 48", "links kept", "bits a link", "link-unresolved\n"):
+        assert line in text
     json.dumps(found)
     for harm, message in ((flip, "sha256"), (cut, "bytes"), (os.remove, "missing")):
         copy = tmp_path / harm.__name__

@@ -1,6 +1,7 @@
 import random
 
 import pytest
+from steps import steps
 
 from data_pipeline.sentences import sentences
 
@@ -43,6 +44,11 @@ What?!| You cannot mean it!!| I do.
 Gov. Hale and Sen. Ost met Gen. Roe vs. Col. Mar.| They won.
 Élan fell.| Über lost.| Жизнь goes on.
 彼は来た。|彼女は去った。|「そう。」|終わり
+He won Jeopardy! Teen Tournament twice.| They sang "Turn! Turn!" at noon.| It was over!| He left.
+The films are Flood! (1976), Fire! (1977) and Storm (1980).| They lost money.| (See the list.)| He wrote, "... I doubt it."
+The space was forgotten.|The next sentence follows.| Node.js and St.Louis are names.
+The dominant is used on I, IV, and V.| See the table.| In Marbury v. Madison the court ruled.
+Maj. Gen. Hale met Brig. Gen. Ost.| He paid Rs. 30 for it.
 No stop at all
 """.strip().splitlines()
 
@@ -98,8 +104,54 @@ def test_random_text_keeps_its_invariants():
         assert not text[position:].strip()
 
 
-@pytest.mark.parametrize(
-    "part", [".", "!", ". ", '. "', '" . " ', "。", "A. ", "(", ". (", "''", " ", "\n", "a. B", ".)", "U.S."]
-)
+RUNS = [
+    *(
+        ".",
+        "!",
+        ". ",
+        '. "',
+        '" . ',
+        "。",
+        "A. ",
+        "(",
+        ". (",
+        "''",
+        " ",
+        "\n",
+        "a. B",
+        ".)",
+        "U.S.",
+        "a.B",
+        "ab.Cd",
+        "! A",
+    ),
+    *(
+        "Mr. ",
+        "Ab! Cd ",
+        ".[1]",
+        ".[",
+        '."',
+        "? ('",
+        "… ",
+        ".\u00a0",
+        "x ",
+        "No. 1 ",
+        "1. ",
+        '"a. B" ',
+        "。」",
+        ". ”",
+        "I. A ",
+    ),
+]
+
+
+@pytest.mark.parametrize("part", RUNS)
 def test_long_runs_return(part):
-    sentences(part * 100_000)  # a quadratic rule would take minutes
+    sentences(part * 50_000)  # a quadratic rule would take minutes
+
+
+@pytest.mark.parametrize("part", RUNS)
+def test_steps_grow_linearly(part):
+    # Within a step of Python stand regular expressions that look at a bounded window or never look twice (possessive).
+    small, large = (steps(lambda n=n: sentences(part * n)) for n in (500, 1000))
+    assert large <= 2.1 * small + 100

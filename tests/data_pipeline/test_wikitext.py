@@ -1,7 +1,7 @@
 import random
-import sys
 
 import pytest
+from steps import steps
 
 from data_pipeline.sources.titles import Site
 from data_pipeline.sources.wikitext import plain_text
@@ -107,23 +107,6 @@ def test_titles_become_addresses():
     assert site.resolve("Re:Zero").address == "Re:Zero"
     assert site.resolve("a" * 256).reason == site.resolve("a<b").reason == site.resolve("%00").reason == "link-invalid"
     assert site.resolve("100%").address == "100%" and site.resolve("%ff").address == "%ff"
-
-
-def steps(function):
-    """Function calls and lines that Python executes: a clock that does not depend on the machine."""
-    count = 0
-
-    def tick(frame, event, argument):
-        nonlocal count
-        count += 1
-        return tick
-
-    sys.settrace(tick)
-    try:
-        function()
-    finally:
-        sys.settrace(None)
-    return count
 
 
 UNBALANCED = [

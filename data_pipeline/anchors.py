@@ -1,0 +1,120 @@
+"""Anchor texts: those that say nothing about where they lead, and what is counted of the others.
+
+A link is dropped by its own text (a number or date, a navigation phrase, too many words), or by how often it is seen: the
+same anchor and destination on most pages is a menu, and an anchor text with very many destinations describes none of them.
+"""
+
+import heapq
+import json
+import math
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from data_pipeline.engine import Job, read
+from data_pipeline.tables import table
+from data_pipeline.terms import normalise_anchor
+
+# Phrases that invite to click and name no topic; config.boilerplate_anchors adds to them.
+NAVIGATION = frozenset(
+    phrase.strip()
+    for phrase in """here; click; click here; this page; this link; this article; link; links; more; read more; learn more;
+    see more; show more; more info; more information; more details; details; continue; continue reading; full story; next;
+    next page; previous; previous page; prev; back; back to top; home page; homepage; table of contents; edit; permalink;
+    see also; website; web site; official website; official site; external link; log in; login; sign in; sign up;
+    contact us; about us; privacy policy; terms of use; terms of service; sitemap""".replace("\n", " ").split(";")
+)
+# A link recurs on most pages only where there are pages enough to tell.
+RECURS_ON = 20
+MOST_AMBIGUOUS = 5
+
+_WORD = re.compile(r"\w+")
+_OF_NUMBERS = re.compile(
+    r"(?:\d+[年月日]?)+(?:st|nd|rd|th|s)?|january|february|march|april|may|june|july|august|september|october|november|"
+    r"december|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|ad|bc|bce|ce|c|ca|circa|century|centuries|am|pm"
+)
+
+
+def reason_to_drop(anchor: str, c: dict[str, Any], phrases: frozenset[str]) -> str:
+    """Why a normalised anchor text is no query, as a slug; empty for a good one. `phrases`: see `boilerplate`."""
+    words = anchor.split()
+    if len(words) > c["max_anchor_words"]:
+        return "anchor-too-long"
+    if c["drop_number_anchors"] and is_number(anchor):
+        return "anchor-number"
+    if anchor in phrases:
+        return "anchor-boilerplate"
+    return ""
+
+
+def boilerplate(c: dict[str, Any]) -> frozenset[str]:
+    """The phrases that are dropped as anchors, normalised; none where config.drop_boilerplate is off."""
+    if not c["drop_boilerplate"]:
+        return frozenset()
+    return NAVIGATION | {normalise_anchor(phrase) for phrase in c["boilerplate_anchors"]}
+
+
+def is_number(anchor: str) -> bool:
+    """Years, dates, centuries and other numbers, and what has neither a letter nor a digit ("1990s", "5 may", "[1]", "—").
+
+    Dates are understood in English and Chinese characters; a number with a unit or a noun ("5 km", "1990 season") is none.
+    """
+    if not any(character.isalpha() for character in anchor):
+        return True
+    if not any(character.isdigit() for character in anchor):
+        return False
+    return all(_OF_NUMBERS.fullmatch(word) for word in _WORD.findall(anchor))
+
+
+def limits(c: dict[str, Any], pages: int) -> tuple[int, int]:
+    """(pages that a link may stand on, destinations that an anchor text may have), of so many pages with links."""
+    if not c["drop_boilerplate"]:
+        return (1 << 62, 1 << 62)
+    return max(RECURS_ON, int(c["max_link_pages"] * pages)), c["max_anchor_destinations"]
+
+
+def entropy(counts: Iterable[int]) -> float:
+    """H = -Σ p log₂ p of the destinations of one anchor text, in bits; 0 where all its links agree."""
+    given = sorted(counts)
+    total = sum(given)
+    return math.fsum(-n / total * math.log2(n / total) for n in given) + 0.0
+
+
+def statistics(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+    """Map over the buckets of `link_counts`, each of which holds all rows of its anchors: one row an anchor text."""
+    counted = read(job, "link_counts", number)
+    destinations: dict[str, list[int]] = {}
+    for anchor, n, problem in zip(*(counted.column(name).to_pylist() for name in ("anchor", "n", "problem"))):
+        if not problem:
+            destinations.setdefault(anchor, []).append(n)
+    rows: list[dict[str, Any]] = [
+        dict(anchor=anchor, n=sum(counts), destinations=len(counts), entropy=entropy(counts))
+        for anchor, counts in sorted(destinations.items())
+    ]
+    summary = dict(
+        bucket=number,
+        anchors=len(rows),
+        links=sum(row["n"] for row in rows),
+        ambiguous=sum(row["destinations"] > 1 for row in rows),
+        bits=math.fsum(row["n"] * row["entropy"] for row in rows),
+        most_ambiguous=json.dumps(_most_ambiguous(rows)),
+    )
+    return {"anchors": table("anchors", rows), "anchor_summaries": table("anchor_summaries", [summary])}
+
+
+def summarise(summaries: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the manifest says about anchor texts, from the rows of `anchor_summaries` in any order."""
+    links = sum(row["links"] for row in summaries)
+    best = [row for summary in summaries for row in json.loads(summary["most_ambiguous"])]
+    return {
+        "texts": sum(row["anchors"] for row in summaries),
+        "ambiguous": sum(row["ambiguous"] for row in summaries),
+        "mean_entropy_bits": round(math.fsum(sorted(row["bits"] for row in summaries)) / max(1, links), 6),
+        "most_ambiguous": _most_ambiguous(best),
+    }
+
+
+def _most_ambiguous(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return heapq.nsmallest(MOST_AMBIGUOUS, rows, key=lambda row: (-row["entropy"], row["anchor"]))

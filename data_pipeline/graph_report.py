@@ -1,0 +1,66 @@
+"""What the link graph holds and what its joins dropped: counts, and the first examples in a total order.
+
+Losses that a map sees (anchors, namespaces, pages too short …) are counted there, see losses.py.
+"""
+
+from typing import Any
+
+from data_pipeline import anchors
+from data_pipeline.engine import LocalEngine, read
+from data_pipeline.link_graph import EXCLUDED
+from data_pipeline.losses import EXAMPLES
+
+# (reason, count, location, example) of what the joins dropped: the first examples of a reason come with its count.
+_EXAMPLES = f"""
+    SELECT reason, CASE WHEN place = 1 THEN total ELSE 0 END, location, example FROM (
+        SELECT d.reason, d.location, d.example, t.total,
+            row_number() OVER (PARTITION BY d.reason ORDER BY d.location, d.example) AS place
+        FROM ({{0}}) d JOIN (SELECT reason, COUNT(*) AS total FROM ({{0}}) GROUP BY reason) t ON d.reason = t.reason
+    ) WHERE place <= {EXAMPLES}
+"""
+_PAGE_LOSSES = """
+    SELECT 'page-duplicate' AS reason, a.id AS location, a.address AS example
+    FROM addresses a LEFT JOIN places p ON a.doc = p.doc WHERE p.doc IS NULL
+"""
+_REDIRECT_LOSSES = """
+    SELECT CASE WHEN n.address IS NULL THEN 'redirect-to-no-page' ELSE 'redirect-endless' END AS reason,
+        a.address AS location, a.target AS example
+    FROM aliases a LEFT JOIN places p ON a.target = p.address LEFT JOIN aliases n ON a.target = n.address
+    WHERE p.address IS NULL
+"""
+_EXCLUSION_LOSSES = f"""
+    SELECT 'exclusion-of-no-page' AS reason, e.line AS location, e.address AS example FROM {EXCLUDED}
+    WHERE COALESCE(p.doc, q.doc) IS NULL
+"""
+_LINK_LOSSES = """
+    SELECT r.problem AS reason, p.id AS location, r.anchor || ' -> ' || r.target AS example
+    FROM resolved r JOIN pages p ON r.doc = p.doc WHERE r.problem <> ''
+"""
+
+
+def losses(engine: LocalEngine, with_links: bool) -> list[tuple[str, int, str, str]]:
+    """(reason, count, location, example) of the pages, redirects, exclusions and links that the joins dropped."""
+    rows = engine.query(_EXAMPLES.format(_PAGE_LOSSES), ["addresses", "places"])
+    rows += engine.query(_EXAMPLES.format(_REDIRECT_LOSSES), ["aliases", "places"])
+    rows += engine.query(_EXAMPLES.format(_EXCLUSION_LOSSES), ["excluded", "places", "aliases"])
+    if with_links:
+        rows += engine.query(_EXAMPLES.format(_LINK_LOSSES), ["resolved", "pages"])
+    return rows
+
+
+def summary(engine: LocalEngine, with_links: bool) -> dict[str, Any]:
+    """What the manifest says about the graph: pages, redirects, links and anchor texts, counted."""
+    sql = "SELECT COUNT(*), COUNT(CASE WHEN problem = '' THEN 1 END), CAST(COALESCE(SUM(disambiguation), 0) AS BIGINT) FROM pages"
+    pages, destinations, disambiguation = engine.query(sql, ["pages"])[0]
+    redirects = engine.query("SELECT COUNT(*) FROM redirects", ["redirects"])[0][0]
+    found = {
+        "pages": pages,
+        "destinations": destinations,
+        "disambiguation_pages": disambiguation,
+        "redirects": redirects,
+    }
+    if with_links:
+        links = engine.query("SELECT COUNT(*), COUNT(CASE WHEN problem = '' THEN 1 END) FROM resolved", ["resolved"])[0]
+        found |= {"links": links[0], "links_kept": links[1]}
+        found["anchors"] = anchors.summarise(read(engine.job, "anchor_summaries").to_pylist())
+    return found

@@ -1,0 +1,57 @@
+"""Sentence boundaries in real paragraphs, labelled by hand before the splitter was run on them.
+
+`sentence_labels.jsonl`: source, document id, start of the paragraph's SHA-256, and the offsets in it where a new sentence
+begins; the text itself stays in ../shared/data. A sentence ends at a full stop, question or exclamation mark that is no part
+of a name or an abbreviation, inside quotations of several sentences too, and with the bracket or quotation mark that closes
+it; semicolons and colons end none. Rules were mended on the errors of one half only; the other half's errors were never
+looked at. First measured, before any mending: 229 of 233 found and 7 too many on that half, 251 of 253 and 16 on the other.
+"""
+
+import hashlib
+import json
+import os
+
+import pytest
+from shared_data import shared
+
+from data_pipeline import sources
+from data_pipeline.sentences import sentences
+
+pytestmark = pytest.mark.real
+
+LABELS = os.path.join(os.path.dirname(__file__), "sentence_labels.jsonl")
+FILES = {
+    "linked_pages": ("linked_jsonl", "wiki", "linked_pages.jsonl.xz"),
+    "enwiki-excerpt": ("mediawiki", "dumps", "enwiki-excerpt.xml.bz2"),
+}
+
+
+def paragraphs(source: str, wanted: set[str]) -> dict[tuple[str, str], str]:
+    """(document id, start of the SHA-256) → paragraph, for the wanted documents."""
+    form, *path = FILES[source]
+    config = {"format": form, "paths": (shared(*path),), "redirects": (), "max_page_bytes": 2 << 20}
+    found = {}
+    for chunk in sources.chunks(config):
+        for document in sources.parse(chunk, config)[0]:
+            if document.id in wanted:
+                for paragraph in document.text.split("\n"):
+                    found[document.id, hashlib.sha256(paragraph.encode()).hexdigest()[:12]] = paragraph
+    return found
+
+
+def test_boundaries_of_real_paragraphs():
+    with open(LABELS) as file:
+        rows = [json.loads(line) for line in file]
+    assert sum(len(row["boundaries"]) for row in rows) >= 300
+    totals = {"mended": [0, 0, 0], "held out": [0, 0, 0]}
+    for source in FILES:
+        texts = paragraphs(source, {row["id"] for row in rows if row["source"] == source})
+        for row in rows:
+            if row["source"] == source:
+                found = {start for start, _ in sentences(texts[row["id"], row["paragraph"]])[1:]}
+                labelled = set(row["boundaries"])
+                counts = (len(labelled & found), len(labelled - found), len(found - labelled))
+                totals[row["half"]] = [a + b for a, b in zip(totals[row["half"]], counts)]
+    for half, (right, missed, extra) in totals.items():
+        print(f"\n{half}: {right} of {right + missed} boundaries found, {extra} too many")
+        assert right / (right + missed + extra) >= 0.95
