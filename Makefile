@@ -3,14 +3,16 @@
 # make lint     ruff and mypy
 # make real     slow proofs on real data in ../shared/data and real weights, and the TPU compile
 # make faults   kills: 20 random kill -9 over a run, and over the generation job
-# make bench-step  real tokens a second of the pre-training step
+# make bench-step       real tokens a second of the pre-training step
+# make bench-dump       MB/s a core from a dump to linked documents, and memory at 1x and 10x the input
+# make bench-sentences  MB/s a core of sentence splitting
 
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test lint real faults bench-step clean
+.PHONY: demo test lint real faults bench-step bench-dump bench-sentences clean
 
 .venv/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "harp_jax needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -60,6 +62,14 @@ BENCH_VOCABULARY ?= ../shared/data/vocab/bert-base-uncased-vocab.txt
 bench-step: .venv/test
 	$(BIN)/python benchmarks/step.py --documents=$(BENCH_DOCUMENTS) --tokenizer=$(BENCH_VOCABULARY) --layers=2 --hidden=128 --heads=2
 	$(BIN)/python benchmarks/step.py --documents=$(BENCH_DOCUMENTS) --tokenizer=$(BENCH_VOCABULARY) --layers=4 --hidden=256 --heads=4
+
+BENCH_DUMP ?= ../shared/data/dumps/enwiki-excerpt.xml.bz2
+bench-dump: .venv/test
+	$(BIN)/python benchmarks/dump.py --dump=$(BENCH_DUMP)
+
+BENCH_LINKED ?= ../shared/data/wiki/linked_pages.jsonl.xz
+bench-sentences: .venv/test
+	$(BIN)/python benchmarks/sentences.py --documents=$(BENCH_LINKED)
 
 clean:
 	rm -rf .venv demo real
