@@ -7,7 +7,7 @@ TENSORFLOW = [
     "tensorflow-cpu>=2.18; platform_system == 'Linux' and platform_machine == 'x86_64'",
     "tensorflow>=2.18; platform_system != 'Linux' or platform_machine != 'x86_64'",
 ]
-EVAL = ["ir-measures>=0.3.7", "pytrec-eval-terrier>=0.5.6"]
+EVAL = ["ir-measures>=0.3.7", "pytrec-eval-terrier>=0.5.6", "scipy>=1.11"]
 BM25 = ["bm25s>=0.2.6", "PyStemmer>=2.2", "scipy>=1.11"]
 PLOTS = ["matplotlib>=3.8"]
 TEST = [

@@ -1,155 +1,91 @@
 """Evaluation of runs against judgments, through ir-measures (trec_eval's numbers).
 
-    python -m harp_jax.evaluate --qrels=qrels.txt bm25.trec harp.trec --measures="RR@10 nDCG@10 AP"
+    python -m harp_jax.evaluate --qrels=qrels.txt bm25.trec "HARP=harp_s0.trec,harp_s1.trec" --measures="RR@10 AP" \
+        --baseline=bm25
 
-Measures are named as in ir-measures: `RR@10`, `nDCG@10`, `AP`, `P@5`, `R@100`, `Rprec`, `RR(rel=2)@10`. A document is
-relevant from level 1 unless `rel=` says otherwise; nDCG's gain is the level itself (linear, as in trec_eval). Every
-query of the qrels counts, also where the run has nothing for it (zero), as with `trec_eval -c`.
+Measures are named as in ir-measures (`measures.py`). A document is relevant from level 1 unless `rel=` says otherwise;
+nDCG's gain is the level itself (linear, as in trec_eval). Every query of the qrels counts, also where the run has nothing
+for it (zero), as with `trec_eval -c`. NAME=RUN,RUN,… is one system trained with several seeds: its values are averaged per
+query. With --baseline every other run is compared with it (`significance.py`).
 """
 
 import argparse
-import json
 import os
 import sys
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from harp_jax.cli import run as run_command
 from harp_jax.errors import InputError
-from harp_jax.files import lines
+from harp_jax.files import lines, replacing
+from harp_jax.folds import components
+from harp_jax.measures import aggregate, calculate, is_tested, parse_measures
+from harp_jax.significance import ROUNDS, compare
+from harp_jax.tables import FORMATS, Table, notes, per_query_lines
 from harp_jax.trec import Qrels, Run, read_qrels, read_run
 
 MEASURES = "RR@10 RR@100 nDCG@10 nDCG@100 AP"
 
 
-@dataclass(frozen=True)
-class Table:
-    """What several runs score on the same queries.
+def evaluate(
+    qrels: Qrels,
+    runs: Mapping[str, Run | Sequence[Run]],
+    measures: str | list[str] = MEASURES,
+    baseline: str = "",
+    confirm: str | list[str] = "",
+    rounds: int = ROUNDS,
+    seed: int = 0,
+) -> Table:
+    """Every measure of every run, per query and averaged over the queries of the qrels; a list of runs is averaged.
 
-    `mean` is run → measure → value; `per_query` is run → measure → qid → value; `missing` are queries of the qrels that
-    the run lacks (they count as zero), `unknown` those of the run that the qrels lack (they are left out).
-    """
-
-    measures: list[str]
-    queries: int
-    mean: dict[str, dict[str, float]]
-    per_query: dict[str, dict[str, dict[str, float]]]
-    missing: dict[str, list[str]]
-    unknown: dict[str, list[str]]
-
-
-def evaluate(qrels: Qrels, runs: dict[str, Run], measures: str | list[str] = MEASURES) -> Table:
-    """Every measure of every run, per query and averaged over the queries of the qrels.
-
-    Raises InputError for a measure that ir-measures does not know and for qrels without queries.
+    With `baseline` the others are compared with it by the measures `confirm` (all). Raises InputError for a measure that
+    nobody knows, a baseline that is no run, and for qrels without queries.
     """
     if not qrels:
         raise InputError("the qrels hold no query to evaluate; check the files")
     parsed = parse_measures(measures)
-    mean: dict[str, dict[str, float]] = {}
-    per_query: dict[str, dict[str, dict[str, float]]] = {}
-    for name, run in runs.items():
-        mean[name], per_query[name] = _one(qrels, run, parsed)
-    return Table(
+    systems = {name: [given] if isinstance(given, dict) else list(given) for name, given in runs.items()}
+    values: dict[str, dict[str, np.ndarray]] = {}
+    missing: dict[str, list[str]] = {}
+    unknown: dict[str, list[str]] = {}
+    for name, seeds in systems.items():
+        found = [calculate(qrels, run, parsed) for run in seeds]
+        values[name] = {m: np.array([list(one[m].values()) for one in found]) for m in map(str, parsed)}
+        for number, run in enumerate(seeds, 1):
+            label = name if len(seeds) == 1 else f"{name} ({number})"
+            missing[label] = [qid for qid in qrels if qid not in run]
+            unknown[label] = [qid for qid in run if qid not in qrels]
+    per_query = {
+        name: {m: dict(zip(qrels, map(float, seeds.mean(0)))) for m, seeds in by_measure.items()}
+        for name, by_measure in values.items()
+    }
+    table = Table(
         measures=[str(measure) for measure in parsed],
         queries=len(qrels),
-        mean=mean,
+        mean={name: {str(m): aggregate(m, found[str(m)]) for m in parsed} for name, found in per_query.items()},
         per_query=per_query,
-        missing={name: [qid for qid in qrels if qid not in run] for name, run in runs.items()},
-        unknown={name: [qid for qid in run if qid not in qrels] for name, run in runs.items()},
+        missing=missing,
+        unknown=unknown,
+        seeds={name: len(seeds) for name, seeds in systems.items()},
     )
+    if not baseline:
+        return table
+    if baseline not in runs:
+        raise InputError(f"no run is named {baseline!r} for the baseline; the runs are {', '.join(runs)}")
+    tested = [str(m) for m in parsed if is_tested(m)]
+    chosen = [str(m) for m in parse_measures(confirm)] if confirm else tested
+    if not set(chosen) <= set(tested):
+        raise InputError(f"{min(set(chosen) - set(tested))} is to be confirmed, but is not among the measures; add it")
+    compared = compare(values, groups_of(qrels), baseline, chosen, rounds, seed)
+    return replace(table, baseline=baseline, comparisons=compared)
 
 
-def _one(qrels: Qrels, run: Run, measures: list[Any]) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
-    import ir_measures
-
-    scores = {qid: dict(zip(run[qid].docids, run[qid].scores)) for qid in qrels if qid in run}
-    values: dict[str, dict[str, float]] = {str(measure): dict.fromkeys(qrels, 0.0) for measure in measures}
-    for metric in ir_measures.iter_calc(measures, qrels, scores):
-        values[str(metric.measure)][metric.query_id] = metric.value
-    mean = {}
-    for measure in measures:
-        total = measure.aggregator()
-        for value in values[str(measure)].values():
-            total.add(value)
-        mean[str(measure)] = total.result()
-    return mean, values
-
-
-def parse_measures(measures: str | list[str]) -> list[Any]:
-    """ir-measures' objects, each tried out on a toy run: some names parse and cannot be computed."""
-    import ir_measures
-
-    names = measures.split() if isinstance(measures, str) else list(measures)
-    if not names:
-        raise InputError('no measure; name some, as in --measures="RR@10 nDCG@10"')
-    parsed = []
-    for name in names:
-        try:
-            measure = ir_measures.parse_measure(name)
-            ir_measures.calc_aggregate([measure], {"1": {"d": 1}}, {"1": {"d": 1.0}})
-        except Exception as error:  # ir-measures raises whatever its parser or a provider does
-            raise InputError(
-                f"unknown measure {name!r} ({type(error).__name__}); names are those of ir-measures: "
-                "RR@10, nDCG@10, AP, P@5, R@100, Rprec"
-            ) from error
-        if measure not in parsed:
-            parsed.append(measure)
-    return parsed
-
-
-def as_text(table: Table) -> str:
-    """A table for people: a run a line, four digits."""
-    width = max(len(name) for name in ("run", *table.mean))
-    columns = [max(len(measure), 6) for measure in table.measures]
-    head = "  ".join([f"{'run':<{width}}", *(f"{m:>{c}}" for m, c in zip(table.measures, columns))])
-    rows = [
-        "  ".join([f"{name:<{width}}", *(f"{mean[m]:>{c}.4f}" for m, c in zip(table.measures, columns))])
-        for name, mean in table.mean.items()
-    ]
-    return "\n".join([head, *rows])
-
-
-def as_latex(table: Table) -> str:
-    """A tabular (booktabs) in which the best value of each measure is bold."""
-    best = {m: max(round(mean[m], 4) for mean in table.mean.values()) for m in table.measures}
-    rows = []
-    for name, mean in table.mean.items():
-        cells = [
-            rf"\textbf{{{mean[m]:.4f}}}" if round(mean[m], 4) == best[m] else f"{mean[m]:.4f}" for m in table.measures
-        ]
-        rows.append(" & ".join([_escaped(name), *cells]) + r" \\")
-    head = " & ".join(["Run", *map(_escaped, table.measures)]) + r" \\"
-    columns = "l" + "r" * len(table.measures)
-    return "\n".join(
-        [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
-    )
-
-
-def _escaped(text: str) -> str:
-    return "".join("\\" + c if c in "#$%&_{}" else c for c in text)
-
-
-def as_json(table: Table) -> str:
-    """All of the table, the values of every query included."""
-    return json.dumps(asdict(table), indent=1, ensure_ascii=False)
-
-
-FORMATS = {"text": as_text, "latex": as_latex, "json": as_json}
-
-
-def notes(table: Table) -> list[str]:
-    """What a reader of the table must know: queries that count as zero, and queries left out."""
-    found = []
-    for name in table.mean:
-        for qids, what in (
-            (table.missing[name], "of the qrels are missing and count as zero"),
-            (table.unknown[name], "are not in the qrels and are left out"),
-        ):
-            if qids:
-                shown = ", ".join(qids[:5]) + (", …" if len(qids) > 5 else "")
-                found.append(f"{name}: {len(qids)} queries {what}: {shown}")
-    return found
+def groups_of(qrels: Qrels) -> list[int]:
+    """For each query the number of its group: queries that share relevant documents are no independent evidence."""
+    number = {qid: i for i, group in enumerate(components(qrels)) for qid in group}
+    return [number[qid] for qid in qrels]
 
 
 def read_subset(path: str, qrels: Qrels) -> Qrels:
@@ -163,21 +99,44 @@ def read_subset(path: str, qrels: Qrels) -> Qrels:
     return {qid: qrels[qid] for qid in wanted}
 
 
-def name_runs(paths: list[str]) -> dict[str, str]:
-    """Short names for runs: the file's name without its suffix, or the whole path where that would not be unique."""
-    short = [os.path.basename(path).removesuffix(".gz").rsplit(".", 1)[0] for path in paths]
-    return {path if short.count(name) > 1 else name: path for name, path in zip(short, paths)}
+def name_runs(arguments: list[str]) -> dict[str, list[str]]:
+    """Name → paths, from NAME=PATH,PATH,… or from a path alone.
+
+    A path's name is the file's without its suffix, or the whole path where that would not be unique.
+    """
+    alone = [a for a in arguments if os.path.exists(a) or "=" not in a]
+    short = [os.path.basename(path).removesuffix(".gz").rsplit(".", 1)[0] for path in alone]
+    names = {path: path if short.count(name) > 1 else name for name, path in zip(short, alone)}
+    named: dict[str, list[str]] = {}
+    for argument in arguments:
+        name, paths = (names[argument], argument) if argument in names else argument.split("=", 1)
+        if name in named:
+            raise InputError(f"two runs are named {name!r}; write NAME=PATH to tell them apart")
+        if not name or not paths:
+            raise InputError(f"{argument!r}: write NAME=PATH, or NAME=PATH,PATH for several seeds")
+        named[name] = [paths] if argument in names else paths.split(",")
+    return named
 
 
 def main(arguments: argparse.Namespace) -> None:
     parse_measures(arguments.measures)
+    if arguments.rounds < 100:
+        raise InputError(f"--rounds={arguments.rounds}: give 100 at least")
+    named = name_runs(arguments.runs)
+    if arguments.baseline and arguments.baseline not in named:
+        raise InputError(f"no run is named {arguments.baseline!r} for --baseline; the runs are {', '.join(named)}")
     qrels = read_qrels(arguments.qrels)
     if arguments.queries:
         qrels = read_subset(arguments.queries, qrels)
-    runs = {name: read_run(path) for name, path in name_runs(arguments.runs).items()}
-    table = evaluate(qrels, runs, arguments.measures)
+    runs = {name: [read_run(path) for path in paths] for name, paths in named.items()}
+    table = evaluate(
+        qrels, runs, arguments.measures, arguments.baseline, arguments.confirm, arguments.rounds, arguments.seed
+    )
     for note in notes(table):
         print(f"note: {note}", file=sys.stderr)
+    if arguments.per_query:
+        with replacing(arguments.per_query) as file:
+            file.writelines(line + "\n" for line in per_query_lines(table))
     print(FORMATS[arguments.format](table))
 
 
@@ -185,11 +144,16 @@ def arguments_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m harp_jax.evaluate", description="Measures of runs against judgments."
     )
-    parser.add_argument("runs", nargs="+", help="TREC runs, or MS MARCO's three columns; may be compressed")
+    parser.add_argument("runs", nargs="+", help="TREC runs or MS MARCO's three columns; NAME=RUN[,RUN…] names a system")
     parser.add_argument("--qrels", required=True, help="judgments: qid 0 docid level")
     parser.add_argument("--measures", default=MEASURES, help=f'names as in ir-measures ("{MEASURES}")')
     parser.add_argument("--format", default="text", choices=sorted(FORMATS), help="json holds the values per query too")
+    parser.add_argument("--per_query", default="", help="a file to write: run, measure, qid, value")
     parser.add_argument("--queries", default="", help="a file whose lines begin with the query ids to evaluate (all)")
+    parser.add_argument("--baseline", default="", help="the run that the others are compared with")
+    parser.add_argument("--confirm", default="", help="measures to compare by, chosen beforehand (all of --measures)")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of randomisation and bootstrap ({ROUNDS})")
+    parser.add_argument("--seed", type=int, default=0, help="of both (0)")
     return parser
 
 

@@ -16,10 +16,11 @@ from ml_collections import ConfigDict
 from harp_jax.bert import BertConfig
 from harp_jax.documents import Documents
 from harp_jax.errors import InputError
-from harp_jax.evaluate import evaluate, parse_measures
+from harp_jax.evaluate import evaluate
 from harp_jax.files import replacing
 from harp_jax.huggingface import save_hf
 from harp_jax.marks import marks_of
+from harp_jax.measures import parse_measures
 from harp_jax.rerank import rerank_run
 from harp_jax.reranker import Reranker
 from harp_jax.tokenizer import Tokenizer

@@ -16,11 +16,12 @@ from typing import Any
 from harp_jax.cli import run as run_command
 from harp_jax.documents import Documents
 from harp_jax.errors import InputError
-from harp_jax.evaluate import evaluate, parse_measures
+from harp_jax.evaluate import evaluate
 from harp_jax.files import replacing
 from harp_jax.first_stage import add_collection_arguments, excluded_of, rerank, retrieve
 from harp_jax.folds import read_folds, select
 from harp_jax.lexical import Collection
+from harp_jax.measures import parse_measures
 from harp_jax.progress import progress
 from harp_jax.trec import Ranking, read_qrels, read_queries, read_run
 

@@ -8,8 +8,9 @@ import sys
 import pytest
 
 from harp_jax.errors import InputError
-from harp_jax.evaluate import as_latex, as_text, evaluate, name_runs, notes, read_subset
-from harp_jax.trec import read_run, write_run
+from harp_jax.evaluate import arguments_parser, evaluate, groups_of, main, name_runs, read_subset
+from harp_jax.tables import as_latex, as_text, notes
+from harp_jax.trec import Ranking, read_run, write_run
 
 QRELS = {"q1": {"a": 2, "b": 0, "c": 1}, "q2": {"a": 1}, "q3": {"z": 1}, "q4": {"a": 0}}
 RANKINGS = {"q1": ["b", "x", "c", "a"], "q2": ["a", "b"], "q9": ["a"], "q4": ["a"]}
@@ -83,11 +84,94 @@ def test_tables_for_people(runs):
 
 
 def test_names_are_short_where_they_can_be():
-    assert name_runs(["a/x.trec", "b/x.trec", "c/y.trec.gz"]) == {
-        "a/x.trec": "a/x.trec",
-        "b/x.trec": "b/x.trec",
-        "y": "c/y.trec.gz",
+    assert name_runs(["a/x.trec", "b/x.trec", "c/y.trec.gz", "ours=a,b"]) == {
+        "a/x.trec": ["a/x.trec"],
+        "b/x.trec": ["b/x.trec"],
+        "y": ["c/y.trec.gz"],
+        "ours": ["a", "b"],
     }
+    for wrong in (["x=a", "x=b"], ["=a"], ["x="]):
+        with pytest.raises(InputError, match="NAME=PATH"):
+            name_runs(wrong)
+
+
+def test_seeds_are_averaged_per_query(runs):
+    table = evaluate(QRELS, {"both": list(runs.values())}, "RR@10 AP")
+    alone = evaluate(QRELS, runs, "RR@10 AP")
+    for measure in table.measures:
+        first, second = (alone.per_query[name][measure] for name in runs)
+        assert table.per_query["both"][measure] == pytest.approx({q: (first[q] + second[q]) / 2 for q in QRELS})
+    assert table.missing == {"both (1)": ["q3"], "both (2)": ["q1", "q3", "q4"]}
+    assert "both (mean of 2)" in as_text(table)
+
+
+def test_oracle_and_unjudged(runs):
+    table = evaluate(QRELS, runs, "oracle(RR@10) oracle(nDCG@2) unjudged@2 unjudged@10")
+    found = {measure: table.per_query["first.trec"][measure] for measure in table.measures}
+    assert found["oracle(RR@10)"] == {"q1": 1.0, "q2": 1.0, "q3": 0.0, "q4": 0.0}
+    assert found["oracle(nDCG@2)"]["q1"] == pytest.approx(1.0)
+    assert found["unjudged@2"] == {"q1": 0.5, "q2": 0.5, "q3": 0.0, "q4": 0.0}
+    assert found["unjudged@10"]["q1"] == 0.25
+    for wrong in ("oracle(XX)", "unjudged@0", "oracle"):
+        with pytest.raises(InputError, match="unknown measure"):
+            evaluate(QRELS, runs, wrong)
+
+
+def test_queries_that_share_a_document_are_one_group():
+    assert groups_of(QRELS) == [0, 0, 1, 2]
+
+
+def many(count: int, rank: int) -> tuple[dict, dict]:
+    qrels = {f"q{i}": {f"d{i}": 1} for i in range(count)}
+    run = {
+        f"q{i}": Ranking.of([f"x{j}" for j in range(rank - 1)] + [f"d{i}"], range(rank, 0, -1)) for i in range(count)
+    }
+    return qrels, run
+
+
+def test_a_baseline_brings_tests_marks_and_intervals(tmp_path, capsys):
+    qrels, worse = many(30, 3)
+    better = many(30, 1)[1] | {"q0": many(1, 4)[1]["q0"]}
+    table = evaluate(
+        qrels, {"old": worse, "new": better, "same": dict(worse)}, "RR@10 oracle(RR@10)", "old", rounds=500
+    )
+    new, same = table.comparisons
+    assert [(c.run, c.measure) for c in table.comparisons] == [("new", "RR@10"), ("same", "RR@10")]
+    assert new.difference == pytest.approx(table.mean["new"]["RR@10"] - table.mean["old"]["RR@10"])
+    assert new.interval[0] < new.difference < new.interval[1] and new.verdict == "better"
+    assert new.t_test_holm == pytest.approx(2 * new.t_test) and new.t_test < 1e-6 and new.randomisation < 0.01
+    assert (same.t_test, same.randomisation, same.interval, same.verdict) == (1.0, 1.0, (0.0, 0.0), "inconclusive")
+    assert table.marked == {("new", "RR@10")}
+    text = as_text(table)
+    assert "†" in text and "inconclusive" in text and "against old" in text
+    assert r"$^\dagger$" in as_latex(table)
+    again = evaluate(qrels, {"same": dict(worse), "old": worse, "new": better}, "RR@10", "old", rounds=500)
+    assert {(c.run, c.randomisation, c.interval) for c in again.comparisons} == {
+        (c.run, c.randomisation, c.interval) for c in table.comparisons
+    }
+    with pytest.raises(InputError, match="no run is named 'older'"):
+        evaluate(qrels, {"old": worse}, "RR@10", "older")
+    with pytest.raises(InputError, match=r"oracle\(RR@10\) is to be confirmed"):
+        evaluate(qrels, {"old": worse, "new": better}, "RR@10", "old", confirm="oracle(RR@10)")
+    for name, run in (("old", worse), ("new", better)):
+        write_run(str(tmp_path / f"{name}.trec"), [(q, r.docids, list(r.scores)) for q, r in run.items()])
+    (tmp_path / "qrels").write_text("".join(f"{q} 0 {d} 1\n" for q, j in qrels.items() for d in j))
+    given = [
+        "--baseline=old",
+        "--measures=RR@10 AP",
+        "--confirm=AP",
+        "--rounds=200",
+        f"--per_query={tmp_path / 'pq.tsv'}",
+    ]
+    given += [f"--qrels={tmp_path / 'qrels'}", str(tmp_path / "old.trec"), f"new={tmp_path / 'new.trec'}"]
+    main(arguments_parser().parse_args([*given, "--format=json"]))
+    shown = json.loads(capsys.readouterr().out)
+    assert [(c["run"], c["measure"]) for c in shown["comparisons"]] == [("new", "AP")]
+    lines = (tmp_path / "pq.tsv").read_text().splitlines()
+    assert lines[0] == "run\tmeasure\tqid\tvalue" and len(lines) == 1 + 2 * 2 * 30
+    assert "new\tRR@10\tq0\t0.250000" in lines
+    with pytest.raises(InputError, match="--rounds=5"):
+        main(arguments_parser().parse_args([*given, "--rounds=5"]))
 
 
 def test_subset_of_queries(tmp_path):

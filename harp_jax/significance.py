@@ -1,0 +1,116 @@
+"""Is one run better than another? Paired tests over queries with Holm's correction, and bootstrap intervals.
+
+The p-values say whether a difference could be chance; the interval says how large it may be. Holm's correction covers all
+comparisons of one table: test the measures that were chosen beforehand (`evaluate --confirm`), not all that can be computed.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harp_jax.keys import generator
+
+ROUNDS = 10_000
+CHUNK = 250  # rounds at once: memory is CHUNK × queries
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A run against the baseline by one measure, over the queries of the qrels; seeds are averaged per query.
+
+    `interval` (95 %) is of the difference of means: queries are drawn again in groups that share relevant documents, and
+    each system's seeds too. The p-values are two-sided, `…_holm` corrected for all comparisons of the table.
+    """
+
+    run: str
+    measure: str
+    difference: float
+    interval: tuple[float, float]
+    t_test: float
+    t_test_holm: float
+    randomisation: float
+    randomisation_holm: float
+
+    @property
+    def verdict(self) -> str:
+        if self.interval[0] <= 0 <= self.interval[1]:
+            return "inconclusive"
+        return "better" if self.difference > 0 else "worse"
+
+
+def paired_t(differences: np.ndarray) -> float:
+    """Two-sided p of the paired t-test. differences: [queries], 2 at least; equal runs give 1."""
+    from scipy import stats
+
+    if len(differences) < 2 or not np.ptp(differences):
+        # No variance: equal everywhere, or moved by the same amount everywhere, which t cannot weigh.
+        return 1.0 if len(differences) < 2 or not differences.any() else 0.0
+    return float(stats.ttest_1samp(differences, 0.0).pvalue)
+
+
+def randomisation(differences: np.ndarray, draw: np.random.Generator, rounds: int = ROUNDS) -> float:
+    """Two-sided p of Fisher's randomisation test: how often random signs give a mean as far from 0 as the one seen."""
+    seen = abs(differences.sum())
+    as_far = 0
+    for start in range(0, rounds, CHUNK):
+        signs = draw.integers(0, 2, (min(CHUNK, rounds - start), len(differences)), dtype=np.int8) * 2 - 1
+        # Sums of the same numbers in another order differ in their last bits.
+        as_far += int((np.abs(signs @ differences) >= seen * (1 - 1e-12)).sum())
+    return (as_far + 1) / (rounds + 1)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down adjusted p-values, in the order given."""
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
+def bootstrap(
+    first: np.ndarray, second: np.ndarray, groups: Sequence[int], draw: np.random.Generator, rounds: int = ROUNDS
+) -> tuple[float, float]:
+    """95 % percentile interval of mean(first) - mean(second). first, second: [seeds, queries]; groups: [queries].
+
+    Whole groups of queries are drawn with replacement, the same for both; seeds are drawn for each side on its own.
+    """
+    number = np.asarray(groups)
+    count = int(number.max()) + 1
+    sizes = np.bincount(number, minlength=count).astype(float)
+    sums = [np.stack([np.bincount(number, row, count) for row in side], axis=1) for side in (first, second)]
+    means = []
+    for start in range(0, rounds, CHUNK):
+        times = draw.multinomial(count, np.full(count, 1 / count), min(CHUNK, rounds - start)).astype(float)
+        sides = []
+        for side in sums:
+            by_seed = times @ side / (times @ sizes)[:, None]
+            chosen = draw.integers(0, side.shape[1], by_seed.shape)
+            sides.append(np.take_along_axis(by_seed, chosen, axis=1).mean(1))
+        means.append(sides[0] - sides[1])
+    low, high = np.quantile(np.concatenate(means), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def compare(
+    values: Mapping[str, Mapping[str, np.ndarray]],
+    groups: Sequence[int],
+    baseline: str,
+    measures: Sequence[str],
+    rounds: int = ROUNDS,
+    seed: int = 0,
+) -> list[Comparison]:
+    """Every other run against the baseline. values: run → measure → [seeds, queries]."""
+    found = []
+    for run in values:
+        for measure in measures if run != baseline else ():
+            first, second = values[run][measure], values[baseline][measure]
+            differences = first.mean(0) - second.mean(0)
+            p = randomisation(differences, generator(seed, "randomisation", run, measure), rounds)
+            interval = bootstrap(first, second, groups, generator(seed, "bootstrap", run, measure), rounds)
+            found.append((run, measure, math.fsum(differences) / len(differences), interval, paired_t(differences), p))
+    t_holm, r_holm = holm([row[4] for row in found]), holm([row[5] for row in found])
+    return [Comparison(*row[:5], t, row[5], r) for row, t, r in zip(found, t_holm, r_holm)]

@@ -1,0 +1,84 @@
+"""Tests of significance against scipy, an exhaustive count and a slow bootstrap; and that they are right how often they say."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from harp_jax.keys import generator
+from harp_jax.significance import bootstrap, holm, paired_t, randomisation
+
+RNG = np.random.default_rng(5)
+
+
+def test_paired_t_is_scipys():
+    first, second = RNG.random((2, 40))
+    assert paired_t(first - second) == pytest.approx(stats.ttest_rel(first, second).pvalue, rel=1e-9)
+    assert paired_t(np.zeros(9)) == 1.0 and paired_t(np.array([0.3])) == 1.0
+
+
+def test_randomisation_approaches_the_count_of_all_signs():
+    differences = RNG.normal(0.2, 0.5, 10)
+    sums = [abs(np.dot(signs, differences)) for signs in itertools.product((-1, 1), repeat=10)]
+    exact = np.mean([s >= abs(differences.sum()) - 1e-12 for s in sums])
+    found = randomisation(differences, generator("signs"), 20_000)
+    assert abs(found - exact) < 4 * np.sqrt(exact * (1 - exact) / 20_000) + 1 / 20_000
+    assert randomisation(np.zeros(5), generator("signs"), 100) == 1.0
+
+
+def test_randomisation_rejects_a_true_null_as_often_as_it_says():
+    p = [randomisation(RNG.normal(0, 1, 25), generator("null", i), 199) for i in range(400)]
+    assert stats.chisquare(np.histogram(p, bins=10, range=(0, 1))[0]).pvalue > 0.01
+
+
+def test_holm_by_hand():
+    # Sorted: .01·4, .02·3, .03·2 (raised to .06), .04·1 (raised to .06).
+    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0] and holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_keeps_the_order_and_never_lowers(p):
+    adjusted = holm(p)
+    assert all(a >= b and a <= 1 for a, b in zip(adjusted, p))
+    order = sorted(range(len(p)), key=p.__getitem__)
+    assert all(adjusted[i] <= adjusted[j] for i, j in itertools.pairwise(order))
+    rejected = 0  # Holm's procedure as he states it
+    while rejected < len(p) and p[order[rejected]] * (len(p) - rejected) <= 0.05:
+        rejected += 1
+    assert sum(a <= 0.05 for a in adjusted) == rejected
+
+
+def slow_bootstrap(first, second, groups, rng, rounds):
+    members = [[q for q, g in enumerate(groups) if g == number] for number in range(max(groups) + 1)]
+    means = []
+    for _ in range(rounds):
+        queries = [q for g in rng.integers(0, len(members), len(members)) for q in members[g]]
+        sides = []
+        for side in (first, second):
+            seeds = rng.integers(0, len(side), len(side))
+            sides.append(np.mean([side[s][queries].mean() for s in seeds]))
+        means.append(sides[0] - sides[1])
+    return np.quantile(means, [0.025, 0.975])
+
+
+def test_bootstrap_is_the_slow_one():
+    groups = [0, 0, 0, 1, 2, 2, 3, 4, 5, 6, 7, 8]
+    first, second = RNG.random((3, 12)) + 0.3, RNG.random((2, 12))
+    found = bootstrap(first, second, groups, generator("boot"), 20_000)
+    np.testing.assert_allclose(found, slow_bootstrap(first, second, groups, RNG, 8_000), atol=0.02)
+
+
+def test_seeds_and_shared_documents_widen_the_interval():
+    base = RNG.normal(0, 1, 60)
+    shaken = np.stack([base + shift for shift in (-1.0, 0.0, 1.0)])
+    width = lambda *a: np.ptp(bootstrap(*a, generator("w"), 4000))  # noqa: E731
+    alone = width(base[None], np.zeros((1, 60)), range(60))
+    assert width(shaken, np.zeros((1, 60)), range(60)) > 1.5 * alone
+    tied = np.repeat(base[:20], 3)
+    assert width(tied[None], np.zeros((1, 60)), [i // 3 for i in range(60)]) > 1.4 * width(
+        tied[None], np.zeros((1, 60)), range(60)
+    )
