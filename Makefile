@@ -3,16 +3,18 @@
 # make lint     ruff and mypy
 # make real     slow proofs on real data in ../shared/data and real weights, and the TPU compile
 # make faults   kills: 20 random kill -9 over a run, and over the generation job
+# make spark    the tests of the Spark engine (PySpark is fetched; Java 17 must be there)
 # make bench-step       real tokens a second of the pre-training step
 # make bench-dump       MB/s a core from a dump to linked documents, and memory at 1x and 10x the input
 # make bench-sentences  MB/s a core of sentence splitting
+# make bench-weights    sentences a second of the term weights, beside the straightforward way
 
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test lint real faults bench-step bench-dump bench-sentences clean
+.PHONY: demo test lint real faults spark bench-step bench-dump bench-sentences bench-weights clean
 
 .venv/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "harp_jax needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -55,6 +57,17 @@ real: .venv/test .venv/libtpu | $(MINILM)
 
 faults: .venv/test
 	$(BIN)/python -m pytest -m faults
+
+.venv/spark: .venv/test
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[spark]'
+	touch $@
+
+spark: .venv/spark
+	$(BIN)/python -m pytest -m "faults or not faults" tests/data_pipeline/test_spark_engine.py tests/faults/test_spark.py
+
+BENCH_LINKED ?= ../shared/data/wiki/linked_pages.jsonl.xz
+bench-weights: .venv/test | $(MINILM)
+	$(BIN)/python benchmarks/term_weights.py --documents=$(BENCH_LINKED) --encoder=$(MINILM)
 
 # Real lengths of documents decide the speed of a packed step; any JSONL collection and vocabulary will do.
 BENCH_DOCUMENTS ?= ../shared/data/wiki/collection.jsonl.xz

@@ -61,6 +61,8 @@ setup(
         "demo": EVAL + BM25 + PLOTS,
         "tpu": ["jax[tpu]>=0.5.3"],
         "cuda": ["jax[cuda12]>=0.5.3"],
+        # And Java 17. Kept out of [test]: it is 490 MB, and tests that need it skip where it is not.
+        "spark": ["pyspark>=4"],
         "test": TEST + EVAL + BM25 + PLOTS,
         "dev": ["ruff>=0.9", "mypy>=1.13"],
     },

@@ -13,7 +13,7 @@ from harp_jax.errors import InputError
 from harp_jax.records import HARP_TASKS, TEXT_TASK
 
 # What may differ between two runs that write the same bytes.
-NOT_IDENTITY = ("workers", "memory_limit", "keep_work", "encoder_batch_tokens")
+NOT_IDENTITY = ("workers", "memory_limit", "temp_directory", "keep_work", "encoder_batch_tokens")
 CHOICES = {
     "weighting": ("softmax", "normalised"),
     "qdm_negative": ("uniform", "occurrence"),
@@ -65,8 +65,9 @@ def generation() -> ConfigDict:
     c.max_text_tokens = 510  # of a piece of running text
     c.validation_fraction = 0.01  # of the source pages
     c.shard_bytes = 64 << 20  # at most
-    c.workers = 2
-    c.memory_limit = "4GB"  # of the joins; what exceeds it spills to disk
+    c.workers = 2  # processes of the maps; each holds one bucket (about 200 MB of a 100 GB dump), a few times over
+    c.memory_limit = "4GB"  # of the joins, beside the workers, which wait meanwhile; what exceeds it spills to disk
+    c.temp_directory = ""  # where they spill; empty: in the output directory
     c.keep_work = False  # keep the intermediate tables after the job
     c.lock()
     return c

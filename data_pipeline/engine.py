@@ -1,4 +1,4 @@
-"""The local engine: maps in a pool of spawned processes, joins in DuckDB, both over Parquet files.
+"""Tables as Parquet files, and the local engine: maps in a pool of spawned processes, joins in DuckDB.
 
 A stage that is finished is not repeated: a part of a map leaves a mark when all its outputs have their final names, a join's
 directory gets its name when it is complete. Rerunning a killed job therefore continues it, and since every part is a pure
@@ -10,10 +10,10 @@ import multiprocessing
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -27,12 +27,26 @@ Part = tuple[int, Any]  # number of the part, which is the bucket of its output,
 MapFunction = Callable[[Job, int, Any], dict[str, pa.Table]]
 
 
+class Engine(Protocol):
+    """What runs the stages of one job; `job["work"]` is the directory of its tables. Local below, or `spark_engine.py`."""
+
+    job: Job
+
+    def map(self, stage: str, function: MapFunction, parts: Iterable[Part], per_bucket: int = 1) -> None: ...
+
+    def join(self, output: str, sql: str, inputs: Iterable[str], partitioned: bool = False) -> None: ...
+
+    def query(self, sql: str, inputs: Iterable[str]) -> list[tuple]: ...
+
+    def close(self) -> None: ...
+
+
 def read(job: Job, name: str, bucket: int | None = None) -> pa.Table:
     """A bucket of a table (or all of it), files in the order of their names; no rows where there are no files."""
     import pyarrow.parquet as pq
 
     folder = "*" if bucket is None else f"bucket={bucket}"
-    paths = sorted(glob.glob(os.path.join(glob.escape(_place(job, name)), folder, "*.parquet")))
+    paths = sorted(glob.glob(os.path.join(glob.escape(place(job, name)), folder, "*.parquet")))
     # Files are read one by one: as a data set, their folders would become a column.
     tables = [pq.ParquetFile(path).read() for path in paths]
     return pa.concat_tables(tables) if tables else SCHEMAS[name].empty_table()
@@ -40,7 +54,7 @@ def read(job: Job, name: str, bucket: int | None = None) -> pa.Table:
 
 def buckets(job: Job, name: str) -> list[int]:
     """The numbers of a table's buckets."""
-    folders = glob.glob(os.path.join(glob.escape(_place(job, name)), "bucket=*"))
+    folders = glob.glob(os.path.join(glob.escape(place(job, name)), "bucket=*"))
     return sorted(int(folder.rsplit("=", 1)[1]) for folder in folders)
 
 
@@ -49,22 +63,45 @@ def write(job: Job, name: str, bucket: int, stage: str, part: int, rows: pa.Tabl
     import pyarrow.parquet as pq
 
     if rows.num_rows:
-        path = os.path.join(_place(job, name), f"bucket={bucket}", f"{stage}-{part:07d}.parquet")
+        path = os.path.join(place(job, name), f"bucket={bucket}", f"{stage}-{part:07d}.parquet")
         with replacing(path, "wb") as file:
             pq.write_table(rows.cast(SCHEMAS[name]), file, compression="zstd", row_group_size=16384)
 
 
-def _place(job: Job, name: str) -> str:
+def place(job: Job, name: str) -> str:
+    """The directory of a table."""
     return job.get("elsewhere", {}).get(name) or os.path.join(job["work"], name)
 
 
-def _run_part(stage: str, function: MapFunction, job: Job, number: int, bucket: int, payload: Any, mark: str) -> int:
+def run_part(stage: str, function: MapFunction, job: Job, number: int, bucket: int, payload: Any, mark: str) -> int:
+    """Runs a part and leaves its mark; the number of rows it wrote."""
     outputs = function(job, number, payload)
     for name, rows in outputs.items():
         write(job, name, bucket, stage, number, rows)
     with replacing(mark) as file:
         file.write("done\n")
     return sum(rows.num_rows for rows in outputs.values())
+
+
+def mark_path(job: Job, stage: str, part: int | str) -> str:
+    """The file whose presence says that a part is done; part "all": the stage."""
+    name = part if isinstance(part, str) else f"{part:07d}"
+    return os.path.join(job["work"], f"{stage}.marks", name)
+
+
+def unfinished(job: Job, stage: str, parts: Iterable[Part]) -> Iterator[Part]:
+    """Those of the parts that have no mark yet."""
+    return (part for part in parts if not os.path.exists(mark_path(job, stage, part[0])))
+
+
+def finish(job: Job, stage: str) -> None:
+    """Marks a stage as done."""
+    with replacing(mark_path(job, stage, "all")) as file:
+        file.write("done\n")
+
+
+def finished(job: Job, stage: str) -> bool:
+    return os.path.exists(mark_path(job, stage, "all"))
 
 
 def _follow_parent() -> None:
@@ -82,10 +119,11 @@ def _end_after(parent: Any) -> None:
 
 
 class LocalEngine:
-    """Runs the stages of one job. `job["work"]` is the directory of its tables."""
+    """Runs the stages of one job in `workers` processes; joins take `memory_limit` and then spill to `temp_directory`."""
 
-    def __init__(self, job: Job, workers: int, memory_limit: str) -> None:
+    def __init__(self, job: Job, workers: int, memory_limit: str, temp_directory: str = "") -> None:
         self.job, self.workers, self.memory_limit = job, workers, memory_limit
+        self.temp_directory = temp_directory or os.path.join(job["work"], "spill")
         self._pool: ProcessPoolExecutor | None = None
 
     def map(self, stage: str, function: MapFunction, parts: Iterable[Part], per_bucket: int = 1) -> None:
@@ -93,10 +131,9 @@ class LocalEngine:
 
         Part `number` writes to bucket `number // per_bucket`. `parts` may be a stream: few are in flight at once.
         """
-        marks = os.path.join(self.job["work"], f"{stage}.marks")
-        if os.path.exists(os.path.join(marks, "all")):
+        if finished(self.job, stage):
             return
-        os.makedirs(marks, exist_ok=True)
+        os.makedirs(os.path.dirname(mark_path(self.job, stage, "all")), exist_ok=True)
         running: set[Future[int]] = set()
         with progress(total=len(parts) if isinstance(parts, list) else None, unit="parts", desc=stage) as bar:
             rows = 0
@@ -112,12 +149,12 @@ class LocalEngine:
 
             try:
                 for number, payload in parts:
-                    mark = os.path.join(marks, f"{number:07d}")
+                    mark = mark_path(self.job, stage, number)
                     if os.path.exists(mark):
                         bar.update()
                         continue
                     job = (stage, function, self.job, number, number // per_bucket, payload, mark)
-                    running.add(self.pool.submit(_run_part, *job))
+                    running.add(self.pool.submit(run_part, *job))
                     collect(2 * self.workers)
                 collect(0)
             except BrokenProcessPool as error:
@@ -128,8 +165,7 @@ class LocalEngine:
             finally:
                 for future in running:
                     future.cancel()
-        with replacing(os.path.join(marks, "all")) as file:
-            file.write("done\n")
+        finish(self.job, stage)
 
     @property
     def pool(self) -> ProcessPoolExecutor:
@@ -144,10 +180,10 @@ class LocalEngine:
         With `partitioned` the column `bucket` of the result says where a row goes; otherwise everything is bucket 0.
         The order of the rows within a bucket is not defined: who reads them sorts them.
         """
-        place = _place(self.job, output)
-        if os.path.isdir(place):
+        folder = place(self.job, output)
+        if os.path.isdir(folder):
             return
-        temporary = place + ".tmp"
+        temporary = folder + ".tmp"
         shutil.rmtree(temporary, ignore_errors=True)
         os.makedirs(temporary)
         options = "FORMAT PARQUET, COMPRESSION zstd"
@@ -163,7 +199,7 @@ class LocalEngine:
             os.makedirs(os.path.dirname(target))
         with self._connection(inputs) as connection:
             connection.execute(f"COPY (SELECT {columns} FROM ({sql})) TO '{_quoted(target)}' ({options})")
-        os.replace(temporary, place)
+        os.replace(temporary, folder)
 
     def query(self, sql: str, inputs: Iterable[str]) -> list[tuple]:
         """The rows of a small result."""
@@ -175,12 +211,12 @@ class LocalEngine:
 
         connection = duckdb.connect()
         connection.execute(f"SET memory_limit='{_quoted(self.memory_limit)}'")
-        connection.execute(f"SET temp_directory='{_quoted(os.path.join(self.job['work'], 'spill'))}'")
+        connection.execute(f"SET temp_directory='{_quoted(self.temp_directory)}'")
         connection.execute(f"SET threads={self.workers}")
         connection.execute("SET preserve_insertion_order=false")
         for name in inputs:
-            pattern = os.path.join(_place(self.job, name), "*", "*.parquet")
-            if glob.glob(os.path.join(glob.escape(_place(self.job, name)), "*", "*.parquet")):
+            pattern = os.path.join(place(self.job, name), "*", "*.parquet")
+            if glob.glob(os.path.join(glob.escape(place(self.job, name)), "*", "*.parquet")):
                 source = (
                     f"read_parquet('{_quoted(pattern)}', hive_partitioning=true, hive_types={{'bucket': 'INTEGER'}})"
                 )

@@ -6,7 +6,7 @@ Losses that a map sees (anchors, namespaces, pages too short …) are counted th
 from typing import Any
 
 from data_pipeline import anchors
-from data_pipeline.engine import LocalEngine, read
+from data_pipeline.engine import Engine, read
 from data_pipeline.link_graph import EXCLUDED
 from data_pipeline.losses import EXAMPLES
 
@@ -38,7 +38,7 @@ _LINK_LOSSES = """
 """
 
 
-def losses(engine: LocalEngine, with_links: bool) -> list[tuple[str, int, str, str]]:
+def losses(engine: Engine, with_links: bool) -> list[tuple[str, int, str, str]]:
     """(reason, count, location, example) of the pages, redirects, exclusions and links that the joins dropped."""
     rows = engine.query(_EXAMPLES.format(_PAGE_LOSSES), ["addresses", "places"])
     rows += engine.query(_EXAMPLES.format(_REDIRECT_LOSSES), ["aliases", "places"])
@@ -48,7 +48,7 @@ def losses(engine: LocalEngine, with_links: bool) -> list[tuple[str, int, str, s
     return rows
 
 
-def summary(engine: LocalEngine, with_links: bool) -> dict[str, Any]:
+def summary(engine: Engine, with_links: bool) -> dict[str, Any]:
     """What the manifest says about the graph: pages, redirects, links and anchor texts, counted."""
     sql = "SELECT COUNT(*), COUNT(CASE WHEN problem = '' THEN 1 END), CAST(COALESCE(SUM(disambiguation), 0) AS BIGINT) FROM pages"
     pages, destinations, disambiguation = engine.query(sql, ["pages"])[0]

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from data_pipeline import anchors, sources
-from data_pipeline.engine import Job, LocalEngine, bucket_parts, read
+from data_pipeline.engine import Engine, Job, bucket_parts, read
 from data_pipeline.losses import Losses
 from data_pipeline.sentences import sentences
 from data_pipeline.sources import Chunk, LinkedDocument
@@ -252,7 +252,7 @@ COLINKED_SQL = """
 """
 
 
-def index(engine: LocalEngine) -> None:
+def index(engine: Engine) -> None:
     """`pages`, one for each address and id, and `aliases`, with chains of redirects followed to their end."""
     engine.join("places", PLACES_SQL, ["addresses"], partitioned=True)
     engine.join("aliases_0", ALIASES_SQL, ["redirects", "places"])
@@ -262,7 +262,7 @@ def index(engine: LocalEngine) -> None:
     engine.join("pages", PAGES_SQL, ["places", "excluded", "aliases"], partitioned=True)
 
 
-def build(engine: LocalEngine) -> None:
+def build(engine: Engine) -> None:
     """From `addresses`, `redirects` and `links` to `ranked`, `candidates`, `anchor_destination`, `colinked`, `anchors`."""
     c = engine.job["config"]
     index(engine)

@@ -8,7 +8,7 @@ from typing import Any
 
 from data_pipeline import graph_report, losses, predictors
 from data_pipeline.config import pair_tasks
-from data_pipeline.engine import LocalEngine, read
+from data_pipeline.engine import Engine, read
 from data_pipeline.examples import SPECIALS
 from data_pipeline.output import MANIFEST
 from data_pipeline.shards import write_tfds_metadata
@@ -24,9 +24,7 @@ STATISTICS_SQL = """
 """
 
 
-def write_manifest(
-    engine: LocalEngine, sources_read: dict[str, Any], weights_sha256: str | None, vocab_size: int
-) -> None:
+def write_manifest(engine: Engine, sources_read: dict[str, Any], weights_sha256: str | None, vocab_size: int) -> None:
     """Writes TFDS's metadata, then manifest.json, the last file of the job."""
     job, c = engine.job, engine.job["config"]
     splits = _splits(engine)
@@ -67,7 +65,7 @@ def _sha256(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def _splits(engine: LocalEngine) -> dict[str, Any]:
+def _splits(engine: Engine) -> dict[str, Any]:
     found: dict[str, Any] = {}
     files = {row["file"]: row for row in read(engine.job, "shard_files").to_pylist()}
     for row in read(engine.job, "splits").to_pylist():
@@ -80,7 +78,7 @@ def _splits(engine: LocalEngine) -> dict[str, Any]:
     return found
 
 
-def _tasks(engine: LocalEngine) -> dict[str, Any]:
+def _tasks(engine: Engine) -> dict[str, Any]:
     """The columns of the paper's Table 1 over both sides of all pairs, and the trivial predictors' accuracies."""
     points: dict[str, dict[str, tuple[int, int]]] = {}
     sql = "SELECT task, predictor, CAST(SUM(points) AS BIGINT), CAST(SUM(n) AS BIGINT) FROM predictions GROUP BY task, predictor"
@@ -106,7 +104,7 @@ def _tasks(engine: LocalEngine) -> dict[str, Any]:
     return found
 
 
-def _losses(engine: LocalEngine) -> list[tuple[str, int, str, str]]:
+def _losses(engine: Engine) -> list[tuple[str, int, str, str]]:
     rows = engine.query("SELECT reason, n, location, example FROM losses", ["losses"])
     return rows + graph_report.losses(engine, with_links=bool(pair_tasks(engine.job["config"])))
 

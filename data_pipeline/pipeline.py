@@ -16,7 +16,7 @@ from ml_collections import ConfigDict
 
 from data_pipeline import link_graph, predictors, shards, sources, tokenised, weights
 from data_pipeline.config import identity, pair_tasks, plain
-from data_pipeline.engine import Job, LocalEngine, bucket_parts, read, write
+from data_pipeline.engine import Engine, Job, LocalEngine, bucket_parts, read, write
 from data_pipeline.examples import make_pairs, make_texts
 from data_pipeline.manifest import write_manifest
 from data_pipeline.output import WORK, claim, fingerprint
@@ -44,7 +44,7 @@ ASSEMBLED_SQL = """
 """
 
 
-def generate(config: ConfigDict, output: str) -> None:
+def generate(config: ConfigDict, output: str, make_engine: Callable[..., Engine] = LocalEngine) -> None:
     """Runs the job into `output`, or what is left of it; a finished job is left alone.
 
     Raises InputError for bad input and for an output directory that belongs to another job.
@@ -61,7 +61,7 @@ def generate(config: ConfigDict, output: str) -> None:
     per_bucket = max(1, size // (sources.CHUNK_BYTES * BUCKETS))
     job: Job = {"config": c, "work": work, "output": os.path.abspath(output), "per_bucket": per_bucket}
     shards.remove_unfinished(output)
-    engine = LocalEngine(job, c["workers"], c["memory_limit"])
+    engine = make_engine(job, c["workers"], c["memory_limit"], c["temp_directory"])
     with lock:
         try:
             _run(engine, sources_read, tokenizer.size)
@@ -71,7 +71,7 @@ def generate(config: ConfigDict, output: str) -> None:
             shutil.rmtree(work, ignore_errors=True)
 
 
-def _run(engine: LocalEngine, sources_read: dict[str, Any], vocab_size: int) -> None:
+def _run(engine: Engine, sources_read: dict[str, Any], vocab_size: int) -> None:
     job, c = engine.job, engine.job["config"]
     timed = _Clock(os.path.join(job["work"], "seconds.json"))
     timed("documents", lambda: _documents(engine))
@@ -94,7 +94,7 @@ def _run(engine: LocalEngine, sources_read: dict[str, Any], vocab_size: int) -> 
     timed.report()
 
 
-def _documents(engine: LocalEngine) -> None:
+def _documents(engine: Engine) -> None:
     """Parsing, and the tables that come from other files than the sources."""
     job, source = engine.job, engine.job["config"]["source"]
 
@@ -114,7 +114,7 @@ def _documents(engine: LocalEngine) -> None:
         write(job, "excluded", 0, "file", 0, table("excluded", rows))
 
 
-def _tokenise(engine: LocalEngine) -> None:
+def _tokenise(engine: Engine) -> None:
     engine.map("sentences", tokenised.tokenise_sentences, bucket_parts(engine.job, "ranked"))
     engine.map("passages", tokenised.tokenise_passages, bucket_parts(engine.job, "candidates"))
     if engine.job["config"]["encoder"] == "idf":
@@ -130,7 +130,7 @@ def _tokenise(engine: LocalEngine) -> None:
             weights.save_frequency(path, columns, _count(engine, "passages"))
 
 
-def _weigh(engine: LocalEngine, sources_read: dict[str, Any]) -> str:
+def _weigh(engine: Engine, sources_read: dict[str, Any]) -> str:
     """Makes the term weights, or takes given ones; returns their sha256."""
     job, c = engine.job, engine.job["config"]
     decides = {key: value for key, value in identity(c).items() if key in WEIGHTED_BY}
@@ -166,7 +166,7 @@ WEIGHTED_BY = (
 )  # fmt: skip
 
 
-def _requests(engine: LocalEngine) -> None:
+def _requests(engine: Engine) -> None:
     job, c = engine.job, engine.job["config"]
     job["candidates"] = _count(engine, "candidates")
     engine.map("requests", make_requests, bucket_parts(job, "sentences"))
@@ -177,12 +177,12 @@ def _requests(engine: LocalEngine) -> None:
         engine.join("negatives", sql, inputs)
 
 
-def _assemble(engine: LocalEngine) -> None:
+def _assemble(engine: Engine) -> None:
     inputs = ["requests", "negatives", "passages", "passage_weights"]
     engine.join("assembled", ASSEMBLED_SQL, inputs, partitioned=True)
 
 
-def _shards(engine: LocalEngine) -> None:
+def _shards(engine: Engine) -> None:
     job, c = engine.job, engine.job["config"]
     sizes = engine.query("SELECT task, split, CAST(SUM(size) AS BIGINT) FROM records GROUP BY task, split", ["records"])
     if not sizes:
@@ -198,7 +198,7 @@ def _shards(engine: LocalEngine) -> None:
     engine.map("shards", shards.write_shard, parts)
 
 
-def _predict(engine: LocalEngine, vocab_size: int) -> None:
+def _predict(engine: Engine, vocab_size: int) -> None:
     path = os.path.join(engine.job["work"], "predictors.npz")
     if not os.path.exists(path):
         idf = engine.query("SELECT piece, CAST(SUM(n) AS BIGINT) FROM piece_counts GROUP BY piece", ["piece_counts"])
@@ -208,7 +208,7 @@ def _predict(engine: LocalEngine, vocab_size: int) -> None:
     engine.map("predictors", predictors.predict, bucket_parts(engine.job, "validation"))
 
 
-def _count(engine: LocalEngine, name: str) -> int:
+def _count(engine: Engine, name: str) -> int:
     return engine.query(f"SELECT COUNT(*) FROM {name}", [name])[0][0]
 
 

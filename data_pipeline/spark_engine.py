@@ -1,0 +1,211 @@
+"""The Spark engine: the same maps as Spark tasks, the same joins in Spark SQL, over the same Parquet files.
+
+For corpora that outgrow one machine. Output, work directory and sources lie on a file system that driver and executors see
+under one path; Python with this package, and Java 17, are on every node. A killed executor's parts run again elsewhere; a
+killed job continues with either engine, for the tables and the marks of finished parts are those of `engine.py`.
+"""
+
+import glob
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from data_pipeline.engine import Job, MapFunction, Part, finish, finished, mark_path, place, run_part, unfinished
+from data_pipeline.tables import SCHEMAS
+from harp_jax.errors import InputError
+from harp_jax.progress import progress
+
+# Parts of a stream that are in flight at once, for each core: their payloads pass through the driver's memory.
+IN_FLIGHT = 4
+TYPES = {
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.binary(): "BINARY",
+}
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """Spark's name of a column type of `tables.SCHEMAS`."""
+    if pa.types.is_list(kind):
+        return f"ARRAY<{sql_type(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return "STRUCT<" + ", ".join(f"`{field.name}`: {sql_type(field.type)}" for field in kind) + ">"
+    return TYPES[kind]
+
+
+def mebibytes(limit: str) -> int:
+    """`config.memory_limit` ("4GB", "500 MiB") in MiB, as the JVM wants it."""
+    found = re.fullmatch(r"\s*([\d.]+)\s*([KMGT])(i?)B?\s*", limit, re.IGNORECASE)
+    if not found:
+        raise InputError(f"config.memory_limit {limit!r} is no size such as 4GB; mend it")
+    power = "KMGT".index(found[2].upper()) + 1
+    return max(512, int(float(found[1]) * (1024 if found[3] else 1000) ** power) >> 20)
+
+
+class SparkEngine:
+    """Runs the stages of one job; see `engine.Engine`.
+
+    master: any Spark master URL; empty: all here, `workers` cores. `memory_limit` is the driver's JVM heap, in which a
+    local master does everything; executors, and all else, follow Spark's own configuration (spark-defaults.conf).
+    """
+
+    def __init__(self, job: Job, workers: int, memory_limit: str, temp_directory: str = "", master: str = "") -> None:
+        try:
+            import pyspark  # noqa: F401
+        except ImportError:
+            raise InputError("--engine=spark needs pyspark: pip install 'harp_jax[spark]', and Java 17") from None
+        self.job, self.master = job, master or f"local[{workers},4]"
+        self.memory, self.temp_directory = mebibytes(memory_limit), temp_directory
+        self._session: Any = None
+
+    @property
+    def spark(self) -> Any:
+        """The session, started by the first stage that has something to do."""
+        if self._session is None:
+            self._session = self._start()
+        return self._session
+
+    def _start(self) -> Any:
+        import sys
+
+        from pyspark.sql import SparkSession
+
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        search = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
+        options = {
+            "spark.app.name": "harp_jax",
+            "spark.master": self.master,
+            "spark.driver.memory": f"{self.memory}m",
+            "spark.local.dir": self.temp_directory or os.path.join(self.job["work"], "spill"),
+            "spark.executorEnv.PYTHONPATH": os.pathsep.join(search),
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            # A destination that many links lead to is divided among tasks, also where the next join has the same key.
+            "spark.sql.adaptive.enabled": "true",
+            "spark.sql.adaptive.skewJoin.enabled": "true",
+            "spark.sql.adaptive.forceOptimizeSkewedJoin": "true",
+            "spark.sql.parquet.compression.codec": "zstd",
+        }
+        os.makedirs(options["spark.local.dir"], exist_ok=True)
+        builder = SparkSession.builder
+        for name, value in options.items():
+            builder = builder.config(name, value)
+        try:
+            session = builder.getOrCreate()
+        except Exception as error:
+            raise InputError(
+                f"Spark does not start with --master={self.master} ({_first_line(error)}); "
+                "it needs Java 17 (JAVA_HOME) and a master that can be reached"
+            ) from error
+        session.sparkContext.setLogLevel("ERROR")
+        return session
+
+    def map(self, stage: str, function: MapFunction, parts: Iterable[Part], per_bucket: int = 1) -> None:
+        """As `LocalEngine.map`: each part is a task of its own, which reads and writes whole files."""
+        if finished(self.job, stage):
+            return
+        os.makedirs(os.path.dirname(mark_path(self.job, stage, "all")), exist_ok=True)
+        total = len(parts) if isinstance(parts, list) else None
+        stream = iter(parts)
+        with progress(total=total, unit="parts", desc=stage) as bar:
+            while batch := list(islice(stream, total or IN_FLIGHT * self.spark.sparkContext.defaultParallelism)):
+                if todo := list(unfinished(self.job, stage, batch)):
+                    self._run(stage, function, todo, per_bucket)
+                bar.update(len(batch))
+        finish(self.job, stage)
+
+    def _run(self, stage: str, function: MapFunction, parts: list[Part], per_bucket: int) -> None:
+        job, folder = self.job, os.getcwd()
+
+        def run(part: Part) -> tuple[int, str]:
+            os.chdir(folder)  # the config's relative paths are the driver's
+            os.environ["TOKENIZERS_PARALLELISM"], os.environ["CUDA_VISIBLE_DEVICES"] = "false", ""
+            number, payload = part
+            try:
+                run_part(stage, function, job, number, number // per_bucket, payload, mark_path(job, stage, number))
+            except InputError as error:
+                # Bad input stays bad: an exception would be tried four times and end in a traceback.
+                return number, str(error)
+            return number, ""
+
+        # Not mapInArrow: whole files go in and out by name, no rows, and it would need pandas.
+        tasks = self.spark.sparkContext.parallelize(parts, len(parts)).map(run)
+        for _, problem in sorted(self._try(tasks.collect, stage)):
+            if problem:
+                raise InputError(problem)
+
+    def join(self, output: str, sql: str, inputs: Iterable[str], partitioned: bool = False) -> None:
+        """As `LocalEngine.join`. A bucket may become several files: rebalancing divides large ones among tasks."""
+        target = place(self.job, output)
+        if os.path.isdir(target):
+            return
+        # Another name than a killed job's: what is left of its executors may still be writing.
+        for left in glob.glob(glob.escape(target) + ".tmp*"):
+            shutil.rmtree(left, ignore_errors=True)
+        temporary = f"{target}.tmp.{os.getpid()}"
+        self._views(inputs)
+        columns = [f"CAST(`{field.name}` AS {sql_type(field.type)}) AS `{field.name}`" for field in SCHEMAS[output]]
+        frame = self.spark.sql(sql)
+        if partitioned:
+            frame = frame.selectExpr(*columns, "CAST(bucket AS INT) AS bucket").hint("rebalance", "bucket")
+            self._try(lambda: frame.write.partitionBy("bucket").parquet(_uri(temporary)), output)
+        else:
+            frame = frame.selectExpr(*columns)
+            self._try(lambda: frame.write.parquet(_uri(f"{temporary}/bucket=0")), output)
+        os.replace(temporary, target)
+
+    def query(self, sql: str, inputs: Iterable[str]) -> list[tuple]:
+        """The rows of a small result."""
+        self._views(inputs)
+        return [tuple(row) for row in self._try(self.spark.sql(sql).collect, "query")]
+
+    def _views(self, inputs: Iterable[str]) -> None:
+        # The joins' tasks: so many that one bucket's share fits a task; adaptive execution merges small ones.
+        folders = glob.glob(os.path.join(glob.escape(self.job["work"]), "documents", "bucket=*"))
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(max(4, 2 * len(folders))))
+        for name in inputs:
+            folder = place(self.job, name)
+            schema = ", ".join(f"`{field.name}` {sql_type(field.type)}" for field in SCHEMAS[name]) + ", bucket INT"
+            if glob.glob(os.path.join(glob.escape(folder), "*", "*.parquet")):
+                # Not what a kill left under a temporary name.
+                reader = self.spark.read.schema(schema).option("pathGlobFilter", "*.parquet")
+                frame = reader.option("basePath", _uri(folder)).parquet(_uri(folder))
+            else:
+                frame = self.spark.createDataFrame([], schema)
+            frame.createOrReplaceTempView(name)
+
+    def _try(self, action: Any, stage: str) -> Any:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            return action()
+        except (PySparkException, Py4JError) as error:
+            if "Traceback (most recent call last)" in str(error):
+                raise  # a fault of ours in a map
+            raise InputError(
+                f"Spark gave up in stage {stage!r} ({_first_line(error)}); see its log, and run the command again: it "
+                "continues"
+            ) from error
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.stop()
+            self._session = None
+
+
+def _uri(path: str) -> str:
+    """Not the cluster's default file system: `place` and `read` see the same files."""
+    return "file://" + os.path.abspath(path)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]

@@ -1,0 +1,152 @@
+"""The generation job on a Spark cluster of two executors: the local engine's bytes, also after kills."""
+
+import hashlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "data_pipeline"))
+import corpus  # noqa: E402
+
+pytestmark = pytest.mark.faults
+pytest.importorskip("pyspark", reason="needs pyspark: make spark")
+if not shutil.which("java") and "JAVA_HOME" not in os.environ:
+    pytest.skip("needs Java 17", allow_module_level=True)
+
+CONFIG = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import corpus
+
+def get_config():
+    return corpus.config(Path({folder!r}), encoder="idf", workers=2)
+"""
+CLUSTER = ("--engine=spark", "--master=local-cluster[2,1,1024]")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The config, and what the local engine writes."""
+    root = tmp_path_factory.mktemp("spark")
+    folder = corpus.write(root / "corpus", files=6)
+    config = root / "config.py"
+    config.write_text(CONFIG.format(tests=str(ROOT / "tests" / "data_pipeline"), folder=str(folder)))
+    assert start(config, root / "local").wait(timeout=600) == 0
+    return config, hashes(root / "local")
+
+
+def start(config: Path, output: Path, *flags: str) -> subprocess.Popen:
+    arguments = [sys.executable, "-m", "data_pipeline.main", f"--config={config}", f"--output={output}", *flags]
+    return subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.DEVNULL)
+
+
+def hashes(directory: Path) -> dict[str, str]:
+    """Shards and manifest."""
+    files = [*directory.glob("harp-*"), directory / "manifest.json"]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def wait_for(path: Path, process: subprocess.Popen) -> None:
+    while not path.exists():
+        assert process.poll() is None, f"the job ended before {path.name}"
+        time.sleep(0.01)
+    time.sleep(random.Random(path.name).uniform(0, 0.3))
+
+
+def executors(pid: int) -> list[int]:
+    """The executors' processes below a job's."""
+    below, found = [pid], []
+    while below:
+        lines = subprocess.run(["pgrep", "-P", str(below.pop())], capture_output=True, text=True).stdout.split()
+        for child in map(int, lines):
+            below.append(child)
+            try:
+                command = Path(f"/proc/{child}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"CoarseGrainedExecutorBackend" in command:
+                found.append(child)
+    return found
+
+
+def test_cluster_writes_the_local_engines_bytes(made, tmp_path):
+    config, expected = made
+    assert start(config, tmp_path / "out", *CLUSTER).wait(timeout=900) == 0
+    assert hashes(tmp_path / "out") == expected
+    assert not (tmp_path / "out" / ".work").exists()
+
+
+@pytest.mark.parametrize("begun", ["pages", "requests.marks/all", "pairs.marks"])
+def test_an_executor_killed_mid_job_changes_nothing(made, tmp_path, begun):
+    """In the joins of the link graph, in those of the pages' passages, in a map."""
+    config, expected = made
+    process = start(config, tmp_path / "out", *CLUSTER)
+    wait_for(tmp_path / "out" / ".work" / begun, process)
+    found = executors(process.pid)
+    assert len(found) == 2
+    os.kill(found[0], signal.SIGKILL)
+    assert process.wait(timeout=900) == 0
+    assert hashes(tmp_path / "out") == expected
+
+
+def test_a_killed_cluster_job_is_finished_by_the_local_engine_and_the_other_way_round(made, tmp_path):
+    config, expected = made
+    for first, second in ((CLUSTER, ()), ((), CLUSTER)):
+        output = tmp_path / ("cluster" if first else "local")
+        process = start(config, output, *first)
+        wait_for(output / ".work" / "targets", process)
+        process.kill()
+        process.wait()
+        assert not (output / "manifest.json").exists()
+        assert start(config, output, *second).wait(timeout=900) == 0
+        assert hashes(output) == expected
+
+
+def test_a_destination_that_most_links_lead_to_is_divided_among_tasks(tmp_path):
+    from data_pipeline.engine import write
+    from data_pipeline.link_graph import TARGETS_SQL
+    from data_pipeline.spark_engine import SparkEngine
+    from data_pipeline.tables import table
+
+    job = {"work": str(tmp_path)}
+    rows = 200_000
+    columns = {name: range(rows) for name in ("doc", "link_start", "link_end", "sentence_start", "sentence_end")}
+    anchors = [f"anchor {i * 7919 % rows}" for i in range(rows)]
+    targets = ["hot" if i % 10 else f"page-{i}" for i in range(rows)]
+    write(job, "links", 0, "test", 0, table("links", columns | {"anchor": anchors, "target": targets}))
+    pages = {
+        "doc": range(rows),
+        "home": [0] * rows,
+        "disambiguation": [0] * rows,
+        "problem": [""] * rows,
+        "id": [str(i) for i in range(rows)],
+    }
+    addresses = ["hot", *(f"page-{i}" for i in range(1, rows))]
+    write(job, "pages", 0, "test", 0, table("pages", pages | {"address": addresses}))
+    engine = SparkEngine(job, 2, "1GB")
+    try:
+        # At this size Spark would send one side to all tasks, and find nothing large enough to divide.
+        for name, value in (
+            ("spark.sql.autoBroadcastJoinThreshold", "-1"),
+            ("spark.sql.adaptive.autoBroadcastJoinThreshold", "-1"),
+            ("spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes", "100KB"),
+            ("spark.sql.adaptive.advisoryPartitionSizeInBytes", "100KB"),
+        ):
+            engine.spark.conf.set(name, value)
+        sql = (
+            f"SELECT part, COUNT(*) AS n FROM (SELECT spark_partition_id() AS part FROM ({TARGETS_SQL})) GROUP BY part"
+        )
+        counts = [n for _, n in engine.query(sql, ["links", "pages", "aliases"])]
+        assert sum(counts) == rows
+        assert max(counts) < 0.25 * rows, sorted(counts)[-5:]
+    finally:
+        engine.close()
