@@ -3,6 +3,7 @@
 The SQL keeps to what DuckDB and Spark SQL compute alike: equi-joins, integer aggregates, row_number over total orders.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -29,16 +30,22 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
     losses = Losses()
     for loss in lost:
         losses.add(loss.reason, loss.where, loss.example)
+    numbered = ((number * DOCS_PER_CHUNK + position, document) for position, document in enumerate(documents))
+    return tabulate(c, number // job["per_bucket"], numbered, losses)
+
+
+def tabulate(
+    c: dict[str, Any], home: int, numbered: Iterable[tuple[int, LinkedDocument]], losses: Losses
+) -> dict[str, pa.Table]:
+    """The tables of documents with their numbers; `home` is their bucket."""
     rows: list[dict[str, Any]] = []
     addresses: list[dict[str, Any]] = []
     redirects: list[dict[str, Any]] = []
-    for position, document in enumerate(documents):
-        doc = number * DOCS_PER_CHUNK + position
+    for doc, document in numbered:
         if document.redirect is not None:
             redirects.append({"address": document.address, "target": document.redirect, "priority": doc})
             continue
         problem = _problem(document, c)
-        home = number // job["per_bucket"]
         addresses.append(
             dict(
                 doc=doc, home=home, address=document.address, id=document.id, problem=problem,

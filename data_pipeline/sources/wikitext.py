@@ -1,17 +1,18 @@
 """Wikitext to plain text with link offsets, in time linear in the page whatever its markup.
 
 Each step is a compiled regular expression that jumps from markup to markup, and nesting is a stack: there is no
-recursion and no backtracking over unbalanced brackets. Links are replaced early by control characters that travel
-with the text (`\\x02number\\x05anchor\\x03`), so that the cleaning steps need not know about offsets; the last step
-takes them out. Not shown, and therefore lost: what templates would expand to, tables, references, captions, headings.
+recursion and no backtracking over unbalanced brackets. Links are replaced early by marks that travel with the text
+(see marked.py), so that the cleaning steps need not know about offsets. Not shown, and therefore lost: what templates
+would expand to, tables, references, captions, headings.
 """
 
 import html
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
 
+from data_pipeline.sources import marked
+from data_pipeline.sources.marked import CONTROLS, INVISIBLE, ODD_SPACE, SPACES, Plain
 from data_pipeline.sources.titles import Resolved, Site
 
 # Extension tags whose content is no prose. The first closing tag ends them: they do not nest.
@@ -27,7 +28,6 @@ _INLINE = (
 )
 _LOWER = "a-z\u00df-\u00f6\u00f8-\u00ff\u0101-\u024f\u03ac-\u03ce\u0430-\u045f\u0561-\u0587"
 
-_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 _HIDDEN = re.compile(rf"<(?:!--|(?i:({_OPAQUE}))\b([^<>]*)>)")
 _CLOSING = {name: re.compile(rf"<(?i:/{name}\s*>)") for name in _OPAQUE.split("|")}
 # Templates that show their last argument as it is; without them anchors like [[Ilah|{{transl|ar|ilāh}}]] are empty.
@@ -48,27 +48,8 @@ _RULE_OR_ROW = re.compile(r"\n(?:-{4,}|[ \t]*[|!][^\n]*)")
 _SWITCH = re.compile(r"__[A-Z]{3,20}__")
 _LEFTOVER = re.compile(r"\[\[+|\]\]+|\{\{+|\}\}+|\x01")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-_SPACES = re.compile("  +")
-_ODD_SPACE = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
-_INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]")
 _HOLLOW = re.compile(r"\((?: *+[,;:])*+ *+\)")
 _LEAN = re.compile(r"\( *+[,;](?: *+[,;:])*+ *+")
-_EARLY_STOP = re.compile(r" ([.,;](?=[\s\x03]|$))", re.MULTILINE)
-_SPACE_INSIDE = re.compile("((?:\x02\\d+\x05)+) ")
-_EMPTY_LINK = re.compile("\x02\\d+\x05\x03")
-_SOFT_LINE_END = re.compile("\n(?!\n)(?<!\n\n)")
-_LINE_ENDS = re.compile("\n\n+")
-_LEAD_MARKS = re.compile("\x04[\n\x04]*")
-_MARK = re.compile("[\x02-\x04](?:(?<=\x02)(\\d+)\x05)?")
-
-
-class Plain(NamedTuple):
-    """Paragraphs separated by line feeds; links (start, end, address); end of the lead; (reason, example) of losses."""
-
-    text: str
-    links: list[tuple[int, int, str]]
-    lead_end: int
-    losses: list[tuple[str, str]]
 
 
 def plain_text(wikitext: str, site: Site) -> Plain:
@@ -76,7 +57,7 @@ def plain_text(wikitext: str, site: Site) -> Plain:
 
     The lead ends before the first heading that has text above it. Never raises; linear in len(wikitext).
     """
-    text = "\n" + _CONTROLS.sub("", wikitext).replace("\r", "") + "\n"
+    text = "\n" + CONTROLS.sub("", wikitext).replace("\r", "") + "\n"
     text = _without_hidden(text)
     text = _without_templates(_SHOWN.sub(r"\1", text))
     text = _without_tables(text)
@@ -85,7 +66,7 @@ def plain_text(wikitext: str, site: Site) -> Plain:
         text = _INLINE_TAG.sub("", _SPACE_TAG.sub(" ", _BLOCK_TAG.sub("\n\n", text)))
     text = _without_media(text, site)
     text, addresses, losses = _mark_links(text, site)
-    return _assemble(_clean(text), addresses, losses)
+    return marked.assemble(_clean(text), addresses, losses)
 
 
 def _cut(text: str, spans: Iterable[tuple[int, int]], filler: str = "\x01") -> str:
@@ -273,17 +254,9 @@ def _clean(text: str) -> str:
         text = _ENTITY.sub(_unescape, text)
     text = text.replace("\t", " ")
     if not text.isascii():
-        text = _ODD_SPACE.sub(" ", _INVISIBLE.sub("", text))
-    text = _SPACES.sub(" ", _LEAN.sub("(", _HOLLOW.sub("", text)))
-    # Links begin and end with a letter, not with a space; empty ones go.
-    if "\x05 " in text:
-        text = _SPACE_INSIDE.sub(r" \1", text)
-    text = _EMPTY_LINK.sub("", text.replace(" \x03", "\x03 "))
-    # Single line ends are spaces; blank lines, list items and headings end paragraphs.
-    text = _SPACES.sub(" ", text).replace(" \n", "\n").replace("\n ", "\n")
-    text = _LINE_ENDS.sub("\n", _SOFT_LINE_END.sub(" ", text))
-    text = _EARLY_STOP.sub(r"\1", _SPACES.sub(" ", text))
-    return _LEAD_MARKS.sub("\x04\n", text.replace("\n\x04", "\x04"))
+        text = ODD_SPACE.sub(" ", INVISIBLE.sub("", text))
+    text = SPACES.sub(" ", _LEAN.sub("(", _HOLLOW.sub("", text)))
+    return marked.tidy(text)
 
 
 def _without_quotes(text: str) -> str:
@@ -307,32 +280,4 @@ def _possessive(line: str) -> str:
 
 def _unescape(match: re.Match[str]) -> str:
     character = html.unescape(match[0])
-    return " " if character.isspace() else _CONTROLS.sub("", character)
-
-
-def _assemble(text: str, addresses: list[str], losses: list[tuple[str, str]]) -> Plain:
-    """Takes the marks out and turns their places into offsets."""
-    text = text.lstrip("\n\x04 ").rstrip("\n\x04 ")
-    pieces: list[str] = []
-    links: list[tuple[int, int, str]] = []
-    length = position = 0
-    lead_end = -1
-    opened: tuple[int, str] | None = None
-    for match in _MARK.finditer(text):
-        pieces.append(text[position : match.start()])
-        length += match.start() - position
-        position = match.end()
-        if match[1]:
-            opened = (length, addresses[int(match[1])])
-        elif match[0] == "\x04":
-            lead_end = length if lead_end < 0 else lead_end
-        elif opened:
-            if opened[0] < length:
-                links.append((opened[0], length, opened[1]))
-            opened = None
-    pieces.append(text[position:])
-    plain = "".join(pieces)
-    if len(links) < len(addresses):
-        kept = {link[2] for link in links}
-        losses += [("link-empty", address) for address in addresses if address not in kept]
-    return Plain(plain, links, len(plain) if lead_end < 0 else lead_end, losses)
+    return " " if character.isspace() else CONTROLS.sub("", character)

@@ -155,3 +155,8 @@ def test_random_markup_never_crashes_and_offsets_hold():
         assert 0 <= plain.lead_end <= len(plain.text)
         plain.text.encode()
         assert plain.text == plain.text.strip() and "\n\n" not in plain.text and "  " not in plain.text, wikitext
+
+
+def test_an_empty_link_is_counted_though_another_leads_there():
+    plain = plain_text("[[a|{{x}}]] and [[a]]", SITE)
+    assert plain.links == [(4, 5, "A")] and plain.losses == [("link-empty", "A")]

@@ -1,0 +1,71 @@
+"""Text with marks to plain text with offsets: the last step of every reader of markup.
+
+Links and ends of sections travel with the text as control characters (`\\x02number\\x05anchor\\x03`, `\\x04`), so that
+the steps that clean it need not know about offsets; these functions take them out. The text itself must not hold
+any other control characters than line ends. Paragraphs are separated by blank lines; a single line end is a space.
+"""
+
+import re
+from typing import NamedTuple
+
+SPACES = re.compile("  +")
+_EARLY_STOP = re.compile(r" ([.,;](?=[\s\x03]|$))", re.MULTILINE)
+_SPACE_INSIDE = re.compile("((?:\x02\\d+\x05)+) ")
+_EMPTY_LINK = re.compile("\x02\\d+\x05\x03")
+_SOFT_LINE_END = re.compile("\n(?!\n)(?<!\n\n)")
+_LINE_ENDS = re.compile("\n\n+")
+_LEAD_MARKS = re.compile("\x04[\n\x04]*")
+CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")  # what must go before marks are set
+ODD_SPACE = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]")
+_MARK = re.compile("[\x02-\x04](?:(?<=\x02)(\\d+)\x05)?")
+
+
+class Plain(NamedTuple):
+    """Paragraphs separated by line feeds; links (start, end, address); end of the lead; (reason, example) of losses."""
+
+    text: str
+    links: list[tuple[int, int, str]]
+    lead_end: int
+    losses: list[tuple[str, str]]
+
+
+def tidy(text: str) -> str:
+    """Trims links and lines, and makes one line of every paragraph. Linear."""
+    # Links begin and end with a letter, not with a space; empty ones go.
+    if "\x05 " in text:
+        text = _SPACE_INSIDE.sub(r" \1", text)
+    text = _EMPTY_LINK.sub("", text.replace(" \x03", "\x03 "))
+    # Single line ends are spaces; blank lines, list items and headings end paragraphs.
+    text = SPACES.sub(" ", text).replace(" \n", "\n").replace("\n ", "\n")
+    text = _LINE_ENDS.sub("\n", _SOFT_LINE_END.sub(" ", text))
+    text = _EARLY_STOP.sub(r"\1", SPACES.sub(" ", text))
+    return _LEAD_MARKS.sub("\x04\n", text.replace("\n\x04", "\x04"))
+
+
+def assemble(text: str, addresses: list[str], losses: list[tuple[str, str]]) -> Plain:
+    """Takes the marks out and turns their places into offsets; `addresses[number]` is where link `number` leads."""
+    text = text.lstrip("\n\x04 ").rstrip("\n\x04 ")
+    pieces: list[str] = []
+    links: list[tuple[int, int, str]] = []
+    length = position = 0
+    lead_end = -1
+    kept: set[int] = set()
+    opened: tuple[int, int] | None = None
+    for match in _MARK.finditer(text):
+        pieces.append(text[position : match.start()])
+        length += match.start() - position
+        position = match.end()
+        if match[1]:
+            opened = (length, int(match[1]))
+        elif match[0] == "\x04":
+            lead_end = length if lead_end < 0 else lead_end
+        elif opened:
+            if opened[0] < length:
+                links.append((opened[0], length, addresses[opened[1]]))
+                kept.add(opened[1])
+            opened = None
+    pieces.append(text[position:])
+    plain = "".join(pieces)
+    losses += [("link-empty", address) for number, address in enumerate(addresses) if number not in kept]
+    return Plain(plain, links, len(plain) if lead_end < 0 else lead_end, losses)
