@@ -6,6 +6,7 @@ when manifest.json is there.
 
 import fcntl
 import glob
+import hashlib
 import json
 import os
 from typing import IO, Any
@@ -13,7 +14,7 @@ from typing import IO, Any
 from data_pipeline.config import identity
 from data_pipeline.weights import WITHOUT_ENCODER
 from harp_jax.errors import InputError
-from harp_jax.files import expand, replacing, sha256_file
+from harp_jax.files import expand, replacing, sha256_file, walk
 from harp_jax.progress import progress
 
 MANIFEST = "manifest.json"
@@ -23,7 +24,7 @@ WORK = ".work"
 def fingerprint(c: dict[str, Any], tokenizer_sha256: str) -> dict[str, Any]:
     """What the job reads: name, size and sha256 of every source file, the vocabulary, the encoder's files."""
     encoder = encoder_files(c["encoder"])
-    paths = expand(tuple(c["source"]["paths"])) + expand(tuple(c["source"]["redirects"]))
+    paths = [path for field in ("paths", "redirects", "index") for path in expand(tuple(c["source"][field]))]
     paths += [c[field] for field in ("exclude_destinations", "stopwords") if c[field]]
     with progress(paths, unit="files", desc="fingerprint") as bar:
         source = [_file(path) for path in bar]
@@ -31,7 +32,14 @@ def fingerprint(c: dict[str, Any], tokenizer_sha256: str) -> dict[str, Any]:
 
 
 def _file(path: str) -> dict[str, Any]:
+    """A folder counts as one: its digest is over the names and digests of the files below."""
     try:
+        if os.path.isdir(path):
+            digest, size, count = hashlib.sha256(), 0, 0
+            for count, inner in enumerate(walk(path), 1):
+                size += os.path.getsize(inner)
+                digest.update(f"{os.path.relpath(inner, path)}\0{sha256_file(inner)}\n".encode(errors="surrogateescape"))
+            return {"name": os.path.basename(path.rstrip("/")), "files": count, "size": size, "sha256": digest.hexdigest()}
         return {"name": os.path.basename(path), "size": os.path.getsize(path), "sha256": sha256_file(path)}
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
@@ -95,7 +103,7 @@ def _compare(theirs: dict[str, Any], mine: dict[str, Any], output: str) -> None:
         raise InputError(f"{output} was written by another program (no {error}); choose another --output") from None
     new = identity(mine["config"]) | {name: mine[name] for name in fields}
     # A path may change where the content it names does not.
-    for path, content in (("tokenizer", "tokenizer_sha256"), ("source.paths", "source")):
+    for path, content in (("tokenizer", "tokenizer_sha256"), ("source.paths", "source"), ("source.index", "source")):
         if old[content] == new[content]:
             old[path] = new[path]
     differing = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]

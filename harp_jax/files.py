@@ -53,6 +53,21 @@ def expand(paths: tuple[str, ...]) -> list[str]:
     return found
 
 
+def walk(folder: str) -> Iterator[str]:
+    """Every file below the folder, each directory in the order of its names; hidden ones and links are left out."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        raise InputError(f"cannot read {folder}: {error.strerror}; check the path and its permissions") from error
+    for entry in entries:
+        if entry.name.startswith(".") or entry.is_symlink():
+            continue
+        if entry.is_dir():
+            yield from walk(entry.path)
+        elif entry.is_file():
+            yield entry.path
+
+
 @contextlib.contextmanager
 def replacing(path: str, mode: str = "w") -> Iterator[IO]:
     """A file that appears under `path` only when the block ends without an exception."""

@@ -5,67 +5,28 @@ destinations. Files may be plain, .gz, .bz2 or .xz. The format is for data that 
 it (a missing key, offsets outside the text) is an InputError, not a loss.
 """
 
-import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from data_pipeline.sources import CHUNK_BYTES, Chunk, Link, LinkedDocument, Loss, chunk_name
-from harp_jax import files
+from data_pipeline.sources import Chunk, Link, LinkedDocument, Loss, json_lines
+from data_pipeline.sources.json_lines import chunks as chunks
 from harp_jax.errors import InputError
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
-    """Payload: a list of (path, line number from 1, line). Raises InputError for a missing or damaged file."""
-    for file_number, path in enumerate(files.expand(tuple(source["paths"]))):
-        number, size, batch = 0, 0, []
-        for line_number, line in files.lines(path):
-            batch.append((path, line_number, line))
-            size += len(line)
-            if size >= CHUNK_BYTES:
-                yield Chunk(chunk_name(file_number, path, number), batch)
-                number, size, batch = number + 1, 0, []
-        if batch:
-            yield Chunk(chunk_name(file_number, path, number), batch)
 
 
 def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument], list[Loss]]:
     """Documents of the chunk's lines; raises InputError (file, line, id) for a line that breaks the format."""
-    documents: list[LinkedDocument] = []
     losses: list[Loss] = []
-    for path, number, line in chunk.payload:
-        if not line.strip():
-            continue
-        if len(line) > source["max_page_bytes"]:
-            losses.append(Loss(f"{path} line {number}", "page-too-large", f"{len(line)} characters"))
-            continue
-        documents.append(_document(line, f"{path} line {number}", losses))
-    return documents, losses
+    return [_document(record, where, losses) for where, record in json_lines.records(chunk, losses)], losses
 
 
-def _document(line: str, where: str, losses: list[Loss]) -> LinkedDocument:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not JSON ({error}); {where}; write one JSON object a line") from None
-    if not isinstance(record, dict):
-        raise InputError(f"not a JSON object; {where}; write one JSON object a line")
+def _document(record: dict[str, Any], where: str, losses: list[Loss]) -> LinkedDocument:
     where += f", id {str(record.get('id'))[:80]!r}"
-    id_, title, text = (_string(record, key, where) for key in ("id", "title", "text"))
+    id_ = json_lines.string(record, "id", where, empty=False)
+    title, text = (json_lines.string(record, key, where) for key in ("title", "text"))
     lead_end = record.get("lead_end", len(text))
     if not _is_offset(lead_end, len(text)):
         raise InputError(f"lead_end {lead_end!r} lies outside the text of {len(text)} code points; {where}; mend it")
     return LinkedDocument(id_, id_, title, text, _links(record, text, where, losses), lead_end)
-
-
-def _string(record: dict[str, Any], key: str, where: str) -> str:
-    value = record.get(key)
-    if not isinstance(value, str) or (key == "id" and not value):
-        raise InputError(f"the key {key!r} is missing or not a string; {where}; mend the line")
-    # JSON can spell lone surrogates, which no UTF-8 file can hold; one replacement each keeps the offsets right.
-    return _SURROGATE.sub("\ufffd", value)
 
 
 def _is_offset(value: Any, size: int) -> bool:
@@ -84,7 +45,7 @@ def _links(record: dict[str, Any], text: str, where: str, losses: list[Loss]) ->
                 f"link offsets {start!r}..{end!r} lie outside the text of {len(text)} code points; {where}; "
                 "offsets count code points from 0"
             )
-        links.append(Link(start, end, _string(link, "target", where)))
+        links.append(Link(start, end, json_lines.string(link, "target", where)))
     links.sort()
     kept: list[Link] = []
     for item in links:

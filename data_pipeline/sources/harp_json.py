@@ -1,0 +1,85 @@
+"""The format in which HARP's authors publish their data: one sentence a line, destinations given by their text.
+
+`{"tokenized_sentence": [...], "anchors": [[{"text", "pos": [first, last], "passage"}]]}`; `pos` are inclusive indices
+into the tokens. Every sentence becomes a document, and so does every passage; a passage that several anchors share
+is one page (it is repeated in the file, and what comes again in a later chunk is counted as `page-duplicate`). An anchor
+whose `pos` does not cover its text is counted and skipped: the authors' demo has 3 of 100. The text is the tokens with
+single spaces, because that is what `pos` counts (`sentence` differs from it where someone has edited it).
+"""
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from data_pipeline.sources import Chunk, Link, LinkedDocument, Loss, json_lines
+from data_pipeline.sources.json_lines import chunks as chunks
+from harp_jax.errors import InputError
+
+_WORD = re.compile(r"\w")
+
+
+def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument], list[Loss]]:
+    """Sentences and passages in the order of the lines; raises InputError for a line without tokens or anchors."""
+    documents: list[LinkedDocument] = []
+    losses: list[Loss] = []
+    known: set[str] = set()
+    for where, record in json_lines.records(chunk, losses):
+        tokens, anchors = record.get("tokenized_sentence"), record.get("anchors")
+        if not (isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)):
+            raise InputError(f"'tokenized_sentence' is missing or no list of strings; {where}; mend the line")
+        if not isinstance(anchors, list):
+            raise InputError(f"'anchors' is missing or no list; {where}; mend the line")
+        tokens = [json_lines.string({"token": token}, "token", where) for token in tokens]
+        text = " ".join(tokens)
+        starts = [0, *itertools.accumulate(len(token) + 1 for token in tokens)]
+        links: list[Link] = []
+        passages: list[LinkedDocument] = []
+        for anchor in [anchor for group in anchors for anchor in (group if isinstance(group, list) else [group])]:
+            span = _span(text, starts, anchor)
+            if span is None:
+                losses.append(Loss(where, "anchor-malformed", json.dumps(anchor, ensure_ascii=False)))
+                continue
+            passage = json_lines.string(anchor, "passage", where)
+            address = "passage-" + hashlib.blake2b(passage.encode(), digest_size=12).hexdigest()
+            links.append(Link(*span, address))
+            if address not in known:
+                known.add(address)
+                passages.append(LinkedDocument(address, address, "", passage, (), len(passage)))
+        number = where.rpartition(" ")[2]
+        id_ = f"{chunk.name.rpartition(':')[0]}-{number}"
+        documents.append(LinkedDocument(id_, id_, "", text, _disjoint(links, text, where, losses), len(text)))
+        documents += passages
+    return documents, losses
+
+
+def _span(sentence: str, starts: list[int], anchor: Any) -> tuple[int, int] | None:
+    """Where the anchor's text stands: the tokens of `pos` hold it and beside it only punctuation; else None."""
+    if not isinstance(anchor, dict):
+        return None
+    text, pos, passage = anchor.get("text"), anchor.get("pos"), anchor.get("passage")
+    if not (isinstance(text, str) and text.strip() and isinstance(passage, str) and passage.strip()):
+        return None
+    if not (isinstance(pos, list) and len(pos) == 2 and all(type(index) is int for index in pos)):
+        return None
+    first, last = pos
+    if not 0 <= first <= last < len(starts) - 1:
+        return None
+    start, end = starts[first], starts[last + 1] - 1
+    at = sentence.find(text.strip(), start, end)
+    after = at + len(text.strip())
+    if at < 0 or _WORD.search(sentence[start:at] + sentence[after:end]):
+        return None
+    return at, after
+
+
+def _disjoint(links: list[Link], text: str, where: str, losses: list[Loss]) -> tuple[Link, ...]:
+    kept: list[Link] = []
+    for link in sorted(links):
+        if kept and link.start < kept[-1].end:
+            losses.append(Loss(where, "link-overlap", text[link.start : link.end]))
+        else:
+            kept.append(link)
+    return tuple(kept)

@@ -1,0 +1,75 @@
+"""WikiExtractor's JSON with links kept: files or folders (AA/wiki_00, plain or .bz2) of `{"id", "title", "text"}` a line.
+
+Links stand in the text as `<a href="Percent%20encoded%20title">anchor</a>`, HTML-escaped in most versions and not in
+others: the text is unescaped once. Targets are titles as the article's author wrote them, not pages: they go through
+MediaWiki's rules here, and redirects, which WikiExtractor leaves out, come from `source.redirects`. The lead ends
+before the first `Section::::` line, the mark of the versions that keep headings; others tell nothing of sections.
+"""
+
+import html
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from data_pipeline.sources import Chunk, Link, LinkedDocument, Loss, json_lines, marked
+from data_pipeline.sources.json_lines import chunks as chunks
+from data_pipeline.sources.titles import Site
+
+_ANCHOR = re.compile(r'<a href="([^"\n]*)">((?:[^<\n]++|<(?!/?a\b))*+)</a>')
+_STRAY = re.compile(r'</?a\b(?:\s+href="[^"<>]*+"?)?\s*>')
+_SECTION = re.compile(r"^Section::::.*$", re.MULTILINE)
+_BULLET = re.compile(r"^BULLET::::-? ?", re.MULTILINE)
+_TAG = re.compile(r"<(?i:/?(?:br|b|i|nowiki|onlyinclude|templatestyles|li|ul|ol|h[1-6])\b)[^<>\n]*>")
+
+
+def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument], list[Loss]]:
+    """Documents of the chunk's lines; raises InputError (file, line) for a line that breaks the format."""
+    documents: list[LinkedDocument] = []
+    losses: list[Loss] = []
+    for where, record in json_lines.records(chunk, losses):
+        id_, title = (json_lines.string(record, key, where, empty=False) for key in ("id", "title"))
+        text = json_lines.string(record, "text", where)
+        plain = plain_text(text, title)
+        losses += [Loss(f"{where}: {title}", *loss) for loss in plain.losses]
+        if not plain.text:
+            losses.append(Loss(f"{where}: {title}", "page-empty", ""))
+            continue
+        links = tuple(Link(*link) for link in plain.links)
+        is_disambiguation = title.lower().endswith("(disambiguation)")
+        documents.append(
+            LinkedDocument(
+                _site().address(title), id_, title, plain.text, links, plain.lead_end, is_disambiguation=is_disambiguation
+            )
+        )
+    return documents, losses
+
+
+def plain_text(text: str, title: str) -> marked.Plain:
+    """The prose of an extracted article, without the title that some versions begin it with. Never raises; linear."""
+    text = html.unescape(text).removeprefix(title + "\n")
+    text = marked.CONTROLS.sub("", text).replace("\r", "\n").replace("\t", " ")
+    addresses: list[str] = []
+    losses: list[tuple[str, str]] = []
+
+    def mark(match: re.Match[str]) -> str:
+        address, reason, _ = _site().resolve(match[1])
+        if address is None:
+            losses.append((reason, match[1][:200]))
+            return match[2]
+        addresses.append(address)
+        return f"\x02{len(addresses) - 1}\x05{match[2]}\x03"
+
+    def stray(match: re.Match[str]) -> str:
+        losses.append(("link-malformed", match[0][:200]))
+        return ""
+
+    text = _STRAY.sub(stray, _ANCHOR.sub(mark, text))
+    text = _BULLET.sub("", _SECTION.sub("\x04", _TAG.sub("", text)))
+    text = marked.ODD_SPACE.sub(" ", marked.INVISIBLE.sub("", text))
+    return marked.assemble(marked.tidy(marked.SPACES.sub(" ", text.replace("\n", "\n\n"))), addresses, losses)
+
+
+@lru_cache(maxsize=1)
+def _site() -> Site:
+    return Site({})
