@@ -9,6 +9,7 @@ TENSORFLOW = [
 ]
 EVAL = ["ir-measures>=0.3.7", "pytrec-eval-terrier>=0.5.6", "scipy>=1.11"]
 BM25 = ["bm25s>=0.2.6", "PyStemmer>=2.2", "scipy>=1.11"]
+WEB = ["selectolax>=1.0", "fastwarc>=2.0"]
 PLOTS = ["matplotlib>=3.8"]
 TEST = [
     "pytest>=8",
@@ -58,12 +59,13 @@ setup(
         "eval": EVAL,
         "bm25": BM25,
         "plots": PLOTS,
+        "web": WEB,
         "demo": EVAL + BM25 + PLOTS,
         "tpu": ["jax[tpu]>=0.5.3"],
         "cuda": ["jax[cuda12]>=0.5.3"],
         # And Java 17. Kept out of [test]: it is 490 MB, and tests that need it skip where it is not.
         "spark": ["pyspark>=4"],
-        "test": TEST + EVAL + BM25 + PLOTS,
+        "test": TEST + EVAL + BM25 + PLOTS + WEB,
         "dev": ["ruff>=0.9", "mypy>=1.13"],
     },
 )

@@ -26,8 +26,11 @@ def generation() -> ConfigDict:
     """Defaults of the generation job."""
     c = ConfigDict()
     c.source = ConfigDict()
-    c.source.format = "mediawiki"  # or "linked_jsonl"
-    c.source.paths = ()  # files or globs
+    c.source.format = "mediawiki"  # or "wikiextractor", "linked_jsonl", "harp_json", "html", "warc"
+    c.source.paths = ()  # files or globs; for html, wikiextractor and JSONL folders too
+    c.source.index = ()  # mediawiki: the indices of multistream dumps, one a dump; blocks are read in parallel then
+    c.source.base_url = ""  # html: the URL of the folder; its pages link by URL, and relative links need none
+    c.source.boilerplate_share = 0.5  # html, warc: a link that more than this share of a site's pages has is dropped
     c.source.redirects = ()  # further redirects, files of `address<TAB>address`
     c.source.max_page_bytes = 2 << 20  # MediaWiki's own limit; larger pages are counted and skipped
     c.tokenizer = ""  # Hugging Face directory or vocab.txt
@@ -103,6 +106,14 @@ def plain(config: ConfigDict) -> dict[str, Any]:
         raise InputError("config.max_doc_tokens and config.max_text_tokens can be 510 at most; lower them")
     if not 0 <= c["validation_fraction"] < 1:
         raise InputError(f"config.validation_fraction is {c['validation_fraction']!r}; it must lie in [0, 1)")
+    if not 0 < c["source"]["boilerplate_share"] <= 1:
+        raise InputError(
+            f"config.source.boilerplate_share is {c['source']['boilerplate_share']!r}; it must lie in (0, 1]; 1 keeps all"
+        )
+    if c["source"]["index"] and c["source"]["format"] != "mediawiki":
+        raise InputError(
+            "config.source.index is for multistream dumps; set config.source.format to mediawiki, or drop it"
+        )
     if c["acm_directions"] not in (1, 2):
         raise InputError(f"config.acm_directions is {c['acm_directions']!r}; choose 1 or 2")
     if not c["encoder"] and not c["term_weights"] and pair_tasks(c):

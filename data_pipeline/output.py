@@ -35,11 +35,19 @@ def _file(path: str) -> dict[str, Any]:
     """A folder counts as one: its digest is over the names and digests of the files below."""
     try:
         if os.path.isdir(path):
-            digest, size, count = hashlib.sha256(), 0, 0
-            for count, inner in enumerate(walk(path), 1):
+            digest, size, inside = hashlib.sha256(), 0, 0
+            for inner in walk(path):
+                inside += 1
                 size += os.path.getsize(inner)
-                digest.update(f"{os.path.relpath(inner, path)}\0{sha256_file(inner)}\n".encode(errors="surrogateescape"))
-            return {"name": os.path.basename(path.rstrip("/")), "files": count, "size": size, "sha256": digest.hexdigest()}
+                digest.update(
+                    f"{os.path.relpath(inner, path)}\0{sha256_file(inner)}\n".encode(errors="surrogateescape")
+                )
+            return {
+                "name": os.path.basename(path.rstrip("/")),
+                "files": inside,
+                "size": size,
+                "sha256": digest.hexdigest(),
+            }
         return {"name": os.path.basename(path), "size": os.path.getsize(path), "sha256": sha256_file(path)}
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error

@@ -14,7 +14,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from data_pipeline import link_graph, predictors, shards, sources, tokenised, weights
+from data_pipeline import boilerplate, link_graph, predictors, shards, sources, tokenised, weights
 from data_pipeline.config import identity, pair_tasks, plain
 from data_pipeline.engine import Engine, Job, LocalEngine, bucket_parts, read, write
 from data_pipeline.examples import make_pairs, make_texts
@@ -101,7 +101,12 @@ def _documents(engine: Engine) -> None:
     def chunks() -> Iterator[tuple[int, Any]]:
         yield from enumerate(sources.chunks(source))
 
-    engine.map("documents", link_graph.parse_chunk, chunks(), per_bucket=job["per_bucket"])
+    if source["format"] in sources.WEB_FORMATS:
+        engine.map("crawled", boilerplate.parse_chunk, chunks(), per_bucket=job["per_bucket"])
+        boilerplate.find(engine)
+        engine.map("documents", boilerplate.drop, bucket_parts(job, "crawled"))
+    else:
+        engine.map("documents", link_graph.parse_chunk, chunks(), per_bucket=job["per_bucket"])
     address_of = sources.addresser(source)
     extra = [
         dict(address=address_of(address), target=address_of(target), priority=(1 << 62) + i)
@@ -162,7 +167,7 @@ def _weigh(engine: Engine, sources_read: dict[str, Any]) -> str:
 WEIGHTED_BY = (
     "min_article_words", "keep_disambiguation", "exclude_destinations", "max_anchor_words", "drop_number_anchors",
     "drop_boilerplate", "boilerplate_anchors", "max_link_pages", "max_anchor_destinations", "document_title",
-    "max_doc_tokens", "source.format", "source.max_page_bytes",
+    "max_doc_tokens", "source.format", "source.max_page_bytes", "source.base_url", "source.boilerplate_share",
 )  # fmt: skip
 
 

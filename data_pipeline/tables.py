@@ -25,6 +25,10 @@ SCHEMAS: dict[str, pa.Schema] = {
     name: pa.schema(list(columns.items()))
     for name, columns in {
         "documents": dict(doc=_l, id=_s, title=_s, text=_s, lead_end=_i, links=pa.list_(_link)),
+        "crawled": dict(doc=_l, address=_s, title=_s, text=_s, lead_end=_i, links=pa.list_(_link)),
+        "site_pages": dict(site=_s, n=_l),
+        "site_links": dict(site=_s, target=_s, anchor=_s, n=_l),
+        "boilerplate": dict(site=_s, target=_s, anchor=_s),
         "addresses": dict(doc=_l, home=_i, address=_s, id=_s, disambiguation=_i, problem=_s),
         "redirects": dict(address=_s, target=_s, priority=_l),
         "excluded": dict(address=_s, line=_s),

@@ -2,9 +2,12 @@
 
 python -m data_pipeline.main --config=configs/data/enwiki.py --output=DIR \
     --config.source.paths="('enwiki-20210101-pages-articles-multistream.xml.bz2',)" \
+    --config.source.index="('enwiki-20210101-pages-articles-multistream-index.txt.bz2',)" \
     --config.encoder=bert-base-uncased --config.tokenizer=bert-base-uncased
 
 `encoder` is the checkpoint that pre-training starts from, as a local Hugging Face directory; its attention weighs the terms.
+With the multistream index the workers decompress too, and damage in the dump costs the pages of its block (counted in the
+manifest as `page-in-damaged-block`); without it one process decompresses for all.
 The term weights want an accelerator; everything else runs on the cores. Not yet run at full size.
 """
 

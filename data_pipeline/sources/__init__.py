@@ -2,7 +2,8 @@
 
 A format is a module with `chunks(source)`, which runs in the parent and cuts the files into about 4 MiB of raw input,
 and `parse(chunk, source)`, a pure function that worker processes run. `source` is the configuration's `source`, a dict:
-format, paths (files or globs), redirects (TSV files), max_page_bytes.
+format, paths (files, globs, and folders for the formats that have many files), redirects (TSV files), max_page_bytes, and
+what some formats read: index, base_url, boilerplate_share.
 """
 
 import importlib
@@ -15,7 +16,8 @@ from harp_jax import files
 from harp_jax.errors import InputError
 
 CHUNK_BYTES = 4 << 20
-FORMATS = ("mediawiki", "linked_jsonl")
+FORMATS = ("mediawiki", "wikiextractor", "linked_jsonl", "harp_json", "html", "warc")
+WEB_FORMATS = ("html", "warc")  # whose pages carry the boilerplate of their sites
 
 
 class Link(NamedTuple):
@@ -30,7 +32,7 @@ class Link(NamedTuple):
 class LinkedDocument:
     """A page: plain text with paragraphs separated by line feeds, and its links sorted by start, never overlapping."""
 
-    address: str  # what links point at: the normalised title (MediaWiki), the id (JSONL)
+    address: str  # what links point at: the normalised title (MediaWiki), the URL (HTML, WARC), the id (JSONL)
     id: str
     title: str
     text: str

@@ -10,7 +10,7 @@ import itertools
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -22,11 +22,12 @@ from harp_jax import files
 from harp_jax.errors import InputError
 
 _BLOCK = 1 << 20
+DAMAGE = (OSError, EOFError, lzma.LZMAError, zlib.error)
 _HEAD_BYTES = 4 << 20
 _PAGE_END = b"</page>"
 _ROOT = re.compile(rb"<mediawiki(?=[\s>])(?:[^<>]*?\bxml:lang=[\"']([\w-]+)[\"'])?[^<>]*>")
 _TITLE = re.compile(rb"<title>([^<]*)</title>")
-_END = re.compile(rb"\s*</mediawiki>\s*")
+END = re.compile(rb"\s*</mediawiki>\s*")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:[xX][0-9a-fA-F]+|[0-9]+);")
 _REDIRECT = re.compile(
     r"\s*#(?i:redirect|redirection|weiterleitung|redirección|rinvia|doorverwijzing|перенаправление|patrz|przekieruj|"
@@ -71,6 +72,11 @@ class Payload(NamedTuple):
 
 def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
     """Payload: `Payload`. Raises InputError (file, last good page) for a file that is missing, damaged or no dump."""
+    if source.get("index"):
+        from data_pipeline.sources import multistream
+
+        yield from multistream.chunks(source)
+        return
     for file_number, path in enumerate(files.expand(tuple(source["paths"]))):
         for number, payload in enumerate(_payloads(path, int(source["max_page_bytes"]))):
             yield Chunk(chunk_name(file_number, path, number), payload)
@@ -79,32 +85,57 @@ def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
 def addresser(source: Mapping[str, Any]) -> Callable[[str], str]:
     """Normalises titles as the first file's links are; what no link can lead to stays as it is."""
     path = files.expand(tuple(source["paths"]))[0]
-    site = _site(_header(path, _blocks(path))[0])
+    site = _site(read_names(path, read_blocks(path))[0])
     return lambda title: site.resolve(title).address or title.strip()
 
 
 def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument], list[Loss]]:
     """Documents of the chunk's pages. Raises InputError where the XML is broken (not for odd characters in it)."""
-    payload: Payload = chunk.payload
-    site = _site(payload.names)
     documents: list[LinkedDocument] = []
-    losses = [Loss(f"{payload.path}: {title}", "page-too-large", f"{size} bytes") for title, size in payload.too_large]
-    for page in _elements(payload, losses):
-        document = _document(page, payload.path, site, int(source["max_page_bytes"]), losses)
-        if document:
-            documents.append(document)
+    losses: list[Loss] = []
+    if isinstance(chunk.payload, Payload):
+        payloads: Iterable[Payload] = [chunk.payload]
+    else:
+        from data_pipeline.sources import multistream
+
+        payloads = multistream.payloads(chunk.payload, int(source["max_page_bytes"]), losses)
+    for payload in payloads:
+        site = _site(payload.names)
+        for title, size in payload.too_large:
+            losses.append(Loss(f"{payload.path}: {title}", "page-too-large", f"{size} bytes"))
+        for page in _elements(payload, losses):
+            document = _document(page, payload.path, site, int(source["max_page_bytes"]), losses)
+            if document:
+                documents.append(document)
     return documents, losses
 
 
 def _payloads(path: str, max_page_bytes: int) -> Iterator[Payload]:
+    blocks = read_blocks(path)
+    try:
+        names, rest = read_names(path, blocks)
+    except DAMAGE as error:
+        raise InputError(f"{path} is damaged: {error}; fetch the file again") from error
+    tail, last = yield from cut_pages(path, names, itertools.chain([rest], blocks), max_page_bytes)
+    if not END.fullmatch(tail):
+        raise InputError(
+            f"{path} is cut off or damaged: no </mediawiki> at its end; last good page {last!r}; fetch the file again"
+        )
+
+
+def cut_pages(
+    path: str, names: Names, blocks: Iterable[bytes], max_page_bytes: int
+) -> Generator[Payload, None, tuple[bytes, str]]:
+    """Cuts a stream between pages; returns what follows the last page, and that page's title.
+
+    Raises InputError (file, last good page) where reading the stream fails.
+    """
     # A page's XML is longer than its text: up to 6 bytes for an escaped character, and the elements around it.
     limit = 6 * max_page_bytes + _BLOCK
     buffer, complete, previous, skipping = b"", 0, "", 0
     too_large: list[tuple[str, int]] = []
     try:
-        blocks = _blocks(path)
-        names, rest = _header(path, blocks)
-        for block in itertools.chain([rest], blocks):
+        for block in blocks:
             searched = max(complete, len(buffer) - len(_PAGE_END))
             buffer += block
             if skipping:
@@ -126,19 +157,15 @@ def _payloads(path: str, max_page_bytes: int) -> Iterator[Payload]:
             if large:
                 too_large.append((_last_title(buffer[:_BLOCK]), 0))
                 buffer, skipping = buffer[-len(_PAGE_END) :], len(buffer) - len(_PAGE_END)
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+    except DAMAGE as error:
         last = _last_title(buffer[:complete]) or previous
         raise InputError(f"{path} is damaged: {error}; last good page {last!r}; fetch the file again") from error
-    if not _END.fullmatch(buffer, complete):
-        last = _last_title(buffer[:complete]) or previous
-        raise InputError(
-            f"{path} is cut off or damaged: no </mediawiki> at its end; last good page {last!r}; fetch the file again"
-        )
     if complete or too_large:
         yield Payload(path, names, buffer[:complete], tuple(too_large), previous)
+    return buffer[complete:], _last_title(buffer[:complete]) or previous
 
 
-def _blocks(path: str) -> Iterator[bytes]:
+def read_blocks(path: str) -> Iterator[bytes]:
     with files.open_bytes(path) as file:
         while block := file.read(_BLOCK):
             yield block
@@ -150,7 +177,13 @@ def _last_title(pages: bytes) -> str:
     return html.unescape(match[1].decode("utf-8", "replace")) if match else ""
 
 
-def _header(path: str, blocks: Iterator[bytes]) -> tuple[Names, bytes]:
+def first_title(pages: bytes) -> str:
+    """The title of the first page that begins there."""
+    match = _TITLE.search(pages)
+    return html.unescape(match[1].decode("utf-8", "replace")) if match else ""
+
+
+def read_names(path: str, blocks: Iterator[bytes]) -> tuple[Names, bytes]:
     """The names that the dump's head gives (MediaWiki's defaults without <siteinfo>), and the bytes read after it."""
     head = b""
     for block in blocks:

@@ -39,7 +39,13 @@ def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument]
         is_disambiguation = title.lower().endswith("(disambiguation)")
         documents.append(
             LinkedDocument(
-                _site().address(title), id_, title, plain.text, links, plain.lead_end, is_disambiguation=is_disambiguation
+                _site().address(title),
+                id_,
+                title,
+                plain.text,
+                links,
+                plain.lead_end,
+                is_disambiguation=is_disambiguation,
             )
         )
     return documents, losses

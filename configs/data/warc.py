@@ -1,0 +1,21 @@
+"""Pairs from a crawl: WARC files of your own (wget --warc-file, Heritrix, browsertrix) or of Common Crawl.
+
+python -m data_pipeline.main --config=configs/data/warc.py --output=pairs \
+    --config.source.paths="('crawl/*.warc.gz',)" --config.tokenizer=bert-base-uncased/ --config.encoder=bert-base-uncased/
+
+Needs the extra [web]. HTTP redirects, canonical links and <meta refresh> of the crawl resolve its links; of several captures of
+a page the first counts. One process per file scans for the bounds of records, the workers parse. Not yet run on a real crawl.
+"""
+
+from ml_collections import ConfigDict
+
+from data_pipeline.config import generation
+
+
+def get_config() -> ConfigDict:
+    config = generation()
+    config.source.format = "warc"
+    config.source.paths = ("*.warc.gz",)
+    config.workers = 8
+    config.memory_limit = "16GB"
+    return config

@@ -1,0 +1,167 @@
+"""One HTML page, as bytes with its URL, to a LinkedDocument, and a redirect where the page names another address.
+
+Offsets count in the extracted text. The address is the canonical link's, where the page has one, else its URL's.
+"""
+
+import codecs
+import html
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from data_pipeline.sources import Link, LinkedDocument, Loss, marked, urls
+from data_pipeline.sources.main_content import main_content
+from harp_jax.errors import InputError
+
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_META_CHARSET = re.compile(rb"<meta[^<>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
+# Labels as the web uses them: what calls itself Latin-1 is Windows-1252.
+_ENCODINGS = {"iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
+_KNOWN = re.compile(
+    r"(?:utf-8|utf-16(?:-le|-be)?|cp125\d|cp(?:866|874|932|949|950)|iso8859-\d+|ascii|koi8-[ru]|mac-(?:roman|cyrillic)|"
+    r"gb(?:2312|k|18030)|big5(?:hkscs)?|euc_(?:jp|kr)|shift_jis|iso2022_jp|tis-620)$"
+)
+_REFRESH = re.compile(r"\s*(\d{1,3})\s*[;,]\s*url\s*=\s*[\"']?([^\"'\s>]+)", re.IGNORECASE)
+_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
+_FORMATTING = "b big code em font i nobr s small strike strong tt u"
+_FORMATTING_TAG = re.compile(rf"</?(?:{_FORMATTING.replace(' ', '|')})(?=[\s/>])[^<>]*>", re.IGNORECASE)
+# Elements that never stay open, or that the next of their kind closes.
+_CLOSED = frozenset(
+    """area base br col embed hr img input link meta param source track wbr a p li dd dt tr td th thead tbody tfoot option
+    optgroup colgroup rt rp html head body script style""".split()  # noqa: SIM905
+)
+_FORMATS = frozenset(_FORMATTING.split())
+MAX_OPEN = 1000
+MAX_ATTRIBUTES = 4096
+_LONG_TAG = 4 * MAX_ATTRIBUTES
+
+
+def read_page(
+    data: bytes, url: str, where: str, source: Mapping[str, Any], losses: list[Loss], charset: str | None = None
+) -> list[LinkedDocument]:
+    """The page and the redirect that leads to it from `url`, or nothing, with the reason in `losses`.
+
+    `charset` is what the transport says. Raises InputError only where the extra [web] is not installed.
+    """
+    own = urls.address(url)
+    if own is None:
+        losses.append(Loss(where, "page-url", url))
+        return []
+    if len(data) > source["max_page_bytes"]:
+        losses.append(Loss(where, "page-too-large", f"{len(data)} bytes"))
+        return []
+    text = _decoded(data, charset, where, losses)
+    if (reason := _tangled(text)) is not None:
+        losses.append(Loss(where, "page-too-tangled", reason))
+        return []
+    tree = _parser()(_untangled(text))
+    base = _attribute(tree, "base[href]", "href")
+    base = (_joined(url, base) if base else None) or url
+    address = own
+    if (canonical := _attribute(tree, "link[rel~=canonical i][href]", "href")) is not None:
+        address = urls.resolve(base, canonical)[0] or own
+    aliases = [LinkedDocument(own, own, "", "", (), 0, redirect=address)] if address != own else []
+    if (elsewhere := _refresh(tree, base)) not in (None, address, own):
+        return [LinkedDocument(own, own, "", "", (), 0, redirect=elsewhere)]
+    document = _document(tree, base, address, where, losses)
+    return [*aliases, document] if document else aliases
+
+
+def _document(tree: Any, base: str, address: str, where: str, losses: list[Loss]) -> LinkedDocument | None:
+    content = main_content(tree)
+    lost: list[tuple[str, str]] = [("link-outside-content", "")] * content.outside
+    addresses = [urls.resolve(base, href) for href in content.hrefs]
+    text = marked.ODD_SPACE.sub(" ", marked.INVISIBLE.sub("", content.text))
+    text = marked.tidy(marked.SPACES.sub(" ", text))
+    plain = marked.assemble(text, [target or "" for target, _ in addresses], lost)
+    lost += [(reason, href) for (target, reason), href in zip(addresses, content.hrefs) if target is None]
+    losses += [Loss(where, *loss) for loss in lost if loss != ("link-empty", "")]
+    if not plain.text:
+        losses.append(Loss(where, "page-empty", ""))
+        return None
+    title = content.heading
+    if not title and (element := tree.css_first("title")) is not None:
+        title = " ".join((element.text() or "").split())
+    links = tuple(Link(*link) for link in plain.links if link[2])
+    return LinkedDocument(address, address, marked.CONTROLS.sub("", title)[:500], plain.text, links, plain.lead_end)
+
+
+def _decoded(data: bytes, charset: str | None, where: str, losses: list[Loss]) -> str:
+    """The text, by byte order mark, transport, <meta> or else UTF-8; what cannot be decoded is replaced and counted."""
+    encoding = next((name for mark, name in _BOMS if data.startswith(mark)), None)
+    encoding = encoding or _encoding(charset)
+    if encoding is None and (meta := _META_CHARSET.search(data, 0, 4096)):
+        encoding = _encoding(meta[1].decode("ascii"))
+    text = data.decode(encoding or "utf-8", "replace").removeprefix("\ufeff")
+    if "\ufffd" in text:
+        losses.append(Loss(where, "characters-replaced", encoding or "utf-8"))
+    return marked.CONTROLS.sub("\ufffd", text) if "\0" in text else marked.CONTROLS.sub(" ", text)
+
+
+def _encoding(label: str | None) -> str | None:
+    try:
+        name = codecs.lookup(label or "").name
+    except (LookupError, ValueError):
+        return None
+    return _ENCODINGS.get(name, name) if _KNOWN.match(name) else None
+
+
+def _tangled(text: str) -> str | None:
+    """Why building the tree would take more than linear time: the parser walks its open elements, and attributes."""
+    opened: Counter[str] = Counter()
+    total = 0
+    for slash, name in _TAG.findall(text):
+        name = name.lower()
+        if name in _CLOSED or name in _FORMATS:
+            continue
+        if not slash:
+            opened[name] += 1
+            total += 1
+            if total > MAX_OPEN:
+                return f"more than {MAX_OPEN} elements open at once"
+        elif opened[name]:
+            opened[name] -= 1
+            total -= 1
+    for part in text.split(">"):
+        if len(part) > _LONG_TAG and (tag := _TAG.search(part)):
+            attributes = re.sub("\"[^\"]*\"|'[^']*'", "", part[tag.start() :])
+            if len(attributes.replace("/", " ").replace("=", " ").split()) > MAX_ATTRIBUTES:
+                return f"more than {MAX_ATTRIBUTES} attributes in one tag"
+    return None
+
+
+def _untangled(text: str) -> str:
+    """Without bold, font and the like where many are never closed: each paragraph would open all of them again."""
+    counts = Counter((slash, name.lower()) for slash, name in _TAG.findall(text))
+    unclosed = sum(max(0, counts["", name] - counts["/", name]) for name in _FORMATS)
+    return _FORMATTING_TAG.sub("", text) if unclosed > 50 else text
+
+
+def _attribute(tree: Any, selector: str, name: str) -> str | None:
+    node = tree.css_first(selector)
+    return node.attributes.get(name) if node is not None else None
+
+
+def _joined(url: str, reference: str) -> str | None:
+    from urllib.parse import urljoin
+
+    try:
+        return urljoin(url, reference.strip())
+    except ValueError:
+        return None
+
+
+def _refresh(tree: Any, base: str) -> str | None:
+    """Where `<meta http-equiv="refresh" content="0; url=...">` leads, as documentation sites write for moved pages."""
+    content = _attribute(tree, 'meta[http-equiv="refresh" i][content]', "content")
+    match = _REFRESH.match(html.unescape(content or ""))
+    return urls.resolve(base, match[2])[0] if match and int(match[1]) <= 10 else None
+
+
+def _parser() -> Any:
+    try:
+        from selectolax.lexbor import LexborHTMLParser
+    except ImportError:
+        raise InputError("reading HTML needs selectolax; install harp_jax[web]") from None
+    return LexborHTMLParser

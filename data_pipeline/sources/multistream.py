@@ -1,0 +1,152 @@
+"""MediaWiki multistream dumps with their index: blocks of about 100 pages, each a bz2 stream, decompressed by the workers.
+
+The index (`source.index`, one file for each of `source.paths`, in their order) says at which byte a block begins and
+which pages it holds. Damage in a block costs that block: its pages are counted as `page-in-damaged-block` with the
+byte where it begins. A dump that is cut off, and an index of another dump, are InputErrors.
+"""
+
+import bz2
+import html
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from data_pipeline.sources import CHUNK_BYTES, Chunk, Loss, chunk_name, mediawiki
+from harp_jax import files
+from harp_jax.errors import InputError
+
+# Wikitext shrinks to about a quarter.
+_CHUNK_BYTES = CHUNK_BYTES // 4
+_READ_BYTES = 1 << 20
+_TAIL_BYTES = 4 << 20
+_BLOCK_MAGIC = b"1AY&SY"  # of the first block of a bz2 stream, after "BZh" and a digit
+
+
+class Block(NamedTuple):
+    """Where a bz2 stream lies in the file, and the titles of its pages by the index."""
+
+    start: int
+    end: int
+    titles: tuple[str, ...]
+
+
+class Blocks(NamedTuple):
+    """The payload of a chunk: consecutive blocks of a file."""
+
+    path: str
+    names: mediawiki.Names
+    blocks: tuple[Block, ...]
+
+
+def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
+    """Payload: `Blocks`. Raises InputError where an index is missing, damaged, or does not fit its dump."""
+    paths, indices = files.expand(tuple(source["paths"])), files.expand(tuple(source["index"]))
+    if len(paths) != len(indices):
+        raise InputError(
+            f"config.source.index names {len(indices)} files and config.source.paths {len(paths)}; give one index a dump"
+        )
+    for file_number, (path, index) in enumerate(zip(paths, indices)):
+        number = 0
+        taken: list[Block] = []
+        names, _ = mediawiki.read_names(path, mediawiki.read_blocks(path))
+        for block in _blocks(path, index):
+            if number == 0 and not taken:
+                _check_first(path, index, block)
+            taken.append(block)
+            if block.end - taken[0].start >= _CHUNK_BYTES:
+                yield Chunk(chunk_name(file_number, path, number), Blocks(path, names, tuple(taken)))
+                number, taken = number + 1, []
+        if taken:
+            yield Chunk(chunk_name(file_number, path, number), Blocks(path, names, tuple(taken)))
+
+
+def payloads(chunk: Blocks, max_page_bytes: int, losses: list[Loss]) -> Iterator[mediawiki.Payload]:
+    """The pages of each block that is whole; those of a damaged one go to `losses`.
+
+    Raises InputError where a whole block holds other pages than the index says.
+    """
+    for block in chunk.blocks:
+        where = f"{chunk.path} byte {block.start}"
+        stream = _decompressed(chunk.path, block)
+        cut = mediawiki.cut_pages(chunk.path, chunk.names, stream, max_page_bytes)
+        try:
+            found = list(cut)
+        except InputError as error:
+            losses.extend(Loss(where, "page-in-damaged-block", f"{title}: {error}") for title in block.titles)
+            continue
+        pages = sum(payload.pages.count(b"<page>") + len(payload.too_large) for payload in found)
+        if pages != len(block.titles):
+            raise InputError(
+                f"the index names {len(block.titles)} pages at {where}, there are {pages}; fetch both again"
+            )
+        yield from found
+
+
+def _blocks(path: str, index: str) -> Iterator[Block]:
+    size = _size(path)
+    start = -1
+    titles: list[str] = []
+    for number, line in files.lines(index):
+        offset, _, rest = line.partition(":")
+        page, colon, title = rest.partition(":")
+        if not (offset.isdecimal() and page.isdecimal() and colon and start <= int(offset)):
+            raise InputError(f"expected 'byte:page:title' with bytes in order; {index} line {number}; fetch it again")
+        if int(offset) >= size:
+            raise InputError(f"{path} is cut off: {index} names byte {offset}, it has {size}; fetch it again")
+        if int(offset) > start and titles:
+            yield Block(start, int(offset), tuple(titles))
+            titles = []
+        start = int(offset)
+        titles.append(title)
+    if not titles:
+        raise InputError(f"{index} is empty; fetch it again")
+    yield Block(start, size, tuple(titles))
+
+
+def _size(path: str) -> int:
+    """The size of a dump whose last stream is whole and ends the XML."""
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _TAIL_BYTES))
+            tail = file.read()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
+    try:
+        end = bz2.decompress(tail[max(0, tail.rfind(_BLOCK_MAGIC) - len("BZh9")) :])
+    except (OSError, ValueError):
+        end = b""
+    if not mediawiki.END.fullmatch(end[-_TAIL_BYTES:].rpartition(b"</page>")[2]):
+        raise InputError(f"{path} is cut off or damaged: no </mediawiki> at its end; fetch the file again")
+    return size
+
+
+def _decompressed(path: str, block: Block) -> Iterator[bytes]:
+    """The block's bytes, a MiB at most at a time; raises OSError or EOFError where it is damaged."""
+    with open(path, "rb") as file:
+        file.seek(block.start)
+        left = block.end - block.start
+        while left:
+            stream, data = bz2.BZ2Decompressor(), b""
+            while not stream.eof:
+                if stream.needs_input:
+                    data = file.read(min(left, _READ_BYTES))
+                    left -= len(data)
+                    if not data:
+                        raise EOFError("the stream is cut off")
+                yield stream.decompress(data, _READ_BYTES)
+                data = b""
+            file.seek(-len(stream.unused_data), 1)
+            left += len(stream.unused_data)
+
+
+def _check_first(path: str, index: str, block: Block) -> None:
+    """An index of another dump would make every block look damaged."""
+    try:
+        head = next(_decompressed(path, block), b"")
+    except (OSError, EOFError):
+        head = b""
+    title = mediawiki.first_title(head)
+    if title != html.unescape(block.titles[0]):
+        raise InputError(
+            f"{index} does not belong to {path}: at byte {block.start} it expects {block.titles[0]!r}, there is {title!r}"
+        )

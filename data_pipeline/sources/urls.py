@@ -1,0 +1,88 @@
+"""URLs as addresses of pages: those that a server would answer with the same page become equal.
+
+Lower case of scheme and host, no default port, no fragment, percent-encoding in one spelling (RFC 3986 section 6.2.2), no
+dot segments, no final `index.html` and no final slash, and https for http: the rules that hold on practically every
+site. What is peculiar to a site (www., tracking parameters, case of paths) its redirects and canonical links tell.
+"""
+
+import re
+import urllib.parse
+
+MAX_URL_BYTES = 2048
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_IGNORED = re.compile("[\t\n\r]")
+_BLANK = "".join(map(chr, range(33)))  # what HTML strips from both ends
+_HOST = re.compile(r"[a-z0-9._:-]*")
+_PERCENT = re.compile("%([0-9a-fA-F]{2})")
+_INDEX = re.compile(r"/(?:index|default)\.(?:x?html?|php|aspx?|jsp)$", re.IGNORECASE)
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_SAFE = "/%:@!$&'()*+,;=-._~"
+_PORTS = {"http": "80", "https": "443"}
+
+
+def resolve(base: str, href: str) -> tuple[str | None, str]:
+    """The address that `href` on the page `base` leads to, or None and the reason: a short slug.
+
+    A link into the page itself (`#part`) has no address; neither have mailto: and the like.
+    """
+    href = _IGNORED.sub("", href).strip(_BLANK)
+    if not href or href.startswith("#"):
+        return None, "link-self" if href else "link-invalid"
+    scheme = _SCHEME.match(href)
+    if scheme and scheme[0][:-1].lower() not in ("http", "https", "file"):
+        return None, "link-scheme"
+    try:
+        found = address(urllib.parse.urljoin(base, href))
+    except ValueError:
+        found = None
+    return found, "" if found else "link-invalid"
+
+
+def address(url: str) -> str | None:
+    """The normalised form of an absolute http, https or file URL; None where it is none or longer than 2,048 bytes."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host, port = (parts.hostname or "").rstrip("."), parts.port
+        if not host.isascii():
+            host = host.encode("idna").decode("ascii").lower()
+    except ValueError:  # UnicodeError is one
+        return None
+    scheme = parts.scheme.lower()
+    if scheme not in ("http", "https", "file") or (not host and scheme != "file") or len(url) > MAX_URL_BYTES:
+        return None
+    if not _HOST.fullmatch(host):
+        return None
+    authority = host if port is None or str(port) == _PORTS.get(scheme) else f"{host}:{port}"
+    path = _INDEX.sub("/", _spelled(_without_dots(parts.path), _SAFE)).rstrip("/")
+    query = _spelled(parts.query, _SAFE + "?")
+    found = f"{'https' if scheme == 'http' else scheme}://{authority}{path}{'?' + query if query else ''}"
+    return found if len(found) <= MAX_URL_BYTES else None
+
+
+def site(address: str) -> str:
+    """The host of an address; empty for the files of a folder without `source.base_url`."""
+    return address.split("/", 3)[2]
+
+
+def _spelled(part: str, safe: str) -> str:
+    quoted = urllib.parse.quote(part.encode("utf-8", "replace"), safe)
+    quoted = re.sub("%(?![0-9a-fA-F]{2})", "%25", quoted)
+    return _PERCENT.sub(_percent, quoted)
+
+
+def _percent(match: re.Match[str]) -> str:
+    byte = int(match[1], 16)
+    return chr(byte) if byte in _UNRESERVED else match[0].upper()
+
+
+def _without_dots(path: str) -> str:
+    """`/a/./b/../c` → `/a/c`; urljoin does so for relative references only."""
+    if "/." not in path:
+        return path
+    kept: list[str] = []
+    for segment in path.split("/"):
+        if segment == ".." and len(kept) > 1:
+            kept.pop()
+        elif segment not in (".", ".."):
+            kept.append(segment)
+    return "/".join(kept) + ("/" if path.endswith(("/.", "/..")) else "")

@@ -1,0 +1,176 @@
+"""WARC files of web crawls (.warc, .warc.gz): pages that a server delivered as HTML, and its redirects.
+
+The parent walks over the records, checks that every one is whole, and cuts the file at their bounds; workers read their
+range with fastwarc, which decodes transfer and content encodings. In .warc.gz every record is a gzip member of its
+own, as the standard asks. What is no page (requests, images, errors, revisits) is left out and counted.
+"""
+
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import IO, Any, NamedTuple
+
+from data_pipeline.sources import CHUNK_BYTES, Chunk, LinkedDocument, Loss, chunk_name, urls
+from data_pipeline.sources.html_page import read_page
+from harp_jax import files
+from harp_jax.errors import InputError
+
+_BLOCK = 1 << 20
+_HEAD_BYTES = 1 << 16
+_HEAD = re.compile(
+    rb"WARC/1\.\d\r?\n(?:[^\r\n]+\r?\n)*?Content-Length:[ \t]*(\d+)[ \t]*\r?\n(?:[^\r\n]+\r?\n)*\r?\n", re.I
+)
+_PAGE_TYPE = re.compile(rb"^WARC-Type:[ \t]*(?:response|resource)[ \t]*\r?$", re.I | re.M)
+_HTML = ("text/html", "application/xhtml+xml")
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+
+class Record(NamedTuple):
+    """A record's place in the file, its size without compression, and whether it may hold a page."""
+
+    start: int
+    end: int
+    size: int
+    is_page: bool
+
+
+def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
+    """Payload: (path, start, end) in bytes of the file. Raises InputError (file, byte) for damage of any kind."""
+    for file_number, path in enumerate(files.expand(tuple(source["paths"]))):
+        number, size, start = 0, 0, 0
+        for record in _records(path):
+            size += record.size if record.is_page else 0
+            if size >= CHUNK_BYTES:
+                yield Chunk(chunk_name(file_number, path, number), (path, start, record.end))
+                number, size, start = number + 1, 0, record.end
+        if size:
+            yield Chunk(chunk_name(file_number, path, number), (path, start, record.end))
+
+
+def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument], list[Loss]]:
+    """The pages of a range. Raises InputError where the file has changed or the extra [web] is not installed."""
+    try:
+        from fastwarc.warc import ArchiveIterator, WarcRecordType
+    except ImportError:
+        raise InputError("reading WARC files needs fastwarc; install harp_jax[web]") from None
+    path, start, end = chunk.payload
+    documents: list[LinkedDocument] = []
+    losses: list[Loss] = []
+    wanted = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.revisit
+    try:
+        with open(path, "rb") as file:
+            file.seek(start)
+            for record in ArchiveIterator(file, record_types=wanted, parse_http=False):
+                if record.stream_pos >= end:
+                    break
+                url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
+                documents += _pages(record, url, f"{path} byte {record.stream_pos}: {url}"[:300], source, losses)
+    except OSError as error:
+        raise InputError(f"{path} is damaged after byte {start}: {error}; fetch the file again") from error
+    return documents, losses
+
+
+def _pages(record: Any, url: str, where: str, source: Mapping[str, Any], losses: list[Loss]) -> list[LinkedDocument]:
+    from fastwarc.warc import WarcRecordType
+
+    if record.record_type == WarcRecordType.revisit:
+        losses.append(Loss(where, "page-revisit", url))
+        return []
+    limit = int(source["max_page_bytes"])
+    if record.content_length > limit + _HEAD_BYTES:
+        losses.append(Loss(where, "page-too-large", f"{record.content_length} bytes"))
+        return []
+    try:
+        if record.is_http:
+            record.parse_http(auto_decode="all")
+            status = record.http_headers.status_code
+            if status in _REDIRECTS:
+                return _redirect(url, record.http_headers.get("Location") or "", where, losses)
+            if status != 200:
+                losses.append(Loss(where, "page-status", str(status)))
+                return []
+            kind, charset = record.http_content_type, record.http_charset
+        else:
+            kind, charset = (record.headers.get("Content-Type") or "").partition(";")[0].strip().lower(), None
+        if kind not in _HTML:
+            losses.append(Loss(where, "page-type", str(kind)))
+            return []
+        data = record.reader.read(limit + 1)
+    except (OSError, ValueError, AttributeError) as error:  # the last: no HTTP headers at all
+        losses.append(Loss(where, "page-http", str(error)))
+        return []
+    return read_page(data, url, where, source, losses, charset)
+
+
+def _redirect(url: str, location: str, where: str, losses: list[Loss]) -> list[LinkedDocument]:
+    address = urls.address(url)
+    target, reason = urls.resolve(url, location)
+    if address is None or target is None:
+        losses.append(Loss(where, reason.replace("link-", "redirect-") or "page-url", location))
+        return []
+    return [LinkedDocument(address, address, "", "", (), 0, redirect=target)] if target != address else []
+
+
+def _records(path: str) -> Iterator[Record]:
+    with _opened(path) as file:
+        walk = _compressed if file.read(2) == b"\x1f\x8b" else _plain
+        file.seek(0)
+        start = 0
+        try:
+            for record in walk(file):
+                yield record
+                start = record.end
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise InputError(f"{path} is damaged after byte {start}: {error}; fetch the file again") from error
+
+
+def _opened(path: str) -> IO[bytes]:
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
+
+
+def _plain(file: IO[bytes]) -> Iterator[Record]:
+    start = 0
+    size = file.seek(0, 2)
+    while start < size:
+        file.seek(start)
+        head, length = _head(file.read(_HEAD_BYTES))
+        end = start + len(head) + length
+        file.seek(end)
+        if (rest := file.read(4)) not in (b"\r\n\r\n", b"\n\n") and not rest.startswith(b"\n\nWA"):
+            raise ValueError("the record does not end where its Content-Length says")
+        end += 4 if rest == b"\r\n\r\n" else 2
+        yield Record(start, end, len(head) + length, bool(_PAGE_TYPE.search(head)))
+        start = end
+
+
+def _compressed(file: IO[bytes]) -> Iterator[Record]:
+    start, pending = 0, b""
+    while pending or (pending := file.read(_BLOCK)):
+        member = zlib.decompressobj(31)
+        consumed, size, begin = 0, 0, b""
+        while not member.eof:
+            if not (pending or (pending := file.read(_BLOCK))):
+                raise EOFError("the last record is cut off")
+            given = len(pending)
+            # Bounded output, whatever the compression makes of a few bytes.
+            data = member.decompress(pending, 8 * _BLOCK)
+            pending = member.unused_data if member.eof else member.unconsumed_tail
+            consumed += given - len(pending)
+            size += len(data)
+            begin += data[: _HEAD_BYTES - len(begin)]
+        head, length = _head(begin)
+        if not 0 <= size - len(head) - length <= 4:
+            raise ValueError("a gzip member holds other than one record; recompress the file record by record")
+        yield Record(start, start + consumed, size, bool(_PAGE_TYPE.search(head)))
+        start += consumed
+
+
+def _head(data: bytes) -> tuple[bytes, int]:
+    """The header block and the length of the content that follows it."""
+    match = _HEAD.match(data)
+    if match is None:
+        raise ValueError("no WARC record begins there")
+    return match[0], int(match[1])
