@@ -96,7 +96,7 @@ def _decoded(data: bytes, charset: str | None, where: str, losses: list[Loss]) -
     text = data.decode(encoding or "utf-8", "replace").removeprefix("\ufeff")
     if "\ufffd" in text:
         losses.append(Loss(where, "characters-replaced", encoding or "utf-8"))
-    return marked.CONTROLS.sub("\ufffd", text) if "\0" in text else marked.CONTROLS.sub(" ", text)
+    return text.replace("\0", "\ufffd")
 
 
 def _encoding(label: str | None) -> str | None:

@@ -23,7 +23,8 @@ _INLINE = frozenset(
     """a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr output q ruby rb s samp
     small span strike strong sub sup time tt u var wbr meter progress picture""".split()  # noqa: SIM905
 )
-_WHITE = re.compile(r"[\t\n\r\f]")
+# References such as &#2; can spell what marks are made of.
+_WHITE = re.compile("[\x00-\x1f\ud800-\udfff]")
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 
 
@@ -58,7 +59,7 @@ def main_content(tree: Any) -> Content:
             pieces.append(_WHITE.sub(" ", node.text_content or ""))
         elif tag in _HEADINGS:
             heading = heading or " ".join((node.text() or "").split()) if tag == "h1" else heading
-            pieces.append(" " if inside else "\n\n\x04\n")
+            pieces.append(" " if inside else "\n\n\x04\n\n")
         elif tag == "br":
             pieces.append(" ")
         elif tag in _OPAQUE:

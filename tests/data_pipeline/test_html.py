@@ -1,0 +1,201 @@
+"""HTML pages and folders: what counts as content, where links lead, what is counted as lost."""
+
+import pytest
+
+from data_pipeline import sources
+from data_pipeline.sources import urls
+from data_pipeline.sources.html_page import MAX_OPEN, read_page
+from data_pipeline.sources.main_content import main_content
+from harp_jax.errors import InputError
+
+SOURCE = {"format": "html", "redirects": (), "max_page_bytes": 2 << 20}
+URL = "https://x.org/guide/index.html"
+
+
+def read(page, url=URL, charset=None, **fields):
+    losses = []
+    data = page if isinstance(page, bytes) else page.encode()
+    return read_page(data, url, "w", SOURCE | fields, losses, charset), losses
+
+
+def shown(page, url=URL):
+    """Text with the links in place: `[anchor->target]`, `|` for line ends."""
+    (document,), _ = read(page, url)
+    text, position = "", 0
+    for start, end, target in document.links:
+        text += document.text[position:start] + f"[{document.text[start:end]}->{target.removeprefix('https://x.org')}]"
+        position = end
+    return (text + document.text[position:]).replace("\n", "|")
+
+
+@pytest.mark.parametrize(
+    "page,expected",
+    [
+        ("<p>See <a href='intro.html#part'>the\n  <b>intro</b></a>.", "See [the intro->/guide/intro.html]."),
+        ("<p>a<p>b<div>c<span> d</span></div>e<br>f", "a|b|c d|e f"),
+        ("<h1>T</h1><p>a</p><h2><a href=x>h</a></h2>b", "a|b"),
+        ("<ul><li>one<li><a href=/two>two</a></ul>", "one|[two->/two]"),
+        ("<nav><a href=n>n</a></nav>a<footer>f</footer><aside>s</aside><header>h</header>", "a"),
+        ("<div role=navigation>n</div><div hidden>h</div><p style='display: none'>i</p>a<b aria-hidden=true>c</b>", "a"),
+        ("menu<main><header>a</header>b</main>menu", "a|b"),
+        ("menu<article>a</article>", "a"),
+        ("<article>a</article><article>b</article>", "a|b"),
+        ("a<script>'<a href=x>s</a>'</script><style>p{}</style><noscript>n</noscript><!-- c -->b", "ab"),
+        ("<pre>code</pre><p>use <code>f()</code>", "use f()"),
+        ("<table><tr><td>a<td>b</table><table><tr><th>c<td>d</table>e", "a|b|e"),
+        ("<a href=x><div>block</div><div>more</div></a> z", "[block more->/guide/x] z"),
+        ("<a href=x><h3>card</h3>text</a>", "[text->/guide/x]"),
+        ("<a href=x> a </a>b<a href=y><img src=i></a>", "[a->/guide/x] b"),
+        ("<a href=x>a<a href=y>b</a></a>", "[a->/guide/x][b->/guide/y]"),
+        ("<a name=x>a</a> <a href='#x'>b</a> <a href='mailto:c'>c</a> <a href='javascript:d()'>d</a>", "a b c d"),
+        ("a&nbsp;b &amp;lt; &#xD800; &#0;c\u200bd\u00ade", "a b &lt; \ufffd \ufffdcde"),
+        ("<base href='/other/'><a href=x>a</a>", "[a->/other/x]"),
+        ("<base href='//['><a href=x>a</a>", "[a->/guide/x]"),
+        ("<p>a\x02\x03\x04\x05b &#2;0&#5;c&#3;&#4;d", "a b 0 c d"),
+    ],
+)
+def test_shows_what_a_reader_reads(page, expected):
+    assert shown(page) == expected
+
+
+def test_every_link_that_is_no_anchor_of_the_text_is_counted():
+    page = "<nav><a href=1>a</a><a href=2>b</a></nav><p>c <a href=3><img></a> <a href='#'>d</a><a href='tel:1'>e</a><a href='http://['>f</a>"
+    (document,), losses = read(page)
+    assert document.links == ()
+    assert sorted(loss.reason for loss in losses) == [
+        "link-empty", "link-invalid", "link-outside-content", "link-outside-content", "link-scheme", "link-self",
+    ]  # fmt: skip
+
+
+def test_first_section_and_title():
+    (document,), _ = read("<title>Site</title><h1> The <i>title</i></h1><p>Lead.<p>More.<h2>A</h2><p>Body.")
+    assert document.text == "Lead.\nMore.\nBody." and document.text[: document.lead_end] == "Lead.\nMore."
+    assert document.title == "The title" and document.address == document.id == "https://x.org/guide"
+    (document,), _ = read("<title>Only\n title</title>text")
+    assert document.title == "Only title" and document.lead_end == 4
+
+
+def test_canonical_links_and_moved_pages_are_redirects():
+    alias, document = read("<link rel='shortlink canonical' href='/Guide/'>a <a href=x>b</a>")[0]
+    assert (alias.address, alias.redirect) == ("https://x.org/guide", "https://x.org/Guide")
+    assert document.address == "https://x.org/Guide" and document.links[0].target == "https://x.org/guide/x"
+    (moved,), losses = read("<meta http-equiv=Refresh content=' 0; URL=\"../new/\"'><p>moved")
+    assert (moved.address, moved.redirect, losses) == ("https://x.org/guide", "https://x.org/new", [])
+    (document,), _ = read("<link rel=canonical href='index.html'>a")
+    assert document.redirect is None
+
+
+@pytest.mark.parametrize(
+    "data,charset,text,replaced",
+    [
+        ("<p>ä".encode(), None, "ä", False),
+        ("<p>ä".encode("latin-1"), "iso-8859-1", "ä", False),
+        ("<meta charset=windows-1252><p>“ä”".encode("cp1252"), None, "“ä”", False),
+        ("<meta http-equiv=content-type content='text/html; charset=Shift_JIS'><p>日本".encode("shift_jis"), None, "日本", False),
+        ("\ufeff<p>ä".encode("utf-16"), "utf-8", "ä", False),
+        (b"<p>\xff\xfe", None, "\ufffd\ufffd", True),
+        (b"<p>\xed\xa0\x80", "punycode", "\ufffd\ufffd\ufffd", True),
+        (b"<p>a\0b", "utf-8", "a\ufffdb", False),
+    ],
+)  # fmt: skip
+def test_encodings(data, charset, text, replaced):
+    (document,), losses = read(data, charset=charset)
+    assert document.text == text
+    assert [loss.reason for loss in losses] == ["characters-replaced"] * replaced
+
+
+@pytest.mark.parametrize(
+    "one,other",
+    [
+        ("https://x.org/a/", "HTTP://X.org:80/a#f"),
+        ("https://x.org", "https://x.org/index.html"),
+        ("https://x.org/a", "https://x.org/a/Index.php"),
+        ("https://x.org/~a/%C3%A4", "https://x.org/%7ea/ä"),
+        ("https://x.org/b", "https://x.org/a/./../b"),
+        ("https://xn--bcher-kva.de/?q=1", "http://bücher.de/index.htm?q=1"),
+        ("file:///a/b.html", "file:///a/c/../b.html"),
+    ],
+)
+def test_urls_of_one_page_are_one_address(one, other):
+    assert urls.address(one) == urls.address(other) is not None
+
+
+def test_urls_that_stay_apart_and_those_that_are_none():
+    assert len({urls.address(f"https://x.org/{p}") for p in ("a", "A", "a?b", "a%2Fb", "a/b", "a.html", "a:b")}) == 7
+    none = ["x", "ftp://x.org/", "https://", "https://[::1", "https://x:99999/", "https://a b/", "https://x/" + "a" * 3000]
+    assert [urls.address(url) for url in [*none, "https://" + "é" * 300 + "/"]] == [None] * 8
+
+
+TANGLES = {
+    "deep": ("<div>", 5000), "lists": ("<ul><li>", 5000), "attributes": ("x{}=1 ", 6000), "fonts": ("<font size={}>", 5000),
+    "spans": ("<span><p>", 5000), "tables": ("<table><tr><td>", 5000), "brackets": ("<", 20000), "comments": ("<!--", 20000),
+    "anchors": ("<a href=x>", 20000), "quotes": ("<a title=\"", 20000), "paragraphs": ("<p>", 20000), "ends": ("</p></div>", 9000),
+    "select": ("<select><option>", 900), "references": ("&#xd800;&amp", 20000), "svg": ("<svg><a href=x>", 400),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TANGLES)
+def test_tangled_pages_are_read_or_counted(name):
+    markup, times = TANGLES[name]
+    page = "<p>before " + ("<a " if name == "attributes" else "")
+    page += "".join(markup.format(i) for i in range(times)) + "after <a href=z>end</a>"
+    documents, losses = read(page)
+    assert documents or losses
+    for document in documents:
+        assert all(document.text[start:end].strip() for start, end, _ in document.links)
+
+
+def test_the_walk_visits_every_node_once():
+    from selectolax.lexbor import LexborHTMLParser
+
+    for markup in ("<p>a <a href=x>b</a>", "<b><i>x", "<li><a href=y><p>z"):
+        small, large = (main_content(LexborHTMLParser(f"<body>{markup * n}")).nodes for n in (100, 200))
+        assert 0 < large <= 2.1 * small
+
+
+def test_unclosed_fonts_are_not_opened_again_in_every_paragraph():
+    page = "".join(f"<font color={i}>" for i in range(900)) + "<p>word" * 900
+    (document,), _ = read(page)
+    assert document.text == "\n".join(["word"] * 900)
+    assert read("<div>" * (MAX_OPEN + 1) + "x")[1][0].reason == "page-too-tangled"
+
+
+def write(folder, pages):
+    for name, page in pages.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(page if isinstance(page, bytes) else page.encode())
+    return folder
+
+
+def read_folder(*paths, **fields):
+    source = SOURCE | {"paths": tuple(map(str, paths))} | fields
+    documents, losses = [], []
+    for chunk in sources.chunks(source):
+        some, lost = sources.parse(chunk, source)
+        documents += some
+        losses += lost
+    return documents, losses
+
+
+def test_folders(tmp_path):
+    pages = {
+        "index.html": "<p>a <a href='guide/'>guide</a> <a href='/b%20c.htm'>b</a> <a href='https://x.org/docs/guide/'>u</a>",
+        "guide/index.html": "<p>b <a href='../index.html'>up</a>",
+        "b c.htm": "<p>c",
+        "ä.xhtml": "<p>d",
+        "large.html": b"x" * 5000,
+        "image.png": b"\x89PNG",
+        ".git/x.html": "hidden",
+    }
+    folder = write(tmp_path / "site", pages)
+    documents, losses = read_folder(folder, max_page_bytes=4000)
+    found = {document.address: document for document in documents}
+    assert list(found) == ["file:///b%20c.htm", "file:///guide", "file://", "file:///%C3%A4.xhtml"]
+    assert [link.target for link in found["file://"].links] == ["file:///guide", "file:///b%20c.htm", "https://x.org/docs/guide"]
+    assert [(loss.where, loss.reason) for loss in losses] == [(str(folder / "large.html"), "page-too-large")]
+    documents, _ = read_folder(folder / "*.htm*", folder / "guide", base_url="https://x.org/docs")
+    assert "https://x.org/docs/b%20c.htm" in [document.address for document in documents]
+    with pytest.raises(InputError, match="base_url"):
+        read_folder(folder, base_url="x.org")
+    with pytest.raises(InputError, match="no file matches"):
+        read_folder(tmp_path / "absent")
