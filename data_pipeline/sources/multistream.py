@@ -47,8 +47,12 @@ def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
     for file_number, (path, index) in enumerate(zip(paths, indices)):
         number = 0
         taken: list[Block] = []
-        names, _ = mediawiki.read_names(path, mediawiki.read_blocks(path))
-        for block in _blocks(path, index):
+        size = _size(path)
+        try:
+            names, _ = mediawiki.read_names(path, mediawiki.read_blocks(path))
+        except mediawiki.DAMAGE as error:
+            raise InputError(f"{path} is damaged: {error}; fetch the file again") from error
+        for block in _blocks(path, index, size):
             if number == 0 and not taken:
                 _check_first(path, index, block)
             taken.append(block)
@@ -81,8 +85,7 @@ def payloads(chunk: Blocks, max_page_bytes: int, losses: list[Loss]) -> Iterator
         yield from found
 
 
-def _blocks(path: str, index: str) -> Iterator[Block]:
-    size = _size(path)
+def _blocks(path: str, index: str, size: int) -> Iterator[Block]:
     start = -1
     titles: list[str] = []
     for number, line in files.lines(index):

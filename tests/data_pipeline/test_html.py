@@ -36,7 +36,10 @@ def shown(page, url=URL):
         ("<h1>T</h1><p>a</p><h2><a href=x>h</a></h2>b", "a|b"),
         ("<ul><li>one<li><a href=/two>two</a></ul>", "one|[two->/two]"),
         ("<nav><a href=n>n</a></nav>a<footer>f</footer><aside>s</aside><header>h</header>", "a"),
-        ("<div role=navigation>n</div><div hidden>h</div><p style='display: none'>i</p>a<b aria-hidden=true>c</b>", "a"),
+        (
+            "<div role=navigation>n</div><div hidden>h</div><p style='display: none'>i</p>a<b aria-hidden=true>c</b>",
+            "a",
+        ),
         ("menu<main><header>a</header>b</main>menu", "a|b"),
         ("menu<article>a</article>", "a"),
         ("<article>a</article><article>b</article>", "a|b"),
@@ -122,7 +125,15 @@ def test_urls_of_one_page_are_one_address(one, other):
 
 def test_urls_that_stay_apart_and_those_that_are_none():
     assert len({urls.address(f"https://x.org/{p}") for p in ("a", "A", "a?b", "a%2Fb", "a/b", "a.html", "a:b")}) == 7
-    none = ["x", "ftp://x.org/", "https://", "https://[::1", "https://x:99999/", "https://a b/", "https://x/" + "a" * 3000]
+    none = [
+        "x",
+        "ftp://x.org/",
+        "https://",
+        "https://[::1",
+        "https://x:99999/",
+        "https://a b/",
+        "https://x/" + "a" * 3000,
+    ]
     assert [urls.address(url) for url in [*none, "https://" + "é" * 300 + "/"]] == [None] * 8
 
 
@@ -191,7 +202,11 @@ def test_folders(tmp_path):
     documents, losses = read_folder(folder, max_page_bytes=4000)
     found = {document.address: document for document in documents}
     assert list(found) == ["file:///b%20c.htm", "file:///guide", "file://", "file:///%C3%A4.xhtml"]
-    assert [link.target for link in found["file://"].links] == ["file:///guide", "file:///b%20c.htm", "https://x.org/docs/guide"]
+    assert [link.target for link in found["file://"].links] == [
+        "file:///guide",
+        "file:///b%20c.htm",
+        "https://x.org/docs/guide",
+    ]
     assert [(loss.where, loss.reason) for loss in losses] == [(str(folder / "large.html"), "page-too-large")]
     documents, _ = read_folder(folder / "*.htm*", folder / "guide", base_url="https://x.org/docs")
     assert "https://x.org/docs/b%20c.htm" in [document.address for document in documents]
