@@ -1,10 +1,11 @@
 """WARC files of web crawls (.warc, .warc.gz): pages that a server delivered as HTML, and its redirects.
 
-The parent walks over the records, checks that every one is whole, and cuts the file at their bounds; workers read their
-range with fastwarc, which decodes transfer and content encodings. In .warc.gz every record is a gzip member of its
-own, as the standard asks. What is no page (requests, images, errors, revisits) is left out and counted.
+The parent walks over the records and checks that every one is whole; workers read theirs with fastwarc, which decodes
+transfer and content encodings. In .warc.gz every record is a gzip member of its own, as the standard asks. Records that
+are no answers (requests, metadata) are passed over; answers that are no page (images, errors, revisits) are counted.
 """
 
+import io
 import re
 import zlib
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,7 @@ _HEAD_BYTES = 1 << 16
 _HEAD = re.compile(
     rb"WARC/1\.\d\r?\n(?:[^\r\n]+\r?\n)*?Content-Length:[ \t]*(\d+)[ \t]*\r?\n(?:[^\r\n]+\r?\n)*\r?\n", re.I
 )
-_PAGE_TYPE = re.compile(rb"^WARC-Type:[ \t]*(?:response|resource)[ \t]*\r?$", re.I | re.M)
+_PAGE_TYPE = re.compile(rb"^WARC-Type:[ \t]*(?:response|resource|revisit)[ \t]*\r?$", re.I | re.M)
 _HTML = ("text/html", "application/xhtml+xml")
 _REDIRECTS = (301, 302, 303, 307, 308)
 
@@ -34,39 +35,55 @@ class Record(NamedTuple):
     is_page: bool
 
 
+class Range(NamedTuple):
+    """The payload of a chunk: records of a file that may hold pages."""
+
+    path: str
+    records: tuple[Record, ...]
+
+
 def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
-    """Payload: (path, start, end) in bytes of the file. Raises InputError (file, byte) for damage of any kind."""
+    """Payload: `Range`. Raises InputError (file, byte) for damage of any kind."""
     for file_number, path in enumerate(files.expand(tuple(source["paths"]))):
-        number, size, start = 0, 0, 0
+        number, size = 0, 0
+        batch: list[Record] = []
         for record in _records(path):
-            size += record.size if record.is_page else 0
+            if record.is_page:
+                batch.append(record)
+                size += min(record.size, int(source["max_page_bytes"]))
             if size >= CHUNK_BYTES:
-                yield Chunk(chunk_name(file_number, path, number), (path, start, record.end))
-                number, size, start = number + 1, 0, record.end
-        if size:
-            yield Chunk(chunk_name(file_number, path, number), (path, start, record.end))
+                yield Chunk(chunk_name(file_number, path, number), Range(path, tuple(batch)))
+                number, size, batch = number + 1, 0, []
+        if batch:
+            yield Chunk(chunk_name(file_number, path, number), Range(path, tuple(batch)))
 
 
 def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument], list[Loss]]:
-    """The pages of a range. Raises InputError where the file has changed or the extra [web] is not installed."""
+    """The pages of the records. Raises InputError where the file has changed or the extra [web] is not installed."""
     try:
-        from fastwarc.warc import ArchiveIterator, WarcRecordType
+        from fastwarc.warc import ArchiveIterator
     except ImportError:
         raise InputError("reading WARC files needs fastwarc; install harp_jax[web]") from None
-    path, start, end = chunk.payload
+    path, records = chunk.payload
     documents: list[LinkedDocument] = []
     losses: list[Loss] = []
-    wanted = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.revisit
-    try:
-        with open(path, "rb") as file:
-            file.seek(start)
-            for record in ArchiveIterator(file, record_types=wanted, parse_http=False):
-                if record.stream_pos >= end:
-                    break
+    with _opened(path) as file:
+        for place in records:
+            if place.size > int(source["max_page_bytes"]) + _HEAD_BYTES:
+                losses.append(Loss(f"{path} byte {place.start}", "page-too-large", f"{place.size} bytes"))
+                continue
+            file.seek(place.start)
+            data = io.BytesIO(file.read(place.end - place.start))
+            # An iterator for each record: an encoding that is broken in one must not spoil those after it.
+            try:
+                record = next(ArchiveIterator(data, parse_http=False), None)
+            except OSError as error:
+                raise InputError(
+                    f"{path} has changed or is damaged at byte {place.start}: {error}; run again"
+                ) from error
+            if record is not None:
                 url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
-                documents += _pages(record, url, f"{path} byte {record.stream_pos}: {url}"[:300], source, losses)
-    except OSError as error:
-        raise InputError(f"{path} is damaged after byte {start}: {error}; fetch the file again") from error
+                documents += _pages(record, url, f"{path} byte {place.start}: {url}"[:300], source, losses)
     return documents, losses
 
 
@@ -75,10 +92,6 @@ def _pages(record: Any, url: str, where: str, source: Mapping[str, Any], losses:
 
     if record.record_type == WarcRecordType.revisit:
         losses.append(Loss(where, "page-revisit", url))
-        return []
-    limit = int(source["max_page_bytes"])
-    if record.content_length > limit + _HEAD_BYTES:
-        losses.append(Loss(where, "page-too-large", f"{record.content_length} bytes"))
         return []
     try:
         if record.is_http:
@@ -95,7 +108,7 @@ def _pages(record: Any, url: str, where: str, source: Mapping[str, Any], losses:
         if kind not in _HTML:
             losses.append(Loss(where, "page-type", str(kind)))
             return []
-        data = record.reader.read(limit + 1)
+        data = record.reader.read(int(source["max_page_bytes"]) + 1)
     except (OSError, ValueError, AttributeError) as error:  # the last: no HTTP headers at all
         losses.append(Loss(where, "page-http", str(error)))
         return []

@@ -1,0 +1,20 @@
+"""The HARP authors' own demo data: 95 sentences, 100 anchors, 3 of them malformed."""
+
+import pytest
+from shared_data import shared
+
+from data_pipeline import sources
+
+pytestmark = pytest.mark.real
+
+
+def test_every_sentence_and_every_anchor_is_accounted_for():
+    source = {"format": "harp_json", "paths": (shared("harp_official", "demo_data.jsonl"),), "redirects": ()}
+    source["max_page_bytes"] = 2 << 20
+    (chunk,) = sources.chunks(source)
+    documents, losses = sources.parse(chunk, source)
+    sentences = [document for document in documents if not document.address.startswith("passage-")]
+    assert len(sentences) == 95 and sum(len(document.links) for document in sentences) == 97
+    assert [(loss.reason, loss.where.rpartition(" ")[2]) for loss in losses] == [
+        ("anchor-malformed", "2"), ("anchor-malformed", "24"), ("anchor-malformed", "95"),
+    ]  # fmt: skip
