@@ -6,10 +6,10 @@ relative links meet. Files named .html, .htm and .xhtml are read, and whatever `
 
 import os
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from data_pipeline.sources import CHUNK_BYTES, Chunk, LinkedDocument, Loss, chunk_name
+from data_pipeline.sources import CHUNK_BYTES, Chunk, LinkedDocument, Loss, chunk_name, urls
 from data_pipeline.sources.html_page import read_page
 from harp_jax import files
 from harp_jax.errors import InputError
@@ -53,6 +53,11 @@ def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument]
             continue
         documents += read_page(data, url, path, source, losses)
     return documents, losses
+
+
+def addresser(source: Mapping[str, Any]) -> Callable[[str], str]:
+    """Normalises URLs as links are; what is none stays as it is."""
+    return lambda url: urls.resolve(source.get("base_url") or "file:///", url)[0] or url.strip()
 
 
 def _pages(given: str) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 Content is what <main>, a single <article> or else <body> holds, without navigation, headers, footers, sidebars, forms,
 code listings, figures, tables of data (with <th> or <caption>; others lay out the page) and hidden parts; headings are
-not shown, they end sections. Menus that pages build from plain <div>s
+not shown; they end sections, but for the first <h1>, which is the title. Menus that pages build from plain <div>s
 look like content here: boilerplate.py finds them by their frequency.
 """
 
@@ -48,7 +48,7 @@ def main_content(tree: Any) -> Content:
     of_data = _tables_of_data(body)
     pieces: list[str] = []
     hrefs: list[str] = []
-    heading, nodes = "", 0
+    heading, titled, nodes = "", False, 0
     inside = False  # a link
     stack: list[tuple[Any, str]] = []
     node = root.first_child
@@ -58,8 +58,12 @@ def main_content(tree: Any) -> Content:
         if tag == "-text":
             pieces.append(_WHITE.sub(" ", node.text_content or ""))
         elif tag in _HEADINGS:
-            heading = heading or " ".join((node.text() or "").split()) if tag == "h1" else heading
-            pieces.append(" " if inside else "\n\n\x04\n\n")
+            if tag == "h1" and not titled:
+                # The page begins here: what a menu or a byline above it says is no section.
+                heading, titled = " ".join((node.text() or "").split()), True
+                pieces = ["".join(pieces).replace("\x04", ""), "\n\n"]
+            else:
+                pieces.append(" " if inside else "\n\n\x04\n\n")
         elif tag == "br":
             pieces.append(" ")
         elif tag in _OPAQUE:

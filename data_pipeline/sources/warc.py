@@ -8,7 +8,7 @@ are no answers (requests, metadata) are passed over; answers that are no page (i
 import io
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any, NamedTuple
 
 from data_pipeline.sources import CHUNK_BYTES, Chunk, LinkedDocument, Loss, chunk_name, urls
@@ -85,6 +85,11 @@ def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument]
                 url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
                 documents += _pages(record, url, f"{path} byte {place.start}: {url}"[:300], source, losses)
     return documents, losses
+
+
+def addresser(source: Mapping[str, Any]) -> Callable[[str], str]:
+    """Normalises URLs as links are; what is none stays as it is."""
+    return lambda url: urls.resolve(source.get("base_url") or "file:///", url)[0] or url.strip()
 
 
 def _pages(record: Any, url: str, where: str, source: Mapping[str, Any], losses: list[Loss]) -> list[LinkedDocument]:

@@ -8,7 +8,7 @@ before the first `Section::::` line, the mark of the versions that keep headings
 
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -49,6 +49,11 @@ def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument]
             )
         )
     return documents, losses
+
+
+def addresser(source: Mapping[str, Any]) -> Callable[[str], str]:
+    """Normalises titles as links are; what no link can lead to stays as it is."""
+    return lambda title: _site().resolve(title).address or title.strip()
 
 
 def plain_text(text: str, title: str) -> marked.Plain:

@@ -74,6 +74,8 @@ def test_first_section_and_title():
     (document,), _ = read("<title>Site</title><h1> The <i>title</i></h1><p>Lead.<p>More.<h2>A</h2><p>Body.")
     assert document.text == "Lead.\nMore.\nBody." and document.text[: document.lead_end] == "Lead.\nMore."
     assert document.title == "The title" and document.address == document.id == "https://x.org/guide"
+    (document,), _ = read("<div>Menu<h3>Contents</h3>Part</div><h1>T</h1><p>Lead.<h1>Next</h1>Body.")
+    assert document.text[: document.lead_end] == "Menu\nPart\nLead."
     (document,), _ = read("<title>Only\n title</title>text")
     assert document.title == "Only title" and document.lead_end == 4
 

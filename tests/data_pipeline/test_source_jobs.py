@@ -7,16 +7,18 @@ import json
 
 import corpus
 import pytest
-from test_generation import hashes, records, table
+from test_generation import records, table
 from test_mediawiki import HEAD, TAIL
 from test_mediawiki import page as xml_page
 from test_warc import record
 
-from data_pipeline import boilerplate
+from data_pipeline import boilerplate, link_graph, pipeline
+from data_pipeline.config import plain
+from data_pipeline.engine import LocalEngine, bucket_parts
 from data_pipeline.losses import Losses
 from data_pipeline.manifest import load_manifest
 from data_pipeline.pipeline import generate
-from data_pipeline.sources import Link, LinkedDocument
+from data_pipeline.sources import Link, LinkedDocument, warc
 
 MENU = "".join(f"<li><a href='/p{number}/'>{word}</a>" for number, word in enumerate(("ba", "ko", "ri")))
 
@@ -88,8 +90,27 @@ def test_a_folder_of_html_becomes_shards(site):
     assert entry["files"] == corpus.PAGES + len(range(0, corpus.PAGES, 5))
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_crawl_of_the_site_gives_the_same_documents(site, folder, workers):
+def linked_documents(c, output) -> dict[str, dict]:
+    """The job as far as the link graph: no TensorFlow, no shards."""
+    job = {"config": plain(c), "work": str(output / ".work"), "output": str(output), "per_bucket": 1}
+    engine = LocalEngine(job, c.workers, c.memory_limit)
+    try:
+        pipeline._documents(engine)
+        engine.map("links", link_graph.extract_links, bucket_parts(job, "documents"))
+        link_graph.build(engine)
+    finally:
+        engine.close()
+    return {row["id"]: row for row in table(output, "documents")}
+
+
+def resolved(output) -> list[int]:
+    """How many links lead to a page, and how many nowhere."""
+    problems = [row["problem"] for row in table(output, "resolved")]
+    return [problems.count(problem) for problem in ("", "link-unresolved")]
+
+
+def test_a_crawl_of_the_site_gives_the_same_documents(site, folder, monkeypatch):
+    monkeypatch.setattr(warc, "CHUNK_BYTES", 4000)
     crawl = []
     for number in range(corpus.PAGES):
         crawl.append(record(f"http://x.org/p{number}/", web_page(number)))
@@ -98,60 +119,62 @@ def test_a_crawl_of_the_site_gives_the_same_documents(site, folder, workers):
             crawl.append(moved)
     for part in (0, 1):
         (folder / f"{part}.warc.gz").write_bytes(b"".join(map(gzip.compress, crawl[part::2])))
-    paths = (str(folder / "*.warc.gz"),)
-    output = folder / f"crawl{workers}"
-    c = config(folder, "warc", paths, tasks=("rqp",))
-    c.workers = workers
-    generate(c, str(output))
-    fields = ("id", "text", "lead_end", "links")
-    ours, theirs = (
-        sorted(([row[k] for k in fields] for row in table(o, "documents")), key=str) for o in (output, site)
-    )
-    assert ours == theirs
-    assert load_manifest(str(output))["losses"]["link-boilerplate"]["count"] == 3 * corpus.PAGES
-    if workers == 2:
-        assert hashes(output) == hashes(folder / "crawl1")
+    ours = linked_documents(config(folder, "warc", (str(folder / "*.warc.gz"),)), folder / "crawl")
+    theirs = {row["id"]: row for row in table(site, "documents")}
+    fields = ("text", "title", "lead_end", "links")
+    assert {id_: [row[k] for k in fields] for id_, row in ours.items()} == {
+        id_: [row[k] for k in fields] for id_, row in theirs.items()
+    }
+    assert resolved(folder / "crawl") == resolved(site)
+    assert sum(row["n"] for row in table(folder / "crawl", "losses") if row["reason"] == "link-boilerplate") == 144
 
 
-def test_multistream_and_plain_dump_write_the_same_shards(folder):
-    streams, lines = [bz2.compress(HEAD.encode())], []
+def test_a_multistream_dump_and_its_extracted_text_give_the_same_links(folder):
+    streams, lines, extracted = [bz2.compress(HEAD.encode())], [], []
     for start in range(0, corpus.PAGES, 6):
         pages = ""
         for number in range(start, start + 6):
             lead, body = linked(number, lambda target, anchor: f"[[{target}|{anchor}]]")
-            pages += xml_page(f"P{number}", f"{lead}\n== More ==\n{body}", number + 1)
-            lines.append(f"{sum(map(len, streams))}:{number + 1}:P{number}")
+            pages += xml_page(f"P{number}", f"{lead}\n== More ==\n{body}", number)
+            lines.append(f"{sum(map(len, streams))}:{number}:P{number}")
+            lead, body = linked(number, lambda target, anchor: f'<a href="{target}">{anchor}</a>')
+            text = html.escape(f"{lead}\nSection::::More.\n{body}", quote=False)
+            extracted.append(json.dumps({"id": str(number), "title": f"P{number}", "text": text}))
         streams.append(bz2.compress(pages.encode()))
     (folder / "dump.xml.bz2").write_bytes(b"".join([*streams, bz2.compress(TAIL.encode())]))
     (folder / "index.txt").write_text("\n".join(lines) + "\n")
-    aliases = "".join(f"Old{number}\tP{number}\n" for number in range(0, corpus.PAGES, 5))
-    (folder / "aliases.tsv").write_text(aliases)
-    for name, index in (("plain", ()), ("multistream", (str(folder / "index.txt"),))):
-        c = config(folder, "mediawiki", (str(folder / "dump.xml.bz2"),), tasks=("rqp", "qdm", "mlm"))
-        c.source.index, c.source.redirects = index, (str(folder / "aliases.tsv"),)
-        generate(c, str(folder / name))
-    assert hashes(folder / "multistream") == hashes(folder / "plain")
-    assert load_manifest(str(folder / "plain"))["losses"]["link-unresolved"]["count"] == corpus.PAGES
-
-
-def test_extracted_text_and_the_authors_format_run(folder):
     (folder / "extracted" / "AA").mkdir(parents=True)
-    lines, theirs = [], []
-    for number in range(corpus.PAGES):
-        text = "\n\n".join(linked(number, lambda target, anchor: f'<a href="{target}">{anchor}</a>'))
-        lines.append(json.dumps({"id": str(number), "title": f"P{number}", "text": html.escape(text, quote=False)}))
-        page = corpus.page(number)
-        for link in page["links"]:
-            tokens = page["text"][: link["end"]].split()
-            at = len(page["text"][: link["start"]].split())
-            passage = page["text"] if link["target"] == "nowhere" else f"about {link['target'].replace('-', ' ')}"
-            anchor = {"text": tokens[at], "pos": [at, at], "passage": passage}
-            theirs.append(json.dumps({"sentence": "", "tokenized_sentence": tokens, "anchors": [[anchor]]}))
-    (folder / "extracted" / "AA" / "wiki_00").write_text("\n".join(lines))
-    (folder / "theirs.jsonl").write_text("\n".join(theirs))
-    for format_, path in (("wikiextractor", folder / "extracted"), ("harp_json", folder / "theirs.jsonl")):
-        generate(config(folder, format_, (str(path),), tasks=("rqp",)), str(folder / format_))
-        assert load_manifest(str(folder / format_))["tasks"]["rqp"]["pairs"] > 100
+    (folder / "extracted" / "AA" / "wiki_00").write_text("\n".join(extracted))
+    (folder / "aliases.tsv").write_text("".join(f"old{n}\tp{n}\n" for n in range(0, corpus.PAGES, 5)))
+    found = {}
+    for name, format_, path, index in (
+        ("plain", "mediawiki", "dump.xml.bz2", ()),
+        ("multistream", "mediawiki", "dump.xml.bz2", (str(folder / "index.txt"),)),
+        ("extractor", "wikiextractor", "extracted", ()),
+    ):
+        c = config(folder, format_, (str(folder / path),))
+        c.source.index, c.source.redirects = index, (str(folder / "aliases.tsv"),)
+        found[name] = linked_documents(c, folder / name)
+        assert resolved(folder / name)[1] == corpus.PAGES
+    assert found["plain"] == found["multistream"]
+    assert {i: row["links"] for i, row in found["plain"].items()} == {
+        i: row["links"] for i, row in found["extractor"].items()
+    }
+
+
+def test_the_authors_sentences_are_linked_to_their_passages(folder):
+    lines = []
+    for number in range(20):
+        tokens = corpus.page(number)["text"].split()
+        known = [{"text": tokens[at], "pos": [at, at], "passage": f"about {tokens[at]}"} for at in (0, 7)]
+        lines.append(
+            json.dumps({"sentence": "", "tokenized_sentence": tokens[:20], "anchors": [[a] for a in [*known, {}]]})
+        )
+    (folder / "theirs.jsonl").write_text("\n".join(lines))
+    documents = linked_documents(config(folder, "harp_json", (str(folder / "theirs.jsonl"),)), folder / "theirs")
+    assert sum(bool(row["links"]) for row in documents.values()) == 20
+    assert resolved(folder / "theirs") == [40, 0]
+    assert sum(row["n"] for row in table(folder / "theirs", "losses") if row["reason"] == "anchor-malformed") == 20
 
 
 def test_boilerplate_leaves_offsets_and_first_section_right():

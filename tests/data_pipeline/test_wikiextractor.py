@@ -3,6 +3,7 @@ import html
 import json
 
 import pytest
+from steps import steps
 
 from data_pipeline import sources
 from data_pipeline.sources.wikiextractor import plain_text
@@ -100,24 +101,6 @@ def test_other_lines_are_input_errors(tmp_path, line, part):
     )
     with pytest.raises(InputError, match=part):
         read(tmp_path)
-
-
-def steps(function):
-    import sys
-
-    count = 0
-
-    def tick(frame, event, argument):
-        nonlocal count
-        count += 1
-        return tick
-
-    sys.settrace(tick)
-    try:
-        function()
-    finally:
-        sys.settrace(None)
-    return count
 
 
 @pytest.mark.parametrize(
