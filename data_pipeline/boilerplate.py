@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from data_pipeline import link_graph, sources
-from data_pipeline.engine import Job, LocalEngine, read
+from data_pipeline.engine import Engine, Job, read
 from data_pipeline.losses import Losses
 from data_pipeline.sources import Chunk, Link, LinkedDocument, urls
 from data_pipeline.tables import DOCS_PER_CHUNK, table
@@ -68,7 +68,7 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
     }
 
 
-def find(engine: LocalEngine) -> None:
+def find(engine: Engine) -> None:
     """The join from the counts to `boilerplate`."""
     share = round(1000 * engine.job["config"]["source"]["boilerplate_share"])
     engine.join("boilerplate", BOILERPLATE_SQL.format(MIN_PAGES, share), ["site_links", "site_pages"], partitioned=True)
