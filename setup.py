@@ -28,6 +28,7 @@ setup(
     packages=[
         "harp_jax",
         "harp_jax.configs",
+        "harp_jax.configs.baselines",
         "harp_jax.configs.data",
         "harp_jax.configs.experiments",
         "data_pipeline",

@@ -1,7 +1,8 @@
 """Maps from requests with their passages, and from running text, to serialized records with their statistics."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,18 @@ import pyarrow as pa
 from data_pipeline.engine import Job, read
 from data_pipeline.losses import Losses
 from data_pipeline.requests import make_sampler
-from data_pipeline.sampling import Dropped, Weighted
+from data_pipeline.sampling import Dropped, Sampler, Weighted
 from data_pipeline.tables import pack, table, unpack
-from data_pipeline.tasks import Passages, Request, Sides, acm, mlm, qdm, rdp, rqp
+from data_pipeline.tasks import Passages, Request, Sides, acm, mlm, qdm, rdp, rqp, wlp
 from data_pipeline.terms import Span, Word, load_terms
 from data_pipeline.tokenised import running_text
 from data_pipeline.weights import from_bytes
 from harp_jax.keys import generator, hash64
 from harp_jax.records import PairRecord, TextRecord
 
-SIDES = {"rqp": rqp.sides, "qdm": qdm.sides, "rdp": rdp.sides, "acm": acm.sides}
+SIDES: dict[str, Callable[[Request, Passages, Sampler, np.random.Generator], Sides]] = {
+    task.TASK: task.sides for task in (rqp, qdm, rdp, acm, wlp)
+}
 SPECIALS = 3  # [CLS] query [SEP] document [SEP]
 # Of a TFRecord: length and two checksums.
 FRAME_BYTES = 16
@@ -38,16 +41,17 @@ def shuffle_key(task: str, key: str) -> int:
 def make_pairs(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
     """Map over the buckets of `assembled`: records, held-out pairs for the trivial predictors, token counts, losses."""
     c = job["config"]
-    terms = load_terms(c["tokenizer"], c["stopwords"])
+    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
     sampler = make_sampler(c, terms)
-    out = _Examples(c, terms.tokenizer.size)
+    sides_of = SIDES | {"acm": partial(acm.sides, anew=c["acm_query"] == "anew")}
+    out = Examples(c, terms.tokenizer.size)
     rows = read(job, "assembled", number).sort_by([("task", "ascending"), ("key", "ascending")])
     for batch in rows.to_batches(max_chunksize=512):
         for row in batch.to_pylist():
             task, key = row["task"], row["key"]
             try:
                 rng = generator(c["seed"], task, key, "page")
-                sides = SIDES[task](_request(row), _passages(row), sampler, rng)
+                sides = sides_of[task](_request(row), _passages(row), sampler, rng)
                 record = cut(task, key, row["page"], sides, c["max_query_tokens"], c["max_doc_tokens"])
             except Dropped as dropped:
                 out.losses.add(f"{task}-{dropped}", key)
@@ -59,7 +63,7 @@ def make_pairs(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
 def make_texts(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
     """Map over the buckets of `documents`: text records."""
     c = job["config"]
-    out = _Examples(c, 0)
+    out = Examples(c, 0)
     for page, sentences in running_text(job, number):
         for record in mlm.pieces(page, sentences, c["max_text_tokens"]):
             out.add_text(record)
@@ -79,11 +83,14 @@ def _words(tokens: bytes, lengths: bytes) -> list[Word]:
 
 
 def _passages(row: dict[str, Any]) -> Passages:
-    words = None
-    if row["words"] is not None:
-        words = Weighted(_words(row["words"], row["lengths"]), from_bytes(row["weights"]))
+    positive = unpack(row["positive"]).tolist()
     negative = None if row["negative"] is None else unpack(row["negative"]).tolist()
-    return Passages(unpack(row["positive"]).tolist(), negative, words)
+    if row["words"] is None:
+        return Passages(positive, negative, None)
+    if row["task"] == wlp.TASK:
+        page, sentences = unpack(row["words"]).tolist(), unpack(row["sentences"]).tolist()
+        return Passages(positive, negative, None, page, sentences)
+    return Passages(positive, negative, Weighted(_words(row["words"], row["lengths"]), from_bytes(row["weights"])))
 
 
 def cut(task: str, key: str, page: str, sides: Sides, query_limit: int, doc_limit: int) -> PairRecord:
@@ -98,7 +105,7 @@ def cut(task: str, key: str, page: str, sides: Sides, query_limit: int, doc_limi
     return PairRecord(task, key, page, pos_query, pos_doc, neg_query, neg_doc)
 
 
-class _Examples:
+class Examples:
     """Collects one part's output."""
 
     def __init__(self, c: dict[str, Any], vocab_size: int) -> None:

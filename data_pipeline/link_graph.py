@@ -9,12 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from data_pipeline import anchors, sources
+from data_pipeline.config import all_passages
 from data_pipeline.engine import Engine, Job, bucket_parts, read
 from data_pipeline.losses import Losses
 from data_pipeline.sentences import sentences
 from data_pipeline.sources import Chunk, LinkedDocument
 from data_pipeline.tables import DOCS_PER_CHUNK, table
 from data_pipeline.terms import normalise_anchor
+from harp_jax.keys import signed64
 
 # Chains of up to 2⁴ redirects are followed; MediaWiki itself follows one.
 DOUBLINGS = 4
@@ -49,7 +51,7 @@ def tabulate(
         addresses.append(
             dict(
                 doc=doc, home=home, address=document.address, id=document.id, problem=problem,
-                disambiguation=int(document.is_disambiguation),
+                disambiguation=int(document.is_disambiguation), identity=_identity(doc, document, c["page_identity"]),
             )
         )  # fmt: skip
         if problem == "link-to-short-page":
@@ -72,6 +74,11 @@ def tabulate(
         "redirects": table("redirects", redirects),
         "losses": losses.table(),
     }
+
+
+def _identity(doc: int, document: LinkedDocument, page_identity: str) -> int:
+    """What makes a page the same as another one: its number, or its first section in lower case."""
+    return doc if page_identity == "id" else signed64("page", document.text[: document.lead_end].lower())
 
 
 def _problem(document: LinkedDocument, c: dict[str, Any]) -> str:
@@ -144,10 +151,11 @@ def in_sentences(text: str, links: list[dict[str, Any]]) -> list[tuple[dict[str,
 
 # Of several documents with one address, or with one id, the first.
 PLACES_SQL = """
-    SELECT doc, home, home AS bucket, address, id, disambiguation, problem FROM (
-        SELECT doc, home, address, id, disambiguation, problem, row_number() OVER (PARTITION BY id ORDER BY doc) AS same_id
+    SELECT doc, home, home AS bucket, address, id, disambiguation, identity, problem FROM (
+        SELECT doc, home, address, id, disambiguation, identity, problem,
+            row_number() OVER (PARTITION BY id ORDER BY doc) AS same_id
         FROM (
-            SELECT doc, home, address, id, disambiguation, problem,
+            SELECT doc, home, address, id, disambiguation, identity, problem,
                 row_number() OVER (PARTITION BY address ORDER BY doc) AS copy
             FROM addresses
         ) WHERE copy = 1
@@ -173,17 +181,21 @@ EXCLUDED = """
     excluded e LEFT JOIN places p ON e.address = p.address
     LEFT JOIN aliases a ON e.address = a.address LEFT JOIN places q ON a.target = q.address
 """
+# `same`: links to a page lead to the first page of the same identity.
 PAGES_SQL = f"""
-    SELECT s.doc, s.home, s.home AS bucket, s.address, s.id, s.disambiguation,
-        CASE WHEN x.doc IS NULL THEN s.problem ELSE 'link-to-excluded' END AS problem
-    FROM places s LEFT JOIN (SELECT DISTINCT COALESCE(p.doc, q.doc) AS doc FROM {EXCLUDED}) x ON s.doc = x.doc
+    SELECT doc, home, home AS bucket, address, id, disambiguation, problem, {{}} AS same FROM (
+        SELECT s.doc, s.home, s.address, s.id, s.disambiguation, s.identity,
+            CASE WHEN x.doc IS NULL THEN s.problem ELSE 'link-to-excluded' END AS problem
+        FROM places s LEFT JOIN (SELECT DISTINCT COALESCE(p.doc, q.doc) AS doc FROM {EXCLUDED}) x ON s.doc = x.doc
+    )
 """
+SAME_SQL = {"id": "doc", "text": "MIN(doc) OVER (PARTITION BY identity, problem)"}
 
 TARGETS_SQL = """
     SELECT l.doc, l.link_start, l.link_end, l.sentence_start, l.sentence_end, l.anchor, l.target, l.bucket,
-        COALESCE(p.doc, q.doc) AS destination,
+        COALESCE(p.same, q.same) AS destination,
         CASE WHEN COALESCE(p.doc, q.doc) IS NULL THEN 'link-unresolved'
-            WHEN COALESCE(p.doc, q.doc) = l.doc THEN 'link-to-itself'
+            WHEN COALESCE(p.same, q.same) = s.same THEN 'link-to-itself'
             ELSE COALESCE(p.problem, q.problem) END AS problem
     FROM links l
     JOIN pages s ON l.doc = s.doc
@@ -243,7 +255,9 @@ CANDIDATES_SQL = """
 
 RANKED_SQL = """
     SELECT l.doc, l.link_start, l.link_end, l.sentence_start, l.sentence_end, l.anchor, l.destination, l.bucket, p.id AS id,
-        c.place AS place, o.first AS first, o.own AS own, t.total AS total
+        c.place AS place, o.first AS first, o.own AS own, t.total AS total,
+        row_number() OVER (PARTITION BY l.anchor ORDER BY l.doc, l.link_start) - 1 AS occurrence,
+        COUNT(*) OVER (PARTITION BY l.anchor) AS occurrences
     FROM resolved l
     JOIN pages p ON l.doc = p.doc
     JOIN candidates c ON l.destination = c.doc
@@ -258,6 +272,8 @@ COLINKED_SQL = """
     FROM ranked a JOIN ranked b ON a.doc = b.doc AND a.sentence_start = b.sentence_start
 """
 
+LINKED_SQL = "SELECT DISTINCT doc AS one, destination AS other FROM ranked"
+
 
 def index(engine: Engine) -> None:
     """`pages`, one for each address and id, and `aliases`, with chains of redirects followed to their end."""
@@ -266,7 +282,8 @@ def index(engine: Engine) -> None:
     for step in range(DOUBLINGS):
         name = "aliases" if step == DOUBLINGS - 1 else f"aliases_{step + 1}"
         engine.join(name, FOLLOW_SQL.format(f"aliases_{step}"), [f"aliases_{step}"])
-    engine.join("pages", PAGES_SQL, ["places", "excluded", "aliases"], partitioned=True)
+    sql = PAGES_SQL.format(SAME_SQL[engine.job["config"]["page_identity"]])
+    engine.join("pages", sql, ["places", "excluded", "aliases"], partitioned=True)
 
 
 def build(engine: Engine) -> None:
@@ -281,9 +298,11 @@ def build(engine: Engine) -> None:
     engine.join("resolved", RESOLVED_SQL, ["targets", "link_counts"], partitioned=True)
     engine.map("anchors", anchors.statistics, bucket_parts(engine.job, "link_counts"))
     engine.join("anchor_destination", ANCHOR_DESTINATION_SQL[c["qdm_negative"]], ["resolved"])
-    join = "LEFT" if c["acm_negative"] == "corpus" else ""
+    join = "LEFT" if all_passages(c) else ""
     engine.join("candidates", CANDIDATES_SQL.format(join), ["pages", "resolved"], partitioned=True)
     inputs = ["resolved", "pages", "candidates", "anchor_destination"]
     engine.join("ranked", RANKED_SQL, inputs, partitioned=True)
     if "acm" in c["tasks"]:
         engine.join("colinked", COLINKED_SQL, ["ranked"])
+    if "wlp" in c["tasks"]:
+        engine.join("linked", LINKED_SQL, ["ranked"])

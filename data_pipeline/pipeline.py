@@ -14,15 +14,15 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from data_pipeline import boilerplate, link_graph, predictors, shards, sources, tokenised, weights
-from data_pipeline.config import identity, pair_tasks, plain
+from data_pipeline import boilerplate, link_graph, predictors, shards, sources, text_pairs, tokenised, weights
+from data_pipeline.config import contrastive, identity, pair_tasks, plain, sentence_tasks, weighed
 from data_pipeline.engine import Engine, Job, LocalEngine, bucket_parts, read, write
 from data_pipeline.examples import make_pairs, make_texts
 from data_pipeline.manifest import write_manifest
 from data_pipeline.output import WORK, claim, fingerprint
-from data_pipeline.requests import make_requests
+from data_pipeline.requests import make_requests, make_wlp_requests
 from data_pipeline.tables import table
-from data_pipeline.tasks import acm, qdm
+from data_pipeline.tasks import acm, qdm, wlp
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
 from harp_jax.tokenizer import load_tokenizer
@@ -34,7 +34,7 @@ ASSEMBLED_SQL = """
     SELECT r.task, r.key, r.page, r.query, r.anchor, r.anchor_lengths, r.context, r.context_lengths, r.length, r.bucket,
         p.tokens AS positive, p.in_links AS positive_in_links,
         n.tokens AS negative, n.in_links AS negative_in_links,
-        w.tokens AS words, w.lengths AS lengths, a.weights AS weights
+        w.tokens AS words, w.lengths AS lengths, w.sentences AS sentences, a.weights AS weights
     FROM requests r
     LEFT JOIN negatives d ON r.task = d.task AND r.key = d.key
     LEFT JOIN passages p ON r.positive = p.doc
@@ -80,10 +80,13 @@ def _run(engine: Engine, sources_read: dict[str, Any], vocab_size: int) -> None:
         timed("links", lambda: engine.map("links", link_graph.extract_links, bucket_parts(job, "documents")))
         timed("link graph", lambda: link_graph.build(engine))
         timed("tokenised", lambda: _tokenise(engine))
-        weights_sha256 = timed("term weights", lambda: _weigh(engine, sources_read))
+        if weighed(c):
+            weights_sha256 = timed("term weights", lambda: _weigh(engine, sources_read))
         timed("requests", lambda: _requests(engine))
         timed("assembled", lambda: _assemble(engine))
         timed("pairs", lambda: engine.map("pairs", make_pairs, bucket_parts(job, "assembled")))
+        if not {"ict", "prop"}.isdisjoint(c["tasks"]):
+            timed("text pairs", lambda: text_pairs.build(engine))
     if "mlm" in c["tasks"]:
         if not pair_tasks(c):
             link_graph.index(engine)
@@ -120,7 +123,8 @@ def _documents(engine: Engine) -> None:
 
 
 def _tokenise(engine: Engine) -> None:
-    engine.map("sentences", tokenised.tokenise_sentences, bucket_parts(engine.job, "ranked"))
+    if sentence_tasks(engine.job["config"]):
+        engine.map("sentences", tokenised.tokenise_sentences, bucket_parts(engine.job, "ranked"))
     engine.map("passages", tokenised.tokenise_passages, bucket_parts(engine.job, "candidates"))
     if engine.job["config"]["encoder"] == "idf":
         path = os.path.join(engine.job["work"], "document_frequency.npz")
@@ -139,6 +143,7 @@ def _weigh(engine: Engine, sources_read: dict[str, Any]) -> str:
     """Makes the term weights, or takes given ones; returns their sha256."""
     job, c = engine.job, engine.job["config"]
     decides = {key: value for key, value in identity(c).items() if key in WEIGHTED_BY}
+    decides["passages"] = "all" if contrastive(c) else "linked"
     belongs_to = hashlib.sha256(
         json.dumps([decides, sources_read["source"], sources_read["tokenizer_sha256"]]).encode()
     )
@@ -168,17 +173,24 @@ WEIGHTED_BY = (
     "min_article_words", "keep_disambiguation", "exclude_destinations", "max_anchor_words", "drop_number_anchors",
     "drop_boilerplate", "boilerplate_anchors", "max_link_pages", "max_anchor_destinations", "document_title",
     "max_doc_tokens", "source.format", "source.max_page_bytes", "source.base_url", "source.boilerplate_share",
+    "page_identity", "unit", "anchor_row",
 )  # fmt: skip
 
 
 def _requests(engine: Engine) -> None:
     job, c = engine.job, engine.job["config"]
     job["candidates"] = _count(engine, "candidates")
-    engine.map("requests", make_requests, bucket_parts(job, "sentences"))
-    drawn = [sql for task, sql in (("qdm", qdm.NEGATIVES_SQL), ("acm", acm.NEGATIVES_SQL)) if task in c["tasks"]]
+    job["unlinked"] = engine.query("SELECT COUNT(*) FROM candidates WHERE in_links = 0", ["candidates"])[0][0]
+    if sentence_tasks(c):
+        engine.map("requests", make_requests, bucket_parts(job, "sentences"))
+    if "wlp" in c["tasks"]:
+        engine.map("wlp requests", make_wlp_requests, bucket_parts(job, "ranked"))
+    acm_sql = acm.NEGATIVES_SQL[c["acm_exclude_colinked"]]
+    negatives = {"qdm": qdm.NEGATIVES_SQL, "acm": acm_sql, "wlp": wlp.NEGATIVES_SQL}
+    drawn = [sql for task, sql in negatives.items() if task in c["tasks"]]
     if drawn:
         sql = " UNION ALL ".join(f"SELECT task, key, destination FROM ({part})" for part in drawn)
-        inputs = ["qdm_draws", "anchor_destination", "acm_draws", "candidates", "colinked"]
+        inputs = ["qdm_draws", "anchor_destination", "acm_draws", "candidates", "colinked", "wlp_draws", "linked"]
         engine.join("negatives", sql, inputs)
 
 

@@ -1,7 +1,10 @@
 """Map from weighted sentences to requests: what each task asks for, before the passages are joined."""
 
+import itertools
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -11,22 +14,27 @@ from data_pipeline.engine import Job, read
 from data_pipeline.losses import Losses
 from data_pipeline.sampling import Dropped, Sampler
 from data_pipeline.tables import pack, table, unpack
-from data_pipeline.tasks import Anchor, Request, Sentence, acm, qdm, rdp, rqp
+from data_pipeline.tasks import Anchor, Request, Sentence, acm, qdm, rdp, rqp, wlp
 from data_pipeline.terms import Span, Terms, join, load_terms
 from data_pipeline.weights import from_bytes
 from harp_jax.errors import InputError
 from harp_jax.keys import generator
 
+SAMPLER_FIELDS = [field.name for field in fields(Sampler) if field.name != "is_term"]
+
 
 def make_sampler(c: dict[str, Any], terms: Terms) -> Sampler:
-    return Sampler(terms.is_term, c["query_length"], c["weighting"], c["temperature"], c["context_in_page"])
+    """The sampler's fields have the names of the config's."""
+    return Sampler(terms.is_term, **{name: c[name] for name in SAMPLER_FIELDS})
 
 
 def make_requests(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
     """Map over the buckets of `sentences`, merged row by row with their weights."""
     c = job["config"]
-    terms = load_terms(c["tokenizer"], c["stopwords"])
-    collected = _Requests(c, terms, job["candidates"])
+    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
+    # Candidates are ordered by in-links.
+    lowest = 0 if c["acm_negative"] == "corpus" else job["unlinked"]
+    collected = _Requests(c, terms, (lowest, job["candidates"]))
     sentences, weights = read(job, "sentences", number), read(job, "sentence_weights", number)
     if sentences.num_rows != weights.num_rows:
         raise InputError(
@@ -57,22 +65,40 @@ def _sentence(row: dict[str, Any], weight: dict[str, Any]) -> Sentence:
             a["first"],
             a["own"],
             a["total"],
+            a["occurrence"],
+            a["occurrences"],
         )
         for a in row["anchors"]
     ]
     by_anchor = from_bytes(weight["anchors"]).reshape(len(anchors), len(cls))
-    return Sentence(row["page"], row["start"], span.words(), span.tokens.tolist(), cls, by_anchor, anchors)
+    to_cls = from_bytes(weight["to_cls"])
+    return Sentence(row["page"], row["start"], span.words(), span.tokens.tolist(), cls, by_anchor, anchors, to_cls)
+
+
+def make_wlp_requests(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+    """Map over the buckets of `ranked`: WLP's requests, one for each page and destination."""
+    c = job["config"]
+    collected = _Requests(c, load_terms(c["tokenizer"], c["stopwords"], c["unit"]), (0, job["candidates"]))
+    places = job["candidates"] if c["wlp_negative"] == "corpus" else None
+    links = read(job, "ranked", number).select(["doc", "link_start", "destination", "id"])
+    rows = links.sort_by([("doc", "ascending"), ("link_start", "ascending")]).to_pylist()
+    for _, group in itertools.groupby(rows, key=itemgetter("doc")):
+        first: dict[int, dict[str, Any]] = {}
+        for row in group:
+            first.setdefault(row["destination"], row)
+        for row in first.values():
+            collected.add_wlp(row, list(first), places)
+    return collected.tables()
 
 
 class _Requests:
     """The requests, draws and losses of one part. Every request has its own generator: (seed, task, key)."""
 
-    def __init__(self, c: dict[str, Any], terms: Terms, candidates: int) -> None:
-        self.c, self.terms, self.candidates = c, terms, candidates
+    def __init__(self, c: dict[str, Any], terms: Terms, places: tuple[int, int]) -> None:
+        self.c, self.terms, self.places = c, terms, places
         self.sampler = make_sampler(c, terms)
         self.rows: list[dict[str, Any]] = []
-        self.qdm_draws: list[dict[str, Any]] = []
-        self.acm_draws: list[dict[str, Any]] = []
+        self.draws: dict[str, list[dict[str, Any]]] = {"qdm_draws": [], "acm_draws": [], "wlp_draws": []}
         self.losses = Losses()
 
     def add(self, sentence: Sentence) -> None:
@@ -81,7 +107,7 @@ class _Requests:
             key = sentence.anchor_key(anchor)
             if "rqp" in tasks:
                 self._try("rqp", key, partial(self._rqp, sentence, index))
-            if "qdm" in tasks:
+            if "qdm" in tasks and qdm.chosen(anchor, self.c["qdm_positives"], self.c["qdm_positive"], self.c["seed"]):
                 self._try("qdm", key, partial(self._qdm, sentence, index))
         if "rdp" in tasks:
             self._try("rdp", sentence.key, partial(self._rdp, sentence))
@@ -107,18 +133,29 @@ class _Requests:
     def _qdm(self, sentence: Sentence, index: int, rng: np.random.Generator) -> None:
         if found := qdm.request(sentence, index, self.terms, self.sampler, rng):
             self._keep(found[0])
-            self.qdm_draws.append(found[1]._asdict())
+            self.draws["qdm_draws"].append(found[1]._asdict())
 
     def _rdp(self, sentence: Sentence, rng: np.random.Generator) -> None:
-        if found := rdp.request(sentence, self.sampler, rng):
-            self._keep(found)
+        c = self.c
+        choices = c["rdp_direction"], c["rdp_repeats"], c["rdp_pairs"], c["rdp_contrast"]
+        for request in rdp.requests(sentence, self.sampler, rng, *choices):
+            self._keep(request)
 
     def _acm(self, sentence: Sentence, pair: tuple[int, int], rng: np.random.Generator) -> None:
         similar = self.c["acm_negative"] == "in_links"
         draws = self.c["acm_draws"]
-        request, drawn = acm.request(sentence, pair, self.terms, self.sampler, rng, self.candidates, draws, similar)
+        request, drawn = acm.request(sentence, pair, self.terms, self.sampler, rng, self.places, draws, similar)
         self._keep(request)
-        self.acm_draws.extend(draw._asdict() for draw in drawn)
+        self.draws["acm_draws"].extend(draw._asdict() for draw in drawn)
+
+    def add_wlp(self, link: dict[str, Any], destinations: list[int], places: int | None) -> None:
+        def build(rng: np.random.Generator) -> None:
+            b, a, number = link["doc"], link["destination"], link["link_start"]
+            request, drawn = wlp.request(link["id"], b, a, number, destinations, places, self.c["wlp_draws"], rng)
+            self._keep(request)
+            self.draws["wlp_draws"].extend(draw._asdict() for draw in drawn)
+
+        self._try(wlp.TASK, f"{link['id']}@{link['link_start']}", build)
 
     def _keep(self, request: Request) -> None:
         self.rows.append(
@@ -133,7 +170,6 @@ class _Requests:
     def tables(self) -> dict[str, pa.Table]:
         return {
             "requests": table("requests", self.rows),
-            "qdm_draws": table("qdm_draws", self.qdm_draws),
-            "acm_draws": table("acm_draws", self.acm_draws),
+            **{name: table(name, rows) for name, rows in self.draws.items()},
             "losses": self.losses.table(),
         }

@@ -34,11 +34,26 @@ class Sampler:
     weighting: str = "softmax"
     temperature: float = 1.0
     context_in_page: bool = False
+    length_distribution: str = "poisson"
+    attention_scale: float = 1.0
+    replacement: bool = False
+    query_order: str = "shuffled"
+    anchor_in_context: bool = False
+    anchor_in_s2: bool = False
+    s2_length: str = "equal"
 
     def length(self, rng: np.random.Generator) -> int:
-        """l ~ Poisson(λ) given l ≥ 1 (Eq. 4, whose printed form diverges for want of a factorial)."""
+        """l ~ Poisson(λ) given l ≥ 1 (Eq. 4, whose printed form diverges for want of a factorial).
+
+        "normal": int(N(λ, 1)) given l ≥ 1, as the authors' code draws it.
+        """
         while True:
-            if length := int(rng.poisson(self.query_length)):
+            drawn = (
+                rng.poisson(self.query_length)
+                if self.length_distribution == "poisson"
+                else rng.normal(self.query_length)
+            )
+            if (length := int(drawn)) >= 1:
                 return length
 
     def distribution(self, text: Weighted, excluded: Collection[Word]) -> tuple[list[Word], np.ndarray]:
@@ -53,17 +68,27 @@ class Sampler:
                 beta[word] += alpha
             elif word not in excluded and self.is_term(word):
                 beta[word] = alpha
-        words = list(beta)
-        return words, probabilities(np.fromiter(beta.values(), np.float64, len(beta)), self.weighting, self.temperature)
+        weights = self.attention_scale * np.fromiter(beta.values(), np.float64, len(beta))
+        return list(beta), probabilities(weights, self.weighting, self.temperature)
 
     def sample(
         self, rng: np.random.Generator, text: Weighted, excluded: Collection[Word], count: int, source: str
     ) -> list[Word]:
-        """`count` different terms of the text, drawn without replacement; Dropped, naming the source, if it has fewer."""
+        """`count` terms of the text, different ones unless with replacement; Dropped, naming the source, if it has too few."""
         words, p = self.distribution(text, excluded)
-        if len(words) < count:
+        if len(words) < (1 if self.replacement else count):
             raise Dropped(f"{source}-has-too-few-terms")
+        if self.replacement:
+            return [words[i] for i in rng.choice(len(p), size=count, p=p)]
         return [words[i] for i in without_replacement(rng, p, count)]
+
+    def query(self, rng: np.random.Generator, context: list[Word], anchor: list[Word]) -> list[Word]:
+        """Sampled words and the anchor's: in random order, since the anchor's place must not tell S1 from S2."""
+        return shuffled(rng, anchor + context) if self.query_order == "shuffled" else context + anchor
+
+    def outside(self, anchor: Collection[Word]) -> set[Word]:
+        """The words that the context of an anchor is not drawn from."""
+        return set() if self.anchor_in_context else set(anchor)
 
     def ranking(self, rng: np.random.Generator, text: Weighted, excluded: Collection[Word]) -> list[Word]:
         """All terms in the order of being drawn. Its first words that lie in a set are a sample from that set alone."""
@@ -92,6 +117,6 @@ def without_replacement(rng: np.random.Generator, p: np.ndarray, count: int) -> 
 
 
 def shuffled(rng: np.random.Generator, words: Iterable[Word]) -> list[Word]:
-    """The words in random order: the place of the anchor's words must not tell S1 from S2."""
+    """The words in random order."""
     words = list(words)
     return [words[i] for i in rng.permutation(len(words))]

@@ -13,11 +13,11 @@ import pyarrow as pa
 DOCS_PER_CHUNK = 1 << 24
 _i, _l, _s, _b = pa.int32(), pa.int64(), pa.string(), pa.binary()
 _link = pa.struct([("start", _i), ("end", _i), ("target", _s)])
-# `number`: code point of the page's text where the anchor starts; first, own, total: see link_graph.py.
+# `number`: code point of the page's text where the anchor starts; the numbers from `first` on: see link_graph.py.
 _anchor = pa.struct(
     [
         *(("number", _i), ("anchor", _s), ("start", _i), ("end", _i), ("destination", _l), ("place", _l)),
-        *(("first", _l), ("own", _l), ("total", _l)),
+        *(("first", _l), ("own", _l), ("total", _l), ("occurrence", _l), ("occurrences", _l)),
     ]
 )
 
@@ -29,14 +29,15 @@ SCHEMAS: dict[str, pa.Schema] = {
         "site_pages": dict(site=_s, n=_l),
         "site_links": dict(site=_s, target=_s, anchor=_s, n=_l),
         "boilerplate": dict(site=_s, target=_s, anchor=_s),
-        "addresses": dict(doc=_l, home=_i, address=_s, id=_s, disambiguation=_i, problem=_s),
+        "addresses": dict(doc=_l, home=_i, address=_s, id=_s, disambiguation=_i, problem=_s, identity=_l),
         "redirects": dict(address=_s, target=_s, priority=_l),
         "excluded": dict(address=_s, line=_s),
         "losses": dict(reason=_s, n=_l, location=_s, example=_s),
         "links": dict(
             doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s, target=_s
         ),
-        **{name: dict(doc=_l, home=_i, address=_s, id=_s, disambiguation=_i, problem=_s) for name in ("places", "pages")},
+        "places": dict(doc=_l, home=_i, address=_s, id=_s, disambiguation=_i, identity=_l, problem=_s),
+        "pages": dict(doc=_l, home=_i, address=_s, id=_s, disambiguation=_i, problem=_s, same=_l),
         **{name: dict(address=_s, target=_s) for name in ("aliases_0", "aliases_1", "aliases_2", "aliases_3", "aliases")},
         **{name: dict(
             doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s, target=_s, destination=_l, problem=_s
@@ -51,15 +52,17 @@ SCHEMAS: dict[str, pa.Schema] = {
         "candidates": dict(doc=_l, in_links=_l, place=_l),
         "ranked": dict(
             doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, anchor=_s, destination=_l, place=_l,
-            first=_l, own=_l, total=_l, id=_s,
+            first=_l, own=_l, total=_l, occurrence=_l, occurrences=_l, id=_s,
         ),
         "colinked": dict(one=_l, other=_l),
+        "linked": dict(one=_l, other=_l),
         "sentences": dict(doc=_l, page=_s, start=_i, tokens=_b, lengths=_b, anchors=pa.list_(_anchor)),
-        "passages": dict(doc=_l, in_links=_l, tokens=_b, lengths=_b),
+        "passages": dict(doc=_l, in_links=_l, tokens=_b, lengths=_b, sentences=_b),
         "word_counts": dict(word=_l, n=_l),
         "word_totals": dict(word=_l, n=_l),
         "piece_counts": dict(piece=_l, n=_l),
-        "sentence_weights": dict(doc=_l, start=_i, cls=_b, anchors=_b),
+        **{name: dict(word=_l, pieces=_b, n=_l) for name in ("term_counts", "term_totals")},
+        "sentence_weights": dict(doc=_l, start=_i, cls=_b, anchors=_b, to_cls=_b),
         "passage_weights": dict(doc=_l, weights=_b),
         "requests": dict(
             task=_s, key=_s, page=_s, query=_b, anchor=_b, anchor_lengths=_b, context=_b, context_lengths=_b, length=_i,
@@ -67,10 +70,12 @@ SCHEMAS: dict[str, pa.Schema] = {
         ),
         "qdm_draws": dict(key=_s, anchor=_s, rank=_l),
         "acm_draws": dict(key=_s, draw=_i, one=_l, place=_l),
+        "wlp_draws": dict(key=_s, draw=_i, one=_l, doc=_l, place=_l),
         "negatives": dict(task=_s, key=_s, destination=_l),
         "assembled": dict(
             task=_s, key=_s, page=_s, query=_b, anchor=_b, anchor_lengths=_b, context=_b, context_lengths=_b, length=_i,
-            positive=_b, positive_in_links=_l, negative=_b, negative_in_links=_l, words=_b, lengths=_b, weights=_b,
+            positive=_b, positive_in_links=_l, negative=_b, negative_in_links=_l, words=_b, lengths=_b, sentences=_b,
+            weights=_b,
         ),
         "records": dict(
             task=_s, split=_s, shuffle=_l, key=_s, example=_b, size=_l, query_tokens=_l, doc_tokens=_l, sequences=_l

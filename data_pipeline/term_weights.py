@@ -13,7 +13,7 @@ import numpy as np
 
 from data_pipeline.engine import Job, buckets, read, write
 from data_pipeline.tables import table, unpack
-from data_pipeline.weights import piece_spans, to_bytes, word_sums
+from data_pipeline.weights import attending, is_weighed, to_bytes, word_sums
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.progress import progress
@@ -104,10 +104,11 @@ class Encoder:
 
         self._attention = jax.jit(attention)
 
-    def rows(self, sequences: list[Sequence]) -> Iterator[tuple[int, np.ndarray]]:
-        """(index, [1 + spans, n] float32): attention from [CLS] and, averaged over its pieces, from each span (Eq. 1).
+    def rows(self, sequences: list[Sequence]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """(index, [1 + spans, n], [1 + spans] float32): attention from [CLS] and, averaged over its pieces, from each span.
 
-        What [CLS] and [SEP] receive is left out. Sequences without tokens come with no columns.
+        The first to the sequence's tokens (Eq. 1), the second to [CLS] (Eq. 10, read literally). Sequences without tokens
+        come with no columns.
         """
         waiting: list[tuple[Batch, Any]] = []
         for batch in batches(sequences, self.slots, self.devices, self.tokenizer):
@@ -120,16 +121,17 @@ class Encoder:
             yield from _unpacked(batch, result, sequences)
 
 
-def _unpacked(batch: Batch, result: Any, sequences: list[Sequence]) -> Iterator[tuple[int, np.ndarray]]:
+def _unpacked(batch: Batch, result: Any, sequences: list[Sequence]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     attention = np.asarray(result)
     for row, i in enumerate(batch.members):
         tokens, spans = sequences[i]
-        inner = attention[row, :, 1 : len(tokens) + 1]
+        inner = attention[row, :, : len(tokens) + 1]
         rows, at = [inner[0]], 1
         for start, end in spans:
             rows.append(inner[at : at + end - start].mean(axis=0))
             at += end - start
-        yield i, np.stack(rows)
+        stacked = np.stack(rows)
+        yield i, stacked[:, 1:], stacked[:, 0]
 
 
 def compute(job: Job) -> None:
@@ -159,17 +161,24 @@ def _size(job: Job, name: str, bucket: int) -> int:
     """Sequences of a bucket that will be weighed."""
     if name == "sentences":
         return read(job, name, bucket).num_rows
-    return sum(1 for n in read(job, name, bucket).column("in_links").to_pylist() if n)
+    rows = read(job, name, bucket).select(["in_links"]).to_pylist()
+    return sum(is_weighed(row, job["config"]) for row in rows)
 
 
 def _sentences(job: Job, encoder: Encoder, bucket: int, bar: Any) -> None:
     rows = read(job, "sentences", bucket).to_pylist()
     lengths = [unpack(row["lengths"]) for row in rows]
-    sequences = [Sequence(unpack(row["tokens"]), piece_spans(n, row["anchors"])) for row, n in zip(rows, lengths)]
+    tokens, anchor_row = [unpack(row["tokens"]) for row in rows], job["config"]["anchor_row"]
+    sequences = [
+        Sequence(ids, attending(ids, n, row["anchors"], anchor_row)) for ids, n, row in zip(tokens, lengths, rows)
+    ]
     found: list[dict[str, Any] | None] = [None] * len(rows)
-    for i, attention in encoder.rows(sequences):
+    for i, attention, to_cls in encoder.rows(sequences):
         words = word_sums(attention, lengths[i])
-        found[i] = dict(doc=rows[i]["doc"], start=rows[i]["start"], cls=to_bytes(words[0]), anchors=to_bytes(words[1:]))
+        found[i] = dict(
+            doc=rows[i]["doc"], start=rows[i]["start"], cls=to_bytes(words[0]), anchors=to_bytes(words[1:]),
+            to_cls=to_bytes(to_cls[1:]),
+        )  # fmt: skip
         bar.update()
     write(
         job, "sentence_weights", bucket, "attention", bucket, table("sentence_weights", [row for row in found if row])
@@ -177,10 +186,10 @@ def _sentences(job: Job, encoder: Encoder, bucket: int, bar: Any) -> None:
 
 
 def _passages(job: Job, encoder: Encoder, bucket: int, bar: Any) -> None:
-    rows = [row for row in read(job, "passages", bucket).to_pylist() if row["in_links"]]
+    rows = [row for row in read(job, "passages", bucket).to_pylist() if is_weighed(row, job["config"])]
     lengths = [unpack(row["lengths"]) for row in rows]
     found: list[dict[str, Any] | None] = [None] * len(rows)
-    for i, attention in encoder.rows([Sequence(unpack(row["tokens"]), []) for row in rows]):
+    for i, attention, _ in encoder.rows([Sequence(unpack(row["tokens"]), []) for row in rows]):
         found[i] = dict(doc=rows[i]["doc"], weights=to_bytes(word_sums(attention, lengths[i])[0]))
         bar.update()
     write(job, "passage_weights", bucket, "attention", bucket, table("passage_weights", [row for row in found if row]))

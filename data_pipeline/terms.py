@@ -55,10 +55,11 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Terms:
-    """A tokenizer with a stopword list."""
+    """A tokenizer with a stopword list. With unit "wordpieces" every piece counts as a word."""
 
     tokenizer: Tokenizer
     stopwords: frozenset[str]
+    unit: str = "words"
 
     @cached_property
     def _content(self) -> list[bool]:
@@ -75,9 +76,17 @@ class Terms:
         # Of an entry such as doesn't the pieces are no words of their own: it stops nothing.
         return frozenset(tuple(ids) for ids, words in found if ids and words[0] == words[-1])
 
-    def is_term(self, word: Word) -> bool:
+    @cached_property
+    def _single(self) -> list[bool]:
+        """By wordpiece id: is the word that consists of this piece alone a term? Four in five words do."""
+        return [self._is_term((piece,)) for piece in range(self.tokenizer.size)]
+
+    def _is_term(self, word: Word) -> bool:
         unknown, content = self.tokenizer.unk, self._content
         return word not in self._stop_ids and unknown not in word and any(content[piece] for piece in word)
+
+    def is_term(self, word: Word) -> bool:
+        return self._single[word[0]] if len(word) == 1 else self._is_term(word)
 
     def has_content(self, word: Word) -> bool:
         """A word rather than punctuation; stopwords and unknown words count."""
@@ -87,11 +96,12 @@ class Terms:
         """For each text its whole words up to `limit` wordpieces, and where each word starts and ends in it (code points)."""
         # Words are shorter than 32 characters on average by far; what lies beyond would be cut anyway.
         for encoding in self.tokenizer.encode_batch([text[: 32 * limit] for text in texts]):
-            yield _words(encoding, limit)
+            yield _words(encoding, limit, self.unit)
 
 
-def _words(encoding: Any, limit: int) -> tuple[Span, np.ndarray, np.ndarray]:
-    ids, word_ids = np.asarray(encoding.ids, np.int32), np.asarray(encoding.word_ids, np.int32)
+def _words(encoding: Any, limit: int, unit: str) -> tuple[Span, np.ndarray, np.ndarray]:
+    ids = np.asarray(encoding.ids, np.int32)
+    word_ids = np.asarray(encoding.word_ids if unit == "words" else range(len(ids)), np.int32)
     if not len(ids):
         empty = np.zeros(0, np.int32)
         return Span(empty, empty), empty, empty
@@ -122,6 +132,6 @@ def read_stopwords(path: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=2)
-def load_terms(tokenizer: str, stopwords: str) -> Terms:
+def load_terms(tokenizer: str, stopwords: str, unit: str = "words") -> Terms:
     """Once per process."""
-    return Terms(load_tokenizer(tokenizer), read_stopwords(stopwords))
+    return Terms(load_tokenizer(tokenizer), read_stopwords(stopwords), unit)

@@ -10,7 +10,7 @@ from data_pipeline.engine import Job, read
 from data_pipeline.losses import Losses
 from data_pipeline.sentences import sentences
 from data_pipeline.tables import pack, table
-from data_pipeline.terms import Terms, load_terms
+from data_pipeline.terms import Span, Terms, load_terms
 from harp_jax.keys import signed64
 
 # [CLS] and [SEP] take two of the 512 positions of the encoder that weighs the terms.
@@ -19,7 +19,8 @@ BATCH = 512
 
 
 def _terms(job: Job) -> Terms:
-    return load_terms(job["config"]["tokenizer"], job["config"]["stopwords"])
+    c = job["config"]
+    return load_terms(c["tokenizer"], c["stopwords"], c["unit"])
 
 
 def tokenise_sentences(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
@@ -60,7 +61,7 @@ def _anchor(link: dict[str, Any], starts: np.ndarray, ends: np.ndarray, losses: 
         # A sentence longer than the encoder's window, or an anchor of characters that the tokenizer drops.
         losses.add("anchor-outside-window", link["id"], link["anchor"])
         return None
-    fields = ("anchor", "destination", "place", "first", "own", "total")
+    fields = ("anchor", "destination", "place", "first", "own", "total", "occurrence", "occurrences")
     return {"number": link["link_start"], "start": start, "end": end} | {field: link[field] for field in fields}
 
 
@@ -79,10 +80,11 @@ def tokenise_passages(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
 
     S2 is sampled from what the model sees; words behind the cut would be a negative query that no reader could match.
 
-    Also how many of these passages hold each word (hashed) and each wordpiece.
+    With WLP also where its sentences end. Also how many of these passages hold each word (hashed) and each wordpiece.
     """
     terms = _terms(job)
     shown = min(WINDOW, job["config"]["max_doc_tokens"])
+    with_sentences = "wlp" in job["config"]["tasks"]
     in_links = {row["doc"]: row["in_links"] for row in read(job, "candidates", number).to_pylist()}
     words: dict[int, int] = {}
     pieces = np.zeros(terms.tokenizer.size, np.int64)
@@ -93,9 +95,14 @@ def tokenise_passages(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
         leads = [document["text"][: document["lead_end"]] for document in documents]
         if job["config"]["document_title"]:
             leads = [f"{document['title']}\n{lead}" for document, lead in zip(documents, leads)]
-        for document, (span, _, _) in zip(documents, terms.split(leads, shown)):
+        for document, lead, (span, starts, _) in zip(documents, leads, terms.split(leads, shown)):
             doc = document["doc"]
-            rows.append(dict(doc=doc, in_links=in_links[doc], tokens=pack(span.tokens), lengths=pack(span.lengths)))
+            rows.append(
+                dict(
+                    doc=doc, in_links=in_links[doc], tokens=pack(span.tokens), lengths=pack(span.lengths),
+                    sentences=pack(_sentence_ends(lead, span, starts) if with_sentences else []),
+                )
+            )  # fmt: skip
             pieces[np.unique(span.tokens)] += 1
             if job["config"]["encoder"] == "idf":
                 for word in set(span.words()):
@@ -107,6 +114,13 @@ def tokenise_passages(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
         "word_counts": table("word_counts", {"word": list(words), "n": list(words.values())}),
         "piece_counts": table("piece_counts", {"piece": used, "n": pieces[used]}),
     }
+
+
+def _sentence_ends(text: str, span: Span, starts: np.ndarray) -> list[int]:
+    """Where the sentences of a text end, in wordpieces; starts: [words] in code points."""
+    pieces = np.concatenate([[0], np.cumsum(span.lengths)])
+    ends = [int(pieces[np.searchsorted(starts, end, side="left")]) for _, end in sentences(text)]
+    return sorted({end for end in ends if end})
 
 
 def running_text(job: Job, number: int) -> Iterator[tuple[str, list[list[int]]]]:

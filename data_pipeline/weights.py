@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from data_pipeline.config import contrastive
 from data_pipeline.engine import Job, read
 from data_pipeline.tables import table, unpack
 from data_pipeline.terms import Span
@@ -37,6 +38,25 @@ def piece_spans(lengths: np.ndarray, anchors: list[Mapping[str, Any]]) -> list[t
     return [(int(bounds[anchor["start"]]), int(bounds[anchor["end"]])) for anchor in anchors]
 
 
+def attending(
+    tokens: np.ndarray, lengths: np.ndarray, anchors: list[Mapping[str, Any]], anchor_row: str
+) -> list[tuple[int, int]]:
+    """The wordpieces whose attention weighs the context of each anchor (Eq. 1).
+
+    "span": the anchor's own; "first_piece": its first wordpiece, where that occurs first in the sentence.
+    """
+    spans = piece_spans(lengths, anchors)
+    if anchor_row == "span":
+        return spans
+    first = [int(np.argmax(tokens == tokens[start])) for start, _ in spans]
+    return [(at, at + 1) for at in first]
+
+
+def is_weighed(passage: Mapping[str, Any], c: dict[str, Any]) -> bool:
+    """Do the words of a passage need weights? Without B-PROP only destinations of links do."""
+    return passage["in_links"] > 0 or contrastive(c)
+
+
 def to_bytes(weights: np.ndarray) -> bytes:
     return np.asarray(weights, np.float16).tobytes()
 
@@ -51,9 +71,16 @@ def weigh_sentences(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
     weigh = _weigher(job)
     rows = []
     for sentence in read(job, "sentences", number).to_pylist():
-        alpha = weigh(Span(unpack(sentence["tokens"]), unpack(sentence["lengths"])))
-        anchors = to_bytes(np.tile(alpha, len(sentence["anchors"])))
-        rows.append(dict(doc=sentence["doc"], start=sentence["start"], cls=to_bytes(alpha), anchors=anchors))
+        span = Span(unpack(sentence["tokens"]), unpack(sentence["lengths"]))
+        alpha, found = weigh(span), sentence["anchors"]
+        # Nothing attends to [CLS]: both directions of Eq. 10 are the mean over the anchor's pieces.
+        to_cls = [alpha[a["start"] : a["end"]].sum() / span.lengths[a["start"] : a["end"]].sum() for a in found]
+        rows.append(
+            dict(
+                doc=sentence["doc"], start=sentence["start"], cls=to_bytes(alpha),
+                anchors=to_bytes(np.tile(alpha, len(found))), to_cls=to_bytes(np.array(to_cls)),
+            )
+        )  # fmt: skip
     return {"sentence_weights": table("sentence_weights", rows)}
 
 
@@ -62,7 +89,7 @@ def weigh_passages(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
     weigh = _weigher(job)
     rows = []
     for passage in read(job, "passages", number).to_pylist():
-        if passage["in_links"]:
+        if is_weighed(passage, job["config"]):
             alpha = weigh(Span(unpack(passage["tokens"]), unpack(passage["lengths"])))
             rows.append(dict(doc=passage["doc"], weights=to_bytes(alpha)))
     return {"passage_weights": table("passage_weights", rows)}

@@ -1,11 +1,12 @@
 """The pre-training tasks. Each is two pure functions around the join that brings the pages' passages:
 
-`requests` turns a sentence with its anchors into requests (a query, and which pages it needs), `sides` turns a request and
+`request` turns a sentence with its anchors into a request (a query, and which pages it needs), `sides` turns a request and
 its passages into the token ids of the two sides. Plain data in, plain data out; all randomness comes from the generator.
+The controls ICT and PROP need no links: their pairs come from one page, in one step.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,8 @@ class Anchor(NamedTuple):
     """An anchor of a sentence.
 
     number: where it starts in the page; text: normalised; words[start:end] of the sentence; destination: page; place: of
-    the destination among the candidates for negatives; the anchor's ranks [first, first + own) of `total` lead to it.
+    the destination among the candidates for negatives; the anchor's ranks [first, first + own) of `total` lead to it;
+    this is number `occurrence` of the `occurrences` of the text.
     """
 
     number: int
@@ -30,11 +32,16 @@ class Anchor(NamedTuple):
     first: int
     own: int
     total: int
+    occurrence: int = 0
+    occurrences: int = 1
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence with links: cls [words] is the attention from [CLS], by_anchor [anchors, words] that from each anchor."""
+    """A sentence with links: cls [words] is the attention from [CLS], by_anchor [anchors, words] that from each anchor.
+
+    to_cls [anchors] is what each anchor pays to [CLS].
+    """
 
     page: str
     start: int
@@ -43,6 +50,7 @@ class Sentence:
     cls: np.ndarray
     by_anchor: np.ndarray
     anchors: Sequence[Anchor]
+    to_cls: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     @property
     def key(self) -> str:
@@ -75,11 +83,16 @@ class Request:
 
 @dataclass(frozen=True)
 class Passages:
-    """What a request asked for: documents as token ids, and the page to sample words from."""
+    """What a request asked for: documents as token ids, and the page to sample words from, or to take a sentence from.
+
+    sentences: where those of `words_of` end, in tokens.
+    """
 
     positive: Sequence[int]
     negative: Sequence[int] | None
     words: Weighted | None
+    page: Sequence[int] = ()
+    sentences: Sequence[int] = ()
 
 
 class Sides(NamedTuple):

@@ -5,23 +5,29 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.sampling import Dropped, Sampler, shuffled
+from data_pipeline.sampling import Dropped, Sampler
 from data_pipeline.tasks import Anchor, Passages, Request, Sentence, Sides
 from data_pipeline.tasks.rqp import anchor_words
 from data_pipeline.terms import Terms, join
 
 TASK = "acm"
 
-# The negative: the first drawn candidate that no sentence links together with P1 (P1 is co-linked with itself).
-NEGATIVES_SQL = """
-    SELECT 'acm' AS task, key, destination FROM (
-        SELECT d.key AS key, c.doc AS destination, row_number() OVER (PARTITION BY d.key ORDER BY d.draw) AS position
-        FROM acm_draws d
-        JOIN candidates c ON d.place = c.place
-        LEFT JOIN colinked l ON d.one = l.one AND c.doc = l.other
-        WHERE l.one IS NULL
-    ) WHERE position = 1
-"""
+# The negative: the first drawn candidate, or the first that no sentence links together with P1 (P1 is with itself).
+NEGATIVES_SQL = {
+    False: """
+        SELECT 'acm' AS task, d.key AS key, c.doc AS destination
+        FROM acm_draws d JOIN candidates c ON d.place = c.place WHERE d.draw = 0
+    """,
+    True: """
+        SELECT 'acm' AS task, key, destination FROM (
+            SELECT d.key AS key, c.doc AS destination, row_number() OVER (PARTITION BY d.key ORDER BY d.draw) AS position
+            FROM acm_draws d
+            JOIN candidates c ON d.place = c.place
+            LEFT JOIN colinked l ON d.one = l.one AND c.doc = l.other
+            WHERE l.one IS NULL
+        ) WHERE position = 1
+    """,
+}
 
 
 class Draw(NamedTuple):
@@ -42,16 +48,16 @@ def choose(anchors: Sequence[Anchor], rng: np.random.Generator) -> tuple[int, in
 
 
 def negative_places(
-    rng: np.random.Generator, positive: Anchor, candidates: int, draws: int, similar: bool
+    rng: np.random.Generator, positive: Anchor, places: tuple[int, int], draws: int, similar: bool
 ) -> list[int]:
-    """Places among the candidates: uniform, or near the positive's, which then has about as many in-links.
+    """Places from [low, high): uniform, or near the positive's, which then has about as many in-links.
 
     Candidates are ordered by in-links; "near" is within 1 % of them, and within 50 at least.
     """
-    low, high = 0, candidates
+    low, high = places
     if similar:
-        reach = max(50, candidates // 100)
-        low, high = max(0, positive.place - reach), min(candidates, positive.place + reach + 1)
+        reach = max(50, (high - low) // 100)
+        low, high = max(low, positive.place - reach), min(high, positive.place + reach + 1)
     return rng.integers(low, high, size=draws).tolist()
 
 
@@ -61,7 +67,7 @@ def request(
     terms: Terms,
     sampler: Sampler,
     rng: np.random.Generator,
-    candidates: int,
+    places: tuple[int, int],
     draws: int,
     similar: bool,
 ) -> tuple[Request, list[Draw]]:
@@ -69,18 +75,26 @@ def request(
     one, two = sentence.anchors[pair[0]], sentence.anchors[pair[1]]
     words = anchor_words(sentence, one, terms)
     key = f"{sentence.anchor_key(one)}+{two.number}"
-    places = negative_places(rng, two, candidates, draws, similar)
+    drawn = negative_places(rng, two, places, draws, similar)
     request = Request(
         TASK, key, sentence.page, two.destination, (), words, sampler.length(rng), words_of=one.destination
     )
-    return request, [Draw(key, i, one.destination, place) for i, place in enumerate(places)]
+    return request, [Draw(key, i, one.destination, place) for i, place in enumerate(drawn)]
 
 
-def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator) -> Sides:
-    """S1 = a1 ∪ l words of P1 sampled by the attention of [CLS] (Eq. 13), in random order: (S1, P2) against (S1, P̃)."""
+def sides(
+    request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator, anew: bool = False
+) -> Sides:
+    """S1 = a1 ∪ l words of P1 sampled by the attention of [CLS] (Eq. 13): (S1, P2) against (S1, P̃).
+
+    `anew` draws the words again for the negative side, as the authors' code does.
+    """
     assert passages.words is not None
     if passages.negative is None:
         raise Dropped("candidates-all-co-linked")
-    context = sampler.sample(rng, passages.words, set(request.anchor), request.length, "page")
-    query = join(shuffled(rng, [*request.anchor, *context]))
-    return Sides(query, passages.positive, None, passages.negative)
+    anchor = list(request.anchor)
+    queries: list[list[int]] = []
+    for length in [request.length, *([sampler.length(rng)] if anew else [])]:
+        context = sampler.sample(rng, passages.words, sampler.outside(anchor), length, "page")
+        queries.append(join(sampler.query(rng, context, anchor)))
+    return Sides(queries[0], passages.positive, queries[1] if anew else None, passages.negative)

@@ -8,6 +8,7 @@ from data_pipeline.sampling import Sampler
 from data_pipeline.tasks import Anchor, Passages, Request, Sentence, Sides
 from data_pipeline.tasks.rqp import context_query
 from data_pipeline.terms import Terms, join
+from harp_jax.keys import generator
 
 TASK = "qdm"
 
@@ -29,6 +30,17 @@ def negative_rank(anchor: Anchor, rng: np.random.Generator) -> int:
     """A rank of the anchor text that leads to another page, uniform over all such ranks (P̃ of Eq. 9)."""
     rank = int(rng.integers(anchor.total - anchor.own))
     return rank if rank < anchor.first else rank + anchor.own
+
+
+def chosen(anchor: Anchor, limit: int, positive: str, seed: int) -> bool:
+    """Is this one of the at most `limit` (0: any number) occurrences of its anchor text that become pairs?
+
+    "first" takes the first of the corpus, "sampled" any `limit` of them, the same ones whichever occurrence asks.
+    """
+    if not limit or anchor.occurrences <= limit or positive == "first":
+        return not limit or anchor.occurrence < limit
+    drawn = generator(seed, "qdm-positives", anchor.text).choice(anchor.occurrences, size=limit, replace=False)
+    return anchor.occurrence in drawn
 
 
 def request(

@@ -1,5 +1,7 @@
 """Representative Document Prediction (HARP 3.2.3): of two pages that a sentence links to, the one that matters more in it."""
 
+import itertools
+
 import numpy as np
 
 from data_pipeline.sampling import Dropped, Sampler, probabilities
@@ -10,48 +12,87 @@ TASK = "rdp"
 RESOLUTION = 2.0**-10
 
 
-def importance(sentence: Sentence, lengths: np.ndarray) -> dict[str, tuple[float, int]]:
+def importance(
+    sentence: Sentence, lengths: np.ndarray, direction: str = "from_cls", repeats: str = "summed"
+) -> dict[str, tuple[float, int]]:
     """Anchor text → (η, destination of its first occurrence) in order of occurrence.
 
-    γ of an occurrence is the attention from [CLS] averaged over the anchor's wordpieces (Eq. 10; lengths [words] counts
-    them), η the sum of γ over the occurrences of the same anchor text (Eq. 11).
+    γ of an occurrence is the attention from [CLS] averaged over the anchor's wordpieces (lengths [words] counts them), or
+    that from the anchor "to_cls" (Eq. 10, read literally); η is the sum of γ over the occurrences of the same anchor text
+    (Eq. 11), or that of its "first".
     """
     eta: dict[str, tuple[float, int]] = {}
-    for anchor in sentence.anchors:
+    for index, anchor in enumerate(sentence.anchors):
+        if repeats == "first" and anchor.text in eta:
+            continue
         span = slice(anchor.start, anchor.end)
         gamma = float(sentence.cls[span].sum() / lengths[span].sum())
+        if direction == "to_cls":
+            gamma = float(sentence.to_cls[index])
         total, destination = eta.get(anchor.text, (0.0, anchor.destination))
         eta[anchor.text] = (total + gamma, destination)
     return eta
 
 
-def choose(eta: np.ndarray, destinations: list[int], sampler: Sampler, rng: np.random.Generator) -> tuple[int, int]:
+def choose(
+    eta: np.ndarray, destinations: list[int], sampler: Sampler, rng: np.random.Generator, contrast: bool = True
+) -> tuple[int, int]:
     """Indices of two anchors, the more important one first.
 
-    Both are sampled by p(a) of Eq. 11 without replacement, the second among those that lead to another page with another
-    weight; Dropped("no-contrast") where there is none.
+    Both are sampled by p(a) of Eq. 11 without replacement, with `contrast` the second among those that lead to another page
+    with another weight; Dropped("no-contrast") where there is none.
     """
-    p = probabilities(eta, sampler.weighting, sampler.temperature)
+    p = probabilities(sampler.attention_scale * eta, sampler.weighting, sampler.temperature)
     one = int(rng.choice(len(p), p=p))
-    other_page = np.array([destination != destinations[one] for destination in destinations])
-    distinct = np.abs(eta - eta[one]) > RESOLUTION * np.maximum(eta, eta[one])
-    rest = np.where(other_page & distinct, p, 0.0)
+    allowed = np.arange(len(p)) != one
+    if contrast:
+        allowed &= np.abs(eta - eta[one]) > RESOLUTION * np.maximum(eta, eta[one])
+        allowed &= np.array([destination != destinations[one] for destination in destinations])
+    rest = np.where(allowed, p, 0.0)
     if not rest.any():
         raise Dropped("no-contrast")
     other = int(rng.choice(len(p), p=rest / rest.sum()))
-    return (one, other) if eta[one] > eta[other] else (other, one)
+    return (one, other) if eta[one] >= eta[other] else (other, one)
 
 
-def request(sentence: Sentence, sampler: Sampler, rng: np.random.Generator) -> Request | None:
-    """The sentence S as the query, P1 over P2 (Eq. 12); None for a sentence with one anchor text."""
+def every_pair(eta: np.ndarray, destinations: list[int], contrast: bool) -> list[tuple[int, int]]:
+    """All pairs of anchors, the more important one first; without `contrast` ties and equal destinations too."""
+    pairs = []
+    for one, other in itertools.combinations(range(len(eta)), 2):
+        gap = abs(eta[one] - eta[other]) > RESOLUTION * max(eta[one], eta[other])
+        if not contrast or (gap and destinations[one] != destinations[other]):
+            pairs.append((one, other) if eta[one] >= eta[other] else (other, one))
+    return pairs
+
+
+def requests(
+    sentence: Sentence,
+    sampler: Sampler,
+    rng: np.random.Generator,
+    direction: str = "from_cls",
+    repeats: str = "summed",
+    pairs: str = "sampled",
+    contrast: bool = True,
+) -> list[Request]:
+    """The sentence S as the query, P1 over P2 (Eq. 12); none for a sentence with one anchor text.
+
+    One pair, sampled by Eq. 11, or "all" pairs of the sentence.
+    """
     lengths = np.array([len(word) for word in sentence.words])
-    merged = importance(sentence, lengths)
+    merged = importance(sentence, lengths, direction, repeats)
     if len(merged) < 2:
-        return None
+        return []
     eta = np.array([weight for weight, _ in merged.values()])
     destinations = [destination for _, destination in merged.values()]
-    more, less = choose(eta, destinations, sampler, rng)
-    return Request(TASK, sentence.key, sentence.page, destinations[more], sentence.tokens, negative=destinations[less])
+    if pairs == "sampled":
+        chosen = {sentence.key: choose(eta, destinations, sampler, rng, contrast)}
+    else:
+        every = every_pair(eta, destinations, contrast)
+        chosen = {f"{sentence.key}+{more}>{less}": (more, less) for more, less in every}
+    return [
+        Request(TASK, key, sentence.page, destinations[more], sentence.tokens, negative=destinations[less])
+        for key, (more, less) in chosen.items()
+    ]
 
 
 def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator) -> Sides:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from data_pipeline.sampling import Dropped, Sampler, Weighted, shuffled
+from data_pipeline.sampling import Dropped, Sampler, Weighted
 from data_pipeline.tasks import Anchor, Passages, Request, Sentence, Sides
 from data_pipeline.terms import Terms, Word, join
 
@@ -23,12 +23,13 @@ def context_query(
     """S1 in random order, the anchor's words, and l.
 
     S1 = anchor ∪ l words sampled from the sentence by the attention of the anchor's own span (Eq. 1 to 4); l is the
-    number of sampled words. The anchor's words are not in the pool.
+    number of sampled words. The anchor's words are not in the pool, unless `anchor_in_context`.
     """
     anchor = anchor_words(sentence, sentence.anchors[index], terms)
     length = sampler.length(rng)
-    context = sampler.sample(rng, Weighted(sentence.words, sentence.by_anchor[index]), set(anchor), length, "sentence")
-    return shuffled(rng, anchor + context), anchor, length
+    text = Weighted(sentence.words, sentence.by_anchor[index])
+    context = sampler.sample(rng, text, sampler.outside(anchor), length, "sentence")
+    return sampler.query(rng, context, anchor), anchor, length
 
 
 def request(sentence: Sentence, index: int, terms: Terms, sampler: Sampler, rng: np.random.Generator) -> Request:
@@ -41,7 +42,7 @@ def request(sentence: Sentence, index: int, terms: Terms, sampler: Sampler, rng:
     context: list[Word] = []
     if sampler.context_in_page:
         words, length = anchor_words(sentence, anchor, terms), sampler.length(rng)
-        context = sampler.ranking(rng, Weighted(sentence.words, sentence.by_anchor[index]), set(words))
+        context = sampler.ranking(rng, Weighted(sentence.words, sentence.by_anchor[index]), sampler.outside(words))
     else:
         query, words, length = context_query(sentence, index, terms, sampler, rng)
     key, page = sentence.anchor_key(anchor), anchor.destination
@@ -49,7 +50,10 @@ def request(sentence: Sentence, index: int, terms: Terms, sampler: Sampler, rng:
 
 
 def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator) -> Sides:
-    """S2: as many words as S1 has, sampled from P by the attention of [CLS], none of them the anchor's (Eq. 5)."""
+    """S2: as many words as S1 has, sampled from P by the attention of [CLS], none of them the anchor's (Eq. 5).
+
+    Two options of the authors' code: `anchor_in_s2`, and a length drawn anew.
+    """
     assert passages.words is not None
     anchor, query = list(request.anchor), request.query
     if sampler.context_in_page:
@@ -57,7 +61,8 @@ def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random
         context = [word for word in request.context if word in present][: request.length]
         if len(context) < request.length:
             raise Dropped("sentence-has-too-few-terms-of-the-page")
-        query = join(shuffled(rng, anchor + context))
-    count = request.length + len(anchor)
-    negative = shuffled(rng, sampler.sample(rng, passages.words, set(anchor), count, "page"))
+        query = join(sampler.query(rng, context, anchor))
+    count = request.length + len(anchor) if sampler.s2_length == "equal" else sampler.length(rng)
+    excluded = set() if sampler.anchor_in_s2 else set(anchor)
+    negative = sampler.query(rng, sampler.sample(rng, passages.words, excluded, count, "page"), [])
     return Sides(query, passages.positive, join(negative), None)

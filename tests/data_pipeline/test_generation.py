@@ -238,7 +238,7 @@ def test_options_of_the_field_notes_run(tmp_path, capfd):
     assert manifest["losses"]["link-to-excluded"]["count"] > 10
     assert "1 line(s) name no page, among them 'p4711'" in capfd.readouterr().err
     assert "exclusion-of-no-page" in inspect.as_text(inspect.report(str(tmp_path / "out"), 1))
-    assert len(manifest["splits"]["qdm_train"]["shards"]) > 1
+    assert len(manifest["splits"]["rqp_train"]["shards"]) > 1
     assert all(shard["bytes"] <= 20_000 for split in manifest["splits"].values() for shard in split["shards"])
     generate(
         corpus.config(folder, acm_negative="corpus", tasks=("acm",), workers=1), str(tmp_path / "corpus-negatives")

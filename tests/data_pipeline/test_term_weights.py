@@ -13,7 +13,7 @@ from data_pipeline.engine import read
 from data_pipeline.pipeline import generate
 from data_pipeline.tables import unpack
 from data_pipeline.term_weights import Encoder, Sequence, batches
-from data_pipeline.weights import from_bytes, piece_spans, word_sums
+from data_pipeline.weights import attending, from_bytes, piece_spans, word_sums
 from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker, init_params
@@ -50,7 +50,8 @@ def test_rows_of_cls_and_anchors(encoder_dir):
         spans = [(s, min(size, s + 2)) for s in range(0, min(size, 9), 3)] if size != 30 else []
         sequences.append(Sequence(rng.integers(5, tokenizer.size, size).astype(np.int32), spans))
     encoder = Encoder(str(folder / "hf"), tokenizer, "float32", 512)
-    found = dict(encoder.rows(sequences))
+    rows = list(encoder.rows(sequences))
+    found, to_cls = {i: row for i, row, _ in rows}, {i: column for i, _, column in rows}
     assert sorted(found) == list(range(len(sequences)))
     for i, (tokens, spans) in enumerate(sequences):
         attention = slow_attention(config, params, tokenizer, tokens)
@@ -59,6 +60,8 @@ def test_rows_of_cls_and_anchors(encoder_dir):
         for row, (start, end) in zip(found[i][1:], spans):
             slow = sum(attention[1 + piece, 1:-1] for piece in range(start, end)) / (end - start)
             np.testing.assert_allclose(row, slow, atol=1e-5)
+        slow = [attention[0, 0], *(attention[1 + start : 1 + end, 0].mean() for start, end in spans)]
+        np.testing.assert_allclose(to_cls[i], slow, atol=1e-5)
 
 
 def test_batches_hold_every_sequence_once_in_few_shapes():
@@ -84,7 +87,14 @@ def test_word_sums_and_spans():
     rows = np.arange(12.0).reshape(2, 6)
     np.testing.assert_array_equal(word_sums(rows, lengths), [[0, 6, 9], [6, 24, 21]])
     assert word_sums(rows, lengths[:0]).shape == (2, 0)
-    assert piece_spans(lengths, [{"start": 1, "end": 3}, {"start": 0, "end": 1}]) == [(1, 6), (0, 1)]
+    anchors = [{"start": 1, "end": 3}, {"start": 0, "end": 1}]
+    assert piece_spans(lengths, anchors) == [(1, 6), (0, 1)]
+    # The authors' code: the first wordpiece of the anchor, where the sentence has it first.
+    tokens = np.arange(int(lengths.sum()))
+    assert attending(tokens, lengths, anchors, "span") == [(1, 6), (0, 1)]
+    assert attending(tokens, lengths, anchors, "first_piece") == [(1, 2), (0, 1)]
+    tokens[1] = tokens[0]
+    assert attending(tokens, lengths, anchors, "first_piece") == [(0, 1), (0, 1)]
 
 
 def test_job_with_attention_weights_stores_them_and_takes_them_back(encoder_dir, tmp_path):

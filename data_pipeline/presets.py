@@ -1,0 +1,46 @@
+"""Presets of the generation job: the paper's choices and those of its authors' code, where they differ from ours.
+
+A config file takes the name behind a colon, and fields on the command line still win:
+
+python -m data_pipeline.main --config=configs/data/enwiki.py:official --config.replacement=False …
+
+Where the paper cannot be followed to the letter, "paper" has the repair: lengths are Poisson with the factorial that Eq. 4
+lacks, given at least 1; the softmax of Eq. 3 runs over the words that are present (over a whole vocabulary nearly all mass
+falls on absent words); Eq. 5 leaves the anchor's words out (with a weight of 0 the softmax would still sample them); of two
+anchors with one destination or equal weights no pair is made. Neither preset makes pairs whose two sides are equal.
+"""
+
+from typing import Any
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {
+        "weighting": "softmax",
+        "qdm_positives": 0,
+        "qdm_negative": "occurrence",
+        "rdp_direction": "to_cls",
+        "acm_negative": "corpus",
+        "acm_exclude_colinked": False,
+    },
+    "official": {
+        "page_identity": "text",
+        "unit": "wordpieces",
+        "length_distribution": "normal",
+        "anchor_row": "first_piece",
+        "attention_scale": 12.0,
+        "weighting": "softmax",
+        "replacement": True,
+        "query_order": "anchor_last",
+        "anchor_in_context": True,
+        "anchor_in_s2": True,
+        "s2_length": "drawn",
+        "qdm_positives": 10,
+        "qdm_positive": "first",
+        "qdm_negative": "uniform",
+        "rdp_repeats": "first",
+        "rdp_pairs": "all",
+        "rdp_contrast": False,
+        "acm_query": "anew",
+        "acm_negative": "linked",
+        "acm_exclude_colinked": False,
+    },
+}

@@ -1,0 +1,75 @@
+"""Wiki Link Prediction, a control (after Chang et al., ICLR 2020): a sentence of a page matches the pages that link to it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from data_pipeline.sampling import Dropped, Sampler
+from data_pipeline.tasks import Passages, Request, Sides
+
+TASK = "wlp"
+
+# The negative: the first drawn page, by number or by place among the candidates, that does not link to A.
+NEGATIVES_SQL = """
+    SELECT 'wlp' AS task, key, destination FROM (
+        SELECT d.key AS key, COALESCE(d.doc, c.doc) AS destination,
+            row_number() OVER (PARTITION BY d.key ORDER BY d.draw) AS position
+        FROM wlp_draws d
+        LEFT JOIN candidates c ON d.place = c.place
+        LEFT JOIN linked l ON COALESCE(d.doc, c.doc) = l.one AND d.one = l.other
+        WHERE l.one IS NULL AND COALESCE(d.doc, c.doc) <> d.one
+    ) WHERE position = 1
+"""
+
+
+class Draw(NamedTuple):
+    """A candidate for the negative of a pair: `doc`, or the page at `place`; `one` is A."""
+
+    key: str
+    draw: int
+    one: int
+    doc: int | None
+    place: int | None
+
+
+def neighbours(destinations: Sequence[int], a: int, draws: int, rng: np.random.Generator) -> list[int]:
+    """Pages that B links to besides A, in random order, `draws` of them at most; Dropped where A is the only one."""
+    others = [destination for destination in destinations if destination != a]
+    if not others:
+        raise Dropped("page-has-one-destination")
+    return [others[i] for i in rng.permutation(len(others))[:draws]]
+
+
+def request(
+    page: str,
+    b: int,
+    a: int,
+    number: int,
+    destinations: Sequence[int],
+    places: int | None,
+    draws: int,
+    rng: np.random.Generator,
+) -> tuple[Request, list[Draw]]:
+    """Page B, which links to A first at `number`, as the positive; the draws of C.
+
+    Candidates for C are what B links to (`destinations`, all different), or any of the `places` of the corpus.
+    """
+    key = f"{page}@{number}"
+    if places is None:
+        drawn = [Draw(key, i, a, doc, None) for i, doc in enumerate(neighbours(destinations, a, draws, rng))]
+    else:
+        drawn = [Draw(key, i, a, None, int(place)) for i, place in enumerate(rng.integers(places, size=draws))]
+    return Request(TASK, key, page, b, words_of=a), drawn
+
+
+def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator) -> Sides:
+    """(s, B) against (s, C): s is a sentence of A's first section, uniform over them; B links to A, C does not."""
+    if passages.negative is None:
+        raise Dropped("candidates-all-link-to-the-page")
+    ends = list(passages.sentences)
+    if not ends:
+        raise Dropped("page-without-sentences")
+    at = int(rng.integers(len(ends)))
+    sentence = list(passages.page[ends[at - 1] if at else 0 : ends[at]])
+    return Sides(sentence, passages.positive, None, passages.negative)

@@ -1,0 +1,209 @@
+"""Pairs that need no links: the maps of ICT and PROP from text to records, on a linked corpus or a plain collection."""
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from data_pipeline.config import contrastive
+from data_pipeline.engine import Engine, Job, bucket_parts, read
+from data_pipeline.examples import Examples, cut
+from data_pipeline.requests import make_sampler
+from data_pipeline.sampling import Dropped
+from data_pipeline.tables import pack, table, unpack
+from data_pipeline.tasks import ict, prop
+from data_pipeline.terms import Span, Terms, Word, load_terms
+from data_pipeline.tokenised import running_text
+from data_pipeline.weights import from_bytes
+from harp_jax.files import replacing
+from harp_jax.keys import generator, signed64
+
+# Shares of attention are added up as integers, so that every engine gets the same sums.
+UNIT = 1 << 40
+# Articles that "other_article" draws a negative from.
+ARTICLES = 256
+
+TERM_TOTALS_SQL = """
+    SELECT word, MIN(pieces) AS pieces, CAST(SUM(n) AS BIGINT) AS n FROM term_counts GROUP BY word
+"""
+
+
+def build(engine: Engine) -> None:
+    """The configured ones of ICT and PROP; PROP counts the collection's words first."""
+    job = engine.job
+    if "ict" in job["config"]["tasks"]:
+        engine.map("ict pairs", make_ict, bucket_parts(job, "documents"))
+    if "prop" in job["config"]["tasks"]:
+        engine.map("term counts", count_terms, bucket_parts(job, "passages"))
+        engine.join("term_totals", TERM_TOTALS_SQL, ["term_counts"])
+        if not os.path.exists(os.path.join(job["work"], "collection", "complete")):
+            pages = engine.query("SELECT COUNT(*) FROM passages", ["passages"])[0][0]
+            save_collection(os.path.join(job["work"], "collection"), read(job, "term_totals"), pages)
+        engine.map("prop pairs", make_prop, bucket_parts(job, "passages"))
+
+
+def make_ict(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+    """Map over the buckets of `documents`: one pair for each passage of at least two sentences."""
+    c = job["config"]
+    out = Examples(c, load_terms(c["tokenizer"], c["stopwords"], c["unit"]).tokenizer.size)
+    in_links = {row["id"]: row["in_links"] for row in _in_links(job, number) if row["in_links"]}
+    linked = None if c["text_pages"] == "all" else in_links
+    for articles in _batches(job, number, linked):
+        for which, (page, passages) in enumerate(articles):
+            for at, passage in enumerate(passages):
+                key = f"{page}#{at}"
+                rng = generator(c["seed"], ict.TASK, key)
+                other = which
+                if c["ict_negative"] == "other_article" and len(articles) > 1:
+                    other = int(rng.integers(len(articles) - 1))
+                    other += other >= which
+                others = passages[:at] + passages[at + 1 :] if other == which else articles[other][1]
+                try:
+                    record = cut(
+                        ict.TASK, key, page, ict.sides(passage, others, c["ict_keep"], rng), c["max_query_tokens"],
+                        c["max_doc_tokens"],
+                    )  # fmt: skip
+                except Dropped as dropped:
+                    out.losses.add(f"{ict.TASK}-{dropped}", key)
+                    continue
+                out.add_pair(record, in_links.get(page, 0), in_links.get(articles[other][0], 0))
+    return out.tables()
+
+
+def _batches(job: Job, number: int, linked: Mapping[str, int] | None) -> Iterator[list[tuple[str, list[ict.Passage]]]]:
+    """Articles (all, or the linked ones) as passages, some hundred at a time."""
+    batch: list[tuple[str, list[ict.Passage]]] = []
+    for page, sentences in running_text(job, number):
+        passages = ict.passages(sentences, job["config"]["ict_passage_tokens"])
+        if passages and (linked is None or page in linked):
+            batch.append((page, passages))
+        if len(batch) == ARTICLES:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _in_links(job: Job, number: int) -> Iterator[dict[str, Any]]:
+    """Rows {doc, id, in_links} of a bucket's pages."""
+    counts = {row["doc"]: row["in_links"] for row in read(job, "candidates", number).to_pylist()}
+    for row in read(job, "pages", number).select(["doc", "id"]).to_pylist():
+        yield row | {"in_links": counts.get(row["doc"], 0)}
+
+
+def count_terms(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+    """Map over the buckets of `passages`: how often each term occurs, or its shares of attention in units of 2⁻⁴⁰."""
+    c = job["config"]
+    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
+    counts: dict[Word, int] = {}
+    for _, _, amounts in _pages(job, number, terms):
+        for word, amount in amounts.items():
+            counts[word] = counts.get(word, 0) + (round(amount * UNIT) if contrastive(c) else int(amount))
+    columns = {
+        "word": [signed64("word", *word) for word in counts],
+        "pieces": [pack(word) for word in counts],
+        "n": list(counts.values()),
+    }
+    return {"term_counts": table("term_counts", columns)}
+
+
+def make_prop(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+    """Map over the buckets of `passages`: `prop_pairs` pairs of word sets of each page."""
+    c = job["config"]
+    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
+    sampler, collection = (
+        make_sampler(c, terms),
+        TermCollection(os.path.join(job["work"], "collection"), contrastive(c)),
+    )
+    mu = c["prop_mu"] or collection.mean_length
+    out = Examples(c, terms.tokenizer.size)
+    pages = {row["doc"]: row for row in _in_links(job, number)}
+    for doc, tokens, amounts in _pages(job, number, terms):
+        page = pages[doc]
+        if c["text_pages"] == "linked" and not page["in_links"]:
+            continue
+        if not amounts:
+            out.losses.add(f"{prop.TASK}-page-has-too-few-terms", page["id"])
+            continue
+        model: prop.Smoothed | prop.Contrastive
+        if contrastive(c):
+            model = prop.Contrastive(amounts, collection)
+        else:
+            model = prop.Smoothed({word: int(n) for word, n in amounts.items()}, collection, mu)
+        for at in range(c["prop_pairs"]):
+            key = f"{page['id']}#{at}"
+            rng = generator(c["seed"], prop.TASK, key)
+            try:
+                sides = prop.sides(model, tokens, sampler, rng)
+                record = cut(prop.TASK, key, page["id"], sides, c["max_query_tokens"], c["max_doc_tokens"])
+            except Dropped as dropped:
+                out.losses.add(f"{prop.TASK}-{dropped}", key)
+                continue
+            out.add_pair(record, page["in_links"], None)
+    return out.tables()
+
+
+def _pages(job: Job, number: int, terms: Terms) -> Iterator[tuple[int, list[int], dict[Word, float]]]:
+    """(doc, tokens, amounts) of each passage: the counts of its terms, or their shares of the attention from [CLS]."""
+    weights: dict[int, bytes] = {}
+    if contrastive(job["config"]):
+        weights = {row["doc"]: row["weights"] for row in read(job, "passage_weights", number).to_pylist()}
+    for batch in read(job, "passages", number).to_batches(max_chunksize=512):
+        for row in batch.to_pylist():
+            words = Span(unpack(row["tokens"]), unpack(row["lengths"])).words()
+            # float16 can store a tiny weight as 0; such a word stays possible.
+            each = np.maximum(from_bytes(weights[row["doc"]]), 2.0**-25).tolist() if weights else [1.0] * len(words)
+            amounts: dict[Word, float] = {}
+            for word, amount in zip(words, each):
+                if word in amounts:
+                    amounts[word] += amount
+                elif terms.is_term(word):
+                    amounts[word] = amount
+            if weights:
+                total = sum(amounts.values())
+                amounts = {word: amount / total for word, amount in amounts.items()}
+            yield row["doc"], unpack(row["tokens"]).tolist(), amounts
+
+
+def save_collection(folder: str, totals: pa.Table, pages: int) -> None:
+    """Writes the rows of `term_totals`, sorted by word, as arrays that all workers map into memory together."""
+    order = np.argsort(totals.column("word").to_numpy())
+    pieces = [unpack(data) for data in totals.column("pieces").take(pa.array(order)).to_pylist()]
+    arrays = {
+        "words": totals.column("word").to_numpy()[order],
+        "ends": np.cumsum(totals.column("n").to_numpy()[order]),
+        "offsets": np.cumsum([0, *map(len, pieces)]),
+        "pieces": np.concatenate([*pieces, np.zeros(0, np.int32)]),
+        "pages": np.array([pages]),
+    }
+    os.makedirs(folder, exist_ok=True)
+    for name, array in arrays.items():
+        with replacing(os.path.join(folder, f"{name}.npy"), "wb") as file:
+            np.save(file, array)
+    with replacing(os.path.join(folder, "complete")) as file:
+        file.write("done\n")
+
+
+class TermCollection:
+    """p(w|C) over the terms of all passages, from the files of `save_collection`."""
+
+    def __init__(self, folder: str, shares: bool) -> None:
+        def load(name: str) -> np.ndarray:
+            return np.load(os.path.join(folder, f"{name}.npy"), mmap_mode="r")
+
+        self.words, self.ends, self.offsets, self.pieces = map(load, ("words", "ends", "offsets", "pieces"))
+        self.total = int(self.ends[-1]) if len(self.ends) else 0
+        self.mean_length = 0.0 if shares else self.total / int(load("pages")[0])
+        self._of_shares = int(load("pages")[0]) * UNIT if shares else self.total
+
+    def share(self, word: Word) -> float:
+        """p(w|C) of a word of the collection."""
+        at = int(np.searchsorted(self.words, signed64("word", *word)))
+        return int(self.ends[at] - (self.ends[at - 1] if at else 0)) / self._of_shares
+
+    def draw(self, rng: np.random.Generator) -> Word:
+        """A word with probability p(w|C)."""
+        at = int(np.searchsorted(self.ends, rng.integers(self.total), side="right"))
+        return tuple(self.pieces[self.offsets[at] : self.offsets[at + 1]].tolist())
