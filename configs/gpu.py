@@ -14,5 +14,4 @@ def get_config():
     c = tpu_v3.get_config()
     c.prng = "threefry"
     c.mesh.data = -1  # all GPUs
-    c.model.attention = "xla"  # "cudnn" needs bf16 and a mask of one layout; measure before changing
     return c

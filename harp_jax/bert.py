@@ -3,7 +3,6 @@
 The parameters are a plain nested dict, which sharding rules, the Hugging Face mapping and Orbax read directly.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +11,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from harp_jax.attention import IMPLEMENTATIONS, attend, choose, probabilities
+from harp_jax.dropout import Dropout
 from harp_jax.errors import InputError
+
+REMAT = ("none", "dots", "layer")
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,17 @@ class BertConfig:
     dropout: float = 0.1
     attention_dropout: float = 0.0
     dtype: str = "float32"
-    attention: str = "xla"  # or "cudnn", see `jax.nn.dot_product_attention`
+    attention: str = "auto"  # see attention.py
+    remat: str = "none"  # see `rematerialised`
     initializer_range: float = 0.02
 
     def __post_init__(self) -> None:
         if self.hidden % self.heads:
             raise InputError(f"model.hidden={self.hidden} is not a multiple of model.heads={self.heads}; change one")
-        if self.attention_dropout and self.attention != "xla":
+        for name, value, known in (("attention", self.attention, IMPLEMENTATIONS), ("remat", self.remat, REMAT)):
+            if value not in known:
+                raise InputError(f"model.{name}={value!r} is unknown; choose from {', '.join(known)}")
+        if self.attention_dropout and self.attention not in ("auto", "xla"):
             raise InputError(
                 f"model.attention={self.attention!r} cannot drop attention weights; set model.attention_dropout=0 or "
                 "model.attention='xla'"
@@ -53,14 +60,6 @@ class BertConfig:
 def gelu(x: jax.Array) -> jax.Array:
     """BERT's exact gelu (erf); the tanh approximation moves logits by 9e-5 and would break parity."""
     return 0.5 * x * (1.0 + lax.erf(x * 0.7071067811865476))
-
-
-def segment_mask(segment_ids: jax.Array) -> jax.Array:
-    """[rows, T] segments (0 = padding) → [rows, 1, T, T] bool: may the token (first T) look at the other one?
-
-    Padding looks at padding, so that no row of the softmax is empty.
-    """
-    return segment_ids[:, None, :, None] == segment_ids[:, None, None, :]
 
 
 class Norm(nn.LayerNorm):
@@ -80,52 +79,28 @@ class SelfAttention(nn.Module):
         )
         self.output = nn.DenseGeneral(c.hidden, axis=(-2, -1), dtype=c.dtype, kernel_init=_normal(c))
         self.norm = _norm(c)
-        self.drop, self.drop_weights = nn.Dropout(c.dropout), nn.Dropout(c.attention_dropout)
+        self.drop, self.drop_weights = Dropout(c.dropout), Dropout(c.attention_dropout)
 
-    def __call__(self, x: jax.Array, mask: jax.Array, deterministic: bool, positions: jax.Array | None) -> jax.Array:
+    def __call__(
+        self, x: jax.Array, segments: jax.Array, deterministic: bool, positions: jax.Array | None
+    ) -> jax.Array:
         """Every token looks, or only those at `positions` [rows, Q]; the result has as many."""
-        asking = x
+        c = self.config
+        implementation = choose(c.attention, c.dtype, c.attention_dropout > 0, jax.default_backend())
+        asking, own = x, segments
         if positions is not None:
-            asking, mask = jnp.take_along_axis(x, positions[:, :, None], axis=1), _mask_rows(mask, positions)
+            asking = jnp.take_along_axis(x, positions[:, :, None], axis=1)
+            own = jnp.take_along_axis(segments, positions, axis=1)
+            implementation = "xla"  # so few queries are no work for a kernel, and their number need not suit it
         q, k, v = self.query(asking), self.key(x), self.value(x)
-        if self.config.attention == "cudnn":
-            mixed = jax.nn.dot_product_attention(q, k, v, mask=mask, implementation="cudnn")
-        else:
-            # Not dot_product_attention: its softmax is float32 even where everything else is float64.
-            mixed = _mix(q, k, v, mask, lambda weights: self.drop_weights(weights, deterministic=deterministic))
-        return self.norm(asking + self.drop(self.output(mixed), deterministic=deterministic))
+        mixed = attend(q, k, v, own, segments, implementation, lambda w: self.drop_weights(w, deterministic))
+        return self.norm(asking + self.drop(self.output(mixed), deterministic))
 
-    def rows(self, x: jax.Array, mask: jax.Array, positions: jax.Array) -> jax.Array:
+    def rows(self, x: jax.Array, segments: jax.Array, positions: jax.Array) -> jax.Array:
         """Attention probabilities from the given positions, averaged over the heads: [rows, Q, T] float32."""
         q = self.query(jnp.take_along_axis(x, positions[:, :, None], axis=1))
-        return _attention(q, self.key(x), _mask_rows(mask, positions)).mean(axis=1)
-
-
-def _mask_rows(mask: jax.Array, positions: jax.Array) -> jax.Array:
-    return jnp.take_along_axis(mask, positions[:, None, :, None], axis=2)
-
-
-def _mix(
-    q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array, drop: Callable[[jax.Array], jax.Array]
-) -> jax.Array:
-    """softmax(q·kᵀ/√d)·v, [rows, T, heads, head_dim] of v's dtype.
-
-    Heads go before tokens and the division by the softmax's sum comes last: XLA on CPU then runs plain batched matrix
-    products, and the forward pass takes 23 to 33 ms instead of 90 (16 × 256 tokens, 12 heads of 32, 2 cores).
-    """
-    wide = jnp.promote_types(q.dtype, jnp.float32)
-    q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
-    logits = jnp.einsum("rhtd,rhsd->rhts", q, k, preferred_element_type=wide) / jnp.sqrt(jnp.asarray(q.shape[-1], wide))
-    logits += jnp.where(mask, 0.0, -1e30).astype(wide)
-    weights = jnp.exp(logits - lax.stop_gradient(logits.max(-1, keepdims=True)))
-    mixed = jnp.einsum("rhts,rhsd->rhtd", drop(weights).astype(v.dtype), v, preferred_element_type=wide)
-    return jnp.swapaxes(mixed / weights.sum(-1)[..., None], 1, 2).astype(v.dtype)
-
-
-def _attention(q: jax.Array, k: jax.Array, mask: jax.Array) -> jax.Array:
-    wide = jnp.promote_types(q.dtype, jnp.float32)
-    logits = jnp.einsum("rthd,rshd->rhts", q, k, preferred_element_type=wide) / jnp.sqrt(jnp.asarray(q.shape[-1], wide))
-    return jax.nn.softmax(jnp.where(mask, logits, jnp.finfo(wide).min), axis=-1)
+        own = jnp.take_along_axis(segments, positions, axis=1)
+        return probabilities(q, self.key(x), own, segments).mean(axis=1)
 
 
 class Mlp(nn.Module):
@@ -136,10 +111,10 @@ class Mlp(nn.Module):
         self.up = nn.Dense(c.intermediate, dtype=c.dtype, kernel_init=_normal(c))
         self.down = nn.Dense(c.hidden, dtype=c.dtype, kernel_init=_normal(c))
         self.norm = _norm(c)
-        self.drop = nn.Dropout(c.dropout)
+        self.drop = Dropout(c.dropout)
 
     def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
-        return self.norm(x + self.drop(self.down(gelu(self.up(x))), deterministic=deterministic))
+        return self.norm(x + self.drop(self.down(gelu(self.up(x))), deterministic))
 
 
 class Layer(nn.Module):
@@ -149,9 +124,20 @@ class Layer(nn.Module):
         self.attention, self.mlp = SelfAttention(self.config), Mlp(self.config)
 
     def __call__(
-        self, x: jax.Array, mask: jax.Array, deterministic: bool, positions: jax.Array | None = None
+        self, x: jax.Array, segments: jax.Array, deterministic: bool, positions: jax.Array | None
     ) -> jax.Array:
-        return self.mlp(self.attention(x, mask, deterministic, positions), deterministic)
+        return self.mlp(self.attention(x, segments, deterministic, positions), deterministic)
+
+
+def rematerialised(policy: str) -> Any:
+    """`Layer`, with what its backward pass computes again instead of keeping it:
+
+    "none"    nothing: the fastest where memory suffices
+    "dots"    all but the projections: attention scores, softmax, gelu, norms, dropout
+    "layer"   everything but the layer's input: a third more FLOPs, the least memory
+    """
+    policies = {"dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable, "layer": None}
+    return Layer if policy == "none" else nn.remat(Layer, static_argnums=(3,), policy=policies[policy])
 
 
 class Embeddings(nn.Module):
@@ -163,11 +149,11 @@ class Embeddings(nn.Module):
         self.position = nn.Embed(c.max_positions, c.hidden, dtype=c.dtype, embedding_init=_normal(c))
         self.token_type = nn.Embed(c.type_vocab, c.hidden, dtype=c.dtype, embedding_init=_normal(c))
         self.norm = _norm(c)
-        self.drop = nn.Dropout(c.dropout)
+        self.drop = Dropout(c.dropout)
 
     def __call__(self, tokens: jax.Array, positions: jax.Array, types: jax.Array, deterministic: bool) -> jax.Array:
         x = self.word(tokens) + self.position(positions) + self.token_type(types)
-        return self.drop(self.norm(x), deterministic=deterministic)
+        return self.drop(self.norm(x), deterministic)
 
 
 class Bert(nn.Module):
@@ -177,8 +163,9 @@ class Bert(nn.Module):
 
     def setup(self) -> None:
         self.embeddings = Embeddings(self.config)
+        layer = rematerialised(self.config.remat)
         for i in range(self.config.layers):
-            setattr(self, f"layer_{i}", Layer(self.config))
+            setattr(self, f"layer_{i}", layer(self.config))
 
     def __call__(
         self,
@@ -195,10 +182,9 @@ class Bert(nn.Module):
         and values of all tokens and nothing else of the others, which saves most of it.
         """
         x = self.embeddings(tokens, position_ids, token_type_ids, deterministic)
-        mask = segment_mask(segment_ids)
         for i in range(self.config.layers):
             last = i == self.config.layers - 1
-            x = getattr(self, f"layer_{i}")(x, mask, deterministic, positions if last else None)
+            x = getattr(self, f"layer_{i}")(x, segment_ids, deterministic, positions if last else None)
         return x
 
     def attention_rows(
@@ -214,10 +200,9 @@ class Bert(nn.Module):
         Only Q and K of the last layer are computed, and K·Q for the asked rows alone (HARP Eq. 1, 5, 10, 13).
         """
         x = self.embeddings(tokens, position_ids, token_type_ids, deterministic=True)
-        mask = segment_mask(segment_ids)
         for i in range(self.config.layers - 1):
-            x = getattr(self, f"layer_{i}")(x, mask, True)
-        return getattr(self, f"layer_{self.config.layers - 1}").attention.rows(x, mask, query_positions)
+            x = getattr(self, f"layer_{i}")(x, segment_ids, True, None)
+        return getattr(self, f"layer_{self.config.layers - 1}").attention.rows(x, segment_ids, query_positions)
 
 
 def _normal(config: BertConfig) -> Any:

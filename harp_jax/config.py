@@ -15,9 +15,11 @@ def _common() -> ConfigDict:
     c.model.max_positions = 512
     c.model.dropout = 0.1
     c.model.attention_dropout = 0.0  # 0: all attention implementations train the same model
-    c.model.attention = "xla"  # or "cudnn" (GPU, bfloat16)
+    c.model.attention = "auto"  # what suits the backend and dtype; or "xla", "cudnn" (GPU, bfloat16)
+    c.model.remat = "none"  # or "dots", "layer": less memory, more computing (bert.py)
     c.row_length = 512  # slots of a packed row, and the longest sequence
     c.rows = 0  # rows of a batch; 0: what the configured pairs need, from the data's mean length
+    c.accumulate = 1  # microbatches that a batch is computed in, one after the other: for memory
     c.lanes = 8  # independent streams of the input; a multiple of the devices along the data axis
     c.window = 1024  # groups of a lane that are shuffled and packed together
     c.learning_rate = 1e-4
@@ -39,7 +41,8 @@ def _common() -> ConfigDict:
     c.keep_checkpoints = 2
     c.eval_every = 0  # steps between evaluations on held-out data; 0: never
     c.eval_batches = 16
-    c.max_skipped = 100  # updates skipped for Inf or NaN before the run stops
+    c.spike = 8.0  # standard deviations above the usual loss from which an update is skipped; 0: never
+    c.max_skipped = 100  # updates skipped for Inf, NaN or a spike before the run stops
     c.compilation_cache = True  # in the user's cache directory
     return c
 
@@ -68,6 +71,7 @@ def finetune() -> ConfigDict:
     """Defaults of fine-tuning a re-ranker on judged queries (paper section 4.3.3 where it says something)."""
     c = _common()
     c.stage = "finetune"
+    c.spike = 0.0  # the losses of small batches of judged pairs scatter too much to call one of them a spike
     c.init_head = "fresh"  # the paper keeps embeddings and attention layers only; or "pretrained"
     c.docs = ""
     c.queries = ""

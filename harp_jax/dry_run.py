@@ -15,8 +15,7 @@ from harp_jax.errors import InputError
 from harp_jax.optimizer import make as make_optimizer
 from harp_jax.packing import Layout, batch_shapes
 from harp_jax.stages import STAGES
-from harp_jax.step import make_step
-from harp_jax.train import abstract_state, state_shardings
+from harp_jax.train import abstract_state, jit_step, state_shardings
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 _BYTES = {
@@ -62,19 +61,12 @@ def compile_step(config: ConfigDict, devices: list, rows: int | None = None) -> 
     optimizer = make_optimizer(config, max(stage.steps, 1))
     shardings = state_shardings(shape, optimizer, mesh)
     state = abstract_state(shape, optimizer, shardings)
-    cut = sharding.batch_sharding(mesh)
+    cut = sharding.batch_sharding(mesh, layout.microbatches)
     batch = {
         name: jax.ShapeDtypeStruct(shape_, dtype, sharding=cut)
         for name, (shape_, dtype) in batch_shapes(layout, config.lanes).items()
     }
-    step = jax.jit(
-        make_step(
-            stage.objective(shape), optimizer, config.seed, config.prng, shape.dropout + shape.attention_dropout > 0
-        ),
-        donate_argnums=0,
-        in_shardings=(shardings, cut),
-        out_shardings=(shardings, sharding.replicated(mesh)),
-    )
+    step = jit_step(config, stage.objective(shape), optimizer, shardings, mesh)
     return step.lower(state, batch).compile(), shape, layout, mesh
 
 

@@ -5,6 +5,8 @@ import jax
 import jax.numpy as jnp
 
 from harp_jax.bert import Bert, BertConfig, _norm, _normal, gelu
+from harp_jax.dropout import Dropout
+from harp_jax.losses import vocabulary_cross_entropy
 
 
 class MlmHead(nn.Module):
@@ -19,10 +21,17 @@ class MlmHead(nn.Module):
         self.bias = self.param("bias", nn.initializers.zeros, (c.vocab_size,))
 
     def __call__(self, hidden: jax.Array, embedding: jax.Array) -> jax.Array:
-        x = self.norm(gelu(self.transform(hidden)))
+        x = self._transformed(hidden)
         wide = jnp.promote_types(self.config.dtype, jnp.float32)
         logits = jnp.einsum("...h,vh->...v", x, embedding.astype(x.dtype), preferred_element_type=wide)
         return logits + self.bias.astype(wide)
+
+    def losses(self, hidden: jax.Array, embedding: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """-log p(target) and whether the target is the most probable, without keeping the logits."""
+        return vocabulary_cross_entropy(self._transformed(hidden), embedding, self.bias, targets)
+
+    def _transformed(self, hidden: jax.Array) -> jax.Array:
+        return self.norm(gelu(self.transform(hidden)))
 
 
 class Ranker(nn.Module):
@@ -37,7 +46,7 @@ class Ranker(nn.Module):
         # In float32 at least: bfloat16 scores would tie, and ties fall back to the first stage's order.
         self.score = nn.Dense(1, dtype=jnp.promote_types(c.dtype, jnp.float32), kernel_init=_normal(c))
         self.mlm = MlmHead(c)
-        self.drop = nn.Dropout(c.dropout)
+        self.drop = Dropout(c.dropout)
 
     def encode(
         self, batch: dict[str, jax.Array], deterministic: bool = True, positions: jax.Array | None = None
@@ -52,7 +61,7 @@ class Ranker(nn.Module):
         The gather stays inside its row: a global one would make every device collect all activations.
         """
         cls = jnp.take_along_axis(hidden, cls_offset[:, :, None], axis=1)
-        pooled = self.drop(jnp.tanh(self.pooler(cls)), deterministic=deterministic)
+        pooled = self.drop(jnp.tanh(self.pooler(cls)), deterministic)
         return self.score(pooled)[..., 0]
 
     def mlm_logits(self, hidden: jax.Array, positions: jax.Array) -> jax.Array:
@@ -65,6 +74,10 @@ class Ranker(nn.Module):
         wide = jnp.promote_types(self.config.dtype, jnp.float32)
         words = self.bert.embeddings.word.embedding.astype(hidden.dtype)
         return jnp.einsum("...h,vh->...v", hidden, words, preferred_element_type=wide) + self.mlm.bias.astype(wide)
+
+    def mlm_losses(self, hidden: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Loss (float32) and hit (bool) of each target, [rows, M]; hidden: [rows, M, hidden]."""
+        return self.mlm.losses(hidden, self.bert.embeddings.word.embedding, targets)
 
     def attention_rows(self, batch: dict[str, jax.Array], query_positions: jax.Array) -> jax.Array:
         """See `Bert.attention_rows`."""

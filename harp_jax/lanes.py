@@ -85,11 +85,12 @@ class Lane:
         self._plans = list(plan(lengths, self.layout))
         self._loaded = cursor.window
 
-    def next(self) -> dict[str, np.ndarray]:
-        """The lane's next batch (`packing.fill`); moves the cursor."""
+    def next(self, microbatch: int = 0) -> dict[str, np.ndarray]:
+        """The lane's next (micro)batch (`packing.fill`); moves the cursor. Texts are numbered apart in each microbatch."""
         if self._loaded != self.cursor.window:
             self._load()
-        batch = fill(self._groups, self._plans[self.cursor.batch], self.layout, self.index)
+        number = self.index * self.layout.microbatches + microbatch
+        batch = fill(self._groups, self._plans[self.cursor.batch], self.layout, number)
         self.cursor.batch += 1
         if self.cursor.batch == len(self._plans):
             for task, count in self.counts(self.cursor.window).items():
@@ -100,7 +101,7 @@ class Lane:
 
 
 class Batches:
-    """Batches of several lanes, stacked lane by lane, made ahead of time in a thread.
+    """Batches of several lanes, stacked lane by lane (and microbatch by microbatch), made ahead of time in a thread.
 
     Iterating gives (batch, cursors after it); `cursors` of an earlier run continues where that batch ended. Errors of the
     thread come out of the iteration.
@@ -126,8 +127,11 @@ class Batches:
 
     def make(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The next batch at once, in the calling thread."""
-        parts = [lane.next() for lane in self._lanes]
-        batch = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        micro = []
+        for number in range(self._lanes[0].layout.microbatches):
+            parts = [lane.next(number) for lane in self._lanes]
+            micro.append({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+        batch = micro[0] if len(micro) == 1 else {name: np.stack([m[name] for m in micro]) for name in micro[0]}
         return batch, {str(lane.index): lane.cursor.to_json() for lane in self._lanes}
 
     def __iter__(self) -> Iterator[tuple[dict[str, np.ndarray], dict[str, Any]]]:

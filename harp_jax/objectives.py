@@ -37,39 +37,43 @@ class Pretrain:
     mask_token: int
     vocab_size: int  # without the rows that padding added
 
+    def counts(self, batch: dict[str, jax.Array], mask_key: jax.Array) -> Metrics:
+        """What the losses are averaged over: pairs and predicted tokens. They add up over microbatches."""
+        return {"pairs": batch["group_valid"].sum(), "predicted": self._masked(batch, mask_key).weights.sum()}
+
+    def _masked(self, batch: dict[str, jax.Array], mask_key: jax.Array) -> Masked:
+        how = (self.mlm_rate, self.mlm_slots, self.mask_token, self.vocab_size)
+        return mask_tokens(mask_key, batch["tokens"], batch["mask_ids"], *how)
+
     def __call__(
-        self, params: Mapping, batch: dict[str, jax.Array], mask_key: jax.Array, dropout_key: jax.Array | None
+        self,
+        params: Mapping,
+        batch: dict[str, jax.Array],
+        mask_key: jax.Array,
+        dropout_key: jax.Array | None,
+        counts: Metrics | None = None,
     ) -> tuple[jax.Array, Metrics]:
-        """Loss (float32 scalar) and metric sums; without a dropout key nothing is dropped (evaluation)."""
-        masked = mask_tokens(
-            mask_key,
-            batch["tokens"],
-            batch["mask_ids"],
-            self.mlm_rate,
-            self.mlm_slots,
-            self.mask_token,
-            self.vocab_size,
-        )
+        """Loss (float32 scalar) and metric sums; without a dropout key nothing is dropped (evaluation).
+
+        With the `counts` of a whole batch, a microbatch's loss is its share of the batch's: shares add up.
+        """
+        counts = self.counts(batch, mask_key) if counts is None else counts
+        masked = self._masked(batch, mask_key)
         scores, hidden = _encode(self.ranker, params, {**batch, "tokens": masked.tokens}, dropout_key, masked.positions)
-        members, _ = _members(scores, batch["members"])
+        members = _members(scores, batch["members"])
         pair = _pair_loss(self.pair_loss, self.margin)(members[..., 0], members[..., 1])
         valid = batch["group_valid"].astype(pair.dtype)
-        pairs = jnp.maximum(valid.sum(), 1.0)
         weights = jnp.asarray(self.task_weights, pair.dtype)[batch["group_task"]]
-        pair_loss = (weights * valid * pair).sum() / pairs
+        pair_loss = (weights * valid * pair).sum() / jnp.maximum(counts["pairs"], 1)
 
         after = batch["cls_offset"].shape[1]
-        asked = jnp.broadcast_to(after + jnp.arange(self.mlm_slots), masked.positions.shape)
-        logits: Any = self.ranker.apply({"params": params}, hidden, asked, method="mlm_logits")
-        token_loss = masked_cross_entropy(logits, masked.targets) * masked.weights
-        predicted = jnp.maximum(masked.weights.sum(), 1.0)
-        mlm_loss = token_loss.sum() / predicted
+        answers: Any = self.ranker.apply({"params": params}, hidden[:, after:], masked.targets, method="mlm_losses")
+        token_loss, hits = (each * masked.weights for each in answers)
+        mlm_loss = token_loss.sum() / jnp.maximum(counts["predicted"], 1)
         loss = pair_loss + self.mlm_weight * mlm_loss
 
         right = (members[..., 0] > members[..., 1]) * valid
-        hits = (jnp.argmax(logits, -1) == masked.targets) * masked.weights
         metrics = {
-            "steps": jnp.ones(()),
             "loss": loss,
             "pairs": valid.sum(),
             "mlm": token_loss.sum(),
@@ -98,56 +102,74 @@ class Finetune:
     mqp_weight: float = 0.0
     mask_token: int = 0
 
-    def __call__(
-        self, params: Mapping, batch: dict[str, jax.Array], mask_key: jax.Array, dropout_key: jax.Array | None
-    ) -> tuple[jax.Array, Metrics]:
-        masked = None
+    def counts(self, batch: dict[str, jax.Array], mask_key: jax.Array) -> Metrics:
+        """What the losses are averaged over: groups, their members, their negatives, and predicted query tokens."""
+        present = self._present(batch)
+        counts = {"groups": present.any(-1).sum(), "members": present.sum(), "negatives": present[..., 1:].sum()}
         if self.mqp_weight > 0:
-            masked = mask_one_each(
-                mask_key,
-                batch["tokens"],
-                batch["mask_ids"],
-                batch["segment_ids"],
-                batch["cls_offset"].shape[1],
-                self.mask_token,
-            )
+            counts["predicted"] = self._masked(batch, mask_key).weights.sum()
+        return counts
+
+    def _present(self, batch: dict[str, jax.Array]) -> jax.Array:
+        """Which members of the groups are there to rank: [lanes, groups, size] bool."""
+        present = (batch["members"] >= 0) & batch["group_valid"][..., None]
+        return jnp.delete(present, 1, axis=-1) if self.mqp_weight > 0 else present
+
+    def _masked(self, batch: dict[str, jax.Array], mask_key: jax.Array) -> Masked:
+        arrays = (batch["tokens"], batch["mask_ids"], batch["segment_ids"])
+        return mask_one_each(mask_key, *arrays, batch["cls_offset"].shape[1], self.mask_token)
+
+    def __call__(
+        self,
+        params: Mapping,
+        batch: dict[str, jax.Array],
+        mask_key: jax.Array,
+        dropout_key: jax.Array | None,
+        counts: Metrics | None = None,
+    ) -> tuple[jax.Array, Metrics]:
+        """As `Pretrain`'s."""
+        counts = self.counts(batch, mask_key) if counts is None else counts
+        masked = self._masked(batch, mask_key) if self.mqp_weight > 0 else None
+        if masked is not None:
             batch = {**batch, "tokens": masked.tokens}
         scores, hidden = _encode(self.ranker, params, batch, dropout_key, None if masked is None else masked.positions)
-        members, present = _members(scores, batch["members"])
-        present &= batch["group_valid"][..., None]
+        members, present = _members(scores, batch["members"]), self._present(batch)
         if masked is not None:
-            members, present = jnp.delete(members, 1, axis=-1), jnp.delete(present, 1, axis=-1)
-        loss, metrics = ranking_loss(self.rank_loss, self.margin, members, present)
+            members = jnp.delete(members, 1, axis=-1)
+        loss, metrics = ranking_loss(self.rank_loss, self.margin, members, present, counts)
         if masked is not None:
             mqp_loss, found = self._query_prediction(params, hidden[:, batch["cls_offset"].shape[1] :], masked)
-            loss = loss + self.mqp_weight * mqp_loss
+            loss = loss + self.mqp_weight * mqp_loss / jnp.maximum(counts["predicted"], 1)
             metrics |= {**found, "loss": loss}
         return loss, {**metrics, **_size(batch)}
 
     def _query_prediction(self, params: Mapping, hidden: jax.Array, masked: Masked) -> tuple[jax.Array, Metrics]:
-        """Mean cross-entropy of the hidden tokens, and metric sums. hidden: [rows, M, hidden]."""
+        """Summed cross-entropy of the hidden tokens, and metric sums. hidden: [rows, M, hidden]."""
         logits: Any = self.ranker.apply({"params": params}, hidden, method="linear_logits")
         each = masked_cross_entropy(logits, masked.targets) * masked.weights
-        count = masked.weights.sum()
         hits = (jnp.argmax(logits, -1) == masked.targets) * masked.weights
-        sums = {"mlm": each.sum(), "mlm_hits": hits.sum(), "mlm_tokens": count}
-        return each.sum() / jnp.maximum(count, 1.0), sums
+        return each.sum(), {"mlm": each.sum(), "mlm_hits": hits.sum(), "mlm_tokens": masked.weights.sum()}
 
 
-def ranking_loss(name: str, margin: float, members: jax.Array, present: jax.Array) -> tuple[jax.Array, Metrics]:
-    """Loss (scalar) and metric sums of groups' scores [..., size], the positive first; `present` says which are there."""
+def ranking_loss(
+    name: str, margin: float, members: jax.Array, present: jax.Array, counts: Metrics
+) -> tuple[jax.Array, Metrics]:
+    """Loss (scalar) and metric sums of groups' scores [..., size], the positive first; `present` says which are there.
+
+    Means are over `counts`: groups, members, negatives.
+    """
     valid, negatives = present.any(-1), present[..., 1:]
-    groups = jnp.maximum(valid.sum(), 1).astype(members.dtype)
     if name == "bce":
         labels = jnp.zeros_like(members).at[..., 0].set(1.0)
-        loss = jnp.where(present, relevance(members, labels), 0.0).sum() / jnp.maximum(present.sum(), 1)
+        loss = jnp.where(present, relevance(members, labels), 0.0).sum() / jnp.maximum(counts["members"], 1)
     elif name == "lce":
-        loss = jnp.where(valid, localised_contrastive(members, present), 0.0).sum() / groups
+        each = jnp.where(valid, localised_contrastive(members, present), 0.0)
+        loss = each.sum() / jnp.maximum(counts["groups"], 1)
     else:
         each = _pair_loss(name, margin)(members[..., :1], members[..., 1:])
-        loss = jnp.where(negatives, each, 0.0).sum() / jnp.maximum(negatives.sum(), 1)
+        loss = jnp.where(negatives, each, 0.0).sum() / jnp.maximum(counts["negatives"], 1)
     right = ((members[..., :1] > members[..., 1:]) & negatives).sum()
-    return loss, {"steps": jnp.ones(()), "loss": loss, "pairs": negatives.sum(), "right": right, "groups": groups}
+    return loss, {"loss": loss, "pairs": negatives.sum(), "right": right, "groups": valid.sum()}
 
 
 def _encode(
@@ -171,15 +193,15 @@ def _encode(
     return scores, hidden
 
 
-def _members(scores: jax.Array, members: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Scores [rows, K] → those of each group's members [lanes, groups, size], and which are present.
+def _members(scores: jax.Array, members: jax.Array) -> jax.Array:
+    """Scores [rows, K] → those of each group's members [lanes, groups, size]; of absent ones anything.
 
     The gather is batched over lanes, whose rows lie together: no device asks another for scores.
     """
     lanes, groups, size = members.shape
     by_lane = scores.reshape(lanes, -1)
     picked = jnp.take_along_axis(by_lane, jnp.maximum(members, 0).reshape(lanes, -1), axis=1)
-    return picked.reshape(lanes, groups, size), members >= 0
+    return picked.reshape(lanes, groups, size)
 
 
 def _pair_loss(name: str, margin: float) -> Callable[..., jax.Array]:

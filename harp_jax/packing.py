@@ -52,6 +52,7 @@ class Layout:
     cls: int
     sep: int
     pad: int
+    microbatches: int = 1  # that a step takes of each lane and accumulates
 
     @property
     def groups(self) -> int:
@@ -222,13 +223,17 @@ def fill(groups: list[Group], placements: list[Placement], layout: Layout, lane:
 
 
 def batch_shapes(layout: Layout, lanes: int) -> dict[str, tuple[tuple[int, ...], type]]:
-    """Shape and dtype of every array of a batch of `lanes` lanes, without making one."""
-    rows = (layout.rows * lanes, layout.row_length)
-    groups = (lanes, layout.groups)
+    """Shape and dtype of every array of a batch of `lanes` lanes, without making one.
+
+    With several microbatches all arrays have them as their first axis.
+    """
+    stack = (layout.microbatches,) if layout.microbatches > 1 else ()
+    rows = (*stack, layout.rows * lanes, layout.row_length)
+    groups = (*stack, lanes, layout.groups)
     shapes: dict[str, tuple[tuple[int, ...], type]] = {
         name: (rows, np.int32) for name in ("tokens", "segment_ids", "position_ids", "token_type_ids", "mask_ids")
     }
-    shapes["cls_offset"] = ((layout.rows * lanes, layout.sequences), np.int32)
+    shapes["cls_offset"] = ((*rows[:-1], layout.sequences), np.int32)
     shapes["members"] = ((*groups, layout.group_size), np.int32)
     shapes["group_task"] = (groups, np.int32)
     shapes["group_valid"] = (groups, np.bool_)

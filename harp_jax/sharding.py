@@ -102,9 +102,9 @@ def _check(name: str, shape: tuple[int, ...], spec: P, mesh: Mesh) -> None:
             )
 
 
-def batch_sharding(mesh: Mesh) -> NamedSharding:
-    """Rows (or lanes) cut over data and fsdp."""
-    return NamedSharding(mesh, BATCH)
+def batch_sharding(mesh: Mesh, microbatches: int = 1) -> NamedSharding:
+    """Rows (or lanes) cut over data and fsdp; where there are several microbatches, they are the first axis, uncut."""
+    return NamedSharding(mesh, BATCH if microbatches == 1 else P(None, *BATCH))
 
 
 def host_lanes(mesh: Mesh, lanes: int) -> range:
@@ -117,7 +117,7 @@ def host_lanes(mesh: Mesh, lanes: int) -> range:
 
 def put(batch: dict, mesh: Mesh) -> dict:
     """Global arrays from this process's rows."""
-    sharding = batch_sharding(mesh)
+    sharding = batch_sharding(mesh, len(batch["tokens"]) if batch["tokens"].ndim == 3 else 1)
     return {name: jax.make_array_from_process_local_data(sharding, array) for name, array in batch.items()}
 
 

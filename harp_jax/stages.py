@@ -55,6 +55,7 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[BertConfig, Tokenizer, di
             dropout=float(config.model.dropout),
             attention_dropout=float(config.model.attention_dropout),
             attention=config.model.attention,
+            remat=config.model.remat,
         )
         tokenizer = load_tokenizer(config.tokenizer or tokenizer_of(config.init))
         if tokenizer.size != bert.vocab_size:
@@ -68,6 +69,7 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[BertConfig, Tokenizer, di
         bert = BertConfig(
             tokenizer.size, m.layers, m.hidden, m.heads, m.intermediate or 4 * m.hidden, m.max_positions,
             dropout=float(m.dropout), attention_dropout=float(m.attention_dropout), attention=m.attention,
+            remat=m.remat,
         )  # fmt: skip
     if config.row_length > bert.max_positions:
         raise InputError(
@@ -203,20 +205,22 @@ def make_layout(
     group_size: int,
     sequences: int,
 ) -> Layout:
-    """The static shapes of a lane: the rows that hold the configured number of sequences a batch, on average.
+    """The static shapes of a lane: the rows that hold its share of a batch's sequences (and of a microbatch), on average.
 
     How well sequences pack depends on their lengths, so a sample of the data is packed to find out.
     """
     seats = max(2, config.row_length // 16)  # rows of 512 hold up to 25 sequences on Wikipedia
     layout = Layout(1, config.row_length, seats, group_size, tokenizer.cls, tokenizer.sep, tokenizer.pad)
+    layout = replace(layout, microbatches=config.accumulate)
+    parts = config.lanes * config.accumulate
     if config.rows:
-        return replace(layout, rows=max(1, round(config.rows / config.lanes)))
+        return replace(layout, rows=max(1, round(config.rows / parts)))
     lengths = [
         tuple(len(s) for s in group.sequences)
         for task, share in shares.items()
         for group in reader.read(0, task, 0, max(1, round(SAMPLE * share)))
     ]
-    wanted = sequences / config.lanes
+    wanted = sequences / parts
     if not lengths:
         return replace(layout, rows=max(1, round(wanted / 4)))  # a dry run without data: 4 sequences a row
     order = generator(config.seed, "layout").permutation(len(lengths))

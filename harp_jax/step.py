@@ -9,14 +9,19 @@ import optax
 
 from harp_jax.objectives import Metrics
 
-State = dict[str, Any]  # params, opt_state, step (int32), skipped (int32)
+# params, opt_state, step (int32), skipped (int32), and of the loss its running mean, variance and number of steps.
+State = dict[str, Any]
 Objective = Callable[..., tuple[jax.Array, Metrics]]
+
+# A loss is compared with the last USUAL steps, and not before as many have been seen.
+USUAL = 200
 
 
 def initial(params: dict, optimizer: optax.GradientTransformation) -> State:
     """The state before the first step."""
-    zero = jnp.zeros((), jnp.int32)
-    return {"params": params, "opt_state": optimizer.init(params), "step": zero, "skipped": zero}
+    zero, nothing = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
+    loss = {"mean": nothing, "variance": nothing, "seen": zero}
+    return {"params": params, "opt_state": optimizer.init(params), "step": zero, "skipped": zero, "loss": loss}
 
 
 def keys(seed: int, step: jax.Array, prng: str) -> tuple[jax.Array, jax.Array]:
@@ -27,30 +32,75 @@ def keys(seed: int, step: jax.Array, prng: str) -> tuple[jax.Array, jax.Array]:
 
 
 def make_step(
-    objective: Objective, optimizer: optax.GradientTransformation, seed: int, prng: str, dropout: bool
+    objective: Objective,
+    optimizer: optax.GradientTransformation,
+    seed: int,
+    prng: str,
+    dropout: bool,
+    spike: float = 0.0,
 ) -> Callable[[State, dict], tuple[State, Metrics]]:
     """`state, batch → state, metric sums`, to be jitted with the state donated. Same (seed, step, batch): same result.
 
-    A gradient that is not finite changes nothing but the count of skipped steps.
+    A gradient that is not finite, or a loss `spike` standard deviations above the usual (0: never), changes nothing but
+    the count of skipped steps.
     """
 
     def step(state: State, batch: dict[str, jax.Array]) -> tuple[State, Metrics]:
         mask_key, dropout_key = keys(seed, state["step"], prng)
-        value_and_grad = jax.value_and_grad(objective, has_aux=True)
-        (_, metrics), grads = value_and_grad(state["params"], batch, mask_key, dropout_key if dropout else None)
+        grads, metrics = gradients(objective, state["params"], batch, mask_key, dropout_key if dropout else None)
         norm = optax.global_norm(grads)
-        finite = jnp.isfinite(norm)
-
-        def update(_: None) -> tuple[Any, Any]:
-            updates, opt_state = optimizer.update(grads, state["opt_state"], state["params"])
-            return optax.apply_updates(state["params"], updates), opt_state
-
-        params, opt_state = jax.lax.cond(finite, update, lambda _: (state["params"], state["opt_state"]), None)
-        skipped = state["skipped"] + (~finite).astype(jnp.int32)
-        metrics = {**metrics, "gradient_norm": norm}
-        return {"params": params, "opt_state": opt_state, "step": state["step"] + 1, "skipped": skipped}, metrics
+        good = jnp.isfinite(norm) & jnp.isfinite(metrics["loss"]) & ~spikes(metrics["loss"], state["loss"], spike)
+        updates, opt_state = optimizer.update(grads, state["opt_state"], state["params"])
+        new = (optax.apply_updates(state["params"], updates), opt_state, follow(metrics["loss"], state["loss"]))
+        old = (state["params"], state["opt_state"], state["loss"])
+        params, opt_state, loss = jax.tree.map(lambda a, b: jnp.where(good, a, b), new, old)
+        skipped = state["skipped"] + (~good).astype(jnp.int32)
+        state = {"params": params, "opt_state": opt_state, "step": state["step"] + 1, "skipped": skipped, "loss": loss}
+        return state, {**metrics, "steps": jnp.ones(()), "gradient_norm": norm}
 
     return step
+
+
+def gradients(
+    objective: Any, params: dict, batch: dict[str, jax.Array], mask_key: jax.Array, dropout_key: jax.Array | None
+) -> tuple[dict, Metrics]:
+    """Gradients of the batch's loss, and its metric sums. A batch [microbatches, rows, T] goes one by one.
+
+    The losses divide by the counts of the whole batch, so microbatches add up to the gradient of the batch in one piece.
+    """
+    compute = jax.value_and_grad(objective, has_aux=True)
+    if batch["tokens"].ndim == 2:
+        (_, metrics), grads = compute(params, batch, mask_key, dropout_key)
+        return grads, metrics
+    each = jax.lax.map(lambda part: objective.counts(part, mask_key), batch)
+    counts = jax.tree.map(lambda x: x.sum(0), each)
+
+    def one(sums: Any, numbered: Any) -> tuple[Any, None]:
+        number, part = numbered
+        key = None if dropout_key is None else jax.random.fold_in(dropout_key, number)
+        (_, metrics), grads = compute(params, part, mask_key, key, counts)
+        return jax.tree.map(jnp.add, sums, (grads, metrics)), None
+
+    first = jax.tree.map(lambda x: x[0], batch)
+    (_, metrics), grads = jax.eval_shape(compute, params, first, mask_key, dropout_key, counts)
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (grads, metrics))
+    sums, _ = jax.lax.scan(one, zeros, (jnp.arange(len(batch["tokens"])), batch))
+    return sums
+
+
+def spikes(loss: jax.Array, usual: dict[str, jax.Array], deviations: float) -> jax.Array:
+    """Whether a loss lies `deviations` standard deviations above the running mean."""
+    if not deviations:
+        return jnp.zeros((), bool)
+    return (usual["seen"] >= USUAL) & (loss > usual["mean"] + deviations * jnp.sqrt(usual["variance"]))
+
+
+def follow(loss: jax.Array, usual: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    """Running mean and variance with one more loss: of all steps at first, then fading over USUAL steps."""
+    share = 1.0 / jnp.minimum(usual["seen"] + 1, USUAL)
+    away = loss - usual["mean"]
+    variance = (1 - share) * (usual["variance"] + share * away * away)
+    return {"mean": usual["mean"] + share * away, "variance": variance, "seen": usual["seen"] + 1}
 
 
 def make_eval(objective: Objective, seed: int) -> Callable[[dict, dict], Metrics]:
@@ -58,6 +108,6 @@ def make_eval(objective: Objective, seed: int) -> Callable[[dict, dict], Metrics
 
     def evaluate(params: dict, batch: dict[str, jax.Array]) -> Metrics:
         _, metrics = objective(params, batch, jax.random.key(seed, impl="threefry2x32"), None)
-        return metrics
+        return {**metrics, "steps": jnp.ones(())}
 
     return evaluate

@@ -40,6 +40,7 @@ FREE_TO_CHANGE = frozenset(
         "eval_every",
         "eval_batches",
         "max_skipped",
+        "spike",
         "compilation_cache",
         "mesh",
     )
@@ -78,12 +79,7 @@ def train(
         log.info("resuming at step %d of %d", start, stage.steps)
 
     objective = stage.objective(shape)
-    step = jax.jit(
-        make_step(objective, optimizer, config.seed, config.prng, shape.dropout > 0 or shape.attention_dropout > 0),
-        donate_argnums=0,
-        in_shardings=(shardings, sharding.batch_sharding(mesh)),
-        out_shardings=(shardings, sharding.replicated(mesh)),
-    )
+    step = jit_step(config, objective, optimizer, shardings, mesh)
     lanes = sharding.host_lanes(mesh, config.lanes)
     batches = Batches(stage.reader, stage.layout, lanes, stage.shares, config.window, config.seed, cursors)
     if stage.selection is None:
@@ -99,6 +95,18 @@ def train(
         metrics_log.close()
         if lock is not None:
             lock.close()
+
+
+def jit_step(config: ConfigDict, objective: Any, optimizer: Any, shardings: Any, mesh: Any) -> Any:
+    """The step, partitioned over the mesh; its state is donated."""
+    shape = objective.ranker.config
+    dropout = shape.dropout > 0 or shape.attention_dropout > 0
+    return jax.jit(
+        make_step(objective, optimizer, config.seed, config.prng, dropout, config.spike),
+        donate_argnums=0,
+        in_shardings=(shardings, sharding.batch_sharding(mesh, config.accumulate)),
+        out_shardings=(shardings, sharding.replicated(mesh)),
+    )
 
 
 class Loop:
@@ -181,7 +189,7 @@ class Loop:
         self.metrics.write(step, out)
         if out["skipped"] > self.config.max_skipped:
             raise InputError(
-                f"{out['skipped']:.0f} updates were skipped for Inf or NaN up to step {step}; lower learning_rate. "
+                f"{out['skipped']:.0f} updates were skipped for Inf, NaN or a spike up to step {step}; lower learning_rate. "
                 f"The last checkpoint in {self.checkpoints.directory} is kept"
             )
         return out
@@ -216,7 +224,8 @@ def make_evaluate(config: ConfigDict, stage: Stage, objective: Any, mesh: Any, l
     """A function from parameters and step to held-out metrics over the same few batches every time, or None."""
     if stage.held_out is None:
         return None
-    batches = Batches(stage.held_out, stage.layout, lanes, stage.shares, config.window, config.seed)
+    layout = dataclasses.replace(stage.layout, microbatches=1)
+    batches = Batches(stage.held_out, layout, lanes, stage.shares, config.window, config.seed)
     fixed = [batches.make()[0] for _ in range(config.eval_batches)]
     compute = jax.jit(make_eval(objective, config.seed), out_shardings=sharding.replicated(mesh))
 

@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import numpy as np
 import pytest
 
@@ -54,3 +55,39 @@ def test_lce_is_a_softmax_over_those_present(present):
     valid = np.arange(8) < present
     expected = -math.log(math.exp(scores[0]) / sum(math.exp(s) for s in scores[:present]))
     assert float(losses.localised_contrastive(scores, valid)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_vocabulary_cross_entropy_has_the_values_and_gradients_of_its_logits():
+    rng = np.random.default_rng(3)
+    with jax.enable_x64(True):
+        hidden, embedding, bias = rng.normal(size=(2, 5, 8)), rng.normal(size=(19, 8)), rng.normal(size=19)
+        targets, weights = rng.integers(0, 19, (2, 5)), rng.random((2, 5))
+
+        def plain(hidden, embedding, bias):
+            logits = jax.numpy.einsum("rmh,vh->rmv", hidden, embedding) + bias
+            hits = jax.numpy.argmax(logits, -1) == targets
+            return (weights * losses.masked_cross_entropy(logits, targets)).sum(), hits
+
+        def fused(*arrays):
+            loss, hits = losses.vocabulary_cross_entropy(*arrays, targets)
+            return (weights * loss).sum(), hits
+
+        arrays = (hidden, embedding, bias)
+        expected, found = (jax.value_and_grad(f, (0, 1, 2), has_aux=True)(*arrays) for f in (plain, fused))
+    for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(found)):
+        np.testing.assert_allclose(b, a, rtol=0, atol=1e-12)
+
+
+def test_vocabulary_cross_entropy_in_bfloat16_stays_close():
+    rng = np.random.default_rng(4)
+    arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((2, 5, 64), (97, 64), (97,))]
+    targets = rng.integers(0, 97, (2, 5))
+    narrow = [jax.numpy.asarray(arrays[0], "bfloat16"), *arrays[1:]]
+
+    def total(hidden, embedding, bias):
+        return losses.vocabulary_cross_entropy(hidden, embedding, bias, targets)[0].sum()
+
+    exact, rough = (jax.value_and_grad(total, (0, 1, 2))(*a) for a in (arrays, narrow))
+    assert rough[1][0].dtype == jax.numpy.bfloat16 and rough[1][1].dtype == np.float32
+    for a, b in zip(jax.tree.leaves(exact), jax.tree.leaves(rough)):
+        np.testing.assert_allclose(np.asarray(b, np.float32), a, rtol=0, atol=0.02 * float(np.abs(a).max()))

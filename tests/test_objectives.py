@@ -12,7 +12,9 @@ from harp_jax import sharding
 from harp_jax.dry_run import collectives, compile_step, step_flops
 from harp_jax.lanes import Batches
 from harp_jax.objectives import summarise
+from harp_jax.optimizer import make as make_optimizer
 from harp_jax.packing import fill, plan
+from harp_jax.step import USUAL, follow, gradients, initial, make_eval, make_step, spikes
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +62,69 @@ def test_summaries_divide_by_what_was_there(setting):
     config, stage, params = setting
     objective = stage.objective(stage.bert)
     batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
-    _, sums = jax.jit(objective, static_argnums=3)(params, batch, jax.random.key(0, impl="threefry2x32"), None)
+    sums = jax.jit(make_eval(objective, 0))(params, batch)
     out = summarise({k: float(v) for k, v in sums.items()}, stage.tasks)
     assert out["fill"] == pytest.approx((batch["segment_ids"] > 0).mean())
     assert 4.0 < out["mlm_loss"] < 7.0 and 0 <= out["rqp_accuracy"] <= 1
     assert out["pairs_per_step"] == batch["group_valid"].sum()
+
+
+def test_four_microbatches_give_the_gradients_of_one_batch(setting):
+    config, stage, params = setting
+    objective = dataclasses.replace(stage.objective(stage.bert.computing_in("float64")), mlm_weight=1.0)
+    layout = dataclasses.replace(stage.layout, microbatches=4)
+    parts, _ = Batches(stage.reader, layout, range(config.lanes), stage.shares, 64, 0).make()
+    whole = {name: x.reshape(-1, *x.shape[2:]) for name, x in parts.items()}
+    key = jax.random.key(0, impl="threefry2x32")
+    with jax.enable_x64(True):  # or the rounding of these large scores would hide what it tests
+        params = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
+        compute = jax.jit(lambda batch: gradients(objective, params, batch, key, None))
+        (found, sums), (expected, whole_sums) = compute(parts), compute(whole)
+    assert parts["tokens"].ndim == 3 and sums["mlm_tokens"] == whole_sums["mlm_tokens"] > 100
+    for name in sums:
+        np.testing.assert_allclose(sums[name], whole_sums[name], rtol=1e-6, err_msg=name)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected)):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-10 * float(np.abs(b).max()) + 1e-15)
+
+
+@pytest.mark.parametrize("policy", ["dots", "layer"])
+def test_remat_changes_memory_alone(setting, policy):
+    config, stage, params = setting
+    batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
+    mask, drop = jax.random.key(0, impl="threefry2x32"), jax.random.key(1)
+    found = [
+        jax.jit(lambda shape=shape: gradients(stage.objective(shape), params, batch, mask, drop)[0])()
+        for shape in (stage.bert, dataclasses.replace(stage.bert, remat=policy))
+    ]
+    for a, b in zip(*map(jax.tree.leaves, found)):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * float(np.abs(b).max()) + 1e-9)
+
+
+def test_a_loss_spike_changes_nothing_but_the_count(setting):
+    config, stage, params = setting
+    optimizer = make_optimizer(config, 10)
+    state = jax.jit(lambda p: initial(p, optimizer))(params)
+    batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
+    step = jax.jit(make_step(stage.objective(stage.bert), optimizer, 0, "threefry", False, spike=8.0))
+    usual = {"mean": np.float32(0.2), "variance": np.float32(1e-4), "seen": np.int32(USUAL)}
+    after, sums = step({**state, "loss": usual}, batch)
+    assert sums["loss"] > 0.5 and after["skipped"] == 1 and after["step"] == 1
+    for part in ("params", "opt_state", "loss"):
+        before = usual if part == "loss" else state[part]
+        assert jax.tree.all(jax.tree.map(lambda a, b: (np.asarray(a) == np.asarray(b)).all(), before, after[part]))
+    assert step({**state, "loss": {**usual, "seen": np.int32(USUAL - 1)}}, batch)[0]["skipped"] == 0
+
+
+def test_the_usual_loss_is_followed_and_a_spike_stands_out():
+    rng = np.random.default_rng(0)
+    losses = rng.normal(3, 0.1, USUAL).astype(np.float32)
+    usual = {"mean": np.float32(0), "variance": np.float32(0), "seen": np.int32(0)}
+    for loss in losses:
+        usual = follow(loss, usual)
+    assert float(usual["mean"]) == pytest.approx(losses.mean(), rel=1e-4)
+    assert float(usual["variance"]) == pytest.approx(losses.var(), rel=1e-3)
+    assert not spikes(np.float32(3.6), usual, 8.0) and spikes(np.float32(4.1), usual, 8.0)
+    assert not spikes(np.float32(40), usual, 0.0)
 
 
 def test_data_parallel_step_only_reduces_gradients_and_scalars(setting):
