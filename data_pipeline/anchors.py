@@ -24,7 +24,9 @@ NAVIGATION = frozenset(
     see more; show more; more info; more information; more details; details; continue; continue reading; full story; next;
     next page; previous; previous page; prev; back; back to top; home page; homepage; table of contents; edit; permalink;
     see also; website; web site; official website; official site; external link; log in; login; sign in; sign up;
-    contact us; about us; privacy policy; terms of use; terms of service; sitemap""".replace("\n", " ").split(";")
+    contact us; about us; privacy policy; terms of use; terms of service; sitemap; coordinates""".replace(
+        "\n", " "
+    ).split(";")
 )
 # A link recurs on most pages only where there are pages enough to tell.
 RECURS_ON = 20

@@ -31,7 +31,7 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
     documents, lost = sources.parse(chunk, c["source"])
     losses = Losses()
     for loss in lost:
-        losses.add(loss.reason, loss.where, loss.example)
+        losses.add(loss.reason, loss.where, loss.example, loss.count)
     numbered = ((number * DOCS_PER_CHUNK + position, document) for position, document in enumerate(documents))
     return tabulate(c, number // job["per_bucket"], numbered, losses)
 
@@ -222,10 +222,10 @@ LINK_COUNTS_SQL = """
 
 RESOLVED_SQL = """
     SELECT t.doc, t.link_start, t.link_end, t.sentence_start, t.sentence_end, t.anchor, t.target, t.bucket, t.destination,
-        COALESCE(b.problem, t.problem) AS problem
+        CASE WHEN t.problem = '' THEN COALESCE(b.problem, '') ELSE t.problem END AS problem
     FROM targets t
     LEFT JOIN (SELECT anchor, destination, problem FROM link_counts WHERE problem <> '') b
-        ON t.anchor = b.anchor AND t.destination = b.destination AND t.problem = ''
+        ON t.anchor = b.anchor AND t.destination = b.destination
 """
 
 ANCHOR_DESTINATION_SQL = {

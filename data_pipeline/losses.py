@@ -17,8 +17,8 @@ class Losses:
         self._counts: dict[str, int] = {}
         self._examples: dict[str, list[tuple[str, str]]] = {}
 
-    def add(self, reason: str, location: str, example: str = "") -> None:
-        self._counts[reason] = self._counts.get(reason, 0) + 1
+    def add(self, reason: str, location: str, example: str = "", count: int = 1) -> None:
+        self._counts[reason] = self._counts.get(reason, 0) + count
         examples = self._examples.setdefault(reason, [])
         if len(examples) < EXAMPLES:
             examples.append((location, example[:200]))

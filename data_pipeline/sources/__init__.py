@@ -43,11 +43,12 @@ class LinkedDocument:
 
 
 class Loss(NamedTuple):
-    """A page, link or line that was dropped: where, why (a short stable slug), and what it looked like."""
+    """A page, link or line that was dropped: where, why (a short stable slug), what it looked like; `count` of a kind."""
 
     where: str
     reason: str
     example: str
+    count: int = 1
 
 
 class Chunk(NamedTuple):

@@ -280,6 +280,9 @@ def _document(
         return None
     plain = plain_text(text, site)
     losses.extend(Loss(where, *loss) for loss in plain.losses)
+    # In templates, tables, references, comments and captions; files and categories themselves.
+    if (outside := text.count("[[") - len(plain.links) - len(plain.losses)) > 0:
+        losses.append(Loss(where, "link-outside-prose", f"{outside} of {outside + len(plain.links)}", outside))
     return LinkedDocument(
         *identity,
         text=plain.text,

@@ -59,7 +59,10 @@ def test_reads_articles_and_redirects(tmp_path, name, opener):
     assert article.text == "Öbel is on the Rhun.\nB." and article.links == (Link(15, 19, "Rhun"),)
     assert article.text[: article.lead_end] == "Öbel is on the Rhun." and article.redirect is None
     assert (alias.address, alias.redirect, alias.text, alias.links) == ("Obel", "Öbel", "", ())
-    assert [(loss.reason, loss.where) for loss in losses] == [("page-namespace", f"{tmp_path / name}: Diskussion:Öbel")]
+    assert losses == [
+        (f"{tmp_path / name}: Öbel", "link-outside-prose", "1 of 2", 1),  # the file
+        (f"{tmp_path / name}: Diskussion:Öbel", "page-namespace", "Diskussion:Öbel", 1),
+    ]
 
 
 def test_chunks_hold_whole_pages_wherever_blocks_end(tmp_path, monkeypatch):
@@ -108,7 +111,7 @@ def test_a_page_of_any_size_is_skipped_in_flat_memory(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert [d.title for d in documents] == ["First", "Last"]
-    ((where, reason, example),) = losses
+    ((where, reason, example, _),) = losses
     assert where.endswith("a.xml: Huge") and reason == "page-too-large" and 31.4e6 < int(example.split()[0]) < 31.5e6
     assert peak < 12 << 20
 
