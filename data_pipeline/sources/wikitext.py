@@ -36,6 +36,7 @@ _SHOWN = re.compile(
 )
 _BRACES = re.compile(r"\{\{+|\}\}+")
 _TABLES = re.compile(r"\n[ \t:\x01]*+(\{\||\|\})|<(?i:(/?table)\b)[^<>]*>")
+_BRACKETS = re.compile(r"\[\[|\]\]")
 _HEADING = re.compile(r"\n=[^\n]*=[ \t\x01]*(?=\n)")
 _BLOCK_TAG = re.compile(rf"<(?i:/?(?:{_BLOCK})\b)[^<>]*>")
 _SPACE_TAG = re.compile(r"<(?i:/?(?:br|wbr)\b)[^<>]*>")
@@ -176,23 +177,43 @@ def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 @lru_cache(maxsize=8)
-def _media_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+def _media_patterns(names: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Where a file link opens; every pair of brackets, with the group set where it opens one."""
     alternatives = "|".join(re.escape(name).replace(r"\ ", "[ _]") for name in names)
-    return re.compile(rf"\[\[([ _]*(?i:{alternatives})[ _]*:)?|\]\]")
+    opening = rf"[ _]*(?i:{alternatives})[ _]*:"
+    return re.compile(rf"\[\[{opening}"), re.compile(rf"\[\[({opening})?|\]\]")
 
 
 def _without_media(text: str, site: Site) -> str:
     """Without `[[File:...|caption]]`, captions with links of their own included."""
+    opening, brackets = _media_patterns(tuple(site.media))
+    spans: list[tuple[int, int]] = []
+    match = opening.search(text)
+    while match:
+        depth = 0
+        for bracket in _BRACKETS.finditer(text, match.start()):
+            depth += 1 if bracket[0] == "[[" else -1
+            if not depth:
+                break
+        else:
+            # One that never closes may hold others that do; looking from each of them to the end would be quadratic.
+            return _cut(text, _media_spans(text, brackets))
+        spans.append((match.start(), bracket.end()))
+        match = opening.search(text, bracket.end())
+    return _cut(text, spans)
+
+
+def _media_spans(text: str, brackets: re.Pattern[str]) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     stack: list[tuple[int, bool]] = []
-    for match in _media_pattern(tuple(site.media)).finditer(text):
+    for match in brackets.finditer(text):
         if match[0] != "]]":
             stack.append((match.start(), match[1] is not None))
         elif stack:
             start, media = stack.pop()
             if media:
                 _close(spans, start, match.end())
-    return _cut(text, spans)
+    return spans
 
 
 @lru_cache(maxsize=8)
