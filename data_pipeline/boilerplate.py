@@ -38,7 +38,7 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
     documents, lost = sources.parse(chunk, job["config"]["source"])
     losses = Losses()
     for loss in lost:
-        losses.add(loss.reason, loss.where, loss.example, loss.count)
+        losses.add(loss.reason, loss.where, loss.example, loss.times)
     rows: list[dict[str, Any]] = []
     redirects: list[dict[str, Any]] = []
     pages: Counter[str] = Counter()

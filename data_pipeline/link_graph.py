@@ -31,7 +31,7 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
     documents, lost = sources.parse(chunk, c["source"])
     losses = Losses()
     for loss in lost:
-        losses.add(loss.reason, loss.where, loss.example, loss.count)
+        losses.add(loss.reason, loss.where, loss.example, loss.times)
     numbered = ((number * DOCS_PER_CHUNK + position, document) for position, document in enumerate(documents))
     return tabulate(c, number // job["per_bucket"], numbered, losses)
 

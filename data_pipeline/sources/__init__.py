@@ -43,12 +43,12 @@ class LinkedDocument:
 
 
 class Loss(NamedTuple):
-    """A page, link or line that was dropped: where, why (a short stable slug), what it looked like; `count` of a kind."""
+    """A page, link or line that was dropped: where, why (a short stable slug), what it looked like; so many `times`."""
 
     where: str
     reason: str
     example: str
-    count: int = 1
+    times: int = 1
 
 
 class Chunk(NamedTuple):
