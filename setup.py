@@ -10,6 +10,7 @@ TENSORFLOW = [
 EVAL = ["ir-measures>=0.3.7", "pytrec-eval-terrier>=0.5.6", "scipy>=1.11"]
 BM25 = ["bm25s>=0.2.6", "PyStemmer>=2.2", "scipy>=1.11"]
 WEB = ["selectolax>=1.0", "fastwarc>=2.0"]
+IRDS = ["ir_datasets>=0.5.9"]
 PLOTS = ["matplotlib>=3.8"]
 TEST = [
     "pytest>=8",
@@ -59,6 +60,7 @@ setup(
     extras_require={
         "eval": EVAL,
         "bm25": BM25,
+        "irds": IRDS,
         "plots": PLOTS,
         "web": WEB,
         "demo": EVAL + BM25 + PLOTS,
@@ -66,7 +68,7 @@ setup(
         "cuda": ["jax[cuda12]>=0.5.3"],
         # And Java 17. Kept out of [test]: it is 490 MB, and tests that need it skip where it is not.
         "spark": ["pyspark>=4"],
-        "test": TEST + EVAL + BM25 + PLOTS + WEB,
+        "test": TEST + EVAL + BM25 + IRDS + PLOTS + WEB,
         "dev": ["ruff>=0.9", "mypy>=1.13"],
     },
 )

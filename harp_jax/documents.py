@@ -2,11 +2,13 @@
 
 Formats: MS MARCO's `docid, url, title, body` (tabs), `docid, text` (tabs), and JSONL with `id` or `_id`, `title`, `url`
 and `text`, `body` or `contents`. For plain files the index holds byte offsets and the file itself is read; compressed
-files (.gz, .bz2, .xz) cannot be entered in the middle, so the index holds their records (zlib).
+files (.gz, .bz2, .xz) cannot be entered in the middle, so the index holds their records (zlib). A folder of such files
+(BEIR's, or any) is one collection; "irds:ID" one of ir_datasets (`irds.py`).
 """
 
 import contextlib
 import hashlib
+import itertools
 import json
 import lzma
 import os
@@ -15,16 +17,17 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from harp_jax.errors import InputError
-from harp_jax.files import open_bytes
+from harp_jax.files import SUFFIXES, open_bytes
+from harp_jax.irds import IrdsDocuments
+from harp_jax.locate import document_files, is_irds
 from harp_jax.progress import progress
 
 FIELDS = ("title", "url", "body")
 HEAD = 1 << 20  # bytes of a file that go into its fingerprint, beside its size and time of change
 BATCH = 10_000  # rows inserted at once
-COMPRESSED = (".gz", ".bz2", ".xz")
 
 
 class Documents:
@@ -35,7 +38,7 @@ class Documents:
 
     def __init__(self, path: str, index: str, fields: tuple[str, ...]):
         self.path, self.index, self.fields = path, index, fields
-        self._stored = path.endswith(COMPRESSED)
+        self.files = document_files(path)
         self._opened = threading.local()
 
     @classmethod
@@ -47,6 +50,8 @@ class Documents:
         unknown = [field for field in fields if field not in FIELDS]
         if unknown or not fields:
             raise InputError(f"unknown document field {unknown}; choose from {', '.join(FIELDS)}")
+        if is_irds(path):
+            return cast(Documents, IrdsDocuments(path, tuple(fields)))  # the same methods
         index = os.path.join(cache_dir or default_cache_dir(), _fingerprint(path) + ".sqlite")
         if not os.path.exists(index):
             _build(path, index)
@@ -60,21 +65,23 @@ class Documents:
         if getattr(self._opened, "pid", None) != os.getpid():
             uri = f"file:{_quoted(os.path.abspath(self.index))}?mode=ro&immutable=1"
             self._opened.connection = sqlite3.connect(uri, uri=True)
-            self._opened.file = None if self._stored else open(self.path, "rb")
+            self._opened.files = [None if name.endswith(SUFFIXES) else open(name, "rb") for name in self.files]
             self._opened.pid = os.getpid()
         return self._opened.connection
 
     def __getitem__(self, docid: str) -> str:
-        row = self._connection().execute("SELECT line, start, record FROM document WHERE id = ?", (docid,)).fetchone()
+        query = "SELECT file, line, start, record FROM document WHERE id = ?"
+        row = self._connection().execute(query, (docid,)).fetchone()
         if row is None:
             raise KeyError(docid)
-        line, start, record = row
-        if self._stored:
+        number, line, start, record = row
+        file = self._opened.files[number]
+        if file is None:
             data = zlib.decompress(record)
         else:
-            self._opened.file.seek(start)
-            data = self._opened.file.readline()
-        return _text(_parse(self.path, line, data), self.fields)
+            file.seek(start)
+            data = file.readline()
+        return _text(_parse(self.files[number], line, data), self.fields)
 
     def __contains__(self, docid: str) -> bool:
         return self._connection().execute("SELECT 1 FROM document WHERE id = ?", (docid,)).fetchone() is not None
@@ -84,14 +91,15 @@ class Documents:
 
     def ids(self) -> Iterator[str]:
         """Document ids in the order of the file."""
-        for (docid,) in self._connection().execute("SELECT id FROM document ORDER BY line"):
+        for (docid,) in self._connection().execute("SELECT id FROM document ORDER BY number"):
             yield docid
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """(docid, text) in the order of the file, streaming."""
-        for line, _, data in _records(self.path):
-            record = _parse(self.path, line, data)
-            yield record["id"], _text(record, self.fields)
+        for path in self.files:
+            for line, _, data in _records(path):
+                record = _parse(path, line, data)
+                yield record["id"], _text(record, self.fields)
 
 
 def default_cache_dir() -> str:
@@ -103,16 +111,23 @@ def _quoted(path: str) -> str:
 
 
 def _fingerprint(path: str) -> str:
-    """Name of a file's index: its own name and a hash of place, size, time of change and first megabyte."""
-    try:
-        about = os.stat(path)
-        with open(path, "rb") as file:
-            head = file.read(HEAD)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
-    state = hashlib.blake2b(head, digest_size=12)
-    state.update(f"1 {os.path.realpath(path)} {about.st_size} {about.st_mtime_ns}".encode("utf-8", "surrogateescape"))
-    return f"{re.sub('[^A-Za-z0-9._-]', '_', os.path.basename(path))[:80]}-{state.hexdigest()}"
+    """Name of a file's index: its own name and a hash of place, size, time of change and first megabyte.
+
+    Of a folder's files the first megabyte is not read: there may be thousands.
+    """
+    state = hashlib.blake2b(digest_size=12)
+    for name in document_files(path):
+        try:
+            about = os.stat(name)
+            if name == path:
+                with open(name, "rb") as file:
+                    state.update(file.read(HEAD))
+        except OSError as error:
+            raise InputError(f"cannot read {name}: {error.strerror}; check the path and its permissions") from error
+        state.update(
+            f"2 {os.path.realpath(name)} {about.st_size} {about.st_mtime_ns}".encode("utf-8", "surrogateescape")
+        )
+    return f"{re.sub('[^A-Za-z0-9._-]', '_', os.path.basename(os.path.normpath(path)))[:80]}-{state.hexdigest()}"
 
 
 def _records(path: str) -> Iterator[tuple[int, int, bytes]]:
@@ -190,35 +205,49 @@ def _build(path: str, index: str) -> None:
 
 
 def _fill(connection: sqlite3.Connection, path: str) -> None:
-    stored = path.endswith(COMPRESSED)
-    # Rows go in by line and the ids are indexed at the end: one external sort instead of millions of random inserts.
+    files = document_files(path)
+    # Rows go in by number and the ids are indexed at the end: one external sort instead of millions of random inserts.
     connection.executescript(
         "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-        "CREATE TABLE document (line INTEGER PRIMARY KEY, id TEXT NOT NULL, start INTEGER, record BLOB);"
+        "CREATE TABLE document (number INTEGER PRIMARY KEY, id TEXT NOT NULL, file INTEGER, line INTEGER,"
+        " start INTEGER, record BLOB);"
         "CREATE TABLE total (documents INTEGER);"
     )
-    rows: list[tuple[int, str, int | None, bytes | None]] = []
     count = 0
-    with progress(unit="documents", desc=f"index of {os.path.basename(path)}") as bar:
-        for line, start, data in _records(path):
-            docid = _parse(path, line, data)["id"]
-            rows.append((line, docid, None, zlib.compress(data, 1)) if stored else (line, docid, start, None))
-            count += 1
-            if len(rows) == BATCH:
-                connection.executemany("INSERT INTO document VALUES (?, ?, ?, ?)", rows)
-                rows.clear()
-                bar.update(BATCH)
-        connection.executemany("INSERT INTO document VALUES (?, ?, ?, ?)", rows)
-        bar.update(len(rows))
+    with progress(unit="documents", desc=f"index of {os.path.basename(os.path.normpath(path))}") as bar:
+        for rows in _batches(_rows(files)):
+            connection.executemany("INSERT INTO document VALUES (NULL, ?, ?, ?, ?, ?)", rows)
+            count += len(rows)
+            bar.update(len(rows))
     if not count:
         raise InputError(f"{path} holds no documents; give MS MARCO's docs.tsv or JSONL")
     connection.execute("INSERT INTO total VALUES (?)", (count,))
     try:
         connection.execute("CREATE UNIQUE INDEX by_id ON document (id)")
     except sqlite3.IntegrityError:
-        query = "SELECT id, min(line), max(line) FROM document GROUP BY id HAVING count(*) > 1 ORDER BY 3 LIMIT 1"
-        docid, first, again = connection.execute(query).fetchone()
+        twice = "SELECT id, min(number), max(number) FROM document GROUP BY id HAVING count(*) > 1 ORDER BY 3 LIMIT 1"
+        docid, *numbers = connection.execute(twice).fetchone()
+        places = []
+        for number in numbers:
+            row = connection.execute("SELECT file, line FROM document WHERE number = ?", (number,)).fetchone()
+            places.append((files[row[0]], row[1]))
+        (before, first), (where, again) = places
+        earlier = f"line {first}" if before == where else f"{before}, line {first}"
         raise InputError(
-            f"{path}, line {again}: document {docid} a second time (first in line {first}); remove one"
+            f"{where}, line {again}: document {docid} a second time (first in {earlier}); remove one"
         ) from None
     connection.commit()
+
+
+def _rows(files: list[str]) -> Iterator[tuple[str, int, int, int | None, bytes | None]]:
+    """(id, file number, line, byte offset, record): the offset of plain files, the record of compressed ones."""
+    for number, path in enumerate(files):
+        stored = path.endswith(SUFFIXES)
+        for line, start, data in _records(path):
+            docid = _parse(path, line, data)["id"]
+            yield (docid, number, line, None, zlib.compress(data, 1)) if stored else (docid, number, line, start, None)
+
+
+def _batches(rows: Iterator[Any]) -> Iterator[list[Any]]:
+    while batch := list(itertools.islice(rows, BATCH)):
+        yield batch

@@ -15,6 +15,7 @@ from typing import IO
 from harp_jax.errors import InputError
 
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+SUFFIXES = tuple(_OPENERS)
 
 
 def open_bytes(path: str) -> IO[bytes]:

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from harp_jax import irds
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
+from harp_jax.locate import is_irds, qrels_file, query_file
 
 TAG = "harp_jax"
 # Smallest step between two scores of a run: survives a float32 that flushes subnormal numbers to zero.
@@ -53,9 +55,16 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
     """A TREC run (qid Q0 docid rank score tag) or an MS MARCO one (qid docid rank), of `queries` only where given.
 
     In TREC runs the score decides and the rank is ignored, as trec_eval does; MS MARCO ranks become scores -rank.
-    Takes about 24 bytes a candidate beside the document ids, each of which is held once.
+    "irds:ID" reads the candidates that an ir_datasets dataset comes with. Takes about 24 bytes a candidate beside the
+    document ids, each of which is held once.
     """
     run: Run = {}
+    if is_irds(path):
+        for qid, docid, given in irds.candidates(path):
+            if queries is None or qid in queries:
+                run.setdefault(qid, Ranking()).docids.append(docid)
+                run[qid].scores.append(given)
+        return run
     seen: set[str] = set()
     current = ""
     for number, parts in _columns(path, "a run", (6, 3)):
@@ -86,7 +95,13 @@ def _score(text: str, columns: int, path: str, number: int) -> float:
 
 
 def read_qrels(path: str) -> Qrels:
-    """Judgments qid → docid → level, from "qid iteration docid level", or BEIR's three columns under a header."""
+    """Judgments qid → docid → level, from "qid iteration docid level", or BEIR's three columns under a header.
+
+    A BEIR folder stands for its only split, "irds:ID" for an ir_datasets dataset.
+    """
+    if is_irds(path):
+        return irds.qrels(path)
+    path = qrels_file(path)
     qrels: Qrels = {}
     beir = False
     for number, parts in _columns(path, "qrels", (4, 3)):
@@ -126,7 +141,13 @@ def _columns(path: str, what: str, allowed: tuple[int, ...]) -> Iterator[tuple[i
 
 
 def read_queries(path: str) -> dict[str, str]:
-    """qid → text, from "qid<TAB>text" lines or from JSONL with "_id" (or "id") and "text"."""
+    """qid → text, from "qid<TAB>text" lines or from JSONL with "_id" (or "id") and "text".
+
+    A BEIR folder stands for its queries.jsonl, "irds:ID" for an ir_datasets dataset.
+    """
+    if is_irds(path):
+        return irds.queries(path)
+    path = query_file(path)
     queries: dict[str, str] = {}
     for number, line in lines(path):
         if not line.strip():

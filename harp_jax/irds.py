@@ -1,0 +1,102 @@
+"""Collections by their ir_datasets id (extra [irds]): irds:msmarco-document/dev stands wherever a file may stand.
+
+ir_datasets fetches what it lacks into its own folder (IR_DATASETS_HOME, by default ~/.ir_datasets) and keeps documents in
+a store with random access.
+"""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from harp_jax.errors import InputError
+from harp_jax.locate import IRDS
+
+BODIES = ("body", "text", "contents", "abstract")
+
+
+def load(path: str, what: str) -> Any:
+    """The dataset of "irds:ID"; InputError where ir_datasets lacks it, or it lacks `what` (docs, queries, …)."""
+    name = path.removeprefix(IRDS)
+    try:
+        import ir_datasets
+    except ImportError as error:
+        raise InputError(f"{path} needs the package ir_datasets; install harp_jax[irds]") from error
+    try:
+        dataset = ir_datasets.load(name)
+    except KeyError as error:
+        raise InputError(f"ir_datasets has no dataset {name!r}; see ir-datasets.com for its ids") from error
+    if not getattr(dataset, f"has_{what}")():
+        raise InputError(f"the ir_datasets dataset {name} has no {what}; give a file or another id for them")
+    return dataset
+
+
+class IrdsDocuments:
+    """The same mapping docid → text as `documents.Documents`, over an ir_datasets store."""
+
+    def __init__(self, path: str, fields: tuple[str, ...]) -> None:
+        self.path, self.fields = path, fields
+        self._dataset = load(path, "docs")
+        self._opened: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return IrdsDocuments, (self.path, self.fields)
+
+    @property
+    def _store(self) -> Any:
+        if self._opened is None:
+            self._opened = self._dataset.docs_store()
+        return self._opened
+
+    def __getitem__(self, docid: str) -> str:
+        return self._text(self._store.get(docid))
+
+    def __contains__(self, docid: str) -> bool:
+        try:
+            self._store.get(docid)
+        except KeyError:
+            return False
+        return True
+
+    def __len__(self) -> int:
+        count = self._dataset.docs_count()
+        if count is None:  # not known before the store is built
+            self._store.build()
+            count = self._store.count()
+        return count
+
+    def ids(self) -> Iterator[str]:
+        for document in self._dataset.docs_iter():
+            yield document.doc_id
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        for document in self._dataset.docs_iter():
+            yield document.doc_id, self._text(document)
+
+    def _text(self, document: Any) -> str:
+        return " ".join(part for part in (self._field(document, field).strip() for field in self.fields) if part)
+
+    def _field(self, document: Any, field: str) -> str:
+        """A field by our name: the body is the first of BODIES, or whatever ir_datasets calls the document's text."""
+        if field != "body":
+            return str(getattr(document, field, "") or "")
+        name = next((name for name in BODIES if name in document._fields), None)
+        return str(getattr(document, name) if name else document.default_text())
+
+
+def queries(path: str) -> dict[str, str]:
+    """qid → text."""
+    return {query.query_id: query.default_text() for query in load(path, "queries").queries_iter()}
+
+
+def qrels(path: str) -> dict[str, dict[str, int]]:
+    """qid → docid → level."""
+    found: dict[str, dict[str, int]] = {}
+    for judgment in load(path, "qrels").qrels_iter():
+        found.setdefault(judgment.query_id, {})[sys.intern(judgment.doc_id)] = int(judgment.relevance)
+    return found
+
+
+def candidates(path: str) -> Iterator[tuple[str, str, float]]:
+    """(qid, docid, score) of the dataset's own candidates ("scoreddocs"); without scores the order decides."""
+    for number, one in enumerate(load(path, "scoreddocs").scoreddocs_iter()):
+        yield one.query_id, sys.intern(one.doc_id), float(getattr(one, "score", -number))

@@ -1,0 +1,176 @@
+"""Collections as they come: BEIR folders, documents in several files, ir_datasets ids, MS MARCO's files with their warts."""
+
+import contextlib
+import gzip
+import json
+import pickle
+from typing import NamedTuple
+
+import pytest
+
+from harp_jax import first_stage
+from harp_jax.documents import Documents
+from harp_jax.errors import InputError
+from harp_jax.evaluate import evaluate
+from harp_jax.irds import IrdsDocuments
+from harp_jax.tables import notes
+from harp_jax.trec import read_qrels, read_queries, read_run
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def beir(tmp_path):
+    folder = tmp_path / "scifact"
+    (folder / "qrels").mkdir(parents=True)
+    rows = [{"_id": f"{i}", "title": f"Title {i}", "text": f"text {i}", "metadata": {}} for i in range(3)]
+    with gzip.open(folder / "corpus.jsonl.gz", "wt") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "title"}\n{"_id": "q2", "text": "text"}\n')
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\t2\t1\n")
+    return folder
+
+
+def test_a_beir_folder_stands_for_its_files(beir):
+    docs = Documents.open(str(beir))
+    assert dict(docs.texts()) == {f"{i}": f"Title {i} text {i}" for i in range(3)} and docs["2"] == "Title 2 text 2"
+    assert read_queries(str(beir)) == {"q1": "title", "q2": "text"}
+    assert read_qrels(str(beir)) == {"q1": {"2": 1}}
+    (beir / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq2\t1\t1\n")
+    with pytest.raises(InputError, match=r"has the splits test\.tsv, train\.tsv"):
+        read_qrels(str(beir))
+    assert read_qrels(str(beir / "qrels" / "train.tsv")) == {"q2": {"1": 1}}
+    (beir / "queries.jsonl.gz").write_bytes(b"")
+    with pytest.raises(InputError, match="2 files named queries"):
+        read_queries(str(beir))
+
+
+def test_documents_in_several_files(tmp_path):
+    folder = tmp_path / "collection"
+    folder.mkdir()
+    (folder / "b.tsv").write_text("D2\thttp://x\tTwo\tzwei\r\n")
+    (folder / "a.jsonl").write_text('\ufeff{"id": "D0", "contents": "null"}\n{"id": "D1", "contents": "eins"}\n')
+    with gzip.open(folder / "c.jsonl.gz", "wt") as file:
+        file.write('{"id": "D3", "title": "Three", "contents": "drei"}\n')
+    (folder / "README.md").write_text("not a document")
+    docs = Documents.open(str(folder))
+    expected = {"D0": "null", "D1": "eins", "D2": "Two http://x zwei", "D3": "Three drei"}
+    assert dict(docs.texts()) == expected and {d: docs[d] for d in expected} == expected and len(docs) == 4
+    assert list(docs.ids()) == list(expected) and pickle.loads(pickle.dumps(docs))["D3"] == "Three drei"
+    (folder / "d.tsv").write_text("D9\t\t\tnew\nD1\t\t\tagain\n")
+    with pytest.raises(InputError, match=r"d\.tsv, line 2: document D1 a second time \(first in .*a\.jsonl, line 2\)"):
+        Documents.open(str(folder))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"no corpus\.jsonl"):
+        Documents.open(str(tmp_path / "empty"))
+
+
+class File:
+    """What ir_datasets asks of a file that it would otherwise fetch."""
+
+    def __init__(self, path, text):
+        path.write_text(text)
+        self._path = path
+
+    def path(self, force=True):
+        return str(self._path)
+
+    @contextlib.contextmanager
+    def stream(self):
+        with open(self._path, "rb") as file:
+            yield file
+
+
+class MsMarcoDocument(NamedTuple):
+    doc_id: str
+    url: str
+    title: str
+    body: str
+
+    def default_text(self):
+        return f"{self.title} {self.body}"
+
+
+@pytest.fixture
+def registered(tmp_path, monkeypatch):
+    """A tiny dataset of our own under an ir_datasets id: nothing is fetched."""
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "irds"))
+    ir_datasets = pytest.importorskip("ir_datasets", reason="the extra [irds] is not installed")
+    from ir_datasets import formats
+
+    docs = File(tmp_path / "docs.tsv", "D1\thttp://a\tOne\tthe body\nD2\t\tTwo\tanother\n")
+    dataset = ir_datasets.Dataset(
+        formats.TsvDocs(docs, doc_cls=MsMarcoDocument, namespace="tiny", lang="en"),
+        formats.TsvQueries(File(tmp_path / "queries.tsv", "q1\tthe question\nq2\tother\n"), lang="en"),
+        formats.TrecQrels(File(tmp_path / "qrels", "q1 0 D1 1\n"), {1: "relevant", 0: "not"}),
+        formats.TrecScoredDocs(File(tmp_path / "run", "q1 Q0 D2 1 3.5 x\nq1 Q0 D1 2 1.5 x\nq2 Q0 D1 1 1 x\n")),
+    )
+    name = f"harp-tiny-{tmp_path.name}"
+    ir_datasets.registry.register(name, dataset)
+    ir_datasets.registry.register(f"{name}/docs", ir_datasets.Dataset(dataset.docs_handler()))
+    return f"irds:{name}"
+
+
+def test_an_ir_datasets_id_stands_for_files(registered, tmp_path):
+    docs = Documents.open(registered, ("title", "body"))
+    assert isinstance(docs, IrdsDocuments) and docs.path == registered
+    assert (docs["D1"], docs["D2"], len(docs)) == ("One the body", "Two another", 2)
+    assert "D1" in docs and "D9" not in docs and list(docs.ids()) == ["D1", "D2"]
+    assert pickle.loads(pickle.dumps(docs))["D2"] == "Two another"
+    assert dict(Documents.open(registered).texts())["D1"] == "One http://a the body"
+    assert read_queries(registered) == {"q1": "the question", "q2": "other"}
+    assert read_qrels(registered) == {"q1": {"D1": 1}}
+    assert read_run(registered)["q1"].ranked() == ["D2", "D1"] and list(read_run(registered, {"q2"})) == ["q2"]
+    output = str(tmp_path / "bm25.trec")
+    given = [f"--docs={registered}", f"--queries={registered}", f"--run={registered}", f"--output={output}"]
+    first_stage.main(first_stage.arguments_parser().parse_args(given))
+    assert sorted(read_run(output)["q1"].docids) == ["D1", "D2"]
+
+
+def test_ids_that_ir_datasets_cannot_serve(registered):
+    with pytest.raises(InputError, match="no dataset 'no-such-thing'"):
+        read_queries("irds:no-such-thing")
+    with pytest.raises(InputError, match="has no queries"):
+        read_queries(registered + "/docs")
+
+
+# MS MARCO's documents task as people have it on disk: a byte order mark, Windows line ends, gzip, three columns.
+DOCS = "D1\thttp://one.org\tOne\tabout wings\nD2\thttp://two.org\tTwo\tabout drag\nD3\t\t\t\n"
+WARTS = {
+    "plain": lambda text: text.encode(),
+    "byte order mark": lambda text: b"\xef\xbb\xbf" + text.encode(),
+    "windows": lambda text: text.replace("\n", "\r\n").encode(),
+    "both": lambda text: b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode(),
+}
+
+
+@pytest.mark.parametrize("wart", WARTS)
+@pytest.mark.parametrize("packed", [False, True], ids=["", "gzip"])
+@pytest.mark.parametrize("columns", [3, 6])
+def test_ms_marco_files_with_their_warts(tmp_path, wart, packed, columns):
+    def file(name, text):
+        data = WARTS[wart](text)
+        path = tmp_path / (name + ".gz" * packed)
+        path.write_bytes(gzip.compress(data) if packed else data)
+        return str(path)
+
+    # q2 has no candidates, q3 is not judged, q4 is judged and retrieved but has no text.
+    queries = read_queries(file("queries.tsv", "q1\twhat makes drag\nq2\tnothing\nq3\tthird\n"))
+    qrels = read_qrels(file("qrels.tsv", "q1 0 D2 1\nq2 0 D1 1\nq4 0 D1 1\n"))
+    lines = {
+        3: "q1\tD1\t1\nq1\tD2\t2\nq3\tD3\t1\nq4\tD1\t1\n",
+        6: "q1 Q0 D1 1 -3.5 IndriQueryLikelihood\nq1 Q0 D2 2 -4.5 x\nq3 Q0 D3 1 -1 x\nq4 Q0 D1 1 -1 x\n",
+    }
+    run = read_run(file("top100", lines[columns]))
+    docs = Documents.open(file("docs.tsv", DOCS))
+    assert docs["D2"] == "Two http://two.org about drag" and docs["D3"] == ""
+    assert queries["q1"] == "what makes drag" and run["q1"].ranked() == ["D1", "D2"]
+    table = evaluate(qrels, {"top100": run}, "RR@10")
+    assert table.per_query["top100"]["RR@10"] == {"q1": 0.5, "q2": 0.0, "q4": 1.0}
+    assert notes(table) == [
+        "top100: 1 queries of the qrels are missing and count as zero: q2",
+        "top100: 1 queries are not in the qrels and are left out: q3",
+    ]
