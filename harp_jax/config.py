@@ -97,3 +97,28 @@ def finetune() -> ConfigDict:
     c.epochs = 2.0
     c.lock()
     return c
+
+
+def coarse_tune() -> ConfigDict:
+    """Defaults of coarse-tuning on a click log (Keyaki and Keyaki, section 3.1)."""
+    c = _common()
+    c.stage = "coarse_tune"
+    c.docs = ""
+    c.fields = ("title", "url", "body")
+    c.clicks = ""  # ORCAS: qid, query, docid, url
+    c.sample = 0.08  # share of its pairs
+    c.replaced = 0.5  # share of the pairs that get another document (NotPair)
+    c.documents_only = False  # the control: MLM on the clicked documents, without queries (continual pre-training)
+    c.query_mark = "[unused0]"  # [Q]
+    c.document_mark = "[unused1]"  # [D]
+    c.qdpp_weight = 1.0
+    c.mlm_weight = 1.0
+    c.mlm_rate = 0.15
+    c.batch_pairs = 80  # sequences in a batch, on average
+    c.row_length = 256
+    c.learning_rate = 1e-3  # of bert-tiny
+    c.weight_decay = 0.01  # AdamW
+    c.steps = 0  # 0: `epochs` over the pairs (or the documents)
+    c.epochs = 4.0
+    c.lock()
+    return c

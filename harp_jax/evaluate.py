@@ -19,12 +19,12 @@ import numpy as np
 
 from harp_jax.cli import run as run_command
 from harp_jax.errors import InputError
-from harp_jax.files import lines, replacing
+from harp_jax.files import replacing
 from harp_jax.folds import components
 from harp_jax.measures import aggregate, calculate, is_tested, parse_measures
 from harp_jax.significance import ROUNDS, compare
 from harp_jax.tables import FORMATS, Table, notes, per_query_lines
-from harp_jax.trec import Qrels, Run, read_qrels, read_run
+from harp_jax.trec import Qrels, Run, read_ids, read_qrels, read_run
 
 MEASURES = "RR@10 RR@100 nDCG@10 nDCG@100 AP"
 
@@ -90,7 +90,7 @@ def groups_of(qrels: Qrels) -> list[int]:
 
 def read_subset(path: str, qrels: Qrels) -> Qrels:
     """The judgments of the queries that stand first on the lines of `path`; InputError where one has none."""
-    wanted = dict.fromkeys(line.split()[0] for _, line in lines(path) if line.strip())
+    wanted = read_ids(path)
     unjudged = [qid for qid in wanted if qid not in qrels]
     if unjudged:
         raise InputError(

@@ -25,7 +25,7 @@ from harp_jax.tokenizer import load_tokenizer
 
 PACKAGES = ("jax", "flax", "optax", "numpy")
 # Config fields that name data; their values say what the model has seen.
-DATA_FIELDS = ("data", "docs", "queries", "qrels", "candidates", "folds", "train_folds", "init", "tokenizer")
+DATA_FIELDS = ("data", "docs", "clicks", "queries", "qrels", "candidates", "folds", "train_folds", "init", "tokenizer")
 
 
 def export(workdir: str, output: str) -> None:
@@ -57,7 +57,9 @@ def model_card(workdir: str, config: Mapping[str, Any], name: str) -> str:
     """README.md of the export: how to use it, what it was trained on, how, with what, and what was measured."""
     from harp_jax.metrics_log import read
 
-    stage = {"pretrain": "pre-trained", "finetune": "fine-tuned"}.get(config.get("stage", ""), "trained")
+    stage = {"pretrain": "pre-trained", "finetune": "fine-tuned", "coarse_tune": "coarse-tuned"}.get(
+        config.get("stage", ""), "trained"
+    )
     shape = config["bert"]
     data = [f"- {field}: {_plain(config[field])}" for field in DATA_FIELDS if config.get(field)]
     last = {row.get("split", "train"): row for row in read(workdir)}

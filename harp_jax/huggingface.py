@@ -16,12 +16,11 @@ import numpy as np
 from harp_jax import __version__
 from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
-from harp_jax.marks import NO_MARKS, Marks
+from harp_jax.marks import MARKS, NO_MARKS, Marks
 from harp_jax.tokenizer import Tokenizer
 
 WEIGHTS = "model.safetensors"
 MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote
-MARKS = "harp_jax_marks"  # the tokens that `marks.Marks` puts before query and document, where there are any
 HEADS = ("pooler", "score", "mlm")
 # Vocabulary rows added so that sharding divides them; more than this is another vocabulary.
 MAX_PADDING_ROWS = 127

@@ -3,6 +3,8 @@
 A model that was trained with marks must be used with them: configs and exports name them.
 """
 
+import json
+import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +33,7 @@ class Marks:
         return tuple(i for i in (self.query, self.document) if i >= 0)
 
 
+MARKS = "harp_jax_marks"  # in config.json of an export that has any
 NO_MARKS = Marks()
 
 
@@ -43,3 +46,14 @@ def marks_of(tokenizer: Tokenizer, query: str, document: str) -> Marks:
                 "query_mark and document_mark to ''"
             )
     return Marks(*(tokenizer.vocab[token] if token else -1 for token in (query, document)))
+
+
+def recorded_marks(directory: str, tokenizer: Tokenizer) -> Marks:
+    """The marks that a training workdir or an export was trained with."""
+    path = os.path.join(directory, "config.json")
+    if not os.path.exists(path):
+        return NO_MARKS
+    with open(path, encoding="utf-8") as file:
+        config = json.load(file)
+    found = config.get(MARKS) or (config.get("query_mark", ""), config.get("document_mark", ""))
+    return marks_of(tokenizer, *found)

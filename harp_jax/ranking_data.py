@@ -13,11 +13,10 @@ from ml_collections import ConfigDict
 
 from harp_jax.documents import Documents
 from harp_jax.errors import InputError
-from harp_jax.files import lines
 from harp_jax.folds import in_folds, read_folds, select
 from harp_jax.keys import generator
 from harp_jax.marks import NO_MARKS, Marks, marks_of
-from harp_jax.trec import Qrels, Run, read_qrels, read_queries, read_run
+from harp_jax.trec import Qrels, Run, read_ids, read_qrels, read_queries, read_run
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +140,7 @@ def training_qrels(config: ConfigDict) -> Qrels:
             raise InputError(f"{name} is empty; set --config.{name} to a file")
     qrels = read_qrels(config.qrels)
     if config.train_queries:
-        wanted = {line.split()[0] for _, line in lines(config.train_queries) if line.strip()}
+        wanted = set(read_ids(config.train_queries))
         if not wanted <= qrels.keys():
             lost = min(wanted - qrels.keys())
             raise InputError(f"{config.train_queries}: query {lost} has no judgments to train on; mend the list")

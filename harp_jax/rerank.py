@@ -22,7 +22,7 @@ from harp_jax.maxp import Windows, best_of
 from harp_jax.progress import progress
 from harp_jax.rerank_parts import Parts, fingerprint
 from harp_jax.reranker import Reranker
-from harp_jax.trec import Run, read_queries, read_run
+from harp_jax.trec import Run, read_ids, read_queries, read_run
 
 __all__ = ["Reranker", "rerank_run"]
 
@@ -122,7 +122,8 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.windows is not None:
         windows = Windows(arguments.windows, arguments.window or 0, arguments.stride or 0)
     queries = read_queries(arguments.queries)
-    run = read_run(arguments.run)
+    only = set(read_ids(arguments.only)) if arguments.only else None
+    run = read_run(arguments.run, only)
     docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
     reranker = Reranker.from_pretrained(
         arguments.model, arguments.dtype, max_length=arguments.max_length, batch_tokens=arguments.batch_tokens
@@ -138,6 +139,8 @@ def main(arguments: argparse.Namespace) -> None:
         for chunk in chunks[parts.done :]:
             parts.add(rerank_chunk(reranker, chunk, asked, docs, windows, bar))
     parts.finish()
+    if only is not None:
+        queries = {qid: text for qid, text in queries.items() if qid in only}
     if len(queries) > len(run):
         print(
             f"note: {len(queries) - len(run)} of {len(queries)} queries have no candidates in the run", file=sys.stderr
@@ -159,6 +162,7 @@ def arguments_parser() -> argparse.ArgumentParser:
     parser.add_argument("--window", type=int, help="tokens of a window (what the query leaves of --max_length)")
     parser.add_argument("--stride", type=int, help="tokens from one window to the next (half a window)")
     parser.add_argument("--blank_query", action="store_true", help="prior: score documents without their query")
+    parser.add_argument("--only", default="", help="a file whose lines begin with the query ids to re-rank (all)")
     parser.add_argument("--k", type=int, help="re-rank and keep the best k candidates of each query (all)")
     parser.add_argument("--batch_tokens", type=int, help="slots of a batch (4096 on CPU, 65536 on accelerators)")
     parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")

@@ -5,8 +5,6 @@
 Pairs are sorted by length and scored in batches of a few static shapes, so that little is padded and little is compiled.
 """
 
-import json
-import os
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -17,8 +15,8 @@ import numpy as np
 from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker
-from harp_jax.huggingface import MARKS, check_vocabulary, load_hf
-from harp_jax.marks import NO_MARKS, Marks, marks_of
+from harp_jax.huggingface import check_vocabulary, load_hf
+from harp_jax.marks import NO_MARKS, Marks, recorded_marks
 from harp_jax.maxp import Windows, best_of
 from harp_jax.packing import fit
 from harp_jax.tokenizer import Tokenizer, load_tokenizer
@@ -67,8 +65,7 @@ class Reranker:
         config, params = load_hf(directory)
         tokenizer = load_tokenizer(directory)
         check_vocabulary(tokenizer, config, directory)
-        with open(os.path.join(directory, "config.json"), encoding="utf-8") as file:
-            marks = marks_of(tokenizer, *json.load(file).get(MARKS, ("", "")))
+        marks = recorded_marks(directory, tokenizer)
         return cls(config.computing_in(dtype), params, tokenizer, marks=marks, **options)
 
     def use(self, params: dict[str, Any]) -> None:

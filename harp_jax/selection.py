@@ -10,7 +10,6 @@ import shutil
 from typing import Any
 
 import jax
-import numpy as np
 from ml_collections import ConfigDict
 
 from harp_jax.bert import BertConfig
@@ -24,7 +23,7 @@ from harp_jax.measures import parse_measures
 from harp_jax.rerank import rerank_run
 from harp_jax.reranker import Reranker
 from harp_jax.tokenizer import Tokenizer
-from harp_jax.trec import Qrels, Ranking, read_queries, read_run
+from harp_jax.trec import Qrels, ordered, read_queries, read_run
 
 DIRECTORY = "selected"  # in the workdir: selection.json and the parameters it names
 RECORD = "selection.json"
@@ -64,7 +63,7 @@ class Selection:
             self.reranker = Reranker(self.shape, params, self.tokenizer, self.length, marks=self.marks)
         self.reranker.use(params)
         ranked = rerank_run(self.reranker, self.run, self.queries, self.docs, self.depth)
-        run = {qid: Ranking.of(docids, np.asarray(scores, np.float64)) for qid, docids, scores in ranked}
+        run = dict(ordered(ranked))
         value = evaluate(self.held_out, {"": run}, [self.measure]).mean[""][self.measure]
         if jax.process_index() == 0 and value > best(self.directory).get("value", -1.0):
             self._keep(params, step, value)

@@ -184,7 +184,14 @@ def finetune(config: ConfigDict, with_data: bool = True) -> Stage:
     return finetune(config, with_data)
 
 
-STAGES: dict[str, Callable[..., Stage]] = {"pretrain": pretrain, "finetune": finetune}
+def coarse_tune(config: ConfigDict, with_data: bool = True) -> Stage:
+    """See `coarse_tuning.coarse_tune`."""
+    from harp_jax.coarse_tuning import coarse_tune
+
+    return coarse_tune(config, with_data)
+
+
+STAGES: dict[str, Callable[..., Stage]] = {"pretrain": pretrain, "finetune": finetune, "coarse_tune": coarse_tune}
 
 
 class NoReader:

@@ -178,6 +178,14 @@ def _json_query(path: str, number: int, line: str) -> tuple[str, str]:
         raise InputError(f"{path}, line {number}: no query with '_id' and 'text' ({error}); mend the line") from error
 
 
+def read_ids(path: str) -> list[str]:
+    """The words that begin the lines of a file, each once: ids of queries, with or without their texts."""
+    found = list(dict.fromkeys(line.split()[0] for _, line in lines(path) if line.strip()))
+    if not found:
+        raise InputError(f"{path} is empty; give query ids, one a line")
+    return found
+
+
 def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
     """Sorted scores [n] → float32 [n] in which each is below the one before it: ties keep their order.
 
@@ -190,20 +198,27 @@ def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
     return out
 
 
+def ordered(rankings: Rankings) -> Iterator[tuple[str, Ranking]]:
+    """Each query sorted by decreasing score, ties in the given order, and then without ties: what a run file holds.
+
+    Raises InputError for a score that is not finite.
+    """
+    for qid, docids, scores in rankings:
+        values = np.asarray(scores, np.float64)
+        if not np.isfinite(values).all():
+            bad = docids[int(np.flatnonzero(~np.isfinite(values))[0])]
+            raise InputError(f"query {qid}, document {bad}: the score is not finite; the model is broken, retrain it")
+        order = np.argsort(-values, kind="stable")
+        yield qid, Ranking.of([docids[i] for i in order], strictly_decreasing(values[order]))
+
+
 def write_run(path: str, rankings: Rankings, tag: str = TAG) -> None:
     """Writes (qid, docids, scores) as a TREC run, each query sorted by decreasing score, ties in the given order.
 
-    The file appears when all is written. Raises InputError for a score that is not finite.
+    The file appears when all is written. Raises InputError as `ordered` does.
     """
     with replacing(path) as file:
-        for qid, docids, scores in rankings:
-            values = np.asarray(scores, np.float64)
-            if not np.isfinite(values).all():
-                bad = docids[int(np.flatnonzero(~np.isfinite(values))[0])]
-                raise InputError(
-                    f"query {qid}, document {bad}: the score is not finite; the model is broken, retrain it"
-                )
-            order = np.argsort(-values, kind="stable")
-            for rank, (i, score) in enumerate(zip(order, strictly_decreasing(values[order])), 1):
+        for qid, ranking in ordered(rankings):
+            for rank, (docid, score) in enumerate(zip(ranking.docids, ranking.scores), 1):
                 # Nine significant digits give every float32 back.
-                file.write(f"{qid} Q0 {docids[i]} {rank} {score:.9g} {tag}\n")
+                file.write(f"{qid} Q0 {docid} {rank} {score:.9g} {tag}\n")

@@ -23,7 +23,7 @@ from harp_jax.folds import read_folds, select
 from harp_jax.lexical import Collection
 from harp_jax.measures import parse_measures
 from harp_jax.progress import progress
-from harp_jax.trec import Ranking, read_qrels, read_queries, read_run
+from harp_jax.trec import ordered, read_qrels, read_queries, read_run
 
 GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     "bm25": {"k1": (0.6, 0.9, 1.2, 1.6, 2.0), "b": (0.2, 0.4, 0.6, 0.75, 0.9)},
@@ -93,7 +93,7 @@ def main(arguments: argparse.Namespace) -> None:
             if given is None
             else rerank(arguments.model, collection, settings, given, arguments.k, excluded)
         )
-        run = {qid: Ranking.of(docids, scores) for qid, docids, scores in found}
+        run = dict(ordered(found))
         table.append(next(iter(evaluate(qrels, {"": run}, [arguments.measure]).per_query[""].values())))
     result: dict[str, Any] = {"model": arguments.model, "measure": str(measures[0]), "queries": len(qrels)}
     result |= choose(points, table, folds)

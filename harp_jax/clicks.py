@@ -1,0 +1,133 @@
+"""A click log as training pairs: ORCAS' `qid, query, docid, url` (tabs), sampled, with random access through SQLite.
+
+ORCAS has 19 M pairs; the index of a sample is made once, streaming, and lies in the user's cache (about 60 bytes a pair and
+its query). A query's clicks that were not sampled are not known.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import sqlite3
+import threading
+from collections.abc import Iterator
+
+from harp_jax.documents import BATCH, Documents, default_cache_dir
+from harp_jax.errors import InputError
+from harp_jax.files import lines
+from harp_jax.keys import hash64
+from harp_jax.progress import progress
+
+
+class Clicks:
+    """Pairs 0 … len - 1 of a query and a document that was clicked for it, and documents 0 … documents - 1."""
+
+    def __init__(self, index: str) -> None:
+        self.index = index
+        self._opened = threading.local()
+        self.pairs, self.documents = self._connection().execute("SELECT pairs, documents FROM total").fetchone()
+
+    @classmethod
+    def open(cls, path: str, docs: Documents, sample: float, seed: int, cache_dir: str | None = None) -> "Clicks":
+        """A `sample` (0…1) of the log's pairs, drawn by hash of (seed, query id, document id).
+
+        Pairs whose document `docs` lacks are left out. Raises InputError for lines of another form, and where nothing
+        is left.
+        """
+        if not 0 < sample <= 1:
+            raise InputError(f"sample={sample}: give the share of the pairs to train on, above 0 and at most 1")
+        index = os.path.join(cache_dir or default_cache_dir(), _name(path, docs, sample, seed))
+        if not os.path.exists(index):
+            _build(path, docs, sample, seed, index)
+        return cls(index)
+
+    def __len__(self) -> int:
+        return self.pairs
+
+    def _connection(self) -> sqlite3.Connection:
+        if not hasattr(self._opened, "connection"):
+            self._opened.connection = sqlite3.connect(self.index)
+        return self._opened.connection
+
+    def pair(self, number: int) -> tuple[str, str, str]:
+        """(qid, query, docid)."""
+        query = "SELECT qid, query, docid FROM click WHERE number = ?"
+        return self._connection().execute(query, (number,)).fetchone()
+
+    def clicked(self, qid: str) -> set[str]:
+        """The sampled documents of a query."""
+        return {docid for (docid,) in self._connection().execute("SELECT docid FROM click WHERE qid = ?", (qid,))}
+
+    def document(self, number: int) -> str:
+        """The id of a document that was clicked; every one once."""
+        return self._connection().execute("SELECT docid FROM document WHERE number = ?", (number,)).fetchone()[0]
+
+
+def _name(path: str, docs: Documents, sample: float, seed: int) -> str:
+    try:
+        about = os.stat(path)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; name the click log (orcas.tsv)") from error
+    about_docs = getattr(docs, "index", docs.path)
+    what = f"1 {os.path.realpath(path)} {about.st_size} {about.st_mtime_ns} {about_docs} {sample} {seed}"
+    digest = hashlib.blake2b(what.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
+    return f"{re.sub('[^A-Za-z0-9._-]', '_', os.path.basename(path))[:80]}-{digest}.clicks.sqlite"
+
+
+def _build(path: str, docs: Documents, sample: float, seed: int, index: str) -> None:
+    temporary = f"{index}.tmp.{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(index), exist_ok=True)
+        with contextlib.closing(sqlite3.connect(temporary)) as connection:
+            _fill(connection, path, docs, sample, seed)
+        os.replace(temporary, index)
+    except (OSError, sqlite3.OperationalError) as error:
+        raise InputError(f"cannot write the index {index}: {error}; set XDG_CACHE_HOME to another place") from error
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+
+
+def _fill(connection: sqlite3.Connection, path: str, docs: Documents, sample: float, seed: int) -> None:
+    connection.executescript(
+        "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
+        "CREATE TABLE click (number INTEGER PRIMARY KEY, qid TEXT, query TEXT, docid TEXT);"
+        "CREATE TABLE document (number INTEGER PRIMARY KEY, docid TEXT);"
+        "CREATE TABLE total (pairs INTEGER, documents INTEGER);"
+    )
+    rows: list[tuple[int, str, str, str]] = []
+    number = absent = 0
+    for qid, query, docid in _sampled(path, sample, seed):
+        if docid not in docs:
+            absent += 1
+            continue
+        rows.append((number, qid, query, docid))
+        number += 1
+        if len(rows) == BATCH:
+            connection.executemany("INSERT INTO click VALUES (?, ?, ?, ?)", rows)
+            rows.clear()
+    connection.executemany("INSERT INTO click VALUES (?, ?, ?, ?)", rows)
+    if not number:
+        raise InputError(f"{path}: no pair is left ({absent} of the sample name documents that {docs.path} lacks)")
+    connection.executescript(
+        "CREATE INDEX by_qid ON click (qid);"
+        "INSERT INTO document SELECT row_number() OVER (ORDER BY docid) - 1, docid FROM (SELECT DISTINCT docid FROM click);"
+        "INSERT INTO total SELECT (SELECT count(*) FROM click), (SELECT count(*) FROM document);"
+    )
+    connection.commit()
+
+
+def _sampled(path: str, sample: float, seed: int) -> Iterator[tuple[str, str, str]]:
+    """(qid, query, docid) of the sampled lines; every line is checked."""
+    below = int(sample * 2**64)
+    for number, line in progress(lines(path), unit="clicks", desc=f"index of {os.path.basename(path)}"):
+        if not line.strip():
+            continue
+        parts = line.split("\t")
+        if len(parts) != 4:
+            raise InputError(f"{path}, line {number}: {len(parts)} columns; ORCAS has qid, query, docid, url (tabs)")
+        qid, query, docid = (part.strip() for part in parts[:3])
+        if not (qid and query and docid):
+            raise InputError(f"{path}, line {number}: query id, query or document id is empty; mend or remove the line")
+        if hash64(seed, "click", qid, docid) < below:
+            yield qid, query, docid

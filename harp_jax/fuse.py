@@ -1,0 +1,184 @@
+"""Ensembles of runs: mean of normalised scores, reciprocal rank fusion, or weights fitted on held-out queries.
+
+    python -m harp_jax.fuse --method=rrf bm25.trec harp.trec --output=both.trec
+    python -m harp_jax.fuse --method=weights bm25.trec harp.trec --qrels=qrels.txt --folds=folds.tsv --output=both.trec
+    python -m harp_jax.fuse --method=join fold0.trec fold1.trec --output=all.trec
+
+A document that a run lacks for a query gets the run's lowest normalised score there (nothing, in reciprocal rank fusion).
+Weights are relative to the first run's, which is 1. With --folds each fold's weights are fitted on the other folds; otherwise
+on the judged queries of --train_queries, which must not be those that are reported.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from harp_jax.cli import run as run_command
+from harp_jax.errors import InputError
+from harp_jax.evaluate import read_subset
+from harp_jax.folds import read_folds, select
+from harp_jax.measures import calculate, parse_measures
+from harp_jax.trec import Qrels, Rankings, Run, ordered, read_qrels, read_run, write_run
+
+METHODS = ("mean", "rrf", "weights", "join")
+NORMALISE = ("minmax", "zscore", "none")
+RRF_K = 60  # Cormack, Clarke and Büttcher (2009)
+GRID = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)  # weights that are tried
+SWEEPS = 3  # of coordinate ascent over the runs
+
+Pool = dict[str, tuple[list[str], np.ndarray]]  # qid → documents, scores [runs, documents]
+
+
+def normalised(scores: np.ndarray, how: str) -> np.ndarray:
+    """Scores [n] of one query: to 0…1 ("minmax"), to mean 0 and deviation 1 ("zscore"), or as they are."""
+    if how == "none":
+        return scores
+    if how == "minmax":
+        spread = np.ptp(scores)
+        return (scores - scores.min()) / spread if spread else np.ones_like(scores)
+    spread = scores.std()
+    return (scores - scores.mean()) / spread if spread else np.zeros_like(scores)
+
+
+def pooled(runs: Sequence[Run], how: str) -> Pool:
+    """All documents of every query, in the order in which the runs name them, with each run's normalised scores."""
+    pool: Pool = {}
+    for qid in dict.fromkeys(qid for run in runs for qid in run):
+        docids = list(dict.fromkeys(docid for run in runs if qid in run for docid in run[qid].ranked()))
+        place = {docid: i for i, docid in enumerate(docids)}
+        table = np.zeros((len(runs), len(docids)))
+        for row, run in zip(table, runs):
+            if qid in run:
+                found = normalised(np.asarray(run[qid].scores, np.float64), how)
+                row[:] = found.min()
+                row[[place[docid] for docid in run[qid].docids]] = found
+        pool[qid] = (docids, table)
+    return pool
+
+
+def reciprocal_ranks(runs: Sequence[Run], k: int = RRF_K) -> Iterator[tuple[str, list[str], np.ndarray]]:
+    """Σ over the runs of 1 / (k + rank)."""
+    for qid in dict.fromkeys(qid for run in runs for qid in run):
+        scores: dict[str, float] = {}
+        for run in runs:
+            for rank, docid in enumerate(run[qid].ranked() if qid in run else (), 1):
+                scores[docid] = scores.get(docid, 0.0) + 1.0 / (k + rank)
+        yield qid, list(scores), np.array(list(scores.values()))
+
+
+def weighted(pool: Pool, weights: Sequence[float]) -> Iterator[tuple[str, list[str], np.ndarray]]:
+    """Σ weight · score."""
+    for qid, (docids, table) in pool.items():
+        yield qid, docids, np.asarray(weights) @ table
+
+
+class Fitting:
+    """Weights by coordinate ascent on a measure over training queries; what a weighting scores is computed once."""
+
+    def __init__(self, pool: Pool, qrels: Qrels, measure: str) -> None:
+        self.pool = {qid: pool[qid] for qid in qrels if qid in pool}
+        self.qrels, self.measure = qrels, parse_measures(measure)
+        if len(self.measure) != 1:
+            raise InputError(f"--measure={measure}: name one measure to fit for")
+        self._known: dict[tuple[float, ...], dict[str, float]] = {}
+
+    def values(self, weights: tuple[float, ...]) -> dict[str, float]:
+        """qid → the measure."""
+        if weights not in self._known:
+            run = dict(ordered(weighted(self.pool, weights)))
+            (self._known[weights],) = calculate(self.qrels, run, self.measure).values()
+        return self._known[weights]
+
+    def best(self, queries: Sequence[str], runs: int) -> tuple[float, ...]:
+        """The weights that are best on `queries`; of equals, those found first."""
+        weights = (1.0,) * runs
+
+        def mean(candidate: tuple[float, ...]) -> float:
+            values = self.values(candidate)
+            return sum(values[qid] for qid in queries) / len(queries)
+
+        for _ in range(SWEEPS):
+            before = weights
+            for place in range(1, runs):
+                tried = [(*weights[:place], value, *weights[place + 1 :]) for value in GRID]
+                weights = max([weights, *tried], key=mean)
+            if weights == before:
+                break
+        return weights
+
+
+def fitted(
+    runs: Sequence[Run], qrels: Qrels, folds: dict[str, str], measure: str, how: str
+) -> tuple[dict[str, tuple[float, ...]], Iterator[tuple[str, list[str], np.ndarray]]]:
+    """Weights of each fold ("" without folds) and the fused rankings; a query's weights never saw its own fold."""
+    pool = pooled(runs, how)
+    fitting = Fitting(pool, qrels, measure)
+    if not folds:
+        weights = {"": fitting.best(list(qrels), len(runs))}
+        return weights, weighted(pool, weights[""])
+    lost = [qid for qid in pool if qid not in folds]
+    if lost:
+        raise InputError(f"query {lost[0]} of the runs is in no fold; mend --folds")
+    weights = {}
+    for fold in sorted(set(folds.values())):
+        others = [qid for qid in qrels if qid in folds and folds[qid] != fold]
+        if not others:
+            raise InputError(f"no judged query lies outside fold {fold}; give the folds of the queries of --qrels")
+        weights[fold] = fitting.best(others, len(runs))
+    return weights, (one for qid in pool for one in weighted({qid: pool[qid]}, weights[folds[qid]]))
+
+
+def joined(runs: Sequence[Run]) -> Iterator[tuple[str, list[str], np.ndarray]]:
+    """Runs of different queries one after the other, such as those of the folds."""
+    seen: set[str] = set()
+    for run in runs:
+        for qid, ranking in run.items():
+            if qid in seen:
+                raise InputError(f"query {qid} is in two of the runs; join is for runs of different queries")
+            seen.add(qid)
+            yield qid, ranking.docids, np.asarray(ranking.scores, np.float64)
+
+
+def main(arguments: argparse.Namespace) -> None:
+    fitting = arguments.method == "weights"
+    if fitting != bool(arguments.qrels) or fitting != bool(arguments.folds or arguments.train_queries):
+        raise InputError("--qrels, with --folds or --train_queries, belong to --method=weights, and it needs them")
+    runs = [read_run(path) for path in arguments.runs]
+    found: Rankings
+    if arguments.method == "join":
+        found = joined(runs)
+    elif arguments.method == "rrf":
+        found = reciprocal_ranks(runs)
+    elif arguments.method == "mean":
+        found = weighted(pooled(runs, arguments.normalise), [1 / len(runs)] * len(runs))
+    else:
+        qrels = read_qrels(arguments.qrels)
+        folds = read_folds(arguments.folds) if arguments.folds else {}
+        qrels = select(qrels, folds) if folds else read_subset(arguments.train_queries, qrels)
+        weights, found = fitted(runs, qrels, folds, arguments.measure, arguments.normalise)
+        for fold, values in weights.items():
+            where = f"fold {fold}: " if fold else ""
+            print(f"{where}weights {', '.join(f'{value:g}' for value in values)}", file=sys.stderr)
+    write_run(arguments.output, found, tag=arguments.method)
+    print(f"{arguments.output}: {len(runs)} runs, {arguments.method}")
+
+
+def arguments_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m harp_jax.fuse", description="Ensembles of runs.")
+    parser.add_argument("runs", nargs="+", help="TREC runs, or MS MARCO's three columns")
+    parser.add_argument("--method", required=True, choices=METHODS)
+    parser.add_argument(
+        "--normalise", default="minmax", choices=NORMALISE, help="scores of a query, before they are added"
+    )
+    parser.add_argument("--qrels", default="", help="weights: judgments")
+    parser.add_argument("--folds", default="", help="weights: qid<TAB>fold; fit for each fold on the others")
+    parser.add_argument("--train_queries", default="", help="weights: a file whose lines begin with the ids to fit on")
+    parser.add_argument("--measure", default="nDCG@10", help="weights: what to fit for (nDCG@10)")
+    parser.add_argument("--output", required=True, help="the TREC run to write")
+    return parser
+
+
+if __name__ == "__main__":
+    run_command(main, arguments_parser())

@@ -1,0 +1,159 @@
+"""Experiments with many trainings as one command each: k-fold cross-validation, and few-shot (or large) subsets.
+
+    python -m harp_jax.protocols cross_validate --config=configs/finetune.py --docs=docs.tsv --queries=queries.tsv \
+        --qrels=qrels.txt --run=bm25.trec --folds=folds.tsv --seeds=0,1,2 --output=cv --set init=runs/harp
+    python -m harp_jax.protocols few_shot --config=… --test_queries=test.tsv --sizes=5,10,15,20 --draws=10 --seeds=0,1,2 …
+
+Each is a plan of the project's own commands (`plan.py`): what is done is never repeated, and a killed one goes on. Every fold is
+re-ranked by models that were trained on the other folds; the last command compares with the run that was re-ranked.
+"""
+
+import argparse
+import os
+
+from harp_jax.cli import run as run_command
+from harp_jax.errors import InputError
+from harp_jax.evaluate import MEASURES
+from harp_jax.files import replacing
+from harp_jax.folds import read_folds
+from harp_jax.plan import Command, execute, resolve, shown
+from harp_jax.subsets import numbers
+from harp_jax.trec import read_ids, read_qrels
+
+
+def training(name: str, arguments: argparse.Namespace, seed: int, extra: list[str], only: str) -> list[Command]:
+    """Train, export, and re-rank the queries of the file `only`; the run is the command `run_NAME`."""
+    data = [f"--config.{field}={getattr(arguments, field)}" for field in ("docs", "queries", "qrels")]
+    data += [f"--config.candidates={arguments.run}", f"--config.seed={seed}", *extra]
+    data += [f"--config.{setting}" for setting in arguments.set]
+    files = [getattr(arguments, field) for field in ("docs", "queries", "qrels", "run")]
+    reads = [arguments.config, *(path for path in files if os.path.isfile(path))]
+    ranked = [f"--docs={arguments.docs}", f"--queries={arguments.queries}", f"--run={arguments.run}", f"--only={only}"]
+    ranked += [f"--{option}" for option in arguments.rerank]
+    return [
+        Command(f"train_{name}", "harp_jax.main", [f"--config={arguments.config}", "--workdir={out}", *data], reads),
+        Command(f"model_{name}", "harp_jax.export", ["--workdir={train_" + name + "}", "--output={out}"]),
+        Command(
+            f"run_{name}",
+            "harp_jax.rerank",
+            ["--model={model_" + name + "}", *ranked, "--output={out}"],
+            suffix=".trec",
+        ),
+    ]
+
+
+def evaluation(arguments: argparse.Namespace, systems: dict[str, list[str]], queries: str) -> Command:
+    """Compares systems (name → names of commands that make runs) with the first stage."""
+    runs = [f"{name}=" + ",".join("{" + run + "}" for run in made) for name, made in systems.items()]
+    given = [f"first_stage={arguments.run}", *runs, f"--qrels={arguments.qrels}", f"--queries={queries}"]
+    given += [f"--measures={arguments.measures}", "--baseline=first_stage", "--per_query={out}"]
+    return Command("evaluate", "harp_jax.evaluate", given, [arguments.qrels, queries, arguments.run], suffix=".tsv")
+
+
+def cross_validation(arguments: argparse.Namespace) -> list[Command]:
+    """For each seed and fold a model trained on the other folds; the folds' runs joined; one table."""
+    folds = read_folds(arguments.folds)
+    names = sorted(set(folds.values()))
+    if len(names) < 2:
+        raise InputError(f"{arguments.folds} has one fold only; cross-validation needs two at least")
+    place = os.path.join(arguments.output, "folds")
+    for fold in (*names, ""):
+        listed(os.path.join(place, f"{fold or 'all'}.txt"), [qid for qid in folds if fold in ("", folds[qid])])
+    commands: list[Command] = []
+    systems: list[str] = []
+    for seed in arguments.seeds:
+        runs = []
+        for number, fold in enumerate(names):
+            others = tuple(other for other in names if other != fold)
+            extra = [f"--config.folds={arguments.folds}", f"--config.train_folds={others!r}"]
+            commands += training(f"s{seed}_f{number}", arguments, seed, extra, os.path.join(place, f"{fold}.txt"))
+            runs.append("{run_s" + f"{seed}_f{number}" + "}")
+        systems.append(f"joined_s{seed}")
+        join = ["--method=join", *runs, "--output={out}"]
+        commands.append(Command(systems[-1], "harp_jax.fuse", join, suffix=".trec"))
+    return [*commands, evaluation(arguments, {arguments.name: systems}, os.path.join(place, "all.txt"))]
+
+
+def few_shot(arguments: argparse.Namespace) -> list[Command]:
+    """For each draw, size and seed a model trained on so many queries; all tested on the same queries; one table."""
+    sizes = numbers(arguments.sizes, "sizes")
+    (draws,) = numbers(arguments.draws, "draws")
+    test = set(read_ids(arguments.test_queries))
+    judged = read_qrels(arguments.qrels)
+    train = read_ids(arguments.train_queries) if arguments.train_queries else [qid for qid in judged if qid not in test]
+    if both := [qid for qid in train if qid in test]:
+        raise InputError(f"query {both[0]} is in --train_queries and in --test_queries; a query is one or the other")
+    pool = os.path.join(arguments.output, "train.txt")
+    listed(pool, [qid for qid in train if qid in judged])
+    drawn = [f"--qrels={arguments.qrels}", f"--sizes={arguments.sizes}", f"--draws={draws}", f"--run={arguments.run}"]
+    drawn.append(f"--queries={pool}")
+    reads = [arguments.qrels, arguments.run, pool]
+    commands = [Command("subsets", "harp_jax.subsets", [*drawn, "--output={out}"], reads)]
+    systems: dict[str, list[str]] = {}
+    for size in sizes:
+        made = systems.setdefault(f"{arguments.name}_{size}", [])
+        for draw in range(draws):
+            for seed in arguments.seeds:
+                name = f"n{size}_d{draw}_s{seed}"
+                extra = ["--config.train_queries={subsets}/" + f"draw-{draw:02d}/{size}.txt"]
+                commands += training(name, arguments, seed, extra, arguments.test_queries)
+                made.append(f"run_{name}")
+    return [*commands, evaluation(arguments, systems, arguments.test_queries)]
+
+
+def listed(path: str, queries: list[str]) -> None:
+    with replacing(path) as file:
+        file.writelines(f"{qid}\n" for qid in queries)
+
+
+PROTOCOLS = {"cross_validate": cross_validation, "few_shot": few_shot}
+
+
+def main(arguments: argparse.Namespace) -> None:
+    if not arguments.seeds or not all(seed.isdecimal() for seed in arguments.seeds.split(",")):
+        raise InputError(f"--seeds={arguments.seeds}: write numbers separated by commas, as in 0,1,2")
+    arguments.seeds = [int(seed) for seed in arguments.seeds.split(",")]
+    for setting in (*arguments.set, *arguments.rerank):
+        if "=" not in setting:
+            raise InputError(f"{setting!r}: write FIELD=VALUE")
+    steps = resolve(PROTOCOLS[arguments.protocol](arguments), arguments.output)
+    if arguments.dry_run:
+        for step in steps:
+            print(f"{'done' if step.done else 'to do'}  {step.command.name}: {shown(step)}")
+        return
+    execute(steps, arguments.output)
+
+
+def arguments_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m harp_jax.protocols", description="Experiments of many trainings.")
+    kinds = parser.add_subparsers(dest="protocol", required=True)
+    for name in PROTOCOLS:
+        one = kinds.add_parser(name)
+        one.add_argument("--config", required=True, help="fine-tuning config")
+        one.add_argument(
+            "--set", action="append", default=[], metavar="FIELD=VALUE", help="a config field, several times"
+        )
+        one.add_argument("--rerank", action="append", default=[], metavar="OPTION=VALUE", help="an option of rerank")
+        one.add_argument("--docs", required=True)
+        one.add_argument("--queries", required=True, help="training and test queries")
+        one.add_argument("--qrels", required=True, help="judgments of both")
+        one.add_argument("--run", required=True, help="candidates of both: negatives, and what is re-ranked")
+        one.add_argument("--seeds", default="0", help="seeds of a training, separated by commas (0)")
+        one.add_argument("--name", default="fine_tuned", help="of the system, in the table")
+        one.add_argument("--measures", default=MEASURES, help=f'names as in ir-measures ("{MEASURES}")')
+        one.add_argument("--output", required=True, help="directory that receives everything")
+        one.add_argument("--dry_run", action="store_true", help="print the commands, run nothing")
+        if name == "cross_validate":
+            one.add_argument("--folds", required=True, help="qid<TAB>fold")
+        else:
+            one.add_argument(
+                "--train_queries", default="", help="a file whose lines begin with the ids to draw from (all others)"
+            )
+            one.add_argument("--test_queries", required=True, help="a file whose lines begin with the ids to report")
+            one.add_argument("--sizes", default="5,10,15,20", help="training queries (5,10,15,20)")
+            one.add_argument("--draws", default="10", help="of each size, nested (10)")
+    return parser
+
+
+if __name__ == "__main__":
+    run_command(main, arguments_parser())

@@ -1,0 +1,193 @@
+"""Coarse-tuning: the click log, replaced documents, the objective against a loop, then fine-tuning from it, and the probe."""
+
+import gzip
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from scipy.stats import binomtest, chisquare
+from synthetic import tokenizer
+from test_finetune import collection, ranking_config  # noqa: F401  (a fixture)
+
+from harp_jax import config as configs
+from harp_jax import query_probe, stages
+from harp_jax.clicks import Clicks
+from harp_jax.coarse_tuning import STREAM
+from harp_jax.documents import Documents
+from harp_jax.errors import InputError
+from harp_jax.export import export
+from harp_jax.lanes import Batches
+from harp_jax.reranker import Reranker
+from harp_jax.tokenizer import Tokenizer
+from harp_jax.train import train
+
+
+@pytest.fixture(scope="module")
+def clicked(collection, tmp_path_factory):  # noqa: F811
+    """The collection with a click log: query i clicked documents i and i + 1; a vocabulary with unused tokens."""
+    path = tmp_path_factory.mktemp("clicks") / "collection"
+    shutil.copytree(collection, path)
+    queries = dict(line.split("\t") for line in (path / "queries.tsv").read_text().splitlines())
+    rows = [f"{q}\t{text}\td{(int(q[1:]) + j) % 40}\thttp://x\n" for q, text in queries.items() for j in range(2)]
+    (path / "orcas.tsv").write_text("".join(rows) + "q0\tgone\tabsent\thttp://y\n")
+    plain = tokenizer()
+    unused = (*plain.tokens, *(f"[unused{i}]" for i in range(2)))
+    Tokenizer(unused).save(str(path / "tokenizer"))
+    return path
+
+
+def coarse_config(path, **changes):
+    c = configs.coarse_tune()
+    c.tokenizer, c.docs, c.clicks = str(path / "tokenizer"), str(path / "docs.tsv"), str(path / "orcas.tsv")
+    c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions, c.model.dropout = 1, 32, 2, 64, 0.0
+    c.row_length, c.batch_pairs, c.window, c.lanes, c.sample = 64, 24, 32, 2, 1.0
+    c.steps, c.log_every, c.compilation_cache = 8, 4, False
+    for name, value in changes.items():
+        c.update_from_flattened_dict({name: value})
+    return c
+
+
+def test_the_log_is_sampled_once_and_absent_documents_are_left_out(clicked, tmp_path):
+    docs = Documents.open(str(clicked / "docs.tsv"), cache_dir=str(tmp_path))
+    clicks = Clicks.open(str(clicked / "orcas.tsv"), docs, 1.0, 0, str(tmp_path))
+    assert (len(clicks), clicks.documents) == (80, 40) and clicks.clicked("q39") == {"d39", "d0"}
+    assert {clicks.document(i) for i in range(40)} == {f"d{i}" for i in range(40)}
+    qid, query, docid = clicks.pair(0)
+    assert (qid, docid) == ("q0", "d0") and query in (clicked / "queries.tsv").read_text()
+    half = {s: Clicks.open(str(clicked / "orcas.tsv"), docs, 0.5, s, str(tmp_path)) for s in (0, 1)}
+    taken = {s: {half[s].pair(i) for i in range(len(half[s]))} for s in half}
+    assert taken[0] != taken[1] and binomtest(len(taken[0]), 80, 0.5).pvalue > 0.01
+    with gzip.open(tmp_path / "orcas.tsv.gz", "wt", newline="\r\n") as file:
+        file.write("\ufeff" + (clicked / "orcas.tsv").read_text())
+    packed = Clicks.open(str(tmp_path / "orcas.tsv.gz"), docs, 1.0, 0, str(tmp_path))
+    assert [packed.pair(i) for i in range(80)] == [clicks.pair(i) for i in range(80)]
+
+
+@pytest.mark.parametrize(
+    "text, sample, message",
+    [
+        ("q1\ttext\td1\n", 1.0, "line 1: 3 columns; ORCAS has"),
+        ("q1\ttext\td1\tu\nq2\t\td1\tu\n", 1.0, "line 2: query id, query or document id is empty"),
+        ("q1\ttext\tnowhere\tu\n", 1.0, "no pair is left"),
+        ("q1\ttext\td1\tu\n", 0.0, "sample=0.0"),
+    ],
+)
+def test_bad_logs_name_the_line(clicked, tmp_path, text, sample, message):
+    docs = Documents.open(str(clicked / "docs.tsv"), cache_dir=str(tmp_path / "cache"))
+    (tmp_path / "log").write_text(text)
+    with pytest.raises(InputError, match=message):
+        Clicks.open(str(tmp_path / "log"), docs, sample, 0, str(tmp_path / "cache"))
+
+
+def test_half_of_the_pairs_get_another_document_drawn_by_clicks(clicked):
+    reader = stages.coarse_tune(coarse_config(clicked)).reader
+    rows = [(number, *reader.labelled(epoch, number)) for epoch in range(60) for number in range(80)]
+    assert binomtest(sum(label for _, label, _, _ in rows), len(rows), 0.5).pvalue > 0.01
+    for number, label, _, docid in rows:
+        qid, _, own = reader.clicks.pair(number)
+        assert (docid not in reader.clicks.clicked(qid)) if label else docid == own
+    counts = np.bincount([int(docid[1:]) for _, label, _, docid in rows if label], minlength=40)
+    assert chisquare(counts).pvalue > 0.001  # every document has two clicks
+    assert reader.labelled(3, 7) == stages.coarse_tune(coarse_config(clicked)).reader.labelled(3, 7)
+
+
+def test_an_epoch_has_every_pair_or_document_once(clicked):
+    reader = stages.coarse_tune(coarse_config(clicked, replaced=0.0)).reader
+    groups = [g for lane in range(2) for g in reader.read(lane, STREAM, 0, 40)]
+    unused = [reader.tokenizer.vocab[f"[unused{i}]"] for i in range(2)]
+    assert len({(tuple(g.sequences[0].query), tuple(g.sequences[0].document)) for g in groups}) == 80
+    assert all(g.task == 0 and g.sequences[0].query[0] == unused[0] for g in groups)
+    assert all(g.sequences[0].document[0] == unused[1] for g in groups)
+    alone = stages.coarse_tune(coarse_config(clicked, documents_only=True)).reader
+    texts = [tuple(g.sequences[0].query) for lane in range(2) for g in alone.read(lane, STREAM, 0, 20)]
+    assert len(set(texts)) == 40 and not set(unused) & {i for text in texts for i in text}
+
+
+def test_the_loss_is_that_of_a_loop(clicked):
+    stage = stages.coarse_tune(coarse_config(clicked, mlm_weight=0.7))
+    params = stage.start(stage.bert, jax.random.key(0))
+    params["score"]["kernel"] = params["score"]["kernel"] * 2e3
+    batch, _ = Batches(stage.reader, stage.layout, range(2), stage.shares, 32, 0).make()
+    objective = stage.objective(stage.bert)
+    key = jax.random.key(1, impl="threefry2x32")
+    loss, sums = jax.jit(lambda p, b: objective(p, b, key, None))(params, batch)
+    masked = objective._masked(batch, key)
+    changed = np.asarray(masked.tokens) != batch["tokens"]
+    unused = [stage.tokenizer.vocab[f"[unused{i}]"] for i in range(2)]
+    assert not np.isin(batch["tokens"][changed], unused).any()
+    assert (changed & (batch["token_type_ids"] == 0)).any() and (changed & (batch["token_type_ids"] == 1)).any()
+    hidden = objective.ranker.apply({"params": params}, {**batch, "tokens": masked.tokens}, method="encode")
+    scores = np.asarray(objective.ranker.apply({"params": params}, hidden, batch["cls_offset"], method="scores"))
+    each = []
+    for lane, by_lane in enumerate(scores.reshape(2, -1)):
+        for member, label in zip(batch["members"][lane, :, 0], batch["group_task"][lane]):
+            if member >= 0:
+                p = 1 / (1 + np.exp(-by_lane[member]))
+                each.append(-np.log(1 - p if label else p))
+    assert len(each) == sums["pairs"] and {0, 1} == set(batch["group_task"][batch["members"][..., 0] >= 0])
+    logits = np.asarray(objective.ranker.apply({"params": params}, hidden, masked.positions, method="mlm_logits"))
+    chosen = np.asarray(masked.weights) > 0
+    log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    mlm = -np.take_along_axis(log_p, np.asarray(masked.targets)[..., None], -1)[..., 0][chosen]
+    assert float(loss) == pytest.approx(np.mean(each) + 0.7 * np.mean(mlm), rel=1e-4)
+
+
+def test_wrong_configs_are_named(clicked, collection):  # noqa: F811
+    with pytest.raises(InputError, match=r"no token '\[unused0\]' for a mark"):
+        stages.coarse_tune(coarse_config(clicked, tokenizer=str(collection / "tokenizer")))
+    with pytest.raises(InputError, match="clicks is empty"):
+        stages.coarse_tune(coarse_config(clicked, clicks=""))
+    with pytest.raises(InputError, match="replaced=1.5"):
+        stages.coarse_tune(coarse_config(clicked, replaced=1.5))
+
+
+def test_from_coarse_tuning_to_a_reranker_and_the_probe(clicked, tmp_path, capsys):
+    coarse, tuned = str(tmp_path / "coarse"), str(tmp_path / "tuned")
+    train(coarse_config(clicked), coarse, devices=jax.devices()[:1])
+    rows = [json.loads(line) for line in open(tmp_path / "coarse" / "metrics.jsonl")]
+    assert {"clicked_accuracy", "replaced_accuracy", "mlm_loss"} <= rows[-1].keys()
+    marks = {"query_mark": "[unused0]", "document_mark": "[unused1]"}
+    train(
+        ranking_config(clicked, init=coarse, tokenizer="", steps=4, init_head="pretrained", **marks),
+        tuned,
+        devices=jax.devices()[:1],
+    )
+    export(tuned, str(tmp_path / "model"))
+    reranker = Reranker.from_pretrained(str(tmp_path / "model"))
+    assert [reranker.tokenizer.tokens[i] for i in reranker.marks.ids] == list(marks.values())
+    assert np.isfinite(reranker.rerank("w1 w2", ["w1 w7", "w3"])).all()
+
+    given = [f"--model={tuned}", f"--docs={clicked / 'docs.tsv'}", f"--clicks={clicked / 'orcas.tsv'}", "--documents=7"]
+    given += ["--masks=2", "--max_length=32", f"--output={tmp_path / 'probe.jsonl'}"]
+    query_probe.main(query_probe.arguments_parser().parse_args(given))
+    records = [json.loads(line) for line in (tmp_path / "probe.jsonl").read_text().splitlines()]
+    assert len(records) == 7 and all(np.shape(r["predicted"]) == (2, 5) for r in records)
+    said = capsys.readouterr().out
+    assert (
+        "documents: 7" in said and "mask 2: in the document as shown" in said and "a guess is in a known query" in said
+    )
+    with pytest.raises(InputError, match="has no MLM head"):
+        query_probe.Probe(str(tmp_path / "model"))
+
+
+def test_the_probe_asks_the_masks_beside_the_document(clicked, tmp_path):
+    """Its guesses are the head's, computed here without batching, marks first."""
+    train(coarse_config(clicked, steps=2), str(tmp_path / "run"), devices=jax.devices()[:1])
+    probe = query_probe.Probe(str(tmp_path / "run"), masks=2, max_length=40)
+    ids = probe.tokenizer.encode("w1 w2 w3 w4")
+    (found,) = probe.predict(probe.shown([ids]), k=3)
+    t = probe.tokenizer
+    line = [t.cls, probe.marks.query, t.mask, t.mask, t.sep, probe.marks.document, *ids, t.sep]
+    batch = {
+        "tokens": np.array([line]),
+        "segment_ids": np.ones((1, len(line)), int),
+        "position_ids": np.arange(len(line))[None],
+        "token_type_ids": np.array([[0] * 5 + [1] * (len(line) - 5)]),
+    }
+    config, params = stages.load_encoder(str(tmp_path / "run"))
+    network = stages.Ranker(config)
+    hidden = network.apply({"params": params}, batch, method="encode")
+    logits = np.asarray(network.apply({"params": params}, hidden, np.array([[2, 3]]), method="mlm_logits"))[0]
+    np.testing.assert_array_equal(found, np.argsort(-logits[:, : t.size], axis=-1)[:, :3])

@@ -1,0 +1,126 @@
+"""Ensembles of runs and priors: against slow versions, and that no fold ever fits its own weights."""
+
+import json
+
+import numpy as np
+import pytest
+
+from harp_jax import fuse, priors
+from harp_jax.errors import InputError
+from harp_jax.fuse import joined, normalised, pooled, reciprocal_ranks, weighted
+from harp_jax.trec import Ranking, read_run, write_run
+
+FIRST = {"q1": Ranking.of(["a", "b", "c"], [9.0, 5.0, 1.0]), "q2": Ranking.of(["x"], [3.0])}
+SECOND = {"q1": Ranking.of(["c", "d", "a"], [0.2, 0.6, 0.4]), "q3": Ranking.of(["y", "z"], [1.0, 2.0])}
+
+
+def scores(rankings) -> dict[str, dict[str, float]]:
+    return {qid: dict(zip(docids, map(float, values))) for qid, docids, values in rankings}
+
+
+def test_mean_of_normalised_scores():
+    found = scores(weighted(pooled([FIRST, SECOND], "minmax"), [0.5, 0.5]))
+    # a: (1 + .5)/2, b: (.5 + 0)/2 (missing: the lowest), c: 0, d: (0 + 1)/2
+    assert found["q1"] == pytest.approx({"a": 0.75, "b": 0.25, "c": 0.0, "d": 0.5})
+    assert found["q2"] == {"x": 0.5} and found["q3"] == {"z": 0.5, "y": 0.0}
+
+
+def test_normalisations():
+    np.testing.assert_allclose(normalised(np.array([1.0, 2.0, 5.0]), "minmax"), [0, 0.25, 1])
+    z = normalised(np.array([1.0, 2.0, 5.0]), "zscore")
+    assert z.mean() == pytest.approx(0) and z.std() == pytest.approx(1)
+    assert normalised(np.array([2.0, 2.0]), "zscore").tolist() == [0, 0]
+    assert normalised(np.array([2.0, 3.0]), "none").tolist() == [2, 3]
+
+
+def test_reciprocal_rank_fusion():
+    found = scores(reciprocal_ranks([FIRST, SECOND]))
+    assert found["q1"] == pytest.approx({"a": 1 / 61 + 1 / 62, "b": 1 / 62, "c": 1 / 63 + 1 / 63, "d": 1 / 61})
+    assert found["q3"] == pytest.approx({"z": 1 / 61, "y": 1 / 62})
+
+
+def test_join_is_for_different_queries():
+    assert list(scores(joined([FIRST, {"q9": SECOND["q3"]}]))) == ["q1", "q2", "q9"]
+    with pytest.raises(InputError, match="query q1 is in two"):
+        list(joined([FIRST, SECOND]))
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Queries of fold a are answered by the first run, those of fold b by the second."""
+    first, second, qrels, folds = [], [], [], []
+    for fold, good in (("a", 0), ("b", 1)):
+        for i in range(6):
+            ranks = [[3.0, 2.0, 1.0], [1.0, 3.0, 2.0]]
+            first.append((f"{fold}{i}", ["x", "y", "z"], ranks[good]))
+            second.append((f"{fold}{i}", ["x", "y", "z"], ranks[1 - good]))
+            qrels.append(f"{fold}{i} 0 x 1\n")
+            folds.append(f"{fold}{i}\t{fold}\n")
+    write_run(str(tmp_path / "first.trec"), first)
+    write_run(str(tmp_path / "second.trec"), second)
+    (tmp_path / "qrels").write_text("".join(qrels))
+    (tmp_path / "folds").write_text("".join(folds))
+    (tmp_path / "train").write_text("b0\nb1\n")
+    return tmp_path
+
+
+def fused(files, *options):
+    runs = [str(files / "first.trec"), str(files / "second.trec")]
+    fuse.main(fuse.arguments_parser().parse_args([*runs, f"--output={files / 'out.trec'}", *options]))
+    return {qid: ranking.ranked()[0] for qid, ranking in read_run(str(files / "out.trec")).items()}
+
+
+def test_weights_of_a_fold_come_from_the_others(files, capsys):
+    given = ["--method=weights", f"--qrels={files / 'qrels'}", "--measure=RR@10"]
+    best = fused(files, *given, f"--folds={files / 'folds'}")
+    # Fold a gets what is best for b, the second run, which ranks a's documents the wrong way; and the other way round.
+    assert best == {f"{fold}{i}": "y" for fold in "ab" for i in range(6)}
+    said = capsys.readouterr().err
+    assert "fold a: weights 1, 2" in said or ("fold a: weights 1, 3" in said and "fold b: weights 1, 0" in said)
+    best = fused(files, *given, f"--train_queries={files / 'train'}")
+    assert best == {f"a{i}": "y" for i in range(6)} | {f"b{i}": "x" for i in range(6)}
+
+
+def test_wrong_options_of_fusion(files):
+    for options in (["--method=weights"], ["--method=rrf", f"--qrels={files / 'qrels'}"]):
+        with pytest.raises(InputError, match="belong to --method=weights"):
+            fused(files, *options)
+    (files / "folds").write_text("a0\ta\nb0\tb\n")
+    with pytest.raises(InputError, match="query a1 of the runs is in no fold"):
+        fused(files, "--method=weights", f"--qrels={files / 'qrels'}", f"--folds={files / 'folds'}")
+
+
+def prior(files, *options):
+    given = [f"--run={files / 'first.trec'}", f"--output={files / 'prior.trec'}", *options]
+    priors.main(priors.arguments_parser().parse_args(given))
+    return read_run(str(files / "prior.trec"))["a0"]
+
+
+def test_in_links_are_counted_through_redirects(files):
+    pages = [
+        {"id": "p", "links": [{"target": "y"}, {"target": "y"}, {"target": "Why"}, {"target": "elsewhere"}]},
+        {"id": "y", "links": [{"target": "y"}, {"target": "z"}]},
+    ]
+    (files / "links.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
+    (files / "redirects.tsv").write_text("Why\ty\n")
+    ranking = prior(
+        files, "--feature=inlinks", f"--links={files / 'links.jsonl'}", f"--redirects={files / 'redirects.tsv'}"
+    )
+    assert ranking.ranked() == ["y", "z", "x"]
+    np.testing.assert_allclose(ranking.scores, np.log1p([3, 1, 0]), atol=1e-6)
+    (files / "links.jsonl").write_text('{"id": "p"}\n')
+    with pytest.raises(InputError, match="line 1: no"):
+        prior(files, "--feature=inlinks", f"--links={files / 'links.jsonl'}")
+
+
+def test_length_is_a_prior_too(files, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(files / "cache"))
+    (files / "docs.tsv").write_text("x\t\t\tone\ny\t\t\t\nz\t\t\tone two three\n")
+    ranking = prior(files, "--feature=length", f"--docs={files / 'docs.tsv'}")
+    assert ranking.ranked() == ["z", "x", "y"]
+    np.testing.assert_allclose(ranking.scores, np.log1p([3, 1, 0]), atol=1e-6)
+    with pytest.raises(InputError, match="--feature=length needs --docs"):
+        prior(files, "--feature=length")
+    (files / "docs.tsv").write_text("x\t\t\tone\n")
+    with pytest.raises(InputError, match="candidate y is not among"):
+        prior(files, "--feature=length", f"--docs={files / 'docs.tsv'}")

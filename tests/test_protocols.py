@@ -1,0 +1,86 @@
+"""Cross-validation and few-shot plans: who trains on what, nested draws, and that nothing tested is trained on."""
+
+import shlex
+
+import pytest
+
+from harp_jax import protocols, subsets
+from harp_jax.errors import InputError
+from harp_jax.subsets import draws
+
+QRELS = {f"q{i}": {f"d{i}": 1} for i in range(40)} | {"none": {"d1": 0}}
+
+
+def test_draws_are_nested_and_their_own():
+    drawn = draws(QRELS, [5, 20, 10], 6, 0)
+    for one in drawn:
+        assert one[5] == one[10][:5] and one[10] == one[20][:10] and len(set(one[20])) == 20
+        assert "none" not in one[20]
+    assert len({tuple(one[10]) for one in drawn}) == 6
+    assert draws(dict(reversed(QRELS.items())), [10], 2, 0) == [{10: one[10]} for one in drawn[:2]]
+    assert draws(QRELS, [10], 1, 1) != draws(QRELS, [10], 1, 0)
+    with pytest.raises(InputError, match="40 queries can be trained on, fewer than 41"):
+        draws(QRELS, [41], 1, 0)
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "qrels").write_text("".join(f"{q} 0 {d} {level}\n" for q, j in QRELS.items() for d, level in j.items()))
+    (tmp_path / "run").write_text("".join(f"q{i} d{i} 1\n" for i in range(40)))
+    (tmp_path / "folds").write_text("".join(f"q{i}\t{'abc'[i % 3]}\n" for i in range(40)))
+    (tmp_path / "test").write_text("q1\tits text\nq2\n")
+    for name in ("docs", "queries", "config.py"):
+        (tmp_path / name).write_text("")
+    return tmp_path
+
+
+def test_the_command_writes_lists(files):
+    given = [f"--qrels={files / 'qrels'}", "--sizes=2,4", "--draws=2", f"--output={files / 'out'}"]
+    given += [f"--folds={files / 'folds'}", "--train_folds=a,b", f"--run={files / 'run'}"]
+    subsets.main(subsets.arguments_parser().parse_args(given))
+    four = (files / "out" / "draw-01" / "4.txt").read_text().split()
+    assert (files / "out" / "draw-01" / "2.txt").read_text().split() == four[:2]
+    assert all(int(q[1:]) % 3 < 2 for q in four)
+    with pytest.raises(InputError, match="--sizes=0"):
+        subsets.main(subsets.arguments_parser().parse_args([*given, "--sizes=0"]))
+
+
+def planned(files, capsys, *options) -> dict[str, str]:
+    """Name of a command → the command."""
+    given = [f"--{name}={files / name}" for name in ("docs", "queries", "qrels", "run")]
+    given += [f"--config={files / 'config.py'}", f"--output={files / 'out'}", "--dry_run"]
+    protocols.main(protocols.arguments_parser().parse_args([options[0], *given, *options[1:]]))
+    rows = [line.split("  ", 1)[1].split(": ", 1) for line in capsys.readouterr().out.splitlines()]
+    return dict(rows)
+
+
+def test_each_fold_is_ranked_by_the_others(files, capsys):
+    steps = planned(
+        files, capsys, "cross_validate", f"--folds={files / 'folds'}", "--seeds=3,4", "--set", "rank_loss=lce"
+    )
+    assert len(steps) == 2 * (3 * 3 + 1) + 1
+    assert "--config.train_folds=('a', 'c')" in shlex.split(steps["train_s4_f1"])
+    assert "--config.seed=4" in steps["train_s4_f1"] and "--config.rank_loss=lce" in steps["train_s4_f1"]
+    only = steps["run_s4_f1"].split("--only=")[1].split()[0]
+    assert {int(q[1:]) % 3 for q in open(only).read().split()} == {1}
+    assert steps["joined_s3"].count("run_s3_f") == 3
+    assert "fine_tuned=" in steps["evaluate"] and steps["evaluate"].count("joined_s") == 2
+    assert "--baseline=first_stage" in steps["evaluate"]
+    (files / "folds").write_text("q1\ta\n")
+    with pytest.raises(InputError, match="one fold only"):
+        planned(files, capsys, "cross_validate", f"--folds={files / 'folds'}")
+    with pytest.raises(InputError, match="--seeds=x"):
+        planned(files, capsys, "cross_validate", f"--folds={files / 'folds'}", "--seeds=x")
+
+
+def test_few_shot_never_draws_a_test_query(files, capsys):
+    steps = planned(
+        files, capsys, "few_shot", f"--test_queries={files / 'test'}", "--sizes=5,10", "--draws=2", "--seeds=0,1"
+    )
+    assert len(steps) == 1 + 2 * 2 * 2 * 3 + 1
+    assert set((files / "out" / "train.txt").read_text().split()) == {q for q in QRELS} - {"q1", "q2"}
+    assert "draw-01/5.txt" in steps["train_n5_d1_s0"] and f"--only={files / 'test'}" in steps["run_n5_d1_s0"]
+    assert steps["evaluate"].count("run_n10_") == 4 and "fine_tuned_5=" in steps["evaluate"]
+    (files / "train").write_text("q1\nq3\n")
+    with pytest.raises(InputError, match="query q1 is in --train_queries and in --test_queries"):
+        planned(files, capsys, "few_shot", f"--test_queries={files / 'test'}", f"--train_queries={files / 'train'}")
