@@ -28,6 +28,11 @@ _REDIRECT_LOSSES = """
     FROM aliases a LEFT JOIN places p ON a.target = p.address LEFT JOIN aliases n ON a.target = n.address
     WHERE p.address IS NULL
 """
+# A page, or an earlier redirect that leads elsewhere, has the address.
+_REDIRECT_DUPLICATES = """
+    SELECT 'redirect-duplicate' AS reason, r.address AS location, r.target AS example
+    FROM redirects r LEFT JOIN aliases_0 a ON r.address = a.address AND r.target = a.target WHERE a.address IS NULL
+"""
 _EXCLUSION_LOSSES = f"""
     SELECT 'exclusion-of-no-page' AS reason, e.line AS location, e.address AS example FROM {EXCLUDED}
     WHERE COALESCE(p.doc, q.doc) IS NULL
@@ -42,6 +47,7 @@ def losses(engine: Engine, with_links: bool) -> list[tuple[str, int, str, str]]:
     """(reason, count, location, example) of the pages, redirects, exclusions and links that the joins dropped."""
     rows = engine.query(_EXAMPLES.format(_PAGE_LOSSES), ["addresses", "places"])
     rows += engine.query(_EXAMPLES.format(_REDIRECT_LOSSES), ["aliases", "places"])
+    rows += engine.query(_EXAMPLES.format(_REDIRECT_DUPLICATES), ["redirects", "aliases_0"])
     rows += engine.query(_EXAMPLES.format(_EXCLUSION_LOSSES), ["excluded", "places", "aliases"])
     if with_links:
         rows += engine.query(_EXAMPLES.format(_LINK_LOSSES), ["resolved", "pages"])

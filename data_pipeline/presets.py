@@ -14,6 +14,8 @@ from typing import Any
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
+        "drop_number_anchors": False,
+        "drop_boilerplate": False,
         "weighting": "softmax",
         "qdm_positives": 0,
         "qdm_negative": "occurrence",
@@ -22,6 +24,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "acm_exclude_colinked": False,
     },
     "official": {
+        "drop_number_anchors": False,
+        "drop_boilerplate": False,
         "page_identity": "text",
         "unit": "wordpieces",
         "length_distribution": "normal",

@@ -151,6 +151,7 @@ def test_pages_redirects_and_exclusions_are_reported(built):
     assert report["page-duplicate"] == {"count": 2, "examples": [["1", "Second of one id"], ["900", "Twin"]]}
     assert report["page-namespace"]["count"] == 1
     assert report["redirect-to-no-page"] == {"count": 1, "examples": [["Blind alley", "Nowhere"]]}
+    assert report["redirect-duplicate"] == {"count": 1, "examples": [["Weir", "Hub"]]}
     # The cycles, and the first page of the chain that is too long.
     assert report["redirect-endless"]["count"] == 4
     assert [example[0] for example in report["redirect-endless"]["examples"]] == ["Narcissus", "Round", "Square"]
