@@ -8,13 +8,15 @@
 # make bench-dump       MB/s a core from a dump to linked documents, and memory at 1x and 10x the input
 # make bench-sentences  MB/s a core of sentence splitting
 # make bench-weights    sentences a second of the term weights, beside the straightforward way
+# make bench-pairs      pairs a second a core through the four tasks, and the cost of a pair at many times the links
+# make bench-estimate   hours, disk and memory of English Wikipedia, stage by stage, from rates measured here
 
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test lint real faults spark bench-step bench-dump bench-sentences bench-weights clean
+.PHONY: demo test lint real faults spark bench-step bench-dump bench-sentences bench-weights bench-pairs bench-estimate clean
 
 .venv/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "harp_jax needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -90,6 +92,15 @@ BENCH_QUERIES ?= ../shared/data/wiki/wikipassageqa.queries.tsv
 	$(BIN)/python -m harp_jax.first_stage --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES) --fields=title,body --k=100 --output=$@
 bench-rerank: .venv/test .venv/bench_bm25.trec | $(MINILM)
 	$(BIN)/python benchmarks/rerank.py --model=$(MINILM) --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES) --run=.venv/bench_bm25.trec
+
+BENCH_WIKI ?= ../shared/data/wiki
+BENCH_STOPWORDS ?= ../shared/data/vocab/inquery_stopwords.txt
+bench-pairs: .venv/test
+	$(BIN)/python benchmarks/pairs.py --wiki=$(BENCH_WIKI) --vocabulary=$(BENCH_VOCABULARY) --stopwords=$(BENCH_STOPWORDS)
+
+bench-estimate: .venv/test
+	$(BIN)/python benchmarks/enwiki_estimate.py --wiki=$(BENCH_WIKI) --dump=$(BENCH_DUMP) --vocabulary=$(BENCH_VOCABULARY) \
+		--stopwords=$(BENCH_STOPWORDS)
 
 clean:
 	rm -rf .venv demo real

@@ -80,7 +80,7 @@ def straightforward(network: Any, sentences: list, tokenizer: Any, batch: int) -
 
 def ours(encoder: Encoder, sentences: list) -> Weighed:
     sequences = [sequence for sequence, _ in sentences]
-    return {i: word_sums(rows, sentences[i][1]) for i, rows in encoder.rows(sequences)}
+    return {i: word_sums(rows, sentences[i][1]) for i, rows, _ in encoder.rows(sequences)}
 
 
 def main() -> None:

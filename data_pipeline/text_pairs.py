@@ -20,8 +20,8 @@ from data_pipeline.weights import from_bytes
 from harp_jax.files import replacing
 from harp_jax.keys import generator, signed64
 
-# Shares of attention are added up as integers, so that every engine gets the same sums.
-UNIT = 1 << 40
+# Shares of attention are added up as integers, so that every engine gets the same sums; 2³¹ pages fit 63 bits.
+UNIT = 1 << 32
 # Articles that "other_article" draws a negative from.
 ARTICLES = 256
 
@@ -94,7 +94,7 @@ def _in_links(job: Job, number: int) -> Iterator[dict[str, Any]]:
 
 
 def count_terms(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
-    """Map over the buckets of `passages`: how often each term occurs, or its shares of attention in units of 2⁻⁴⁰."""
+    """Map over the buckets of `passages`: how often each term occurs, or its shares of attention in units of 2⁻³²."""
     c = job["config"]
     terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
     counts: dict[Word, int] = {}

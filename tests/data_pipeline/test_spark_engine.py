@@ -11,10 +11,10 @@ import corpus
 import pyarrow as pa
 import pytest
 
-from data_pipeline import graph_report, link_graph, manifest, pipeline, shards
+from data_pipeline import graph_report, link_graph, manifest, pipeline, shards, text_pairs
 from data_pipeline.spark_engine import mebibytes, sql_type
 from data_pipeline.tables import SCHEMAS
-from data_pipeline.tasks import acm, qdm
+from data_pipeline.tasks import acm, qdm, wlp
 from harp_jax.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ FORBIDDEN = re.compile(
 def statements() -> dict[str, str]:
     """Every SQL constant of the job."""
     found = {}
-    for module in (graph_report, link_graph, manifest, pipeline, shards, acm, qdm):
+    for module in (graph_report, link_graph, manifest, pipeline, shards, text_pairs, acm, qdm, wlp):
         for name, value in vars(module).items():
             if name.endswith("_SQL"):
                 for key, sql in value.items() if isinstance(value, dict) else [("", value)]:

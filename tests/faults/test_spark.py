@@ -28,7 +28,8 @@ sys.path.insert(0, {tests!r})
 import corpus
 
 def get_config():
-    return corpus.config(Path({folder!r}), encoder="idf", workers=2)
+    tasks = ("rqp", "qdm", "rdp", "acm", "ict", "wlp", "prop", "mlm")
+    return corpus.config(Path({folder!r}), encoder="idf", workers=2, tasks=tasks, prop_distribution="contrastive")
 """
 CLUSTER = ("--engine=spark", "--master=local-cluster[2,1,1024]")
 

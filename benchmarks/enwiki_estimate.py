@@ -1,0 +1,184 @@
+"""Hours, disk and memory of the generation job on English Wikipedia, stage by stage, from rates measured on this machine.
+
+python benchmarks/enwiki_estimate.py --wiki=DIR --dump=enwiki-excerpt.xml.bz2 --vocabulary=vocab.txt [--work=DIR --cores=32]
+
+Two jobs run with one worker: real pages with links into real lead sections (DIR as for benchmarks/pairs.py) for everything
+from links on, and an excerpt of the dump, repeated to `megabytes`, for parsing and for what a megabyte of XML holds. A
+stage's seconds divided by what it worked through (megabytes, links, tokens, pairs) is its rate; English Wikipedia is 100 GB of
+XML, 15.5 M pages and 38.19 M pairs (the paper's section 4.1.1 and Table 1), its links those of the excerpt by the megabyte.
+Stages are taken to gain from every core, start-up times count in full. The disk holds all tables at once, and the shards. A
+worker's memory is that of a fresh process that makes the pairs of the largest part of the sample: what it needs above the
+imports, scaled to a part of 1/512 of the pairs.
+
+The term weights are no measurement: tokens × 2 × 85 M parameters at --tflops sustained (100: an A100 at a third of its peak).
+"""
+
+import argparse
+import bz2
+import glob
+import json
+import multiprocessing
+import os
+import resource
+import tempfile
+from typing import Any
+
+import pyarrow.parquet as pq
+from dump import repeat
+from pairs import prepare
+
+from data_pipeline import weights
+from data_pipeline.config import generation
+from data_pipeline.engine import Job, buckets, read
+from data_pipeline.examples import make_pairs, tensorflow
+from data_pipeline.manifest import load_manifest
+from data_pipeline.output import WORK
+from data_pipeline.pipeline import BUCKETS, generate
+
+XML_MB, PAGES, PAIRS = 100_000, 15.5e6, 38.19e6
+ENCODER_PARAMETERS = 85e6  # of BERT-base's layers
+# What the time of a stage goes with.
+STAGES = {
+    "documents": "MB of XML", "links": "MB of XML", "link graph": "links", "tokenised": "tokens", "requests": "pairs",
+    "assembled": "pairs", "pairs": "pairs", "shards": "pairs", "predictors": "pairs",
+}  # fmt: skip
+# What the size of a table goes with; the others, and the shards, go with the pairs.
+TABLES = {
+    "MB of XML": "documents addresses places pages redirects aliases aliases_0 aliases_1 aliases_2 aliases_3",
+    "links": "links targets resolved ranked link_pages link_counts anchors anchor_destination colinked",
+    "pages": "passages word_counts word_totals piece_counts token_counts candidates passage_weights",
+}
+UNIT_OF = {name: unit for unit, names in TABLES.items() for name in names.split()}
+
+
+def job_of(output: str) -> Job:
+    elsewhere = {name: os.path.join(output, "term_weights", name) for name in weights.TABLES}
+    return {"config": load_manifest(output)["config"], "work": os.path.join(output, WORK), "elsewhere": elsewhere}
+
+
+def rows(folder: str) -> int:
+    """Rows of the Parquet files below a folder."""
+    paths = glob.glob(os.path.join(folder, "**", "*.parquet"), recursive=True)
+    return sum(pq.ParquetFile(path).metadata.num_rows for path in paths)
+
+
+def size(folder: str) -> int:
+    """Bytes below a folder."""
+    return sum(
+        os.path.getsize(path) for path in glob.glob(os.path.join(folder, "**"), recursive=True) if os.path.isfile(path)
+    )
+
+
+def tokens(job: Job, name: str) -> float:
+    parts = (read(job, name, bucket).column("tokens").to_pylist() for bucket in buckets(job, name))
+    return sum(len(data) for part in parts for data in part) / 4
+
+
+def of_wiki(output: str) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+    """Seconds by stage, bytes by table and amounts of the job on real links."""
+    job = job_of(output)
+    with open(os.path.join(job["work"], "seconds.json")) as file:
+        seconds = json.load(file)
+    disk: dict[str, float] = {name: size(os.path.join(job["work"], name)) for name in os.listdir(job["work"])}
+    disk |= {name: size(path) for name, path in job["elsewhere"].items()}
+    disk["shards"] = sum(os.path.getsize(path) for path in glob.glob(os.path.join(output, "harp-*")))
+    passages, sentences = tokens(job, "passages"), tokens(job, "sentences")
+    amounts = {
+        "links": rows(os.path.join(job["work"], "links")),
+        "pages": rows(os.path.join(job["work"], "passages")),
+        "pairs": rows(os.path.join(job["work"], "records")),
+        "tokens": passages + sentences,
+        "passage tokens": passages,
+        "sentence tokens": sentences,
+    }
+    return seconds, disk, amounts
+
+
+def of_dump(args: argparse.Namespace) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+    """The same of a job on the repeated excerpt, of which parsing and links alone are looked at."""
+    dump = os.path.join(args.work, "dump.xml.bz2")
+    if not os.path.exists(dump):
+        repeat(args.dump, dump, args.megabytes)
+    config = generation()
+    config.source.paths, config.tokenizer, config.encoder = (dump,), args.vocabulary, "uniform"
+    config.tasks, config.workers, config.keep_work = ("rqp",), 1, True
+    output = os.path.join(args.work, "dump")
+    generate(config, output)
+    seconds, disk, amounts = of_wiki(output)
+    with bz2.open(dump) as file:
+        amounts["MB of XML"] = sum(len(block) for block in iter(lambda: file.read(1 << 24), b"")) / 1e6
+    return seconds, disk, amounts
+
+
+def memory(job: Job, bucket: int) -> tuple[float, float]:
+    """Peak RSS in MiB of a process that makes the pairs of a bucket: after the imports, and at the end."""
+    tensorflow()
+    start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    make_pairs(job, bucket, None)
+    return start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def worker_memory(output: str) -> float:
+    """GiB of a worker at a part of 1/512 of English Wikipedia's pairs."""
+    job = job_of(output)
+    sizes: dict[int, int] = {
+        b: rows(os.path.join(job["work"], "assembled", f"bucket={b}")) for b in buckets(job, "assembled")
+    }
+    largest = max(sizes, key=sizes.__getitem__)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        start, peak = pool.apply(memory, (job, largest))
+    return (start + (peak - start) / sizes[largest] * PAIRS / BUCKETS) / 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wiki", required=True)
+    parser.add_argument("--dump", required=True)
+    parser.add_argument("--vocabulary", required=True)
+    parser.add_argument("--stopwords", default="")
+    parser.add_argument("--work", default="")
+    parser.add_argument("--megabytes", type=float, default=60)
+    parser.add_argument("--cores", type=int, default=32)
+    parser.add_argument("--memory_limit", type=float, default=64, help="GB of the joins, as in configs/data/enwiki.py")
+    parser.add_argument("--tflops", type=float, default=100)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        args.work = args.work or temporary
+        estimate(args)
+
+
+def estimate(args: argparse.Namespace) -> None:
+    dump_seconds, dump_disk, dump_amounts = of_dump(args)
+    output = prepare(args, "pages", ["linked_pages.jsonl.xz", "collection.jsonl.xz"])
+    seconds, disk, sample = of_wiki(output)
+    sample["MB of XML"] = dump_amounts["MB of XML"]
+    passages, sentences = sample["passage tokens"] / sample["pages"], sample["sentence tokens"] / sample["pairs"]
+    enwiki: dict[str, Any] = {"MB of XML": XML_MB, "pages": PAGES, "pairs": PAIRS}
+    enwiki["links"] = dump_amounts["links"] / dump_amounts["MB of XML"] * XML_MB
+    enwiki["tokens"] = passages * PAGES + sentences * PAIRS
+    total = 0.0
+    print(f"{'stage':14}{'measured rate a core':>32}{'English Wikipedia':>28}{'hours':>8}")
+    for stage, unit in STAGES.items():
+        spent = (dump_seconds if unit == "MB of XML" else seconds)[stage]
+        hours = spent / sample[unit] * enwiki[unit] / args.cores / 3600
+        total += hours
+        print(f"{stage:14}{sample[unit] / spent:>20,.1f} {unit + '/s':11}{enwiki[unit]:>17,.0f} {unit:10}{hours:>8.2f}")
+    hours = enwiki["tokens"] * 2 * ENCODER_PARAMETERS / (args.tflops * 1e12) / 3600
+    print(f"{'term weights':14}{'(not measured)':>32}{enwiki['tokens']:>17,.0f} {'tokens':10}{hours:>8.2f}")
+    print(f"{'all':14}{total + hours:>68.2f}  on {args.cores} cores and an accelerator of {args.tflops:.0f} TFLOP/s")
+    grown = {}
+    for name, used in disk.items():
+        unit = UNIT_OF.get(name, "pairs")
+        used, of = (dump_disk.get(name, 0), dump_amounts["MB of XML"]) if unit == "MB of XML" else (used, sample[unit])
+        grown[name] = used / of * enwiki[unit] / 1e9
+    shown = sorted(grown.items(), key=lambda item: -item[1])[:8]
+    print(f"disk: {sum(grown.values()):.0f} GB ({', '.join(f'{name} {used:.0f}' for name, used in shown)} ...)")
+    worker = worker_memory(output)
+    print(
+        f"memory: {args.cores} workers of {worker:.1f} GiB, {args.cores * worker:.0f} in all; "
+        f"{args.memory_limit:.0f} GB in a join"
+    )
+
+
+if __name__ == "__main__":
+    main()

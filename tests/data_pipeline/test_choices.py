@@ -1,0 +1,210 @@
+"""The choices between the paper, its authors' code and the default: each does what it says, and presets combine them."""
+
+import json
+import math
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import corpus
+import numpy as np
+import pytest
+from ml_collections import ConfigDict
+from scipy import stats
+
+from data_pipeline.config import CHOICES, generation, plain
+from data_pipeline.engine import read
+from data_pipeline.manifest import load_manifest
+from data_pipeline.pipeline import generate
+from data_pipeline.presets import PRESETS
+from data_pipeline.sampling import Dropped, Sampler, Weighted
+from data_pipeline.tasks import Anchor, Passages, Request, Sentence, acm, qdm, rdp, rqp
+from data_pipeline.terms import Terms, join, load_terms
+from harp_jax.errors import InputError
+from harp_jax.keys import generator
+from harp_jax.tokenizer import SPECIAL_TOKENS, Tokenizer
+
+ROOT = Path(__file__).parents[2]
+TERMS = Terms(Tokenizer((*SPECIAL_TOKENS, "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"}))
+SAMPLER = Sampler(TERMS.is_term, weighting="normalised")
+WORDS = [(6 + i,) for i in range(10)]
+PAGE = Weighted([(6 + i,) for i in range(30)], np.full(30, 1 / 30))
+ANCHORS = [
+    Anchor(0, "a", 0, 1, 7, 0, 0, 1, 1),
+    Anchor(9, "b", 4, 6, 9, 0, 0, 1, 1),
+    Anchor(20, "a", 8, 9, 7, 0, 0, 1, 1),
+]
+SENTENCE = Sentence(
+    "p", 0, WORDS, join(WORDS), np.linspace(0.01, 0.1, 10), np.full((3, 10), 0.1), ANCHORS, np.array([0.5, 0.2, 0.3])
+)
+
+
+def test_normal_lengths_are_integer_parts_from_one_on():
+    sampler, rng = replace(SAMPLER, length_distribution="normal"), generator("normal")
+    lengths = Counter(sampler.length(rng) for _ in range(20_000))
+    cut = [stats.norm.sf(x - 3) for x in range(1, 6)]
+    p = [(a - b) / cut[0] for a, b in pairwise(cut)] + [cut[-1] / cut[0]]
+    observed = [lengths[x] for x in range(1, 5)]
+    assert min(lengths) == 1
+    assert stats.chisquare([*observed, 20_000 - sum(observed)], [20_000 * q for q in p]).pvalue > 0.01
+    assert abs(sum(x * n for x, n in lengths.items()) / 20_000 - 2.56) < 0.03  # the authors' mean
+
+
+def test_sampling_with_replacement_follows_the_distribution_each_time():
+    sampler, rng = replace(SAMPLER, replacement=True), generator("replacement")
+    text = Weighted([(6,), (7,), (8,)], np.array([0.5, 0.3, 0.2]))
+    drawn = Counter(tuple(sampler.sample(rng, text, {(8,)}, 2, "text")) for _ in range(8_000))
+    p = {(6,): 0.625, (7,): 0.375}
+    expected = {(a, b): p[a] * p[b] for a in p for b in p}
+    assert stats.chisquare([drawn[pair] for pair in expected], [8_000 * q for q in expected.values()]).pvalue > 0.01
+    with pytest.raises(Dropped):
+        sampler.sample(rng, text, set(text.words), 1, "text")
+
+
+def test_attention_of_summed_heads_sharpens_the_softmax():
+    text = Weighted([(6,), (7,)], np.array([0.3, 0.1]))
+    _, p = Sampler(TERMS.is_term, attention_scale=12.0).distribution(text, set())
+    np.testing.assert_allclose(p[0] / p[1], math.exp(12 * 0.2))
+
+
+def test_anchor_last_and_in_the_pools():
+    sampler = replace(SAMPLER, query_order="anchor_last", anchor_in_context=True, anchor_in_s2=True, s2_length="drawn")
+    repeated = found = 0
+    lengths = set()
+    for seed in range(200):
+        request = rqp.request(SENTENCE, 1, TERMS, sampler, generator("last", seed))
+        sides = rqp.sides(request, Passages([1], None, PAGE), sampler, generator("s2", seed))
+        anchor = [6 + 4, 6 + 5]
+        assert sides.pos_query[-2:] == anchor
+        repeated += bool(set(sides.pos_query[:-2]) & set(anchor))
+        found += bool(set(sides.neg_query) & set(anchor))
+        lengths.add(len(sides.neg_query) - len(sides.pos_query))
+    assert repeated and found and len(lengths) > 3
+
+
+def test_qdm_takes_any_ten_occurrences_or_the_first():
+    def anchor(i):
+        return Anchor(0, "a", 0, 1, 7, 0, 0, 1, 3, i, 40)
+
+    taken = {seed: [i for i in range(40) if qdm.chosen(anchor(i), 10, "sampled", seed)] for seed in range(200)}
+    assert all(len(found) == 10 for found in taken.values())
+    assert stats.chisquare(list(Counter(i for found in taken.values() for i in found).values())).pvalue > 0.01
+    assert [i for i in range(40) if qdm.chosen(anchor(i), 10, "first", 0)] == list(range(10))
+    assert all(qdm.chosen(anchor(i), 0, "first", 0) for i in range(40))
+    assert qdm.chosen(anchor(3)._replace(occurrences=5), 10, "sampled", 0)
+
+
+def test_rdp_directions_and_repeats():
+    lengths = np.ones(10, int)
+    cls = SENTENCE.cls
+    b = ((cls[4] + cls[5]) / 2, 9)
+    assert rdp.importance(SENTENCE, lengths) == {"a": (pytest.approx(cls[0] + cls[8]), 7), "b": pytest.approx(b)}
+    assert rdp.importance(SENTENCE, lengths, repeats="first") == {"a": (cls[0], 7), "b": pytest.approx(b)}
+    assert rdp.importance(SENTENCE, lengths, "to_cls") == {"a": (0.8, 7), "b": (0.2, 9)}
+    assert rdp.importance(SENTENCE, lengths, "to_cls", "first") == {"a": (0.5, 7), "b": (0.2, 9)}
+
+
+def test_rdp_all_pairs_keep_ties_and_equal_destinations_only_without_contrast():
+    eta, destinations = np.array([0.3, 0.1, 0.3, 0.2]), [1, 2, 3, 1]
+    assert rdp.every_pair(eta, destinations, True) == [(0, 1), (2, 1), (3, 1), (2, 3)]
+    assert sorted(rdp.every_pair(eta, destinations, False)) == [(0, 1), (0, 2), (0, 3), (2, 1), (2, 3), (3, 1)]
+    found = rdp.requests(SENTENCE, SAMPLER, generator("all"), "to_cls", "first", "all", False)
+    assert [(r.key, r.positive, r.negative) for r in found] == [("p@0+0>1", 7, 9)]
+    pair = rdp.choose(np.array([0.1, 0.1]), [1, 1], SAMPLER, generator("tie"), contrast=False)
+    assert sorted(pair) == [0, 1]
+
+
+def test_acm_queries_drawn_anew_differ_and_share_the_anchor():
+    request = Request("acm", "k", "p", 1, (), [(6,)], 4, words_of=2)
+    sides = acm.sides(request, Passages([1], [2], PAGE), SAMPLER, generator("anew"), anew=True)
+    assert sides.neg_query and sides.neg_query != sides.pos_query and 6 in sides.neg_query and 6 in sides.pos_query
+    assert acm.sides(request, Passages([1], [2], PAGE), SAMPLER, generator("anew")).neg_query is None
+
+
+def test_wordpieces_as_units_escape_the_stopwords(tmp_path):
+    folder = corpus.write(tmp_path)
+    words, pieces = (load_terms(str(folder / "vocab.txt"), "", unit) for unit in ("words", "wordpieces"))
+    text = "the bako, lobafi"
+    (span, starts, ends), (cut, piece_starts, piece_ends) = (next(iter(t.split([text], 50))) for t in (words, pieces))
+    assert span.tokens.tolist() == cut.tokens.tolist() and set(cut.lengths.tolist()) == {1}
+    assert len(cut.lengths) > len(span.lengths)
+    assert all(len(word) == 1 for word in cut.words())
+    # Spans of characters still find their words.
+    assert text[piece_starts[-1] : piece_ends[-1]] == text[-(ends[-1] - piece_starts[-1]) :]
+
+
+def test_presets_name_fields_and_differ_from_the_default():
+    default = generation()
+    for name, fields in PRESETS.items():
+        config = generation(name)
+        assert set(fields) <= set(default) and any(config[field] != default[field] for field in fields), name
+        for field, value in fields.items():
+            assert field not in CHOICES or value in CHOICES[field]
+    with pytest.raises(InputError, match="unknown preset 'authors'"):
+        generation("authors")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (dict(unit="letters"), "config.unit is 'letters'; choose one of words, wordpieces"),
+        (dict(replacement=True, context_in_page=True), "context_in_page"),
+        (dict(ict_keep=1.5), "ict_keep"),
+        (dict(qdm_positives=-1), "qdm_positives"),
+        (dict(tasks=("prop",), encoder="", prop_distribution="contrastive"), "no config.encoder"),
+    ],
+)
+def test_choices_that_make_no_sense_are_one_line(tmp_path, fields, message):
+    with pytest.raises(InputError, match=message):
+        plain(corpus.config(tmp_path, **fields))
+
+
+def test_the_official_preset_runs_and_the_command_line_wins(tmp_path):
+    folder = corpus.write(tmp_path / "corpus")
+    arguments = [f"--config={folder}/job.py:official", "--config.replacement=False", f"--output={tmp_path / 'out'}"]
+    (folder / "job.py").write_text(
+        "from data_pipeline.config import generation\n"
+        "def get_config(preset=''):\n"
+        "    c = generation(preset)\n"
+        f"    c.source.format, c.source.paths = 'linked_jsonl', ('{folder}/pages-*.jsonl',)\n"
+        f"    c.source.redirects = ('{folder}/redirects.tsv',)\n"
+        f"    c.tokenizer, c.encoder = '{folder}/vocab.txt', 'idf'\n"
+        "    c.min_article_words, c.workers, c.keep_work = 0, 1, True\n"
+        "    return c\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-m", "data_pipeline.main", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    manifest = load_manifest(str(tmp_path / "out"))
+    assert manifest["config"] | {"replacement": True} | PRESETS["official"] == manifest["config"] | {
+        "replacement": True
+    }
+    assert manifest["config"]["replacement"] is False and manifest["config"]["unit"] == "wordpieces"
+    assert all(entry["pairs"] > 10 for entry in manifest["tasks"].values())
+    requests = read({"work": str(tmp_path / "out" / ".work")}, "requests").to_pylist()
+    assert all(set(np.frombuffer(row["anchor_lengths"], np.int32)) <= {1} for row in requests)
+
+
+def test_pages_of_one_text_are_one_page_by_choice(tmp_path):
+    folder = corpus.write(tmp_path / "corpus", files=1)
+    path = folder / "pages-0.jsonl"
+    pages = [json.loads(line) for line in path.read_text().splitlines()]
+    lead = pages[1]["text"][: pages[1]["lead_end"]]
+    # p2 says what p1 says, in capitals.
+    pages[2] |= {"text": lead.upper() + pages[2]["text"][pages[2]["lead_end"] :]}
+    shift = len(lead) - pages[2]["lead_end"]
+    pages[2]["links"] = [link | {side: link[side] + shift for side in ("start", "end")} for link in pages[2]["links"]]
+    pages[2]["lead_end"] = len(lead)
+    path.write_text("".join(json.dumps(page) + "\n" for page in pages))
+    config: ConfigDict = corpus.config(folder, page_identity="text", keep_work=True, workers=1, tasks=("rqp", "qdm"))
+    generate(config, str(tmp_path / "out"))
+    job = {"work": str(tmp_path / "out" / ".work")}
+    numbers = {row["id"]: row["doc"] for row in read(job, "pages").to_pylist()}
+    links = read(job, "resolved").to_pylist()
+    to_second = [link for link in links if link["target"] == "p2"]
+    assert to_second and {link["destination"] for link in to_second} == {numbers["p1"]}
+    assert not any(row["doc"] == numbers["p2"] for row in read(job, "candidates").to_pylist())
