@@ -21,14 +21,17 @@ from harp_jax.subsets import numbers
 from harp_jax.trec import read_ids, read_qrels
 
 
-def training(name: str, arguments: argparse.Namespace, seed: int, extra: list[str], only: str) -> list[Command]:
-    """Train, export, and re-rank the queries of the file `only`; the run is the command `run_NAME`."""
+def training(name: str, arguments: argparse.Namespace, seed: int, extra: list[str], only: list[str]) -> list[Command]:
+    """Train, export, and re-rank the queries that the options `only` choose; the run is the last command, `run_NAME`.
+
+    `arguments` has config, docs, queries, qrels, run (also "{an earlier command}"), and lists `set` and `rerank`.
+    """
     data = [f"--config.{field}={getattr(arguments, field)}" for field in ("docs", "queries", "qrels")]
     data += [f"--config.candidates={arguments.run}", f"--config.seed={seed}", *extra]
     data += [f"--config.{setting}" for setting in arguments.set]
     files = [getattr(arguments, field) for field in ("docs", "queries", "qrels", "run")]
     reads = [arguments.config, *(path for path in files if os.path.isfile(path))]
-    ranked = [f"--docs={arguments.docs}", f"--queries={arguments.queries}", f"--run={arguments.run}", f"--only={only}"]
+    ranked = [f"--docs={arguments.docs}", f"--queries={arguments.queries}", f"--run={arguments.run}", *only]
     ranked += [f"--{option}" for option in arguments.rerank]
     return [
         Command(f"train_{name}", "harp_jax.main", [f"--config={arguments.config}", "--workdir={out}", *data], reads),
@@ -56,9 +59,6 @@ def cross_validation(arguments: argparse.Namespace) -> list[Command]:
     names = sorted(set(folds.values()))
     if len(names) < 2:
         raise InputError(f"{arguments.folds} has one fold only; cross-validation needs two at least")
-    place = os.path.join(arguments.output, "folds")
-    for fold in (*names, ""):
-        listed(os.path.join(place, f"{fold or 'all'}.txt"), [qid for qid in folds if fold in ("", folds[qid])])
     commands: list[Command] = []
     systems: list[str] = []
     for seed in arguments.seeds:
@@ -66,12 +66,13 @@ def cross_validation(arguments: argparse.Namespace) -> list[Command]:
         for number, fold in enumerate(names):
             others = tuple(other for other in names if other != fold)
             extra = [f"--config.folds={arguments.folds}", f"--config.train_folds={others!r}"]
-            commands += training(f"s{seed}_f{number}", arguments, seed, extra, os.path.join(place, f"{fold}.txt"))
+            only = [f"--folds={arguments.folds}", f"--fold={fold}"]
+            commands += training(f"s{seed}_f{number}", arguments, seed, extra, only)
             runs.append("{run_s" + f"{seed}_f{number}" + "}")
         systems.append(f"joined_s{seed}")
         join = ["--method=join", *runs, "--output={out}"]
         commands.append(Command(systems[-1], "harp_jax.fuse", join, suffix=".trec"))
-    return [*commands, evaluation(arguments, {arguments.name: systems}, os.path.join(place, "all.txt"))]
+    return [*commands, evaluation(arguments, {arguments.name: systems}, arguments.folds)]
 
 
 def few_shot(arguments: argparse.Namespace) -> list[Command]:
@@ -96,7 +97,7 @@ def few_shot(arguments: argparse.Namespace) -> list[Command]:
             for seed in arguments.seeds:
                 name = f"n{size}_d{draw}_s{seed}"
                 extra = ["--config.train_queries={subsets}/" + f"draw-{draw:02d}/{size}.txt"]
-                commands += training(name, arguments, seed, extra, arguments.test_queries)
+                commands += training(name, arguments, seed, extra, [f"--only={arguments.test_queries}"])
                 made.append(f"run_{name}")
     return [*commands, evaluation(arguments, systems, arguments.test_queries)]
 

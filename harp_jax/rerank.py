@@ -18,6 +18,7 @@ import numpy as np
 from harp_jax.cli import run as run_command
 from harp_jax.documents import FIELDS, Documents
 from harp_jax.errors import InputError
+from harp_jax.folds import in_folds, read_folds
 from harp_jax.maxp import Windows, best_of
 from harp_jax.progress import progress
 from harp_jax.rerank_parts import Parts, fingerprint
@@ -112,6 +113,15 @@ def rerank_chunk(
         start += len(docids)
 
 
+def chosen_queries(arguments: argparse.Namespace) -> set[str] | None:
+    """The queries to re-rank: those of a list, of a fold, or all (None)."""
+    if bool(arguments.folds) != bool(arguments.fold) or (arguments.fold and arguments.only):
+        raise InputError("give --only, or --folds with --fold, or none of them")
+    if arguments.fold:
+        return in_folds(read_folds(arguments.folds), [arguments.fold], arguments.folds)
+    return set(read_ids(arguments.only)) if arguments.only else None
+
+
 def main(arguments: argparse.Namespace) -> None:
     for option in ("max_length", "batch_tokens", "k", "windows", "window", "stride"):
         if getattr(arguments, option) is not None and getattr(arguments, option) < 1:
@@ -122,7 +132,7 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.windows is not None:
         windows = Windows(arguments.windows, arguments.window or 0, arguments.stride or 0)
     queries = read_queries(arguments.queries)
-    only = set(read_ids(arguments.only)) if arguments.only else None
+    only = chosen_queries(arguments)
     run = read_run(arguments.run, only)
     docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
     reranker = Reranker.from_pretrained(
@@ -163,6 +173,8 @@ def arguments_parser() -> argparse.ArgumentParser:
     parser.add_argument("--stride", type=int, help="tokens from one window to the next (half a window)")
     parser.add_argument("--blank_query", action="store_true", help="prior: score documents without their query")
     parser.add_argument("--only", default="", help="a file whose lines begin with the query ids to re-rank (all)")
+    parser.add_argument("--folds", default="", help="qid<TAB>fold, with --fold: the fold whose queries are re-ranked")
+    parser.add_argument("--fold", default="")
     parser.add_argument("--k", type=int, help="re-rank and keep the best k candidates of each query (all)")
     parser.add_argument("--batch_tokens", type=int, help="slots of a batch (4096 on CPU, 65536 on accelerators)")
     parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")

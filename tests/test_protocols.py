@@ -1,11 +1,15 @@
 """Cross-validation and few-shot plans: who trains on what, nested draws, and that nothing tested is trained on."""
 
+import importlib
+import runpy
 import shlex
+from pathlib import Path
 
 import pytest
 
 from harp_jax import protocols, subsets
 from harp_jax.errors import InputError
+from harp_jax.plan import load_plan
 from harp_jax.subsets import draws
 
 QRELS = {f"q{i}": {f"d{i}": 1} for i in range(40)} | {"none": {"d1": 0}}
@@ -61,8 +65,8 @@ def test_each_fold_is_ranked_by_the_others(files, capsys):
     assert len(steps) == 2 * (3 * 3 + 1) + 1
     assert "--config.train_folds=('a', 'c')" in shlex.split(steps["train_s4_f1"])
     assert "--config.seed=4" in steps["train_s4_f1"] and "--config.rank_loss=lce" in steps["train_s4_f1"]
-    only = steps["run_s4_f1"].split("--only=")[1].split()[0]
-    assert {int(q[1:]) % 3 for q in open(only).read().split()} == {1}
+    assert f"--folds={files / 'folds'} --fold=b" in steps["run_s4_f1"]
+    assert f"--queries={files / 'folds'}" in steps["evaluate"]
     assert steps["joined_s3"].count("run_s3_f") == 3
     assert "fine_tuned=" in steps["evaluate"] and steps["evaluate"].count("joined_s") == 2
     assert "--baseline=first_stage" in steps["evaluate"]
@@ -84,3 +88,26 @@ def test_few_shot_never_draws_a_test_query(files, capsys):
     (files / "train").write_text("q1\nq3\n")
     with pytest.raises(InputError, match="query q1 is in --train_queries and in --test_queries"):
         planned(files, capsys, "few_shot", f"--test_queries={files / 'test'}", f"--train_queries={files / 'train'}")
+
+
+@pytest.mark.parametrize("path", ["configs/experiments/coarse_tuning.py", "tests/real/wiki_losses_plan.py"])
+def test_plans_of_the_project_hold_together(path, monkeypatch):
+    """Names, braces and the files of the project that they read; data that is not at hand stands as empty files."""
+    root = Path(__file__).parent.parent
+    monkeypatch.chdir(root)
+    commands = load_plan(path)
+    names = {command.name for command in commands} | {"out", "output"}
+    assert len(names) == len(commands) + 2
+    parsers = {
+        name: importlib.import_module(name).arguments_parser()
+        for name in {c.module for c in commands} - {"harp_jax.main"}
+    }
+    for command in commands:
+        assert set(command.needs()) <= names
+        if command.module != "harp_jax.main":
+            parsers[command.module].parse_args(command.arguments)
+            continue
+        config = runpy.run_path(command.arguments[0].removeprefix("--config="))["get_config"]()
+        for argument in command.arguments[2:]:
+            field, value = argument.removeprefix("--config.").split("=", 1)
+            assert field in config, field

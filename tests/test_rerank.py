@@ -267,6 +267,19 @@ def test_options_of_the_command(files, model):
         reranked(files, model, stride=4)
 
 
+def test_some_queries_only(files, model, capsys):
+    (files / "folds").write_text("q0\ta\nq1\tb\nq2\tb\nq3\ta\nq4\ta\n")
+    (files / "few").write_text("q2\tits text\nq1\n")
+    reranked(files, model, folds=files / "folds", fold="b")
+    by_fold = read_run(str(files / "out.trec"))
+    assert "no candidates" not in capsys.readouterr().err
+    reranked(files, model, only=files / "few")
+    assert list(by_fold) == list(read_run(str(files / "out.trec"))) == ["q1", "q2"]
+    for wrong in ({"fold": "b"}, {"folds": files / "folds", "fold": "b", "only": files / "few"}):
+        with pytest.raises(InputError, match="give --only, or --folds with --fold"):
+            reranked(files, model, **wrong)
+
+
 def test_marks_travel_with_the_model(tmp_path):
     tokenizer = small_tokenizer()
     marks = Marks(tokenizer.vocab["[unused3]"], tokenizer.vocab["[unused4]"])

@@ -1,0 +1,71 @@
+"""Cranfield from documents to a table: tuned BM25 and query likelihood, five folds of fine-tuning, fusion, and a comparison.
+
+A BERT-tiny from random weights learns nothing from 180 queries; what is shown is that the road holds, and on what figures.
+"""
+
+import json
+
+import pytest
+from shared_data import shared
+
+from harp_jax import first_stage, fuse, protocols, tune_first_stage
+from harp_jax.evaluate import evaluate
+from harp_jax.tables import as_text
+from harp_jax.trec import read_qrels, read_queries, read_run
+
+pytestmark = pytest.mark.real
+
+
+def command(module, *arguments: str) -> None:
+    module.main(module.arguments_parser().parse_args(list(arguments)))
+
+
+def test_five_folds(tmp_path, monkeypatch):
+    docs, queries = shared("cranfield", "docs.tsv"), shared("cranfield", "queries.tsv")
+    qrels, sources = shared("cranfield", "qrels.txt"), shared("cranfield", "source_documents.tsv")
+    folds = str(tmp_path / "folds.tsv")
+    with open(folds, "w") as file:
+        file.writelines(f"{qid}\t{i % 5}\n" for i, qid in enumerate(read_queries(queries)))
+    common = [f"--docs={docs}", f"--queries={queries}", "--fields=title,body", f"--exclude={sources}"]
+    tuning = [*common, f"--qrels={qrels}", f"--folds={folds}", "--measure=AP", "--k=1000"]
+    runs = {}
+    for model in ("bm25", "ql"):
+        tuned, runs[model] = str(tmp_path / f"{model}.json"), str(tmp_path / f"{model}.trec")
+        command(tune_first_stage, f"--model={model}", *tuning, f"--output={tuned}")
+        command(
+            first_stage,
+            f"--model={model}",
+            *common,
+            "--k=100",
+            f"--folds={folds}",
+            f"--parameters={tuned}",
+            f"--output={runs[model]}",
+        )
+        assert set(json.load(open(tuned))["folds"]) == set("01234")
+    out = tmp_path / "cv"
+    given = [f"--docs={docs}", f"--queries={queries}", f"--qrels={qrels}", f"--run={runs['bm25']}", f"--folds={folds}"]
+    settings = [
+        f"tokenizer={shared('vocab', 'bert-base-uncased-vocab.txt')}",
+        "steps=30",
+        "init_head=fresh",
+        "rank_loss=lce",
+    ]
+    options = [part for setting in settings for part in ("--set", setting)]
+    command(
+        protocols, "cross_validate", "--config=configs/finetune_demo.py", *given, *options, "--rerank", "max_length=256",
+        "--rerank", "k=50", "--measures=AP nDCG@10 RR@10 oracle(nDCG@10) unjudged@10", f"--output={out}",
+    )  # fmt: skip
+    (joined,) = out.glob("joined_s0-*.trec")
+    runs["fine_tuned"], runs["fused"] = str(joined), str(tmp_path / "fused.trec")
+    command(
+        fuse, "--method=weights", runs["bm25"], runs["fine_tuned"], f"--qrels={qrels}", f"--folds={folds}", "--measure=AP",
+        f"--output={runs['fused']}",
+    )  # fmt: skip
+    judged, found = read_qrels(qrels), {name: read_run(path) for name, path in runs.items()}
+    table = evaluate(judged, found, "AP nDCG@10 R@100 oracle(nDCG@10) unjudged@10", "bm25")
+    print(as_text(table))
+    assert not any(table.missing.values()) and not any(table.unknown.values())
+    assert 0.30 < table.mean["bm25"]["AP"] < 0.37 and 0.28 < table.mean["ql"]["AP"] < 0.37
+    assert table.mean["fused"]["AP"] > table.mean["bm25"]["AP"] - 0.01
+    for qid, ranking in found["fine_tuned"].items():
+        assert set(ranking.docids) == set(found["bm25"][qid].ranked()[:50])
