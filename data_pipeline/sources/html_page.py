@@ -23,7 +23,7 @@ _KNOWN = re.compile(
     r"gb(?:2312|k|18030)|big5(?:hkscs)?|euc_(?:jp|kr)|shift_jis|iso2022_jp|tis-620)$"
 )
 _REFRESH = re.compile(r"\s*(\d{1,3})\s*[;,]\s*url\s*=\s*[\"']?([^\"'\s>]+)", re.IGNORECASE)
-_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
+_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)")
 _FORMATTING = "b big code em font i nobr s small strike strong tt u"
 _FORMATTING_TAG = re.compile(rf"</?(?:{_FORMATTING.replace(' ', '|')})(?=[\s/>])[^<>]*>", re.IGNORECASE)
 # Elements that never stay open, or that the next of their kind closes.

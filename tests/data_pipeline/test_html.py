@@ -141,6 +141,7 @@ def test_urls_that_stay_apart_and_those_that_are_none():
 
 TANGLES = {
     "deep": ("<div>", 5000), "lists": ("<ul><li>", 5000), "attributes": ("x{}=1 ", 6000), "fonts": ("<font size={}>", 5000),
+    "names": ("<p</div>", 5000),
     "spans": ("<span><p>", 5000), "tables": ("<table><tr><td>", 5000), "brackets": ("<", 20000), "comments": ("<!--", 20000),
     "anchors": ("<a href=x>", 20000), "quotes": ("<a title=\"", 20000), "paragraphs": ("<p>", 20000), "ends": ("</p></div>", 9000),
     "select": ("<select><option>", 900), "references": ("&#xd800;&amp", 20000), "svg": ("<svg><a href=x>", 400),

@@ -1,0 +1,147 @@
+"""Malformed pages from a seed: markup that never closes, nests thousands deep, or is no text at all."""
+
+import random
+from xml.sax.saxutils import escape
+
+from data_pipeline.sources import LinkedDocument
+
+WORDS = "bak kori muta selo fine du the of near and in is a . , ( ) 1999".split()  # noqa: SIM905
+TOKENS = [
+    *("[[", "]]", "[[a|b ", "[[File:", "[[Category:", "[[#", "[[:", "{{", "}}", "{{lang|", "{{{a", "}}}", "{{{", "|"),
+    *("<ref", "<ref>", "</ref>", "<ref name=x/>", "<nowiki>", "<!--", "-->", "<math>", "<table>", "</table>", "<div"),
+    *(
+        "\n{|",
+        "\n|}",
+        "\n|-",
+        "\n!",
+        "'''s ''",
+        "''",
+        "[http://a ",
+        "[//",
+        "((",
+        "( ",
+        "__TOC__",
+        "__A",
+        "&amp",
+        "&#0;",
+    ),
+    *("&#xD800;", "&nbsp;", "\n==", "\n== h ==\n", "\n* ", "\n:", "\n\n", "\n----", "[[a]]", "{{a}}", "<br>", "<", ">"),
+    *("\x00", "\x02\x03", "\x04", "\x05", "\ud800", "\udfff", "\ufffe", "\u2028", "\u200b", "\r", "é", "日本。", "🙂"),
+]
+BYTES = [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80", b"\x00", b"\xe2\x80", b"\xef\xbf\xbf"]
+NESTED = [
+    ("{{a|", "}}"),
+    ("[[File:x|", "]]"),
+    ("\n{|\n|", "\n|}"),
+    ("<ref>", "</ref>"),
+    ("{{{", "}}}"),
+    ("<table>", "</table>"),
+]
+HTML_TOKENS = [
+    *(
+        "<div>",
+        "</div>",
+        "<p>",
+        "<p",
+        "<a href=x>",
+        "<a href='",
+        "</a>",
+        "<ul><li>",
+        "</ul>",
+        "<table><tr><td>",
+        "</table>",
+    ),
+    *(
+        "<b id={0}>",
+        "<font size={0}>",
+        "<!--",
+        "-->",
+        "<script>",
+        "</script>",
+        "<svg>",
+        "<template>",
+        "<select>",
+        "<h1>",
+        "<h2>",
+    ),
+    *(
+        "&#0;",
+        "&#xD800;",
+        "&#2;",
+        "&amp",
+        "<",
+        ">",
+        '"',
+        "<![CDATA[",
+        "<title>",
+        "</body>",
+        "<base href=//[>",
+        "<main>",
+        "<nav>",
+    ),
+    *(
+        "<a href='http://['>b</a>",
+        "<a href=#>c</a>",
+        "<a href=page{0}>d</a>",
+        "<textarea>",
+        "<plaintext>",
+        "<frameset>",
+        "<math>",
+    ),
+]
+
+
+def wikitext(number: int) -> str:
+    """A page of at most about 200 KB: a soup, one token many times, deep nesting, or random characters."""
+    draw = random.Random(f"wikitext {number}")
+    kind = draw.random()
+    if kind < 0.6:
+        parts = draw.choices([*TOKENS, *WORDS, " ", " ", " "], k=draw.choice([10, 100, 1000]))
+        return "".join(parts) if draw.random() < 0.5 else " ".join(parts)
+    if kind < 0.8:
+        return draw.choice(TOKENS) * draw.choice([1, 50, 2000, 20_000]) + " ".join(draw.choices(WORDS, k=30))
+    if kind < 0.9:
+        opening, closing = draw.choice(NESTED)
+        depth = draw.choice([10, 500, 5000])
+        missing = draw.choice([0, 0, 1, depth // 2, depth])
+        return opening * depth + " ".join(draw.choices(WORDS, k=10)) + closing * (depth - missing)
+    return "".join(
+        chr(draw.choice([draw.randrange(0x110000), draw.randrange(256)])) for _ in range(draw.choice([10, 3000]))
+    )
+
+
+def wiki_page(number: int) -> bytes:
+    """The XML of a page: an intact paragraph with two links, then what is malformed, with bytes that are no UTF-8."""
+    draw = random.Random(f"page {number}")
+    other = draw.randrange(40)
+    text = f"The page {number} is near [[Page {other}|bak kori]] and [[Page {(other + 7) % 40}|muta]] .\n\n{wikitext(number)}"
+    data = escape(text).encode("utf-8", "surrogatepass")
+    if draw.random() < 0.3:
+        data += b"".join(draw.choices([*BYTES, b" kori "], k=draw.choice([1, 20])))
+    title = f"Page {number}" if number % 50 else draw.choice([f"Talk:Page {number}", f"page_ {number}"])
+    head = f"<page><title>{title}</title><id>{number}</id><revision><text>".encode()
+    return head + data + b"</text></revision></page>\n"
+
+
+def html_page(number: int) -> bytes:
+    """The bytes of an HTML page: an intact paragraph with a link, then what is malformed."""
+    draw = random.Random(f"html {number}")
+    tokens = [*HTML_TOKENS, *WORDS, " ", "\x00", "\ud800"]
+    if draw.random() < 0.7:
+        soup = "".join(draw.choices(tokens, k=draw.choice([10, 100, 3000])))
+    else:
+        soup = draw.choice(HTML_TOKENS) * draw.choice([50, 900, 20_000])
+    page = f"<p>Page {number} is near <a href=page{number % 7}>bak kori</a>.</p>" + soup.replace("{0}", str(number))
+    data = page.encode("utf-8", "surrogatepass")
+    return data + b"".join(draw.choices(BYTES, k=5)) if draw.random() < 0.3 else data
+
+
+def check_offsets(document: LinkedDocument) -> None:
+    """Every anchor is a piece of one line of the text, in order, and the text can be written."""
+    document.text.encode()
+    position = 0
+    for start, end, target in document.links:
+        anchor = document.text[start:end]
+        assert position <= start < end and anchor == anchor.strip() and "\n" not in anchor and target
+        position = end
+    assert 0 <= document.lead_end <= len(document.text)

@@ -1,0 +1,113 @@
+"""2,000 malformed pages and one of 100 MB through the whole generation job, and as many HTML pages through the reader."""
+
+import random
+import sys
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "data_pipeline"))
+import corpus
+import malformed
+from steps import steps
+from test_mediawiki import HEAD, TAIL
+from test_source_jobs import table
+
+from data_pipeline import sources
+from data_pipeline.manifest import load_manifest
+from data_pipeline.pipeline import generate
+from data_pipeline.sources.html_page import read_page
+from data_pipeline.sources.titles import Site
+from data_pipeline.sources.wikitext import plain_text
+
+pytestmark = pytest.mark.faults
+
+PAGES = 2000
+HUGE = 100 << 20
+
+
+@pytest.fixture(scope="module")
+def dump(tmp_path_factory):
+    """2,000 malformed pages, and in the middle one of 100 MB of open brackets."""
+    path = tmp_path_factory.mktemp("dump") / "dump.xml"
+    with open(path, "wb") as file:
+        file.write(HEAD.encode())
+        for number in range(PAGES):
+            file.write(malformed.wiki_page(number))
+            if number == PAGES // 2:
+                file.write(b"<page><title>Huge</title><id>99999</id><revision><text>")
+                for _ in range(HUGE >> 20):
+                    file.write(b"[[{{a|'''x " * ((1 << 20) // 11))
+                file.write(b"</text></revision></page>\n")
+        file.write(TAIL.encode())
+    return path
+
+
+def test_the_whole_job_takes_them_and_accounts_for_every_one(dump):
+    folder = corpus.write(dump.parent / "corpus", files=1)
+    c = corpus.config(folder, encoder="idf", workers=2, keep_work=True)
+    c.source.format, c.source.paths, c.source.redirects = "mediawiki", (str(dump),), ()
+    output = dump.parent / "out"
+    generate(c, str(output))
+    manifest = load_manifest(str(output))
+    lost = Counter({reason: entry["count"] for reason, entry in manifest["losses"].items()})
+    print("\n", dict(lost), {task: entry["pairs"] for task, entry in manifest["tasks"].items()})
+    assert lost["page-too-large"] == 1 and manifest["losses"]["page-too-large"]["examples"][0][0].endswith(": Huge")
+    addresses = len(table(output, "addresses"))
+    pages = ("page-namespace", "page-too-large", "page-empty", "page-model")
+    redirects = sum(n for reason, n in lost.items() if reason.startswith("redirect-")) + len(table(output, "redirects"))
+    assert addresses + redirects + sum(lost[reason] for reason in pages) == PAGES + 1
+    links = sum(len(row["links"]) for row in table(output, "documents"))
+    resolved = table(output, "resolved")
+    assert links == len(resolved) + sum(n for reason, n in lost.items() if reason.startswith("anchor-"))
+    problems = Counter(row["problem"] for row in resolved if row["problem"])
+    assert problems == {reason: lost[reason] for reason in problems}
+    assert all(entry["pairs"] for entry in manifest["tasks"].values())
+
+
+def test_steps_grow_with_the_length_of_a_page_and_no_faster():
+    """No page takes more than a constant number of steps a character, and of a doubled page twice as many."""
+    site = Site({})
+    plain_text("".join(malformed.TOKENS), site)
+    rates = []
+    for number in range(0, PAGES, 4):
+        text = malformed.wikitext(number) + "\n\n"
+        once, twice = (steps(lambda page=page: plain_text(page, site)) for page in (text, 2 * text))
+        rates.append((once / (len(text) + 50), number))
+        assert twice <= 2.3 * once + 500, number
+    print(f"\nsteps a character: at most {max(rates)[0]:.1f} (page {max(rates)[1]})")
+    assert max(rates)[0] < 40
+
+
+def test_the_huge_page_is_read_in_flat_memory(dump):
+    source = {"format": "mediawiki", "paths": (str(dump),), "redirects": (), "max_page_bytes": 2 << 20}
+    tracemalloc.start()
+    for chunk in sources.chunks(source):
+        assert len(chunk.payload.pages) < 40 << 20
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    print(f"\npeak {peak / 1e6:.0f} MB")
+    assert peak < 64 << 20
+
+
+def test_html_pages_are_read_or_counted():
+    reasons: Counter = Counter()
+    for number in range(PAGES):
+        losses: list = []
+        documents = read_page(malformed.html_page(number), "https://x.org/", "w", {"max_page_bytes": 2 << 20}, losses)
+        reasons.update(loss.reason for loss in losses)
+        assert documents or any(loss.reason.startswith("page-") for loss in losses)
+        for document in documents:
+            malformed.check_offsets(document)
+    print("\n", dict(reasons))
+
+
+def test_html_of_2_mib_returns():
+    # What is quadratic in the parser would take hours; nothing is timed.
+    draw = random.Random(0)
+    for _ in range(40):
+        unit = "".join(draw.choices(malformed.HTML_TOKENS, k=draw.choice([1, 2, 3])))
+        page = "".join(unit.replace("{0}", str(number)) for number in range((2 << 20) // (len(unit) + 5)))
+        read_page(page.encode(), "https://x.org/", "w", {"max_page_bytes": 2 << 20}, [])
