@@ -70,7 +70,9 @@ def read_page(
 
 def _document(tree: Any, base: str, address: str, where: str, losses: list[Loss]) -> LinkedDocument | None:
     content = main_content(tree)
-    lost: list[tuple[str, str]] = [("link-outside-content", "")] * content.outside
+    lost: list[tuple[str, str]] = []
+    if content.outside:
+        losses.append(Loss(where, "link-outside-content", "", content.outside))
     addresses = [urls.resolve(base, href) for href in content.hrefs]
     text = marked.ODD_SPACE.sub(" ", marked.INVISIBLE.sub("", content.text))
     text = marked.tidy(marked.SPACES.sub(" ", text))
