@@ -28,7 +28,7 @@ def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
         size, part, batch = 0, 0, []
         for path, relative in _pages(given):
             batch.append((path, base + urllib.parse.quote(os.fsencode(relative))))
-            size += min(os.path.getsize(path), int(source["max_page_bytes"]))
+            size += min(_size(path), int(source["max_page_bytes"]))
             if size >= CHUNK_BYTES or len(batch) >= _PAGES_PER_CHUNK:
                 yield Chunk(chunk_name(number, given.rstrip("/"), part), batch)
                 size, part, batch = 0, part + 1, []
@@ -58,6 +58,13 @@ def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument]
 def addresser(source: Mapping[str, Any]) -> Callable[[str], str]:
     """Normalises URLs as links are; what is none stays as it is."""
     return lambda url: urls.resolve(source.get("base_url") or "file:///", url)[0] or url.strip()
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
 
 
 def _pages(given: str) -> Iterator[tuple[str, str]]:

@@ -74,8 +74,8 @@ def payloads(chunk: Blocks, max_page_bytes: int, losses: list[Loss]) -> Iterator
         cut = mediawiki.cut_pages(chunk.path, chunk.names, stream, max_page_bytes)
         try:
             found = list(cut)
-        except InputError as error:
-            losses.extend(Loss(where, "page-in-damaged-block", f"{title}: {error}") for title in block.titles)
+        except InputError:
+            losses.extend(Loss(where, "page-in-damaged-block", title) for title in block.titles)
             continue
         pages = sum(payload.pages.count(b"<page>") + len(payload.too_large) for payload in found)
         if pages != len(block.titles):

@@ -7,6 +7,7 @@ site. What is peculiar to a site (www., tracking parameters, case of paths) its 
 
 import re
 import urllib.parse
+from functools import lru_cache
 
 MAX_URL_BYTES = 2048
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -38,6 +39,7 @@ def resolve(base: str, href: str) -> tuple[str | None, str]:
     return found, "" if found else "link-invalid"
 
 
+@lru_cache(maxsize=1 << 16)  # pages of a site link to the same pages
 def address(url: str) -> str | None:
     """The normalised form of an absolute http, https or file URL; None where it is none or longer than 2,048 bytes."""
     try:

@@ -59,7 +59,7 @@ def test_damage_costs_its_block_and_names_the_place(tmp_path):
         documents, losses = read(where)
         assert [document.title for document in documents] == expected[:10] + expected[15:]
         assert [loss.reason for loss in losses] == ["page-in-damaged-block"] * 5
-        assert losses[0].where == f"{path} byte {starts[2]}" and losses[0].example.startswith("Page: 10 &amp; more: ")
+        assert losses[0].where == f"{path} byte {starts[2]}" and losses[0].example == "Page: 10 &amp; more"
 
 
 def test_pages_that_are_too_large_are_counted(tmp_path):

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import html
+import importlib
 import json
 
 import corpus
@@ -12,13 +13,14 @@ from test_mediawiki import HEAD, TAIL
 from test_mediawiki import page as xml_page
 from test_warc import record
 
-from data_pipeline import boilerplate, link_graph, pipeline
+from data_pipeline import boilerplate, link_graph, pipeline, sources
 from data_pipeline.config import plain
 from data_pipeline.engine import LocalEngine, bucket_parts
 from data_pipeline.losses import Losses
 from data_pipeline.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import Link, LinkedDocument, warc
+from harp_jax.errors import InputError
 
 MENU = "".join(f"<li><a href='/p{number}/'>{word}</a>" for number, word in enumerate(("ba", "ko", "ri")))
 
@@ -175,6 +177,23 @@ def test_the_authors_sentences_are_linked_to_their_passages(folder):
     assert sum(bool(row["links"]) for row in documents.values()) == 20
     assert resolved(folder / "theirs") == [40, 0]
     assert sum(row["n"] for row in table(folder / "theirs", "losses") if row["reason"] == "anchor-malformed") == 20
+
+
+@pytest.mark.parametrize("name", ["enwiki", "harp_json", "html", "linked_jsonl", "simplewiki", "warc", "wikiextractor"])
+def test_configs_are_valid_and_source_fields_are_checked(name):
+    c = importlib.import_module(f"configs.data.{name}").get_config()
+    if not c.encoder:
+        c.encoder = "uniform"
+    assert plain(c)["source"]["format"] in sources.FORMATS
+    for field, value in (("format", "pdf"), ("boilerplate_share", 0.0), ("paths", ())):
+        given, c.source[field] = c.source[field], value
+        with pytest.raises(InputError, match=field):
+            plain(c)
+        c.source[field] = given
+    c = importlib.import_module("configs.data.html").get_config()
+    c.encoder, c.source.index = "uniform", ("i",)
+    with pytest.raises(InputError, match="index"):
+        plain(c)
 
 
 def test_boilerplate_leaves_offsets_and_first_section_right():
