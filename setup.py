@@ -12,6 +12,7 @@ BM25 = ["bm25s>=0.2.6", "PyStemmer>=2.2", "scipy>=1.11"]
 WEB = ["selectolax>=1.0", "fastwarc>=2.0"]
 IRDS = ["ir_datasets>=0.5.9"]
 PLOTS = ["matplotlib>=3.8"]
+VECTORS = ["gensim>=4.3"]
 TEST = [
     "pytest>=8",
     "hypothesis>=6",
@@ -28,6 +29,8 @@ setup(
     python_requires=">=3.11",
     packages=[
         "harp_jax",
+        "harp_jax.linklearn",
+        "harp_jax.neural_ir",
         "harp_jax.configs",
         "harp_jax.configs.baselines",
         "harp_jax.configs.data",
@@ -63,12 +66,13 @@ setup(
         "irds": IRDS,
         "plots": PLOTS,
         "web": WEB,
+        "vectors": VECTORS,
         "demo": EVAL + BM25 + PLOTS,
         "tpu": ["jax[tpu]>=0.5.3"],
         "cuda": ["jax[cuda12]>=0.5.3"],
         # And Java 17. Kept out of [test]: it is 490 MB, and tests that need it skip where it is not.
         "spark": ["pyspark>=4"],
-        "test": TEST + EVAL + BM25 + IRDS + PLOTS + WEB,
+        "test": TEST + EVAL + BM25 + IRDS + PLOTS + VECTORS + WEB,
         "dev": ["ruff>=0.9", "mypy>=1.13"],
     },
 )

@@ -122,3 +122,64 @@ def coarse_tune() -> ConfigDict:
     c.epochs = 4.0
     c.lock()
     return c
+
+
+def neural_ir() -> ConfigDict:
+    """Defaults of the neural rankers DRMM, DUET, KNRM and Conv-KNRM, trained on judged queries as fine-tuning is."""
+    c = _common()
+    c.stage = "neural_ir"
+    c.model = ConfigDict()  # the fields of `neural_ir.NeuralConfig`; a config names those that its model reads
+    c.model.name = "knrm"  # or "conv_knrm", "drmm", "duet"
+    c.model.dimension = 100  # of word vectors, where `vectors` does not say
+    c.model.query_length = 20  # words; longer queries are cut
+    c.model.train_vectors = True
+    c.model.dropout = 0.0
+    c.tokenizer = ""  # directory of a vocabulary (harp_jax.words); empty: the words of `docs`
+    c.stemmer = "english"  # of that vocabulary, where it is made here
+    c.vectors = ""  # word vectors, a text file of word2vec or GloVe; empty: random ones
+    c.row_length = 300  # words of a document; longer ones are cut
+    c.docs = ""
+    c.fields = ("title", "url", "body")  # of a document, in this order
+    c.queries = ""
+    c.qrels = ""
+    c.candidates = ""  # a TREC run: where negatives come from
+    c.folds = ""  # qid<TAB>fold
+    c.train_folds = ()  # empty: all queries
+    c.train_queries = ""  # a file whose lines begin with the query ids to train on; empty: all
+    c.negatives = 4  # for each positive, drawn from the candidates anew in every epoch
+    c.rank_loss = "hinge"  # pairwise; or "logistic", "bce", "lce"
+    c.margin = 1.0
+    c.batch_pairs = 64  # (query, positive, negative) triples in a batch
+    c.learning_rate = 1e-3
+    c.lanes = 1  # a multiple of the devices along the data axis
+    c.window = 256
+    c.steps = 0  # 0: `epochs` over the training positives
+    c.epochs = 10.0
+    c.checkpoint_every = 10_000
+    c.lock()
+    return c
+
+
+def linklearn() -> ConfigDict:
+    """Defaults of LinkLearn (`linklearn.train`)."""
+    c = ConfigDict()
+    c.docs = ()  # linked documents, JSONL; documents without links may stand in other files
+    c.redirects = ()  # alias<TAB>id
+    c.stemmer = "english"
+    c.train_fraction = 0.5  # of the documents; links between the two sides are dropped
+    c.hidden = 10  # units of each MLP
+    c.loss = "hinge"  # or "logistic": RankNet's cross-entropy
+    c.batch_documents = 32  # documents d of a step, each with one linked document …
+    c.negatives = 15  # … and so many that are not linked: 480 constraints
+    c.negatives_from = "uniform"  # as in the paper; or "linked": in proportion to links, against popularity
+    c.learning_rate = 3e-3
+    c.steps = 10_000
+    c.eval_every = 250  # steps between evaluations on held-out documents
+    c.patience = 8  # evaluations without a better one before training stops
+    c.eval_queries = 150
+    c.eval_documents = 20_000
+    c.ranking_svm_constraints = 0  # train Ranking SVM beside it on so many
+    c.ranking_svm_c = 1.0
+    c.seed = 0
+    c.lock()
+    return c

@@ -122,6 +122,8 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
     """
     from harp_jax.masking import slots
 
+    if config.stage == "neural_ir":
+        raise InputError("neural rankers have no dry run; start the run itself")
     devices = topology_devices(topology)
     compiled, shape, layout, mesh = compile_step(config, devices)
     memory = compiled.memory_analysis()

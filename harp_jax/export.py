@@ -41,7 +41,9 @@ def export(workdir: str, output: str) -> None:
     check_replaceable(output)
     params, config = load_params(workdir)
     if "bert" not in config:
-        raise InputError(f"{workdir}/config.json lacks the encoder's shape; it was not written by harp_jax.main")
+        raise InputError(
+            f"{workdir} holds no BERT; neural rankers are not exported, harp_jax.rerank reads their workdir"
+        )
     chosen = best(os.path.join(workdir, DIRECTORY))
     if chosen:
         _, params = load_hf(os.path.join(workdir, DIRECTORY, chosen["model"]))

@@ -79,7 +79,7 @@ class RankingReader:
     def __init__(self, config: ConfigDict, data: RankingData) -> None:
         self.data = data
         self.lanes, self.length, self.seed = config.lanes, config.row_length, config.seed
-        self.predicting = config.mqp_weight > 0
+        self.predicting = config.get("mqp_weight", 0.0) > 0
         self.sizes: Mapping[str, int] = {"rank": len(self.data)}
         self._orders: dict[int, np.ndarray] = {}
 

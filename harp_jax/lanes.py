@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from harp_jax.keys import generator
-from harp_jax.packing import Group, Layout, Placement, fill, plan
+from harp_jax.packing import Group, Placement
 
 
 class Reader(Protocol):
@@ -25,6 +25,20 @@ class Reader(Protocol):
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
         """The records `start` … `start + count - 1` of the lane's endless stream of a task."""
+
+
+class Layout(Protocol):
+    """How the groups of a window become batches of static shapes: packed rows, or padded pairs."""
+
+    @property
+    def microbatches(self) -> int:
+        """That a step takes of each lane and accumulates."""
+
+    def plan(self, lengths: list[tuple[int, ...]]) -> Iterator[list[Placement]]:
+        """The batches of a window, given the lengths of each group's sequences."""
+
+    def fill(self, groups: list[Group], placements: list[Placement], lane: int) -> dict[str, np.ndarray]:
+        """The arrays of one lane's batch; lanes are concatenated along the first axis."""
 
 
 @dataclass
@@ -82,7 +96,7 @@ class Lane:
         order = generator(self.seed, "window", self.index, cursor.window).permutation(len(groups))
         self._groups = [groups[i] for i in order]
         lengths = [tuple(len(s) for s in group.sequences) for group in self._groups]
-        self._plans = list(plan(lengths, self.layout))
+        self._plans = list(self.layout.plan(lengths))
         self._loaded = cursor.window
 
     def next(self, microbatch: int = 0) -> dict[str, np.ndarray]:
@@ -90,7 +104,7 @@ class Lane:
         if self._loaded != self.cursor.window:
             self._load()
         number = self.index * self.layout.microbatches + microbatch
-        batch = fill(self._groups, self._plans[self.cursor.batch], self.layout, number)
+        batch = self.layout.fill(self._groups, self._plans[self.cursor.batch], number)
         self.cursor.batch += 1
         if self.cursor.batch == len(self._plans):
             for task, count in self.counts(self.cursor.window).items():

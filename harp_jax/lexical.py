@@ -25,7 +25,7 @@ class Collection:
         from bm25s.tokenization import Tokenizer
 
         self.docids: list[str] = []
-        self._tokenizer = Tokenizer(stemmer=_stemmer(stemmer), stopwords="english")
+        self._tokenizer = Tokenizer(stemmer=stemmer_of(stemmer), stopwords="english")
         # A document without words gets the empty word, as bm25s wants it.
         self.tokens: list[list[int]] = list(self._tokenizer.streaming_tokenize(self._noting_ids(texts)))
         if not self.tokens:
@@ -155,7 +155,8 @@ def top(scores: np.ndarray, k: int) -> np.ndarray:
     return there[np.argsort(-scores[there], kind="stable")]
 
 
-def _stemmer(name: str) -> Any:
+def stemmer_of(name: str) -> Any:
+    """A Snowball stemmer, None for ""; InputError for a name that Snowball does not know."""
     if not name:
         return None
     import Stemmer

@@ -59,6 +59,14 @@ class Layout:
         """Groups in a lane's batch, at most."""
         return max(1, self.rows * self.sequences // self.group_size)
 
+    def plan(self, lengths: list[tuple[int, ...]]) -> Iterator[list["Placement"]]:
+        """See `plan`."""
+        return plan(lengths, self)
+
+    def fill(self, groups: list[Group], placements: list["Placement"], lane: int) -> dict[str, np.ndarray]:
+        """See `fill`."""
+        return fill(groups, placements, self, lane)
+
 
 def fit(query: np.ndarray, document: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
     """Cuts the pair to `length` tokens with its three specials: the document only, unless the query alone overflows.

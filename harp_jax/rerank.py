@@ -36,6 +36,15 @@ def pairs_at_once() -> int:
     return 5_000 if jax.default_backend() == "cpu" else 50_000
 
 
+def load(directory: str, dtype: str = "float32", **options: Any) -> Any:
+    """The model of an export (`Reranker`), or of the training workdir of a neural ranker (`neural_ir`)."""
+    if os.path.isfile(os.path.join(directory, "tokenizer", "words.json")):
+        from harp_jax.neural_ir.reranker import NeuralReranker
+
+        return NeuralReranker.from_workdir(directory, **options)
+    return Reranker.from_pretrained(directory, dtype, **options)
+
+
 def rerank_run(
     reranker: Any,
     run: Run,
@@ -135,7 +144,7 @@ def main(arguments: argparse.Namespace) -> None:
     only = chosen_queries(arguments)
     run = read_run(arguments.run, only)
     docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
-    reranker = Reranker.from_pretrained(
+    reranker = load(
         arguments.model, arguments.dtype, max_length=arguments.max_length, batch_tokens=arguments.batch_tokens
     )
     asked = dict.fromkeys(queries, "") if arguments.blank_query else queries
@@ -162,7 +171,9 @@ def main(arguments: argparse.Namespace) -> None:
 
 def arguments_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m harp_jax.rerank", description="Re-ranks the candidates of a run.")
-    parser.add_argument("--model", required=True, help="Hugging Face directory, such as harp_jax.export writes")
+    parser.add_argument(
+        "--model", required=True, help="an export (Hugging Face directory), or a neural ranker's workdir"
+    )
     parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, or JSONL; may be compressed")
     parser.add_argument("--queries", required=True, help="queries: qid<TAB>text, or JSONL")
     parser.add_argument("--run", required=True, help="candidates: a TREC run, or MS MARCO's three columns")

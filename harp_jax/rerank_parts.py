@@ -61,6 +61,8 @@ def fingerprint(arguments: argparse.Namespace, backend: str) -> str:
     """Names everything that scores depend on: the options, the model's files, and size and time of the inputs."""
     options = {name: value for name, value in vars(arguments).items() if name not in FREE}
     model = [sha256_file(p) for p in sorted(glob.glob(os.path.join(glob.escape(arguments.model), "*.safetensors")))]
+    # The workdir of a neural ranker is read as it is: its last steps say which model it holds.
+    model += [sha256_file(p) for p in glob.glob(os.path.join(glob.escape(arguments.model), "metrics.jsonl"))]
     inputs = []
     for path in (arguments.docs, arguments.queries, arguments.run):
         if os.path.exists(path):

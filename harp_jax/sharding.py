@@ -66,18 +66,19 @@ def padded_vocab(vocab_size: int, mesh: Mesh) -> int:
     return -(-vocab_size // parts) * parts
 
 
-def param_shardings(mesh: Mesh, tree: Any) -> Any:
-    """A sharding for every leaf of a state (parameters and whatever carries their paths), by RULES.
+def param_shardings(mesh: Mesh, tree: Any, rules: tuple[tuple[str, P], ...] | None = None) -> Any:
+    """A sharding for every leaf of a state (parameters and whatever carries their paths), by `rules` (RULES).
 
     Scalars are replicated. A leaf without a rule, a rule without a leaf, or an axis that does not divide is an error.
     """
+    rules = RULES if rules is None else rules
     used: set[str] = set()
 
     def of(path: tuple, leaf: Any) -> NamedSharding:
         name = "/".join(str(getattr(k, "key", getattr(k, "name", getattr(k, "idx", k)))) for k in path)
         if leaf.ndim == 0:
             return NamedSharding(mesh, P())
-        for pattern, spec in RULES:
+        for pattern, spec in rules:
             if re.search(pattern, name):
                 used.add(pattern)
                 _check(name, leaf.shape, spec, mesh)
@@ -87,7 +88,7 @@ def param_shardings(mesh: Mesh, tree: Any) -> Any:
         )
 
     shardings = jax.tree_util.tree_map_with_path(of, tree)
-    unused = [pattern for pattern, _ in RULES if pattern not in used]
+    unused = [pattern for pattern, _ in rules if pattern not in used]
     if unused:
         raise InputError(f"sharding rules that match no parameter: {unused}; mend RULES in harp_jax/sharding.py")
     return shardings

@@ -29,17 +29,17 @@ SAMPLE = 512  # groups read and packed to learn how many rows a batch needs
 class Stage:
     """All that the loop needs to know of a stage."""
 
-    tokenizer: Tokenizer
-    bert: BertConfig  # with the tokenizer's vocabulary
+    tokenizer: Any  # Tokenizer, or the words of a neural ranker
+    bert: Any  # the model's shape, with the tokenizer's vocabulary: BertConfig, or a neural ranker's NeuralConfig
     tasks: tuple[str, ...]
-    objective: Callable[[BertConfig], Any]  # encoder shape (padded vocabulary) → loss function
+    objective: Callable[[Any], Any]  # the model's shape (padded vocabulary) → loss function
     reader: Reader
     held_out: Reader | None
-    layout: Layout
+    layout: Any  # packing.Layout, or another lanes.Layout
     shares: Mapping[str, float]
     steps: int
-    start: Callable[[BertConfig, jax.Array], dict]  # initial parameters
-    selection: Callable[[BertConfig, str], Any] | None = None  # encoder shape, workdir → what evaluates (selection.py)
+    start: Callable[[Any, jax.Array], dict]  # initial parameters
+    selection: Callable[[Any, str], Any] | None = None  # encoder shape, workdir → what evaluates (selection.py)
 
 
 def encoder_and_tokenizer(config: ConfigDict) -> tuple[BertConfig, Tokenizer, dict | None]:
@@ -86,6 +86,8 @@ def load_encoder(path: str) -> tuple[BertConfig, dict]:
         from harp_jax.checkpoint import load_params
 
         params, config = load_params(path)
+        if "bert" not in config:
+            raise InputError(f"{path} holds no BERT; `init` takes the workdir of a pre-training or fine-tuning run")
         bert = BertConfig(**config.bert)
         return bert, strip_vocab(params, bert.vocab_size)
     from harp_jax.huggingface import load_hf
@@ -191,7 +193,19 @@ def coarse_tune(config: ConfigDict, with_data: bool = True) -> Stage:
     return coarse_tune(config, with_data)
 
 
-STAGES: dict[str, Callable[..., Stage]] = {"pretrain": pretrain, "finetune": finetune, "coarse_tune": coarse_tune}
+def neural_ir(config: ConfigDict, with_data: bool = True) -> Stage:
+    """Training of a neural ranker: see `neural_ir/stage.py`."""
+    from harp_jax.neural_ir.stage import neural_ir
+
+    return neural_ir(config)
+
+
+STAGES: dict[str, Callable[..., Stage]] = {
+    "pretrain": pretrain,
+    "finetune": finetune,
+    "coarse_tune": coarse_tune,
+    "neural_ir": neural_ir,
+}
 
 
 class NoReader:

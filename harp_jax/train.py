@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from harp_jax import __version__, sharding
+from harp_jax import __version__, models, sharding
 from harp_jax.checkpoint import Checkpoints, remove_unfinished
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
@@ -243,14 +243,12 @@ def abstract_state(shape: Any, optimizer: Any, shardings: Any) -> Any:
 
 def state_shardings(shape: Any, optimizer: Any, mesh: Any) -> Any:
     """Where every leaf of the state lies."""
-    return sharding.param_shardings(mesh, _state_shapes(shape, optimizer))
+    return sharding.param_shardings(mesh, _state_shapes(shape, optimizer), models.rules(shape))
 
 
 def _state_shapes(shape: Any, optimizer: Any) -> Any:
-    from harp_jax.heads import init_params
-
     wide = dataclasses.replace(shape, dtype="float32")
-    return jax.eval_shape(lambda: initial(init_params(wide, jax.random.key(0)), optimizer))
+    return jax.eval_shape(lambda: initial(models.init_params(wide, jax.random.key(0)), optimizer))
 
 
 def place(params: dict, shardings: dict) -> dict:
@@ -272,7 +270,7 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
     lock = None
     if jax.process_index() == 0:
         lock = locked(workdir)
-    own = json.loads(config.to_json_best_effort()) | {"bert": dataclasses.asdict(stage.bert)}
+    own = json.loads(config.to_json_best_effort()) | {models.family(stage.bert): dataclasses.asdict(stage.bert)}
     path = os.path.join(workdir, "config.json")
     if os.path.exists(path):
         try:

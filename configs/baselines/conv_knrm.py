@@ -1,0 +1,20 @@
+"""Conv-KNRM: KNRM's kernels over 1- to 3-grams with 128 filters, every length of the query's against every one of the document's.
+
+python -m harp_jax.main --config=configs/baselines/conv_knrm.py --workdir=runs/conv_knrm --config.docs=docs.tsv \
+    --config.queries=queries.tsv --config.qrels=qrels.txt --config.candidates=train.trec [--config.vectors=vectors.txt]
+python -m harp_jax.rerank --model=runs/conv_knrm --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=conv_knrm.trec
+
+Hardware: 2 CPU cores, about ten times KNRM's time.
+"""
+
+from harp_jax.config import neural_ir
+
+
+def get_config():
+    c = neural_ir()
+    c.model.name = "conv_knrm"
+    c.model.kernels = 11
+    c.model.ngrams = 3
+    c.model.filters = 128
+    c.epochs = 5.0
+    return c

@@ -1,0 +1,172 @@
+"""Training of neural rankers on the shared loop: padded groups instead of packed rows, one objective, given word vectors."""
+
+import dataclasses
+import logging
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ml_collections import ConfigDict
+
+from harp_jax.documents import Documents
+from harp_jax.errors import InputError
+from harp_jax.finetuning import RankingReader
+from harp_jax.neural_ir import NeuralConfig, WordTables, build, init_params
+from harp_jax.objectives import Metrics, ranking_loss
+from harp_jax.packing import Group, Placement
+from harp_jax.ranking_data import RankingData, training_qrels
+from harp_jax.stages import Stage
+from harp_jax.trec import read_queries, read_run
+from harp_jax.words import Words, count_words, load_words, read_vectors
+
+log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupLayout:
+    """A lane's batch: a fixed number of groups, their texts padded with 0 (a `lanes.Layout`)."""
+
+    groups: int  # per lane and microbatch
+    group_size: int
+    query_length: int
+    document_length: int
+    microbatches: int = 1  # that a step takes of each lane and accumulates
+
+    def plan(self, lengths: list[tuple[int, ...]]) -> Iterator[list[Placement]]:
+        """So many groups a batch, in order; the last batch of a window may have fewer."""
+        for start in range(0, len(lengths), self.groups):
+            yield [Placement(i, ()) for i in range(start, min(start + self.groups, len(lengths)))]
+
+    def fill(self, groups: list[Group], placements: list[Placement], lane: int) -> dict[str, np.ndarray]:
+        """query [groups, Lq], tokens [groups·size, Ld] int32: documents, the relevant one first; present [groups, size] bool.
+
+        With several microbatches all arrays have them as their first axis (`lanes.Batches` stacks them).
+        """
+        query = np.zeros((self.groups, self.query_length), np.int32)
+        documents = np.zeros((self.groups, self.group_size, self.document_length), np.int32)
+        present = np.zeros((self.groups, self.group_size), bool)
+        for row, placement in enumerate(placements):
+            for member, sequence in enumerate(groups[placement.group].sequences):
+                assert sequence.document is not None
+                query[row, : len(sequence.query)] = sequence.query
+                documents[row, member, : len(sequence.document)] = sequence.document
+                present[row, member] = True
+        return {"query": query, "tokens": documents.reshape(-1, self.document_length), "present": present}
+
+
+class GroupReader(RankingReader):
+    """Groups of a relevant document and negatives, each text cut to its own length."""
+
+    def __init__(self, config: ConfigDict, words: Words) -> None:
+        qrels = training_qrels(config)
+        data = RankingData(
+            docs=Documents.open(config.docs, tuple(config.fields)),
+            queries=read_queries(config.queries),
+            qrels=qrels,
+            candidates=read_run(config.candidates, queries=qrels),
+            tokenizer=words,
+            negatives=config.negatives,
+            max_length=config.row_length,
+            seed=config.seed,
+        )
+        super().__init__(config, data)
+        self.query_length = config.model.query_length
+
+    def cut(self, query: np.ndarray, document: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return query[: self.query_length], document[: self.length]
+
+
+@dataclasses.dataclass(frozen=True)
+class NeuralRank:
+    """A ranking loss over each group's scores; an objective as `step.make_step` takes it."""
+
+    ranker: Any  # the Linen module
+    tables: WordTables
+    rank_loss: str
+    margin: float
+
+    def counts(self, batch: dict[str, jax.Array], mask_key: jax.Array) -> Metrics:
+        """What the losses are averaged over: groups, their members, their negatives. They add up over microbatches."""
+        present = batch["present"]
+        return {"groups": present.any(-1).sum(), "members": present.sum(), "negatives": present[:, 1:].sum()}
+
+    def __call__(
+        self,
+        params: Mapping,
+        batch: dict[str, jax.Array],
+        mask_key: jax.Array,
+        dropout_key: jax.Array | None,
+        counts: Metrics | None = None,
+    ) -> tuple[jax.Array, Metrics]:
+        """Loss (float32 scalar) and metric sums; without a dropout key nothing is dropped.
+
+        With the `counts` of a whole batch, a microbatch's loss is its share of the batch's.
+        """
+        counts = self.counts(batch, mask_key) if counts is None else counts
+        groups, size = batch["present"].shape
+        documents = batch["tokens"]
+        query = jnp.repeat(batch["query"], size, axis=0)
+        rngs = {} if dropout_key is None else {"dropout": dropout_key}
+        scores = self.ranker.apply(
+            {"params": params}, query, documents, self.tables, deterministic=dropout_key is None, rngs=rngs
+        )
+        members = scores.reshape(groups, size)
+        loss, metrics = ranking_loss(self.rank_loss, self.margin, members, batch["present"], counts)
+        metrics["tokens"] = (documents > 0).sum().astype(jnp.float32)
+        metrics["slots"] = jnp.asarray(documents.size, jnp.float32)
+        return loss, metrics
+
+
+def neural_ir(config: ConfigDict) -> Stage:
+    """The stage that `config.stage == "neural_ir"` names. Raises InputError for bad config or data."""
+    words = vocabulary(config)
+    given = read_vectors(config.vectors, words, config.seed) if config.vectors else None
+    options = config.model.to_dict() | {"document_length": config.row_length, "dtype": config.dtype}
+    if given is not None:
+        options["dimension"] = given[0].shape[1]
+        log.info("%d of %d words have a vector in %s", given[1], len(words.words), config.vectors)
+    shape = NeuralConfig(vocab_size=words.size, **options)
+    frozen = shape.name == "drmm" or not shape.train_vectors
+    if config.weight_decay and frozen:
+        raise InputError("weight_decay would shrink word vectors that are not trained; set it to 0")
+    tables = word_tables(shape, words)
+    reader = GroupReader(config, words)
+    size = 1 + config.negatives
+    groups = max(1, round(config.batch_pairs / config.negatives / config.lanes / config.accumulate))
+    steps = config.steps or math.ceil(
+        config.epochs * reader.sizes["rank"] / (groups * config.lanes * config.accumulate)
+    )
+
+    def objective(padded: NeuralConfig) -> NeuralRank:
+        return NeuralRank(build(padded), tables, config.rank_loss, config.margin)
+
+    def start(padded: NeuralConfig, key: jax.Array) -> dict:
+        params = jax.device_get(jax.jit(lambda k: init_params(padded, k))(key))
+        if given is not None and "vectors" in params:
+            table = np.zeros_like(params["vectors"])
+            table[: words.size] = given[0]
+            params["vectors"] = table
+        return params
+
+    layout = GroupLayout(groups, size, shape.query_length, shape.document_length, config.accumulate)
+    return Stage(words, shape, ("rank",), objective, reader, None, layout, {"rank": 1.0}, steps, start)
+
+
+def vocabulary(config: ConfigDict) -> Words:
+    """The words of `config.tokenizer`, or of the documents where it is empty."""
+    if config.tokenizer:
+        return load_words(config.tokenizer)
+    if not config.docs:
+        raise InputError("docs is empty; set --config.docs to a file")
+    return count_words(Documents.open(config.docs, tuple(config.fields)).texts(), config.stemmer)
+
+
+def word_tables(shape: NeuralConfig, words: Words) -> WordTables:
+    """What the model needs to know of the words."""
+    from harp_jax.neural_ir.duet import graph_table
+
+    graphs = graph_table(words, shape.graphs) if shape.name == "duet" else np.zeros((1, 1), np.int32)
+    return WordTables(words.idf, graphs)

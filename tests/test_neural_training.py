@@ -1,0 +1,195 @@
+"""Neural rankers through the shared loop: each learns the signal that it is made for, on queries it has not seen."""
+
+import os
+
+import jax
+import numpy as np
+import pytest
+
+from harp_jax import config as configs
+from harp_jax import stages
+from harp_jax.checkpoint import load_params
+from harp_jax.documents import Documents
+from harp_jax.errors import InputError
+from harp_jax.keys import generator
+from harp_jax.lanes import Batches
+from harp_jax.rerank import arguments_parser, load, rerank_run
+from harp_jax.rerank import main as rerank_main
+from harp_jax.train import train
+from harp_jax.trec import read_queries, read_run
+
+NEGATIVES, LENGTH, TRAINED, HELD_OUT = 4, 12, 400, 60
+DUET = {"filters": 24, "hidden": 24, "pool": 4, "graphs": 120}
+LETTERS = np.array(list("bcdfghklmnprstvz"))
+
+
+def word(number: int) -> str:
+    """Words that differ in their letters, so that n-graphs tell them apart."""
+    return "".join(LETTERS[[number % 16, number // 16 % 16]]) + "a" + LETTERS[(7 * number + 3) % 16]
+
+
+def exact_matches(rng: np.random.Generator) -> tuple[list[int], list[list[int]]]:
+    """Three query words; the relevant document holds all of them, the others one at most."""
+    query = rng.choice(200, 3, replace=False)
+    rest = np.setdiff1d(np.arange(200), query)
+    documents = [rng.permutation([*query, *rng.choice(rest, LENGTH - 3)])]
+    for _ in range(NEGATIVES):
+        documents.append(rng.permutation([rng.choice(query), *rng.choice(rest, LENGTH - 1)]))
+    return list(query), documents
+
+
+def bigrams(rng: np.random.Generator, phrases: np.ndarray | None = None) -> tuple[list[int], list[list[int]]]:
+    """Two query words; all documents hold both once, in the relevant one they stand together and in order."""
+    first, second = rng.choice(200, 2, replace=False) if phrases is None else phrases[rng.integers(len(phrases))]
+    rest = np.setdiff1d(np.arange(200 if phrases is None else 60), [first, second])
+    documents = []
+    for number in range(1 + NEGATIVES):
+        document = rng.choice(rest, LENGTH)
+        at = int(rng.integers(0, LENGTH - 4))
+        if number == 0:
+            document[at : at + 2] = first, second
+        else:  # apart, or the other way round
+            document[at], document[at + 3 if rng.random() < 0.5 else at + 1] = second, first
+        documents.append(document)
+    return [first, second], documents
+
+
+def four_phrases(rng: np.random.Generator) -> tuple[list[int], list[list[int]]]:
+    """As `bigrams`, of four phrases: DUET learns what to look for, it does not compare n-grams."""
+    return bigrams(rng, np.arange(8).reshape(4, 2))
+
+
+def write_collection(path, make):
+    queries, qrels, run, docs = [], [], [], []
+    for number in range(TRAINED + HELD_OUT):
+        query, documents = make(generator("planted", make.__name__, number))
+        queries.append(f"q{number}\t{' '.join(map(word, query))}\n")
+        qrels.append(f"q{number} 0 d{number}x0 1\n")
+        for i, document in enumerate(documents):
+            docs.append(f"d{number}x{i}\t{' '.join(map(word, document))}\n")
+            run.append(f"q{number} Q0 d{number}x{i} {i + 1} {10 - i} planted\n")
+    split = TRAINED * (1 + NEGATIVES)
+    (path / "docs.tsv").write_text("".join(docs))
+    (path / "queries.tsv").write_text("".join(queries))
+    (path / "qrels.txt").write_text("".join(qrels[:TRAINED]))
+    (path / "train.trec").write_text("".join(run[:split]))
+    (path / "test.trec").write_text("".join(run[split:]))
+
+
+def neural_config(path, name, **changes):
+    c = configs.neural_ir()
+    c.docs, c.queries, c.qrels = (str(path / n) for n in ("docs.tsv", "queries.tsv", "qrels.txt"))
+    c.candidates, c.stemmer, c.compilation_cache = str(path / "train.trec"), "", False
+    c.model.name, c.model.dimension, c.model.query_length = name, 32, 4
+    c.row_length, c.batch_pairs, c.window, c.log_every, c.epochs = 16, 64, 64, 100, 10.0
+    with c.unlocked():
+        c.model.update(changes.pop("model", {}))
+    c.update(changes)
+    return c
+
+
+def pair_accuracy(workdir, path) -> float:
+    """The share of (relevant, other) pairs of the held-out queries that are in order."""
+    run, queries = read_run(str(path / "test.trec")), read_queries(str(path / "queries.tsv"))
+    docs = Documents.open(str(path / "docs.tsv"), cache_dir=str(path / "cache"))
+    scored = [scores for _, _, scores in rerank_run(load(workdir), run, queries, docs)]
+    assert len(scored) == HELD_OUT
+    return float(np.mean([scores[0] > scores[1:] for scores in scored]))
+
+
+@pytest.mark.parametrize(
+    "name, make, options",
+    [
+        ("drmm", exact_matches, {"learning_rate": 3e-2}),
+        ("knrm", exact_matches, {"learning_rate": 1e-2, "epochs": 4.0}),
+        ("conv_knrm", bigrams, {"model": {"filters": 32, "train_vectors": False}, "learning_rate": 0.1, "epochs": 6.0}),
+        ("duet", four_phrases, {"model": DUET, "learning_rate": 1e-2, "epochs": 12.0}),
+    ],
+)  # fmt: skip
+def test_learns_the_signal_of_its_own_class(name, make, options, tmp_path):
+    write_collection(tmp_path, make)
+    workdir = str(tmp_path / "run")
+    train(neural_config(tmp_path, name, **options), workdir, devices=jax.devices()[:1])
+    assert pair_accuracy(workdir, tmp_path) >= 0.99
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    path = tmp_path_factory.mktemp("planted")
+    write_collection(path, exact_matches)
+    return path
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "lce", "bce"])
+def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
+    config = neural_config(planted, "knrm", rank_loss=loss, window=20, negatives=4, batch_pairs=48)
+    stage = stages.neural_ir(config)
+    params = stage.start(stage.bert, jax.random.key(0))
+    batches = Batches(stage.reader, stage.layout, range(1), stage.shares, 20, 0)
+    full, rest = batches.make()[0], batches.make()[0]
+    assert full["present"].any(1).sum() == 12 and rest["present"].any(1).sum() == 8
+    objective = stage.objective(stage.bert)
+    compute = jax.jit(jax.value_and_grad(lambda p, b: objective(p, b, jax.random.key(0), None)[0]))
+    cut = {name: array[: 8 * len(array) // 12] for name, array in rest.items()}
+    (found, gradient), (expected, same) = compute(params, rest), compute(params, cut)
+    assert float(found) == pytest.approx(float(expected), rel=1e-6)
+    for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(same), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_a_resumed_run_ends_with_the_same_bits(planted, tmp_path):
+    whole, halved = (str(tmp_path / name) for name in ("whole", "halved"))
+    config = neural_config(planted, "knrm", steps=8, checkpoint_every=4)
+    train(config, whole, devices=jax.devices()[:1])
+    train(config, halved, devices=jax.devices()[:1])
+    import shutil
+
+    shutil.rmtree(os.path.join(halved, "checkpoints", "8"))
+    train(config, halved, devices=jax.devices()[:1])
+    for a, b in zip(*(jax.tree.leaves(load_params(w)[0]) for w in (whole, halved)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_two_devices_and_microbatches_train_as_one_and_the_command_reranks(planted, tmp_path):
+    found = []
+    for devices, accumulate in ((1, 1), (2, 1), (1, 2)):
+        workdir = str(tmp_path / f"run{devices}{accumulate}")
+        # Windows of 64 are 8 batches of 8 groups: two microbatches of 4 are the same groups.
+        config = neural_config(planted, "drmm", lanes=2, steps=6, accumulate=accumulate)
+        train(config, workdir, devices=jax.devices()[:devices])
+        output = str(tmp_path / f"out{devices}{accumulate}.trec")
+        options = {"model": workdir, "docs": planted / "docs.tsv", "queries": planted / "queries.tsv"}
+        options |= {"run": planted / "test.trec", "output": output}
+        rerank_main(arguments_parser().parse_args([f"--{k}={v}" for k, v in options.items()]))
+        found.append(read_run(output))
+    for other in found[1:]:
+        for qid, ranking in found[0].items():
+            assert set(ranking.docids) == set(other[qid].docids)
+            np.testing.assert_allclose(sorted(ranking.scores), sorted(other[qid].scores), atol=1e-5)
+
+
+def test_vectors_that_are_not_trained_stay(planted, tmp_path):
+    (tmp_path / "vectors.txt").write_text("".join(f"{word(i)} {i} 1 {-i}\n" for i in range(0, 200, 2)))
+    config = neural_config(planted, "knrm", model={"train_vectors": False}, vectors=str(tmp_path / "vectors.txt"))
+    config.steps = 3
+    train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
+    reranker = load(str(tmp_path / "run"))
+    params, _ = load_params(str(tmp_path / "run"))
+    for number in (0, 8, 120):
+        np.testing.assert_array_equal(params["vectors"][reranker.words.ids[word(number)]], [number, 1, -number])
+    config.weight_decay = 0.1
+    with pytest.raises(InputError, match="would shrink word vectors"):
+        stages.neural_ir(config)
+
+
+def test_other_workdirs_and_lengths_are_refused(planted, tmp_path):
+    workdir = str(tmp_path / "run")
+    train(neural_config(planted, "drmm", steps=1), workdir, devices=jax.devices()[:1])
+    with pytest.raises(InputError, match="the model takes 16 words"):
+        load(workdir, max_length=40)
+    with pytest.raises(InputError, match="holds no BERT"):
+        stages.load_encoder(workdir)
+    from harp_jax.export import export
+
+    with pytest.raises(InputError, match="holds no BERT"):
+        export(workdir, str(tmp_path / "exported"))

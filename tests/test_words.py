@@ -1,0 +1,97 @@
+"""The word vocabulary, its idf table, and word vectors from text files and from word2vec itself."""
+
+import numpy as np
+import pytest
+
+from harp_jax import word_vectors, words
+from harp_jax.errors import InputError
+from harp_jax.words import Words, count_words, load_words, read_vectors
+
+TEXTS = [("a", "Red fox; red Fox_den"), ("b", "the fox runs"), ("c", "café the 42")]
+
+
+def test_words_are_counted_by_document_and_ordered_by_frequency():
+    found = count_words(TEXTS)
+    assert found.words[:2] == ("fox", "red") or found.words[:2] == ("fox", "red")
+    assert dict(zip(found.words, found.frequencies)) == {
+        "fox": 2,
+        "red": 1,
+        "the": 2,
+        "den": 1,
+        "runs": 1,
+        "café": 1,
+        "42": 1,
+    }
+    assert found.words == ("fox", "red", "the", "42", "café", "den", "runs") and found.size == 8
+    np.testing.assert_allclose(
+        found.idf[[0, found.ids["fox"], found.ids["42"]]], [0, np.log(1.5), np.log(3)], rtol=1e-6
+    )
+    assert found.encode("The RED owl fox", 4) == [found.ids["the"], found.ids["red"], 0, found.ids["fox"]]
+    assert found.encode_prefixes(["fox " * 100], 3) == [[1, 1, 1]]
+
+
+def test_rare_words_go_and_stems_fall_together():
+    assert count_words(TEXTS, min_documents=2).words == ("fox", "the")
+    assert count_words(TEXTS, max_words=1).words == ("fox",)
+    stemmed = count_words([("a", "running runs"), ("b", "run")], "english")
+    assert stemmed.words == ("run",) and stemmed.frequencies == (2,)
+    with pytest.raises(InputError, match="no word stands in 9 of 3 documents"):
+        count_words(TEXTS, min_documents=9)
+
+
+def test_saved_vocabularies_come_back_or_are_refused(tmp_path):
+    found = count_words(TEXTS, "english")
+    found.save(str(tmp_path))
+    assert load_words(str(tmp_path)) == found
+    path = tmp_path / "words.tsv"
+    path.write_text(path.read_text().replace("red\t1", "red\t2"))
+    with pytest.raises(InputError, match="is not what words.json describes"):
+        load_words(str(tmp_path))
+    with pytest.raises(InputError, match="no vocabulary at"):
+        load_words(str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("header", ["", "3 2\n"])
+def test_text_vectors_with_and_without_header(tmp_path, header):
+    known = Words(("fox", "red", "owl"), (1, 1, 1), 2)
+    path = tmp_path / "vectors.txt"
+    path.write_text(header + "red 1 2\nat name@example.com 5 5\nfox -1 0.5\n")
+    vectors, found = read_vectors(str(path), known)
+    assert found == 2 and vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors[:3], [[0, 0], [-1, 0.5], [1, 2]])
+    assert np.abs(vectors[3]).max() > 0
+    np.testing.assert_array_equal(vectors, read_vectors(str(path), known)[0])
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("red 1 2\nfox 1\n", "line 2: 1 numbers, the first line has 2"),
+        ("red 1 x\n", "line 1: could not convert"),
+        ("cat 1 2\n", "no word of the vocabulary has a vector"),
+    ],
+)
+def test_bad_vectors_are_named(tmp_path, text, message):
+    (tmp_path / "vectors.txt").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_vectors(str(tmp_path / "vectors.txt"), Words(("fox", "red"), (1, 1), 2))
+
+
+def test_the_commands_make_a_vocabulary_and_vectors(tmp_path):
+    pytest.importorskip("gensim")
+    lines = [f"d{i}\t{'sun moon star' if i % 2 else 'cat dog fox'} number{i % 3}\n" for i in range(60)]
+    (tmp_path / "docs.tsv").write_text("".join(lines))
+    docs = f"--docs={tmp_path}/docs.tsv"
+    words.main(words.arguments_parser().parse_args([docs, f"--output={tmp_path}/words"]))
+    known = load_words(str(tmp_path / "words"))
+    outputs = []
+    for name in ("a", "b"):
+        options = [docs, f"--words={tmp_path}/words", f"--output={tmp_path}/{name}", "--dimension=8", "--epochs=40"]
+        word_vectors.main(word_vectors.arguments_parser().parse_args(options))
+        outputs.append((tmp_path / name).read_bytes())
+    assert outputs[0] == outputs[1]
+    vectors, found = read_vectors(str(tmp_path / "a"), known)
+    assert found == len(known.words) == 9
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
+    near, far = (unit[known.ids["sun"]] @ unit[known.ids[other]] for other in ("moon", "cat"))
+    assert near > far
