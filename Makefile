@@ -16,7 +16,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test lint real faults spark bench-step bench-dump bench-sentences bench-weights bench-pairs bench-estimate clean
+.PHONY: demo test lint real faults spark bench-step bench-dump bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn clean
 
 .venv/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "harp_jax needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -101,6 +101,9 @@ bench-pairs: .venv/test
 bench-estimate: .venv/test
 	$(BIN)/python benchmarks/enwiki_estimate.py --wiki=$(BENCH_WIKI) --dump=$(BENCH_DUMP) --vocabulary=$(BENCH_VOCABULARY) \
 		--stopwords=$(BENCH_STOPWORDS)
+
+bench-linklearn: .venv/test
+	$(BIN)/python benchmarks/linklearn.py --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES)
 
 clean:
 	rm -rf .venv demo real

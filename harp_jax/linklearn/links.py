@@ -1,0 +1,197 @@
+"""Hyperlinks as constraints: document d is closer to one that it is linked with, in either direction, than to another (Eq. 2).
+
+Linked documents come as JSONL, `{"id", "title", "text", "links": [{"start", "end", "target"}]}`, what `data_pipeline` reads
+too; lines without "links" are mere destinations.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from harp_jax.errors import InputError
+from harp_jax.files import expand, lines
+from harp_jax.keys import hash64
+from harp_jax.lexical import Collection
+from harp_jax.linklearn.collection import Counts, count
+
+TRIES = 50  # draws of a negative until one is not linked
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Documents and who is linked with whom: d with neighbours[starts[d]:starts[d+1]], ascending, both directions."""
+
+    docids: list[str]
+    counts: Counts
+    file: np.ndarray  # [documents] int32: number of the file that a document stands in
+    starts: np.ndarray  # [documents + 1] int64
+    neighbours: np.ndarray  # [2 × links] int64
+
+    def linked(self, d: int) -> np.ndarray:
+        """The documents linked with d."""
+        return self.neighbours[self.starts[d] : self.starts[d + 1]]
+
+
+def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer: str = "english") -> Graph:
+    """Reads linked documents, streaming; links to documents that are not there, and to oneself, are left out.
+
+    Raises InputError for a line that breaks the format, an id that stands twice, and where no link is left.
+    """
+    numbers: dict[str, int] = {}
+    file: list[int] = []
+    links: list[tuple[int, str]] = []
+    aliases = dict(_aliases(redirects))
+
+    def texts() -> Iterator[tuple[str, str]]:
+        for number, path in enumerate(expand(paths)):
+            for line_number, line in lines(path):
+                if not line.strip():
+                    continue
+                where = f"{path}, line {line_number}"
+                docid, text, targets = _document(line, where)
+                if docid in numbers:
+                    raise InputError(f"{where}: document {docid} a second time; remove one")
+                numbers[docid] = len(numbers)
+                file.append(number)
+                links.extend((numbers[docid], target) for target in targets)
+                yield docid, text
+
+    counts = count(Collection(texts(), stemmer))
+    pairs = [(d, numbers.get(aliases.get(target, target), d)) for d, target in links]
+    edges = np.array([(a, b) for a, b in pairs if a != b], np.int64).reshape(-1, 2)
+    if not len(edges):
+        raise InputError(f"none of {len(links)} links leads to another document of {', '.join(paths)}; check the ids")
+    starts, neighbours = _rows(edges, counts.documents)
+    return Graph(list(numbers), counts, np.array(file, np.int32), starts, neighbours)
+
+
+def _rows(edges: np.ndarray, documents: int) -> tuple[np.ndarray, np.ndarray]:
+    """(starts, neighbours) of links [n, 2], each taken in both directions and once."""
+    both = np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0)
+    return np.searchsorted(both[:, 0], np.arange(documents + 1)), both[:, 1]
+
+
+def _document(line: str, where: str) -> tuple[str, str, list[str]]:
+    try:
+        record: dict[str, Any] = json.loads(line)
+        text = f"{record.get('title') or ''} {record['text']}"
+        return str(record["id"]), text, [str(link["target"]) for link in record.get("links", ())]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{where}: no linked document ({error!r}); write id, title, text and links") from error
+
+
+def _aliases(paths: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for path in expand(paths):
+        for number, line in lines(path):
+            parts = line.split("\t")
+            if len(parts) != 2:
+                raise InputError(f"{path}, line {number}: {len(parts)} columns; write 'alias<TAB>id'")
+            yield parts[0], parts[1]
+
+
+class Side:
+    """Some of the documents with the links among them: what is trained on, or what is validated on."""
+
+    def __init__(self, graph: Graph, documents: np.ndarray) -> None:
+        self.graph, self.documents = graph, documents
+        inside = np.zeros(graph.counts.documents, bool)
+        inside[documents] = True
+        owner = np.repeat(np.arange(graph.counts.documents), np.diff(graph.starts))
+        kept = inside[owner] & inside[graph.neighbours]
+        # Links that cross the border are gone.
+        self.edges = np.stack([owner[kept], graph.neighbours[kept]], axis=1)
+
+    @cached_property
+    def queries(self) -> np.ndarray:
+        """Documents that have a link, ascending."""
+        return np.unique(self.edges[:, 0])
+
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        return np.searchsorted(self.edges[:, 0], np.arange(self.graph.counts.documents + 1))
+
+    def linked(self, d: int) -> np.ndarray:
+        """L(d) within this side."""
+        return self.edges[self._starts[d] : self._starts[d + 1], 1]
+
+    @cached_property
+    def _keys(self) -> np.ndarray:
+        return self.edges[:, 0] * self.graph.counts.documents + self.edges[:, 1]
+
+    @cached_property
+    def _pools(self) -> dict[str, dict[int, np.ndarray]]:
+        """By file, what negatives are drawn from: every document once, or as often as it is linked."""
+        file, ends = self.graph.file, self.edges[:, 1]
+        return {
+            "uniform": {int(n): self.documents[file[self.documents] == n] for n in np.unique(file[ends])},
+            "linked": {int(n): ends[file[ends] == n] for n in np.unique(file[ends])},
+        }
+
+    def draw(
+        self, rng: np.random.Generator, documents: int, negatives: int, source: str = "uniform"
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(d [n], l⁺ [n], l⁻ [n, negatives]): d uniform over documents with links, l⁺ uniform over L(d), l⁻ not in L(d).
+
+        A negative stands in the positive's file, or lengths and style of the files would tell them apart. `source` is
+        "uniform" over the file's documents, or "linked": in proportion to links, so that popularity tells nothing.
+        """
+        if source not in self._pools:
+            raise InputError(f"negatives_from={source!r} is unknown; choose uniform or linked")
+        d = self.queries[rng.integers(len(self.queries), size=documents)]
+        positive = self.edges[rng.integers(self._starts[d], self._starts[d + 1]), 1]
+        pools = self._pools[source]
+        file = self.graph.file[positive]
+        negative = np.zeros((documents, negatives), np.int64)
+        wrong = np.ones_like(negative, bool)
+        for _ in range(TRIES):
+            for number, pool in pools.items():
+                here = wrong & (file == number)[:, None]
+                negative[here] = pool[rng.integers(len(pool), size=int(here.sum()))]
+            keys = d[:, None] * self.graph.counts.documents + negative
+            at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+            wrong = (self._keys[at] == keys) | (negative == d[:, None])
+            if not wrong.any():
+                return d, positive, negative
+        raise InputError(
+            f"document {self.graph.docids[d[wrong.any(1)][0]]} is linked with nearly all others: no negatives"
+        )
+
+
+def split(graph: Graph, fraction: float, seed: int) -> tuple[Side, Side]:
+    """(training, validation): disjoint documents, by hash; links across are dropped. InputError where one has no links."""
+    draws = [hash64(seed, "linklearn side", docid) / 2**64 for docid in graph.docids]
+    chosen = np.array(draws) < fraction
+    sides = Side(graph, np.flatnonzero(chosen)), Side(graph, np.flatnonzero(~chosen))
+    for side, name in zip(sides, ("training", "validation")):
+        if not len(side.edges):
+            raise InputError(f"no link stays within the {name} documents; give more of them, or another train_fraction")
+    return sides
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Words that the texts of pairs (a, b) share: of pair `pair[i]`, word `term[i]`, with its counts in either."""
+
+    pair: np.ndarray
+    term: np.ndarray
+    tf_a: np.ndarray
+    tf_b: np.ndarray
+
+
+def shared_terms(counts: Counts, a: np.ndarray, b: np.ndarray) -> Shared:
+    """The common words of documents a [n] and b [n]: a merge of all pairs at once."""
+    vocabulary = counts.vocabulary
+    places, owners, keys = [], [], []
+    for side in (a, b):
+        place, owner = counts.rows(side)
+        places.append(place)
+        owners.append(owner)
+        keys.append(owner * vocabulary + counts.terms[place])
+    at = np.minimum(np.searchsorted(keys[1], keys[0]), len(keys[1]) - 1)
+    both = keys[1][at] == keys[0] if len(keys[1]) else np.zeros(len(keys[0]), bool)
+    left = places[0][both]
+    return Shared(owners[0][both], counts.terms[left], counts.tf[left], counts.tf[places[1][at[both]]])

@@ -1,0 +1,98 @@
+"""LinkLearn's f, a product of three one-input MLPs (Eq. 3), in JAX for training and as lookup tables for ranking."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from harp_jax.errors import InputError
+
+INPUTS = ("tf", "idf", "length")
+BIAS = 0.5  # of the outputs at the start: weights near BIAS³, so that similarities begin near the margin
+
+
+def scales(tf: np.ndarray, idf: np.ndarray, length: np.ndarray) -> dict[str, list[float]]:
+    """Mean and deviation of each transformed input over the training corpus; they belong to the model."""
+    values = {"tf": transformed("tf", tf), "idf": idf, "length": transformed("length", length)}
+    return {name: [float(np.mean(v)), float(max(np.std(v), 1e-6))] for name, v in values.items()}
+
+
+def transformed(name: str, x: np.ndarray) -> np.ndarray:
+    """Counts enter as logarithms: a text of 5 words and one of 5,000 lie within reach of the same tanh."""
+    return x if name == "idf" else np.log1p(x)
+
+
+def init_params(seed: int, hidden: int) -> dict[str, dict[str, jax.Array]]:
+    """θ₁, θ₂, θ₃: one hidden layer of `hidden` tanh units each, float32."""
+    params = {}
+    for number, name in enumerate(INPUTS):
+        k1, k2, k3 = jax.random.split(jax.random.fold_in(jax.random.key(seed), number), 3)
+        params[name] = {
+            "in": jax.random.normal(k1, (hidden,)),
+            "in_bias": jax.random.normal(k2, (hidden,)),
+            "out": 0.1 * jax.random.normal(k3, (hidden,)) / hidden**0.5,
+            "out_bias": jnp.asarray(BIAS),
+        }
+    return params
+
+
+def mlp(params: dict, x: Any, xp: Any = jnp) -> Any:
+    """One-input MLP, elementwise over x [...]; `xp` is jax.numpy or numpy."""
+    return xp.tanh(x[..., None] * params["in"] + params["in_bias"]) @ params["out"] + params["out_bias"]
+
+
+def similarities(params: dict, batch: dict[str, jax.Array], pairs: int) -> jax.Array:
+    """sim_θ [pairs] of pairs of texts.
+
+    batch: pair, tf_a, tf_b, idf [T], one entry for each shared word (pair = `pairs` for padding), length_a, length_b
+    [pairs]; all transformed and scaled. The length's MLP does not depend on the word and leaves the sum.
+    """
+    words = mlp(params["tf"], batch["tf_a"]) * mlp(params["tf"], batch["tf_b"]) * mlp(params["idf"], batch["idf"]) ** 2
+    sums = jax.ops.segment_sum(words, batch["pair"], num_segments=pairs + 1)[:pairs]
+    return sums * mlp(params["length"], batch["length_a"]) * mlp(params["length"], batch["length_b"])
+
+
+@dataclass(frozen=True)
+class LinkLearn:
+    """A trained f. `params` are numpy arrays, `scale` the inputs' mean and deviation."""
+
+    params: dict[str, dict[str, np.ndarray]]
+    scale: dict[str, list[float]]
+
+    def scaled(self, name: str, x: np.ndarray) -> np.ndarray:
+        """An input as its MLP takes it."""
+        mean, deviation = self.scale[name]
+        return ((transformed(name, np.asarray(x)) - mean) / deviation).astype(np.float32)
+
+    def table(self, name: str, x: np.ndarray) -> np.ndarray:
+        """MLP of each of x, computed once for each value that occurs."""
+        values, place = np.unique(x, return_inverse=True)
+        return mlp(self.params[name], self.scaled(name, values), np)[place.reshape(np.shape(x))]
+
+    def query(self, tf: np.ndarray, idf: np.ndarray, length: int) -> np.ndarray:
+        """f of a query's words; of its length's MLP the sign is dropped: one factor for all documents turns no ranking round."""
+        size = np.abs(self.table("length", np.array([length])))
+        return self.table("tf", tf) * self.table("idf", idf) * size
+
+    def documents(
+        self, tf: np.ndarray, terms: np.ndarray, owner: np.ndarray, idf: np.ndarray, lengths: np.ndarray
+    ) -> np.ndarray:
+        """f of every posting: three lookups and two products."""
+        by_tf = mlp(self.params["tf"], self.scaled("tf", np.arange(tf.max(initial=0) + 1)), np)
+        return by_tf[tf] * self.table("idf", idf)[terms] * self.table("length", lengths)[owner]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "scale": self.scale,
+            "params": {n: {k: np.asarray(v).tolist() for k, v in p.items()} for n, p in self.params.items()},
+        }
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> "LinkLearn":
+        try:
+            params = {n: {k: np.asarray(v, np.float32) for k, v in data["params"][n].items()} for n in INPUTS}
+            return LinkLearn(params, {n: [float(x) for x in data["scale"][n]] for n in INPUTS})
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"no LinkLearn model ({error!r}); train one with harp_jax.linklearn.train") from error

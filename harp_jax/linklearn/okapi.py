@@ -1,0 +1,37 @@
+"""Okapi BM25 as LinkLearn's paper writes it, and the choice of its K and B."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from harp_jax.progress import progress
+
+K_GRID = (0.4, 0.6, 0.9, 1.2, 1.6, 2.0, 3.0)
+B_GRID = (0.0, 0.2, 0.4, 0.6, 0.75, 0.9, 1.0)
+
+
+@dataclass(frozen=True)
+class Okapi:
+    """d_i = (K + 1)·tf·idf / (K·((1 - B) + B·l/L) + tf); a query's weights are its counts."""
+
+    k: float = 1.2
+    b: float = 0.75
+
+    def query(self, tf: np.ndarray, idf: np.ndarray, length: int) -> np.ndarray:
+        return tf.astype(np.float32)
+
+    def documents(
+        self, tf: np.ndarray, terms: np.ndarray, owner: np.ndarray, idf: np.ndarray, lengths: np.ndarray
+    ) -> np.ndarray:
+        norm = self.k * (1.0 - self.b + self.b * lengths / max(lengths.mean(), 1e-9))
+        return (self.k + 1.0) * tf * idf[terms] / (norm[owner] + tf)
+
+
+def tuned(value: Callable[[Okapi], float]) -> tuple[Okapi, float]:
+    """The best of the grid by `value` (larger is better, the first among equals), and its value."""
+    grid = [Okapi(k, b) for k, b in itertools.product(K_GRID, B_GRID)]
+    values = [value(okapi) for okapi in progress(grid, total=len(grid), unit="settings", desc="Okapi")]
+    best = int(np.argmax(values))
+    return grid[best], values[best]

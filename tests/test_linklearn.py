@@ -1,0 +1,293 @@
+"""LinkLearn against loops over the equations; its constraints, its split, its task; a signal it must find; its alternatives."""
+
+import json
+import math
+from collections import Counter
+
+import jax
+import numpy as np
+import pytest
+
+from harp_jax import config as configs
+from harp_jax.errors import InputError
+from harp_jax.keys import generator
+from harp_jax.lexical import Collection
+from harp_jax.linklearn import model as f
+from harp_jax.linklearn import rank, ranking_svm
+from harp_jax.linklearn.collection import Index, count
+from harp_jax.linklearn.links import read_graph, shared_terms, split
+from harp_jax.linklearn.okapi import Okapi
+from harp_jax.linklearn.train import Task, Trainer, train
+from harp_jax.trec import read_run
+
+TOPICS, PAGES = 30, 120
+
+
+def topic_words(topic: int) -> list[str]:
+    return [f"topic{topic}x{i}" for i in range(6)]
+
+
+@pytest.fixture(scope="module")
+def wiki(tmp_path_factory):
+    """Pages of a topic link to leads of the same topic; filler words are frequent and say nothing. Rare words matter."""
+    path = tmp_path_factory.mktemp("linklearn")
+    filler = [f"filler{i}" for i in range(12)]
+    files = {"leads.jsonl": [], "pages.jsonl": []}
+    for number in range(2 * PAGES):
+        rng = generator("linklearn wiki", number)
+        topic = number % TOPICS
+        page = number < PAGES
+        words = [*rng.choice(topic_words(topic), 5 if page else 3), *rng.choice(filler, rng.integers(20, 60))]
+        record = {"id": f"{'page' if page else 'lead'}{number}", "title": "", "text": " ".join(rng.permutation(words))}
+        if page:
+            leads = [n for n in range(PAGES, 2 * PAGES) if n % TOPICS == topic]
+            record["links"] = [{"start": 0, "end": 1, "target": f"lead{n}"} for n in leads]
+            record["links"].append({"start": 0, "end": 1, "target": "alias"})
+        files["pages.jsonl" if page else "leads.jsonl"].append(json.dumps(record))
+    for name, rows in files.items():
+        (path / name).write_text("\n".join(rows) + "\n")
+    (path / "redirects.tsv").write_text("alias\tlead120\n")
+    return path
+
+
+def paths(wiki):
+    return (str(wiki / "pages.jsonl"), str(wiki / "leads.jsonl"))
+
+
+def linklearn_config(wiki, **changes):
+    c = configs.linklearn()
+    c.docs, c.stemmer = paths(wiki), ""
+    c.batch_documents, c.negatives, c.steps, c.eval_every, c.eval_queries = 16, 4, 300, 50, 40
+    c.learning_rate = 1e-2
+    c.update(changes)
+    return c
+
+
+@pytest.fixture(scope="module")
+def graph(wiki):
+    return read_graph(paths(wiki), (str(wiki / "redirects.tsv"),), "")
+
+
+def random_model(counts) -> f.LinkLearn:
+    params = jax.device_get(f.init_params(3, 7))
+    params = jax.tree.map(lambda x: np.asarray(3 * x + 0.1, np.float32), params)
+    return f.LinkLearn(params, {"tf": [0.9, 0.4], "idf": [2.0, 1.5], "length": [4.0, 0.7]})
+
+
+def slow_mlp(p, x):
+    hidden = [math.tanh(w * x + b) for w, b in zip(p["in"].tolist(), p["in_bias"].tolist())]
+    return sum(h * o for h, o in zip(hidden, p["out"].tolist())) + float(p["out_bias"])
+
+
+def slow_weight(model, tf, idf, length):
+    """f_θ(tf, idf, l) of Eq. 3."""
+    inputs = {"tf": math.log(1 + tf), "idf": idf, "length": math.log(1 + length)}
+    return math.prod(slow_mlp(model.params[n], (x - model.scale[n][0]) / model.scale[n][1]) for n, x in inputs.items())
+
+
+def slow_similarity(model, a, b, documents):
+    """sim_θ over two lists of words, idf over `documents`."""
+    ca, cb = Counter(a), Counter(b)
+    total = 0.0
+    for word in ca.keys() & cb.keys():
+        idf = math.log(len(documents) / sum(word in d for d in documents))
+        total += slow_weight(model, ca[word], idf, len(a)) * slow_weight(model, cb[word], idf, len(b))
+    return total
+
+
+TEXTS = [["red", "fox", "fox", "den"], ["fox", "owl"], ["owl", "owl", "owl", "red", "moon"], ["moon"], ["fox", "red"]]
+
+
+def small():
+    collection = Collection(((f"d{i}", " ".join(text)) for i, text in enumerate(TEXTS)), "")
+    return collection, count(collection)
+
+
+def test_similarities_in_training_and_ranking_equal_a_loop():
+    collection, counts = small()
+    model = random_model(counts)
+    index = Index(counts).weigh(model)
+    pairs = [(a, b) for a in range(5) for b in range(5)]
+    a, b = (np.array(side) for side in zip(*pairs))
+    shared = shared_terms(counts, a, b)
+    batch = {
+        "pair": np.append(shared.pair, 25).astype(np.int32),  # one entry of padding
+        "tf_a": np.append(model.scaled("tf", shared.tf_a), 1.0),
+        "tf_b": np.append(model.scaled("tf", shared.tf_b), 1.0),
+        "idf": np.append(model.scaled("idf", index.idf[shared.term]), 1.0),
+        "length_a": model.scaled("length", counts.lengths[a]),
+        "length_b": model.scaled("length", counts.lengths[b]),
+    }
+    found = np.asarray(f.similarities(model.params, batch, 25))
+    expected = np.array([slow_similarity(model, TEXTS[i], TEXTS[j], TEXTS) for i, j in pairs])
+    assert np.std(expected) > 0.1
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    # The query's length is one factor of all its scores; its sign is dropped.
+    for i in range(5):
+        scores = index.similarities(*counts.of(i))
+        sign = np.sign(slow_mlp(model.params["length"], float(batch["length_a"][5 * i])))
+        np.testing.assert_allclose(scores, sign * expected[5 * i : 5 * i + 5], atol=1e-5 * np.abs(expected).max())
+
+
+def test_okapi_equals_its_formula():
+    collection, counts = small()
+    index = Index(counts).weigh(Okapi(1.6, 0.4))
+    mean = np.mean([len(text) for text in TEXTS])
+    scores, matched = index.scores(collection.query("fox owl fox"))
+    for text, score, found in zip(TEXTS, scores, matched):
+        expected = 0.0
+        for word, times in (("fox", 2), ("owl", 1)):
+            tf, df = text.count(word), sum(word in t for t in TEXTS)
+            norm = 1.6 * (0.6 + 0.4 * len(text) / mean)
+            expected += times * 2.6 * tf * math.log(5 / df) / (norm + tf)
+        assert score == pytest.approx(expected, rel=1e-5) and found == (expected > 0)
+
+
+def test_links_go_both_ways_and_follow_redirects(graph):
+    numbers = {docid: n for n, docid in enumerate(graph.docids)}
+    start = {n: set(graph.neighbours[graph.starts[n] : graph.starts[n + 1]].tolist()) for n in range(2 * PAGES)}
+    assert start[numbers["page31"]] == {numbers[f"lead{n}"] for n in (121, 151, 181, 211, 120)}
+    assert numbers["page31"] in start[numbers["lead151"]]
+    assert len(start[numbers["lead120"]]) == PAGES
+
+
+def test_sides_are_disjoint_and_no_link_crosses(graph):
+    training, validation = split(graph, 0.5, 0)
+    assert not set(training.documents) & set(validation.documents)
+    assert len(training.documents) + len(validation.documents) == 2 * PAGES
+    for side in (training, validation):
+        assert np.isin(side.edges, side.documents).all() and len(side.edges)
+        for d in side.queries[:20]:
+            assert set(side.linked(d)) == {
+                n for n in graph.neighbours[graph.starts[d] : graph.starts[d + 1]] if n in set(side.documents)
+            }
+
+
+@pytest.mark.parametrize("source", ["uniform", "linked"])
+def test_negatives_follow_their_distribution(graph, source):
+    from scipy.stats import chisquare
+
+    training, _ = split(graph, 0.5, 0)
+    d, positive, negative = training.draw(generator("draw"), 4000, 3, source)
+    for q, p, n in zip(d[:300], positive, negative):
+        linked = set(training.linked(q))
+        assert p in linked and not linked & set(n) and q not in n
+        assert (graph.file[n] == graph.file[p]).all()
+    # d uniform over documents with links, and for one d the negatives as their pool says.
+    counts = np.bincount(np.searchsorted(training.queries, d), minlength=len(training.queries))
+    assert chisquare(counts).pvalue > 1e-3
+    q = d[0]
+    file = graph.file[training.linked(q)[0]]
+    allowed = [n for n in training.documents if graph.file[n] == file and n != q and n not in set(training.linked(q))]
+    weight = np.array([len(training.linked(n)) if source == "linked" else 1 for n in allowed], float)
+    chosen = [n for a, ns in zip(d, negative) for n in ns if a == q and graph.file[n] == file]
+    more = [training.draw(generator("more", i), 4000, 3, source) for i in range(3)]
+    chosen += [n for a, _, b in more for x, ns in zip(a, b) for n in ns if x == q and graph.file[n] == file]
+    found = np.array([chosen.count(n) for n in allowed], float)
+    expected = weight / weight.sum() * found.sum()
+    assert chisquare(found[expected > 0], expected[expected > 0]).pvalue > 1e-3 and found[expected == 0].sum() == 0
+
+
+def test_average_precision_of_the_task_equals_ir_measures(graph):
+    import ir_measures
+
+    _, validation = split(graph, 0.5, 0)
+    task = Task(validation, 10, 10_000, 0)
+    scores = generator("scores").standard_normal(len(task.index.rows)).astype(np.float32)
+    for d in task.queries.tolist():
+        linked = set(validation.linked(d).tolist())
+        files = {graph.file[n] for n in linked}
+        run = {str(n): float(s) for n, s in zip(task.index.rows, scores) if n != d and graph.file[n] in files}
+        expected = ir_measures.calc_aggregate([ir_measures.AP], {"q": {str(n): 1 for n in linked}}, {"q": run})
+        assert task.precision(d, scores) == pytest.approx(expected[ir_measures.AP])
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_cost_is_the_mean_over_the_constraints(graph, loss, wiki):
+    training, _ = split(graph, 0.5, 0)
+    trainer = Trainer(training, linklearn_config(wiki, loss=loss))
+    batch = trainer.batch()
+    sims = np.asarray(f.similarities(trainer.params, batch, trainer.pairs)).reshape(16, 5)
+    gaps = [row[0] - other for row in sims for other in row[1:]]
+    expected = [max(0.0, 1 - g) if loss == "hinge" else -math.log(1 / (1 + math.exp(-g))) for g in gaps]
+    assert float(trainer.cost(trainer.params, batch)[0]) == pytest.approx(np.mean(expected), rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, loss):
+    from harp_jax import metrics_log
+
+    config = linklearn_config(wiki, loss=loss, ranking_svm_constraints=300 if loss == "hinge" else 0)
+    done = train(config, str(tmp_path))
+    rows = metrics_log.read(str(tmp_path))
+    assert done["held_out"]["linklearn"] > rows[0]["average_precision"] + 0.05
+    assert done["held_out"]["linklearn"] > 0.9 and done["constraints"] <= 300 * 64
+    if loss == "hinge":
+        assert done["held_out"]["ranking_svm"] > 0.5
+    # Another language: the same structure in other words.
+    for name in ("docs.tsv", "queries.tsv"):
+        lines = []
+        for topic in range(20):
+            rng = generator("other", name, topic)
+            words = [f"sujet{topic}n{i}" for i in range(4)]
+            own = (
+                [*words, *(f"vide{i}" for i in rng.integers(0, 8, 30))]
+                if name == "docs.tsv"
+                else [*words[:2], "vide1", "vide2"]
+            )
+            lines.append(f"{topic}\t{' '.join(own)}\n")
+        (tmp_path / name).write_text("".join(lines))
+    options = [f"--{n}={tmp_path / n}.tsv" for n in ("docs", "queries")]
+    for extra in ([], ["--okapi"]):
+        output = str(tmp_path / "run.trec")
+        rank.main(rank.arguments_parser().parse_args([f"--model={tmp_path}", f"--output={output}", *options, *extra]))
+        run = read_run(output)
+        assert len(run) == 20 and all(ranking.ranked()[0] == qid for qid, ranking in run.items())
+
+
+def test_ranking_svm_finds_the_words_that_count():
+    from scipy import sparse
+
+    rng = generator("svm")
+    a, b, c = (rng.random((80, 6)) for _ in range(3))
+    b[:, :2] = a[:, :2] + 0.02 * rng.standard_normal((80, 2))  # near in the first two words, and in no other
+    weights = ranking_svm.solve(*(sparse.csr_matrix(x) for x in (a, b, c)), 10.0)
+    assert (weights >= 0).all() and weights[:2].min() > 3 * weights[2:].max()
+
+    def near(x, y):
+        return (weights * (x - y) ** 2).sum(axis=1)
+
+    assert (near(a, b) < near(a, c)).mean() > 0.9
+    found = ranking_svm.distances(weights, sparse.csr_matrix(a[:1]), sparse.csr_matrix(c))
+    np.testing.assert_allclose(found, near(a[:1], c), atol=1e-10)
+    # At the minimum of a convex problem under bounds no allowed step descends.
+    gaps = (a - c) ** 2 - (a - b) ** 2
+    gradient = weights - 20.0 * gaps.T @ np.maximum(0.0, 1 - gaps @ weights)
+    assert (
+        np.abs(np.where(weights > 1e-8, gradient, np.minimum(gradient, 0.0))) < 1e-2 * np.abs(gaps.sum(0)).max()
+    ).all()
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ('{"id": "a", "text": "x", "links": [{"target": "b"}]}\n', "none of 1 links leads to another document"),
+        ('{"id": "a"}\n', "line 1: no linked document"),
+        ('{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n', "line 2: document a a second time"),
+    ],
+)
+def test_bad_links_are_named(tmp_path, text, message):
+    (tmp_path / "docs.jsonl").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_graph((str(tmp_path / "docs.jsonl"),))
+
+
+def test_bad_options_are_named(wiki, graph, tmp_path):
+    training, _ = split(graph, 0.5, 0)
+    with pytest.raises(InputError, match="loss='l2' is unknown"):
+        Trainer(training, linklearn_config(wiki, loss="l2"))
+    with pytest.raises(InputError, match="negatives_from='hard' is unknown"):
+        training.draw(generator("x"), 4, 2, "hard")
+    (tmp_path / "model.json").write_text("{}")
+    with pytest.raises(InputError, match="is no model"):
+        rank.load(str(tmp_path))
