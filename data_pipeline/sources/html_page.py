@@ -23,7 +23,7 @@ _KNOWN = re.compile(
     r"gb(?:2312|k|18030)|big5(?:hkscs)?|euc_(?:jp|kr)|shift_jis|iso2022_jp|tis-620)$"
 )
 _REFRESH = re.compile(r"\s*(\d{1,3})\s*[;,]\s*url\s*=\s*[\"']?([^\"'\s>]+)", re.IGNORECASE)
-_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)")
+_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)([^<>]*)")
 _FORMATTING = "b big code em font i nobr s small strike strong tt u"
 _FORMATTING_TAG = re.compile(rf"</?(?:{_FORMATTING.replace(' ', '|')})(?=[\s/>])[^<>]*>", re.IGNORECASE)
 # Elements that never stay open, or that the next of their kind closes.
@@ -31,8 +31,12 @@ _CLOSED = frozenset(
     """area base br col embed hr img input link meta param source track wbr a p li dd dt tr td th thead tbody tfoot option
     optgroup colgroup rt rp html head body script style""".split()  # noqa: SIM905
 )
+# <path/> closes itself in drawings and formulas alone, and these elements end a drawing.
+_FOREIGN = ("svg", "math")
+_ENDS_FOREIGN = frozenset("div span p table ul ol li center pre blockquote font code h1 h2 h3 h4 h5 h6".split())  # noqa: SIM905
 _FORMATS = frozenset(_FORMATTING.split())
 MAX_OPEN = 1000
+MAX_FORMATS = 50
 MAX_ATTRIBUTES = 4096
 _LONG_TAG = 4 * MAX_ATTRIBUTES
 
@@ -52,10 +56,11 @@ def read_page(
         losses.append(Loss(where, "page-too-large", f"{len(data)} bytes"))
         return []
     text = _decoded(data, charset, where, losses)
-    if (reason := _tangled(text)) is not None:
-        losses.append(Loss(where, "page-too-tangled", reason))
+    try:
+        tree = _parser()(_untangled(text))
+    except _Tangled as error:
+        losses.append(Loss(where, "page-too-tangled", str(error)))
         return []
-    tree = _parser()(_untangled(text))
     base = _attribute(tree, "base[href]", "href")
     base = (_joined(url, base) if base else None) or url
     address = own
@@ -109,35 +114,48 @@ def _encoding(label: str | None) -> str | None:
     return _ENCODINGS.get(name, name) if _KNOWN.match(name) else None
 
 
-def _tangled(text: str) -> str | None:
-    """Why building the tree would take more than linear time: the parser walks its open elements, and attributes."""
+class _Tangled(Exception):
+    """Building the tree would take more than linear time."""
+
+
+def _untangled(text: str) -> str:
+    """What the parser can read in linear time; raises `_Tangled` where that takes more than leaving tags out.
+
+    The parser walks over its open elements, and over a tag's attributes; and each paragraph opens again the bold, font
+    and the like that were never closed, which are left out where there are many.
+    """
     opened: Counter[str] = Counter()
-    total = 0
-    for slash, name in _TAG.findall(text):
+    total = formats = most_formats = 0
+    for slash, name, rest in _TAG.findall(text):
         name = name.lower()
-        if name in _CLOSED or name in _FORMATS:
+        if name in _CLOSED:
             continue
-        if not slash:
+        if slash:
+            if opened[name]:
+                opened[name] -= 1
+                total -= name not in _FORMATS
+                formats -= name in _FORMATS
+        elif name in _FORMATS:
+            opened[name] += 1
+            formats += 1
+            most_formats = max(most_formats, formats)
+        else:
+            foreign = sum(opened[drawing] for drawing in _FOREIGN)
+            if foreign and name in _ENDS_FOREIGN:
+                opened["svg"] = opened["math"] = 0
+                total -= foreign
+            elif foreign and rest.endswith("/"):
+                continue
             opened[name] += 1
             total += 1
             if total > MAX_OPEN:
-                return f"more than {MAX_OPEN} elements open at once"
-        elif opened[name]:
-            opened[name] -= 1
-            total -= 1
+                raise _Tangled(f"more than {MAX_OPEN} elements open at once")
     for part in text.split(">"):
         if len(part) > _LONG_TAG and (tag := _TAG.search(part)):
             attributes = re.sub("\"[^\"]*\"|'[^']*'", "", part[tag.start() :])
             if len(attributes.replace("/", " ").replace("=", " ").split()) > MAX_ATTRIBUTES:
-                return f"more than {MAX_ATTRIBUTES} attributes in one tag"
-    return None
-
-
-def _untangled(text: str) -> str:
-    """Without bold, font and the like where many are never closed: each paragraph would open all of them again."""
-    counts = Counter((slash, name.lower()) for slash, name in _TAG.findall(text))
-    unclosed = sum(max(0, counts["", name] - counts["/", name]) for name in _FORMATS)
-    return _FORMATTING_TAG.sub("", text) if unclosed > 50 else text
+                raise _Tangled(f"more than {MAX_ATTRIBUTES} attributes in one tag")
+    return _FORMATTING_TAG.sub("", text) if most_formats > MAX_FORMATS else text
 
 
 def _attribute(tree: Any, selector: str, name: str) -> str | None:

@@ -168,10 +168,19 @@ def test_the_walk_visits_every_node_once():
 
 
 def test_unclosed_fonts_are_not_opened_again_in_every_paragraph():
-    page = "".join(f"<font color={i}>" for i in range(900)) + "<p>word" * 900
+    from selectolax.lexbor import LexborHTMLParser
+
+    page = "</font>" * 300 + "<p>" + "".join(f"<font color={i}>" for i in range(300)) + "<p>word" * 300
+    assert main_content(LexborHTMLParser(page)).nodes > 90_000
     (document,), _ = read(page)
-    assert document.text == "\n".join(["word"] * 900)
+    assert document.text == "\n".join(["word"] * 300)
     assert read("<div>" * (MAX_OPEN + 1) + "x")[1][0].reason == "page-too-tangled"
+
+
+def test_drawings_close_their_own_elements():
+    page = "<svg>" + "<path d='M0'/>" * 3000 + "</svg><p>text"
+    assert shown(page) == "text"
+    assert read("<svg><div>" + "<x/>" * 3000)[1][0].reason == "page-too-tangled"
 
 
 def write(folder, pages):
