@@ -1,4 +1,9 @@
-"""What was dropped and why: counted by reason, with a few examples each, so that nothing is lost in silence."""
+"""What was dropped and why: counted by reason, with a few examples each, so that nothing is lost in silence.
+
+A reason begins with what was dropped: `page-` and `redirect-` (never a document, or an address without one), `link-` (by where
+it leads or stands), `anchor-` (by its text), `exclusion-` (a line of config.exclude_destinations), `characters-`, or the name
+of a task (a pair that could not be made).
+"""
 
 from collections.abc import Iterable
 from typing import Any

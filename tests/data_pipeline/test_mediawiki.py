@@ -98,6 +98,28 @@ def test_kinds_of_pages(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "title,text,flag",
+    [
+        ("Mercury (Begriffsklärung)", "x", True),
+        ("A", "x\n[[Category:All disambiguation pages]]", True),
+        ("A", "x\n[[Kategorie: Begriffsklärung]]", True),
+        ("A", "x\n[[Catégorie:Homonymie]]", True),
+        ("A", "x\n{{Place name disambiguation|a}}", True),
+        ("A", "see [[:Category:Disambiguation pages]] and [[Word sense disambiguation]]", False),
+        ("Disambiguation", "x {{disambiguation needed}}", False),
+    ],
+)
+def test_disambiguation_is_a_flag_of_title_templates_and_categories(tmp_path, title, text, flag):
+    ((document,), _) = read(write(tmp_path / "a.xml", HEAD + page(title, text) + TAIL))
+    assert document.is_disambiguation == flag
+
+
+@pytest.mark.parametrize("run", ["[[a:", "[[Kategorie:" + 30 * "x", "{{disambig", "{{a a a ", "{{dab ", "{{ ", "[[a"])
+def test_looking_for_disambiguation_returns(run):
+    assert not mediawiki._is_disambiguation("A", run * 40_000)  # minutes, where a pattern looks twice
+
+
 def test_a_page_of_any_size_is_skipped_in_flat_memory(tmp_path):
     path = tmp_path / "a.xml"
     with open(path, "w") as file:
