@@ -83,6 +83,8 @@ def _words(tokens: bytes, lengths: bytes) -> list[Word]:
 
 
 def _passages(row: dict[str, Any]) -> Passages:
+    if row["positive"] is None:
+        raise Dropped("page-not-shown")  # WLP: a page that no link may lead to, but that links itself
     positive = unpack(row["positive"]).tolist()
     negative = None if row["negative"] is None else unpack(row["negative"]).tolist()
     if row["words"] is None:

@@ -1,7 +1,7 @@
 """Pairs that need no links: the maps of ICT and PROP from text to records, on a linked corpus or a plain collection."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -48,9 +48,9 @@ def make_ict(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
     """Map over the buckets of `documents`: one pair for each passage of at least two sentences."""
     c = job["config"]
     out = Examples(c, load_terms(c["tokenizer"], c["stopwords"], c["unit"]).tokenizer.size)
-    in_links = {row["id"]: row["in_links"] for row in _in_links(job, number) if row["in_links"]}
-    linked = None if c["text_pages"] == "all" else in_links
-    for articles in _batches(job, number, linked):
+    in_links = {row["id"]: row["in_links"] for row in _in_links(job, number)}
+    wanted = {page for page, n in in_links.items() if n or c["text_pages"] == "all"}
+    for articles in _batches(job, number, wanted):
         for which, (page, passages) in enumerate(articles):
             for at, passage in enumerate(passages):
                 key = f"{page}#{at}"
@@ -68,16 +68,16 @@ def make_ict(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
                 except Dropped as dropped:
                     out.losses.add(f"{ict.TASK}-{dropped}", key)
                     continue
-                out.add_pair(record, in_links.get(page, 0), in_links.get(articles[other][0], 0))
+                out.add_pair(record, in_links[page], in_links[articles[other][0]])
     return out.tables()
 
 
-def _batches(job: Job, number: int, linked: Mapping[str, int] | None) -> Iterator[list[tuple[str, list[ict.Passage]]]]:
-    """Articles (all, or the linked ones) as passages, some hundred at a time."""
+def _batches(job: Job, number: int, wanted: Collection[str]) -> Iterator[list[tuple[str, list[ict.Passage]]]]:
+    """The wanted articles as passages, some hundred at a time."""
     batch: list[tuple[str, list[ict.Passage]]] = []
     for page, sentences in running_text(job, number):
         passages = ict.passages(sentences, job["config"]["ict_passage_tokens"])
-        if passages and (linked is None or page in linked):
+        if passages and page in wanted:
             batch.append((page, passages))
         if len(batch) == ARTICLES:
             yield batch
@@ -87,10 +87,11 @@ def _batches(job: Job, number: int, linked: Mapping[str, int] | None) -> Iterato
 
 
 def _in_links(job: Job, number: int) -> Iterator[dict[str, Any]]:
-    """Rows {doc, id, in_links} of a bucket's pages."""
+    """Rows {doc, id, in_links} of a bucket's pages that pairs may show."""
     counts = {row["doc"]: row["in_links"] for row in read(job, "candidates", number).to_pylist()}
-    for row in read(job, "pages", number).select(["doc", "id"]).to_pylist():
-        yield row | {"in_links": counts.get(row["doc"], 0)}
+    for row in read(job, "pages", number).select(["doc", "id", "problem"]).to_pylist():
+        if not row["problem"]:
+            yield row | {"in_links": counts.get(row["doc"], 0)}
 
 
 def count_terms(job: Job, number: int, _: Any) -> dict[str, pa.Table]:

@@ -246,6 +246,16 @@ def weigh_rows(output):
     return read({"work": "", "elsewhere": place}, "passage_weights").to_pylist()
 
 
+def test_pages_that_no_pair_may_show_are_in_no_control(made, tmp_path):
+    """A page that is excluded links to others: WLP drops it, ICT and PROP do not read it."""
+    folder, _ = made
+    (tmp_path / "judged.txt").write_text("p3\np4\n")
+    fields = dict(encoder="", tasks=CONTROLS, workers=1, exclude_destinations=str(tmp_path / "judged.txt"))
+    generate(corpus.config(folder, **fields), str(tmp_path / "out"))
+    assert load_manifest(str(tmp_path / "out"))["losses"]["wlp-page-not-shown"]["count"] > 1
+    assert not {row["page"].decode() for row in records(tmp_path / "out")} & {"p3", "p4"}
+
+
 def test_training_reads_the_controls_as_it_reads_harp(made):
     reader = RecordReader((str(made[1]),), CONTROLS, "train", 1, 256, "document", 0)
     for number, task in enumerate(CONTROLS):
