@@ -10,8 +10,8 @@ Everything else is configs/tpu_v3.py.
 from harp_jax.configs import tpu_v3
 
 
-def get_config():
-    c = tpu_v3.get_config()
+def get_config(preset=""):
+    c = tpu_v3.get_config(preset)
     c.prng = "threefry"
     c.mesh.data = -1  # all GPUs
     return c

@@ -12,12 +12,11 @@ Without a TPU: --dry_run --topology=v3:2x2 compiles this very step and prints it
 from harp_jax.config import pretrain
 
 
-def get_config():
-    c = pretrain()
+def get_config(preset=""):
+    c = pretrain(preset)
     c.data = ("enwiki",)  # output of configs/data/enwiki.py
     c.init = "bert-base-uncased"  # the paper starts from BERT-base; a local Hugging Face directory
     c.tasks = ("rqp", "qdm", "rdp", "acm")
-    c.task_sampling = "uniform"
     c.batch_pairs = 128
     c.row_length = 512
     c.learning_rate = 1e-4

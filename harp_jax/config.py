@@ -1,6 +1,10 @@
 """Every field a training config may have, with its default. A config file takes one of these and changes what it means."""
 
+from typing import Any
+
 from ml_collections import ConfigDict
+
+from harp_jax.errors import InputError
 
 
 def _common() -> ConfigDict:
@@ -47,8 +51,25 @@ def _common() -> ConfigDict:
     return c
 
 
-def pretrain() -> ConfigDict:
-    """Defaults of pre-training: HARP's four tasks with MLM (paper section 4.3.2 where it says something)."""
+# What the paper (its losses, its masking) and its authors' code do otherwise than our defaults; the generation job's choices
+# have presets of the same names. The authors' code also starts from BERT's next-sentence head, which this one leaves out.
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {"mlm_side": "both"},
+    "official": {
+        "pair_loss": "softmax_margin",
+        "task_sampling": "proportional",
+        "mlm_whole_words": True,
+        "model.attention": "xla",
+        "model.attention_dropout": 0.1,
+    },
+}
+
+
+def pretrain(preset: str = "") -> ConfigDict:
+    """Defaults of pre-training: HARP's four tasks with MLM (paper section 4.3.2 where it says something).
+
+    `preset` "paper" or "official" sets what `PRESETS` says; InputError for another name.
+    """
     c = _common()
     c.stage = "pretrain"
     c.data = ()  # output directories of the generation job
@@ -61,8 +82,12 @@ def pretrain() -> ConfigDict:
     c.mlm_weight = 1.0
     c.mlm_rate = 0.15
     c.mlm_side = "document"  # or "query", "both"; hiding one of four query words hurts the pair
+    c.mlm_whole_words = False  # hide all wordpieces of a word or none
     c.batch_pairs = 128  # on average; the number in a batch varies with packing
     c.steps = 100_000
+    if preset not in ("", *PRESETS):
+        raise InputError(f"unknown preset {preset!r}; use one of {', '.join(PRESETS)}, or none")
+    c.update_from_flattened_dict(PRESETS.get(preset, {}))
     c.lock()
     return c
 

@@ -36,6 +36,17 @@ def slots(row_length: int, rate: float) -> int:
     return max(1, round(rate * row_length))
 
 
+def word_ids(tokens: jax.Array, mask_ids: jax.Array, continues: jax.Array) -> jax.Array:
+    """`mask_ids` in which every wordpiece of a word has the id of its first: whole words are hidden or shown.
+
+    continues: [vocab] bool, whether a token continues a word (##). A random replacement is then one token for all pieces.
+    """
+    columns = jax.lax.broadcasted_iota(jnp.int32, tokens.shape, 1)
+    first = jax.lax.cummax(jnp.where(continues[tokens], -1, columns), axis=1)
+    named = jnp.take_along_axis(mask_ids, jnp.maximum(first, 0), axis=1)
+    return jnp.where((mask_ids >= 0) & (named >= 0), named, mask_ids)
+
+
 def mask_tokens(
     key: jax.Array, tokens: jax.Array, mask_ids: jax.Array, rate: float, slots: int, mask_token: int, vocab_size: int
 ) -> Masked:

@@ -4,16 +4,17 @@ Metrics are sums, so that they add up over steps and devices; `summarise` divide
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker
 from harp_jax.losses import PAIRWISE, hinge, localised_contrastive, masked_cross_entropy, relevance
-from harp_jax.masking import Masked, mask_one_each, mask_tokens
+from harp_jax.masking import Masked, mask_one_each, mask_tokens, word_ids
 
 Metrics = dict[str, jax.Array]
 
@@ -36,6 +37,7 @@ class Pretrain:
     mlm_slots: int
     mask_token: int
     vocab_size: int  # without the rows that padding added
+    continues: np.ndarray | None = field(default=None, compare=False)  # [vocab] bool: for masking whole words
 
     def counts(self, batch: dict[str, jax.Array], mask_key: jax.Array) -> Metrics:
         """What the losses are averaged over: pairs and predicted tokens. They add up over microbatches."""
@@ -43,7 +45,10 @@ class Pretrain:
 
     def _masked(self, batch: dict[str, jax.Array], mask_key: jax.Array) -> Masked:
         how = (self.mlm_rate, self.mlm_slots, self.mask_token, self.vocab_size)
-        return mask_tokens(mask_key, batch["tokens"], batch["mask_ids"], *how)
+        ids = batch["mask_ids"]
+        if self.continues is not None:
+            ids = word_ids(batch["tokens"], ids, jnp.asarray(self.continues))
+        return mask_tokens(mask_key, batch["tokens"], ids, *how)
 
     def __call__(
         self,

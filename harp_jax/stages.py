@@ -142,6 +142,7 @@ def pretrain(config: ConfigDict, with_data: bool = True) -> Stage:
     tasks = tuple(config.tasks)
     if config.mlm_side not in ("document", "query", "both"):
         raise InputError(f"mlm_side={config.mlm_side!r} is unknown; choose document, query or both")
+    continues = np.array([token.startswith("##") for token in tokenizer.tokens])
 
     def objective(shape: BertConfig) -> Pretrain:
         return Pretrain(
@@ -155,6 +156,7 @@ def pretrain(config: ConfigDict, with_data: bool = True) -> Stage:
             mlm_slots=slots(config.row_length, config.mlm_rate),
             mask_token=tokenizer.mask,
             vocab_size=tokenizer.size,
+            continues=continues if config.mlm_whole_words else None,
         )
 
     reader: Any = NoReader(tasks)

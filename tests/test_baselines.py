@@ -4,6 +4,7 @@ import pytest
 from harp_jax.configs.baselines import bert, harp, ict, prop, wlp
 
 from harp_jax import config as configs
+from harp_jax.errors import InputError
 from harp_jax.records import TASKS
 
 MAY_DIFFER = {"data", "tasks", "task_weights", "pair_weight"}
@@ -20,3 +21,15 @@ def test_controls_share_the_budget_of_harp(control):
 
 def test_every_task_has_a_weight():
     assert set(configs.pretrain().task_weights) == set(TASKS)
+
+
+def test_presets_of_training_and_their_names():
+    official = configs.pretrain("official")
+    assert (official.pair_loss, official.task_sampling, official.model.attention_dropout) == (
+        "softmax_margin",
+        "proportional",
+        0.1,
+    )
+    assert configs.pretrain("paper").mlm_side == "both" and configs.pretrain().mlm_side == "document"
+    with pytest.raises(InputError, match="unknown preset"):
+        configs.pretrain("authors")

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
-from harp_jax.masking import mask_tokens, slots, token_bits
+from harp_jax.masking import mask_tokens, slots, token_bits, word_ids
 
 KEY = jax.random.key(7, impl="threefry2x32")
 VOCAB, MASK = 1000, 4
@@ -83,3 +83,28 @@ def test_bits_are_uniform_over_consecutive_ids():
     for word in (first, second):
         counts = np.bincount(np.asarray(word) >> 27, minlength=32)
         assert stats.chisquare(counts).pvalue > 0.001
+
+
+def test_wordpieces_of_a_word_are_hidden_together():
+    tokens, ids = tokens_and_ids()
+    tokens = jnp.where(ids < 0, 1, tokens)  # specials begin and continue no word
+    continues = np.arange(VOCAB) % 3 == 0
+    named = np.asarray(word_ids(tokens, ids, jnp.asarray(continues)))
+    for row in range(4):
+        expected, word = [], -1
+        for token, own in zip(np.asarray(tokens)[row].tolist(), np.asarray(ids)[row].tolist()):
+            word = word if continues[token] else own
+            expected.append(word if word >= 0 else own)  # pieces whose word begins in no text stand alone
+        assert named[row].tolist() == expected
+    out = mask_tokens(KEY, tokens, jnp.asarray(named), 0.15, slots(512, 0.15), MASK, VOCAB)
+    hidden: dict[int, set[bool]] = {}
+    for row, position, weight in zip(*np.nonzero(np.ones_like(out.positions)), np.asarray(out.weights).ravel()):
+        if weight:
+            hidden.setdefault(int(row), set()).add(int(out.positions[row, position]))
+    whole = split = 0
+    for row, chosen in hidden.items():
+        if len(chosen) < slots(512, 0.15):  # a full row leaves the rest of its last word
+            for name in set(named[row][list(chosen)].tolist()):
+                pieces = set(np.flatnonzero(named[row] == name).tolist())
+                whole, split = whole + (pieces <= chosen), split + (not pieces <= chosen)
+    assert whole > 1000 and split == 0
