@@ -86,8 +86,9 @@ def make_wlp_requests(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
         first: dict[int, dict[str, Any]] = {}
         for row in group:
             first.setdefault(row["destination"], row)
-        for row in first.values():
-            collected.add_wlp(row, list(first), places)
+        destinations = list(first)
+        for at, row in enumerate(first.values()):
+            collected.add_wlp(row, destinations, at, places)
     return collected.tables()
 
 
@@ -148,10 +149,10 @@ class _Requests:
         self._keep(request)
         self.draws["acm_draws"].extend(draw._asdict() for draw in drawn)
 
-    def add_wlp(self, link: dict[str, Any], destinations: list[int], places: int | None) -> None:
+    def add_wlp(self, link: dict[str, Any], destinations: list[int], at: int, places: int | None) -> None:
         def build(rng: np.random.Generator) -> None:
-            b, a, number = link["doc"], link["destination"], link["link_start"]
-            request, drawn = wlp.request(link["id"], b, a, number, destinations, places, self.c["wlp_draws"], rng)
+            where = link["id"], link["doc"], destinations, at, link["link_start"]
+            request, drawn = wlp.request(*where, places, self.c["wlp_draws"], rng)
             self._keep(request)
             self.draws["wlp_draws"].extend(draw._asdict() for draw in drawn)
 

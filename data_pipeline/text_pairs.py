@@ -59,10 +59,10 @@ def make_ict(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
                 if c["ict_negative"] == "other_article" and len(articles) > 1:
                     other = int(rng.integers(len(articles) - 1))
                     other += other >= which
-                others = passages[:at] + passages[at + 1 :] if other == which else articles[other][1]
+                others = articles[other][1], at if other == which else None
                 try:
                     record = cut(
-                        ict.TASK, key, page, ict.sides(passage, others, c["ict_keep"], rng), c["max_query_tokens"],
+                        ict.TASK, key, page, ict.sides(passage, *others, c["ict_keep"], rng), c["max_query_tokens"],
                         c["max_doc_tokens"],
                     )  # fmt: skip
                 except Dropped as dropped:

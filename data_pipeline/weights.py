@@ -101,7 +101,7 @@ def _weigher(job: Job) -> Any:
     frequency = DocumentFrequency(os.path.join(job["work"], "document_frequency.npz"))
 
     def idf(span: Span) -> np.ndarray:
-        alpha = np.array([frequency.idf(signed64("word", *word)) for word in span.words()])
+        alpha = frequency.idf(np.array([signed64("word", *word) for word in span.words()], np.int64))
         return alpha / max(alpha.sum(), 1e-9)
 
     return idf
@@ -114,11 +114,13 @@ class DocumentFrequency:
         with np.load(path) as arrays:
             self.words, self.counts, self.passages = arrays["words"], arrays["counts"], int(arrays["passages"])
 
-    def idf(self, word: int) -> float:
-        """log((N + 1) / (df + 1/2)); positive for every word."""
-        at = int(np.searchsorted(self.words, word))
-        found = at < len(self.words) and self.words[at] == word
-        return float(np.log((self.passages + 1) / ((self.counts[at] if found else 0) + 0.5)))
+    def idf(self, words: np.ndarray) -> np.ndarray:
+        """log((N + 1) / (df + 1/2)) of hashed words, [n]; positive for every word."""
+        if not len(self.words):
+            return np.full(len(words), np.log((self.passages + 1) / 0.5))
+        at = np.minimum(np.searchsorted(self.words, words), len(self.words) - 1)
+        counts = np.where(self.words[at] == words, self.counts[at], 0)
+        return np.log((self.passages + 1) / (counts + 0.5))
 
 
 def save_frequency(path: str, rows: Mapping[str, np.ndarray], passages: int) -> None:

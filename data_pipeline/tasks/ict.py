@@ -40,14 +40,19 @@ def cloze(passage: Passage, keep: float, rng: np.random.Generator) -> tuple[list
     return passage[at], rest
 
 
-def negative(others: Sequence[Passage], rng: np.random.Generator) -> list[int]:
-    """A passage of the others, uniform; Dropped where there is none."""
-    if not others:
+def negative(passages: Sequence[Passage], but: int | None, rng: np.random.Generator) -> list[int]:
+    """A passage, uniform over all but that number; Dropped where there is none."""
+    count = len(passages) - (but is not None)
+    if not count:
         raise Dropped("article-has-one-passage")
-    return [token for sentence in others[int(rng.integers(len(others)))] for token in sentence]
+    at = int(rng.integers(count))
+    at += but is not None and at >= but
+    return [token for sentence in passages[at] for token in sentence]
 
 
-def sides(passage: Passage, others: Sequence[Passage], keep: float, rng: np.random.Generator) -> Sides:
-    """(s, P \\ s) against (s, P'): P' is another passage of the article, or whatever else `others` holds."""
+def sides(
+    passage: Passage, passages: Sequence[Passage], but: int | None, keep: float, rng: np.random.Generator
+) -> Sides:
+    """(s, P \\ s) against (s, P'): P' is another passage of the article (P is its number `but`), or one of another's."""
     query, document = cloze(passage, keep, rng)
-    return Sides(query, document, None, negative(others, rng))
+    return Sides(query, document, None, negative(passages, but, rng))

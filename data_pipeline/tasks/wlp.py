@@ -33,31 +33,34 @@ class Draw(NamedTuple):
     place: int | None
 
 
-def neighbours(destinations: Sequence[int], a: int, draws: int, rng: np.random.Generator) -> list[int]:
-    """Pages that B links to besides A, in random order, `draws` of them at most; Dropped where A is the only one."""
-    others = [destination for destination in destinations if destination != a]
+def neighbours(destinations: Sequence[int], at: int, draws: int, rng: np.random.Generator) -> list[int]:
+    """Pages that B links to besides A, destination number `at`: `draws` at most, in random order; Dropped without any."""
+    others = len(destinations) - 1
     if not others:
         raise Dropped("page-has-one-destination")
-    return [others[i] for i in rng.permutation(len(others))[:draws]]
+    drawn = rng.choice(others, size=min(draws, others), replace=False).tolist()
+    return [destinations[i + (i >= at)] for i in drawn]
 
 
 def request(
     page: str,
     b: int,
-    a: int,
-    number: int,
     destinations: Sequence[int],
+    at: int,
+    number: int,
     places: int | None,
     draws: int,
     rng: np.random.Generator,
 ) -> tuple[Request, list[Draw]]:
     """Page B, which links to A first at `number`, as the positive; the draws of C.
 
-    Candidates for C are what B links to (`destinations`, all different), or any of the `places` of the corpus.
+    A is number `at` of `destinations`, what B links to, all different. Candidates for C are the others of them, or any of
+    the `places` of the corpus.
     """
+    a = destinations[at]
     key = f"{page}@{number}"
     if places is None:
-        drawn = [Draw(key, i, a, doc, None) for i, doc in enumerate(neighbours(destinations, a, draws, rng))]
+        drawn = [Draw(key, i, a, doc, None) for i, doc in enumerate(neighbours(destinations, at, draws, rng))]
     else:
         drawn = [Draw(key, i, a, None, int(place)) for i, place in enumerate(rng.integers(places, size=draws))]
     return Request(TASK, key, page, b, words_of=a), drawn

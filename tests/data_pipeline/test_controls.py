@@ -32,11 +32,12 @@ def test_ict_passages_are_whole_sentences_in_order():
 
 
 def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
-    passage, others = [[1, 2], [3], [4, 5, 6]], [[[7], [8]], [[9]]]
+    passage = [[1, 2], [3], [4, 5, 6]]
+    passages = [[[7], [8]], passage, [[9]]]
     rng = generator("ict")
     chosen, kept, negatives = Counter(), 0, Counter()
     for _ in range(6_000):
-        query, document, neg_query, neg_document = ict.sides(passage, others, 0.1, rng)
+        query, document, neg_query, neg_document = ict.sides(passage, passages, 1, 0.1, rng)
         assert neg_query is None and query in passage
         whole = [1, 2, 3, 4, 5, 6]
         assert document in (whole, [token for token in whole if token not in query])
@@ -50,23 +51,24 @@ def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
 
 def test_ict_drops_what_has_no_rest_or_no_other_passage():
     with pytest.raises(Dropped, match="one-sentence"):
-        ict.sides([[1, 2]], [[[3]]], 0.1, generator("ict"))
+        ict.sides([[1, 2]], [[[3]]], None, 0.1, generator("ict"))
     with pytest.raises(Dropped, match="one-passage"):
-        ict.sides([[1], [2]], [], 0.1, generator("ict"))
+        ict.sides([[1], [2]], [[[1], [2]]], 0, 0.1, generator("ict"))
+    assert ict.sides([[1], [2]], [[[3], [4]]], None, 0.1, generator("ict")).neg_doc == [3, 4]
 
 
 def test_wlp_candidates_are_the_other_destinations_and_the_sentence_any_of_the_page():
     rng = generator("wlp")
     firsts = Counter()
     for _ in range(3_000):
-        request, draws = wlp.request("b", 3, 7, 40, [5, 7, 9, 11], None, 2, rng)
+        request, draws = wlp.request("b", 3, [5, 7, 9, 11], 1, 40, None, 2, rng)
         assert (request.positive, request.words_of, request.key) == (3, 7, "b@40")
         assert len({draw.doc for draw in draws}) == 2 and all(draw.one == 7 != draw.doc for draw in draws)
         firsts[draws[0].doc] += 1
     assert stats.chisquare([firsts[doc] for doc in (5, 9, 11)]).pvalue > 0.01
     with pytest.raises(Dropped, match="one-destination"):
-        wlp.request("b", 3, 7, 40, [7], None, 2, rng)
-    _, draws = wlp.request("b", 3, 7, 40, [7], 100, 8, rng)
+        wlp.request("b", 3, [7], 0, 40, None, 2, rng)
+    _, draws = wlp.request("b", 3, [7], 0, 40, 100, 8, rng)
     assert len(draws) == 8 and all(draw.doc is None and 0 <= draw.place < 100 for draw in draws)
 
     passages = Passages([1], [2], None, page=[10, 11, 12, 13, 14, 15], sentences=[2, 3, 6])
@@ -198,6 +200,16 @@ def test_wlp_positives_link_to_the_querys_page_and_negatives_do_not(made):
         assert (positive, a) in linked and (negative, a) not in linked and (positive, negative) in linked
         lead = next(p["text"][: p["lead_end"]] for i, p in pages.items() if numbers[i] == a)
         assert row["pos_query"].tolist() in [terms.tokenizer.encode(lead[s:e]) for s, e in sentences(lead)]
+
+
+def test_qdm_negatives_are_what_the_drawn_ranks_lead_to(made):
+    rows = {name: table(made[1], name) for name in ("anchor_destination", "qdm_draws", "negatives", "requests")}
+    by_rank = {(row["anchor"], row["rank"]): row["destination"] for row in rows["anchor_destination"]}
+    drawn = {row["key"]: by_rank[row["anchor"], row["rank"]] for row in rows["qdm_draws"]}
+    assert len(drawn) > 20
+    assert drawn == {row["key"]: row["destination"] for row in rows["negatives"] if row["task"] == "qdm"}
+    positives = {row["key"]: row["positive"] for row in rows["requests"] if row["task"] == "qdm"}
+    assert all(positives[key] != negative for key, negative in drawn.items())
 
 
 def test_ict_queries_and_documents_come_from_the_page(made):

@@ -13,7 +13,7 @@ from data_pipeline.engine import read
 from data_pipeline.pipeline import generate
 from data_pipeline.tables import unpack
 from data_pipeline.term_weights import Encoder, Sequence, batches
-from data_pipeline.weights import attending, from_bytes, piece_spans, word_sums
+from data_pipeline.weights import DocumentFrequency, attending, from_bytes, piece_spans, save_frequency, word_sums
 from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker, init_params
@@ -142,3 +142,12 @@ def test_another_vocabulary_is_refused(encoder_dir, tmp_path):
     other.write_text((folder / "vocab.txt").read_text() + "another\n")
     with pytest.raises(InputError, match="is not that of config.tokenizer"):
         generate(corpus.config(folder, tokenizer=str(other), encoder=str(folder / "hf")), str(tmp_path / "out"))
+
+
+def test_idf_of_hashed_words(tmp_path):
+    path = str(tmp_path / "frequency.npz")
+    save_frequency(path, {"word": np.array([5, -3, 9]), "n": np.array([2, 1, 4])}, 10)
+    found = DocumentFrequency(path).idf(np.array([9, 7, -3, 99]))
+    np.testing.assert_allclose(found, np.log([11 / 4.5, 11 / 0.5, 11 / 1.5, 11 / 0.5]))
+    save_frequency(path, {"word": np.zeros(0, np.int64), "n": np.zeros(0, np.int64)}, 10)
+    np.testing.assert_allclose(DocumentFrequency(path).idf(np.array([9])), np.log([22]))
