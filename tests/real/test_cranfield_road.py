@@ -21,6 +21,7 @@ def command(module, *arguments: str) -> None:
 
 
 def test_five_folds(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "1")
     docs, queries = shared("cranfield", "docs.tsv"), shared("cranfield", "queries.tsv")
     qrels, sources = shared("cranfield", "qrels.txt"), shared("cranfield", "source_documents.tsv")
     folds = str(tmp_path / "folds.tsv")
