@@ -29,8 +29,8 @@ def training(name: str, arguments: argparse.Namespace, seed: int, extra: list[st
     data = [f"--config.{field}={getattr(arguments, field)}" for field in ("docs", "queries", "qrels")]
     data += [f"--config.candidates={arguments.run}", f"--config.seed={seed}", *extra]
     data += [f"--config.{setting}" for setting in arguments.set]
-    files = [getattr(arguments, field) for field in ("docs", "queries", "qrels", "run")]
-    reads = [arguments.config, *(path for path in files if os.path.isfile(path))]
+    # Documents and runs are named by their paths alone: hashing 22 GB for every training would take longer than it.
+    reads = [arguments.config, *(p for p in (arguments.queries, arguments.qrels) if os.path.isfile(p))]
     ranked = [f"--docs={arguments.docs}", f"--queries={arguments.queries}", f"--run={arguments.run}", *only]
     ranked += [f"--{option}" for option in arguments.rerank]
     return [
@@ -50,7 +50,7 @@ def evaluation(arguments: argparse.Namespace, systems: dict[str, list[str]], que
     runs = [f"{name}=" + ",".join("{" + run + "}" for run in made) for name, made in systems.items()]
     given = [f"first_stage={arguments.run}", *runs, f"--qrels={arguments.qrels}", f"--queries={queries}"]
     given += [f"--measures={arguments.measures}", "--baseline=first_stage", "--per_query={out}"]
-    return Command("evaluate", "harp_jax.evaluate", given, [arguments.qrels, queries, arguments.run], suffix=".tsv")
+    return Command("evaluate", "harp_jax.evaluate", given, [arguments.qrels, queries], suffix=".tsv")
 
 
 def cross_validation(arguments: argparse.Namespace) -> list[Command]:
@@ -88,7 +88,7 @@ def few_shot(arguments: argparse.Namespace) -> list[Command]:
     listed(pool, [qid for qid in train if qid in judged])
     drawn = [f"--qrels={arguments.qrels}", f"--sizes={arguments.sizes}", f"--draws={draws}", f"--run={arguments.run}"]
     drawn.append(f"--queries={pool}")
-    reads = [arguments.qrels, arguments.run, pool]
+    reads = [arguments.qrels, pool]
     commands = [Command("subsets", "harp_jax.subsets", [*drawn, "--output={out}"], reads)]
     systems: dict[str, list[str]] = {}
     for size in sizes:

@@ -105,20 +105,33 @@ def probe(
             yield {"id": docid, "predicted": tokens}
 
 
-def known_queries(arguments: argparse.Namespace, tokenizer: Tokenizer) -> dict[str, set[str]]:
-    """docid → tokens of the queries that are known for it, from a click log or from relevance judgments."""
-    found: dict[str, set[str]] = {}
-    pairs: Iterable[tuple[str, str]] = ()
+def known_pairs(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """(docid, query) that belong together, from a click log or from relevance judgments."""
     if arguments.clicks:
-        columns = (line.split("\t") for _, line in lines(arguments.clicks) if line.strip())
-        pairs = ((parts[2], parts[1]) for parts in columns if len(parts) == 4)
+        for number, line in lines(arguments.clicks):
+            parts = line.split("\t")
+            if line.strip() and len(parts) != 4:
+                raise InputError(f"{arguments.clicks}, line {number}: {len(parts)} columns; ORCAS has 4 (tabs)")
+            if line.strip():
+                yield parts[2].strip(), parts[1]
     elif arguments.qrels:
         queries = read_queries(arguments.queries)
-        judged = read_qrels(arguments.qrels).items()
-        pairs = ((d, queries[q]) for q, levels in judged if q in queries for d, level in levels.items() if level > 0)
-    for docid, query in pairs:
-        found.setdefault(docid, set()).update(tokenizer.tokens[i] for i in tokenizer.encode(query))
-    return found
+        for qid, levels in read_qrels(arguments.qrels).items():
+            yield from ((docid, queries[qid]) for docid, level in levels.items() if level > 0 and qid in queries)
+
+
+def chosen_documents(
+    arguments: argparse.Namespace, docs: Documents, tokenizer: Tokenizer
+) -> tuple[list[str], dict[str, set[str]]]:
+    """Documents drawn by hash, of those with known queries where there are any; and the tokens of their queries."""
+    with_queries = {docid for docid, _ in known_pairs(arguments)}
+    there = (docid for docid in with_queries if docid in docs) if with_queries else docs.ids()
+    chosen = heapq.nsmallest(arguments.documents, there, key=lambda docid: hash64(arguments.seed, "probe", docid))
+    known: dict[str, set[str]] = {docid: set() for docid in chosen if docid in with_queries}
+    for docid, query in known_pairs(arguments):
+        if docid in known:
+            known[docid].update(tokenizer.tokens[i] for i in tokenizer.encode(query))
+    return chosen, known
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -128,9 +141,7 @@ def main(arguments: argparse.Namespace) -> None:
         raise InputError("--documents and --masks: give 1 at least")
     model = Probe(arguments.model, arguments.masks, arguments.max_length)
     docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
-    known = known_queries(arguments, model.tokenizer)
-    there = (docid for docid in known if docid in docs) if known else docs.ids()
-    chosen = heapq.nsmallest(arguments.documents, there, key=lambda docid: hash64(arguments.seed, "probe", docid))
+    chosen, known = chosen_documents(arguments, docs, model.tokenizer)
     if not chosen:
         raise InputError("no document of the known queries is among --docs; mend either")
     summary: Counter = Counter()

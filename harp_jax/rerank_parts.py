@@ -64,7 +64,7 @@ def fingerprint(arguments: argparse.Namespace, backend: str) -> str:
     # The workdir of a neural ranker is read as it is: its last steps say which model it holds.
     model += [sha256_file(p) for p in glob.glob(os.path.join(glob.escape(arguments.model), "metrics.jsonl"))]
     inputs = []
-    for path in (arguments.docs, arguments.queries, arguments.run):
+    for path in (arguments.docs, arguments.queries, arguments.run, arguments.only, arguments.folds):
         if os.path.exists(path):
             about = os.stat(path)
             inputs.append((about.st_size, about.st_mtime_ns))

@@ -46,13 +46,15 @@ class Selection:
         self.directory = os.path.join(workdir, DIRECTORY)
         self.depth = config.select_depth
         self.docs = Documents.open(config.docs, tuple(config.fields))
-        self.run = read_run(config.candidates, queries=held_out)
+        queries = read_queries(config.queries)
+        run = read_run(config.candidates, queries=held_out)
+        # As in training: what has no text or no candidates is left out, and counts as zero in the measure.
+        self.run = {qid: ranking for qid, ranking in run.items() if qid in queries}
+        self.queries = {qid: queries[qid] for qid in self.run}
         if not self.run:
             raise InputError(
                 f"no held-out query has candidates in {config.candidates}; retrieve for all training queries"
             )
-        queries = read_queries(config.queries)
-        self.queries = {qid: queries[qid] for qid in self.run if qid in queries}
         self.marks = marks_of(tokenizer, config.query_mark, config.document_mark)
         self.length = config.row_length
         self.reranker: Reranker | None = None
