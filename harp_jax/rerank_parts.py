@@ -1,13 +1,12 @@
 """What a long re-ranking has done so far: finished portions of its run, kept until all are there."""
 
 import argparse
-import glob
 import json
 import os
 import shutil
 
 from harp_jax.errors import InputError
-from harp_jax.files import replacing, sha256_file
+from harp_jax.files import replacing
 from harp_jax.keys import hash64
 from harp_jax.trec import Rankings, write_run
 
@@ -58,14 +57,12 @@ def _read(path: str) -> str:
 
 
 def fingerprint(arguments: argparse.Namespace, backend: str) -> str:
-    """Names everything that scores depend on: the options, the model's files, and size and time of the inputs."""
+    """Names everything that scores depend on: the options, and size and time of change of the model's files and the inputs."""
     options = {name: value for name, value in vars(arguments).items() if name not in FREE}
-    model = [sha256_file(p) for p in sorted(glob.glob(os.path.join(glob.escape(arguments.model), "*.safetensors")))]
-    # The workdir of a neural ranker is read as it is: its last steps say which model it holds.
-    model += [sha256_file(p) for p in glob.glob(os.path.join(glob.escape(arguments.model), "metrics.jsonl"))]
-    inputs = []
-    for path in (arguments.docs, arguments.queries, arguments.run, arguments.only, arguments.folds):
-        if os.path.exists(path):
-            about = os.stat(path)
-            inputs.append((about.st_size, about.st_mtime_ns))
-    return f"{hash64(json.dumps([options, model, inputs, backend], sort_keys=True, default=str)):016x}"
+    model = [
+        os.path.join(where, name) for where, _, names in sorted(os.walk(arguments.model)) for name in sorted(names)
+    ]
+    inputs = (arguments.docs, arguments.queries, arguments.run, arguments.only, arguments.folds)
+    found = [os.stat(path) for path in (*model, *inputs) if os.path.exists(path)]
+    state = [options, [(about.st_size, about.st_mtime_ns) for about in found], backend]
+    return f"{hash64(json.dumps(state, sort_keys=True, default=str)):016x}"
