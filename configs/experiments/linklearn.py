@@ -1,0 +1,64 @@
+"""LinkLearn trained on Wikipedia's links, applied unchanged to Cranfield, beside Okapi BM25 tuned twice and query likelihood.
+
+python -m harp_jax.plan --plan=configs/experiments/linklearn.py --output=linklearn
+
+HARP_DATA is the folder that holds wiki/ and cranfield/ (../shared/data); HARP_SEEDS the seeds ("0 1 2 3 4"; 0). Systems: LinkLearn;
+LinkLearn with negatives in proportion to their links, and with RankNet's loss; with the rows of tables as further linked documents;
+Okapi with K and B tuned on the same artificial task as LinkLearn (other queries, as in the paper); BM25 and QL tuned on the
+training folds of Cranfield itself, which LinkLearn never saw. The queries' own source documents are no candidates.
+
+Hardware: 2 CPU cores, about four minutes for a seed of each of the four.
+"""
+
+import os
+
+from harp_jax.plan import Command
+
+DATA = os.environ.get("HARP_DATA", os.path.join("..", "shared", "data"))
+SEEDS = os.environ.get("HARP_SEEDS", "0").split()
+CONFIG = "configs/baselines/linklearn.py"
+PAGES, ROWS, LEADS = (
+    os.path.join(DATA, "wiki", name)
+    for name in ("linked_pages.jsonl.xz", "linked_table_rows.jsonl.xz", "collection.jsonl.xz")
+)
+REDIRECTS = os.path.join(DATA, "wiki", "redirects.tsv")
+SYSTEMS = {
+    "linklearn": ["--config.ranking_svm_constraints=20000"],
+    "linked_negatives": ["--config.negatives_from=linked"],
+    "ranknet": ["--config.loss=logistic"],
+    "rows": [f"--config.docs=('{PAGES}','{ROWS}','{LEADS}')"],
+}
+
+
+def get_plan() -> list[Command]:
+    docs, queries, qrels, sources = (
+        os.path.join(DATA, "cranfield", name)
+        for name in ("docs.tsv", "queries.tsv", "qrels.txt", "source_documents.tsv")
+    )
+    test = [f"--docs={docs}", f"--queries={queries}", "--fields=title,body", f"--exclude={sources}", "--k=1000"]
+    reads = [docs, queries, qrels, sources]
+    commands = [Command("folds", "harp_jax.make_folds", [f"--queries={queries}", "--output={out}"], [queries], ".tsv")]
+    for lexical in ("bm25", "ql"):
+        common = [f"--model={lexical}", *test, "--folds={folds}", "--output={out}"]
+        tuning = [*common, f"--qrels={qrels}", "--measure=AP"]
+        commands.append(Command(f"tuned_{lexical}", "harp_jax.tune_first_stage", tuning, reads, ".json"))
+        ranking = [*common, "--parameters={tuned_" + lexical + "}"]
+        commands.append(Command(lexical, "harp_jax.first_stage", ranking, suffix=".trec"))
+    runs: dict[str, list[str]] = {"BM25": ["bm25"], "QL": ["ql"], "okapi": []}
+    for name, settings in SYSTEMS.items():
+        runs[name] = []
+        for seed in SEEDS:
+            given = [f"--config.docs=('{PAGES}','{LEADS}')", f"--config.redirects=('{REDIRECTS}',)", *settings]
+            model, run = f"{name}_s{seed}", f"run_{name}_s{seed}"
+            arguments = [f"--config={CONFIG}", "--workdir={out}", *given, f"--config.seed={seed}"]
+            commands.append(Command(model, "harp_jax.linklearn.train", arguments, [CONFIG, PAGES, LEADS]))
+            ranking = ["--model={" + model + "}", *test, "--output={out}"]
+            commands.append(Command(run, "harp_jax.linklearn.rank", ranking, suffix=".trec"))
+            runs[name].append(run)
+            if name == "linklearn":
+                okapi = f"okapi_s{seed}"
+                commands.append(Command(okapi, "harp_jax.linklearn.rank", [*ranking, "--okapi"], suffix=".trec"))
+                runs["okapi"].append(okapi)
+    table = [f"{name}=" + ",".join("{" + run + "}" for run in made) for name, made in runs.items()]
+    table += [f"--qrels={qrels}", "--measures=P@10 Rprec AP nDCG@10", "--baseline=okapi", "--per_query={out}"]
+    return [*commands, Command("evaluate", "harp_jax.evaluate", table, suffix=".tsv")]
