@@ -61,7 +61,7 @@ def main_content(tree: Any) -> Content:
             if tag == "h1" and not titled:
                 # The page begins here: what a menu or a byline above it says is no section.
                 heading, titled = " ".join((node.text() or "").split()), True
-                pieces = ["".join(pieces).replace("\x04", ""), "\n\n"]
+                pieces = ["".join(pieces).replace("\x04", ""), " " if inside else "\n\n"]
             else:
                 pieces.append(" " if inside else "\n\n\x04\n\n")
         elif tag == "br":

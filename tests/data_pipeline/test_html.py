@@ -47,6 +47,7 @@ def shown(page, url=URL):
         ("<pre>code</pre><p>use <code>f()</code>", "use f()"),
         ("<table><tr><td>a<td>b</table><table><tr><th>c<td>d</table>e", "a|b|e"),
         ("<a href=x><div>block</div><div>more</div></a> z", "[block more->/guide/x] z"),
+        ("<a href=x>b<h1>T</h1></a>c", "[b->/guide/x] c"),
         ("<a href=x><h3>card</h3>text</a>", "[text->/guide/x]"),
         ("<a href=x> a </a>b<a href=y><img src=i></a>", "[a->/guide/x] b"),
         ("<a href=x>a<a href=y>b</a></a>", "[a->/guide/x][b->/guide/y]"),
