@@ -77,7 +77,8 @@ def _document(tree: Any, base: str, address: str, where: str, losses: list[Loss]
     content = main_content(tree)
     lost: list[tuple[str, str]] = []
     if content.outside:
-        losses.append(Loss(where, "link-outside-content", "", content.outside))
+        shown = f"{content.outside} of {content.outside + len(content.hrefs)}"
+        losses.append(Loss(where, "link-outside-content", shown, content.outside))
     addresses = [urls.resolve(base, href) for href in content.hrefs]
     text = marked.ODD_SPACE.sub(" ", marked.INVISIBLE.sub("", content.text))
     text = marked.tidy(marked.SPACES.sub(" ", text))
@@ -100,6 +101,8 @@ def _decoded(data: bytes, charset: str | None, where: str, losses: list[Loss]) -
     encoding = encoding or _encoding(charset)
     if encoding is None and (meta := _META_CHARSET.search(data, 0, 4096)):
         encoding = _encoding(meta[1].decode("ascii"))
+        if encoding and encoding.startswith("utf-16"):
+            encoding = "utf-8"  # in UTF-16 the <meta> could not have been read
     text = data.decode(encoding or "utf-8", "replace").removeprefix("\ufeff")
     if "\ufffd" in text:
         losses.append(Loss(where, "characters-replaced", encoding or "utf-8"))

@@ -18,6 +18,7 @@ from harp_jax.errors import InputError
 _CHUNK_BYTES = CHUNK_BYTES // 4
 _READ_BYTES = 1 << 20
 _TAIL_BYTES = 4 << 20
+_DAMAGED_IN_A_ROW = 3  # as many blocks at the beginning do not look like damage, but like another dump
 _BLOCK_MAGIC = b"1AY&SY"  # of the first block of a bz2 stream, after "BZh" and a digit
 
 
@@ -45,7 +46,8 @@ def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
             f"config.source.index names {len(indices)} files and config.source.paths {len(paths)}; give one index a dump"
         )
     for file_number, (path, index) in enumerate(zip(paths, indices)):
-        number = 0
+        number = damaged = 0
+        fits = False
         taken: list[Block] = []
         size = _size(path)
         try:
@@ -53,8 +55,13 @@ def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
         except mediawiki.DAMAGE as error:
             raise InputError(f"{path} is damaged: {error}; fetch the file again") from error
         for block in _blocks(path, index, size):
-            if number == 0 and not taken:
-                _check_first(path, index, block)
+            if not fits:
+                fits = _fits(path, index, block)
+                damaged += not fits
+                if damaged > _DAMAGED_IN_A_ROW:
+                    raise InputError(
+                        f"{index} does not belong to {path}, or its first blocks are damaged; fetch both again"
+                    )
             taken.append(block)
             if block.end - taken[0].start >= _CHUNK_BYTES:
                 yield Chunk(chunk_name(file_number, path, number), Blocks(path, names, tuple(taken)))
@@ -142,14 +149,18 @@ def _decompressed(path: str, block: Block) -> Iterator[bytes]:
             left += len(stream.unused_data)
 
 
-def _check_first(path: str, index: str, block: Block) -> None:
-    """An index of another dump would make every block look damaged."""
+def _fits(path: str, index: str, block: Block) -> bool:
+    """Whether the block begins with the page that the index says; False where it is damaged.
+
+    Raises InputError where it begins with another: by the index of another dump every block would look damaged.
+    """
     try:
         head = next(_decompressed(path, block), b"")
     except (OSError, EOFError):
-        head = b""
+        return False
     title = mediawiki.first_title(head)
     if title != html.unescape(block.titles[0]):
         raise InputError(
             f"{index} does not belong to {path}: at byte {block.start} it expects {block.titles[0]!r}, there is {title!r}"
         )
+    return True

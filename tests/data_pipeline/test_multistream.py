@@ -62,6 +62,20 @@ def test_damage_costs_its_block_and_names_the_place(tmp_path):
         assert losses[0].where == f"{path} byte {starts[2]}" and losses[0].example == "Page: 10 &amp; more"
 
 
+def test_the_first_block_may_be_damaged(tmp_path):
+    where, starts = dump(tmp_path)
+    data = bytearray((tmp_path / "a.xml.bz2").read_bytes())
+    data[starts[0]] ^= 0xFF
+    (tmp_path / "a.xml.bz2").write_bytes(data)
+    documents, losses = read(where)
+    assert len(documents) == 25 and len(losses) == 5
+    for start in starts[1:4]:
+        data[start] ^= 0xFF
+    (tmp_path / "a.xml.bz2").write_bytes(data)
+    with pytest.raises(InputError, match="first blocks are damaged"):
+        read(where)
+
+
 def test_pages_that_are_too_large_are_counted(tmp_path):
     where, _ = dump(tmp_path, text="x" * 100)
     documents, losses = read(where | {"max_page_bytes": 2999})
