@@ -2,15 +2,19 @@
 
 Orbax writes and reads the arrays and does not notice a flipped bit; a digest of every leaf, computed on the device before
 the step may overwrite its buffers, and one of everything else are saved beside them. Restoring walks back to the newest
-checkpoint that verifies.
+checkpoint that verifies; where the storage answers badly it says so and touches nothing. A save that fails (disk full)
+ends the run and leaves the checkpoints before it as they were.
 """
 
+import contextlib
+import errno
 import hashlib
 import json
 import logging
 import os
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -21,6 +25,12 @@ from ml_collections import ConfigDict
 from harp_jax.errors import InputError
 
 log = logging.getLogger(__name__)
+RETRY_SECONDS = 2.0
+_PASSING_ERRNO = frozenset(
+    (errno.EIO, errno.EACCES, errno.EPERM, errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE, errno.ENFILE, errno.ENOMEM,
+     errno.ECONNRESET, errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH)
+)  # fmt: skip
+_PASSING_STATUS = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "PERMISSION_DENIED", "Input/output error")  # TensorStore's words
 _MULTIPLIERS = (0x9E3779B1, 0x85EBCA77)  # odd, from the golden ratio and from xxHash's primes
 
 
@@ -71,6 +81,9 @@ class Checkpoints:
     def __init__(self, workdir: str, keep: int = 2) -> None:
         import orbax.checkpoint as ocp
 
+        # What goes wrong with a save is raised as one line; their tracebacks, a page for every array, would hide it.
+        for name in ("absl", "asyncio"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         self._ocp = ocp
         self.directory = (
             os.path.join(os.path.abspath(workdir), "checkpoints") if "://" not in workdir else f"{workdir}/checkpoints"
@@ -91,22 +104,46 @@ class Checkpoints:
         return sorted(self._manager.all_steps())
 
     def save(self, step: int, state: Any, meta: Mapping[str, Any]) -> None:
-        """Starts to save `state` (a tree of arrays) with `meta` (JSON: cursors, config)."""
+        """Starts to save `state` (a tree of arrays) with `meta` (JSON: cursors, config).
+
+        Raises InputError where this save cannot start or an earlier one failed.
+        """
         sealed = _sealed({**meta, "step": step, "digests": _named(jax.device_get(digests(state)))})
         args = self._ocp.args
-        self._manager.save(step, args=args.Composite(state=args.StandardSave(state), meta=args.JsonSave(sealed)))
+        with self._writing():
+            self._manager.save(step, args=args.Composite(state=args.StandardSave(state), meta=args.JsonSave(sealed)))
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Turns what goes wrong with a save, now or in the background, into one line that says what is left."""
+        try:
+            yield
+        except Exception as error:
+            # What the save left behind may be what fills the disk.
+            with contextlib.suppress(Exception):
+                self._manager.close()
+            if jax.process_index() == 0:
+                remove_unfinished(os.path.dirname(self.directory))
+            with contextlib.suppress(Exception):
+                self._open()
+            left = self.steps()
+            raise InputError(
+                f"cannot write a checkpoint to {self.directory}: {_first_line(error)}; make room (or mend the disk) and run "
+                f"the same command again: it goes on from step {left[-1] if left else 0}"
+            ) from error
 
     def restore(self, abstract: Any) -> tuple[int, Any, dict[str, Any]] | None:
         """(step, state, meta) of the newest checkpoint that verifies, or None where there is none.
 
         `abstract` gives shapes, dtypes and shardings. Newer checkpoints that do not verify are set aside under
-        `checkpoints_damaged`, with the reason in the log. Where checkpoints exist and none verifies: InputError.
+        `checkpoints_damaged`, with the reason in the log. Where checkpoints exist and none verifies, or where they
+        cannot be read for now: InputError.
         """
         steps = self.steps()
         damaged: list[int] = []
         for step in reversed(steps):
             try:
-                state, meta = self._read(step, abstract)
+                state, meta = self._read_patiently(step, abstract)
             except InputError:
                 raise
             except Exception as error:
@@ -121,6 +158,23 @@ class Checkpoints:
                 "or start again in an empty workdir"
             )
         return None
+
+    def _read_patiently(self, step: int, abstract: Any) -> tuple[Any, dict[str, Any]]:
+        """`_read`, tried again where it failed: damage fails twice. Storage that does not answer is no damage."""
+        try:
+            return self._read(step, abstract)
+        except Exception as error:
+            log.warning("checkpoint %d cannot be read (%s); trying again", step, _first_line(error))
+        time.sleep(RETRY_SECONDS)
+        try:
+            return self._read(step, abstract)
+        except Exception as error:
+            if _passing(error):
+                raise InputError(
+                    f"cannot read checkpoint {step} in {self.directory}: {_first_line(error)}; nothing was changed, run "
+                    "the same command again when the storage answers"
+                ) from error
+            raise
 
     def _read(self, step: int, abstract: Any) -> tuple[Any, dict[str, Any]]:
         args = self._ocp.args
@@ -155,10 +209,24 @@ class Checkpoints:
         self._open()
 
     def wait(self) -> None:
-        self._manager.wait_until_finished()
+        """Returns when all saves are on disk; InputError where one failed."""
+        with self._writing():
+            self._manager.wait_until_finished()
 
     def close(self) -> None:
-        self._manager.close()
+        with self._writing():
+            self._manager.close()
+
+
+def _passing(error: BaseException | None) -> bool:
+    """Whether an error (or what caused it) tells of the storage at this moment rather than of the bytes in it."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _PASSING_ERRNO:
+            return True
+        if any(word in str(error) for word in _PASSING_STATUS):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _same_type(got: jax.Array, want: Any) -> None:

@@ -1,7 +1,9 @@
 """Metrics as JSON lines and TensorBoard events. The JSON lines are the truth: one object a line, `step` first."""
 
+import contextlib
 import json
 import os
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,13 +15,19 @@ class MetricsLog:
         self._file = self._board = None
         if not enabled:
             return
-        from tensorboardX import SummaryWriter
+        # Not SummaryWriter: it writes in a thread, which a full disk ends, and the run would wait for it for ever.
+        from tensorboardX.event_file_writer import EventsWriter
+        from tensorboardX.proto.event_pb2 import Event, SessionLog
 
         self.path = os.path.join(workdir, "metrics.jsonl")
         cut_after(self.path, restored_step)
         self._file = open(self.path, "a", encoding="utf-8")
-        # purge_step makes TensorBoard forget what the killed run wrote past its last checkpoint.
-        self._board = SummaryWriter(os.path.join(workdir, "tensorboard"), purge_step=restored_step + 1)
+        directory = os.path.join(workdir, "tensorboard")
+        os.makedirs(directory, exist_ok=True)
+        self._board = EventsWriter(os.path.join(directory, "events"), f".{os.getpid()}")
+        # TensorBoard forgets what the killed run wrote past its last checkpoint.
+        start = SessionLog(status=SessionLog.START)
+        self._board.write_event(Event(wall_time=time.time(), step=restored_step + 1, session_log=start))
 
     def write(self, step: int, metrics: Mapping[str, float], prefix: str = "train") -> None:
         """One line: {"step", "split", then the metrics as floats}."""
@@ -32,13 +40,20 @@ class MetricsLog:
         }
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
-        for name, value in metrics.items():
-            self._board.add_scalar(f"{prefix}/{name}", float(value), step)
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.proto.summary_pb2 import Summary
+
+        values = [Summary.Value(tag=f"{prefix}/{name}", simple_value=float(value)) for name, value in metrics.items()]
+        self._board.write_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
+        self._board.flush()
 
     def close(self) -> None:
         if self._file is not None and self._board is not None:
-            self._file.close()
-            self._board.close()
+            # Each line is on disk already; what is left to fail here was reported before.
+            with contextlib.suppress(OSError):
+                self._file.close()
+            with contextlib.suppress(OSError):
+                self._board.close()
 
 
 def read(workdir: str) -> list[dict[str, Any]]:

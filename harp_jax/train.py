@@ -1,6 +1,8 @@
 """The training loop that all stages share: mesh, data, state, step, restore, run."""
 
+import contextlib
 import dataclasses
+import errno
 import fcntl
 import itertools
 import json
@@ -9,7 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 import jax
@@ -60,14 +62,25 @@ def train(
     if config.stage not in STAGES:
         raise InputError(f"unknown stage {config.stage!r}; choose from {', '.join(STAGES)}")
     set_up_cache(config)
+    with contextlib.ExitStack() as at_the_end:
+        at_the_end.enter_context(room_on_disk(workdir))
+        return _train(config, workdir, stage, devices, at_the_end)
+
+
+def _train(
+    config: ConfigDict, workdir: str, stage: Stage | None, devices: list | None, at_the_end: contextlib.ExitStack
+) -> dict[str, float]:
     mesh = sharding.make_mesh(config, devices)
     stage = STAGES[config.stage](config) if stage is None else stage
     shape = dataclasses.replace(stage.bert, vocab_size=sharding.padded_vocab(stage.bert.vocab_size, mesh))
     lock = claim_workdir(workdir, config, stage)
+    if lock is not None:
+        at_the_end.callback(lock.close)
 
     optimizer = make_optimizer(config, stage.steps)
     shardings = state_shardings(shape, optimizer, mesh)
     checkpoints = Checkpoints(workdir, config.keep_checkpoints)
+    at_the_end.callback(checkpoints.close)
     restored = checkpoints.restore(abstract_state(shape, optimizer, shardings))
     if restored is None:
         params = place(stage.start(shape, jax.random.key(config.seed)), shardings["params"])
@@ -87,14 +100,23 @@ def train(
     else:
         evaluate = stage.selection(shape, workdir)
     metrics_log = MetricsLog(workdir, -1 if restored is None else start, enabled=jax.process_index() == 0)
+    at_the_end.callback(metrics_log.close)
     loop = Loop(config, stage, mesh, step, evaluate, checkpoints, metrics_log)
+    return loop.run(state, start, batches)
+
+
+@contextlib.contextmanager
+def room_on_disk(workdir: str) -> Iterator[None]:
+    """A full disk ends the run with one line; the checkpoints that are complete stay as they are."""
     try:
-        return loop.run(state, start, batches)
-    finally:
-        checkpoints.close()
-        metrics_log.close()
-        if lock is not None:
-            lock.close()
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise InputError(
+            f"cannot write to {workdir}: {error.strerror}; make room and run the same command again, it goes on from the "
+            "last checkpoint"
+        ) from error
 
 
 def jit_step(config: ConfigDict, objective: Any, optimizer: Any, shardings: Any, mesh: Any) -> Any:

@@ -1,5 +1,6 @@
 """Checkpoints: exact, or refused; never other values."""
 
+import errno
 import os
 
 import jax
@@ -9,6 +10,7 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from harp_jax import checkpoint
 from harp_jax.checkpoint import Checkpoints, digests, leaf_digest
 from harp_jax.errors import InputError
 
@@ -92,6 +94,29 @@ def test_an_empty_directory_and_a_damaged_array_are_walked_over(tmp_path):
     checkpoints.save(2, state(2), {})
     checkpoints.wait()
     assert checkpoints.restore(abstract(state()))[0] == 2
+
+
+def test_storage_that_does_not_answer_is_no_damage(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "RETRY_SECONDS", 0.0)
+    checkpoints = save_two(tmp_path)
+    read, failures = checkpoints._read, []
+
+    def fails(times: int):
+        def reading(*arguments):
+            failures.append(len(failures))
+            if len(failures) <= times:
+                raise OSError(errno.EIO, "Input/output error")
+            return read(*arguments)
+
+        return reading
+
+    monkeypatch.setattr(checkpoints, "_read", fails(1))
+    assert checkpoints.restore(abstract(state()))[0] == 2
+    failures.clear()
+    monkeypatch.setattr(checkpoints, "_read", fails(99))
+    with pytest.raises(InputError, match=r"cannot read checkpoint 2 .*Input/output error; nothing was changed"):
+        checkpoints.restore(abstract(state()))
+    assert checkpoints.steps() == [1, 2] and not os.path.exists(tmp_path / "checkpoints_damaged")
 
 
 def test_nothing_that_verifies_is_an_error_not_a_fresh_start(tmp_path):

@@ -46,6 +46,8 @@ if __name__ == "__main__":
 
     import jax
 
+    from harp_jax.cli import fail
+    from harp_jax.errors import InputError
     from harp_jax.train import train
 
     options = dict(argument.split("=", 1) for argument in sys.argv[2:])
@@ -53,4 +55,7 @@ if __name__ == "__main__":
         process = int(options.pop("process"))
         jax.distributed.initialize(options.pop("coordinator"), int(options.pop("processes")), process)
     tiny = tiny_config(sys.argv[1], **{k: ast.literal_eval(v) for k, v in options.items()})
-    train(tiny, os.path.join(sys.argv[1], "run"), tiny_stage(tiny))
+    try:
+        train(tiny, os.path.join(sys.argv[1], "run"), tiny_stage(tiny))
+    except InputError as error:
+        fail(error)

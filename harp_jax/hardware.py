@@ -1,0 +1,66 @@
+"""What the accelerators can do at best, from their makers' data sheets: for MFU and for the dry run's roofline."""
+
+import time
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class Peak(NamedTuple):
+    """Of one JAX device (a core on TPU v2 and v3, a chip later): FLOPs/s of bfloat16 matrix products (multiply and add
+
+    are two), bytes/s of its memory, bytes/s that it can send to the others (all links together, one direction), and GiB
+    of memory.
+    """
+
+    flops: float
+    memory: float
+    links: float
+    gib: float
+
+
+# Links: ICI of TPUs (v2, v3: four links of 62 GB/s a chip, shared by two cores), NVLink of GPUs in one machine.
+PEAKS: dict[str, Peak] = {
+    "TPU v2": Peak(22.5e12, 350e9, 124e9, 8),
+    "TPU v3": Peak(61.5e12, 450e9, 124e9, 16),
+    "TPU v4": Peak(275e12, 1228e9, 300e9, 32),
+    "TPU v5 lite": Peak(197e12, 819e9, 200e9, 16),
+    "TPU v5": Peak(459e12, 2765e9, 600e9, 95),
+    "TPU v6 lite": Peak(918e12, 1640e9, 448e9, 32),
+    "NVIDIA A100": Peak(312e12, 2039e9, 300e9, 80),
+    "NVIDIA H100": Peak(989e12, 3350e9, 450e9, 80),
+    "NVIDIA H200": Peak(989e12, 4800e9, 450e9, 141),
+}
+
+
+def data_sheet(kind: str) -> Peak | None:
+    """The entry of the longest name that a device kind begins with, or None."""
+    names = [name for name in PEAKS if kind.startswith(name)]
+    return PEAKS[max(names, key=len)] if names else None
+
+
+def matmul_rate(device: Any, dtype: str, size: int = 1024, trials: int = 5) -> float:
+    """FLOPs/s of a square matrix product on a device, the best of some trials: about a tenth of a second."""
+    x = jax.device_put(jnp.ones((size, size), dtype), device)
+    product = jax.jit(jnp.matmul)
+    jax.block_until_ready(product(x, x))
+    best = float("inf")
+    for _ in range(trials):
+        start = time.perf_counter()
+        jax.block_until_ready(product(x, x))
+        best = min(best, time.perf_counter() - start)
+    return 2.0 * size**3 / best
+
+
+def peak_flops(devices: list, dtype: str) -> float:
+    """FLOPs/s of all `devices` together: of the data sheet in 16 bits on known kinds, else measured on one of them.
+
+    The devices of one CPU share its cores, so they count once.
+    """
+    known = data_sheet(devices[0].device_kind)
+    if known is not None:
+        return known.flops * len(devices)
+    local = next(device for device in devices if device.process_index == jax.process_index())
+    count = len({device.process_index for device in devices}) if local.platform == "cpu" else len(devices)
+    return matmul_rate(local, dtype) * count

@@ -1,0 +1,90 @@
+"""Every file of a checkpoint damaged in turn, and a disk that fills up: the same values or an older checkpoint, never others."""
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from test_checkpoint import abstract, save_two, state
+from test_train import launch, losses, same_parameters
+
+from harp_jax import checkpoint
+from harp_jax.checkpoint import Checkpoints
+
+pytestmark = pytest.mark.faults
+
+
+def test_a_flipped_byte_in_any_file_gives_the_same_values_or_the_checkpoint_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "RETRY_SECONDS", 0.0)
+    save_two(tmp_path / "whole").close()
+    newest = tmp_path / "whole" / "checkpoints" / "2"
+    files = sorted(os.path.join(root, name) for root, _, names in os.walk(newest) for name in names)
+    files = [os.path.relpath(path, tmp_path / "whole") for path in files if os.path.getsize(path)]
+    assert len(files) > 8
+    rng = np.random.default_rng(0)
+    refused = 0
+    for number, name in enumerate(files):
+        for trial in range(3):
+            place = tmp_path / f"{number}_{trial}"
+            shutil.copytree(tmp_path / "whole", place)
+            with open(place / name, "r+b") as file:
+                content = bytearray(file.read())
+                at = int(rng.integers(len(content)))
+                content[at] ^= int(rng.integers(1, 256))
+                file.seek(0)
+                file.write(content)
+            damaged = Checkpoints(str(place))
+            step, found, meta = damaged.restore(abstract(state()))
+            damaged.close()
+            refused += step == 1
+            assert meta["cursors"] == {"0": {"window": step}}, (name, at)
+            jax.tree.map(np.testing.assert_array_equal, found, state(step))
+            shutil.rmtree(place)
+    assert refused > len(files)
+
+
+def test_a_full_disk_stops_the_run_and_keeps_the_checkpoint_before(tmp_path):
+    options = ("steps=300", "checkpoint_every=20")
+    workdir = str(tmp_path / "full" / "run")
+    for name in ("whole", "full"):
+        (tmp_path / name).mkdir()
+    started = launch(tmp_path / "full", *options)
+    while started.poll() is None and len(losses(workdir)) < 30:
+        time.sleep(0.02)
+    started.send_signal(signal.SIGTERM)
+    assert started.wait(timeout=60) == 0
+    before = Checkpoints(workdir).steps()
+    # No file may grow beyond 16 KiB from here on: what a full disk does to a checkpoint's arrays.
+    command = [sys.executable, *launch_command(tmp_path / "full", *options)]
+    limited = subprocess.run(
+        command,
+        env={**os.environ, "JAX_NUM_CPU_DEVICES": "1", "PYTHONPATH": os.getcwd()},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2**14, resource.RLIM_INFINITY)),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert limited.returncode == 2, limited.stderr[-2000:]
+    errors = [line for line in limited.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and f"goes on from step {before[-1]}" in errors[0], limited.stderr[-2000:]
+    assert Checkpoints(workdir).steps() == before
+    assert not [name for name in os.listdir(workdir + "/checkpoints") if "tmp" in name]
+    assert launch(tmp_path / "full", *options).wait(timeout=300) == 0
+    assert launch(tmp_path / "whole", *options).wait(timeout=300) == 0
+    assert same_parameters(workdir, str(tmp_path / "whole" / "run"))
+
+
+def launch_command(directory, *options: str) -> list[str]:
+    return [
+        os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tiny_run.py"),
+        str(directory),
+        *options,
+    ]
