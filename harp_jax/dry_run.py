@@ -12,11 +12,14 @@ from ml_collections import ConfigDict
 from harp_jax import sharding
 from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
+from harp_jax.flops import batch_flops
+from harp_jax.hardware import data_sheet, peak_flops
 from harp_jax.optimizer import make as make_optimizer
 from harp_jax.packing import Layout, batch_shapes
 from harp_jax.stages import STAGES
 from harp_jax.train import abstract_state, jit_step, state_shardings
 
+FILL = 0.97  # of the slots are tokens, as packing fills them on Wikipedia
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 _BYTES = {
     "f64": 8,
@@ -89,64 +92,134 @@ def without_files(config: ConfigDict) -> ConfigDict:
     return config
 
 
-def step_flops(shape: BertConfig, rows: int, length: int, sequences: int, predictions: int) -> float:
-    """FLOPs of one step (forward and backward, 2 per multiply-add): 3 × the forward pass's matrix products.
+def collectives(hlo: str, loops: int = 1) -> list[tuple[str, int]]:
+    """(kind, bytes of its result) of every collective that a run of compiled HLO does, largest first.
 
-    `rows` of `length` slots, with `sequences` [CLS] tokens and `predictions` masked tokens a row; the last layer is
-    computed for these alone. XLA's own count takes a scanned layer once and a custom call for nothing, hence this one.
+    The text names the ones in the loop over microbatches once; they are counted `loops` times.
     """
-    h, tokens, asked = shape.hidden, rows * length, rows * (sequences + predictions)
-    projections, mlp = 2 * h * h, 2 * h * shape.intermediate  # of two kernels each: keys and values, queries and output
-    layer = 2 * tokens * (2 * projections + mlp) + 4 * tokens * length * h
-    last = 2 * tokens * projections + 2 * asked * (projections + mlp) + 4 * asked * length * h
-    heads = 2 * rows * (sequences * h * h + predictions * (h * h + h * shape.vocab_size))
-    return 3.0 * ((shape.layers - 1) * layer + last + heads)
-
-
-def collectives(hlo: str) -> list[tuple[str, int]]:
-    """(kind, bytes of its result) of every collective in compiled HLO text, largest first."""
-    found = []
+    found: list[tuple[str, int]] = []
+    times = loops
     for line in hlo.splitlines():
+        if line and not line[0].isspace():
+            times = 1 if line.startswith("ENTRY") else loops
         match = re.search(r"= (.*?) (" + "|".join(COLLECTIVES) + r")(-start)?\(", line)
         if match:
             sizes = re.findall(r"([a-z]+\d*)\[([\d,]*)\]", match.group(1))
             total = sum(_BYTES.get(t, 4) * math.prod(int(n) for n in dims.split(",") if n) for t, dims in sizes)
-            found.append((match.group(2), total))
+            found.extend([(match.group(2), total)] * times)
     return sorted(found, key=lambda item: -item[1])
 
 
 def dry_run(config: ConfigDict, topology: str = "") -> str:
-    """A report as text: bytes a device by kind, analytic FLOPs a step, collectives with their bytes.
+    """A report as text: bytes a device by kind, FLOPs a step, collectives with their bytes, and the time at best.
 
     Raises InputError where the topology is unknown or the mesh does not fit it.
     """
-    from harp_jax.masking import slots
-
-    if config.stage == "neural_ir":
-        raise InputError("neural rankers have no dry run; start the run itself")
     devices = topology_devices(topology)
     compiled, shape, layout, mesh = compile_step(config, devices)
-    memory = compiled.memory_analysis()
-    rows = layout.rows * config.lanes
-    predictions = slots(config.row_length, config.mlm_rate) if config.stage == "pretrain" else 0
-    flops = step_flops(shape, rows, config.row_length, layout.sequences, predictions)
+    rows, length = layout.rows * config.lanes * layout.microbatches, config.row_length
+    flops = batch_flops(config, shape, layout)
+    found = collectives(compiled.as_text(), layout.microbatches)
+    parts = f" in {layout.microbatches} microbatches" if layout.microbatches > 1 else ""
     lines = [
         f"devices            {len(devices)} × {devices[0].device_kind}, mesh {dict(mesh.shape)}",
         f"encoder            {shape.layers} × {shape.hidden}, {shape.heads} heads, {shape.vocab_size} words, {shape.dtype}",
-        f"batch              {rows} rows × {config.row_length} tokens in {config.lanes} lanes, "
+        f"batch              {rows} rows × {length} tokens{parts}, {config.lanes} lanes, "
         f"up to {layout.sequences} sequences a row",
+        *memory_report(config, shape, layout, mesh, compiled),
         f"FLOPs per step     {flops:.3e} (analytic; {flops / len(devices):.3e} per device)",
-        f"arguments          {_mib(memory.argument_size_in_bytes)} per device (parameters, Adam, batch)",
-        f"temporaries        {_mib(memory.temp_size_in_bytes)} per device",
-        f"donated            {_mib(memory.alias_size_in_bytes)} per device (outputs written over arguments)",
-        f"program            {_mib(memory.generated_code_size_in_bytes)}",
+        f"collectives        {len(found)}: " + ("none" if not found else ""),
     ]
-    found = collectives(compiled.as_text())
-    lines.append(f"collectives        {len(found)}: " + ("none" if not found else ""))
     for kind in sorted({kind for kind, _ in found}):
         sizes = [size for k, size in found if k == kind]
         lines.append(f"  {kind:<17}{len(sizes)} × , {_mib(sum(sizes))} together, largest {_mib(max(sizes))}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *time_report(config, shape, devices, compiled, layout, flops, found)])
+
+
+def memory_report(config: ConfigDict, shape: BertConfig, layout: Layout, mesh: Any, compiled: Any) -> list[str]:
+    """Bytes a device, by kind; the state is overwritten by the step, so it counts once."""
+    optimizer = make_optimizer(config, 1)
+    state = abstract_state(shape, optimizer, state_shardings(shape, optimizer, mesh))
+    size = lambda x: math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize  # noqa: E731
+    kinds = {part: sum(map(size, jax.tree.leaves(state[part]))) for part in ("params", "opt_state")}
+    memory = compiled.memory_analysis()
+    temporary, program = memory.temp_size_in_bytes, memory.generated_code_size_in_bytes
+    batch = max(0, memory.argument_size_in_bytes - sum(kinds.values()))
+    total = memory.argument_size_in_bytes + temporary + program
+    peak = data_sheet(mesh.devices.flat[0].device_kind)
+    return [
+        f"parameters         {_mib(kinds['params'])} per device",
+        f"optimizer          {_mib(kinds['opt_state'])} per device (Adam's moments)",
+        f"batch              {_mib(batch)} per device",
+        f"temporaries        {_mib(temporary)} per device (activations, gradients)",
+        f"program            {_mib(program)}",
+        f"together           {_mib(total)} per device" + (f" of {_mib(peak.gib * 2**30)}" if peak else ""),
+    ]
+
+
+def time_report(
+    config: ConfigDict, shape: BertConfig, devices: list, compiled: Any, layout: Layout, flops: float, found: list
+) -> list[str]:
+    """The roofline: what limits a step at best, and the run's hours from that."""
+    peak, n = data_sheet(devices[0].device_kind), len(devices)
+    if peak is None or devices[0].platform == "cpu":
+        rate = peak_flops(devices, shape.dtype)
+        parts = {"computing": flops / rate}
+        said = f"matrix products at {rate / 1e9:.0f} GFLOP/s, measured here; memory and links not counted"
+    else:
+        cost = compiled.cost_analysis()
+        # XLA counts the loop over microbatches once. What lies outside it, the update, is small beside.
+        moved = float((cost[0] if isinstance(cost, list) else cost).get("bytes accessed", 0.0)) * layout.microbatches
+        sent = sum(size for _, size in found) * 2 * (n - 1) / n
+        parts = {"computing": flops / n / peak.flops, "memory": moved / peak.memory, "links": sent / peak.links}
+        said = (
+            f"{peak.flops / 1e12:.1f} TFLOP/s, {peak.memory / 1e9:.0f} GB/s of memory, {peak.links / 1e9:.0f} GB/s of links "
+            "a device by data sheet; memory traffic as XLA estimates it, which counts too much where it fuses"
+        )
+    floor = max(parts["computing"], parts.get("memory", 0.0)) + parts.get("links", 0.0)
+    best = parts["computing"] + parts.get("links", 0.0)
+    tokens = layout.rows * config.lanes * layout.microbatches * config.row_length * FILL
+    hours = lambda seconds: f"{config.steps * seconds / 3600:,.1f} h"  # noqa: E731
+    return [
+        f"assumptions        {said}; {FILL:.0%} of the slots filled; links not overlapped",
+        "time per step      " + ", ".join(f"{name} {1e3 * t:.1f} ms" for name, t in parts.items()),
+        f"roofline           {1e3 * best:.1f} ms if computing hides memory, {1e3 * floor:.1f} ms if nothing is fused",
+        f"tokens per second  {tokens / best:,.0f} at best; {0.4 * tokens / best:,.0f} at 40 % of it",
+        f"configured run     {config.steps:,} steps: {hours(best)} at best, {hours(best / 0.4)} at 40 % of it",
+    ]
+
+
+def largest_batch(config: ConfigDict, topology: str = "") -> str:
+    """The most rows of a (micro)batch that the devices' memory holds, found by compiling; a few minutes for BERT-base."""
+    devices = topology_devices(topology)
+    peak = data_sheet(devices[0].device_kind)
+    if peak is None:
+        raise InputError(f"the memory of {devices[0].device_kind} is not known; name a TPU by --topology")
+
+    def bytes_of(rows_a_lane: int) -> float:
+        try:
+            memory = compile_step(config, devices, rows_a_lane * config.lanes)[0].memory_analysis()
+        except Exception as error:
+            if "RESOURCE_EXHAUSTED" in str(error) or "memory" in str(error):
+                return float("inf")
+            raise
+        return memory.argument_size_in_bytes + memory.temp_size_in_bytes + memory.generated_code_size_in_bytes
+
+    limit, fits, used = peak.gib * 2**30, 0, 0.0
+    low, high = 1, 0
+    while not high or high - fits > 1:
+        trial = low if not high else (fits + high) // 2
+        size = bytes_of(trial)
+        if size <= limit:
+            fits, used, low = trial, size, 4 * trial
+        else:
+            high = trial
+        if high and high - fits <= max(1, fits // 16):
+            break
+    return (
+        f"largest batch      {fits * config.lanes} rows × {config.row_length} tokens ({fits} a lane) fit {len(devices)} × "
+        f"{devices[0].device_kind}: {_mib(used)} of {_mib(limit)} each; {high * config.lanes} do not"
+    )
 
 
 def _mib(n: int | float) -> str:

@@ -19,7 +19,8 @@ from harp_jax.files import replacing
 
 config_flags.DEFINE_config_file("config", None, "Training config, a Python file with get_config().", lock_config=True)
 flags.DEFINE_string("workdir", None, "Directory of the run: config, checkpoints, metrics.")
-flags.DEFINE_bool("dry_run", False, "Compile the step, print memory, FLOPs and collectives, and stop.")
+flags.DEFINE_bool("dry_run", False, "Compile the step, print memory, FLOPs, collectives and time, and stop.")
+flags.DEFINE_bool("largest", False, "With --dry_run: find the most rows of a batch that fit the memory.")
 flags.DEFINE_string("topology", "", "Device topology of the dry run, such as v3:2x2; empty: the local devices.")
 flags.DEFINE_bool("multihost", False, "One process a host of a TPU pod (or Slurm job): find the others.")
 flags.DEFINE_string("coordinator", "", "HOST:PORT of process 0, for several processes outside TPU pods.")
@@ -33,9 +34,9 @@ def main(args: Any) -> None:
     if args.config is None:
         raise InputError("no --config; for example --config=configs/tpu_v3.py")
     if args.dry_run:
-        from harp_jax.dry_run import dry_run
+        from harp_jax.dry_run import dry_run, largest_batch
 
-        print(dry_run(args.config, args.topology))
+        print((largest_batch if args.largest else dry_run)(args.config, args.topology))
         return
     if not args.workdir:
         raise InputError("no --workdir; checkpoints and metrics need a directory")

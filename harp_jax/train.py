@@ -19,9 +19,12 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from harp_jax import __version__, models, sharding
+from harp_jax.bert import BertConfig
 from harp_jax.checkpoint import Checkpoints, remove_unfinished
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
+from harp_jax.flops import batch_flops
+from harp_jax.hardware import peak_flops
 from harp_jax.lanes import Batches
 from harp_jax.metrics_log import MetricsLog
 from harp_jax.objectives import summarise
@@ -102,6 +105,9 @@ def _train(
     metrics_log = MetricsLog(workdir, -1 if restored is None else start, enabled=jax.process_index() == 0)
     at_the_end.callback(metrics_log.close)
     loop = Loop(config, stage, mesh, step, evaluate, checkpoints, metrics_log)
+    if isinstance(shape, BertConfig):
+        loop.flops = batch_flops(config, shape, stage.layout)
+        loop.peak = peak_flops(list(mesh.devices.flat), shape.dtype)
     return loop.run(state, start, batches)
 
 
@@ -148,6 +154,7 @@ class Loop:
         self.evaluate, self.checkpoints, self.metrics = evaluate, checkpoints, metrics
         self.rate = schedule(config, stage.steps)
         self.interrupted = threading.Event()
+        self.flops = self.peak = 0.0  # of a step with full rows; of all devices at best, each second
 
     def run(self, state: Any, start: int, batches: Batches) -> dict[str, float]:
         """Steps `start` … `stage.steps`; returns the last logged metrics."""
@@ -164,8 +171,9 @@ class Loop:
                 before = time.perf_counter()
                 batch, cursors = next(stream)
                 waited += time.perf_counter() - before
-                arrays = sharding.put(batch, self.mesh)
+                # Only what is asked for may travel: the batch, and metrics where they are logged.
                 with jax.transfer_guard("disallow"):
+                    arrays = sharding.put(batch, self.mesh)
                     state, metrics = self.step(state, arrays)
                 pending.append(metrics)
                 bar.update(1)
@@ -207,6 +215,9 @@ class Loop:
         out["gradient_norm"] = sums["gradient_norm"] / len(pending)
         out["tokens_per_second"] = sums["tokens"] / elapsed
         out["input_wait"] = waited / elapsed
+        if self.peak:
+            # Padding is no use: only the share of the FLOPs that real tokens take counts.
+            out["mfu"] = self.flops * len(pending) * out["fill"] / elapsed / self.peak
         out["skipped"] = float(jax.device_get(state["skipped"]))
         self.metrics.write(step, out)
         if out["skipped"] > self.config.max_skipped:

@@ -90,5 +90,12 @@ def test_dry_run_needs_no_files_and_reports_memory_and_collectives(place):
     changes = ["--config.model.layers=1", "--config.model.hidden=96", "--config.mesh.data=1", "--config.init="]
     result = command(place, f"--config={ROOT}/configs/tpu_v3.py", "--dry_run", *changes, "--config.batch_pairs=8")
     assert result.returncode == 0, result.stderr[-1500:]
-    for line in ("FLOPs per step", "arguments", "temporaries", "collectives        0: none"):
+    kinds = ("parameters", "optimizer", "batch", "temporaries")
+    for line in (
+        *kinds,
+        "FLOPs per step",
+        "collectives        0: none",
+        "roofline",
+        "configured run     2,984,000 steps",
+    ):
         assert line in result.stdout

@@ -34,9 +34,15 @@ def mib(report: str, name: str) -> float:
 def test_the_papers_batch_fits_a_v3_core_and_only_all_reduces():
     report = dry_run()
     assert "8 × TPU v3" in report and "12 × 768" in report
-    assert mib(report, "arguments") + mib(report, "temporaries") < 16 * 1024
+    assert mib(report, "together") < 16 * 1024
     kinds = re.findall(r"^  ([a-z-]+) +\d+ ×", report, re.M)
     assert kinds == ["all-reduce"]
+
+
+def test_2048_pairs_fit_with_accumulation():
+    report = dry_run("--config.batch_pairs=2048", "--config.accumulate=8")
+    assert mib(report, "together") < 16 * 1024 and "in 8 microbatches" in report
+    assert re.findall(r"^  ([a-z-]+) +\d+ ×", report, re.M) == ["all-reduce"]
 
 
 def test_an_unknown_topology_is_named():
