@@ -1,7 +1,6 @@
 """Every file of a checkpoint damaged in turn, and a disk that fills up: the same values or an older checkpoint, never others."""
 
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -63,11 +62,19 @@ def test_a_full_disk_stops_the_run_and_keeps_the_checkpoint_before(tmp_path):
     assert started.wait(timeout=60) == 0
     before = Checkpoints(workdir).steps()
     # No file may grow beyond 16 KiB from here on: what a full disk does to a checkpoint's arrays.
-    command = [sys.executable, *launch_command(tmp_path / "full", *options)]
+    tiny_run = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tiny_run.py")
+    command = [
+        "bash",
+        "-c",
+        'ulimit -f 16 && exec "$0" "$@"',
+        sys.executable,
+        tiny_run,
+        str(tmp_path / "full"),
+        *options,
+    ]
     limited = subprocess.run(
         command,
         env={**os.environ, "JAX_NUM_CPU_DEVICES": "1", "PYTHONPATH": os.getcwd()},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2**14, resource.RLIM_INFINITY)),
         capture_output=True,
         text=True,
         timeout=300,
@@ -80,11 +87,3 @@ def test_a_full_disk_stops_the_run_and_keeps_the_checkpoint_before(tmp_path):
     assert launch(tmp_path / "full", *options).wait(timeout=300) == 0
     assert launch(tmp_path / "whole", *options).wait(timeout=300) == 0
     assert same_parameters(workdir, str(tmp_path / "whole" / "run"))
-
-
-def launch_command(directory, *options: str) -> list[str]:
-    return [
-        os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tiny_run.py"),
-        str(directory),
-        *options,
-    ]
