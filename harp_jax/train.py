@@ -171,9 +171,8 @@ class Loop:
                 before = time.perf_counter()
                 batch, cursors = next(stream)
                 waited += time.perf_counter() - before
-                # Only what is asked for may travel: the batch, and metrics where they are logged.
+                arrays = sharding.put(batch, self.mesh)
                 with jax.transfer_guard("disallow"):
-                    arrays = sharding.put(batch, self.mesh)
                     state, metrics = self.step(state, arrays)
                 pending.append(metrics)
                 bar.update(1)
