@@ -1,6 +1,7 @@
 """How commands start and end: status 0 on success, one clear line and status 2 on bad input or usage."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -57,3 +58,12 @@ def _check_config(config: Any) -> None:
     """A config file that could not be read is noticed by its first use only: use it now."""
     if config is not None:
         config.lock()
+
+
+def keep_compiled() -> None:
+    """Compiled programs are kept in the user's cache between runs, unless JAX_COMPILATION_CACHE_DIR names another place."""
+    import jax
+
+    if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        jax.config.update("jax_compilation_cache_dir", os.path.join(cache, "harp_jax", "xla"))

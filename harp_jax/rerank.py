@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from harp_jax.cli import keep_compiled
 from harp_jax.cli import run as run_command
 from harp_jax.documents import FIELDS, Documents
 from harp_jax.errors import InputError
@@ -140,6 +141,7 @@ def main(arguments: argparse.Namespace) -> None:
     windows = None
     if arguments.windows is not None:
         windows = Windows(arguments.windows, arguments.window or 0, arguments.stride or 0)
+    keep_compiled()
     queries = read_queries(arguments.queries)
     only = chosen_queries(arguments)
     run = read_run(arguments.run, only)

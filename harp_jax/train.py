@@ -21,6 +21,7 @@ from ml_collections import ConfigDict
 from harp_jax import __version__, models, sharding
 from harp_jax.bert import BertConfig
 from harp_jax.checkpoint import Checkpoints, remove_unfinished
+from harp_jax.cli import keep_compiled
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.flops import batch_flops
@@ -356,8 +357,7 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def set_up_cache(config: ConfigDict) -> None:
     """Compiled programs are kept between runs (16 s of compilation become one)."""
     if config.compilation_cache:
-        cache = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
-        jax.config.update("jax_compilation_cache_dir", os.path.join(cache, "harp_jax", "xla"))
+        keep_compiled()
 
 
 class _sigterm:
