@@ -153,12 +153,20 @@ def neural_ir() -> ConfigDict:
     """Defaults of the neural rankers DRMM, DUET, KNRM and Conv-KNRM, trained on judged queries as fine-tuning is."""
     c = _common()
     c.stage = "neural_ir"
-    c.model = ConfigDict()  # the fields of `neural_ir.NeuralConfig`; a config names those that its model reads
+    c.model = ConfigDict()  # `neural_ir.NeuralConfig`; each model reads what it needs
     c.model.name = "knrm"  # or "conv_knrm", "drmm", "duet"
     c.model.dimension = 100  # of word vectors, where `vectors` does not say
     c.model.query_length = 20  # words; longer queries are cut
-    c.model.train_vectors = True
-    c.model.dropout = 0.0
+    c.model.train_vectors = True  # KNRM, Conv-KNRM
+    c.model.gate = "idf"  # DRMM; or "vector"
+    c.model.bins = 30  # DRMM, the one of exact matches included
+    c.model.kernels = 11  # KNRM, Conv-KNRM, the one of exact matches included
+    c.model.ngrams = 3  # Conv-KNRM: n-grams of 1 … ngrams words
+    c.model.filters = 128  # Conv-KNRM, DUET
+    c.model.hidden = 300  # DUET: of its dense layers
+    c.model.pool = 100  # DUET: words of a window of the document's max-pooling
+    c.model.graphs = 2000  # DUET: character n-graphs that are counted
+    c.model.dropout = 0.0  # DUET
     c.tokenizer = ""  # directory of a vocabulary (harp_jax.words); empty: the words of `docs`
     c.stemmer = "english"  # of that vocabulary, where it is made here
     c.vectors = ""  # word vectors, a text file of word2vec or GloVe; empty: random ones

@@ -1,6 +1,7 @@
 """Neural rankers through the shared loop: each learns the signal that it is made for, on queries it has not seen."""
 
 import os
+import runpy
 import shutil
 
 import jax
@@ -14,6 +15,7 @@ from harp_jax.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.keys import generator
 from harp_jax.lanes import Batches
+from harp_jax.neural_ir import NAMES, NeuralConfig
 from harp_jax.rerank import arguments_parser, load, rerank_run
 from harp_jax.rerank import main as rerank_main
 from harp_jax.train import train
@@ -84,8 +86,7 @@ def neural_config(path, name, **changes):
     c.candidates, c.stemmer, c.compilation_cache = str(path / "train.trec"), "", False
     c.model.name, c.model.dimension, c.model.query_length = name, 32, 4
     c.row_length, c.batch_pairs, c.window, c.log_every, c.epochs = 16, 64, 64, 100, 10.0
-    with c.unlocked():
-        c.model.update(changes.pop("model", {}))
+    c.model.update(changes.pop("model", {}))
     c.update(changes)
     return c
 
@@ -120,6 +121,14 @@ def planted(tmp_path_factory):
     path = tmp_path_factory.mktemp("planted")
     write_collection(path, exact_matches)
     return path
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_configs_are_those_of_the_models(name):
+    path = os.path.join(os.path.dirname(__file__), "..", "configs", "baselines", f"{name}.py")
+    c = runpy.run_path(path)["get_config"]()
+    shape = NeuralConfig(vocab_size=10, document_length=c.row_length, dtype=c.dtype, **c.model.to_dict())
+    assert shape.name == name and c.stage == "neural_ir"
 
 
 @pytest.mark.parametrize("loss", ["hinge", "lce"])

@@ -14,5 +14,4 @@ from harp_jax.config import neural_ir
 def get_config():
     c = neural_ir()
     c.model.name = "knrm"
-    c.model.kernels = 11
     return c
