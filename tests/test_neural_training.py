@@ -23,7 +23,7 @@ from harp_jax.trec import read_queries, read_run
 from harp_jax.words import load_words
 
 NEGATIVES, LENGTH, TRAINED, HELD_OUT = 4, 12, 400, 60
-DUET = {"filters": 24, "hidden": 24, "pool": 4, "graphs": 120}
+DUET = {"filters": 24, "hidden": 24, "pool": 4, "graphs": 120, "dropout": 0.1}
 LETTERS = np.array(list("bcdfghklmnprstvz"))
 
 
