@@ -1,12 +1,13 @@
 """Sentences a second of the term weights, beside the straightforward way of making them, in one run on this machine.
 
-python benchmarks/term_weights.py --documents=linked_pages.jsonl.xz --encoder=DIR [--sentences=256 --rounds=5]
+python benchmarks/term_weights.py --documents=linked_pages.jsonl.xz --encoder=DIR [--sentences=512 --rounds=4]
 
 The sentences that hold links are drawn from linked JSONL; every link of a sentence is an anchor. The straightforward way is
 PyTorch's BERT of the same weights: one encode for each (sentence, anchor), all layers' attentions asked for, batches in the
 order of the text padded to their longest. Both start from token ids and end at one weight a word, of [CLS] and of every
 anchor. They take turns on the same sentences, a new set each round; compilation and first calls come before the clock.
-Prints both rates and their ratio, by round medians, and the largest difference of a weight.
+Prints the rates, the ratios to the straightforward way (medians over rounds) and the largest difference of a weight, for
+both values of config.encoder_dtype: bfloat16 is that of configs/data/enwiki.py.
 """
 
 import argparse
@@ -14,6 +15,8 @@ import itertools
 import json
 import statistics
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,7 +71,7 @@ def straightforward(network: Any, sentences: list, tokenizer: Any, batch: int) -
         ids = torch.from_numpy(ids)
         with torch.inference_mode():
             out = network(input_ids=ids, attention_mask=(ids != tokenizer.pad).long(), output_attentions=True)
-        last = out.attentions[-1].mean(1).numpy()
+        last = out.attentions[-1].float().mean(1).numpy()
         for row, (i, k) in enumerate(part):
             sequence, lengths = sentences[i]
             start, end = sequence.spans[k]
@@ -87,59 +90,70 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--documents", required=True)
     parser.add_argument("--encoder", required=True, help="Hugging Face BERT directory")
-    parser.add_argument("--sentences", type=int, default=256, help="of a round")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sentences", type=int, default=512, help="of a round")
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--batch", type=int, default=32, help="encodes in a batch of the straightforward way")
+    parser.add_argument("--torch_dtype", default="float32", help="of the straightforward way")
     parser.add_argument("--slots", type=int, default=2048, help="config.encoder_batch_tokens")
-    parser.add_argument(
-        "--threads", type=int, default=0, help="of PyTorch; 0: the faster of all cores and half of them"
-    )
     args = parser.parse_args()
 
     import torch
     import transformers
 
     tokenizer = load_tokenizer(args.encoder)
-    everything = load_sentences(args.documents, args.encoder, args.sentences * (args.rounds + 1))
-    rounds = [everything[at :: args.rounds + 1] for at in range(args.rounds + 1)]
-    network = transformers.AutoModel.from_pretrained(args.encoder, attn_implementation="eager").eval()
-    encoder = Encoder(args.encoder, tokenizer, "float32", args.slots)
-    # Compiles what the job compiles once for millions of sentences: every shape that occurs.
-    ours(encoder, everything)
-    choices = (
-        [args.threads] if args.threads else sorted({torch.get_num_threads(), max(1, torch.get_num_threads() // 2)})
-    )
-    trials = {}
-    for threads in choices:
-        torch.set_num_threads(threads)
-        straightforward(network, rounds[0][:16], tokenizer, args.batch)
-        trials[threads] = seconds(straightforward, network, rounds[0][:64], tokenizer, args.batch)[0]
-    torch.set_num_threads(min(trials, key=trials.__getitem__))
+    everything = load_sentences(args.documents, args.encoder, args.sentences * args.rounds)
+    rounds = [everything[at :: args.rounds] for at in range(args.rounds)]
+    loaded = transformers.AutoModel.from_pretrained(args.encoder, attn_implementation="eager")
+    network = loaded.eval().to(getattr(torch, args.torch_dtype))
+    ways: dict[str, Callable[[list], Weighed]] = {
+        "straightforward": lambda sentences: straightforward(network, sentences, tokenizer, args.batch)
+    }
+    for dtype in ("float32", "bfloat16"):
+        encoder = Encoder(args.encoder, tokenizer, dtype, args.slots)
+        ways[dtype] = partial(ours, encoder)
+        # The job compiles each shape once for millions of sentences.
+        for sentences in rounds:
+            ways[dtype](sentences)
+    threads = fastest_threads(lambda: ways["straightforward"](rounds[0][:64]))
 
-    rates: dict[str, list[float]] = {"straightforward": [], "ours": []}
-    difference = 0.0
-    for number, sentences in enumerate(rounds[1:]):
-        slow_seconds, slow = seconds(straightforward, network, sentences, tokenizer, args.batch)
-        fast_seconds, fast = seconds(ours, encoder, sentences)
-        rates["straightforward"].append(len(slow) / slow_seconds)
-        rates["ours"].append(len(fast) / fast_seconds)
-        difference = max([difference, *(np.abs(slow[i] - fast[i]).max() for i in slow)])
-        print(f"round {number}: {rates['straightforward'][-1]:.1f} and {rates['ours'][-1]:.1f} sentences/s", flush=True)
+    rates: dict[str, list[float]] = {way: [] for way in ways}
+    difference = dict.fromkeys(ways, 0.0)
+    for number, sentences in enumerate(rounds):
+        found = {}
+        for way, run in ways.items():
+            start = time.perf_counter()
+            found[way] = run(sentences)
+            rates[way].append(len(sentences) / (time.perf_counter() - start))
+            apart = max(np.abs(found[way][i] - found["straightforward"][i]).max() for i in range(len(sentences)))
+            difference[way] = max(difference[way], apart)
+        print(f"round {number}: " + ", ".join(f"{way} {rates[way][-1]:.1f}" for way in ways), flush=True)
     anchors = sum(len(sequence.spans) for sequence, _ in everything) / len(everything)
     tokens = sum(len(sequence.tokens) for sequence, _ in everything) / len(everything)
-    slow, fast = (statistics.median(rates[name]) for name in ("straightforward", "ours"))
     print(
-        f"term weights: {fast:.1f} sentences/s; straightforward {slow:.1f} ({torch.get_num_threads()} threads, "
-        f"batches of {args.batch}); ratio {fast / slow:.1f} "
-        f"(by round {min(f / s for s, f in zip(*rates.values())):.1f} to {max(f / s for s, f in zip(*rates.values())):.1f}); "
-        f"{anchors:.2f} anchors and {tokens:.1f} tokens a sentence; largest difference {difference:.1e}"
+        f"{anchors:.2f} anchors and {tokens:.1f} tokens a sentence; PyTorch with {threads} threads, {args.torch_dtype}"
     )
+    slow = rates["straightforward"]
+    for way in ways:
+        ratios = [fast / base for fast, base in zip(rates[way], slow)]
+        print(
+            f"term weights, {way}: {statistics.median(rates[way]):.1f} sentences/s, ratio {statistics.median(ratios):.2f} "
+            f"({min(ratios):.2f} to {max(ratios):.2f}), largest difference of a weight {difference[way]:.1e}"
+        )
 
 
-def seconds(run: Any, *arguments: Any) -> tuple[float, Any]:
-    start = time.perf_counter()
-    result = run(*arguments)
-    return time.perf_counter() - start, result
+def fastest_threads(run: Callable[[], Any]) -> int:
+    """Sets PyTorch's number of threads to the faster one of all cores and half of them."""
+    import torch
+
+    trials = {}
+    for threads in {torch.get_num_threads(), max(1, torch.get_num_threads() // 2)}:
+        torch.set_num_threads(threads)
+        run()
+        start = time.perf_counter()
+        run()
+        trials[threads] = time.perf_counter() - start
+    torch.set_num_threads(min(trials, key=trials.__getitem__))
+    return torch.get_num_threads()
 
 
 if __name__ == "__main__":

@@ -41,15 +41,15 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
-def read(job: Job, name: str, bucket: int | None = None) -> pa.Table:
+def read(job: Job, name: str, bucket: int | None = None, columns: list[str] | None = None) -> pa.Table:
     """A bucket of a table (or all of it), files in the order of their names; no rows where there are no files."""
     import pyarrow.parquet as pq
 
     folder = "*" if bucket is None else f"bucket={bucket}"
     paths = sorted(glob.glob(os.path.join(glob.escape(place(job, name)), folder, "*.parquet")))
     # Files are read one by one: as a data set, their folders would become a column.
-    tables = [pq.ParquetFile(path).read() for path in paths]
-    return pa.concat_tables(tables) if tables else SCHEMAS[name].empty_table()
+    tables = [pq.ParquetFile(path).read(columns) for path in paths]
+    return pa.concat_tables(tables) if tables else SCHEMAS[name].empty_table().select(columns or SCHEMAS[name].names)
 
 
 def buckets(job: Job, name: str) -> list[int]:

@@ -5,14 +5,14 @@ when manifest.json is there.
 """
 
 import fcntl
-import glob
 import hashlib
 import json
 import os
+import shutil
 from typing import IO, Any
 
 from data_pipeline.config import identity
-from data_pipeline.weights import WITHOUT_ENCODER
+from data_pipeline.weights import FOLDER, META, WITHOUT_ENCODER, read_meta
 from harp_jax.errors import InputError
 from harp_jax.files import expand, replacing, sha256_file, walk
 from harp_jax.progress import progress
@@ -22,13 +22,13 @@ WORK = ".work"
 
 
 def fingerprint(c: dict[str, Any], tokenizer_sha256: str) -> dict[str, Any]:
-    """What the job reads: name, size and sha256 of every source file, the vocabulary, the encoder's files."""
-    encoder = encoder_files(c["encoder"])
+    """What the job reads: name, size and sha256 of every source file, the vocabulary, the encoder."""
+    encoder = _encoder(c)
     paths = [path for field in ("paths", "redirects", "index") for path in expand(tuple(c["source"][field]))]
     paths += [c[field] for field in ("exclude_destinations", "stopwords") if c[field]]
     with progress(paths, unit="files", desc="fingerprint") as bar:
         source = [_file(path) for path in bar]
-    return {"source": source, "tokenizer_sha256": tokenizer_sha256, "encoder_files": encoder}
+    return {"source": source, "tokenizer_sha256": tokenizer_sha256, "encoder_content": encoder}
 
 
 def _file(path: str) -> dict[str, Any]:
@@ -53,16 +53,19 @@ def _file(path: str) -> dict[str, Any]:
         raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
 
 
-def encoder_files(encoder: str) -> Any:
-    """The weights' files of a Hugging Face directory; the steps of a training workdir's checkpoints."""
+def _encoder(c: dict[str, Any]) -> dict[str, Any]:
+    """What weighs the terms, by its content; "positions" bounds what it can read."""
+    encoder = c["encoder"]
+    if c["term_weights"]:
+        meta = read_meta(c["term_weights"])
+        return {**meta["encoder"], "term_weights_sha256": meta["sha256"]}
     if not encoder or encoder in WITHOUT_ENCODER:
-        return []
+        return {"sha256": encoder}
     if not os.path.isdir(encoder):
         raise InputError(f'config.encoder {encoder!r} is no directory; give an encoder, "uniform" or "idf"')
-    checkpoints = os.path.join(encoder, "checkpoints")
-    if os.path.isdir(checkpoints):
-        return sorted(int(step) for step in os.listdir(checkpoints) if step.isdigit())
-    return [_file(path) for path in sorted(glob.glob(os.path.join(glob.escape(encoder), "*.safetensors")))]
+    from data_pipeline import term_weights
+
+    return term_weights.identify(encoder)
 
 
 def claim(output: str, c: dict[str, Any], read: dict[str, Any]) -> IO[str] | None:
@@ -76,7 +79,11 @@ def claim(output: str, c: dict[str, Any], read: dict[str, Any]) -> IO[str] | Non
     try:
         os.makedirs(output, exist_ok=True)
         if os.path.exists(manifest):
-            _compare(_load(manifest), mine, output)
+            finished = _load(manifest)
+            _compare(finished, mine, output)
+            if not finished["config"]["keep_work"]:
+                # What a kill between the manifest and the last line of the job left.
+                shutil.rmtree(work, ignore_errors=True)
             return None
         os.makedirs(work, exist_ok=True)
         lock = open(os.path.join(work, "lock"), "w")
@@ -90,6 +97,10 @@ def claim(output: str, c: dict[str, Any], read: dict[str, Any]) -> IO[str] | Non
     if os.path.exists(path):
         _compare(_load(path), mine, output)
     else:
+        unfinished = os.path.join(output, FOLDER)
+        if not os.path.exists(os.path.join(unfinished, META)):
+            # Of an earlier job whose work directory is gone: its files are nobody's.
+            shutil.rmtree(unfinished, ignore_errors=True)
         with replacing(path) as file:
             json.dump(mine, file, indent=1)
     return lock
@@ -104,14 +115,17 @@ def _load(path: str) -> dict[str, Any]:
 
 
 def _compare(theirs: dict[str, Any], mine: dict[str, Any], output: str) -> None:
-    fields = ("source", "tokenizer_sha256", "encoder_files")
+    fields = ("source", "tokenizer_sha256", "encoder_content")
     try:
         old = identity(theirs["config"]) | {name: theirs[name] for name in fields}
     except KeyError as error:
         raise InputError(f"{output} was written by another program (no {error}); choose another --output") from None
     new = identity(mine["config"]) | {name: mine[name] for name in fields}
     # A path may change where the content it names does not.
-    for path, content in (("tokenizer", "tokenizer_sha256"), ("source.paths", "source"), ("source.index", "source")):
+    for path, content in (
+        *(("tokenizer", "tokenizer_sha256"), ("source.paths", "source"), ("source.index", "source")),
+        *(("encoder", "encoder_content"), ("term_weights", "encoder_content")),
+    ):
         if old[content] == new[content]:
             old[path] = new[path]
     differing = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]

@@ -60,6 +60,8 @@ def generate(config: ConfigDict, output: str, make_engine: Callable[..., Engine]
     size = sum(file["size"] for file in sources_read["source"])
     per_bucket = max(1, size // (sources.CHUNK_BYTES * BUCKETS))
     job: Job = {"config": c, "work": work, "output": os.path.abspath(output), "per_bucket": per_bucket}
+    # What the encoder that weighs the terms can read, without [CLS] and [SEP].
+    job["window"] = min(tokenised.WINDOW, sources_read["encoder_content"].get("positions", 512) - 2)
     shards.remove_unfinished(output)
     engine = make_engine(job, c["workers"], c["memory_limit"], c["temp_directory"])
     with lock:
@@ -151,10 +153,10 @@ def _weigh(engine: Engine, sources_read: dict[str, Any]) -> str:
         sha256 = weights.open_artefact(c["term_weights"], belongs_to.hexdigest())
         job["elsewhere"] = {name: os.path.join(os.path.abspath(c["term_weights"]), name) for name in weights.TABLES}
         return sha256
-    folder = os.path.join(job["output"] if c["keep_term_weights"] else job["work"], "term_weights")
+    encoder = sources_read["encoder_content"] | {"dtype": c["encoder_dtype"]}
+    folder = os.path.join(job["output"] if c["keep_term_weights"] else job["work"], weights.FOLDER)
     job["elsewhere"] = {name: os.path.join(folder, name) for name in weights.TABLES}
-    meta = os.path.join(folder, "meta.json")
-    if not os.path.exists(meta):
+    if not os.path.exists(os.path.join(folder, weights.META)):
         if c["encoder"] in weights.WITHOUT_ENCODER:
             engine.map("weigh sentences", weights.weigh_sentences, bucket_parts(job, "sentences"))
             engine.map("weigh passages", weights.weigh_passages, bucket_parts(job, "passages"))
@@ -162,10 +164,8 @@ def _weigh(engine: Engine, sources_read: dict[str, Any]) -> str:
             from data_pipeline import term_weights
 
             term_weights.compute(job)
-        with replacing(meta) as file:
-            fields = {"format": 1, "encoder": c["encoder"], "belongs_to": belongs_to.hexdigest()}
-            json.dump(fields | {"sha256": weights.digest(folder)}, file, indent=1)
-    return weights.open_artefact(folder, belongs_to.hexdigest())
+        weights.write_meta(folder, belongs_to.hexdigest(), encoder)
+    return weights.open_artefact(folder, belongs_to.hexdigest(), encoder)
 
 
 # The fields that decide which sentences and passages there are, and how they read.

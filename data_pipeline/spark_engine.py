@@ -169,8 +169,10 @@ class SparkEngine:
 
     def _views(self, inputs: Iterable[str]) -> None:
         # The joins' tasks: so many that one bucket's share fits a task; adaptive execution merges small ones.
-        folders = glob.glob(os.path.join(glob.escape(self.job["work"]), "documents", "bucket=*"))
-        self.spark.conf.set("spark.sql.shuffle.partitions", str(max(4, 2 * len(folders))))
+        folders = glob.glob(os.path.join(glob.escape(self.job["work"]), "*", "bucket=*"))
+        self.spark.conf.set(
+            "spark.sql.shuffle.partitions", str(max(4, 2 * len({os.path.basename(f) for f in folders})))
+        )
         for name in inputs:
             folder = place(self.job, name)
             schema = ", ".join(f"`{field.name}` {sql_type(field.type)}" for field in SCHEMAS[name]) + ", bucket INT"

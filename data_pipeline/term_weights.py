@@ -3,10 +3,16 @@
 One forward pass of a sentence serves its [CLS] row and all its anchors; only these rows of the last layer are computed, and
 only they leave the device. Runs in the parent process on all local devices; resumable by file. The batches of a file are a
 pure function of its content: sequences from long to short, as many to a batch as fit its slots, padded to a few lengths.
+
+With another number of devices the last bits of a weight may differ, since each then multiplies other shapes; few of them
+survive the rounding to float16.
 """
 
+import hashlib
 import os
 from collections.abc import Iterator
+from collections.abc import Sequence as Sequences
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +25,9 @@ from harp_jax.files import replacing
 from harp_jax.progress import progress
 from harp_jax.tokenizer import Tokenizer, load_tokenizer
 
-LENGTHS = (32, 48, 64, 96, 128, 192, 256, 384, 512)
-QUERIES = (1, 8, 32, 128, 512)
+# Row lengths and rows of attention of a batch, each pair a program to compile: fine enough to fill nine slots in ten.
+LENGTHS = (16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 448, 512)
+QUERIES = (1, 16, 64, 512)
 
 
 class Sequence(NamedTuple):
@@ -43,12 +50,15 @@ class Batch(NamedTuple):
     queries: np.ndarray
 
 
-def batches(sequences: list[Sequence], slots: int, rows_multiple: int, tokenizer: Tokenizer) -> Iterator[Batch]:
+def batches(
+    sequences: list[Sequence], slots: int, rows_multiple: int, tokenizer: Tokenizer, positions: int = LENGTHS[-1]
+) -> Iterator[Batch]:
     """From long to short; each batch has the padded length of its first sequence and about `slots` slots."""
+    lengths = (*(length for length in LENGTHS if length < positions), positions)
     order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i].tokens))
     at = 0
     while at < len(order):
-        length = _at_least(LENGTHS, len(sequences[order[at]].tokens) + 2)
+        length = _at_least(lengths, len(sequences[order[at]].tokens) + 2)
         rows = max(1, slots // length // rows_multiple) * rows_multiple
         members = order[at : at + rows]
         at += rows
@@ -71,9 +81,11 @@ def _at_least(sizes: tuple[int, ...], size: int) -> int:
 
 
 class Encoder:
-    """An encoder on all local devices, rows of a batch divided among them."""
+    """An encoder on the given devices (default: all local ones), rows of a batch divided among them."""
 
-    def __init__(self, path: str, tokenizer: Tokenizer, dtype: str, slots: int) -> None:
+    def __init__(
+        self, path: str, tokenizer: Tokenizer, dtype: str, slots: int, devices: Sequences[Any] | None = None
+    ) -> None:
         import jax
         from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
@@ -87,15 +99,18 @@ class Encoder:
                 f"the vocabulary of encoder {path} ({theirs.size} tokens) is not that of config.tokenizer "
                 f"({tokenizer.size} tokens); use the encoder's own tokenizer"
             )
-        if shape.max_positions < LENGTHS[-1]:
-            raise InputError(f"encoder {path} has {shape.max_positions} positions; term weights need {LENGTHS[-1]}")
-        devices = jax.local_devices()
+        devices = devices or jax.local_devices()
+        if dtype != "float32":
+            # Once, not in every batch; biases and norms are added in float32.
+            params = jax.tree.map(lambda x: x.astype(dtype) if x.ndim > 1 else x, params)
         mesh = jax.make_mesh((len(devices),), ("data",), axis_types=(AxisType.Auto,), devices=devices)
         rows = NamedSharding(mesh, PartitionSpec("data"))
         self._place = lambda x: jax.device_put(x, rows)
         self._params = jax.device_put({"bert": params["bert"]}, NamedSharding(mesh, PartitionSpec()))
         self.tokenizer, self.slots, self.devices = tokenizer, slots, len(devices)
-        model = Ranker(shape.computing_in(dtype))
+        self.positions = min(shape.max_positions, LENGTHS[-1])
+        on_cpu = devices[0].platform == "cpu"
+        model = Ranker(replace(shape.computing_in(dtype), wide_products=on_cpu and dtype != "float32"))
 
         def attention(params: Any, tokens: Any, segments: Any, queries: Any) -> Any:
             positions = jax.numpy.broadcast_to(jax.numpy.arange(tokens.shape[1], dtype=tokens.dtype), tokens.shape)
@@ -111,7 +126,7 @@ class Encoder:
         come with no columns.
         """
         waiting: list[tuple[Batch, Any]] = []
-        for batch in batches(sequences, self.slots, self.devices, self.tokenizer):
+        for batch in batches(sequences, self.slots, self.devices, self.tokenizer, self.positions):
             arrays = [self._place(x) for x in (batch.tokens, batch.segment_ids, batch.queries)]
             waiting.append((batch, self._attention(self._params, *arrays)))
             # The device works on the next batch while the host unpacks this one.
@@ -132,6 +147,25 @@ def _unpacked(batch: Batch, result: Any, sequences: list[Sequence]) -> Iterator[
             at += end - start
         stacked = np.stack(rows)
         yield i, stacked[:, 1:], stacked[:, 0]
+
+
+def identify(path: str) -> dict[str, Any]:
+    """What an encoder is, wherever it lies: sha256 over its shape and parameters, and how many positions it has.
+
+    A training workdir is what its newest checkpoint that verifies holds; its export is the same encoder.
+    """
+    import jax
+
+    from harp_jax.stages import load_encoder
+
+    shape, params = load_encoder(path)
+    state = hashlib.sha256(f"{shape.layers} {shape.heads} {shape.layer_norm_eps}".encode())
+    for name, leaf in sorted(
+        (jax.tree_util.keystr(k), x) for k, x in jax.tree_util.tree_leaves_with_path(params["bert"])
+    ):
+        state.update(f"{name} {leaf.dtype} {leaf.shape}".encode())
+        state.update(np.ascontiguousarray(leaf).data)
+    return {"sha256": state.hexdigest(), "positions": shape.max_positions}
 
 
 def compute(job: Job) -> None:
@@ -160,8 +194,8 @@ def compute(job: Job) -> None:
 def _size(job: Job, name: str, bucket: int) -> int:
     """Sequences of a bucket that will be weighed."""
     if name == "sentences":
-        return read(job, name, bucket).num_rows
-    rows = read(job, name, bucket).select(["in_links"]).to_pylist()
+        return read(job, name, bucket, ["doc"]).num_rows
+    rows = read(job, name, bucket, ["in_links"]).to_pylist()
     return sum(is_weighed(row, job["config"]) for row in rows)
 
 

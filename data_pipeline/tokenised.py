@@ -39,7 +39,7 @@ def tokenise_sentences(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
     for at in range(0, len(groups), BATCH):
         batch = groups[at : at + BATCH]
         cut = [texts[g[0]["doc"]][g[0]["sentence_start"] : g[0]["sentence_end"]] for g in batch]
-        for group, (span, starts, ends) in zip(batch, terms.split(cut, WINDOW)):
+        for group, (span, starts, ends) in zip(batch, terms.split(cut, job["window"])):
             anchors = [_anchor(link, starts, ends, losses) for link in group]
             if kept := [anchor for anchor in anchors if anchor]:
                 first = group[0]
@@ -83,7 +83,7 @@ def tokenise_passages(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
     With WLP also where its sentences end. Also how many of these passages hold each word (hashed) and each wordpiece.
     """
     terms = _terms(job)
-    shown = min(WINDOW, job["config"]["max_doc_tokens"])
+    shown = min(job["window"], job["config"]["max_doc_tokens"])
     with_sentences = "wlp" in job["config"]["tasks"]
     in_links = {row["doc"]: row["in_links"] for row in read(job, "candidates", number).to_pylist()}
     words: dict[int, int] = {}

@@ -23,6 +23,8 @@ from harp_jax.keys import signed64
 
 TABLES = ("sentence_weights", "passage_weights")
 WITHOUT_ENCODER = ("uniform", "idf")
+FOLDER, META = "term_weights", "meta.json"
+FORMAT = 2
 
 
 def word_sums(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -142,18 +144,34 @@ def digest(folder: str) -> str:
     return state.hexdigest()
 
 
-def open_artefact(folder: str, belongs_to: str) -> str:
-    """The sha256 of a finished artefact; InputError unless it is complete and made for this input."""
-    path = os.path.join(folder, "meta.json")
+def read_meta(folder: str) -> dict[str, Any]:
+    """meta.json of finished term weights: format, encoder (its content), belongs_to (a digest of the input), sha256."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(os.path.join(folder, META), encoding="utf-8") as file:
             meta = json.load(file)
     except (OSError, ValueError) as error:
         raise InputError(f"{folder} holds no finished term weights ({error}); check config.term_weights") from error
+    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
+        raise InputError(f"the term weights in {folder} have another format than {FORMAT}; make them again")
+    return meta
+
+
+def write_meta(folder: str, belongs_to: str, encoder: Mapping[str, Any]) -> None:
+    """The last file of finished term weights."""
+    with replacing(os.path.join(folder, META)) as file:
+        fields = {"format": FORMAT, "encoder": encoder, "belongs_to": belongs_to, "sha256": digest(folder)}
+        json.dump(fields, file, indent=1)
+
+
+def open_artefact(folder: str, belongs_to: str, encoder: Mapping[str, Any] | None = None) -> str:
+    """The sha256 of a finished artefact; InputError unless it is complete and made for this input (by this encoder)."""
+    meta = read_meta(folder)
     if meta["belongs_to"] != belongs_to:
         raise InputError(
             f"the term weights in {folder} were made for other input, tokenizer or link settings; unset config.term_weights"
         )
+    if encoder is not None and meta["encoder"] != encoder:
+        raise InputError(f"the term weights in {folder} were made by another encoder; remove that directory")
     if digest(folder) != meta["sha256"]:
-        raise InputError(f"the files in {folder} do not match its meta.json; make the term weights again")
+        raise InputError(f"the files in {folder} do not match its {META}; make the term weights again")
     return meta["sha256"]

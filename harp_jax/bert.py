@@ -4,6 +4,7 @@ The parameters are a plain nested dict, which sharding rules, the Hugging Face m
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -36,6 +37,8 @@ class BertConfig:
     attention: str = "auto"  # see attention.py
     remat: str = "none"  # see `rematerialised`
     initializer_range: float = 0.02
+    # Inference on CPUs: products of bfloat16 factors stay float32, which units such as AMX compute many times faster.
+    wide_products: bool = False
 
     def __post_init__(self) -> None:
         if self.hidden % self.heads:
@@ -74,10 +77,8 @@ class SelfAttention(nn.Module):
 
     def setup(self) -> None:
         c = self.config
-        self.query, self.key, self.value = (
-            nn.DenseGeneral((c.heads, c.head_dim), dtype=c.dtype, kernel_init=_normal(c)) for _ in range(3)
-        )
-        self.output = nn.DenseGeneral(c.hidden, axis=(-2, -1), dtype=c.dtype, kernel_init=_normal(c))
+        self.query, self.key, self.value = (nn.DenseGeneral((c.heads, c.head_dim), **_dense(c)) for _ in range(3))
+        self.output = nn.DenseGeneral(c.hidden, axis=(-2, -1), **_dense(c))
         self.norm = _norm(c)
         self.drop, self.drop_weights = Dropout(c.dropout), Dropout(c.attention_dropout)
 
@@ -108,8 +109,8 @@ class Mlp(nn.Module):
 
     def setup(self) -> None:
         c = self.config
-        self.up = nn.Dense(c.intermediate, dtype=c.dtype, kernel_init=_normal(c))
-        self.down = nn.Dense(c.hidden, dtype=c.dtype, kernel_init=_normal(c))
+        self.up = nn.Dense(c.intermediate, **_dense(c))
+        self.down = nn.Dense(c.hidden, **_dense(c))
         self.norm = _norm(c)
         self.drop = Dropout(c.dropout)
 
@@ -207,6 +208,11 @@ class Bert(nn.Module):
 
 def _normal(config: BertConfig) -> Any:
     return nn.initializers.truncated_normal(config.initializer_range)
+
+
+def _dense(config: BertConfig) -> dict[str, Any]:
+    wide = partial(lax.dot_general, preferred_element_type=jnp.float32) if config.wide_products else None
+    return dict(dtype=config.dtype, kernel_init=_normal(config), dot_general=wide)
 
 
 def _norm(config: BertConfig) -> Norm:

@@ -202,12 +202,20 @@ def test_term_weights_of_other_input_are_refused(made, tmp_path):
         generate(config, str(tmp_path / "out"))
 
 
-def test_finished_job_is_left_alone_and_another_config_is_refused(made, capfd):
+def test_finished_job_is_left_alone_and_another_config_is_refused(made, capfd, tmp_path):
     folder, output = made
     before = {path: path.stat().st_mtime_ns for path in output.glob("*") if path.is_file()}
     generate(corpus.config(folder, encoder="idf", workers=1), str(output))
     assert "nothing to do" in capfd.readouterr().err
     assert before == {path: path.stat().st_mtime_ns for path in output.glob("*") if path.is_file()}
+    # What a kill after the manifest leaves goes with the next run, unless it is wanted.
+    shutil.copytree(output, tmp_path / "copy")
+    given = load_manifest(str(tmp_path / "copy"))
+    (tmp_path / "copy" / "manifest.json").write_text(
+        json.dumps(given | {"config": given["config"] | {"keep_work": False}})
+    )
+    generate(corpus.config(folder, encoder="idf", workers=1), str(tmp_path / "copy"))
+    assert (output / ".work").exists() and not (tmp_path / "copy" / ".work").exists()
     with pytest.raises(InputError, match=r"another config; differing keys: query_length \(3.0 there, 4.0 here\); seed"):
         generate(corpus.config(folder, encoder="idf", seed=5, query_length=4.0), str(output))
 

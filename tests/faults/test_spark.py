@@ -113,26 +113,24 @@ def test_a_killed_cluster_job_is_finished_by_the_local_engine_and_the_other_way_
 
 
 def test_a_destination_that_most_links_lead_to_is_divided_among_tasks(tmp_path):
+    import pyarrow as pa
+
     from data_pipeline.engine import write
     from data_pipeline.link_graph import TARGETS_SQL
     from data_pipeline.spark_engine import SparkEngine
-    from data_pipeline.tables import table
+    from data_pipeline.tables import SCHEMAS, table
 
     job = {"work": str(tmp_path)}
     rows = 200_000
-    columns = {name: range(rows) for name in ("doc", "link_start", "link_end", "sentence_start", "sentence_end")}
-    anchors = [f"anchor {i * 7919 % rows}" for i in range(rows)]
     targets = ["hot" if i % 10 else f"page-{i}" for i in range(rows)]
-    write(job, "links", 0, "test", 0, table("links", columns | {"anchor": anchors, "target": targets}))
-    pages = {
-        "doc": range(rows),
-        "home": [0] * rows,
-        "disambiguation": [0] * rows,
-        "problem": [""] * rows,
-        "id": [str(i) for i in range(rows)],
-    }
     addresses = ["hot", *(f"page-{i}" for i in range(1, rows))]
-    write(job, "pages", 0, "test", 0, table("pages", pages | {"address": addresses}))
+    for name, columns in (("links", {"target": targets}), ("pages", {"address": addresses, "problem": [""] * rows})):
+        for field in SCHEMAS[name]:
+            fill = str if pa.types.is_string(field.type) else int
+            columns.setdefault(field.name, [fill(i * 7919 % rows) for i in range(rows)])
+        # A hot share is divided by the tasks that wrote it.
+        for part, start in enumerate(range(0, rows, rows // 16)):
+            write(job, name, part, "test", 0, table(name, columns).slice(start, rows // 16))
     engine = SparkEngine(job, 2, "1GB")
     try:
         # At this size Spark would send one side to all tasks, and find nothing large enough to divide.
