@@ -5,9 +5,11 @@ directory gets its name when it is complete. Rerunning a killed job therefore co
 function of its input, ends with the same bytes. One machine; the tables lie on a file system that its processes share.
 """
 
+import contextlib
 import glob
 import multiprocessing
 import os
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +25,8 @@ from harp_jax.files import replacing
 from harp_jax.progress import progress
 
 Job = dict[str, Any]  # plain values that every part of a map receives
+# Of the memory of the joins: what a thread needs to write a table in hundreds of buckets at once.
+JOIN_THREAD_MIB = 200
 Part = tuple[int, Any]  # number of the part, which is the bucket of its output, and its payload
 MapFunction = Callable[[Job, int, Any], dict[str, pa.Table]]
 
@@ -197,14 +201,26 @@ class LocalEngine:
             )
         else:
             os.makedirs(os.path.dirname(target))
-        with self._connection(inputs) as connection:
+        with self._connection(inputs) as connection, self._memory(output):
             connection.execute(f"COPY (SELECT {columns} FROM ({sql})) TO '{_quoted(target)}' ({options})")
         os.replace(temporary, folder)
 
     def query(self, sql: str, inputs: Iterable[str]) -> list[tuple]:
         """The rows of a small result."""
-        with self._connection(inputs) as connection:
+        with self._connection(inputs) as connection, self._memory("query"):
             return connection.execute(sql).fetchall()
+
+    @contextlib.contextmanager
+    def _memory(self, stage: str) -> Iterator[None]:
+        import duckdb
+
+        try:
+            yield
+        except duckdb.OutOfMemoryException as error:
+            raise InputError(
+                f"config.memory_limit={self.memory_limit} is too little for the join {stage!r}; raise it and run the command "
+                "again: it continues"
+            ) from error
 
     def _connection(self, inputs: Iterable[str]) -> Any:
         import duckdb
@@ -212,7 +228,8 @@ class LocalEngine:
         connection = duckdb.connect()
         connection.execute(f"SET memory_limit='{_quoted(self.memory_limit)}'")
         connection.execute(f"SET temp_directory='{_quoted(self.temp_directory)}'")
-        connection.execute(f"SET threads={self.workers}")
+        threads = max(1, min(self.workers, mebibytes(self.memory_limit) // JOIN_THREAD_MIB))
+        connection.execute(f"SET threads={threads}")
         connection.execute("SET preserve_insertion_order=false")
         for name in inputs:
             pattern = os.path.join(place(self.job, name), "*", "*.parquet")
@@ -230,6 +247,15 @@ class LocalEngine:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
+
+
+def mebibytes(limit: str) -> int:
+    """`config.memory_limit` ("4GB", "500 MiB") in MiB."""
+    found = re.fullmatch(r"\s*([\d.]+)\s*([KMGT])(i?)B?\s*", limit, re.IGNORECASE)
+    if not found:
+        raise InputError(f"config.memory_limit {limit!r} is no size such as 4GB; mend it")
+    power = "KMGT".index(found[2].upper()) + 1
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** power) >> 20
 
 
 def _quoted(text: str) -> str:

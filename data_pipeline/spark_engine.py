@@ -7,7 +7,6 @@ killed job continues with either engine, for the tables and the marks of finishe
 
 import glob
 import os
-import re
 import shutil
 from collections.abc import Iterable
 from itertools import islice
@@ -15,7 +14,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from data_pipeline.engine import Job, MapFunction, Part, finish, finished, mark_path, place, run_part, unfinished
+from data_pipeline.engine import (
+    Job,
+    MapFunction,
+    Part,
+    finish,
+    finished,
+    mark_path,
+    mebibytes,
+    place,
+    run_part,
+    unfinished,
+)
 from data_pipeline.tables import SCHEMAS
 from harp_jax.errors import InputError
 from harp_jax.progress import progress
@@ -40,15 +50,6 @@ def sql_type(kind: pa.DataType) -> str:
     return TYPES[kind]
 
 
-def mebibytes(limit: str) -> int:
-    """`config.memory_limit` ("4GB", "500 MiB") in MiB, as the JVM wants it."""
-    found = re.fullmatch(r"\s*([\d.]+)\s*([KMGT])(i?)B?\s*", limit, re.IGNORECASE)
-    if not found:
-        raise InputError(f"config.memory_limit {limit!r} is no size such as 4GB; mend it")
-    power = "KMGT".index(found[2].upper()) + 1
-    return max(512, int(float(found[1]) * (1024 if found[3] else 1000) ** power) >> 20)
-
-
 class SparkEngine:
     """Runs the stages of one job; see `engine.Engine`.
 
@@ -62,7 +63,7 @@ class SparkEngine:
         except ImportError:
             raise InputError("--engine=spark needs pyspark: pip install 'harp_jax[spark]', and Java 17") from None
         self.job, self.master = job, master or f"local[{workers},4]"
-        self.memory, self.temp_directory = mebibytes(memory_limit), temp_directory
+        self.memory, self.temp_directory = max(512, mebibytes(memory_limit)), temp_directory
         self._session: Any = None
 
     @property
