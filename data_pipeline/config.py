@@ -55,10 +55,7 @@ def generation(preset: str = "") -> ConfigDict:
     c.encoder_batch_tokens = 2048  # slots of one batch of the encoder; an accelerator wants 65536
     c.term_weights = ""  # a finished term_weights/ directory of the same input, used instead of the encoder
     c.keep_term_weights = True  # keep them in the output directory
-    c.tasks = (
-        *HARP_TASKS,
-        TEXT_TASK,
-    )  # the controls' "ict", "wlp" and "prop" besides; without links "ict", "prop", "mlm"
+    c.tasks = (*HARP_TASKS, TEXT_TASK)  # controls: "ict", "wlp", "prop"; without links only "ict", "prop", "mlm"
     c.seed = 0
 
     c.min_article_words = 100  # shorter pages are left out altogether, as in the paper (section 4.1.1)
@@ -71,16 +68,14 @@ def generation(preset: str = "") -> ConfigDict:
     c.max_link_pages = 0.5  # one anchor to one destination on more than this share of the pages (and on 20) is a menu
     c.max_anchor_destinations = 1000  # an anchor text that leads to more pages than this describes none of them
     c.document_title = False  # show the title before the destination's first section (it would leak RQP)
-    c.page_identity = (
-        "id"  # pages are the same if they have the same id, or the same first section as lower-cased "text"
-    )
+    c.page_identity = "id"  # or pages are one if their first sections are the same lower-cased "text"
 
     c.stopwords = ""  # a list, one word a line; empty: our own of English function words
     c.unit = "words"  # that are sampled, or "wordpieces", whose ## pieces no stopword list stops
     c.query_length = 3.0  # λ of the Poisson distribution, truncated to at least 1 (Eq. 4)
     c.length_distribution = "poisson"  # or "normal": int(N(λ, 1)), at least 1
     c.anchor_row = (
-        "span"  # Eq. 1: attention from the anchor's own span, or from the "first_piece" where that first occurs
+        "span"  # Eq. 1: attention from the anchor's own span, or from its "first_piece" where that first occurs
     )
     c.attention_scale = 1.0  # of β; 12: summed over BERT-base's heads instead of averaged
     c.weighting = "softmax"  # of the present words (Eq. 3), or "normalised": β/Σβ
@@ -108,12 +103,8 @@ def generation(preset: str = "") -> ConfigDict:
     c.text_pages = "all"  # that ICT and PROP make pairs of, or those that are "linked": the documents that HARP shows
     c.ict_passage_tokens = 128  # passages are about as long as HARP's documents
     c.ict_keep = 0.1  # share of the pairs whose passage keeps the sentence
-    c.ict_negative = (
-        "article"  # another passage of the same article, or of an "other_article", as in-batch negatives are
-    )
-    c.wlp_negative = (
-        "neighbour"  # a page that the positive links to, or any page of the "corpus", as in-batch negatives are
-    )
+    c.ict_negative = "article"  # another passage of it, or one of an "other_article", as in-batch negatives are
+    c.wlp_negative = "neighbour"  # a page that the positive links to, or any of the "corpus", as in-batch negatives are
     c.wlp_draws = 8  # candidates for a negative, of which the first that does not link to the query's page is taken
     c.prop_pairs = 5  # pairs of word sets of a page
     c.prop_distribution = "query_likelihood"  # with Dirichlet smoothing (PROP), or "contrastive" (B-PROP)

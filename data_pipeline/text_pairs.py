@@ -114,10 +114,8 @@ def make_prop(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
     """Map over the buckets of `passages`: `prop_pairs` pairs of word sets of each page."""
     c = job["config"]
     terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
-    sampler, collection = (
-        make_sampler(c, terms),
-        TermCollection(os.path.join(job["work"], "collection"), contrastive(c)),
-    )
+    sampler = make_sampler(c, terms)
+    collection = TermCollection(os.path.join(job["work"], "collection"), contrastive(c))
     mu = c["prop_mu"] or collection.mean_length
     out = Examples(c, terms.tokenizer.size)
     pages = {row["doc"]: row for row in _in_links(job, number)}
