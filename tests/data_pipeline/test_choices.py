@@ -12,13 +12,12 @@ from pathlib import Path
 import corpus
 import numpy as np
 import pytest
-from ml_collections import ConfigDict
 from scipy import stats
 
+from data_pipeline import link_graph, pipeline
 from data_pipeline.config import CHOICES, generation, plain
-from data_pipeline.engine import read
+from data_pipeline.engine import LocalEngine, bucket_parts, read
 from data_pipeline.manifest import load_manifest
-from data_pipeline.pipeline import generate
 from data_pipeline.presets import PRESETS
 from data_pipeline.sampling import Dropped, Sampler, Weighted
 from data_pipeline.tasks import Anchor, Passages, Request, Sentence, acm, qdm, rdp, rqp
@@ -200,9 +199,15 @@ def test_pages_of_one_text_are_one_page_by_choice(tmp_path):
     pages[2]["links"] = [link | {side: link[side] + shift for side in ("start", "end")} for link in pages[2]["links"]]
     pages[2]["lead_end"] = len(lead)
     path.write_text("".join(json.dumps(page) + "\n" for page in pages))
-    config: ConfigDict = corpus.config(folder, page_identity="text", keep_work=True, workers=1, tasks=("rqp", "qdm"))
-    generate(config, str(tmp_path / "out"))
-    job = {"work": str(tmp_path / "out" / ".work")}
+    c = plain(corpus.config(folder, page_identity="text", workers=1, tasks=("rqp", "qdm")))
+    job = {"config": c, "work": str(tmp_path / "work"), "output": str(tmp_path), "per_bucket": 1}
+    engine = LocalEngine(job, 1, "500MB")
+    try:
+        pipeline._documents(engine)
+        engine.map("links", link_graph.extract_links, bucket_parts(job, "documents"))
+        link_graph.build(engine)
+    finally:
+        engine.close()
     numbers = {row["id"]: row["doc"] for row in read(job, "pages").to_pylist()}
     links = read(job, "resolved").to_pylist()
     to_second = [link for link in links if link["target"] == "p2"]
