@@ -11,8 +11,8 @@ from ml_collections import ConfigDict
 from data_pipeline.config import generation
 
 
-def get_config() -> ConfigDict:
-    config = generation()
+def get_config(preset: str = "") -> ConfigDict:
+    config = generation(preset)
     config.source.format = "harp_json"
     config.source.paths = ("demo_data.jsonl",)
     config.min_article_words = 0  # its documents are sentences and passages

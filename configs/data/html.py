@@ -18,8 +18,8 @@ from ml_collections import ConfigDict
 from data_pipeline.config import generation
 
 
-def get_config() -> ConfigDict:
-    config = generation()
+def get_config(preset: str = "") -> ConfigDict:
+    config = generation(preset)
     config.source.format = "html"
     config.source.paths = ("site",)
     config.min_article_words = 20

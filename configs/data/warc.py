@@ -12,8 +12,8 @@ from ml_collections import ConfigDict
 from data_pipeline.config import generation
 
 
-def get_config() -> ConfigDict:
-    config = generation()
+def get_config(preset: str = "") -> ConfigDict:
+    config = generation(preset)
     config.source.format = "warc"
     config.source.paths = ("*.warc.gz",)
     config.workers = 8

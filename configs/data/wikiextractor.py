@@ -13,8 +13,8 @@ from ml_collections import ConfigDict
 from data_pipeline.config import generation
 
 
-def get_config() -> ConfigDict:
-    config = generation()
+def get_config(preset: str = "") -> ConfigDict:
+    config = generation(preset)
     config.source.format = "wikiextractor"
     config.source.paths = ("extracted",)
     config.workers = 8

@@ -2,6 +2,7 @@
 
 import json
 import math
+import runpy
 import subprocess
 import sys
 from collections import Counter
@@ -144,6 +145,12 @@ def test_presets_name_fields_and_differ_from_the_default():
             assert field not in CHOICES or value in CHOICES[field]
     with pytest.raises(InputError, match="unknown preset 'authors'"):
         generation("authors")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs" / "data").glob("[a-z]*.py")), ids=lambda path: path.stem)
+def test_every_data_config_takes_a_preset(path):
+    get_config = runpy.run_path(str(path))["get_config"]
+    assert get_config("official").unit == "wordpieces" and get_config().unit == "words"
 
 
 @pytest.mark.parametrize(
