@@ -11,6 +11,7 @@ what is reported. Without folds, tune on training queries and report on others.
 import argparse
 import itertools
 import json
+import sys
 from typing import Any
 
 from harp_jax.cli import run as run_command
@@ -56,6 +57,15 @@ def choose(points: list[dict[str, float]], table: list[dict[str, float]], folds:
     return {"folds": chosen}
 
 
+def at_the_edge(axes: dict[str, tuple[float, ...]], chosen: list[dict[str, float]]) -> list[str]:
+    """Parameters whose best value is the smallest or largest of several that were tried: better ones may lie beyond."""
+    return [
+        field
+        for field, tried in axes.items()
+        if len(tried) > 1 and any(point[field] in (min(tried), max(tried)) for point in chosen)
+    ]
+
+
 def axes_of(arguments: argparse.Namespace) -> dict[str, tuple[float, ...]]:
     axes = dict(GRIDS[arguments.model])
     for field in ("k1", "b", "mu"):
@@ -81,7 +91,8 @@ def main(arguments: argparse.Namespace) -> None:
     queries = {qid: queries[qid] for qid in qrels}
     folds = read_folds(arguments.folds) if arguments.folds else {}
     given = read_run(arguments.run, queries=qrels) if arguments.run else None
-    points = grid(axes_of(arguments))
+    axes = axes_of(arguments)
+    points = grid(axes)
     excluded = excluded_of(arguments.exclude)
     docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
     collection = Collection(progress(docs.texts(), total=len(docs), unit="documents", desc="index"), arguments.stemmer)
@@ -101,6 +112,8 @@ def main(arguments: argparse.Namespace) -> None:
     with replacing(arguments.output) as file:
         json.dump(result, file, indent=1)
     shown = result.get("parameters") or result["folds"]
+    for field in at_the_edge(axes, list(shown.values()) if folds else [shown]):
+        print(f"note: the best {field} is the smallest or largest tried; widen --{field}", file=sys.stderr)
     print(f"{arguments.output}: best {measures[0]} over {len(points)} settings and {len(qrels)} queries: {shown}")
 
 

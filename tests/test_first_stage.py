@@ -214,6 +214,16 @@ def test_a_fold_is_never_scored_by_what_it_chose(judged, model, axes):
         run_of(judged, **(using | {"model": "ql" if model == "bm25" else "bm25"}))
 
 
+def test_a_best_value_at_the_edge_of_the_grid_is_reported(judged, capsys):
+    tune(judged, k1="1.2", b="0,1")
+    assert (
+        "note: the best b is the smallest or largest tried" in (said := capsys.readouterr().err)
+        and "best k1" not in said
+    )
+    points = [{"k1": 1.2, "b": 0.5}]
+    assert tune_first_stage.at_the_edge({"k1": (0.9, 1.2, 1.5), "b": (0.2, 0.5)}, points) == ["b"]
+
+
 def test_tuning_refuses_what_it_cannot_use(judged):
     with pytest.raises(InputError, match="bm25 has no parameter mu"):
         tune(judged, mu="1,2")
