@@ -16,7 +16,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test lint real faults spark bench-step bench-dump bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn clean
+.PHONY: demo test lint real faults spark bench-step bench-step-peers bench-dump bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn clean
 
 .venv/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "harp_jax needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -104,6 +104,12 @@ bench-estimate: .venv/test
 
 bench-linklearn: .venv/test
 	$(BIN)/python benchmarks/linklearn.py --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES)
+
+# The peer measures PyTorch's step the authors' way and a tuned one; about eight minutes on two cores.
+BENCH_DATA ?= ../shared/data
+BENCH_PEER ?= ../shared/bench/peer_step.py
+bench-step-peers: .venv/test
+	$(BIN)/python benchmarks/step_peers.py --data=$(BENCH_DATA) --peer=$(BENCH_PEER)
 
 clean:
 	rm -rf .venv demo real

@@ -6,6 +6,7 @@ python -m harp_jax.main --config=configs/tpu_v3.py --workdir=runs/harp \
 Hardware: 8 cores of TPU v3, 16 GiB each. BERT-base, 128 pairs a step, learning rate 1e-4, 10 epochs of 38.2 M pairs =
 2.98 M steps; about 80 hours at 40 % utilisation (estimated from FLOPs, not yet run). The paper reports MRR@100 .4472 on
 MS MARCO dev (ANCE top 100) after fine-tuning; always show the MLM-only control of the same budget beside it.
+A larger batch in the same memory: --config.batch_pairs=2048 --config.accumulate=8, and --config.model.remat=dots or layer.
 Without a TPU: --dry_run --topology=v3:2x2 compiles this very step and prints its memory and collectives.
 """
 

@@ -4,6 +4,12 @@
     "cudnn"   NVIDIA's fused kernel: GPU, bfloat16 or float16
     "auto"    "cudnn" on GPU in 16 bits, else "xla"
 
+Why these defaults: on CPU "xla" is the only one, arranged as `_products` says. On GPU cuDNN never writes the scores to
+memory, and the textbook products move rows × heads × T² of them several times a layer. On TPU the same products are what
+XLA tiles best without a kernel that has to be compiled for each generation and mapped over the mesh by hand; at 512 tokens
+they are about a tenth of BERT-base's FLOPs. Only the CPU's is measured; compare the others with `benchmarks/step.py
+--attention=…` on the machine at hand before a long run.
+
 Attention dropout: none by default, so that all implementations train the same model; hidden states are dropped as in
 BERT. cuDNN has no dropout of the weights, so asking for both is refused (`BertConfig`), and "auto" then is "xla".
 """

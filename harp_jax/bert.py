@@ -146,15 +146,17 @@ class Embeddings(nn.Module):
 
     def setup(self) -> None:
         c = self.config
-        self.word = nn.Embed(c.vocab_size, c.hidden, dtype=c.dtype, embedding_init=_normal(c))
-        self.position = nn.Embed(c.max_positions, c.hidden, dtype=c.dtype, embedding_init=_normal(c))
-        self.token_type = nn.Embed(c.type_vocab, c.hidden, dtype=c.dtype, embedding_init=_normal(c))
+        # Looked up in float32 at least: the gradient of [SEP] is a sum over thousands of places, which bfloat16 would lose.
+        wide = jnp.promote_types(c.dtype, jnp.float32)
+        self.word = nn.Embed(c.vocab_size, c.hidden, dtype=wide, embedding_init=_normal(c))
+        self.position = nn.Embed(c.max_positions, c.hidden, dtype=wide, embedding_init=_normal(c))
+        self.token_type = nn.Embed(c.type_vocab, c.hidden, dtype=wide, embedding_init=_normal(c))
         self.norm = _norm(c)
         self.drop = Dropout(c.dropout)
 
     def __call__(self, tokens: jax.Array, positions: jax.Array, types: jax.Array, deterministic: bool) -> jax.Array:
         x = self.word(tokens) + self.position(positions) + self.token_type(types)
-        return self.drop(self.norm(x), deterministic)
+        return self.drop(self.norm(x).astype(self.config.dtype), deterministic)
 
 
 class Bert(nn.Module):

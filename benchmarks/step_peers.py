@@ -1,0 +1,69 @@
+"""Our step beside both PyTorch ways on this machine, in turns, and the ratios.
+
+python benchmarks/step_peers.py --data=../shared/data --peer=../shared/bench/peer_step.py
+
+The peer file measures "official" (the authors' way) and "tuned"; ours is benchmarks/step.py, before and after each, every
+run in a process of its own. A ratio compares a peer with the mean of ours around it, so that what else the machine does
+hits both.
+"""
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+
+SHAPES = {"2x128": "2,128,2", "4x256": "4,256,4"}
+BARS = {"2x128": {"official": 15.0, "tuned": 1.2}, "4x256": {"official": 10.0, "tuned": 1.2}}
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def rate(command: list[str]) -> float:
+    """Real tokens a second, as the command prints them."""
+    result = subprocess.run(command, capture_output=True, text=True)
+    found = re.search(r"(\d+) real tokens/s", result.stdout)
+    if found is None:
+        sys.exit(f"{' '.join(command)} printed no rate:\n{result.stdout[-500:]}{result.stderr[-1500:]}")
+    return float(found.group(1))
+
+
+def ours(shape: str, data: str, steps: int) -> float:
+    layers, hidden, heads = SHAPES[shape].split(",")
+    command = [sys.executable, os.path.join(HERE, "step.py"), f"--documents={data}/wiki/collection.jsonl.xz"]
+    command += [f"--tokenizer={data}/vocab/bert-base-uncased-vocab.txt", f"--layers={layers}", f"--hidden={hidden}"]
+    return rate([*command, f"--heads={heads}", f"--steps={steps}"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--peer", required=True)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--official_steps", type=int, default=3)
+    parser.add_argument("--shapes", default=",".join(SHAPES))
+    args = parser.parse_args()
+    for shape in args.shapes.split(","):
+        before = ours(shape, args.data, args.steps)
+        ratios: dict[str, list[float]] = {"tuned": [], "official": []}
+        for _ in range(args.rounds):
+            for mode, found in ratios.items():
+                steps = args.steps if mode == "tuned" else args.official_steps
+                peer = rate([sys.executable, args.peer, mode, SHAPES[shape], str(steps), args.data])
+                after = ours(shape, args.data, args.steps)
+                found.append((before + after) / 2 / peer)
+                print(
+                    f"{shape}: {before:.0f} and {after:.0f} real tokens/s around PyTorch {mode}: {peer:.0f}", flush=True
+                )
+                before = after
+        for mode, found in ratios.items():
+            each = ", ".join(f"{x:.2f}" for x in found)
+            print(
+                f"{shape}: {statistics.median(found):.2f} × PyTorch {mode} ({each}); wanted {BARS[shape][mode]:g}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
