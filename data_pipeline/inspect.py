@@ -14,15 +14,16 @@ from harp_jax.cli import run
 from harp_jax.errors import InputError
 from harp_jax.files import sha256_file
 from harp_jax.progress import progress
-from harp_jax.records import PAIR_FEATURES, TEXT_FEATURES, split_name
+from harp_jax.records import DATASET, PAIR_FEATURES, TEXT_FEATURES, split_name
 from harp_jax.tokenizer import load_tokenizer
 
 COLUMNS = ("tokens", "pairs", "mean_query_tokens", "mean_doc_tokens", "mean_sequence_tokens")
 
 
 def check(directory: str, manifest: dict[str, Any]) -> None:
-    """InputError naming the first shard whose bytes or records are not those of the manifest."""
+    """InputError naming the first shard whose bytes or records are not those of the manifest, or that it does not know."""
     tf = tensorflow()
+    _check_counts(directory, manifest)
     shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
     with progress(shards, unit="shards", desc="check") as bar:
         for shard in bar:
@@ -46,6 +47,28 @@ def check(directory: str, manifest: dict[str, Any]) -> None:
                 raise InputError(f"shard {path} holds {records} records, the manifest says {shard['records']}")
 
 
+def _check_counts(directory: str, manifest: dict[str, Any]) -> None:
+    """The manifest agrees with itself and with the names in the directory."""
+    for name, split in manifest["splits"].items():
+        if split["records"] != sum(shard["records"] for shard in split["shards"]):
+            raise InputError(
+                f"{directory}: the manifest's shards of split {name} do not add up to its records; copy it again"
+            )
+    for task, entry in manifest["tasks"].items():
+        splits = [manifest["splits"].get(split_name(task, split), {"records": 0}) for split in ("train", "validation")]
+        if entry["pairs"] != sum(split["records"] for split in splits):
+            raise InputError(
+                f"{directory}: the manifest's splits of task {task} do not add up to its pairs; copy it again"
+            )
+    known = {shard["file"] for split in manifest["splits"].values() for shard in split["shards"]}
+    strange = sorted(name for name in os.listdir(directory) if name.startswith(f"{DATASET}-") and name not in known)
+    if strange:
+        raise InputError(f"shard {os.path.join(directory, strange[0])} is not in the manifest; remove it")
+    for name in ("dataset_info.json", "features.json"):
+        if not os.path.exists(os.path.join(directory, name)):
+            raise InputError(f"{directory} has no {name}, without which TFDS cannot read it; copy it again")
+
+
 def examples(directory: str, manifest: dict[str, Any], task: str, count: int) -> list[dict[str, Any]]:
     """The first records of a task's first split, ids decoded where the job's tokenizer is still there."""
     tf = tensorflow()
@@ -53,6 +76,8 @@ def examples(directory: str, manifest: dict[str, Any], task: str, count: int) ->
     found: list[dict[str, Any]] = []
     for split in ("train", "validation"):
         for shard in manifest["splits"].get(split_name(task, split), {}).get("shards", []):
+            if len(found) == count:
+                return found
             for raw in tf.data.TFRecordDataset(os.path.join(directory, shard["file"])).take(count - len(found)):
                 features = tf.train.Example.FromString(raw.numpy()).features.feature
                 texts = {name: features[name].bytes_list.value[0].decode() for name in ("key", "page")}

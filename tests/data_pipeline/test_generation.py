@@ -271,6 +271,37 @@ def test_inspect_reports_and_finds_damage(made, tmp_path):
             inspect.report(str(copy), 5)
 
 
+def test_inspect_counts_and_finds_what_the_manifest_does_not_say(made, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(made[1], copy, ignore=shutil.ignore_patterns(".work", "term_weights"))
+    shard = copy / "harp-qdm_train.tfrecord-00000-of-00001"
+    text = (copy / "manifest.json").read_text()
+
+    def refused(message, change):
+        manifest = json.loads(text)
+        change(manifest)
+        (copy / "manifest.json").write_text(json.dumps(manifest))
+        with pytest.raises(InputError, match=message):
+            inspect.report(str(copy), 5)
+        (copy / "manifest.json").write_text(text)
+
+    def one_more(manifest):
+        for entry in (manifest["splits"]["qdm_train"]["shards"][0], manifest["splits"]["qdm_train"]):
+            entry["records"] += 1
+        manifest["tasks"]["qdm"]["pairs"] += 1
+
+    refused(r"qdm_train.*holds \d+ records", one_more)
+    refused("splits of task rdp do not add up", lambda manifest: manifest["tasks"]["rdp"].update(pairs=1))
+    refused(
+        "shards of split rdp_train do not add up", lambda manifest: manifest["splits"]["rdp_train"].update(records=1)
+    )
+    stray = shutil.copy(shard, copy / "harp-qdm_train.tfrecord-00000-of-00002")
+    refused("00000-of-00002 is not in the manifest", lambda manifest: None)
+    os.remove(stray)
+    os.remove(copy / "dataset_info.json")
+    refused("no dataset_info.json", lambda manifest: None)
+
+
 def flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1

@@ -78,6 +78,43 @@ def test_killed_and_rerun_writes_the_same_bytes(tmp_path):
     assert not list(output.glob("*.tmp.*")) and not (output / ".work").exists()
 
 
+def test_killed_while_weighing_terms_the_finished_files_are_kept(tmp_path):
+    """With a BERT of its own: the files of the term weights are the unit of resuming."""
+    import jax
+
+    from harp_jax.bert import BertConfig
+    from harp_jax.heads import init_params
+    from harp_jax.huggingface import save_hf
+    from harp_jax.tokenizer import load_tokenizer
+
+    folder = corpus.write(tmp_path / "corpus", files=6)
+    tokenizer = load_tokenizer(str(folder / "vocab.txt"))
+    shape = BertConfig(vocab_size=tokenizer.size, layers=2, hidden=32, heads=2, intermediate=64)
+    save_hf(str(folder / "hf"), shape, init_params(shape, jax.random.key(0)), tokenizer, "test")
+    config = tmp_path / "config.py"
+    text = CONFIG.format(tests=str(ROOT / "tests" / "data_pipeline"), folder=str(folder)).replace(
+        '"idf"', repr(str(folder / "hf"))
+    )
+    config.write_text(text)
+    assert start(config, tmp_path / "whole").wait(timeout=300) == 0
+    output = tmp_path / "killed"
+    marks = output / ".work" / "term_weights.marks"
+    process = start(config, output)
+    while len(list(marks.glob("*-*[0-9]"))) < 2:
+        assert process.poll() is None, "the job ended before the term weights"
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    finished = [mark.name.split("-") for mark in marks.glob("*-*[0-9]")]
+    assert 2 <= len(finished) < 12
+    weights = output / "term_weights"
+    files = [next(weights.glob(f"{table[:-1]}_weights/bucket={bucket}/*.parquet")) for table, bucket in finished]
+    before = [file.stat().st_mtime_ns for file in files]
+    assert start(config, output).wait(timeout=300) == 0
+    assert [file.stat().st_mtime_ns for file in files] == before
+    assert hashes(output) == hashes(tmp_path / "whole")
+
+
 def _python_workers() -> set[int]:
     """Processes of this kind that still run (a zombie has no command line)."""
     found = set()
