@@ -38,7 +38,7 @@ CLUSTER = ("--engine=spark", "--master=local-cluster[2,1,1024]")
 def made(tmp_path_factory):
     """The config, and what the local engine writes."""
     root = tmp_path_factory.mktemp("spark")
-    folder = corpus.write(root / "corpus", files=6)
+    folder = corpus.write(root / "corpus", files=4)
     config = root / "config.py"
     config.write_text(CONFIG.format(tests=str(ROOT / "tests" / "data_pipeline"), folder=str(folder)))
     assert start(config, root / "local").wait(timeout=600) == 0
