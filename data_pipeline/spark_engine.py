@@ -85,7 +85,6 @@ class SparkEngine:
             "spark.app.name": "harp_jax",
             "spark.master": self.master,
             "spark.driver.memory": f"{self.memory}m",
-            "spark.local.dir": self.temp_directory or os.path.join(self.job["work"], "spill"),
             "spark.executorEnv.PYTHONPATH": os.pathsep.join(search),
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
@@ -95,7 +94,13 @@ class SparkEngine:
             "spark.sql.adaptive.forceOptimizeSkewedJoin": "true",
             "spark.sql.parquet.compression.codec": "zstd",
         }
-        os.makedirs(options["spark.local.dir"], exist_ok=True)
+        # A cluster has disks of its own to spill to; the work directory is on a shared one.
+        spill = self.temp_directory or (
+            os.path.join(self.job["work"], "spill") if self.master.startswith("local") else ""
+        )
+        if spill:
+            os.makedirs(spill, exist_ok=True)
+            options["spark.local.dir"] = spill
         builder = SparkSession.builder
         for name, value in options.items():
             builder = builder.config(name, value)
