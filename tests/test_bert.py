@@ -256,12 +256,11 @@ def test_impossible_shapes_are_refused():
 
 def test_bfloat16_sums_the_gradient_of_a_frequent_word_in_float32():
     rng = np.random.default_rng(0)
-    tokens = np.full((64, 64), 7, np.int32)
+    tokens, positions = np.full((64, 64), 7, np.int32), np.tile(np.arange(64), (64, 1))
     direction = rng.normal(1, 1, (64, 64, CONFIG.hidden)).astype(np.float32)
     grads = {}
     for dtype in ("float32", "bfloat16"):
         layer = bert.Embeddings(replace(CONFIG.computing_in(dtype), max_positions=64))
-        positions = np.tile(np.arange(64), (64, 1))
         params = layer.init(jax.random.key(0), tokens, positions, tokens * 0, True)
         loss = lambda p, layer=layer: (layer.apply(p, tokens, positions, tokens * 0, True) * direction).sum()  # noqa: E731
         grads[dtype] = np.asarray(jax.grad(loss)(params)["params"]["word"]["embedding"][7])
