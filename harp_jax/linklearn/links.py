@@ -5,6 +5,7 @@ too; lines without "links" are mere destinations.
 """
 
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,8 @@ from harp_jax.files import expand, lines
 from harp_jax.keys import hash64
 from harp_jax.lexical import Collection
 from harp_jax.linklearn.collection import Counts, count
+
+log = logging.getLogger(__name__)
 
 TRIES = 50  # draws of a negative until one is not linked
 
@@ -39,8 +42,10 @@ class Graph:
 def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer: str = "english") -> Graph:
     """Reads linked documents, streaming; links to documents that are not there, and to oneself, are left out.
 
-    Raises InputError for a line that breaks the format, an id that stands twice, and where no link is left.
+    Of documents with one id, such as rows of a table, each counts, and links lead to the first. Raises InputError for a
+    line that breaks the format, and where no link is left.
     """
+    docids: list[str] = []
     numbers: dict[str, int] = {}
     file: list[int] = []
     links: list[tuple[int, str]] = []
@@ -53,20 +58,21 @@ def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer:
                     continue
                 where = f"{path}, line {line_number}"
                 docid, text, targets = _document(line, where)
-                if docid in numbers:
-                    raise InputError(f"{where}: document {docid} a second time; remove one")
-                numbers[docid] = len(numbers)
+                numbers.setdefault(docid, len(docids))
+                links.extend((len(docids), target) for target in targets)
+                docids.append(docid)
                 file.append(number)
-                links.extend((numbers[docid], target) for target in targets)
                 yield docid, text
 
     counts = count(Collection(texts(), stemmer))
+    if len(docids) > len(numbers):
+        log.warning("%d documents have the id of an earlier one; links lead to the first", len(docids) - len(numbers))
     pairs = [(d, numbers.get(aliases.get(target, target), d)) for d, target in links]
     edges = np.array([(a, b) for a, b in pairs if a != b], np.int64).reshape(-1, 2)
     if not len(edges):
         raise InputError(f"none of {len(links)} links leads to another document of {', '.join(paths)}; check the ids")
     starts, neighbours = _rows(edges, counts.documents)
-    return Graph(list(numbers), counts, np.array(file, np.int32), starts, neighbours)
+    return Graph(docids, counts, np.array(file, np.int32), starts, neighbours)
 
 
 def _rows(edges: np.ndarray, documents: int) -> tuple[np.ndarray, np.ndarray]:
