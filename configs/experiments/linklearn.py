@@ -7,7 +7,11 @@ LinkLearn with negatives in proportion to their links, and with RankNet's loss; 
 Okapi with K and B tuned on the same artificial task as LinkLearn (other queries, as in the paper); BM25 and QL tuned on the
 training folds of Cranfield itself, which LinkLearn never saw. The queries' own source documents are no candidates.
 
-Hardware: 2 CPU cores, about four minutes for a seed of each of the four.
+Hardware: 2 CPU cores, three to four minutes for a seed of each of the four. Rprec is the break-even point. Measured with seed 0
+after 3,000 steps (1.4 million constraints): AP on held-out linked documents LinkLearn .657, Okapi .561 (K 0.4, B 0.9); on
+Cranfield P@10 .231 / .218, Rprec .293 / .311, AP .325 / .323, and BM25 tuned on Cranfield's own folds .245, .344, .368. The paper's
+gain of 10 % shows on links and, on Cranfield, for none of the three: the learned f weighs rare words (names, which linked pages
+share) far above what questions want.
 """
 
 import os

@@ -8,7 +8,8 @@ HARP_DATA is the folder that holds cranfield/ and wiki/ (../shared/data), HARP_M
 documents, so its folds cut them apart at random and documents are seen in training; its queries' own sources are no candidates.
 Wiki's folds are grouped by relevant document. Settings were fixed beforehand, none was chosen on a fold.
 
-Hardware: 2 CPU cores; on Cranfield about 2 minutes a fold for KNRM and DRMM, 5 for DUET, 10 for Conv-KNRM.
+Hardware: 2 CPU cores; on Cranfield 2 minutes a fold for KNRM (6.7 steps a second on a busy machine); by their products, DUET and
+Conv-KNRM take several times that. Rprec is the break-even point.
 """
 
 import os
