@@ -9,6 +9,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from data_pipeline import sources
+from data_pipeline.engine import mebibytes
 from data_pipeline.presets import PRESETS
 from harp_jax.errors import InputError
 from harp_jax.records import HARP_TASKS, TASKS, TEXT_TASK
@@ -156,6 +157,9 @@ def plain(config: ConfigDict) -> dict[str, Any]:
     ):
         if not c[field] > 0:
             raise InputError(f"config.{field} is {c[field]!r}; it must be above 0")
+    if c["shard_bytes"] < 1024:
+        raise InputError(f"config.shard_bytes is {c['shard_bytes']!r}; a shard needs 1024 bytes at least")
+    mebibytes(c["memory_limit"])
     if c["context_in_page"] and c["replacement"]:
         raise InputError("config.context_in_page draws without replacement; unset it or config.replacement")
     if c["max_doc_tokens"] > 510 or c["max_text_tokens"] > 510:

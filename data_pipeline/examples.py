@@ -104,6 +104,8 @@ def cut(task: str, key: str, page: str, sides: Sides, query_limit: int, doc_limi
         raise Dropped("sides-equal")
     if not pos_query or not pos_doc or neg_query == [] or neg_doc == []:
         raise Dropped("side-empty")
+    # What the sides share is stored once, also where it was drawn twice.
+    neg_query, neg_doc = (None if neg_query == pos_query else neg_query), (None if neg_doc == pos_doc else neg_doc)
     return PairRecord(task, key, page, pos_query, pos_doc, neg_query, neg_doc)
 
 

@@ -267,9 +267,20 @@ RANKED_SQL = """
     WHERE l.problem = ''
 """
 
-COLINKED_SQL = """
+# Of a sentence with very many links the pairs of the first ones: what lies behind the encoder's window makes no pair,
+# and all of them would be quadratic.
+TOGETHER = 512
+_IN_SENTENCE = f"""
+    SELECT doc, sentence_start, destination FROM (
+        SELECT doc, sentence_start, destination,
+            row_number() OVER (PARTITION BY doc, sentence_start ORDER BY first_start) AS position
+        FROM (SELECT doc, sentence_start, destination, MIN(link_start) AS first_start
+              FROM ranked GROUP BY doc, sentence_start, destination)
+    ) WHERE position <= {TOGETHER}
+"""
+COLINKED_SQL = f"""
     SELECT DISTINCT a.destination AS one, b.destination AS other
-    FROM ranked a JOIN ranked b ON a.doc = b.doc AND a.sentence_start = b.sentence_start
+    FROM ({_IN_SENTENCE}) a JOIN ({_IN_SENTENCE}) b ON a.doc = b.doc AND a.sentence_start = b.sentence_start
 """
 
 LINKED_SQL = "SELECT DISTINCT doc AS one, destination AS other FROM ranked"

@@ -26,7 +26,8 @@ class Losses:
         self._counts[reason] = self._counts.get(reason, 0) + count
         examples = self._examples.setdefault(reason, [])
         if len(examples) < EXAMPLES:
-            examples.append((location, example[:200]))
+            # File names that are not UTF-8 come with lone surrogates, which no table can hold.
+            examples.append((_printable(location), _printable(example[:200])))
 
     def table(self) -> pa.Table:
         """Each reason's count stands in its first row; further rows bring examples only."""
@@ -36,6 +37,10 @@ class Losses:
             for i, (location, example) in enumerate(examples)
         ]
         return table("losses", rows)
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def summary(rows: Iterable[tuple[str, int, str, str]]) -> dict[str, Any]:

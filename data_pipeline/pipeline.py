@@ -10,6 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -29,6 +30,8 @@ from harp_jax.tokenizer import load_tokenizer
 
 # So many buckets at most, counted by the size of the files as stored; compressed ones give a few times more.
 BUCKETS = 512
+# Of the rows of source.redirects; English Wikipedia has ten million redirects.
+REDIRECTS_PER_FILE = 1 << 17
 
 ASSEMBLED_SQL = """
     SELECT r.task, r.key, r.page, r.query, r.anchor, r.anchor_lengths, r.context, r.context_lengths, r.length, r.bucket,
@@ -113,11 +116,14 @@ def _documents(engine: Engine) -> None:
     else:
         engine.map("documents", link_graph.parse_chunk, chunks(), per_bucket=job["per_bucket"])
     address_of = sources.addresser(source)
-    extra = [
+    extra = (
         dict(address=address_of(address), target=address_of(target), priority=(1 << 62) + i)
         for i, (address, target) in enumerate(sources.redirects(source))
-    ]
-    write(job, "redirects", 0, "files", 0, table("redirects", extra))
+    )
+    part = 0
+    while rows := list(islice(extra, REDIRECTS_PER_FILE)):
+        write(job, "redirects", 0, "files", part, table("redirects", rows))
+        part += 1
     if path := job["config"]["exclude_destinations"]:
         excluded = sorted({line.strip() for _, line in lines(path) if line.strip()})
         rows = [dict(address=address_of(line), line=line) for line in excluded]

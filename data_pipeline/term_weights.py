@@ -37,8 +37,9 @@ class Sequence(NamedTuple):
     spans: list[tuple[int, int]]
 
     @property
-    def queries(self) -> int:
-        return 1 + sum(end - start for start, end in self.spans)
+    def positions(self) -> list[int]:
+        """The spans' pieces, each once: the anchors of an alphabet without spaces share one word."""
+        return sorted({position for start, end in self.spans for position in range(start, end)})
 
 
 class Batch(NamedTuple):
@@ -62,7 +63,8 @@ def batches(
         rows = max(1, slots // length // rows_multiple) * rows_multiple
         members = order[at : at + rows]
         at += rows
-        width = _at_least(QUERIES, max(sequences[i].queries for i in members))
+        wanted = [sequences[i].positions for i in members]
+        width = _at_least(QUERIES, 1 + max(map(len, wanted)))
         tokens = np.full((rows, length), tokenizer.pad, np.int32)
         segments = np.zeros((rows, length), np.int32)
         queries = np.zeros((rows, width), np.int32)
@@ -71,8 +73,7 @@ def batches(
             tokens[row, 0], tokens[row, size + 1] = tokenizer.cls, tokenizer.sep
             tokens[row, 1 : size + 1] = sequences[i].tokens
             segments[row, : size + 2] = 1
-            wanted = [position + 1 for start, end in sequences[i].spans for position in range(start, end)]
-            queries[row, 1 : 1 + len(wanted)] = wanted
+            queries[row, 1 : 1 + len(wanted[row])] = [position + 1 for position in wanted[row]]
         yield Batch(members, tokens, segments, queries)
 
 
@@ -141,10 +142,9 @@ def _unpacked(batch: Batch, result: Any, sequences: list[Sequence]) -> Iterator[
     for row, i in enumerate(batch.members):
         tokens, spans = sequences[i]
         inner = attention[row, :, : len(tokens) + 1]
-        rows, at = [inner[0]], 1
-        for start, end in spans:
-            rows.append(inner[at : at + end - start].mean(axis=0))
-            at += end - start
+        at = {position: 1 + place for place, position in enumerate(sequences[i].positions)}
+        rows = [inner[0]]
+        rows += [inner[[at[position] for position in range(start, end)]].mean(axis=0) for start, end in spans]
         stacked = np.stack(rows)
         yield i, stacked[:, 1:], stacked[:, 0]
 

@@ -92,6 +92,9 @@ def sides(
     assert passages.words is not None
     if passages.negative is None:
         raise Dropped("candidates-all-co-linked")
+    if anew and list(passages.negative) == list(passages.positive):
+        # Two draws of words for one page: nothing to prefer.
+        raise Dropped("documents-equal")
     anchor = list(request.anchor)
     queries: list[list[int]] = []
     for length in [request.length, *([sampler.length(rng)] if anew else [])]:

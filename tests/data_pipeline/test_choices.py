@@ -122,6 +122,8 @@ def test_acm_queries_drawn_anew_differ_and_share_the_anchor():
     sides = acm.sides(request, Passages([1], [2], PAGE), SAMPLER, generator("anew"), anew=True)
     assert sides.neg_query and sides.neg_query != sides.pos_query and 6 in sides.neg_query and 6 in sides.pos_query
     assert acm.sides(request, Passages([1], [2], PAGE), SAMPLER, generator("anew")).neg_query is None
+    with pytest.raises(Dropped, match="documents-equal"):
+        acm.sides(request, Passages([1], [1], PAGE), SAMPLER, generator("anew"), anew=True)
 
 
 def test_wordpieces_as_units_escape_the_stopwords(tmp_path):

@@ -10,10 +10,11 @@ from test_mediawiki import HEAD, TAIL, page
 
 from data_pipeline import anchors, graph_report, link_graph, losses
 from data_pipeline.config import generation, plain
-from data_pipeline.engine import LocalEngine, bucket_parts, read
+from data_pipeline.engine import LocalEngine, bucket_parts, read, write
 from data_pipeline.link_graph import in_sentences
 from data_pipeline.pipeline import _documents
 from data_pipeline.sources.titles import Site
+from data_pipeline.tables import SCHEMAS, table
 
 FILLER = " ".join(["prose"] * 12)
 # Page "Article N" links to the menu page, to its neighbour, and by an ambiguous name to one of three pages.
@@ -190,6 +191,24 @@ def test_anchor_statistics_against_counting(built):
     assert summary["anchors"]["mean_entropy_bits"] == pytest.approx(bits, abs=1e-6)
     assert summary["disambiguation_pages"] == 3
     json.dumps(summary)
+
+
+def test_sentences_of_very_many_links_make_linearly_many_pairs(tmp_path):
+    job = {"work": str(tmp_path)}
+    rows = [
+        dict.fromkeys(SCHEMAS["ranked"].names, 0) | dict(link_start=i, destination=i, anchor="a", id="p")
+        for i in range(2000)
+    ]
+    write(job, "ranked", 0, "links", 0, table("ranked", rows))
+    engine = LocalEngine(job, 1, "500MB")
+    found = engine.query(f"SELECT COUNT(*), MAX(one) FROM ({link_graph.COLINKED_SQL})", ["ranked"])
+    assert found == [(link_graph.TOGETHER**2, link_graph.TOGETHER - 1)]
+
+
+def test_file_names_that_are_not_utf8_can_be_reported():
+    lost = losses.Losses()
+    lost.add("page-empty", "caf\udce9.html", "\udce9")
+    assert lost.table().column("location").to_pylist() == ["caf\\udce9.html"]
 
 
 def test_entropy():

@@ -181,7 +181,9 @@ def test_the_authors_sentences_are_linked_to_their_passages(folder):
 
 @pytest.mark.parametrize("name", ["enwiki", "harp_json", "html", "linked_jsonl", "simplewiki", "warc", "wikiextractor"])
 def test_configs_are_valid_and_source_fields_are_checked(name):
-    c = importlib.import_module(f"configs.data.{name}").get_config()
+    module = importlib.import_module(f"configs.data.{name}")
+    assert module.get_config("official").unit == "wordpieces"
+    c = module.get_config()
     if not c.encoder:
         c.encoder = "uniform"
     assert plain(c)["source"]["format"] in sources.FORMATS
@@ -194,6 +196,20 @@ def test_configs_are_valid_and_source_fields_are_checked(name):
     c.encoder, c.source.index = "uniform", ("i",)
     with pytest.raises(InputError, match="index"):
         plain(c)
+
+
+@pytest.mark.parametrize(("field", "value"), [("shard_bytes", 0), ("memory_limit", "lots"), ("memory_limit", "4")])
+def test_sizes_that_are_none_are_refused_before_the_job(folder, field, value):
+    with pytest.raises(InputError, match=field):
+        plain(corpus.config(folder, **{field: value}))
+
+
+def test_redirect_files_pass_in_parts(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(pipeline, "REDIRECTS_PER_FILE", 5)
+    generate(corpus.config(folder, tasks=("mlm",), keep_work=True, workers=1), str(tmp_path))
+    rows = table(tmp_path, "redirects")
+    assert sorted(row["priority"] - (1 << 62) for row in rows) == list(range(22))
+    assert len(list((tmp_path / ".work" / "redirects").rglob("*.parquet"))) == 5
 
 
 def test_boilerplate_leaves_offsets_and_first_section_right():

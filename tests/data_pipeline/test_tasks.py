@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from data_pipeline.examples import cut
 from data_pipeline.sampling import Dropped, Sampler, Weighted
-from data_pipeline.tasks import Anchor, Passages, Request, Sentence, acm, mlm, qdm, rdp, rqp
+from data_pipeline.tasks import Anchor, Passages, Request, Sentence, Sides, acm, mlm, qdm, rdp, rqp
 from data_pipeline.terms import Terms, join
 from harp_jax.keys import generator
 from harp_jax.tokenizer import SPECIAL_TOKENS, Tokenizer
@@ -197,3 +198,8 @@ def test_running_text_is_cut_between_sentences():
 def test_keys_do_not_collide_between_links_of_a_sentence():
     keys = {SENTENCE.anchor_key(a) for a in SENTENCE.anchors} | {SENTENCE.key}
     assert len(keys) == 3 and isinstance(Request("rqp", "k", "p", 1).query, tuple)
+
+
+def test_what_was_drawn_twice_and_is_equal_is_stored_once():
+    record = cut("acm", "k", "p", Sides([1, 2], [3], [1, 2], [4]), 9, 9)
+    assert record.neg_query is None and record.neg_doc == [4]

@@ -97,6 +97,20 @@ def load_tokenizer_of_five():
     return Tokenizer(SPECIAL_TOKENS)
 
 
+def test_anchors_that_share_a_word_ask_for_its_pieces_once(encoder_dir):
+    """An alphabet without spaces, each letter a link: every anchor is the whole word of 33 pieces."""
+    folder, config, params, tokenizer = encoder_dir
+    tokens = np.random.default_rng(2).integers(5, tokenizer.size, 40).astype(np.int32)
+    sequence = Sequence(tokens, [(4, 37)] * 33 + [(2, 3), (36, 40)])
+    (batch,) = batches([sequence], 512, 1, tokenizer)
+    assert 1 + 38 <= batch.queries.shape[1] <= 512
+    ((_, rows, to_cls),) = Encoder(str(folder / "hf"), tokenizer, "float32", 512).rows([sequence])
+    attention = slow_attention(config, params, tokenizer, tokens)
+    for row, column, (start, end) in zip(rows[1:], to_cls[1:], sequence.spans):
+        np.testing.assert_allclose(row, attention[1 + start : 1 + end, 1:-1].mean(axis=0), atol=1e-5)
+        np.testing.assert_allclose(column, attention[1 + start : 1 + end, 0].mean(), atol=1e-5)
+
+
 def test_word_sums_and_spans():
     lengths = np.array([1, 3, 2])
     rows = np.arange(12.0).reshape(2, 6)
