@@ -21,7 +21,7 @@ _PAGES_PER_CHUNK = 4096
 def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
     """Payload: a list of (path, URL). Raises InputError for a path that does not exist and a base URL that is none."""
     base = source.get("base_url") or "file:///"
-    if not urllib.parse.urlsplit(base).scheme or "//" not in base:
+    if "//" not in base or urls.address(base) is None:
         raise InputError(f"config.source.base_url {base!r} is no URL; write https://host/path/")
     base = base if base.endswith("/") else base + "/"
     for number, given in enumerate(files.expand(tuple(source["paths"]))):

@@ -45,6 +45,10 @@ def _links(record: dict[str, Any], text: str, where: str, losses: list[Loss]) ->
                 f"link offsets {start!r}..{end!r} lie outside the text of {len(text)} code points; {where}; "
                 "offsets count code points from 0"
             )
+        # An anchor is its words: a space before a sentence's first word would put the link across two sentences.
+        shown = text[start:end]
+        if shown.strip():
+            start, end = end - len(shown.lstrip()), start + len(shown.rstrip())
         links.append(Link(start, end, json_lines.string(link, "target", where)))
     links.sort()
     kept: list[Link] = []

@@ -50,6 +50,10 @@ _DISAMBIGUATION_TITLES = tuple(
     for word in """disambiguation begriffsklärung homonymie desambiguación desambiguação disambigua doorverwijspagina
     значения ujednoznacznienie 曖昧さ回避 消歧义""".split()  # noqa: SIM905
 )
+_NUMBER = re.compile(r"-?[0-9]{1,6}")
+_WIKIMEDIA = re.compile(
+    r"(?:^|\.)(?:wiki(?:pedia|media|source|books|quote|news|versity|voyage|data|functions)|wiktionary|mediawiki)\.org$"
+)
 
 
 class Names(NamedTuple):
@@ -58,6 +62,7 @@ class Names(NamedTuple):
     namespaces: tuple[tuple[str, int], ...]
     first_letter: bool
     language: str
+    wikimedia: bool  # one of Wikipedia's family, to which the prefixes of sister projects and language editions belong
 
 
 class Payload(NamedTuple):
@@ -196,18 +201,30 @@ def read_names(path: str, blocks: Iterator[bytes]) -> tuple[Names, bytes]:
     end = head.find(b"</siteinfo>", root.end()) + len(b"</siteinfo>")
     language = root[1].decode("ascii", "replace") if root[1] else "en"
     if end < len(b"</siteinfo>"):
-        return Names((), True, language), head[root.end() :]
+        return Names((), True, language, True), head[root.end() :]
     try:
         info = ElementTree.fromstring(head[head.index(b"<siteinfo", root.end()) : end])
     except (ElementTree.ParseError, ValueError) as error:
         raise InputError(f"{path} has a broken <siteinfo>: {error}; fetch the file again") from None
-    spaces = tuple((item.text or "", int(item.get("key", "0"))) for item in info.iter("namespace"))
-    return Names(spaces, info.findtext("case", "first-letter") == "first-letter", language), head[end:]
+    try:
+        spaces = tuple((item.text or "", int(item.get("key", "0"))) for item in info.iter("namespace"))
+    except ValueError:
+        raise InputError(
+            f"{path} has a broken <siteinfo>: a namespace key is no number; fetch the file again"
+        ) from None
+    first_letter = info.findtext("case", "first-letter") == "first-letter"
+    return Names(spaces, first_letter, language, _is_wikimedia(info.findtext("base") or "")), head[end:]
+
+
+def _is_wikimedia(base: str) -> bool:
+    """By the address of the main page, as <base> has it; a dump that tells none counts as one of theirs."""
+    host = re.match(r"(?:https?:)?//(?:[^/@]*@)?([^/:]+)", base)
+    return not host or _WIKIMEDIA.search(host[1].lower()) is not None
 
 
 @lru_cache(maxsize=8)
 def _site(names: Names) -> Site:
-    return Site(dict(names.namespaces), names.first_letter, names.language)
+    return Site(dict(names.namespaces), names.first_letter, names.language, names.wikimedia)
 
 
 def _elements(payload: Payload, losses: list[Loss]) -> Iterator[ElementTree.Element]:
@@ -250,8 +267,8 @@ def _document(
 ) -> LinkedDocument | None:
     title = page.findtext("title") or ""
     where = f"{path}: {title}"
-    number = page.findtext("ns")
-    if int(number) if number else site.namespace(title):
+    number = (page.findtext("ns") or "").strip()
+    if int(number) if _NUMBER.fullmatch(number) else site.namespace(title):
         losses.append(Loss(where, "page-namespace", title))
         return None
     revision = page.findall("revision")[-1:]

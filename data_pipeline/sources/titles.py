@@ -65,12 +65,18 @@ class Resolved(NamedTuple):
 
 
 class Site:
-    """The naming rules of one dump. `namespaces`: name in lower case → number; `language`: BCP 47 tag of the dump."""
+    """The naming rules of one dump. `namespaces`: name in lower case → number; `language`: BCP 47 tag of the dump.
 
-    def __init__(self, namespaces: Mapping[str, int], first_letter: bool = True, language: str = "en"):
+    Only among `wikimedia` sites are `IT:` and `HR:` language editions: in an intranet wiki they are the titles of pages.
+    """
+
+    def __init__(
+        self, namespaces: Mapping[str, int], first_letter: bool = True, language: str = "en", wikimedia: bool = True
+    ):
         self.namespaces = CANONICAL | {_fold(name): number for name, number in namespaces.items() if name}
         self.first_letter = first_letter
         self.language = language
+        self.languages, self.interwiki = (LANGUAGES, INTERWIKI) if wikimedia else (frozenset(), frozenset())
         self.media = [name for name, number in self.namespaces.items() if number == 6]
         self._resolved: dict[str, Resolved] = {}
 
@@ -109,9 +115,9 @@ class Site:
             prefix = _fold(prefix)
             if number := self.namespaces.get(prefix, 0):
                 return Resolved(None, "link-namespace", hidden=number in (6, 14) and not leading_colon)
-            if prefix in LANGUAGES:
+            if prefix in self.languages:
                 return Resolved(None, "link-interwiki", hidden=not leading_colon)
-            if prefix in INTERWIKI:
+            if prefix in self.interwiki:
                 return Resolved(None, "link-interwiki")
         if not title:
             return Resolved(None, "link-self" if "#" in target else "link-invalid")

@@ -224,7 +224,8 @@ def test_folders(tmp_path):
     assert [(loss.where, loss.reason) for loss in losses] == [(str(folder / "large.html"), "page-too-large")]
     documents, _ = read_folder(folder / "*.htm*", folder / "guide", base_url="https://x.org/docs")
     assert "https://x.org/docs/b%20c.htm" in [document.address for document in documents]
-    with pytest.raises(InputError, match="base_url"):
-        read_folder(folder, base_url="x.org")
+    for wrong in ("x.org", "http://[bad"):
+        with pytest.raises(InputError, match="base_url"):
+            read_folder(folder, base_url=wrong)
     with pytest.raises(InputError, match="no file matches"):
         read_folder(tmp_path / "absent")

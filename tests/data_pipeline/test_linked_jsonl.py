@@ -100,6 +100,14 @@ def test_empty_and_overlapping_links_are_losses(tmp_path):
     assert sorted(loss.reason for loss in losses) == ["link-empty", "link-empty", "link-overlap"]
 
 
+def test_an_anchor_loses_the_spaces_around_it(tmp_path):
+    links = [{"start": 7, "end": 12, "target": "f"}]
+    (page,), losses = read(
+        write(tmp_path / "a", {"id": "p", "title": "", "text": "End it. Foo bar is.", "links": links})
+    )
+    assert page.links == (Link(8, 11, "f"),) and not losses
+
+
 def test_large_lines_are_counted_and_surrogates_replaced(tmp_path):
     surrogate = '{"id": "q", "title": "", "text": "a\\ud800b"}'
     path = write(tmp_path / "a", {"id": "p", "title": "x" * 200, "text": ""}, surrogate)

@@ -138,6 +138,24 @@ def test_a_page_of_any_size_is_skipped_in_flat_memory(tmp_path):
     assert peak < 12 << 20
 
 
+def test_prefixes_of_other_wikis_belong_to_wikimedia_alone(tmp_path):
+    text = "Read the [[HR: Vacation policy]] and [[IT:Onboarding|the steps]] first. [[de:Titel]]"
+    for base, shown, targets in (
+        ("https://wiki.corp.example/index.php/Main", text.replace("[", "").replace("]", ""), 3),
+        ("https://de.wikipedia.org/wiki/Haupt", "Read the and first.", 0),
+    ):
+        head = HEAD.replace("<case>", f"<base>{base}</base><case>")
+        (document,), _ = read(write(tmp_path / "a.xml", head + page("A", text) + TAIL))
+        assert len(document.links) == targets
+        assert document.text == shown.replace("IT:Onboarding|", "")
+
+
+def test_a_namespace_that_is_no_number_is_told_by_the_title(tmp_path):
+    text = HEAD + page("A", "a", ns="x") + page("Diskussion:A", "b", ns="") + TAIL
+    documents, losses = read(write(tmp_path / "a.xml", text))
+    assert [d.title for d in documents] == ["A"] and [loss.reason for loss in losses] == ["page-namespace"]
+
+
 @pytest.mark.parametrize(
     "data,part",
     [
@@ -151,6 +169,7 @@ def test_a_page_of_any_size_is_skipped_in_flat_memory(tmp_path):
         (SMALL + TAIL + "<more/>", "cut off"),
         (SMALL.replace("<case>", "<case"), "broken <siteinfo>"),
         (SMALL.replace("</ns><id>8", "<ns><id>8") + TAIL, "broken XML"),
+        (SMALL.replace('key="6"', 'key="six"') + TAIL, "key is no number"),
     ],
 )
 def test_what_is_no_whole_dump_is_an_input_error(tmp_path, data, part):
