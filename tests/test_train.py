@@ -17,7 +17,8 @@ from tiny_run import tiny_config, tiny_stage
 from harp_jax import metrics_log
 from harp_jax.checkpoint import Checkpoints, load_params
 from harp_jax.errors import InputError
-from harp_jax.train import locked, train
+from harp_jax.train import train
+from harp_jax.workdir import locked
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
