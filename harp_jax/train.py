@@ -130,9 +130,9 @@ class Loop:
         config, steps = self.config, self.stage.steps
         pending: list[Any] = []
         last: dict[str, float] = {}
-        waited, since = 0.0, time.perf_counter()
         if start == 0 and self.evaluate is not None:
             self.metrics.write(0, self.evaluate(state["params"], 0), "validation")
+        waited, since = 0.0, time.perf_counter()
         stream = iter(batches)
         saved = start
         with progress(total=steps, initial=start, unit="steps", desc=config.stage) as bar, _sigterm(self.interrupted):
@@ -153,8 +153,9 @@ class Loop:
                     pending, waited, since = [], 0.0, time.perf_counter()
                 due = config.eval_every and (number % config.eval_every == 0 or number == steps)
                 if due and self.evaluate is not None:
+                    before = time.perf_counter()
                     self.metrics.write(number, self.evaluate(state["params"], number), "validation")
-                    since = time.perf_counter()
+                    since += time.perf_counter() - before
                 stop = self._stops(number)
                 if number % config.checkpoint_every == 0 or number == steps or stop:
                     self._save(number, state, cursors)
