@@ -18,6 +18,7 @@ from functools import partial
 import jax
 import numpy as np
 
+from harp_jax.allocator import keep_pages
 from harp_jax.cli import keep_compiled
 from harp_jax.documents import Documents
 from harp_jax.heads import init_params
@@ -91,6 +92,7 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=50, help="of each question")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
+    keep_pages()  # for both sides
     keep_compiled()
     pairs = real_pairs(arguments)
     accelerated = jax.default_backend() != "cpu"

@@ -18,6 +18,7 @@ import numpy as np
 
 from harp_jax import config as configs
 from harp_jax import sharding, stages
+from harp_jax.allocator import keep_pages
 from harp_jax.files import lines
 from harp_jax.keys import generator
 from harp_jax.lanes import Batches
@@ -63,8 +64,11 @@ def main() -> None:
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--attention", default="xla")
+    parser.add_argument("--pages", default="keep", choices=("keep", "return"), help="what glibc does with freed memory")
     args = parser.parse_args()
 
+    if args.pages == "keep":
+        keep_pages()
     c = configs.pretrain()
     c.tokenizer, c.tasks, c.row_length, c.batch_pairs = args.tokenizer, ("qdm",), args.row_length, args.pairs
     c.model.layers, c.model.hidden, c.model.heads, c.model.dropout = args.layers, args.hidden, args.heads, args.dropout

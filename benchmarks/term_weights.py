@@ -26,6 +26,7 @@ from data_pipeline.term_weights import Encoder, Sequence
 from data_pipeline.terms import load_terms
 from data_pipeline.tokenised import WINDOW
 from data_pipeline.weights import piece_spans, word_sums
+from harp_jax.allocator import keep_pages
 from harp_jax.files import lines
 from harp_jax.keys import generator
 from harp_jax.tokenizer import load_tokenizer
@@ -96,6 +97,7 @@ def main() -> None:
     parser.add_argument("--torch_dtype", default="float32", help="of the straightforward way")
     parser.add_argument("--slots", type=int, default=2048, help="config.encoder_batch_tokens")
     args = parser.parse_args()
+    keep_pages()  # for all sides
 
     import torch
     import transformers

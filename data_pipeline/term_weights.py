@@ -20,6 +20,7 @@ import numpy as np
 from data_pipeline.engine import Job, buckets, read, write
 from data_pipeline.tables import table, unpack
 from data_pipeline.weights import attending, is_weighed, to_bytes, word_sums
+from harp_jax.allocator import keep_pages
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.progress import progress
@@ -181,6 +182,7 @@ def compute(job: Job) -> None:
     ]
     if not todo:
         return
+    keep_pages()
     encoder = Encoder(c["encoder"], load_tokenizer(c["tokenizer"]), c["encoder_dtype"], c["encoder_batch_tokens"])
     total = sum(_size(job, name, bucket) for name, bucket in todo)
     with progress(total=total, unit="sequences", desc="term_weights") as bar:

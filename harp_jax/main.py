@@ -13,6 +13,7 @@ from typing import Any
 from absl import flags
 from ml_collections import config_flags
 
+from harp_jax.allocator import keep_pages
 from harp_jax.cli import run_with_config
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
@@ -40,6 +41,7 @@ def main(args: Any) -> None:
         return
     if not args.workdir:
         raise InputError("no --workdir; checkpoints and metrics need a directory")
+    keep_pages()
     start_processes(args)
     from harp_jax.train import train
 

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from harp_jax.allocator import keep_pages
 from harp_jax.cli import keep_compiled
 from harp_jax.cli import run as run_command
 from harp_jax.documents import FIELDS, Documents
@@ -133,6 +134,7 @@ def chosen_queries(arguments: argparse.Namespace) -> set[str] | None:
 
 
 def main(arguments: argparse.Namespace) -> None:
+    keep_pages()
     for option in ("max_length", "batch_tokens", "k", "windows", "window", "stride"):
         if getattr(arguments, option) is not None and getattr(arguments, option) < 1:
             raise InputError(f"--{option}={getattr(arguments, option)}: give a positive number")
