@@ -1,6 +1,6 @@
 """Sentences a second of the term weights, beside the straightforward way of making them, in one run on this machine.
 
-python benchmarks/term_weights.py --documents=linked_pages.jsonl.xz --encoder=DIR [--sentences=512 --rounds=4]
+python benchmarks/term_weights.py --documents=linked_pages.jsonl.xz --encoder=DIR [--sentences=2048 --rounds=4]
 
 The sentences that hold links are drawn from linked JSONL; every link of a sentence is an anchor. The straightforward way is
 PyTorch's BERT of the same weights: one encode for each (sentence, anchor), all layers' attentions asked for, batches in the
@@ -91,7 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--documents", required=True)
     parser.add_argument("--encoder", required=True, help="Hugging Face BERT directory")
-    parser.add_argument("--sentences", type=int, default=512, help="of a round")
+    parser.add_argument("--sentences", type=int, default=2048, help="of a round; a file of the job holds thousands")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--batch", type=int, default=32, help="encodes in a batch of the straightforward way")
     parser.add_argument("--torch_dtype", default="float32", help="of the straightforward way")
