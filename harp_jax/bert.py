@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from harp_jax.attention import IMPLEMENTATIONS, attend, choose, probabilities
+from harp_jax.attention import IMPLEMENTATIONS, attend, choose, place_of, probabilities
 from harp_jax.dropout import Dropout
 from harp_jax.errors import InputError
 
@@ -87,12 +87,15 @@ class SelfAttention(nn.Module):
     ) -> jax.Array:
         """Every token looks, or only those at `positions` [rows, Q]; the result has as many."""
         c = self.config
-        implementation = choose(c.attention, c.dtype, c.attention_dropout > 0, jax.default_backend())
         asking, own = x, segments
-        if positions is not None:
+        implementation = "xla"
+        # A few queries are no work for a kernel, and neither they nor the few tokens of `init` need suit it.
+        if positions is None and not self.is_initializing():
+            platform = place_of(x).platform
+            implementation = choose(c.attention, c.dtype, c.attention_dropout > 0, platform, x.shape[1])
+        elif positions is not None:
             asking = jnp.take_along_axis(x, positions[:, :, None], axis=1)
             own = jnp.take_along_axis(segments, positions, axis=1)
-            implementation = "xla"  # so few queries are no work for a kernel, and their number need not suit it
         q, k, v = self.query(asking), self.key(x), self.value(x)
         mixed = attend(q, k, v, own, segments, implementation, lambda w: self.drop_weights(w, deterministic))
         return self.norm(asking + self.drop(self.output(mixed), deterministic))
