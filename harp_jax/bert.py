@@ -15,6 +15,7 @@ from jax import lax
 from harp_jax.attention import IMPLEMENTATIONS, attend, choose, place_of, probabilities
 from harp_jax.dropout import Dropout
 from harp_jax.errors import InputError
+from harp_jax.tied import by_parts
 
 REMAT = ("none", "dots", "layer")
 
@@ -144,6 +145,22 @@ def rematerialised(policy: str) -> Any:
     return Layer if policy == "none" else nn.remat(Layer, static_argnums=(3,), policy=policies[policy])
 
 
+class Words(nn.Embed):
+    """Word embeddings; applied to parameters [parts, vocab, hidden] too, a copy for each part of the rows (tied.py)."""
+
+    def setup(self) -> None:
+        copies = self.get_variable("params", "embedding")
+        if copies is not None and copies.ndim == 3:
+            self.embedding = copies
+        else:
+            super().setup()
+
+    def __call__(self, tokens: jax.Array) -> jax.Array:
+        """[rows, T] int32 → [rows, T, hidden]."""
+        words = self.embedding.astype(self.dtype)
+        return by_parts(lambda words, tokens: jnp.take(words, tokens, axis=0), words, tokens)
+
+
 class Embeddings(nn.Module):
     config: BertConfig
 
@@ -151,7 +168,7 @@ class Embeddings(nn.Module):
         c = self.config
         # Looked up in float32 at least: the gradient of [SEP] is a sum over thousands of places, which bfloat16 would lose.
         wide = jnp.promote_types(c.dtype, jnp.float32)
-        self.word = nn.Embed(c.vocab_size, c.hidden, dtype=wide, embedding_init=_normal(c))
+        self.word = Words(c.vocab_size, c.hidden, dtype=wide, embedding_init=_normal(c))
         self.position = nn.Embed(c.max_positions, c.hidden, dtype=wide, embedding_init=_normal(c))
         self.token_type = nn.Embed(c.type_vocab, c.hidden, dtype=wide, embedding_init=_normal(c))
         self.norm = _norm(c)

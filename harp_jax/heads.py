@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from harp_jax.bert import Bert, BertConfig, _norm, _normal, gelu
 from harp_jax.dropout import Dropout
 from harp_jax.losses import vocabulary_cross_entropy
+from harp_jax.tied import by_parts
 
 
 class MlmHead(nn.Module):
@@ -28,7 +29,8 @@ class MlmHead(nn.Module):
 
     def losses(self, hidden: jax.Array, embedding: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
         """-log p(target) and whether the target is the most probable, without keeping the logits."""
-        return vocabulary_cross_entropy(self._transformed(hidden), embedding, self.bias, targets)
+        loss = lambda words, hidden, targets: vocabulary_cross_entropy(hidden, words, self.bias, targets)  # noqa: E731
+        return by_parts(loss, embedding, self._transformed(hidden), targets)
 
     def _transformed(self, hidden: jax.Array) -> jax.Array:
         return self.norm(gelu(self.transform(hidden)))

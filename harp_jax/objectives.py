@@ -15,6 +15,7 @@ from harp_jax.errors import InputError
 from harp_jax.heads import Ranker
 from harp_jax.losses import PAIRWISE, hinge, localised_contrastive, masked_cross_entropy, relevance
 from harp_jax.masking import Masked, mask_one_each, mask_tokens, word_ids
+from harp_jax.tied import copied
 
 Metrics = dict[str, jax.Array]
 
@@ -63,6 +64,7 @@ class Pretrain:
         With the `counts` of a whole batch, a microbatch's loss is its share of the batch's: shares add up.
         """
         counts = self.counts(batch, mask_key) if counts is None else counts
+        params = copied(params, batch["tokens"])
         masked = self._masked(batch, mask_key)
         scores, hidden = _encode(self.ranker, params, {**batch, "tokens": masked.tokens}, dropout_key, masked.positions)
         members = _members(scores, batch["members"])
