@@ -19,7 +19,7 @@ def _common() -> ConfigDict:
     c.model.max_positions = 512
     c.model.dropout = 0.1
     c.model.attention_dropout = 0.0  # 0: all attention implementations train the same model
-    c.model.attention = "auto"  # what suits the backend and dtype; or "xla", "cudnn" (GPU, bfloat16)
+    c.model.attention = "auto"  # what suits the backend and dtype; or "xla", "cudnn" (GPU, 16 bits), "splash" (TPU)
     c.model.remat = "none"  # or "dots", "layer": less memory, more computing (bert.py)
     c.row_length = 512  # slots of a packed row, and the longest sequence
     c.rows = 0  # rows of a batch; 0: what the configured pairs need, from the data's mean length

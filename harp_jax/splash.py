@@ -71,9 +71,9 @@ def _kernel(q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array) -> ja
     length, heads = q.shape[1], q.shape[2]
     block = next(size for size in (BLOCK, BLOCK // 2, LANES) if length % size == 0)
     # One backward kernel: with a row in one block it computes five products instead of the seven of two kernels.
-    sizes = splash.BlockSizes(*[block] * 6, use_fused_bwd_kernel=True)
+    sizes = splash.BlockSizes(block, block, block, block, block, block, use_fused_bwd_kernel=True)
     every = masks.MultiHeadMask([masks.FullMask((length, length))] * heads)
     one_row = splash.make_splash_mha_single_device(every, block_sizes=sizes, interpret=INTERPRET)
-    by_head = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
-    mixed = jax.vmap(lambda q, k, v, ids: one_row(q, k, v, splash.SegmentIds(ids, ids)))(*by_head, segments)
+    q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
+    mixed = jax.vmap(lambda q, k, v, ids: one_row(q, k, v, splash.SegmentIds(ids, ids)))(q, k, v, segments)
     return jnp.swapaxes(mixed, 1, 2)

@@ -88,7 +88,8 @@ def load_encoder(path: str) -> tuple[BertConfig, dict]:
         params, config = load_params(path)
         if "bert" not in config:
             raise InputError(f"{path} holds no BERT; `init` takes the workdir of a pre-training or fine-tuning run")
-        bert = BertConfig(**config.bert)
+        # The run's attention may be a kernel of a device that is not this one.
+        bert = replace(BertConfig(**config.bert), attention="auto")
         return bert, strip_vocab(params, bert.vocab_size)
     from harp_jax.huggingface import load_hf
 

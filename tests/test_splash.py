@@ -15,6 +15,7 @@ from harp_jax import metrics_log, sharding, splash
 from harp_jax.attention import attend, choose
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker, init_params
+from harp_jax.stages import load_encoder
 from harp_jax.train import train
 
 
@@ -144,6 +145,8 @@ def test_training_on_a_mesh_has_the_losses_of_the_products_on_one_device(interpr
     found = losses(tmp_path / "b", 8, accumulate=2, **mesh, **{"model.attention": "splash"})
     assert len(found) == 3 and abs(found[0] - expected[0]) <= 1e-5
     np.testing.assert_allclose(found, expected, rtol=1e-4)
+    # Its parameters go on elsewhere, where there is no such kernel.
+    assert load_encoder(str(tmp_path / "b" / "run"))[0].attention == "auto"
 
 
 def test_auto_by_platform_dtype_and_length():
