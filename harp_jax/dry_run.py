@@ -12,6 +12,7 @@ import jax
 from ml_collections import ConfigDict
 
 from harp_jax import sharding
+from harp_jax.attention import choose
 from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
 from harp_jax.flops import batch_flops
@@ -49,12 +50,16 @@ def topology_devices(topology: str) -> list:
     from jax.experimental import topologies
 
     try:
-        return list(topologies.get_topology_desc(topology, platform="tpu").devices)
+        found: list[Any] = list(topologies.get_topology_desc(topology, platform="tpu").devices)
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
         raise InputError(
             f"no topology {topology!r} ({first[:120]}); install the extra [tpu] and name one such as v3:2x2, v4:2x2x1 or v5e:2x4"
         ) from error
+    if found[0].device_kind.startswith(("TPU v2", "TPU v3")):
+        return found
+    # From v4 on the cores of a chip are one device; JAX makes no mesh of the second ones, which the topology names too.
+    return [device for device in found if device.core_on_chip == 0]
 
 
 def compile_step(config: ConfigDict, devices: list, rows: int | None = None) -> tuple[Any, BertConfig, Layout, Any]:
@@ -124,10 +129,13 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
     rows, length = layout.rows * config.lanes * layout.microbatches, config.row_length
     flops = batch_flops(config, shape, layout)
     found = collectives(compiled.as_text(), layout.microbatches)
+    drops = shape.attention_dropout > 0
+    attention = choose(shape.attention, shape.dtype, drops, devices[0].platform, length)
     parts = f" in {layout.microbatches} microbatches" if layout.microbatches > 1 else ""
     lines = [
         f"devices            {len(devices)} × {devices[0].device_kind}, mesh {dict(mesh.shape)}",
         f"encoder            {shape.layers} × {shape.hidden}, {shape.heads} heads, {shape.vocab_size} words, {shape.dtype}",
+        f"attention          {attention}",
         f"batch              {rows} rows × {length} tokens{parts}, {config.lanes} lanes, "
         f"up to {layout.sequences} sequences a row",
         *memory_report(config, shape, layout, mesh, compiled),
