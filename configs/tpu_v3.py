@@ -8,8 +8,8 @@ Hardware: 8 cores of TPU v3, 16 GiB each. BERT-base, 128 pairs a step, learning 
 MS MARCO dev (ANCE top 100) after fine-tuning; always show the MLM-only control of the same budget beside it.
 A larger batch in the same memory: --config.batch_pairs=2048 --config.accumulate=8, and --config.model.remat=dots or layer.
 Without a TPU: --dry_run --topology=v3:2x2 compiles this very step and prints its memory and collectives: 64 rows of 512 tokens
-take 4,250 MiB a core, all-reduces carry 256 MiB a step; by --largest 544 rows fit and 576 do not. From about 330 rows on XLA
-computes activations again to fit them, so --config.accumulate is the better way up.
+take 4,250 MiB a core, all-reduces carry 256 MiB a step; by --largest 544 rows fit and 576 do not. Above
+330 rows memory hardly grows (328: 14,339 MiB, 512: 14,781), so XLA seems to compute activations again; slower, not measured.
 """
 
 from harp_jax.config import pretrain

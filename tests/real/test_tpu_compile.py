@@ -12,15 +12,20 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 LIBTPU = os.environ.get("HARP_LIBTPU", "")
 
 
-def dry_run(*changes: str) -> str:
+def dry_run(*changes: str, topology: str = "v3:2x2") -> str:
     if not os.path.isdir(LIBTPU):
         pytest.skip("HARP_LIBTPU names no directory with libtpu; run make real")
     # libtpu lies outside the environment, or every import of jax would look for a TPU.
     path = os.pathsep.join([ROOT, LIBTPU])
     environment = {**os.environ, "PYTHONPATH": path, "TPU_SKIP_MDS_QUERY": "1", "JAX_NUM_CPU_DEVICES": "1"}
-    command = [sys.executable, "-m", "harp_jax.main", "--config=configs/tpu_v3.py", "--dry_run", "--topology=v3:2x2"]
+    command = [sys.executable, "-m", "harp_jax.main", "--config=configs/tpu_v3.py", "--dry_run"]
     result = subprocess.run(
-        [*command, *changes], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900
+        [*command, f"--topology={topology}", *changes],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=900,
     )
     assert result.returncode == 0, result.stderr[-2000:]
     print(result.stdout)
@@ -31,22 +36,57 @@ def mib(report: str, name: str) -> float:
     return float(re.search(rf"^{name} +([\d,.]+) MiB", report, re.M).group(1).replace(",", ""))
 
 
+def kinds(report: str) -> list[str]:
+    """Of the collectives."""
+    return re.findall(r"^  ([a-z-]+) +\d+ ×", report, re.M)
+
+
 def test_the_papers_batch_fits_a_v3_core_and_only_all_reduces():
     report = dry_run()
     assert "8 × TPU v3" in report and "12 × 768" in report
     assert mib(report, "together") < 16 * 1024
-    kinds = re.findall(r"^  ([a-z-]+) +\d+ ×", report, re.M)
-    assert kinds == ["all-reduce"]
+    assert kinds(report) == ["all-reduce"]
+    # 110 M gradients: those of the words in float32, all others in bfloat16, each once.
+    assert float(re.search(r"all-reduce +\d+ × , ([\d.]+) MiB together", report).group(1)) < 260
 
 
 def test_2048_pairs_fit_with_accumulation():
     report = dry_run("--config.batch_pairs=2048", "--config.accumulate=8")
     assert mib(report, "together") < 16 * 1024 and "in 8 microbatches" in report
-    assert re.findall(r"^  ([a-z-]+) +\d+ ×", report, re.M) == ["all-reduce"]
+    assert kinds(report) == ["all-reduce"]
 
 
 def test_an_unknown_topology_is_named():
     if not os.path.isdir(LIBTPU):
         pytest.skip("HARP_LIBTPU names no directory with libtpu; run make real")
     with pytest.raises(AssertionError, match="no topology 'v9:1x1'"):
-        dry_run("--topology=v9:1x1")
+        dry_run(topology="v9:1x1")
+
+
+@pytest.mark.parametrize("topology", ["v3:2x2", "v4:2x2x1", "v5e:2x4"])
+def test_the_attention_kernel_compiles_for_every_generation(topology):
+    """Two layers stand for twelve: the last one needs no kernel, all others are alike."""
+    report = dry_run("--config.model.layers=2", "--config.mesh.data=-1", topology=topology)
+    assert re.search(r"^attention +splash$", report, re.M)
+    assert kinds(report) == ["all-reduce"]
+
+
+def test_the_kernel_runs_where_heads_are_cut():
+    changes = ("--config.model.layers=2", "--config.mesh.data=4", "--config.mesh.model=2")
+    assert re.search(r"^attention +splash$", dry_run(*changes), re.M)
+
+
+def test_the_kernel_keeps_less_than_the_products():
+    products = dry_run("--config.model.attention=xla")
+    assert re.search(r"^attention +xla$", products, re.M)
+    assert mib(dry_run(), "temporaries") < mib(products, "temporaries")
+
+
+def test_the_largest_batch_is_found():
+    """Two layers again, for time: twelve hold fewer rows."""
+    said = dry_run("--largest", "--config.model.layers=2")
+    rows, used, failed = re.search(
+        r"largest batch +(\d+) rows.*: ([\d,.]+) MiB of 16,384.0 MiB each; (\d+) do not", said
+    ).groups()
+    assert 512 < int(rows) < int(failed) <= 1.1 * int(rows)
+    assert 12 * 1024 < float(used.replace(",", "")) <= 16 * 1024
