@@ -149,7 +149,7 @@ class Words(nn.Embed):
     """Word embeddings; applied to parameters [parts, vocab, hidden] too, a copy for each part of the rows (tied.py)."""
 
     def setup(self) -> None:
-        copies = self.get_variable("params", "embedding")
+        copies: Any = self.get_variable("params", "embedding")
         if copies is not None and copies.ndim == 3:
             self.embedding = copies
         else:
