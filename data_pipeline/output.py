@@ -76,23 +76,24 @@ def claim(output: str, c: dict[str, Any], read: dict[str, Any]) -> IO[str] | Non
     mine = json.loads(json.dumps({"config": c, **read}))
     manifest = os.path.join(output, MANIFEST)
     work = os.path.join(output, WORK)
-    try:
-        os.makedirs(output, exist_ok=True)
-        if os.path.exists(manifest):
-            finished = _load(manifest)
-            _compare(finished, mine, output)
-            if not finished["config"]["keep_work"]:
-                # What a kill between the manifest and the last line of the job left.
-                shutil.rmtree(work, ignore_errors=True)
-            return None
-        os.makedirs(work, exist_ok=True)
-        lock = open(os.path.join(work, "lock"), "w")
-    except OSError as error:
-        raise InputError(f"cannot write to {output}: {error.strerror}; choose another --output") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise InputError(f"another process is writing to {output}; wait for it or choose another --output") from None
+    while True:
+        try:
+            os.makedirs(output, exist_ok=True)
+            if os.path.exists(manifest):
+                finished = _load(manifest)
+                _compare(finished, mine, output)
+                if not finished["config"]["keep_work"]:
+                    # What a kill between the manifest and the last line of the job left.
+                    shutil.rmtree(work, ignore_errors=True)
+                return None
+        except OSError as error:
+            raise InputError(f"cannot write to {output}: {error.strerror}; choose another --output") from error
+        lock = _lock(work, output)
+        if lock is not None and not os.path.exists(manifest):
+            break
+        # Another job has finished since the manifest was looked for: its directory must not be written again.
+        if lock is not None:
+            lock.close()
     path = os.path.join(work, "job.json")
     if os.path.exists(path):
         _compare(_load(path), mine, output)
@@ -104,6 +105,32 @@ def claim(output: str, c: dict[str, Any], read: dict[str, Any]) -> IO[str] | Non
         with replacing(path) as file:
             json.dump(mine, file, indent=1)
     return lock
+
+
+def _lock(work: str, output: str) -> IO[str] | None:
+    """The lock of the work directory, or None where the job that held it has just removed it.
+
+    Raises InputError where another process holds it.
+    """
+    path = os.path.join(work, "lock")
+    lock = None
+    try:
+        os.makedirs(work, exist_ok=True)
+        lock = open(path, "w")
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # A lock on a file that has lost its name keeps nobody out.
+        if os.path.samestat(os.fstat(lock.fileno()), os.stat(path)):
+            return lock
+    except FileNotFoundError:
+        pass
+    except BlockingIOError:
+        message = f"another process is writing to {output}; wait for it or choose another --output"
+        raise InputError(message) from None
+    except OSError as error:
+        raise InputError(f"cannot write to {output}: {error.strerror}; choose another --output") from error
+    if lock is not None:
+        lock.close()
+    return None
 
 
 def _load(path: str) -> dict[str, Any]:
