@@ -14,7 +14,7 @@ from typing import IO, Any
 from data_pipeline.config import identity
 from data_pipeline.weights import FOLDER, META, WITHOUT_ENCODER, read_meta
 from harp_jax.errors import InputError
-from harp_jax.files import expand, replacing, sha256_file, walk
+from harp_jax.files import expand, links_within, replacing, sha256_file, walk
 from harp_jax.progress import progress
 
 MANIFEST = "manifest.json"
@@ -42,6 +42,9 @@ def _file(path: str) -> dict[str, Any]:
                 digest.update(
                     f"{os.path.relpath(inner, path)}\0{sha256_file(inner)}\n".encode(errors="surrogateescape")
                 )
+            for link, target in links_within(path):
+                shown = f"{os.path.relpath(link, path)}\0-> {os.path.relpath(target, path)}\n"
+                digest.update(shown.encode(errors="surrogateescape"))
             return {
                 "name": os.path.basename(path.rstrip("/")),
                 "files": inside,

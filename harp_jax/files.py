@@ -55,18 +55,46 @@ def expand(paths: tuple[str, ...]) -> list[str]:
 
 
 def walk(folder: str) -> Iterator[str]:
-    """Every file below the folder, each directory in the order of its names; hidden ones and links are left out."""
+    """Every file below the folder, each directory in the order of its names; hidden ones are left out.
+
+    Links out of the folder are followed, each directory once; links within it lead to what is there anyway.
+    """
+    return (path for path, within in _walk(folder, os.path.realpath(folder), set()) if not within)
+
+
+def links_within(folder: str) -> Iterator[tuple[str, str]]:
+    """(link, what it leads to) for the symbolic links to files and directories that `walk` finds by their own names.
+
+    What they lead to is given below `folder` as named.
+    """
+    root = os.path.realpath(folder)
+    for path, within in _walk(folder, root, set()):
+        if within:
+            yield path, os.path.join(folder, os.path.relpath(within, root))
+
+
+def _walk(folder: str, root: str, seen: set[str]) -> Iterator[tuple[str, str]]:
+    """(path, "") of files, and (path, real path) of links within the root; `seen` holds real paths of directories."""
+    seen.add(os.path.realpath(folder))
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
         raise InputError(f"cannot read {folder}: {error.strerror}; check the path and its permissions") from error
     for entry in entries:
-        if entry.name.startswith(".") or entry.is_symlink():
+        if entry.name.startswith("."):
+            continue
+        real = os.path.realpath(entry.path) if entry.is_symlink() or entry.is_dir() else ""
+        within = entry.is_symlink() and real.startswith(os.path.join(root, ""))
+        if within and f"{os.sep}." not in real[len(root) :]:
+            if os.path.exists(real):
+                yield entry.path, real
             continue
         if entry.is_dir():
-            yield from walk(entry.path)
+            # A link upwards would read all that lies beside the folder.
+            if real not in seen and not os.path.join(root, "").startswith(os.path.join(real, "")):
+                yield from _walk(entry.path, root, seen)
         elif entry.is_file():
-            yield entry.path
+            yield entry.path, ""
 
 
 @contextlib.contextmanager

@@ -1,10 +1,15 @@
 """HTML folders: a mirror of a site, a documentation build, an exported wiki; single files too.
 
 A page's URL is `source.base_url` and its path below the given folder; without a base URL, `file:///` and that path, so that
-relative links meet. Files named .html, .htm and .xhtml are read, and whatever `source.paths` names itself.
+relative links meet. Files named .html, .htm and .xhtml are read, other files that begin as HTML does, and whatever
+`source.paths` names itself.
+
+Links as a server's pages have them find their files, too (`wget --mirror` without -k): `guide` is also the address of
+guide.html, `view?id=1` that of "view?id=1" and of "view?id=1.html". So is a symbolic link that of the file it leads to.
 """
 
 import os
+import re
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -15,25 +20,63 @@ from harp_jax import files
 from harp_jax.errors import InputError
 
 _SUFFIXES = (".html", ".htm", ".xhtml")
+# Of wget -K and of editors: another version of a page that lies beside it.
+_COPIES = (".orig", ".bak", "~")
+_BEGIN = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?>.*?-->)\s*+)*+<(?:!doctype\s+html|html)[\s>]",
+    re.IGNORECASE | re.DOTALL,
+)
+_BEGIN_BYTES = 1024
 _PAGES_PER_CHUNK = 4096
 
 
 def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
-    """Payload: a list of (path, URL). Raises InputError for a path that does not exist and a base URL that is none."""
-    base = source.get("base_url") or "file:///"
-    if "//" not in base or urls.address(base) is None:
-        raise InputError(f"config.source.base_url {base!r} is no URL; write https://host/path/")
-    base = base if base.endswith("/") else base + "/"
+    """Payload: a list of (path, URL, aliases), aliases being other URLs of the page; path "" stands for a page read elsewhere.
+
+    Raises InputError for a path that does not exist and a base URL that is none.
+    """
+    base = _base(source)
     for number, given in enumerate(files.expand(tuple(source["paths"]))):
         size, part, batch = 0, 0, []
         for path, relative in _pages(given):
-            batch.append((path, base + urllib.parse.quote(os.fsencode(relative))))
+            batch.append((path, base + _quoted(relative), _aliases(base, relative)))
             size += min(_size(path), int(source["max_page_bytes"]))
             if size >= CHUNK_BYTES or len(batch) >= _PAGES_PER_CHUNK:
                 yield Chunk(chunk_name(number, given.rstrip("/"), part), batch)
                 size, part, batch = 0, part + 1, []
+        for link, relative in _links(given):
+            batch.append(("", base + _quoted(relative), [base + _quoted(link), *_aliases(base, link)]))
+            if len(batch) >= _PAGES_PER_CHUNK:
+                yield Chunk(chunk_name(number, given.rstrip("/"), part), batch)
+                part, batch = part + 1, []
         if batch:
             yield Chunk(chunk_name(number, given.rstrip("/"), part), batch)
+
+
+def _base(source: Mapping[str, Any]) -> str:
+    base = source.get("base_url") or "file:///"
+    # "https://" alone: the folders are named after hosts.
+    if base not in ("http://", "https://") and ("//" not in base or urls.address(base) is None):
+        raise InputError(f"config.source.base_url {base!r} is no URL; write https://host/path/")
+    return base if base.endswith("/") else base + "/"
+
+
+def _quoted(relative: str) -> str:
+    """Escaped as in links: Talk:A&B.html has nothing to escape, %, ? and # have."""
+    return urllib.parse.quote(os.fsencode(relative), urls.SAFE.replace("%", ""))
+
+
+def _aliases(base: str, relative: str) -> list[str]:
+    """The URLs that a server may answer with this file."""
+    stem, suffix = os.path.splitext(relative)
+    names = [relative]
+    if suffix.lower() in _SUFFIXES and os.path.basename(stem).lower() != "index":
+        names.append(stem)
+    found = [base + _quoted(name) for name in names[1:]]
+    for path, mark, query in (name.partition("?") for name in names):
+        if mark:
+            found.append(f"{base}{_quoted(path)}?{urllib.parse.quote(os.fsencode(query), urls.SAFE + '?')}")
+    return found
 
 
 def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument], list[Loss]]:
@@ -41,7 +84,10 @@ def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument]
     documents: list[LinkedDocument] = []
     losses: list[Loss] = []
     limit = int(source["max_page_bytes"])
-    for path, url in chunk.payload:
+    for path, url, others in chunk.payload:
+        if not path:
+            documents += _redirects(others, url)
+            continue
         try:
             with open(path, "rb") as file:
                 size = os.fstat(file.fileno()).st_size
@@ -51,8 +97,20 @@ def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument]
         if size > limit:
             losses.append(Loss(path, "page-too-large", f"{size} bytes"))
             continue
-        documents += read_page(data, url, path, source, losses)
+        read = read_page(data, url, path, source, losses)
+        documents += read + (_redirects(others, url) if read else [])
     return documents, losses
+
+
+def _redirects(others: list[str], url: str) -> list[LinkedDocument]:
+    """Redirects from the other URLs of a page; a page of that address wins over them."""
+    own = urls.address(url)
+    addresses = dict.fromkeys(urls.address(other) for other in others)
+    return [
+        LinkedDocument(address, address, "", "", (), 0, redirect=own)
+        for address in addresses
+        if address and own and address != own
+    ]
 
 
 def addresser(source: Mapping[str, Any]) -> Callable[[str], str]:
@@ -68,9 +126,32 @@ def _size(path: str) -> int:
 
 
 def _pages(given: str) -> Iterator[tuple[str, str]]:
+    """(path, path below the given folder) of its pages."""
     if not os.path.isdir(given):
         yield given, os.path.basename(given)
         return
     for path in files.walk(given):
-        if path.lower().endswith(_SUFFIXES):
+        if _is_page(path):
             yield path, os.path.relpath(path, given)
+
+
+def _links(given: str) -> Iterator[tuple[str, str]]:
+    """(name, page it leads to) of symbolic links to pages, and below links to folders, both below the given folder."""
+    if os.path.isdir(given):
+        for link, target in files.links_within(given):
+            for path in files.walk(target) if os.path.isdir(target) else [target]:
+                if _is_page(path):
+                    name = os.path.normpath(os.path.join(link, os.path.relpath(path, target)))
+                    yield os.path.relpath(name, given), os.path.relpath(path, given)
+
+
+def _is_page(path: str) -> bool:
+    if path.lower().endswith(_SUFFIXES):
+        return True
+    if path.lower().endswith(_COPIES):
+        return False
+    try:
+        with open(path, "rb") as file:
+            return _BEGIN.match(file.read(_BEGIN_BYTES)) is not None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; check its permissions") from error

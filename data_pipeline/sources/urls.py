@@ -17,7 +17,7 @@ _HOST = re.compile(r"[a-z0-9._:-]*")
 _PERCENT = re.compile("%([0-9a-fA-F]{2})")
 _INDEX = re.compile(r"/(?:index|default)\.(?:x?html?|php|aspx?|jsp)$", re.IGNORECASE)
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-_SAFE = "/%:@!$&'()*+,;=-._~"
+SAFE = "/%:@!$&'()*+,;=-._~"
 _PORTS = {"http": "80", "https": "443"}
 
 
@@ -55,8 +55,8 @@ def address(url: str) -> str | None:
     if not _HOST.fullmatch(host):
         return None
     authority = host if port is None or str(port) == _PORTS.get(scheme) else f"{host}:{port}"
-    path = _INDEX.sub("/", _spelled(_without_dots(parts.path), _SAFE)).rstrip("/")
-    query = _spelled(parts.query, _SAFE + "?")
+    path = _INDEX.sub("/", _spelled(_without_dots(parts.path), SAFE)).rstrip("/")
+    query = _spelled(parts.query, SAFE + "?")
     found = f"{'https' if scheme == 'http' else scheme}://{authority}{path}{'?' + query if query else ''}"
     return found if len(found) <= MAX_URL_BYTES else None
 

@@ -214,8 +214,12 @@ def test_folders(tmp_path):
     }
     folder = write(tmp_path / "site", pages)
     documents, losses = read_folder(folder, max_page_bytes=4000)
-    found = {document.address: document for document in documents}
+    found = {document.address: document for document in documents if document.redirect is None}
     assert list(found) == ["file:///b%20c.htm", "file:///guide", "file://", "file:///%C3%A4.xhtml"]
+    assert {d.address: d.redirect for d in documents if d.redirect is not None} == {
+        "file:///b%20c": "file:///b%20c.htm",
+        "file:///%C3%A4": "file:///%C3%A4.xhtml",
+    }
     assert [link.target for link in found["file://"].links] == [
         "file:///guide",
         "file:///b%20c.htm",
@@ -229,3 +233,98 @@ def test_folders(tmp_path):
             read_folder(folder, base_url=wrong)
     with pytest.raises(InputError, match="no file matches"):
         read_folder(tmp_path / "absent")
+
+
+def reached(documents):
+    """Which page each link of the pages leads to, redirects followed; None where nowhere."""
+    pages = {document.address for document in documents if document.redirect is None}
+    redirects = {document.address: document.redirect for document in documents if document.redirect is not None}
+    found = {}
+    for document in documents:
+        for start, end, target in document.links:
+            for _ in range(3):
+                target = target if target in pages else redirects.get(target)
+            found[document.text[start:end]] = target and target.removeprefix("https://x.org")
+    return found
+
+
+HTML = "<!DOCTYPE html><title>t</title>"
+SERVED = {
+    "guide": "guide", "intro": "guide/intro", "query": "view?id=1&x=2", "dots": "v1.2", "script": "x.php", "folder": "deep/",
+    "start": "?lang=de",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("adjusted", [False, True])
+@pytest.mark.parametrize("base", ["https://x.org/", "https://"])
+def test_a_mirror_whose_links_were_not_converted(tmp_path, base, adjusted):
+    """What `wget --mirror` saves, and with -E; links stay as the server writes them: absolute, or without a suffix."""
+    links = "".join(f"<a href='{'https://x.org/' * (i % 2)}{h}'>{a}</a> " for i, (a, h) in enumerate(SERVED.items()))
+    pages = {"index.html": f"{HTML}{links}", "deep/index.html": "folder"}
+    suffix = ".html" if adjusted else ""
+    saved = {
+        "guide/intro": "intro",
+        "view?id=1&x=2": "query",
+        "v1.2": "dots",
+        "x.php": "script",
+        "index.html?lang=de": "s",
+    }
+    # A file and a folder cannot share a name: wget keeps the folder.
+    pages |= {f"{name}{suffix}": f"{HTML}<p>{text}" for name, text in saved.items()} | {"guide.html": f"{HTML}<p>guide"}
+    others = {
+        "i.png": b"\x89PNG",
+        "robots.txt": "User-agent: *",
+        "index.html.orig": HTML + "<p>copy",
+        "a.js": "'<html>'",
+    }
+    folder = write(tmp_path / "site" / ("x.org" if base == "https://" else ""), pages | others)
+    documents, losses = read_folder(tmp_path / "site", base_url=base)
+    assert losses == [] and len([d for d in documents if d.redirect is None]) == len(pages), folder
+    found = reached(documents)
+    assert all(found.values()) and len(set(found.values())) == len(found) == len(SERVED), found
+
+
+def test_file_names_are_escaped_as_links_are(tmp_path):
+    """Colons of wikis and ports, and what wget -k makes of a query."""
+    pages = {"Talk:A&B.html": "<p>t", "view?id=1&x=2.html": "<p>v", "100%.html": "<p>p", "a#b.html": "<p>s"}
+    links = ("./Talk:A&amp;B.html", "view%3Fid=1&amp;x=2.html", "100%25.html", "a%23b.html")
+    pages["index.html"] = "".join(f"<a href='{link}'>{link}</a> " for link in links)
+    folder = write(tmp_path / "site" / "localhost:8000", pages)
+    for path, base in ((folder, "https://x.org"), (folder, ""), (tmp_path / "site", "http://")):
+        found = reached(read_folder(path, base_url=base)[0])
+        assert all(found.values()) and len(set(found.values())) == 4, found
+
+
+def test_files_are_sniffed_in_linear_time():
+    from data_pipeline.sources.html import _BEGIN
+
+    assert not _BEGIN.match(b"<!---->" * 146) and not _BEGIN.match(b"<html5>")
+    for begin in (b"\xef\xbb\xbf\n<HTML lang=en>", b"<?xml version='1.0'?>\n<!-- a\n -->\n<!--b--><!doctype\nHTML>"):
+        assert _BEGIN.match(begin)
+
+
+def test_symbolic_links_lead_to_pages(tmp_path):
+    """Within the folder they are other names of a page, out of it they are followed; none is read for ever."""
+    pages = {"2.1/a.html": "<p>a <a href='../latest/b.html'>b</a>", "2.1/b.html": "<p>b <a href='home.html'>h</a>"}
+    pages |= {
+        ".store/x.html": "<p>hidden",
+        "c.html": "<p>c <a href='/latest/a'>a</a> <a href=x.html>x</a> <a href=far/d.html>d</a>",
+    }
+    folder = write(tmp_path / "site", pages)
+    write(tmp_path / "elsewhere", {"d.html": "<p>d"})
+    for link, target in {
+        "latest": "2.1", "2.1/home.html": "../c.html", "x.html": ".store/x.html", "far": tmp_path / "elsewhere", "loop": ".",
+        "up": "..", "2.1/back": tmp_path / "site", "broken.html": "nowhere.html",
+    }.items():  # fmt: skip
+        (folder / link).symlink_to(target)
+    (tmp_path / "elsewhere" / "round").symlink_to(tmp_path / "elsewhere")
+    documents, losses = read_folder(folder, base_url="https://x.org")
+    assert losses == []
+    pages = [document.text.split()[0] for document in documents if document.redirect is None]
+    assert sorted(pages) == ["a", "b", "c", "d", "hidden"]
+    assert reached(documents) == {
+        "b": "/2.1/b.html", "h": "/c.html", "a": "/2.1/a.html", "x": "/x.html", "d": "/far/d.html",
+    }  # fmt: skip
+    # A folder that is itself a link is read as what it leads to.
+    (tmp_path / "link").symlink_to(folder)
+    assert len([d for d in read_folder(tmp_path / "link")[0] if d.redirect is None]) == 5
