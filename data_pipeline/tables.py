@@ -61,7 +61,8 @@ SCHEMAS: dict[str, pa.Schema] = {
         "word_counts": dict(word=_l, n=_l),
         "word_totals": dict(word=_l, n=_l),
         "piece_counts": dict(piece=_l, n=_l),
-        **{name: dict(word=_l, pieces=_b, n=_l) for name in ("term_counts", "term_totals")},
+        "term_counts": dict(word=_l, pieces=_b, n=_l, part=_i),
+        "term_totals": dict(word=_l, pieces=_b, n=_l),
         "sentence_weights": dict(doc=_l, start=_i, cls=_b, anchors=_b, to_cls=_b),
         "passage_weights": dict(doc=_l, weights=_b),
         "requests": dict(

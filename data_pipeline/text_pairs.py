@@ -7,27 +7,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from data_pipeline import term_collection
 from data_pipeline.config import contrastive
 from data_pipeline.engine import Engine, Job, bucket_parts, read
 from data_pipeline.examples import Examples, cut
 from data_pipeline.requests import make_sampler
 from data_pipeline.sampling import Dropped
-from data_pipeline.tables import pack, table, unpack
+from data_pipeline.tables import unpack
 from data_pipeline.tasks import ict, prop
 from data_pipeline.terms import Span, Terms, Word, load_terms
 from data_pipeline.tokenised import running_text
 from data_pipeline.weights import from_bytes
-from harp_jax.files import replacing
-from harp_jax.keys import generator, signed64
+from harp_jax.keys import generator
 
-# Shares of attention are added up as integers, so that every engine gets the same sums; 2³¹ pages fit 63 bits.
-UNIT = 1 << 32
 # Articles that "other_article" draws a negative from.
 ARTICLES = 256
-
-TERM_TOTALS_SQL = """
-    SELECT word, MIN(pieces) AS pieces, CAST(SUM(n) AS BIGINT) AS n FROM term_counts GROUP BY word
-"""
 
 
 def build(engine: Engine) -> None:
@@ -37,10 +31,11 @@ def build(engine: Engine) -> None:
         engine.map("ict pairs", make_ict, bucket_parts(job, "documents"))
     if "prop" in job["config"]["tasks"]:
         engine.map("term counts", count_terms, bucket_parts(job, "passages"))
-        engine.join("term_totals", TERM_TOTALS_SQL, ["term_counts"])
-        if not os.path.exists(os.path.join(job["work"], "collection", "complete")):
+        engine.join("term_totals", term_collection.TERM_TOTALS_SQL, ["term_counts"], partitioned=True)
+        folder = os.path.join(job["work"], "collection")
+        if not os.path.exists(os.path.join(folder, "complete")):
             pages = engine.query("SELECT COUNT(*) FROM passages", ["passages"])[0][0]
-            save_collection(os.path.join(job["work"], "collection"), read(job, "term_totals"), pages)
+            term_collection.save(job, folder, pages)
         engine.map("prop pairs", make_prop, bucket_parts(job, "passages"))
 
 
@@ -101,13 +96,10 @@ def count_terms(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
     counts: dict[Word, int] = {}
     for _, _, amounts in _pages(job, number, terms):
         for word, amount in amounts.items():
-            counts[word] = counts.get(word, 0) + (round(amount * UNIT) if contrastive(c) else int(amount))
-    columns = {
-        "word": [signed64("word", *word) for word in counts],
-        "pieces": [pack(word) for word in counts],
-        "n": list(counts.values()),
-    }
-    return {"term_counts": table("term_counts", columns)}
+            counts[word] = counts.get(word, 0) + (
+                round(amount * term_collection.UNIT) if contrastive(c) else int(amount)
+            )
+    return {"term_counts": term_collection.counted(counts)}
 
 
 def make_prop(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
@@ -115,7 +107,7 @@ def make_prop(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
     c = job["config"]
     terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
     sampler = make_sampler(c, terms)
-    collection = TermCollection(os.path.join(job["work"], "collection"), contrastive(c))
+    collection = term_collection.TermCollection(os.path.join(job["work"], "collection"), contrastive(c))
     mu = c["prop_mu"] or collection.mean_length
     out = Examples(c, terms.tokenizer.size)
     pages = {row["doc"]: row for row in _in_links(job, number)}
@@ -164,45 +156,3 @@ def _pages(job: Job, number: int, terms: Terms) -> Iterator[tuple[int, list[int]
                 total = sum(amounts.values())
                 amounts = {word: amount / total for word, amount in amounts.items()}
             yield row["doc"], unpack(row["tokens"]).tolist(), amounts
-
-
-def save_collection(folder: str, totals: pa.Table, pages: int) -> None:
-    """Writes the rows of `term_totals`, sorted by word, as arrays that all workers map into memory together."""
-    order = np.argsort(totals.column("word").to_numpy())
-    pieces = [unpack(data) for data in totals.column("pieces").take(pa.array(order)).to_pylist()]
-    arrays = {
-        "words": totals.column("word").to_numpy()[order],
-        "ends": np.cumsum(totals.column("n").to_numpy()[order]),
-        "offsets": np.cumsum([0, *map(len, pieces)]),
-        "pieces": np.concatenate([*pieces, np.zeros(0, np.int32)]),
-        "pages": np.array([pages]),
-    }
-    os.makedirs(folder, exist_ok=True)
-    for name, array in arrays.items():
-        with replacing(os.path.join(folder, f"{name}.npy"), "wb") as file:
-            np.save(file, array)
-    with replacing(os.path.join(folder, "complete")) as file:
-        file.write("done\n")
-
-
-class TermCollection:
-    """p(w|C) over the terms of all passages, from the files of `save_collection`."""
-
-    def __init__(self, folder: str, shares: bool) -> None:
-        def load(name: str) -> np.ndarray:
-            return np.load(os.path.join(folder, f"{name}.npy"), mmap_mode="r")
-
-        self.words, self.ends, self.offsets, self.pieces = map(load, ("words", "ends", "offsets", "pieces"))
-        self.total = int(self.ends[-1]) if len(self.ends) else 0
-        self.mean_length = 0.0 if shares else self.total / int(load("pages")[0])
-        self._of_shares = int(load("pages")[0]) * UNIT if shares else self.total
-
-    def share(self, word: Word) -> float:
-        """p(w|C) of a word of the collection."""
-        at = int(np.searchsorted(self.words, signed64("word", *word)))
-        return int(self.ends[at] - (self.ends[at - 1] if at else 0)) / self._of_shares
-
-    def draw(self, rng: np.random.Generator) -> Word:
-        """A word with probability p(w|C)."""
-        at = int(np.searchsorted(self.ends, rng.integers(self.total), side="right"))
-        return tuple(self.pieces[self.offsets[at] : self.offsets[at + 1]].tolist())

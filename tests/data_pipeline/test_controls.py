@@ -16,8 +16,8 @@ from data_pipeline.predictors import NAMES
 from data_pipeline.sampling import Dropped, Sampler
 from data_pipeline.sentences import sentences
 from data_pipeline.tasks import Passages, Request, ict, prop, wlp
+from data_pipeline.term_collection import UNIT, TermCollection
 from data_pipeline.terms import load_terms
-from data_pipeline.text_pairs import UNIT, TermCollection
 from harp_jax.input import RecordReader
 from harp_jax.keys import generator
 from harp_jax.records import TASKS

@@ -11,7 +11,7 @@ import corpus
 import pyarrow as pa
 import pytest
 
-from data_pipeline import boilerplate, graph_report, link_graph, manifest, pipeline, shards, text_pairs
+from data_pipeline import boilerplate, graph_report, link_graph, manifest, pipeline, shards, term_collection
 from data_pipeline.engine import mebibytes
 from data_pipeline.spark_engine import sql_type
 from data_pipeline.tables import SCHEMAS
@@ -29,7 +29,7 @@ FORBIDDEN = re.compile(
 def statements() -> dict[str, str]:
     """Every SQL constant of the job."""
     found = {}
-    for module in (boilerplate, graph_report, link_graph, manifest, pipeline, shards, text_pairs, acm, qdm, wlp):
+    for module in (boilerplate, graph_report, link_graph, manifest, pipeline, shards, term_collection, acm, qdm, wlp):
         for name, value in vars(module).items():
             if name.endswith("_SQL"):
                 for key, sql in value.items() if isinstance(value, dict) else [("", value)]:
