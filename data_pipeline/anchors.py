@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from data_pipeline.engine import Job, read
 from data_pipeline.tables import table
-from data_pipeline.terms import normalise_anchor
+from data_pipeline.terms import count_words, normalise_anchor
 
 # Phrases that invite to click and name no topic; config.boilerplate_anchors adds to them.
 NAVIGATION = frozenset(
@@ -41,8 +41,7 @@ _OF_NUMBERS = re.compile(
 
 def reason_to_drop(anchor: str, c: dict[str, Any], phrases: frozenset[str]) -> str:
     """Why a normalised anchor text is no query, as a slug; empty for a good one. `phrases`: see `boilerplate`."""
-    words = anchor.split()
-    if len(words) > c["max_anchor_words"]:
+    if count_words(anchor) > c["max_anchor_words"]:
         return "anchor-too-long"
     if c["drop_number_anchors"] and is_number(anchor):
         return "anchor-number"

@@ -119,6 +119,25 @@ def join(words: Iterable[Word]) -> list[int]:
     return [piece for word in words for piece in word]
 
 
+# Scripts that put no spaces between words, with the letters that a word takes on average; their punctuation ends words.
+_UNSPACED = (
+    (re.compile("[\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"), 2),
+    (re.compile("[\u0e01-\u0edf\u1000-\u109f\u1780-\u17dd\uaa60-\uaa7f]"), 5),  # Thai, Lao, Burmese, Khmer
+)
+_STOPS = re.compile("[\u3000-\u3004\u3006-\u303f\uff00-\uff65]+")
+
+
+def count_words(text: str) -> int:
+    """How many words a text has, for lengths: those between white space, and of Chinese, Japanese, Thai … an estimate."""
+    if text.isascii():
+        return len(text.split())
+    count = 0
+    for letter, length in _UNSPACED:
+        text, letters = letter.subn(" ", text)
+        count -= -letters // length
+    return count + len(_STOPS.sub(" ", text).split())
+
+
 def normalise_anchor(text: str) -> str:
     """The identity of an anchor text: NFKC, case-folded, single spaces."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

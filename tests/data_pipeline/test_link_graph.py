@@ -13,6 +13,7 @@ from data_pipeline.config import generation, plain
 from data_pipeline.engine import LocalEngine, bucket_parts, read, write
 from data_pipeline.link_graph import in_sentences
 from data_pipeline.pipeline import _documents
+from data_pipeline.sources import LinkedDocument
 from data_pipeline.sources.titles import Site
 from data_pipeline.tables import SCHEMAS, table
 
@@ -236,6 +237,18 @@ def test_entropy():
 )
 def test_numbers_are_no_queries(anchor, expected):
     assert anchors.is_number(anchor) == expected
+
+
+def test_pages_and_anchors_without_spaces_have_their_length():
+    """Chinese pages are not one word long, and a clause of them is no short anchor."""
+    c = generation()
+    c.source.paths, c.encoder = ("x",), "uniform"
+    c = plain(c)
+    for text, problem in (("北京是首都。" * 50, ""), ("北京是首都。" * 30, "link-to-short-page")):
+        document = LinkedDocument("北京市", "1", "北京市", text, (), len(text))
+        assert link_graph._problem(document, c) == problem
+    assert anchors.reason_to_drop("中华人民共和国", c, frozenset()) == ""
+    assert anchors.reason_to_drop("北京是首都" * 8, c, frozenset()) == "anchor-too-long"
 
 
 def test_filters_can_be_turned_off():

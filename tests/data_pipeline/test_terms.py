@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from data_pipeline.terms import STOPWORDS, Terms, join, load_terms, normalise_anchor, read_stopwords
+from data_pipeline.terms import STOPWORDS, Terms, count_words, join, load_terms, normalise_anchor, read_stopwords
 from harp_jax.errors import InputError
 from harp_jax.tokenizer import SPECIAL_TOKENS, Tokenizer
 
@@ -89,3 +89,16 @@ def test_stopword_lists(tmp_path, terms):
     other = Terms(terms.tokenizer, frozenset({"river"}))
     ((span, _, _),) = other.split(["the river"], 510)
     assert [other.is_term(word) for word in span.words()] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("two words", 2), ("", 0), (" zwei\u00a0Wörter ", 2), ("Санкт-Петербург это город", 3), ("대한민국의 수도", 2),
+        ("北京市是中华人民共和国的首都。", 7), ("東京、日本", 2), ("Python 3.8，是一种语言。", 5), ("\u3000北\u3000", 1),
+        ("กรุงเทพมหานคร", 3), ("𠀀𠀁", 1),
+    ],
+)  # fmt: skip
+def test_words_are_counted_where_no_spaces_stand_between_them(text, words):
+    """Chinese by two characters a word; punctuation is no word."""
+    assert count_words(text) == words
