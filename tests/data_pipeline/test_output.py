@@ -28,7 +28,14 @@ READ = {"source": [], "tokenizer_sha256": "t", "encoder_content": {}}
 
 
 def plain(**fields):
-    return {"tokenizer": "t", "encoder": "", "term_weights": "", "keep_work": False, "source": {}, **fields}
+    return {
+        "tokenizer": "t",
+        "encoder": "",
+        "term_weights": "",
+        "keep_work": False,
+        "source": {"paths": [], "index": []},
+        **fields,
+    }
 
 
 def test_of_two_jobs_started_together_one_writes(tmp_path):
