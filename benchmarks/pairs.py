@@ -4,9 +4,13 @@ python benchmarks/pairs.py --wiki=DIR --vocabulary=vocab.txt [--stopwords=FILE -
 
 DIR holds linked_pages.jsonl.xz, linked_table_rows.jsonl.xz, collection.jsonl.xz and redirects.tsv. The job runs twice with one
 worker, on the pages alone and with the table rows, which bring many times the links; then its stages from requests to
-records (sampling, the joins for negatives and passages, the pairs) run again, `rounds` times, in a worker that has started
-and imported what it needs. Prints pairs a second of one core by the clock and by CPU time (parent and worker), medians over
-rounds, and the ratio of the time a pair. With --work the jobs are kept, and an interrupted run continues.
+records (sampling, the joins for negatives and passages, the pairs) run again, the two inputs in turns, `rounds` times, in a
+worker that has started and imported what it needs. Prints pairs a second of one core by the clock and by CPU time (parent
+and worker), medians and extremes over rounds, stage by stage, and the ratio of the time a pair. With --work the jobs are
+kept, and an interrupted run continues.
+
+The rows' pages are shorter than the others, which makes their pairs cheaper: the tokens a pair are printed, too, and the
+stages that do not look at tokens (the joins) show whether cost grows with the number of links.
 """
 
 import argparse
@@ -16,6 +20,7 @@ import shutil
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -62,26 +67,43 @@ def clock(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
     return {}
 
 
-def measure(output: str) -> tuple[int, float, float]:
-    """(pairs, seconds, CPU seconds) of one more run of the stages from requests to records."""
+def measure(output: str) -> tuple[int, dict[str, tuple[float, float]]]:
+    """Pairs, and (seconds, CPU seconds) by stage, of one more run of the stages from requests to records."""
     config, work = load_manifest(output)["config"], os.path.join(output, WORK)
-    for name in [*MADE, "requests.marks", "pairs.marks", "before.marks", "after.marks"]:
+    for name in [*MADE, *(f"{stage}.marks" for stage in ("requests", "pairs", *map(clock_of, range(len(STAGES) + 1))))]:
         shutil.rmtree(os.path.join(work, name), ignore_errors=True)
     job: Job = {"config": config, "work": work, "output": output, "per_bucket": 1}
     job["elsewhere"] = {name: os.path.join(output, "term_weights", name) for name in weights.TABLES}
     engine = LocalEngine(job, 1, config["memory_limit"])
+
+    def cpu(number: int) -> float:
+        engine.map(clock_of(number), clock, [(number, None)])
+        with open(os.path.join(work, f"cpu-{number}")) as file:
+            return time.process_time() + float(file.read())
+
+    spent = {}
     try:
-        engine.map("before", clock, [(0, None)])
-        cpu, start = time.process_time(), time.perf_counter()
-        pipeline._requests(engine)
-        pipeline._assemble(engine)
-        engine.map("pairs", make_pairs, bucket_parts(job, "assembled"))
-        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-        engine.map("after", clock, [(1, None)])
+        before = cpu(0)
+        for number, (stage, run) in enumerate(STAGES.items(), 1):
+            start = time.perf_counter()
+            run(engine)
+            seconds, after = time.perf_counter() - start, cpu(number)
+            spent[stage] = seconds, after - before
+            before = after
     finally:
         engine.close()
-    before, after = (float(open(os.path.join(work, f"cpu-{i}")).read()) for i in (0, 1))
-    return read(job, "records").num_rows, seconds, cpu + after - before
+    return read(job, "records", None, ["size"]).num_rows, spent
+
+
+def clock_of(number: int) -> str:
+    return f"clock-{number}"
+
+
+STAGES: dict[str, Callable[[LocalEngine], None]] = {
+    "requests": pipeline._requests,  # and the join of the negatives
+    "assembled": pipeline._assemble,
+    "pairs": lambda engine: engine.map("pairs", make_pairs, bucket_parts(engine.job, "assembled")),
+}
 
 
 def main() -> None:
@@ -95,17 +117,37 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         args.work = args.work or temporary
         pages = ["linked_pages.jsonl.xz", "collection.jsonl.xz"]
-        found = {}
-        for name, files in (("pages", pages), ("pages-and-rows", [*pages, "linked_table_rows.jsonl.xz"])):
-            output = prepare(args, name, files)
-            rounds = [measure(output) for _ in range(args.rounds)]
-            pairs = rounds[0][0]
-            wall, cpu = (statistics.median(each[i] for each in rounds) / pairs for i in (1, 2))
-            found[name] = cpu
-            print(f"{name}: {pairs} pairs, {1 / wall:.0f} pairs/s a core ({1 / cpu:.0f} by CPU time)", flush=True)
-            tasks = {task: entry["pairs"] for task, entry in load_manifest(output)["tasks"].items()}
-            print(f"  {json.dumps(tasks)}")
-        print(f"time a pair with the table rows: {found['pages-and-rows'] / found['pages']:.3f}x (CPU time)")
+        inputs = {"pages": pages, "pages-and-rows": [*pages, "linked_table_rows.jsonl.xz"]}
+        outputs = {name: prepare(args, name, files) for name, files in inputs.items()}
+        manifests = {name: load_manifest(output) for name, output in outputs.items()}
+        rounds = [{name: measure(output) for name, output in outputs.items()} for _ in range(args.rounds)]
+    found = {name: report(name, manifests[name], [each[name] for each in rounds]) for name in inputs}
+    for stage in ("all", *STAGES):
+        ratios = sorted(more / one for one, more in zip(found["pages"][stage], found["pages-and-rows"][stage]))
+        shown = f"{statistics.median(ratios):.3f}x ({ratios[0]:.3f} to {ratios[-1]:.3f})"
+        print(f"CPU time a pair with the table rows, {stage}: {shown}")
+
+
+def report(
+    name: str, manifest: dict[str, Any], rounds: list[tuple[int, dict[str, tuple[float, float]]]]
+) -> dict[str, list[float]]:
+    """Prints a job's rates; CPU seconds a pair by stage and round."""
+    pairs, tasks = rounds[0][0], manifest["tasks"]
+    rates = sorted(pairs / sum(seconds for seconds, _ in spent.values()) for _, spent in rounds)
+    found = {stage: [spent[stage][1] / pairs for _, spent in rounds] for stage in STAGES}
+    found["all"] = [sum(cpu for _, cpu in spent.values()) / pairs for _, spent in rounds]
+    by_cpu = sorted(1 / each for each in found["all"])
+    tokens = sum(entry["tokens"] for entry in tasks.values()) / pairs
+    print(
+        f"{name}: {pairs} pairs of {tokens:.0f} tokens; {statistics.median(rates):.0f} pairs/s a core "
+        f"({rates[0]:.0f} to {rates[-1]:.0f}), {statistics.median(by_cpu):.0f} by CPU time ({by_cpu[0]:.0f} to {by_cpu[-1]:.0f})"
+    )
+    print(f"  {json.dumps({task: entry['pairs'] for task, entry in tasks.items()})}")
+    print(
+        "  microseconds a pair: " + ", ".join(f"{s} {1e6 * statistics.median(found[s]):.0f}" for s in STAGES),
+        flush=True,
+    )
+    return found
 
 
 if __name__ == "__main__":
