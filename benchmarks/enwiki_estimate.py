@@ -6,9 +6,9 @@ Two jobs run with one worker: real pages with links into real lead sections (DIR
 from links on, and an excerpt of the dump, repeated to `megabytes`, for parsing and for what a megabyte of XML holds. A
 stage's seconds divided by what it worked through (megabytes, links, tokens, pairs) is its rate; English Wikipedia is 100 GB of
 XML, 15.5 M pages and 38.19 M pairs (the paper's section 4.1.1 and Table 1), its links those of the excerpt by the megabyte.
-Stages are taken to gain from every core, start-up times count in full. The disk holds all tables at once, and the shards. A
-worker's memory is that of a fresh process that makes the pairs of the largest part of the sample: what it needs above the
-imports, scaled to a part of 1/512 of the pairs.
+Stages are taken to gain from every core (parsing does with the dump's multistream index), start-up times count in full. The
+disk holds all tables at once, and the shards. A worker's memory is that of a fresh process that makes the pairs of the
+largest part of the sample: what it needs above the imports, scaled to a part of 1/512 of the pairs.
 
 The term weights are no measurement: tokens × 2 × 85 M parameters at --tflops sustained (100: an A100 at a third of its peak).
 """
@@ -39,8 +39,8 @@ XML_MB, PAGES, PAIRS = 100_000, 15.5e6, 38.19e6
 ENCODER_PARAMETERS = 85e6  # of BERT-base's layers
 # What the time of a stage goes with.
 STAGES = {
-    "documents": "MB of XML", "links": "MB of XML", "link graph": "links", "tokenised": "tokens", "requests": "pairs",
-    "assembled": "pairs", "pairs": "pairs", "shards": "pairs", "predictors": "pairs",
+    "documents": "MB of XML", "links": "MB of XML", "texts": "MB of pages", "link graph": "links", "tokenised": "tokens",
+    "requests": "pairs", "assembled": "pairs", "pairs": "pairs", "shards": "pairs", "predictors": "pairs",
 }  # fmt: skip
 # What the size of a table goes with; the others, and the shards, go with the pairs.
 TABLES = {
@@ -95,18 +95,23 @@ def of_wiki(output: str) -> tuple[dict[str, float], dict[str, float], dict[str, 
 
 
 def of_dump(args: argparse.Namespace) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
-    """The same of a job on the repeated excerpt, of which parsing and links alone are looked at."""
+    """The same of a job on the repeated excerpt, of which parsing, links and running text are looked at.
+
+    Running text is that of the pages once ("MB of pages"), and nearly all records are texts: few links lead to its pages.
+    """
     dump = os.path.join(args.work, "dump.xml.bz2")
     if not os.path.exists(dump):
         repeat(args.dump, dump, args.megabytes)
     config = generation()
     config.source.paths, config.tokenizer, config.encoder = (dump,), args.vocabulary, "uniform"
-    config.tasks, config.workers, config.keep_work = ("rqp",), 1, True
+    config.tasks, config.workers, config.keep_work = ("rqp", "mlm"), 1, True
     output = os.path.join(args.work, "dump")
     generate(config, output)
     seconds, disk, amounts = of_wiki(output)
     with bz2.open(dump) as file:
         amounts["MB of XML"] = sum(len(block) for block in iter(lambda: file.read(1 << 24), b"")) / 1e6
+    with bz2.open(args.dump) as file:
+        amounts["MB of pages"] = len(file.read()) / 1e6
     return seconds, disk, amounts
 
 
@@ -151,32 +156,35 @@ def estimate(args: argparse.Namespace) -> None:
     dump_seconds, dump_disk, dump_amounts = of_dump(args)
     output = prepare(args, "pages", ["linked_pages.jsonl.xz", "collection.jsonl.xz"])
     seconds, disk, sample = of_wiki(output)
-    sample["MB of XML"] = dump_amounts["MB of XML"]
+    sample |= {unit: dump_amounts[unit] for unit in ("MB of XML", "MB of pages")}
     passages, sentences = sample["passage tokens"] / sample["pages"], sample["sentence tokens"] / sample["pairs"]
-    enwiki: dict[str, Any] = {"MB of XML": XML_MB, "pages": PAGES, "pairs": PAIRS}
+    enwiki: dict[str, Any] = {"MB of XML": XML_MB, "MB of pages": XML_MB, "pages": PAGES, "pairs": PAIRS}
     enwiki["links"] = dump_amounts["links"] / dump_amounts["MB of XML"] * XML_MB
     enwiki["tokens"] = passages * PAGES + sentences * PAIRS
     total = 0.0
     print(f"{'stage':14}{'measured rate a core':>32}{'English Wikipedia':>28}{'hours':>8}")
     for stage, unit in STAGES.items():
-        spent = (dump_seconds if unit == "MB of XML" else seconds)[stage]
+        spent = (dump_seconds if unit.startswith("MB") else seconds)[stage]
         hours = spent / sample[unit] * enwiki[unit] / args.cores / 3600
         total += hours
-        print(f"{stage:14}{sample[unit] / spent:>20,.1f} {unit + '/s':11}{enwiki[unit]:>17,.0f} {unit:10}{hours:>8.2f}")
+        print(f"{stage:14}{sample[unit] / spent:>20,.1f} {unit + '/s':11}{enwiki[unit]:>17,.0f} {unit:12}{hours:>8.2f}")
     hours = enwiki["tokens"] * 2 * ENCODER_PARAMETERS / (args.tflops * 1e12) / 3600
-    print(f"{'term weights':14}{'(not measured)':>32}{enwiki['tokens']:>17,.0f} {'tokens':10}{hours:>8.2f}")
-    print(f"{'all':14}{total + hours:>68.2f}  on {args.cores} cores and an accelerator of {args.tflops:.0f} TFLOP/s")
+    print(f"{'term weights':14}{'(not measured)':>32}{enwiki['tokens']:>17,.0f} {'tokens':12}{hours:>8.2f}")
+    print(f"{'all':14}{total + hours:>70.2f}  on {args.cores} cores and an accelerator of {args.tflops:.0f} TFLOP/s")
     grown = {}
     for name, used in disk.items():
         unit = UNIT_OF.get(name, "pairs")
         used, of = (dump_disk.get(name, 0), dump_amounts["MB of XML"]) if unit == "MB of XML" else (used, sample[unit])
         grown[name] = used / of * enwiki[unit] / 1e9
+    for name in ("records", "sharded", "shards"):
+        grown[f"{name} of text"] = dump_disk[name] / sample["MB of pages"] * XML_MB / 1e9
     shown = sorted(grown.items(), key=lambda item: -item[1])[:8]
     print(f"disk: {sum(grown.values()):.0f} GB ({', '.join(f'{name} {used:.0f}' for name, used in shown)} ...)")
     worker = worker_memory(output)
+    joins = args.memory_limit * 1e9 / 2**30
     print(
-        f"memory: {args.cores} workers of {worker:.1f} GiB, {args.cores * worker:.0f} in all; "
-        f"{args.memory_limit:.0f} GB in a join"
+        f"memory: {args.cores * worker + joins:.0f} GiB: {args.cores} workers of {worker:.1f}, and {joins:.0f} in a join "
+        "(which the workers wait for with what they hold)"
     )
 
 
