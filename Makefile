@@ -1,7 +1,7 @@
 # make demo     the whole road on an invented wiki: dump → pairs → pre-training → fine-tuning → table (≤ 10 minutes, 2 cores)
 # make test     all tests
 # make lint     ruff and mypy
-# make real     slow proofs on real data in ../shared/data and real weights, and the TPU compile
+# make real     slow proofs on real data in ../shared/data and real weights, and the TPU compile (HARP_LARGEST=1: the largest batch)
 # make faults   kills: 20 random kill -9 over a run, and over the generation job
 # make spark    the tests of the Spark engine (PySpark is fetched; Java 17 must be there)
 # make bench-step       real tokens a second of the pre-training step

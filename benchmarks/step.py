@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--attention", default="xla")
+    parser.add_argument("--attention", default="auto")
     parser.add_argument("--pages", default="keep", choices=("keep", "return"), help="what glibc does with freed memory")
     args = parser.parse_args()
 

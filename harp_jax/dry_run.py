@@ -122,10 +122,18 @@ def collectives(hlo: str, loops: int = 1) -> list[tuple[str, int]]:
 def dry_run(config: ConfigDict, topology: str = "") -> str:
     """A report as text: bytes a device by kind, FLOPs a step, collectives with their bytes, and the time at best.
 
-    Raises InputError where the topology is unknown or the mesh does not fit it.
+    Raises InputError where the topology is unknown, the mesh does not fit it, or the step does not fit the memory.
     """
     devices = topology_devices(topology)
-    compiled, shape, layout, mesh = compile_step(config, devices)
+    try:
+        compiled, shape, layout, mesh = compile_step(config, devices)
+    except Exception as error:
+        if not _exceeds_memory(error):
+            raise
+        raise InputError(
+            f"the step does not fit the memory of {len(devices)} × {devices[0].device_kind} ({_used(error)}); raise "
+            "config.accumulate or mesh.fsdp, set model.remat='layer', or ask --largest for the rows that fit"
+        ) from error
     rows, length = layout.rows * config.lanes * layout.microbatches, config.row_length
     flops = batch_flops(config, shape, layout)
     found = collectives(compiled.as_text(), layout.microbatches)
@@ -217,7 +225,7 @@ def largest_batch(config: ConfigDict, topology: str = "") -> str:
             memory = compile_step(config, devices, rows_a_lane * config.lanes)[0].memory_analysis()
         except Exception as error:
             # The compiler's own limit is a little below the data sheet's, and it computes again what it cannot keep.
-            if "RESOURCE_EXHAUSTED" in str(error) and "hbm" in str(error).lower():
+            if _exceeds_memory(error):
                 return None
             raise
         found = Bytes(memory.argument_size_in_bytes + memory.generated_code_size_in_bytes, memory.temp_size_in_bytes)
@@ -234,6 +242,17 @@ def largest_batch(config: ConfigDict, topology: str = "") -> str:
         f"largest batch      {fits * config.lanes} rows × {config.row_length} tokens ({fits} a lane) fit {len(devices)} × "
         f"{devices[0].device_kind}: {_mib(used)} of {_mib(limit)} each; {fails * config.lanes} do not"
     )
+
+
+def _exceeds_memory(error: Exception) -> bool:
+    """Whether a compiler gave up because the program needs more of the device's memory than there is."""
+    return "RESOURCE_EXHAUSTED" in str(error) and "hbm" in str(error).lower()
+
+
+def _used(error: Exception) -> str:
+    """What the compiler says that it needs and has, such as (47.12G) … (15.48G)."""
+    sizes = re.findall(r"\(([\d.]+[KMGT])\)", str(error))
+    return f"{sizes[0]} of temporaries, {sizes[1]} there" if len(sizes) == 2 else "the compiler ran out of it"
 
 
 class Bytes(NamedTuple):

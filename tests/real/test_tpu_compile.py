@@ -58,6 +58,11 @@ def test_2048_pairs_fit_with_accumulation():
     assert kinds(report) == ["all-reduce"]
 
 
+def test_a_step_that_does_not_fit_is_one_line():
+    with pytest.raises(AssertionError, match="error: the step does not fit the memory of 8 × TPU v3"):
+        dry_run("--config.model.layers=1", "--config.rows=16384")
+
+
 def test_an_unknown_topology_is_named():
     if not os.path.isdir(LIBTPU):
         pytest.skip("HARP_LIBTPU names no directory with libtpu; run make real")
