@@ -3,12 +3,12 @@
 # make lint     ruff and mypy
 # make real     slow proofs on real data in ../shared/data and real weights, and the TPU compile (HARP_LARGEST=1: the largest batch)
 # make faults   kills: 20 random kill -9 over a run, and over the generation job
-# make spark    the tests of the Spark engine (PySpark is fetched; Java 17 must be there)
+# make spark    the tests of the Spark engine, about eight minutes (PySpark is fetched; Java 17 must be there)
 # make bench-step       real tokens a second of the pre-training step
 # make bench-dump       MB/s a core from a dump to linked documents, and memory at 1x and 10x the input
 # make bench-sentences  MB/s a core of sentence splitting
 # make bench-weights    sentences a second of the term weights, beside the straightforward way
-# make bench-pairs      pairs a second a core through the four tasks, and the cost of a pair at many times the links
+# make bench-pairs      pairs a second a core through the four tasks, and the cost of a pair at many times the links (twenty minutes)
 # make bench-estimate   hours, disk and memory of English Wikipedia, stage by stage, from rates measured here
 
 PYTHON ?= python3
