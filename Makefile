@@ -105,7 +105,7 @@ bench-estimate: .venv/test
 bench-linklearn: .venv/test
 	$(BIN)/python benchmarks/linklearn.py --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES)
 
-# The peer measures PyTorch's step the authors' way and a tuned one; about eight minutes on two cores.
+# The peer measures PyTorch's step the authors' way and a tuned one; about a quarter of an hour on two cores.
 BENCH_DATA ?= ../shared/data
 BENCH_PEER ?= ../shared/bench/peer_step.py
 bench-step-peers: .venv/test
