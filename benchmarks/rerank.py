@@ -99,8 +99,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         model = exported(arguments.model, directory)
         sides = [
-            theirs(model, pairs, [64, 128, 256, 512] if accelerated else [8, 16, 32]),
-            ours(model, pairs, [65536, 131072] if accelerated else [2048, 4096]),
+            theirs(model, pairs, [64, 128, 256, 512] if accelerated else [4, 8, 16, 32]),
+            ours(model, pairs, [65536, 131072] if accelerated else [1024, 2048, 4096]),
         ]
         times: list[list[float]] = [[], []]
         scores = [np.zeros(0), np.zeros(0)]

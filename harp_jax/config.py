@@ -169,6 +169,7 @@ def neural_ir() -> ConfigDict:
     c.model.dropout = 0.0  # DUET
     c.tokenizer = ""  # directory of a vocabulary (harp_jax.words); empty: the words of `docs`
     c.stemmer = "english"  # of that vocabulary, where it is made here
+    c.stopwords = "english"  # left out of it: those of BM25, or a file with one a line; empty: none
     c.vectors = ""  # word vectors, a text file of word2vec or GloVe; empty: random ones
     c.row_length = 300  # words of a document; longer ones are cut
     c.docs = ""
@@ -182,6 +183,10 @@ def neural_ir() -> ConfigDict:
     c.negatives = 4  # for each positive, drawn from the candidates anew in every epoch
     c.rank_loss = "hinge"  # pairwise; or "logistic", "bce", "lce"
     c.margin = 1.0
+    c.select = ""  # a measure such as "RR@10": keep the parameters that are best by it on held-out training queries
+    c.select_fraction = 0.1  # of the training queries, grouped by relevant document
+    c.select_queries = 500  # held out, at most
+    c.select_depth = 100  # candidates re-ranked for each of them
     c.batch_pairs = 64  # (query, positive, negative) triples in a batch
     c.learning_rate = 1e-3
     c.lanes = 1  # a multiple of the devices along the data axis

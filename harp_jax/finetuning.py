@@ -9,12 +9,11 @@ from ml_collections import ConfigDict
 
 from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
-from harp_jax.folds import split_queries
 from harp_jax.heads import Ranker
 from harp_jax.keys import generator
 from harp_jax.objectives import Finetune
 from harp_jax.packing import Group, Sequence, fit
-from harp_jax.ranking_data import RankingData, training_qrels
+from harp_jax.ranking_data import RankingData
 from harp_jax.stages import NoReader, Stage, encoder_and_tokenizer, make_layout, starting_params
 from harp_jax.tokenizer import Tokenizer
 
@@ -50,22 +49,23 @@ def read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple["RankingReader"
     """The groups to train on, and what selects the parameters (None where nothing does)."""
     if not config.select:
         return RankingReader(config, RankingData.from_config(config, tokenizer)), None
-    from harp_jax.selection import Selection
+    from harp_jax.huggingface import save_hf
+    from harp_jax.marks import marks_of
+    from harp_jax.reranker import PARTS, Reranker
+    from harp_jax.selection import Selection, held_out
 
-    if not config.eval_every:
-        raise InputError(f"select={config.select!r} needs evaluations; set --config.eval_every to a number of steps")
-    qrels = training_qrels(config)
-    fraction = min(config.select_fraction, config.select_queries / max(len(qrels), 1))
-    train, held_out = split_queries(qrels, fraction, config.seed)
-    if not held_out:
-        raise InputError(
-            f"no group of the {len(qrels)} training queries is small enough to be held out ({fraction:.2f} of them); "
-            "raise select_fraction, or set --config.select=''"
-        )
+    train, kept_back = held_out(config)
     data = RankingData.from_config(config, tokenizer, train)
+    marks = marks_of(tokenizer, config.query_mark, config.document_mark)
 
     def selection(shape: BertConfig, workdir: str) -> Selection:
-        return Selection(config, shape, tokenizer, held_out, workdir)
+        def reranker(params: Any) -> Reranker:
+            return Reranker(shape, params, tokenizer, config.row_length, marks=marks)
+
+        def save(directory: str, params: Any) -> None:
+            save_hf(directory, shape, {name: params[name] for name in PARTS}, tokenizer, "", marks)
+
+        return Selection(config, kept_back, workdir, reranker, save)
 
     return RankingReader(config, data), selection
 

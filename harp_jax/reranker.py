@@ -29,6 +29,9 @@ LENGTHS = (32, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512)
 Pair = tuple[np.ndarray, np.ndarray]  # token ids of query and document, cut to fit
 
 
+PARTS = ("bert", "pooler", "score")  # of a model's parameters, that scoring takes
+
+
 class Reranker:
     """A cross-encoder that scores (query, document) pairs.
 
@@ -60,7 +63,7 @@ class Reranker:
         self.lengths = (*(n for n in lengths if n < self.max_length), self.max_length)
         self.cut_queries = 0
         self.marks = marks
-        self.use(jax.device_put({name: params[name] for name in ("bert", "pooler", "score")}))
+        self.use(jax.device_put({name: params[name] for name in PARTS}))
         self._score = jax.jit(partial(_score, config))
 
     @classmethod
@@ -74,7 +77,7 @@ class Reranker:
 
     def use(self, params: dict[str, Any]) -> None:
         """Takes other parameters of the same shapes (device arrays), without compiling anything again."""
-        self._params = params
+        self._params = {name: params[name] for name in PARTS}
 
     def rerank(self, query: str, documents: Sequence[str], windows: Windows | None = None) -> np.ndarray:
         """Relevance scores [documents] float32 in the given order; larger is better.

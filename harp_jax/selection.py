@@ -1,4 +1,4 @@
-"""Selection of parameters during fine-tuning: the best by a ranking measure on held-out training queries are kept.
+"""Selection of parameters while a ranker trains: the best by a ranking measure on held-out training queries are kept.
 
 The held-out queries share no relevant document with the rest (`folds.split_queries`). Their candidates are re-ranked as they
 are, nothing added, at every evaluation. Never the queries that are reported.
@@ -7,42 +7,61 @@ are, nothing added, at every evaluation. Never the queries that are reported.
 import json
 import os
 import shutil
+from collections.abc import Callable
 from typing import Any
 
 import jax
 from ml_collections import ConfigDict
 
-from harp_jax.bert import BertConfig
 from harp_jax.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.evaluate import evaluate
 from harp_jax.files import replacing
-from harp_jax.huggingface import save_hf
-from harp_jax.marks import marks_of
+from harp_jax.folds import split_queries
 from harp_jax.measures import parse_measures
+from harp_jax.ranking_data import training_qrels
 from harp_jax.rerank import rerank_run
-from harp_jax.reranker import Reranker
-from harp_jax.tokenizer import Tokenizer
 from harp_jax.trec import Qrels, ordered, read_queries, read_run
 
 DIRECTORY = "selected"  # in the workdir: selection.json and the parameters it names
 RECORD = "selection.json"
 
 
+def held_out(config: ConfigDict) -> tuple[Qrels, Qrels]:
+    """(judgments to train on, judgments to select by): no relevant document is shared. InputError where that cannot be."""
+    if not config.eval_every:
+        raise InputError(f"select={config.select!r} needs evaluations; set --config.eval_every to a number of steps")
+    qrels = training_qrels(config)
+    fraction = min(config.select_fraction, config.select_queries / max(len(qrels), 1))
+    train, kept_back = split_queries(qrels, fraction, config.seed)
+    if not kept_back:
+        raise InputError(
+            f"no group of the {len(qrels)} training queries is small enough to be held out ({fraction:.2f} of them); "
+            "raise select_fraction, or set --config.select=''"
+        )
+    return train, kept_back
+
+
 class Selection:
     """Called with (parameters, step): the measure, and the parameters written to the workdir where it is the best so far.
 
+    `reranker` makes of parameters what ranks with them (`Reranker`, `NeuralReranker`), `save` writes them to a directory.
     A killed run repeats what it evaluated after its last checkpoint, with the same result. Takes part on every process.
     """
 
     def __init__(
-        self, config: ConfigDict, shape: BertConfig, tokenizer: Tokenizer, held_out: Qrels, workdir: str
+        self,
+        config: ConfigDict,
+        held_out: Qrels,
+        workdir: str,
+        reranker: Callable[[Any], Any],
+        save: Callable[[str, Any], None],
     ) -> None:
         measures = parse_measures(config.select)
         if len(measures) != 1:
             raise InputError(f"select={config.select!r}: name one measure")
         self.measure = str(measures[0])
-        self.shape, self.tokenizer, self.held_out = shape, tokenizer, held_out
+        self.held_out, self.make_reranker, self.save = held_out, reranker, save
         self.directory = os.path.join(workdir, DIRECTORY)
         self.depth = config.select_depth
         self.docs = Documents.open(config.docs, tuple(config.fields))
@@ -55,14 +74,11 @@ class Selection:
             raise InputError(
                 f"no held-out query has candidates in {config.candidates}; retrieve for all training queries"
             )
-        self.marks = marks_of(tokenizer, config.query_mark, config.document_mark)
-        self.length = config.row_length
-        self.reranker: Reranker | None = None
+        self.reranker: Any = None
 
     def __call__(self, params: Any, step: int) -> dict[str, float]:
-        params = {name: params[name] for name in ("bert", "pooler", "score")}
         if self.reranker is None:
-            self.reranker = Reranker(self.shape, params, self.tokenizer, self.length, marks=self.marks)
+            self.reranker = self.make_reranker(params)
         self.reranker.use(params)
         ranked = rerank_run(self.reranker, self.run, self.queries, self.docs, self.depth)
         run = dict(ordered(ranked))
@@ -74,7 +90,7 @@ class Selection:
     def _keep(self, params: Any, step: int, value: float) -> None:
         """The record appears last and names what it belongs to, so it never names parameters of another step."""
         name = f"step-{step}"
-        save_hf(os.path.join(self.directory, name), self.shape, jax.device_get(params), self.tokenizer, "", self.marks)
+        self.save(os.path.join(self.directory, name), jax.device_get(params))
         with replacing(os.path.join(self.directory, RECORD)) as file:
             record = {"step": step, "measure": self.measure, "value": value, "queries": len(self.held_out)}
             json.dump({**record, "model": name}, file)

@@ -1,8 +1,9 @@
 """Whole words for neural rankers and LinkLearn: a vocabulary with document frequencies, made from a collection.
 
-    python -m harp_jax.words --docs=docs.tsv --output=words [--stemmer=english] [--min_documents=2] [--max_words=100000]
+    python -m harp_jax.words --docs=docs.tsv --output=words [--stemmer=english] [--stopwords=english] [--min_documents=2]
 
-A word is a run of letters and digits, lower-cased, and stemmed where a stemmer is named. Ids start at 1, the most frequent
+A word is a run of letters and digits, lower-cased, and stemmed where a stemmer is named. Stopwords are left out before that
+and take no place in a text: neural rankers without an idf count them like any other word. Ids start at 1, the most frequent
 word first; 0 stands for "no word": padding, and words outside the vocabulary. Documents stream once; what is held is one
 counter a distinct word (about 200 bytes). Vectors come from text files as word2vec and GloVe write them.
 """
@@ -13,7 +14,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -32,10 +33,11 @@ WORD = re.compile(r"[^\W_]+")
 
 
 class Analyser:
-    """Text → words. `stemmer` is the name of a Snowball stemmer, or "" for none."""
+    """Text → words. `stemmer` is the name of a Snowball stemmer, or "" for none; `stopwords` are dropped before it."""
 
-    def __init__(self, stemmer: str = "") -> None:
+    def __init__(self, stemmer: str = "", stopwords: Collection[str] = ()) -> None:
         self._stem = None
+        self._stopwords = frozenset(stopwords)
         if stemmer:
             from harp_jax.lexical import stemmer_of
 
@@ -43,7 +45,8 @@ class Analyser:
 
     def words(self, text: str, limit: int | None = None) -> list[str]:
         """The first `limit` words (all of them without one); the rest of the text is not read."""
-        found = [match.group() for match in islice(WORD.finditer(text.lower()), limit)]
+        matches = (match.group() for match in WORD.finditer(text.lower()))
+        found = list(islice((word for word in matches if word not in self._stopwords), limit))
         return found if self._stem is None else self._stem(found)
 
 
@@ -55,10 +58,11 @@ class Words:
     frequencies: tuple[int, ...]
     documents: int
     stemmer: str = ""
+    stopwords: tuple[str, ...] = ()  # sorted
 
     @cached_property
     def analyser(self) -> Analyser:
-        return Analyser(self.stemmer)
+        return Analyser(self.stemmer, self.stopwords)
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -77,8 +81,10 @@ class Words:
 
     @cached_property
     def sha256(self) -> str:
-        """Identity: the words in order, their frequencies, the stemmer."""
-        text = repr((self.words, self.frequencies, self.documents, self.stemmer))
+        """Identity: the words in order, their frequencies, the stemmer, the stopwords."""
+        parts = (self.words, self.frequencies, self.documents, self.stemmer)
+        # Without stopwords the identity is what it was before there were any: trained models keep their vocabulary.
+        text = repr((*parts, self.stopwords) if self.stopwords else parts)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def encode(self, text: str, limit: int | None = None) -> list[int]:
@@ -95,14 +101,33 @@ class Words:
         with replacing(os.path.join(directory, "words.tsv")) as file:
             file.writelines(f"{word}\t{count}\n" for word, count in zip(self.words, self.frequencies))
         with replacing(os.path.join(directory, "words.json")) as file:
-            json.dump({"documents": self.documents, "stemmer": self.stemmer, "sha256": self.sha256}, file, indent=1)
+            about = {"documents": self.documents, "stemmer": self.stemmer, "stopwords": self.stopwords}
+            json.dump({**about, "sha256": self.sha256}, file, indent=1)
+
+
+def read_stopwords(name: str) -> tuple[str, ...]:
+    """Stopwords, sorted: a file with one a line, "english" (those that BM25 here leaves out), or "" for none."""
+    if not name:
+        return ()
+    if name == "english":
+        from bm25s.stopwords import STOPWORDS_EN
+
+        return tuple(sorted(STOPWORDS_EN))
+    if not os.path.isfile(name):
+        raise InputError(f"--stopwords={name!r} is no file; give one with a word a line, or 'english'")
+    # "don't" stands in a text as two words.
+    return tuple(sorted({match.group() for _, line in lines(name) for match in WORD.finditer(line.lower())}))
 
 
 def count_words(
-    texts: Iterable[tuple[str, str]], stemmer: str = "", min_documents: int = 1, max_words: int = 0
+    texts: Iterable[tuple[str, str]],
+    stemmer: str = "",
+    min_documents: int = 1,
+    max_words: int = 0,
+    stopwords: tuple[str, ...] = (),
 ) -> Words:
     """The vocabulary of (docid, text) pairs: words of at least `min_documents` documents, the `max_words` most frequent."""
-    analyser = Analyser(stemmer)
+    analyser = Analyser(stemmer, stopwords)
     total: Counter[str] = Counter()
     frequency: Counter[str] = Counter()
     documents = 0
@@ -118,7 +143,7 @@ def count_words(
         raise InputError(
             f"no word stands in {min_documents} of {documents} documents; check --docs or lower --min_documents"
         )
-    return Words(tuple(kept), tuple(frequency[word] for word in kept), documents, stemmer)
+    return Words(tuple(kept), tuple(frequency[word] for word in kept), documents, stemmer, stopwords)
 
 
 def load_words(directory: str) -> Words:
@@ -130,7 +155,9 @@ def load_words(directory: str) -> Words:
         with open(path, encoding="utf-8") as file:
             about = json.load(file)
         rows = [line.split("\t") for _, line in lines(os.path.join(directory, "words.tsv"))]
-        words = Words(tuple(r[0] for r in rows), tuple(int(r[1]) for r in rows), about["documents"], about["stemmer"])
+        kept, frequencies = tuple(r[0] for r in rows), tuple(int(r[1]) for r in rows)
+        stopwords = tuple(about.get("stopwords", ()))
+        words = Words(kept, frequencies, about["documents"], about["stemmer"], stopwords)
         intact = words.sha256 == about["sha256"]
     except (ValueError, KeyError, IndexError) as error:
         raise InputError(f"{directory}: the vocabulary is damaged ({error}); make it again") from error
@@ -177,7 +204,8 @@ def read_vectors(path: str, words: Words, seed: int = 0) -> tuple[np.ndarray, in
 def main(arguments: argparse.Namespace) -> None:
     docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
     texts: Any = progress(docs.texts(), total=len(docs), unit="documents", desc="words")
-    words = count_words(texts, arguments.stemmer, arguments.min_documents, arguments.max_words)
+    stopwords = read_stopwords(arguments.stopwords)
+    words = count_words(texts, arguments.stemmer, arguments.min_documents, arguments.max_words, stopwords)
     words.save(arguments.output)
     print(f"{arguments.output}: {len(words.words)} words of {words.documents} documents")
 
@@ -187,6 +215,7 @@ def arguments_parser() -> argparse.ArgumentParser:
     parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, or JSONL; may be compressed")
     parser.add_argument("--output", required=True, help="directory to write")
     parser.add_argument("--stemmer", default="", help="Snowball stemmer such as english (none)")
+    parser.add_argument("--stopwords", default="", help="words left out: english, or a file with one a line (none)")
     parser.add_argument("--min_documents", type=int, default=1, help="documents that a word must stand in (1)")
     parser.add_argument("--max_words", type=int, default=0, help="keep the most frequent words only (0: all)")
     parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")

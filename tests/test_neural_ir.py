@@ -92,6 +92,9 @@ def test_scores_equal_a_loop_and_padding_changes_none(name):
     assert np.std(expected) > 0.03
     tight = np.asarray(score(*padded(found, 6, 20)))
     np.testing.assert_allclose(tight, expected, rtol=0, atol=1e-5 * max(1.0, np.abs(expected).max()))
+    # A pair by itself has fewer words than the vocabulary, which DUET computes otherwise.
+    alone = np.concatenate([score(*padded([pair], 6, 20)) for pair in found[:3]])
+    np.testing.assert_allclose(alone, tight[:3], rtol=0, atol=1e-6 * max(1.0, np.abs(tight).max()))
     wide = np.asarray(score(*padded(found, 9, 47)))
     np.testing.assert_allclose(wide, tight, rtol=0, atol=1e-6 * max(1.0, np.abs(tight).max()))
 

@@ -100,6 +100,35 @@ def pair_accuracy(workdir, path) -> float:
     return float(np.mean([scores[0] > scores[1:] for scores in scored]))
 
 
+def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
+    """The last steps, at a ruinous rate, are not what re-ranking takes; what was selected is not trained on."""
+    from harp_jax import metrics_log
+    from harp_jax.evaluate import evaluate
+    from harp_jax.selection import best
+    from harp_jax.trec import ordered
+
+    write_collection(tmp_path, exact_matches)
+    options = {"learning_rate": 1e-2, "steps": 60, "eval_every": 20, "select": "RR@10", "schedule": "constant"}
+    config = neural_config(tmp_path, "knrm", **options)
+    workdir = str(tmp_path / "run")
+    train(config, workdir, devices=jax.devices()[:1])
+    rows = [r for r in metrics_log.read(workdir) if r["split"] == "validation"]
+    found = best(os.path.join(workdir, "selected"))
+    assert [r["step"] for r in rows] == [0, 20, 40, 60] and found["queries"] == TRAINED // 10
+    assert found["value"] == pytest.approx(max(r["RR@10"] for r in rows), rel=1e-5)
+    stage = stages.neural_ir(config)
+    selection = stage.selection(stage.bert, str(tmp_path / "again"))
+    assert not set(selection.held_out) & {qid for qid, _ in stage.reader.data.units}
+    ranked = rerank_run(load(workdir), selection.run, selection.queries, selection.docs)
+    again = evaluate(selection.held_out, {"": dict(ordered(ranked))}, selection.measure).mean[""]
+    assert next(iter(again.values())) == pytest.approx(found["value"], abs=1e-6)
+    path = os.path.join(workdir, "selected", found["model"], "parameters.safetensors")
+    with open(path, "r+b") as file:
+        file.truncate(40)
+    with pytest.raises(InputError, match="the selected parameters are damaged"):
+        load(workdir)
+
+
 @pytest.mark.parametrize(
     "name, make, options",
     [

@@ -44,6 +44,36 @@ def test_a_failure_stops_and_rerunning_goes_on_there(tool):
     assert ran() == "a"
 
 
+def test_jobs_run_side_by_side_each_on_its_cores_and_after_what_they_read(tool, tmp_path):
+    """a and b wait for each other, so they end only if both run; c reads both."""
+    meet = (
+        "import os, sys, time\nopen(sys.argv[1], 'w').close()\n"
+        "while not os.path.exists(sys.argv[2]): time.sleep(0.01)\n"
+        "print('met', sys.argv[1]); open(sys.argv[3], 'w').write(repr(sorted(os.sched_getaffinity(0))))"
+    )
+    (tmp_path / "meet.py").write_text(meet)
+    plan = [
+        Command("a", "meet", ["a", "b", "{out}"]),
+        Command("b", "meet", ["b", "a", "{out}"]),
+        tool("c", "c", "{out}", "{a}", "{b}"),
+    ]
+    steps = resolve(plan, "out")
+    execute(steps, "out", jobs=2)
+    assert all(step.done for step in steps) and ran() == "c"
+    cores = [eval(open(step.place).read()) for step in steps[:2]]
+    mine = sorted(os.sched_getaffinity(0))
+    assert sorted(cores[0] + cores[1]) == mine if len(mine) > 1 else cores == [mine, mine]
+    assert "met a" in open(steps[0].record.replace(".json", ".log")).read()
+
+
+def test_a_failed_job_lets_the_others_end_and_starts_no_more(tool):
+    plan = [tool("a", "a", "/nowhere/at/all"), tool("b", "b", "{out}"), tool("c", "c", "{out}", "{b}")]
+    steps = resolve(plan, "out")
+    with pytest.raises(InputError, match=r"a ended with status 1; its message ends out/\.plan/a-"):
+        execute(steps, "out", jobs=2)
+    assert steps[1].done and not steps[0].done
+
+
 def test_wrong_plans_are_named(tool):
     with pytest.raises(InputError, match="needs 'z'"):
         resolve([tool("a", "{z}", "{out}")], "out")

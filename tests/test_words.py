@@ -1,11 +1,14 @@
 """The word vocabulary, its idf table, and word vectors from text files and from word2vec itself."""
 
+import hashlib
+import json
+
 import numpy as np
 import pytest
 
 from harp_jax import word_vectors, words
 from harp_jax.errors import InputError
-from harp_jax.words import Words, count_words, load_words, read_vectors
+from harp_jax.words import Words, count_words, load_words, read_stopwords, read_vectors
 
 TEXTS = [("a", "Red fox; red Fox_den"), ("b", "the fox runs"), ("c", "café the 42")]
 
@@ -37,6 +40,26 @@ def test_rare_words_go_and_stems_fall_together():
     assert stemmed.words == ("run",) and stemmed.frequencies == (2,)
     with pytest.raises(InputError, match="no word stands in 9 of 3 documents"):
         count_words(TEXTS, min_documents=9)
+
+
+def test_stopwords_take_no_place_and_are_saved(tmp_path):
+    (tmp_path / "stop.txt").write_text("The\ndon't\n\nruns\n")
+    stopwords = read_stopwords(str(tmp_path / "stop.txt"))
+    assert stopwords == ("don", "runs", "t", "the") and "the" in read_stopwords("english") and read_stopwords("") == ()
+    found = count_words(TEXTS, "english", stopwords=stopwords)
+    assert not {"the", "run"} & set(found.words)  # "runs" goes before it is stemmed
+    assert found.encode("the fox runs; the running fox owl", 3) == [found.ids["fox"], 0, found.ids["fox"]]
+    found.save(str(tmp_path))
+    assert load_words(str(tmp_path)) == found and found.sha256 != count_words(TEXTS, "english").sha256
+    with pytest.raises(InputError, match="is no file; give one with a word a line"):
+        read_stopwords(str(tmp_path / "nothing.txt"))
+
+
+def test_a_vocabulary_of_before_stopwords_is_still_read(tmp_path):
+    (tmp_path / "words.tsv").write_text("fox\t2\n")
+    identity = hashlib.sha256(repr((("fox",), (2,), 3, "")).encode()).hexdigest()
+    (tmp_path / "words.json").write_text(json.dumps({"documents": 3, "stemmer": "", "sha256": identity}))
+    assert load_words(str(tmp_path)) == Words(("fox",), (2,), 3)
 
 
 def test_saved_vocabularies_come_back_or_are_refused(tmp_path):

@@ -81,10 +81,13 @@ class Duet(nn.Module):
         c = self.config
         kernel = self.param(f"{side}_conv", nn.initializers.lecun_normal(in_axis=(0, 1)), (3, c.graphs, c.filters))
         bias = self.param(f"{side}_conv_bias", nn.initializers.zeros, (c.filters,))
-        graphs = jnp.asarray(tables.graphs)[ids].reshape(ids.size, -1)
+        # Once for every word of the batch, or of the vocabulary where that is smaller.
+        whole = len(tables.graphs) < ids.size
+        graphs = jnp.asarray(tables.graphs)[jnp.arange(len(tables.graphs)) if whole else ids.reshape(-1)]
         # One row of counts a word, made by scattering: the product with the kernel is then dense.
-        counts = jnp.zeros((ids.size, c.graphs + 1)).at[jnp.arange(ids.size)[:, None], graphs].add(1.0)[:, 1:]
-        taps = jnp.einsum("wg,kgf->kwf", counts, kernel).reshape(3, *ids.shape, c.filters)
+        counts = jnp.zeros((len(graphs), c.graphs + 1)).at[jnp.arange(len(graphs))[:, None], graphs].add(1.0)[:, 1:]
+        taps = jnp.einsum("wg,kgf->kwf", counts, kernel)
+        taps = taps[:, ids] if whole else taps.reshape(3, *ids.shape, c.filters)
         before = jnp.pad(taps[0], ((0, 0), (1, 0), (0, 0)))[:, :-1]
         after = jnp.pad(taps[2], ((0, 0), (0, 1), (0, 0)))[:, 1:]
         return nn.tanh(before + taps[1] + after + bias)

@@ -5,14 +5,17 @@ from typing import Any
 
 import jax
 import numpy as np
+from flax.traverse_util import flatten_dict, unflatten_dict
 
 from harp_jax.errors import InputError
-from harp_jax.neural_ir import NeuralConfig, build
-from harp_jax.neural_ir.stage import word_tables
+from harp_jax.files import replacing
+from harp_jax.neural_ir import NeuralConfig, WordTables, build
 from harp_jax.words import Words, load_words
 
 # Document lengths that are compiled; padding changes no score, finer steps only pad less.
 LENGTHS = (32, 64, 128, 192, 256, 384, 512, 1024)
+
+PARAMETERS = "parameters.safetensors"
 
 Pair = tuple[np.ndarray, np.ndarray]  # word ids of query and document, cut to the model's lengths
 
@@ -39,17 +42,27 @@ class NeuralReranker:
         self.lengths = (*(n for n in LENGTHS if n < self.max_length), self.max_length)
         self.cut_queries = 0
         module, tables = build(config), word_tables(config, words)
-        self._params = jax.device_put(params)
+        self.use(jax.device_put(params))
         self._score = jax.jit(lambda p, query, document: module.apply({"params": p}, query, document, tables))
+
+    def use(self, params: dict[str, Any]) -> None:
+        """Takes other parameters of the same shapes (device arrays), without compiling anything again."""
+        self._params = params
 
     @classmethod
     def from_workdir(cls, workdir: str, **options: Any) -> "NeuralReranker":
-        """The newest checkpoint of a run of `configs/baselines/`."""
-        from harp_jax.checkpoint import load_params
+        """The parameters that a run of `configs/baselines/` selected (`selection.py`), or its newest checkpoint."""
+        from harp_jax.checkpoint import load_params, read_config
+        from harp_jax.selection import DIRECTORY, best
 
-        params, config = load_params(workdir)
+        config = read_config(workdir)
         if "neural_ir" not in config:
             raise InputError(f"{workdir} holds no neural ranker; export the model of a BERT run first")
+        selected = best(os.path.join(workdir, DIRECTORY))
+        if selected:
+            params = load_selected(os.path.join(workdir, DIRECTORY, selected["model"]))
+        else:
+            params, _ = load_params(workdir)
         words = load_words(os.path.join(workdir, "tokenizer"))
         return cls(NeuralConfig(**config.neural_ir), _without_padding(params, words.size), words, **options)
 
@@ -99,6 +112,34 @@ class NeuralReranker:
         return scores
 
 
+def save_selected(directory: str, params: dict[str, Any]) -> None:
+    """Writes a parameter tree (numpy) as one safetensors file."""
+    from safetensors.numpy import save
+
+    with replacing(os.path.join(directory, PARAMETERS), "wb") as file:
+        file.write(save({name: np.ascontiguousarray(leaf) for name, leaf in flatten_dict(params, sep="/").items()}))
+
+
+def load_selected(directory: str) -> dict[str, Any]:
+    """What `save_selected` wrote; InputError where it is damaged or missing."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    path = os.path.join(directory, PARAMETERS)
+    try:
+        return unflatten_dict(load_file(path), sep="/")
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path}: {error}; the selected parameters are damaged, train again") from error
+
+
 def _without_padding(params: dict, rows: int) -> dict:
     """Parameters without the word vectors that sharding padded."""
     return {name: tree[:rows] if name == "vectors" else tree for name, tree in params.items()}
+
+
+def word_tables(shape: NeuralConfig, words: Words) -> WordTables:
+    """What the model needs to know of the words."""
+    from harp_jax.neural_ir.duet import graph_table
+
+    graphs = graph_table(words, shape.graphs) if shape.name == "duet" else np.zeros((1, 1), np.int32)
+    return WordTables(words.idf, graphs)

@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -15,12 +15,14 @@ from harp_jax.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.finetuning import RankingReader
 from harp_jax.neural_ir import NeuralConfig, WordTables, build, init_params
+from harp_jax.neural_ir.reranker import NeuralReranker, save_selected, word_tables
 from harp_jax.objectives import Metrics, ranking_loss
 from harp_jax.packing import Group, Placement
 from harp_jax.ranking_data import RankingData, training_qrels
+from harp_jax.selection import Selection, held_out
 from harp_jax.stages import Stage
-from harp_jax.trec import read_queries, read_run
-from harp_jax.words import Words, count_words, load_words, read_vectors
+from harp_jax.trec import Qrels, read_queries, read_run
+from harp_jax.words import Words, count_words, load_words, read_stopwords, read_vectors
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +62,7 @@ class GroupLayout:
 class GroupReader(RankingReader):
     """Groups of a relevant document and negatives, each text cut to its own length."""
 
-    def __init__(self, config: ConfigDict, words: Words) -> None:
-        qrels = training_qrels(config)
+    def __init__(self, config: ConfigDict, words: Words, qrels: Qrels) -> None:
         data = RankingData(
             docs=Documents.open(config.docs, tuple(config.fields)),
             queries=read_queries(config.queries),
@@ -133,7 +134,10 @@ def neural_ir(config: ConfigDict) -> Stage:
     if config.weight_decay and frozen:
         raise InputError("weight_decay would shrink word vectors that are not trained; set it to 0")
     tables = word_tables(shape, words)
-    reader = GroupReader(config, words)
+    qrels, selection = training_qrels(config), None
+    if config.select:
+        qrels, selection = selecting(config, words)
+    reader = GroupReader(config, words, qrels)
     size = 1 + config.negatives
     groups = max(1, round(config.batch_pairs / config.negatives / config.lanes / config.accumulate))
     steps = config.steps or math.ceil(
@@ -152,7 +156,20 @@ def neural_ir(config: ConfigDict) -> Stage:
         return params
 
     layout = GroupLayout(groups, size, shape.query_length, shape.document_length, config.accumulate)
-    return Stage(words, shape, ("rank",), objective, reader, None, layout, {"rank": 1.0}, steps, start)
+    return Stage(words, shape, ("rank",), objective, reader, None, layout, {"rank": 1.0}, steps, start, selection)
+
+
+def selecting(config: ConfigDict, words: Words) -> tuple[Qrels, Callable[[NeuralConfig, str], Selection]]:
+    """The judgments that are left to train on, and what selects the parameters by the others."""
+    train, kept_back = held_out(config)
+
+    def selection(shape: NeuralConfig, workdir: str) -> Selection:
+        def reranker(params: Any) -> NeuralReranker:
+            return NeuralReranker(shape, params, words)
+
+        return Selection(config, kept_back, workdir, reranker, save_selected)
+
+    return train, selection
 
 
 def vocabulary(config: ConfigDict) -> Words:
@@ -161,12 +178,5 @@ def vocabulary(config: ConfigDict) -> Words:
         return load_words(config.tokenizer)
     if not config.docs:
         raise InputError("docs is empty; set --config.docs to a file")
-    return count_words(Documents.open(config.docs, tuple(config.fields)).texts(), config.stemmer)
-
-
-def word_tables(shape: NeuralConfig, words: Words) -> WordTables:
-    """What the model needs to know of the words."""
-    from harp_jax.neural_ir.duet import graph_table
-
-    graphs = graph_table(words, shape.graphs) if shape.name == "duet" else np.zeros((1, 1), np.int32)
-    return WordTables(words.idf, graphs)
+    texts = Documents.open(config.docs, tuple(config.fields)).texts()
+    return count_words(texts, config.stemmer, stopwords=read_stopwords(config.stopwords))
