@@ -122,7 +122,7 @@ def main(arguments: argparse.Namespace) -> None:
         for step in steps:
             print(f"{'done' if step.done else 'to do'}  {step.command.name}: {shown(step)}")
         return
-    execute(steps, arguments.output)
+    execute(steps, arguments.output, arguments.jobs)
 
 
 def arguments_parser() -> argparse.ArgumentParser:
@@ -143,6 +143,7 @@ def arguments_parser() -> argparse.ArgumentParser:
         one.add_argument("--name", default="fine_tuned", help="of the system, in the table")
         one.add_argument("--measures", default=MEASURES, help=f'names as in ir-measures ("{MEASURES}")')
         one.add_argument("--output", required=True, help="directory that receives everything")
+        one.add_argument("--jobs", type=int, default=1, help="commands at a time, each on its share of the cores (1)")
         one.add_argument("--dry_run", action="store_true", help="print the commands, run nothing")
         if name == "cross_validate":
             one.add_argument("--folds", required=True, help="qid<TAB>fold")
