@@ -8,8 +8,8 @@ import slow_neural_ir as slow
 
 from harp_jax.errors import InputError
 from harp_jax.keys import generator
-from harp_jax.neural_ir import NeuralConfig, WordTables, build, init_params
-from harp_jax.neural_ir.duet import graph_table, word_graphs
+from harp_jax.neural_ir import NeuralConfig, WordTables, build, cosines, init_params
+from harp_jax.neural_ir.duet import graph_table, sliding_max, word_graphs
 from harp_jax.neural_ir.knrm import kernel_levels
 from harp_jax.words import Words
 
@@ -99,7 +99,7 @@ def test_scores_equal_a_loop_and_padding_changes_none(name):
     np.testing.assert_allclose(wide, tight, rtol=0, atol=1e-6 * max(1.0, np.abs(tight).max()))
 
 
-@pytest.mark.parametrize("name", ["knrm", "drmm", "duet"])
+@pytest.mark.parametrize("name", ["knrm", "conv_knrm", "drmm", "duet"])
 def test_gradients_of_padded_and_empty_texts_are_finite(name):
     config = SHAPES[name]
     params, known = model(config), tables(config)
@@ -121,10 +121,28 @@ def test_a_word_outside_the_vocabulary_matches_nothing():
     np.testing.assert_allclose(with_unknown, without, atol=1e-6)
 
 
+def test_cosines_ask_for_full_precision_whatever_the_device():
+    lowered = jax.jit(cosines).lower(jnp.zeros((1, 2, 8)), jnp.zeros((1, 3, 8))).as_text()
+    assert "precision = [HIGHEST, HIGHEST]" in lowered
+
+
 def test_eleven_kernels_are_those_of_the_paper():
     mu, sigma = kernel_levels(11)
     np.testing.assert_allclose(mu, [-0.9, -0.7, -0.5, -0.3, -0.1, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0], atol=1e-6)
     np.testing.assert_allclose(sigma, [0.1] * 10 + [0.001])
+
+
+@pytest.mark.parametrize("window", [1, 2, 5, 8, 13])
+def test_sliding_maxima_and_their_gradient(window):
+    x = generator("sliding").standard_normal((2, 13, 3)).astype(np.float32)
+    expected = np.stack([x[:, i : i + window].max(axis=1) for i in range(14 - window)], axis=1)
+    np.testing.assert_array_equal(sliding_max(jnp.asarray(x), window), expected)
+    weights = generator("weights").standard_normal(expected.shape).astype(np.float32)
+    gradient = jax.grad(lambda x: jnp.sum(sliding_max(x, window) * weights))(jnp.asarray(x))
+    slow = np.zeros_like(x)
+    for b, i, f in np.ndindex(expected.shape):
+        slow[b, i + np.argmax(x[b, i : i + window, f]), f] += weights[b, i, f]
+    np.testing.assert_allclose(gradient, slow, rtol=0, atol=1e-5)
 
 
 def test_graphs_of_a_word():

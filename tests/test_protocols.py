@@ -92,7 +92,14 @@ def test_few_shot_never_draws_a_test_query(files, capsys):
 
 
 BY_FLAGS = ("harp_jax.main", "harp_jax.linklearn.train", "data_pipeline.main")
-PLANS = ["coarse_tuning", "controls", "linklearn", "neural_ir", "neural_ir of wiki", "../../tests/real/wiki_losses_plan"]
+PLANS = [
+    "coarse_tuning",
+    "controls",
+    "linklearn",
+    "neural_ir",
+    "neural_ir of wiki",
+    "../../tests/real/wiki_losses_plan",
+]
 
 
 @pytest.mark.parametrize("name", PLANS)
