@@ -84,6 +84,7 @@ def pretrain(preset: str = "") -> ConfigDict:
     c.mlm_side = "document"  # or "query", "both"; hiding one of four query words hurts the pair
     c.mlm_whole_words = False  # hide all wordpieces of a word or none
     c.batch_pairs = 128  # on average; the number in a batch varies with packing
+    c.batch_tokens = 0  # real tokens of a batch, to half a pair, whatever a task's lengths; 0: what `batch_pairs` takes
     c.steps = 100_000
     if preset not in ("", *PRESETS):
         raise InputError(f"unknown preset {preset!r}; use one of {', '.join(PRESETS)}, or none")

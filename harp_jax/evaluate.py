@@ -26,6 +26,7 @@ from harp_jax.significance import ROUNDS, compare
 from harp_jax.tables import FORMATS, Table, notes, per_query_lines
 from harp_jax.trec import Qrels, Run, read_ids, read_qrels, read_run
 
+FEWEST_GROUPS = 10  # of queries, from which drawing whole groups says something
 MEASURES = "RR@10 RR@100 nDCG@10 nDCG@100 AP"
 
 
@@ -78,8 +79,10 @@ def evaluate(
     chosen = [str(m) for m in parse_measures(confirm)] if confirm else tested
     if not set(chosen) <= set(tested):
         raise InputError(f"{min(set(chosen) - set(tested))} is to be confirmed, but is not among the measures; add it")
-    compared = compare(values, groups_of(qrels), baseline, chosen, rounds, seed)
-    return replace(table, baseline=baseline, comparisons=compared)
+    groups = groups_of(qrels)
+    few = len(set(groups)) if len(set(groups)) < FEWEST_GROUPS else 0
+    compared = compare(values, range(len(groups)) if few else groups, baseline, chosen, rounds, seed)
+    return replace(table, baseline=baseline, comparisons=compared, few_groups=few)
 
 
 def groups_of(qrels: Qrels) -> list[int]:

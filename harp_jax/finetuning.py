@@ -11,6 +11,7 @@ from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker
 from harp_jax.keys import generator
+from harp_jax.marks import marks_of
 from harp_jax.objectives import Finetune
 from harp_jax.packing import Group, Sequence, fit
 from harp_jax.ranking_data import RankingData
@@ -24,22 +25,23 @@ def finetune(config: ConfigDict, with_data: bool = True) -> Stage:
     if config.init_head not in ("fresh", "pretrained"):
         raise InputError(f"init_head={config.init_head!r} is unknown; choose fresh or pretrained")
     predicting = config.mqp_weight > 0
+    marks = marks_of(tokenizer, config.query_mark, config.document_mark)
     reader: Any = NoReader(("rank",))
     selection: Callable[[BertConfig, str], Any] | None = None
     if with_data:
         reader, selection = read_data(config, tokenizer)
-    steps = config.steps or math.ceil(
-        config.epochs * reader.sizes["rank"] * (1 + config.negatives) / config.batch_pairs
-    )
 
     def objective(shape: BertConfig) -> Finetune:
-        return Finetune(Ranker(shape), config.rank_loss, config.margin, config.mqp_weight, tokenizer.mask)
+        return Finetune(Ranker(shape), config.rank_loss, config.margin, config.mqp_weight, tokenizer.mask, marks.ids)
 
     shares = {"rank": 1.0}
     pairs = 1 + config.negatives
     size = pairs + predicting
     sequences = round(config.batch_pairs * size / pairs)
     layout = make_layout(config, tokenizer, reader, shares, group_size=size, sequences=sequences)
+    # Batches hold about as many sequences as are asked for; a group needs rows of its own, so small ones hold more.
+    held = layout.expected or float(sequences)
+    steps = config.steps or math.ceil(config.epochs * reader.sizes["rank"] * size / held)
     drop = ("pooler", "score") if config.init_head == "fresh" else ()
     start = starting_params(loaded, drop, tokenizer.size)
     return Stage(tokenizer, bert, ("rank",), objective, reader, None, layout, shares, steps, start, selection)
@@ -50,7 +52,6 @@ def read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple["RankingReader"
     if not config.select:
         return RankingReader(config, RankingData.from_config(config, tokenizer)), None
     from harp_jax.huggingface import save_hf
-    from harp_jax.marks import marks_of
     from harp_jax.reranker import PARTS, Reranker
     from harp_jax.selection import Selection, held_out
 

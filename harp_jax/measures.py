@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from harp_jax.errors import InputError
 from harp_jax.trec import Qrels, Ranking, Run
 
@@ -17,7 +19,7 @@ Values = dict[str, float]  # qid → value
 
 @dataclass(frozen=True)
 class Oracle:
-    """A measure of the candidates in the order of their judgments (ties in the run's order)."""
+    """A measure of the candidates in the order of their judgments (equal ones in the run's order)."""
 
     measure: Any
 
@@ -79,30 +81,40 @@ def calculate(qrels: Qrels, run: Run, measures: list[Any]) -> dict[str, Values]:
     """Measure → qid → value for every query of the qrels; 0 where the run has nothing for it."""
     import ir_measures
 
+    order = {qid: ordered(run[qid]) for qid in qrels if qid in run}
     values: dict[str, Values] = {str(measure): dict.fromkeys(qrels, 0.0) for measure in measures}
     plain = [measure for measure in measures if is_tested(measure)]
     ideal = [measure.measure for measure in measures if isinstance(measure, Oracle)]
-    for wanted, scores, form in (
-        (plain, lambda ranking, _: dict(zip(ranking.docids, ranking.scores)), "{}"),
-        (ideal, _in_order_of_judgments, "oracle({})"),
-    ):
+    for wanted, rearranged, form in ((plain, lambda docids, _: docids, "{}"), (ideal, _by_judgment, "oracle({})")):
         if wanted:
-            given = {qid: scores(run[qid], qrels[qid]) for qid in qrels if qid in run}
+            given = {
+                qid: {docid: -float(rank) for rank, docid in enumerate(rearranged(docids, qrels[qid]))}
+                for qid, docids in order.items()
+            }
             for metric in ir_measures.iter_calc(wanted, qrels, given):
                 values[form.format(metric.measure)][metric.query_id] = metric.value
     for measure in measures:
         if isinstance(measure, Unjudged):
-            values[str(measure)] |= {qid: _unjudged(run[qid], qrels[qid], measure.k) for qid in qrels if qid in run}
+            values[str(measure)] |= {qid: _unjudged(docids, qrels[qid], measure.k) for qid, docids in order.items()}
     return values
 
 
-def _in_order_of_judgments(ranking: Ranking, judged: dict[str, int]) -> dict[str, float]:
-    order = sorted(ranking.ranked(), key=lambda docid: -judged.get(docid, 0))
-    return {docid: -float(rank) for rank, docid in enumerate(order)}
+def ordered(ranking: Ranking) -> list[str]:
+    """Document ids, best first, as trec_eval orders them: scores in single precision, ties by descending id.
+
+    One order for all measures: the tools behind ir-measures break ties each in its own way, and a run of equal scores
+    would have another first document by RR@10 than by RR.
+    """
+    scored = zip(np.asarray(ranking.scores, np.float32).tolist(), ranking.docids)
+    return [docid for _, docid in sorted(scored, reverse=True)]
 
 
-def _unjudged(ranking: Ranking, judged: dict[str, int], k: int) -> float:
-    first = ranking.ranked()[:k]
+def _by_judgment(docids: list[str], judged: dict[str, int]) -> list[str]:
+    return sorted(docids, key=lambda docid: -judged.get(docid, 0))
+
+
+def _unjudged(docids: list[str], judged: dict[str, int], k: int) -> float:
+    first = docids[:k]
     return sum(docid not in judged for docid in first) / max(len(first), 1)
 
 

@@ -108,6 +108,7 @@ class Finetune:
     margin: float
     mqp_weight: float = 0.0
     mask_token: int = 0
+    marks: tuple[int, ...] = ()  # tokens before every query, such as [Q]: there is nothing to predict in them
 
     def counts(self, batch: dict[str, jax.Array], mask_key: jax.Array) -> Metrics:
         """What the losses are averaged over: groups, their members, their negatives, and predicted query tokens."""
@@ -123,7 +124,8 @@ class Finetune:
         return jnp.delete(present, 1, axis=-1) if self.mqp_weight > 0 else present
 
     def _masked(self, batch: dict[str, jax.Array], mask_key: jax.Array) -> Masked:
-        arrays = (batch["tokens"], batch["mask_ids"], batch["segment_ids"])
+        marked = jnp.isin(batch["tokens"], jnp.asarray(self.marks, jnp.int32))
+        arrays = (batch["tokens"], jnp.where(marked, -1, batch["mask_ids"]), batch["segment_ids"])
         return mask_one_each(mask_key, *arrays, batch["cls_offset"].shape[1], self.mask_token)
 
     def __call__(

@@ -53,6 +53,8 @@ class Layout:
     sep: int
     pad: int
     microbatches: int = 1  # that a step takes of each lane and accumulates
+    tokens: float = 0.0  # real tokens at which a batch ends, to half a group; 0: when its rows are full
+    expected: float = 0.0  # sequences of a batch of all lanes and microbatches, by a sample of the data; 0: not known
 
     @property
     def groups(self) -> int:
@@ -120,7 +122,8 @@ class Placement(NamedTuple):
 def plan(lengths: list[tuple[int, ...]], layout: Layout) -> Iterator[list[Placement]]:
     """Assigns the groups of a window (their sequences' lengths) to batches of `layout.rows` rows, in order.
 
-    The oldest waiting group always goes first, then whatever else of the next LOOKAHEAD fits (best fit by row).
+    The oldest waiting group always goes first, then whatever else of the next LOOKAHEAD fits (best fit by row), until the
+    rows are full or hold as many real tokens as `layout.tokens` says.
     Raises InputError for a group that fits no empty batch.
     """
     waiting = list(range(len(lengths)))
@@ -129,11 +132,16 @@ def plan(lengths: list[tuple[int, ...]], layout: Layout) -> Iterator[list[Placem
         seats = [layout.sequences] * layout.rows
         placed: list[Placement] = []
         kept: list[int] = []
-        tried = 0
+        tried, tokens = 0, 0
         for at, index in enumerate(waiting):
+            # With half of the next group: batches are as often above as below.
+            if layout.tokens and placed and tokens + sum(lengths[index]) / 2 > layout.tokens:
+                kept.extend(waiting[at:])
+                break
             slots = _place(lengths[index], space, seats, layout)
             if slots is not None:
                 placed.append(Placement(index, slots))
+                tokens += sum(lengths[index])
             else:
                 if not placed:
                     raise InputError(

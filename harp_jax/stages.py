@@ -3,6 +3,8 @@
 Everything else (mesh, state, step, loop, checkpoints) is `train.py`'s, shared by all.
 """
 
+import logging
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +23,8 @@ from harp_jax.masking import slots
 from harp_jax.objectives import Pretrain
 from harp_jax.packing import Group, Layout, plan
 from harp_jax.tokenizer import Tokenizer, load_tokenizer
+
+log = logging.getLogger(__name__)
 
 SAMPLE = 512  # groups read and packed to learn how many rows a batch needs
 
@@ -237,19 +241,21 @@ def make_layout(
     layout = Layout(1, config.row_length, seats, group_size, tokenizer.cls, tokenizer.sep, tokenizer.pad)
     layout = replace(layout, microbatches=config.accumulate)
     parts = config.lanes * config.accumulate
-    if config.rows:
-        return replace(layout, rows=max(1, round(config.rows / parts)))
     lengths = [
         tuple(len(s) for s in group.sequences)
         for task, share in shares.items()
         for group in reader.read(0, task, 0, max(1, round(SAMPLE * share)))
     ]
-    wanted = sequences / parts
-    if not lengths:
-        return replace(layout, rows=max(1, round(wanted / 4)))  # a dry run without data: 4 sequences a row
     order = generator(config.seed, "layout").permutation(len(lengths))
     lengths = [lengths[i] for i in order]
     total = sum(map(len, lengths))
+    tokens = config.get("batch_tokens", 0) / parts
+    if tokens and not config.rows:
+        return enough_rows(replace(layout, tokens=tokens), lengths)
+    wanted = sequences / parts
+    if config.rows or not lengths:
+        # A dry run without data: 4 sequences a row.
+        return replace(layout, rows=max(1, round(config.rows / parts if config.rows else wanted / 4)))
     rows = max(1, int(wanted * sum(map(sum, lengths)) / total / config.row_length))
     # A row for each sequence of a group: whatever the lengths that no sample has shown, every group fits a batch.
     rows = max(rows, group_size)
@@ -261,4 +267,29 @@ def make_layout(
             break
         best = (found, rows)
         rows += 1
-    return replace(layout, rows=best[1])
+    expected = best[0] * parts
+    if expected > 1.25 * sequences:
+        log.warning(
+            "a batch takes %.0f sequences where %d were asked for: each of the %d lanes needs a row for every sequence of "
+            "a group; lower `lanes` (the devices are enough) or `accumulate`",
+            expected,
+            sequences,
+            config.lanes,
+        )
+    return replace(layout, rows=best[1], expected=expected)
+
+
+def enough_rows(layout: Layout, lengths: list[tuple[int, ...]]) -> Layout:
+    """The layout with the fewest rows in which nearly every batch of a sample reaches `layout.tokens`.
+
+    Sequences of other lengths pack otherwise: tasks that shall see equally many real tokens need other numbers of rows.
+    """
+    rows = max(layout.group_size, math.ceil(layout.tokens / layout.row_length))
+    if not lengths:
+        return replace(layout, rows=math.ceil(rows / 0.95))
+    for rows in range(rows, 4 * rows):
+        batches = list(plan(lengths, replace(layout, rows=rows)))[:-1]  # the last one is what was left
+        held = [sum(sum(lengths[placement.group]) for placement in batch) for batch in batches]
+        if not held or sum(held) / len(held) >= 0.99 * layout.tokens:
+            break
+    return replace(layout, rows=rows)

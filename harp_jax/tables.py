@@ -27,6 +27,7 @@ class Table:
     seeds: dict[str, int] = field(default_factory=dict)
     baseline: str = ""
     comparisons: list[Comparison] = field(default_factory=list)
+    few_groups: int = 0  # groups of queries that share relevant documents, where too few for intervals to draw them
 
     @property
     def marked(self) -> set[tuple[str, str]]:
@@ -121,7 +122,7 @@ def per_query_lines(table: Table) -> list[str]:
 
 
 def notes(table: Table) -> list[str]:
-    """What a reader of the table must know: queries that count as zero, and queries left out."""
+    """What a reader of the table must know: queries that count as zero, queries left out, intervals that are too narrow."""
     found = []
     for name in table.missing:
         for qids, what in (
@@ -131,4 +132,9 @@ def notes(table: Table) -> list[str]:
             if qids:
                 shown = ", ".join(qids[:5]) + (", …" if len(qids) > 5 else "")
                 found.append(f"{name}: {len(qids)} queries {what}: {shown}")
+    if table.few_groups:
+        found.append(
+            f"shared relevant documents tie the queries into {table.few_groups} groups, too few to draw again: "
+            "intervals draw single queries, as if they were independent, and are too narrow"
+        )
     return found

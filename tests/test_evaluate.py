@@ -48,6 +48,18 @@ def test_measures_follow_their_definitions(runs):
         assert table.mean["first.trec"][measure] == pytest.approx(sum(values.values()) / 4)
 
 
+@pytest.mark.parametrize("tie", [[1.0, 1.0, 1.0], [1.0, 1.0 + 1e-9, 1.0 - 1e-9]])
+def test_ties_are_broken_alike_for_all_measures_as_trec_eval_breaks_them(tie):
+    """By descending id, scores read in single precision: c, b, a, whatever the order of the file."""
+    run = {"q": Ranking.of(["a", "c", "b"], tie)}
+    table = evaluate({"q": {"a": 1}}, {"tied": run}, "RR RR@10 P@1 P@3 nDCG@1 AP Success@1 unjudged@2 oracle(RR@10)")
+    found = {name: values["q"] for name, values in table.per_query["tied"].items()}
+    third = pytest.approx(1 / 3)
+    assert found["RR"] == found["RR@10"] == found["AP"] == found["P@3"] == third
+    assert (found["P@1"], found["nDCG@1"], found["Success@1"]) == (0, 0, 0)
+    assert (found["unjudged@2"], found["oracle(RR@10)"]) == (1.0, 1.0)
+
+
 def test_missing_queries_count_as_zero_and_are_reported(runs):
     table = evaluate(QRELS, runs, "RR@10")
     assert table.mean["empty_ish.run"]["RR@10"] == pytest.approx(0.5 / 4)

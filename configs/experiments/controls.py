@@ -3,7 +3,7 @@
 HARP_DATA=../shared/data python -m harp_jax.plan --plan=configs/experiments/controls.py --output=controls --jobs=2
 
 BERT-tiny on the linked documents of HARP_DATA/wiki, every system from the same random weights: configs/baselines/*.py with the
-same flags, so the same rows, updates and schedule; only the data path and the tasks' weights differ. Two regimes: "linked",
+same flags, so the same real tokens a batch, updates and schedule; only the data path and the tasks' weights differ. Two regimes: "linked",
 where all systems see the documents that HARP sees, and "all", where those that need no links (MLM, ICT, PROP) see the whole
 collection. Fine-tuning is cross-validated over the given folds, which no relevant document crosses.
 
@@ -12,7 +12,7 @@ HARP_ENCODER is the Hugging Face BERT whose attention weighs HARP's terms (its v
 of document ids that no pair of HARP may lead to: give the judged ones, or link popularity explains part of what is found.
 HARP_PAIRS is a finished output of the generation job with all tasks, HARP_RUN a run to re-rank instead of a tuned BM25's.
 
-Hardware: 2 CPU cores; 600 steps of 8,192 slots take about ten minutes, two at a time. That is a check of the road and of
+Hardware: 2 CPU cores; 600 steps of 7,800 tokens take about ten minutes, two at a time. That is a check of the road and of
 the equal budget. It is far too little to rank the systems.
 """
 
@@ -34,10 +34,10 @@ SYSTEMS = {"linked": ("harp", "bert", "ict", "wlp", "prop"), "all": ("bert", "ic
 DOCS, QUERIES = f"{WIKI}/collection.jsonl.xz", f"{WIKI}/wikipassageqa.queries.tsv"
 QRELS, GIVEN_FOLDS = f"{WIKI}/wikipassageqa.qrels", f"{WIKI}/wikipassageqa.folds.tsv"
 GENERATE, TUNE = "configs/data/linked_jsonl.py", "configs/finetune_demo.py"
-# The same for every system: BERT-tiny, 32 rows of 256 slots, ten times BERT-base's rate as so small a model wants.
+# The same for every system: BERT-tiny, about 16 rows of 512 slots, ten times BERT-base's rate as so small a model wants.
 SMALL = {
-    "init": "", "model.layers": 2, "model.hidden": 128, "model.heads": 2, "model.max_positions": 256, "row_length": 256,
-    "rows": 32, "lanes": 2, "mesh.data": -1, "dtype": "float32", "prng": "threefry", "learning_rate": 1e-3,
+    "init": "", "model.layers": 2, "model.hidden": 128, "model.heads": 2, "model.max_positions": 512, "row_length": 512,
+    "batch_tokens": 7800, "lanes": 2, "mesh.data": -1, "dtype": "float32", "prng": "threefry", "learning_rate": 1e-3,
     "log_every": 20, "eval_every": 200, "eval_batches": 8, "checkpoint_every": 200,
 }  # fmt: skip
 
