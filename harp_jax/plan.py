@@ -4,7 +4,8 @@ python -m harp_jax.plan --plan=configs/experiments/demo.py --output=demo [--jobs
 
 A plan file has `get_plan() -> list[Command]`. In arguments, {out} is the command's own place under --output, {name} that of
 an earlier command, and {output} the whole plan's. A command's place is named after the hash of everything it reads: its
-arguments, the files it names, and what earlier commands made of theirs. So a finished command is never repeated, a killed
+arguments, the files and folders that they name, what its config comes out as, and what earlier commands made of theirs. Of
+files above 1 MiB size and time count instead of the content. So a finished command is never repeated, a killed
 plan goes on where it was, and a changed plan does not disturb what an unchanged part of it has made.
 
 Small models do not keep many cores busy: --jobs=2 ran two trainings of KNRM on two cores in 1.3 times the time of one. Sums
@@ -32,6 +33,7 @@ from harp_jax.cli import run
 from harp_jax.errors import InputError
 from harp_jax.files import replacing, sha256_file
 
+HASHED = 1 << 20  # bytes of a file, up to which its content is its identity
 SHOWN = ("harp_jax.evaluate",)  # whose output is shown when several jobs run: tables
 
 
@@ -99,12 +101,34 @@ def resolve(commands: list[Command], output: str) -> list[Step]:
             if not os.path.isfile(path):
                 raise InputError(f"command {command.name} reads {path}, which is missing; run from the project's root")
             state.update(sha256_file(path).encode())
+        for argument in command.arguments:
+            state.update(read_by(argument).encode())
         key = state.hexdigest()[:10]
         place = os.path.join(output, f"{command.name}-{key}{command.suffix}")
         names = {n: s.place for n, s in steps.items()} | {"out": place, "output": output}
         argv = [sys.executable, "-m", command.module, *(text.format(**names) for text in command.arguments)]
         steps[command.name] = Step(command, key, place, argv)
     return list(steps.values())
+
+
+def read_by(argument: str) -> str:
+    """Identity of what an argument names: files, folders (one level deep), and the fields of a config."""
+    found = [stamp(word) for word in re.split(r"[=,'\"()\s]+", argument) if word and os.path.exists(word)]
+    path = argument.removeprefix("--config=").partition(":")[0]
+    if argument.startswith("--config=") and os.path.isfile(path):
+        # A config may take its fields from another file, which no argument names.
+        get_config = runpy.run_path(path).get("get_config")
+        found += [str(get_config())] if get_config else []
+    return "".join(found)
+
+
+def stamp(path: str) -> str:
+    """Content of a small file, size and time of a larger one; of a folder, those of what lies in it."""
+    if os.path.isdir(path):
+        inside = sorted(os.scandir(path), key=lambda entry: entry.name)
+        return repr([(entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in inside])
+    about = os.stat(path)
+    return sha256_file(path) if about.st_size <= HASHED else repr((about.st_size, about.st_mtime_ns))
 
 
 def shown(step: Step) -> str:
@@ -118,6 +142,8 @@ def execute(steps: list[Step], output: str, jobs: int = 1) -> None:
     Several jobs share the processor's cores out among them, and what they print goes to a file each. A command that fails
     ends the plan with an InputError once those beside it have ended; rerunning goes on there.
     """
+    if jobs < 1:
+        raise InputError(f"--jobs={jobs}: give 1 or more")
     os.makedirs(os.path.join(output, ".plan"), exist_ok=True)
     began = time.monotonic()
     labels = {s.command.name: f"[{number}/{len(steps)}] {s.command.name}" for number, s in enumerate(steps, 1)}
@@ -193,8 +219,6 @@ def main(arguments: argparse.Namespace) -> None:
         for step in steps:
             print(f"{'done' if step.done else 'to do'}  {step.command.name}: {shown(step)}")
         return
-    if arguments.jobs < 1:
-        raise InputError(f"--jobs={arguments.jobs}: give 1 or more")
     execute(steps, arguments.output, arguments.jobs)
 
 

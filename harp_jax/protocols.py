@@ -2,7 +2,7 @@
 
     python -m harp_jax.protocols cross_validate --config=configs/finetune.py --docs=docs.tsv --queries=queries.tsv \
         --qrels=qrels.txt --run=bm25.trec --folds=folds.tsv --seeds=0,1,2 --output=cv --set init=runs/harp
-    python -m harp_jax.protocols few_shot --config=… --test_queries=test.tsv --sizes=5,10,15,20 --draws=10 --seeds=0,1,2 …
+    python -m harp_jax.protocols few_shot --config=… --test_queries=test.tsv --sizes=5,10,15,20 --draws=10 --set steps=100 …
 
 Each is a plan of the project's own commands (`plan.py`): what is done is never repeated, and a killed one goes on. Every fold is
 re-ranked by models that were trained on the other folds; the last command compares with the run that was re-ranked.
@@ -10,6 +10,8 @@ re-ranked by models that were trained on the other folds; the last command compa
 
 import argparse
 import os
+import runpy
+from collections.abc import Collection
 
 from harp_jax.cli import run as run_command
 from harp_jax.errors import InputError
@@ -18,7 +20,7 @@ from harp_jax.files import replacing
 from harp_jax.folds import read_folds
 from harp_jax.plan import Command, execute, resolve, shown
 from harp_jax.subsets import numbers
-from harp_jax.trec import read_ids, read_qrels
+from harp_jax.trec import read_ids, read_qrels, read_queries
 
 
 def training(name: str, arguments: argparse.Namespace, seed: int, extra: list[str], only: list[str]) -> list[Command]:
@@ -29,12 +31,10 @@ def training(name: str, arguments: argparse.Namespace, seed: int, extra: list[st
     data = [f"--config.{field}={getattr(arguments, field)}" for field in ("docs", "queries", "qrels")]
     data += [f"--config.candidates={arguments.run}", f"--config.seed={seed}", *extra]
     data += [f"--config.{setting}" for setting in arguments.set]
-    # Documents and runs are named by their paths alone: hashing 22 GB for every training would take longer than it.
-    reads = [arguments.config, *(p for p in (arguments.queries, arguments.qrels) if os.path.isfile(p))]
     ranked = [f"--docs={arguments.docs}", f"--queries={arguments.queries}", f"--run={arguments.run}", *only]
     ranked += [f"--{option}" for option in arguments.rerank]
     return [
-        Command(f"train_{name}", "harp_jax.main", [f"--config={arguments.config}", "--workdir={out}", *data], reads),
+        Command(f"train_{name}", "harp_jax.main", [f"--config={arguments.config}", "--workdir={out}", *data]),
         Command(f"model_{name}", "harp_jax.export", ["--workdir={train_" + name + "}", "--output={out}"]),
         Command(
             f"run_{name}",
@@ -50,7 +50,26 @@ def evaluation(arguments: argparse.Namespace, systems: dict[str, list[str]], que
     runs = [f"{name}=" + ",".join("{" + run + "}" for run in made) for name, made in systems.items()]
     given = [f"first_stage={arguments.run}", *runs, f"--qrels={arguments.qrels}", f"--queries={queries}"]
     given += [f"--measures={arguments.measures}", "--baseline=first_stage", "--per_query={out}"]
-    return Command("evaluate", "harp_jax.evaluate", given, [arguments.qrels, queries], suffix=".tsv")
+    return Command("evaluate", "harp_jax.evaluate", given, suffix=".tsv")
+
+
+def judged_of(arguments: argparse.Namespace, wanted: Collection[str], where: str) -> str:
+    """A file under --output with those of the wanted test queries that have judgments; says which have none.
+
+    Raises InputError for queries without text: re-ranking would refuse them when the first training is done.
+    """
+    texts, judged = read_queries(arguments.queries), read_qrels(arguments.qrels)
+    silent = [qid for qid in wanted if qid not in texts]
+    if silent:
+        raise InputError(f"{where}: {len(silent)} queries have no text in {arguments.queries}, {silent[0]} first")
+    without = [qid for qid in wanted if qid not in judged]
+    if len(without) == len(wanted):
+        raise InputError(f"{where}: none of its queries has judgments in {arguments.qrels}")
+    if without:
+        print(f"note: {len(without)} queries of {where} have no judgments and are not evaluated, {without[0]} first")
+    path = os.path.join(arguments.output, "evaluated.txt")
+    listed(path, [qid for qid in wanted if qid in judged])
+    return path
 
 
 def cross_validation(arguments: argparse.Namespace) -> list[Command]:
@@ -59,6 +78,7 @@ def cross_validation(arguments: argparse.Namespace) -> list[Command]:
     names = sorted(set(folds.values()))
     if len(names) < 2:
         raise InputError(f"{arguments.folds} has one fold only; cross-validation needs two at least")
+    evaluated = judged_of(arguments, folds, arguments.folds)
     commands: list[Command] = []
     systems: list[str] = []
     for seed in arguments.seeds:
@@ -72,14 +92,21 @@ def cross_validation(arguments: argparse.Namespace) -> list[Command]:
         systems.append(f"joined_s{seed}")
         join = ["--method=join", *runs, "--output={out}"]
         commands.append(Command(systems[-1], "harp_jax.fuse", join, suffix=".trec"))
-    return [*commands, evaluation(arguments, {arguments.name: systems}, arguments.folds)]
+    return [*commands, evaluation(arguments, {arguments.name: systems}, evaluated)]
 
 
 def few_shot(arguments: argparse.Namespace) -> list[Command]:
-    """For each draw, size and seed a model trained on so many queries; all tested on the same queries; one table."""
+    """For each draw, size and seed a model trained on so many queries; all tested on the same queries; one table.
+
+    All are trained for the same number of steps, which the config or --set gives: epochs would give five queries a quarter of
+    the updates of twenty, and the curve would show that.
+    """
+    if not any(setting.startswith("steps=") for setting in arguments.set) and not steps_of(arguments.config):
+        raise InputError("a few-shot curve wants one number of updates, chosen on other queries; give --set steps=…")
     sizes = numbers(arguments.sizes, "sizes")
     (draws,) = numbers(arguments.draws, "draws")
-    test = set(read_ids(arguments.test_queries))
+    test = dict.fromkeys(read_ids(arguments.test_queries))
+    evaluated = judged_of(arguments, test, arguments.test_queries)
     judged = read_qrels(arguments.qrels)
     train = read_ids(arguments.train_queries) if arguments.train_queries else [qid for qid in judged if qid not in test]
     if both := [qid for qid in train if qid in test]:
@@ -88,8 +115,7 @@ def few_shot(arguments: argparse.Namespace) -> list[Command]:
     listed(pool, [qid for qid in train if qid in judged])
     drawn = [f"--qrels={arguments.qrels}", f"--sizes={arguments.sizes}", f"--draws={draws}", f"--run={arguments.run}"]
     drawn.append(f"--queries={pool}")
-    reads = [arguments.qrels, pool]
-    commands = [Command("subsets", "harp_jax.subsets", [*drawn, "--output={out}"], reads)]
+    commands = [Command("subsets", "harp_jax.subsets", [*drawn, "--output={out}"])]
     systems: dict[str, list[str]] = {}
     for size in sizes:
         made = systems.setdefault(f"{arguments.name}_{size}", [])
@@ -99,7 +125,15 @@ def few_shot(arguments: argparse.Namespace) -> list[Command]:
                 extra = ["--config.train_queries={subsets}/" + f"draw-{draw:02d}/{size}.txt"]
                 commands += training(name, arguments, seed, extra, [f"--only={arguments.test_queries}"])
                 made.append(f"run_{name}")
-    return [*commands, evaluation(arguments, systems, arguments.test_queries)]
+    return [*commands, evaluation(arguments, systems, evaluated)]
+
+
+def steps_of(config: str) -> int:
+    """`steps` of a training config; 0 where epochs count."""
+    get_config = runpy.run_path(config.partition(":")[0]).get("get_config") if os.path.isfile(config) else None
+    if get_config is None:
+        raise InputError(f"no config at {config}; for example --config=configs/finetune.py")
+    return int(get_config().get("steps", 0))
 
 
 def listed(path: str, queries: list[str]) -> None:

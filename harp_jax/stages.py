@@ -284,10 +284,10 @@ def enough_rows(layout: Layout, lengths: list[tuple[int, ...]]) -> Layout:
 
     Sequences of other lengths pack otherwise: tasks that shall see equally many real tokens need other numbers of rows.
     """
-    rows = max(layout.group_size, math.ceil(layout.tokens / layout.row_length))
+    fewest = max(layout.group_size, math.ceil(layout.tokens / layout.row_length))
     if not lengths:
-        return replace(layout, rows=math.ceil(rows / 0.95))
-    for rows in range(rows, 4 * rows):
+        return replace(layout, rows=math.ceil(fewest / 0.95))
+    for rows in range(fewest, 4 * fewest):
         batches = list(plan(lengths, replace(layout, rows=rows)))[:-1]  # the last one is what was left
         held = [sum(sum(lengths[placement.group]) for placement in batch) for batch in batches]
         if not held or sum(held) / len(held) >= 0.99 * layout.tokens:

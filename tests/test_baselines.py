@@ -56,7 +56,9 @@ class Lengths:
         return found
 
 
-@pytest.mark.parametrize("row_length, spread", [(512, (20, 90)), (512, (130, 170)), (512, (30, 505)), (256, (120, 250))])
+@pytest.mark.parametrize(
+    "row_length, spread", [(512, (20, 90)), (512, (130, 170)), (512, (30, 505)), (256, (120, 250))]
+)
 def test_batches_hold_the_same_real_tokens_however_long_a_tasks_pairs_are(row_length, spread):
     """Within 1.5 % on average over 40 batches of a lane, though they fill between two thirds and all of their rows."""
     config = configs.pretrain()

@@ -186,6 +186,18 @@ def test_a_baseline_brings_tests_marks_and_intervals(tmp_path, capsys):
         main(arguments_parser().parse_args([*given, "--rounds=5"]))
 
 
+def test_intervals_of_few_groups_draw_single_queries_and_the_table_says_so():
+    """Thirty queries chained by their documents are one group: drawing it again would show no variance at all."""
+    qrels = {f"q{i}": {f"d{i}": 1, f"d{i + 1}": 1} for i in range(30)}
+    old = {q: Ranking.of(["x", *judged], [3, 2, 1]) for q, judged in qrels.items()}
+    new = old | {"q0": Ranking.of(["d0", "x"], [2, 1])}
+    table = evaluate(qrels, {"old": old, "new": new}, "RR@10", "old", rounds=500)
+    (found,) = table.comparisons
+    assert found.interval[0] == 0 < found.difference < found.interval[1] and found.verdict == "inconclusive"
+    assert any("into 1 groups, too few to draw again" in note for note in notes(table))
+    assert not notes(evaluate(many(30, 3)[0], {"a": many(30, 3)[1], "b": many(30, 1)[1]}, "RR@10", "a", rounds=100))
+
+
 def test_subset_of_queries(tmp_path):
     (tmp_path / "some").write_text("q2\tsome text\r\nq1\n\n")
     assert list(read_subset(str(tmp_path / "some"), QRELS)) == ["q2", "q1"]

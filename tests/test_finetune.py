@@ -172,6 +172,30 @@ def test_some_queries_only(collection, tmp_path):
         stages.finetune(ranking_config(collection, train_folds=(), train_queries=few))
 
 
+def test_masked_query_prediction_never_hides_the_mark_of_a_query(collection):
+    """[Q] stands before every query: there is nothing to learn in predicting it."""
+    stage = stages.finetune(ranking_config(collection, mqp_weight=0.5, query_mark="w205"))
+    batch, _ = Batches(stage.reader, stage.layout, range(2), stage.shares, 16, 0).make()
+    objective = stage.objective(stage.bert)
+    (token,) = objective.marks
+    assert (batch["tokens"] == token).sum() >= batch["group_valid"].sum()
+    for number in range(20):
+        masked = objective._masked(batch, jax.random.key(number, impl="threefry2x32"))
+        assert masked.weights.sum() == batch["group_valid"].sum()
+        assert not ((np.asarray(masked.targets) == token) & (np.asarray(masked.weights) > 0)).any()
+
+
+@pytest.mark.parametrize("lanes, batch_pairs", [(1, 32), (2, 4), (4, 8)])
+def test_epochs_are_counted_by_what_batches_hold(collection, caplog, lanes, batch_pairs):
+    """A lane needs a row for each member of a group, so small batches on many lanes hold more pairs than they are asked for."""
+    config = ranking_config(collection, lanes=lanes, batch_pairs=batch_pairs, steps=0, epochs=4.0)
+    stage = stages.finetune(config)
+    batches = Batches(stage.reader, stage.layout, range(lanes), stage.shares, 16, 0)
+    seen = sum(int(batches.make()[0]["group_valid"].sum()) for _ in range(stage.steps))
+    assert seen == pytest.approx(4 * stage.reader.sizes["rank"], rel=0.3)
+    assert ("lower `lanes`" in caplog.text) == (batch_pairs < 32)
+
+
 def test_masked_query_prediction_hides_one_query_token_of_the_positive(collection):
     config = ranking_config(collection, mqp_weight=0.5)
     plain, stage = stages.finetune(ranking_config(collection)), stages.finetune(config)

@@ -1,6 +1,7 @@
 """Cross-validation and few-shot plans: who trains on what, nested draws, and that nothing tested is trained on."""
 
 import importlib
+import os
 import runpy
 import shlex
 from functools import reduce
@@ -10,7 +11,7 @@ import pytest
 
 from harp_jax import protocols, subsets
 from harp_jax.errors import InputError
-from harp_jax.plan import load_plan
+from harp_jax.plan import HASHED, load_plan, read_by
 from harp_jax.subsets import draws
 
 QRELS = {f"q{i}": {f"d{i}": 1} for i in range(40)} | {"none": {"d1": 0}}
@@ -34,8 +35,9 @@ def files(tmp_path):
     (tmp_path / "run").write_text("".join(f"q{i} d{i} 1\n" for i in range(40)))
     (tmp_path / "folds").write_text("".join(f"q{i}\t{'abc'[i % 3]}\n" for i in range(40)))
     (tmp_path / "test").write_text("q1\tits text\nq2\n")
-    for name in ("docs", "queries", "config.py"):
-        (tmp_path / name).write_text("")
+    (tmp_path / "queries").write_text("".join(f"q{i}\ttext {i}\n" for i in range(40)))
+    (tmp_path / "docs").write_text("")
+    (tmp_path / "config.py").write_text("from harp_jax.config import finetune as get_config\n")
     return tmp_path
 
 
@@ -52,11 +54,15 @@ def test_the_command_writes_lists(files):
 
 def planned(files, capsys, *options) -> dict[str, str]:
     """Name of a command → the command."""
+    rows = [line.split("  ", 1)[1].split(": ", 1) for line in planned_text(files, capsys, *options).splitlines()]
+    return dict(rows)
+
+
+def planned_text(files, capsys, *options) -> str:
     given = [f"--{name}={files / name}" for name in ("docs", "queries", "qrels", "run")]
     given += [f"--config={files / 'config.py'}", f"--output={files / 'out'}", "--dry_run"]
     protocols.main(protocols.arguments_parser().parse_args([options[0], *given, *options[1:]]))
-    rows = [line.split("  ", 1)[1].split(": ", 1) for line in capsys.readouterr().out.splitlines()]
-    return dict(rows)
+    return capsys.readouterr().out
 
 
 def test_each_fold_is_ranked_by_the_others(files, capsys):
@@ -67,7 +73,7 @@ def test_each_fold_is_ranked_by_the_others(files, capsys):
     assert "--config.train_folds=('a', 'c')" in shlex.split(steps["train_s4_f1"])
     assert "--config.seed=4" in steps["train_s4_f1"] and "--config.rank_loss=lce" in steps["train_s4_f1"]
     assert f"--folds={files / 'folds'} --fold=b" in steps["run_s4_f1"]
-    assert f"--queries={files / 'folds'}" in steps["evaluate"]
+    assert f"--queries={files / 'out' / 'evaluated.txt'}" in steps["evaluate"]
     assert steps["joined_s3"].count("run_s3_f") == 3
     assert "fine_tuned=" in steps["evaluate"] and steps["evaluate"].count("joined_s") == 2
     assert "--baseline=first_stage" in steps["evaluate"]
@@ -80,15 +86,74 @@ def test_each_fold_is_ranked_by_the_others(files, capsys):
 
 def test_few_shot_never_draws_a_test_query(files, capsys):
     steps = planned(
-        files, capsys, "few_shot", f"--test_queries={files / 'test'}", "--sizes=5,10", "--draws=2", "--seeds=0,1"
-    )
+        files, capsys, "few_shot", f"--test_queries={files / 'test'}", "--sizes=5,10", "--draws=2", "--seeds=0,1",
+        "--set", "steps=30",
+    )  # fmt: skip
     assert len(steps) == 1 + 2 * 2 * 2 * 3 + 1
     assert set((files / "out" / "train.txt").read_text().split()) == {q for q in QRELS} - {"q1", "q2"}
     assert "draw-01/5.txt" in steps["train_n5_d1_s0"] and f"--only={files / 'test'}" in steps["run_n5_d1_s0"]
     assert steps["evaluate"].count("run_n10_") == 4 and "fine_tuned_5=" in steps["evaluate"]
     (files / "train").write_text("q1\nq3\n")
     with pytest.raises(InputError, match="query q1 is in --train_queries and in --test_queries"):
-        planned(files, capsys, "few_shot", f"--test_queries={files / 'test'}", f"--train_queries={files / 'train'}")
+        both = [f"--test_queries={files / 'test'}", f"--train_queries={files / 'train'}", "--set", "steps=30"]
+        planned(files, capsys, "few_shot", *both)
+    with pytest.raises(InputError, match="one number of updates"):
+        planned(files, capsys, "few_shot", f"--test_queries={files / 'test'}")
+
+
+def test_a_changed_input_makes_another_plan_even_at_the_same_path(files, capsys, monkeypatch):
+    """A killed cross-validation whose folds were mended meanwhile must not go on with models of the old ones."""
+    options = ("cross_validate", f"--folds={files / 'folds'}")
+    before = planned(files, capsys, *options)
+    assert planned(files, capsys, *options) == before
+    changes = {
+        "folds": ("q7\tb", "q7\tc"),
+        "run": ("q7 d7", "q7 d8"),
+        "queries": ("text 7", "words 7"),
+        "qrels": ("d7 1", "d7 2"),
+    }
+    for name, (old, new) in changes.items():
+        (files / name).write_text((files / name).read_text().replace(old, new))
+        after = planned(files, capsys, *options)
+        assert after["train_s0_f0"] != before["train_s0_f0"], name
+        before = after
+    (files / "config.py").write_text("from other_config import get_config\n")
+    (files / "other_config.py").write_text("from harp_jax.config import finetune as get_config\n")
+    monkeypatch.syspath_prepend(files)
+    assert planned(files, capsys, *options)["train_s0_f0"] != before["train_s0_f0"]
+
+
+def test_the_fields_of_a_config_count_wherever_they_are_written(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text("import os\ndef get_config(): return os.environ['FIELDS']\n")
+    argument = f"--config={tmp_path / 'mine.py'}:option"
+    found = []
+    for fields in ("steps: 1", "steps: 2", "steps: 1"):
+        monkeypatch.setenv("FIELDS", fields)
+        found.append(read_by(argument))
+    assert found[0] == found[2] != found[1]
+
+
+def test_large_files_count_by_size_and_time_and_folders_by_what_lies_in_them(tmp_path):
+    path = tmp_path / "docs.tsv"
+    path.write_bytes(bytes(HASHED + 1))
+    first = read_by(f"--docs={path}")
+    os.utime(path, ns=(1, 1))
+    second = read_by(f"--docs={path}")
+    assert first != second == read_by(f"--config.docs=('{path}',)")
+    inside = read_by(f"--docs={tmp_path}")
+    (tmp_path / "more.tsv").write_text("")
+    assert read_by(f"--docs={tmp_path}") != inside and read_by("--fields=title,body") == ""
+
+
+def test_queries_that_cannot_be_shown_are_named_before_anything_is_trained(files, capsys):
+    options = ("cross_validate", f"--folds={files / 'folds'}")
+    (files / "qrels").write_text((files / "qrels").read_text().replace("q7 0", "q77 0"))
+    protocols_said = planned_text(files, capsys, *options)
+    assert "note: 1 queries of" in protocols_said and "q7 first" in protocols_said
+    assert "q7" not in (files / "out" / "evaluated.txt").read_text().split()
+    (files / "queries").write_text("q1\ttext\n")
+    with pytest.raises(InputError, match="39 queries have no text"):
+        planned(files, capsys, *options)
 
 
 BY_FLAGS = ("harp_jax.main", "harp_jax.linklearn.train", "data_pipeline.main")

@@ -3,9 +3,9 @@
 HARP_DATA=../shared/data python -m harp_jax.plan --plan=configs/experiments/controls.py --output=controls --jobs=2
 
 BERT-tiny on the linked documents of HARP_DATA/wiki, every system from the same random weights: configs/baselines/*.py with the
-same flags, so the same real tokens a batch, updates and schedule; only the data path and the tasks' weights differ. Two regimes: "linked",
-where all systems see the documents that HARP sees, and "all", where those that need no links (MLM, ICT, PROP) see the whole
-collection. Fine-tuning is cross-validated over the given folds, which no relevant document crosses.
+same flags, so the same real tokens a batch, updates and schedule; only the data path and the tasks' weights differ. Two regimes:
+"linked", where all systems see the documents that HARP sees, and "all", where those that need no links (MLM, ICT, PROP) see the
+whole collection. Fine-tuning is cross-validated over the given folds, which no relevant document crosses.
 
 HARP_REGIMES ("linked", or "linked all"), HARP_STEPS (600), HARP_SEEDS ("0") and HARP_FOLDS ("0 1 2 3 4") say how much is done.
 HARP_ENCODER is the Hugging Face BERT whose attention weighs HARP's terms (its vocabulary is used too). HARP_EXCLUDE is a file
