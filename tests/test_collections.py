@@ -68,6 +68,42 @@ def test_documents_in_several_files(tmp_path):
         Documents.open(str(tmp_path / "empty"))
 
 
+def folder_of(tmp_path, *names):
+    """A folder of files of one document each, all of them readable as documents: only the names can tell."""
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_text(f"{name}\ttext\n")
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    "names, documents",
+    [
+        (["docs.tsv", "queries.tsv", "source_documents.tsv", "folds.tsv", "qrels.tsv"], ["docs.tsv"]),
+        (["msmarco-docs.tsv", "msmarco-doctrain-queries.tsv", "qrels.dev.tsv"], ["msmarco-docs.tsv"]),
+        (["collection-01.jsonl", "collection-02.jsonl", "notes.json"], ["collection-01.jsonl", "collection-02.jsonl"]),
+        (["part-1.tsv", "part-2.tsv", "wiki.queries.tsv"], ["part-1.tsv", "part-2.tsv"]),
+        (["one.tsv", "two.tsv"], ["one.tsv", "two.tsv"]),
+    ],
+)
+def test_a_folder_of_documents_and_other_files(tmp_path, names, documents):
+    assert list(Documents.open(folder_of(tmp_path, *names)).ids()) == documents
+
+
+@pytest.mark.parametrize(
+    "names, message",
+    [
+        (["one.tsv", "two.tsv", "queries.tsv"], r"holds one\.tsv, two\.tsv: which are the documents\?"),
+        (["collection.tsv", "docs.tsv"], r"holds collection\.tsv, docs\.tsv: which"),
+        (["queries.tsv"], r"no corpus\.jsonl"),
+    ],
+)
+def test_a_folder_that_could_mean_several_things(tmp_path, names, message):
+    with pytest.raises(InputError, match=message):
+        Documents.open(folder_of(tmp_path, *names))
+
+
 class File:
     """What ir_datasets asks of a file that it would otherwise fetch."""
 
