@@ -9,7 +9,6 @@ files (.gz, .bz2, .xz) cannot be entered in the middle, so the index holds their
 import contextlib
 import hashlib
 import itertools
-import json
 import lzma
 import os
 import re
@@ -22,10 +21,12 @@ from typing import Any, cast
 from harp_jax.errors import InputError
 from harp_jax.files import SUFFIXES, open_bytes
 from harp_jax.irds import IrdsDocuments
+from harp_jax.jsonl import checked_id, checked_text, parse_object
 from harp_jax.locate import document_files, is_irds
 from harp_jax.progress import progress
 
 FIELDS = ("title", "url", "body")
+BODIES = ("text", "body", "contents")  # what JSONL calls the body; the first that is not null counts
 HEAD = 1 << 20  # bytes of a file that go into its fingerprint, beside its size and time of change
 BATCH = 10_000  # rows inserted at once
 
@@ -164,25 +165,19 @@ def _parse(path: str, line: int, data: bytes) -> dict[str, str]:
         raise InputError(
             f"{where}: {len(parts)} columns; write 'docid<TAB>url<TAB>title<TAB>body', or 'docid<TAB>text'"
         )
-    return _checked(where, {"id": docid.strip(), "title": title, "url": url, "body": body})
+    return {"id": checked_id(where, docid.strip(), "document"), "title": title, "url": url, "body": body}
 
 
-def _json_record(where: str, text: str) -> dict[str, str]:
-    try:
-        record = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{where}: no JSON object ({error}); write one a line") from error
-    body = next((record[name] for name in ("text", "body", "contents") if record.get(name) is not None), "")
+def _json_record(where: str, line: str) -> dict[str, str]:
+    record = parse_object(where, line)
+    name = next((name for name in BODIES if record.get(name) is not None), None)
+    # A body of null alone is an error, a body that is not there is empty.
+    name = name or next((name for name in BODIES if name in record), None)
+    texts = {"title": record.get("title") or "", "url": record.get("url") or ""}
+    found = {field: checked_text(where, value, field) for field, value in texts.items()}
     docid = record["_id"] if "_id" in record else record.get("id", "")
-    found = {"id": docid, "title": record.get("title") or "", "url": record.get("url") or "", "body": body}
-    return _checked(where, {name: str(value) for name, value in found.items()})
-
-
-def _checked(where: str, record: dict[str, str]) -> dict[str, str]:
-    if not record["id"] or len(record["id"].split()) != 1:
-        # Runs are separated by white space: such an id could never be written to one.
-        raise InputError(f"{where}: document id {record['id']!r} is empty or holds white space; rename the document")
-    return record
+    body = checked_text(where, record[name], name) if name else ""
+    return {"id": checked_id(where, docid, "document"), **found, "body": body}
 
 
 def _text(record: dict[str, str], fields: tuple[str, ...]) -> str:

@@ -136,12 +136,43 @@ def test_reads_queries(tmp_path):
         ("1\ta\n1\tb\n", "line 2: query 1 a second time"),
         ("1\t \n", "line 1: query 1 has no text"),
         ('{"_id": "1"}\n', "line 1: no query with '_id' and 'text'"),
+        ('{"_id": "1", "text": null}\n', "line 1: text is null"),
+        ('{"_id": "1", "text": ["a"]}\n', r"line 1: text is \['a'\], not a text"),
+        ('{"_id": null, "text": "a"}\n', "line 1: query id is null"),
+        ('{"_id": 1.5, "text": "a"}\n', "line 1: query id is 1.5, neither a text nor an integer"),
+        ('{"_id": true, "text": "a"}\n', "line 1: query id is true, neither"),
+        ('{"_id": "1 a", "text": "a"}\n', "line 1: query id '1 a' is empty or holds white space; rename the query"),
+        ('{"_id": " 1", "text": "a"}\n', "line 1: query id ' 1' is empty or holds white space"),
+        ('{"_id": "", "text": "a"}\n', "line 1: query id '' is empty"),
+        ("1 a\ttext\n", "line 1: query id '1 a' is empty or holds white space; rename the query"),
+        ("\ttext\n", "line 1: query id '' is empty"),
+        ('{"_id": "\\ud83d", "text": "a"}\n', "line 1: query id .* half a surrogate pair"),
+        ('{"_id": "1", "text": ' + "[" * 100_000 + "\n", "line 1: no JSON object .*; write one a line"),
         ("\n", "is empty"),
     ],
 )
 def test_bad_queries_name_the_line(tmp_path, text, message):
     with pytest.raises(InputError, match=message):
         read_queries(written(tmp_path, text))
+
+
+def test_half_a_surrogate_pair_in_a_text_is_replaced(tmp_path):
+    queries = read_queries(written(tmp_path, '{"_id": "1", "text": "x \\ud83d y \\ud83d\\ude00"}\n'))
+    assert queries == {"1": "x \ufffd y \U0001f600"}
+
+
+@pytest.mark.parametrize(
+    "qid, docid, message",
+    [
+        ("q 1", "a", "query id 'q 1' is empty or holds white space"),
+        ("", "a", "query id ''"),
+        ("q", "a b", "document id 'a b'"),
+    ],
+)
+def test_ids_that_a_run_cannot_hold_are_not_written(tmp_path, qid, docid, message):
+    with pytest.raises(InputError, match=message):
+        write_run(str(tmp_path / "run"), [("q0", ["a"], [1.0]), (qid, ["x", docid], [2.0, 1.0])])
+    assert not list(tmp_path.iterdir())
 
 
 def test_writes_sorted_with_ties_broken(tmp_path):
