@@ -238,6 +238,17 @@ def test_windows_cover_a_document_to_its_end():
         Windows(0)
 
 
+def test_windows_leave_no_token_unread_and_are_never_empty():
+    with pytest.raises(InputError, match="stride=11 leaves tokens unread between windows of 10"):
+        Windows(3, 10, 11)
+    # A row with little room makes windows smaller than the stride that was asked for.
+    for windows, room in ((Windows(99, 10, 8), 4), (Windows(99, 0, 50), 7), (Windows(99, 10, 10), 10)):
+        for tokens in range(1, 40):
+            found = windows.of(np.arange(tokens), room)
+            assert all(len(window) for window in found)
+            assert sorted({int(i) for window in found for i in window}) == list(range(tokens))
+
+
 def test_maxp_is_the_best_window(model):
     reranker = Reranker.from_pretrained(model)
     query, documents = QUERIES["q1"], [prose(90), prose(5), ""]
