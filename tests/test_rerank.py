@@ -1,5 +1,7 @@
 """Re-ranking: the same scores as sentence-transformers, whatever the batches, and clear words about bad runs."""
 
+import json
+import shutil
 import subprocess
 import sys
 
@@ -174,6 +176,22 @@ def test_models_that_cannot_rank(files, tmp_path):
     (tmp_path / "other" / "vocab.txt").write_text("\n".join([*small_tokenizer().tokens, "one_more", "two_more"]))
     with pytest.raises(InputError, match=r"48 tokens, but .* has 46"):
         Reranker.from_pretrained(str(tmp_path / "other"))
+
+
+@pytest.mark.parametrize(
+    "recorded, expected",
+    [(24, 24), (40, 40), (41, 40), (512, 40), (10**30, 40), (1e30, 40), (None, 40), (3, 40), ("absent", 40)],
+)
+def test_the_default_length_is_the_recorded_one(model, tmp_path, recorded, expected):
+    directory = tmp_path / "foreign"
+    shutil.copytree(model, directory)
+    config = json.loads((directory / "tokenizer_config.json").read_text())
+    config["model_max_length"] = recorded
+    if recorded == "absent":
+        del config["model_max_length"]
+    (directory / "tokenizer_config.json").write_text(json.dumps(config))
+    assert Reranker.from_pretrained(str(directory)).max_length == expected
+    assert Reranker.from_pretrained(str(directory), max_length=32).max_length == 32
 
 
 def reranked(files, model, **more) -> str:
