@@ -15,6 +15,7 @@ import re
 import sqlite3
 import threading
 import zlib
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -28,6 +29,7 @@ from harp_jax.progress import progress
 FIELDS = ("title", "url", "body")
 BODIES = ("text", "body", "contents")  # what JSONL calls the body; the first that is not null counts
 HEAD = 1 << 20  # bytes of a file that go into its fingerprint, beside its size and time of change
+OPEN_FILES = 16  # of a folder's, in each thread
 BATCH = 10_000  # rows inserted at once
 
 
@@ -66,9 +68,19 @@ class Documents:
         if getattr(self._opened, "pid", None) != os.getpid():
             uri = f"file:{_quoted(os.path.abspath(self.index))}?mode=ro&immutable=1"
             self._opened.connection = sqlite3.connect(uri, uri=True)
-            self._opened.files = [None if name.endswith(SUFFIXES) else open(name, "rb") for name in self.files]
+            self._opened.files = OrderedDict()
             self._opened.pid = os.getpid()
         return self._opened.connection
+
+    def _line_at(self, number: int, start: int) -> bytes:
+        """The line of file `number` at a byte offset; the files that were read last stay open."""
+        files = self._opened.files
+        file = files.pop(number, None) or open_bytes(self.files[number])
+        files[number] = file
+        if len(files) > OPEN_FILES:
+            files.popitem(last=False)[1].close()
+        file.seek(start)
+        return file.readline()
 
     def __getitem__(self, docid: str) -> str:
         query = "SELECT file, line, start, record FROM document WHERE id = ?"
@@ -76,12 +88,7 @@ class Documents:
         if row is None:
             raise KeyError(docid)
         number, line, start, record = row
-        file = self._opened.files[number]
-        if file is None:
-            data = zlib.decompress(record)
-        else:
-            file.seek(start)
-            data = file.readline()
+        data = zlib.decompress(record) if record is not None else self._line_at(number, start)
         return _text(_parse(self.files[number], line, data), self.fields)
 
     def __contains__(self, docid: str) -> bool:

@@ -5,7 +5,9 @@ import gzip
 import json
 import lzma
 import multiprocessing
+import os
 import pickle
+import resource
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
@@ -80,8 +82,6 @@ def test_fields_and_their_order(tmp_path):
 
 
 def test_index_is_made_once_and_again_when_the_file_changes(tmp_path):
-    import os
-
     docs = opened(tmp_path, TSV)
     before = os.stat(docs.index)
     again = Documents.open(docs.path, cache_dir=str(tmp_path / "cache"))
@@ -145,6 +145,20 @@ def test_jsonl_texts_that_are_there_in_part(tmp_path):
     docs = opened(tmp_path, "\n".join(rows).encode(), "docs.jsonl")
     assert dict(docs.texts()) == {"4": "four", "5": "Five", "6": "six", "7": "\ufffd x \ufffd y \U0001f600"}
     assert docs["7"].encode()
+
+
+def test_a_folder_of_more_files_than_may_be_open(tmp_path):
+    (tmp_path / "docs").mkdir()
+    for i in range(200):
+        (tmp_path / "docs" / f"{i:03d}.tsv").write_text(f"D{i}\ttext {i}\n")
+    docs = Documents.open(str(tmp_path / "docs"), cache_dir=str(tmp_path / "cache"))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 50, limits[1]))
+    try:
+        for i in (*range(200), 7, 199, 7):
+            assert docs[f"D{i}"] == f"text {i}"
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_cut_and_missing_files(tmp_path):
