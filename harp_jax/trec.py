@@ -86,11 +86,11 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
 def _score(text: str, columns: int, path: str, number: int) -> float:
     try:
         score = float(text) if columns == 6 else -float(int(text))
-    except ValueError:
+    except (ValueError, OverflowError):
         score = math.nan
-    if math.isnan(score):
+    if not math.isfinite(score):
         what = "score" if columns == 6 else "rank"
-        raise InputError(f"{path}, line {number}: {what} {text!r} is no number; write the run again")
+        raise InputError(f"{path}, line {number}: {what} {text!r} is no number that is finite; write the run again")
     return score
 
 
