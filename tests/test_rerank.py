@@ -1,6 +1,7 @@
 """Re-ranking: the same scores as sentence-transformers, whatever the batches, and clear words about bad runs."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from harp_jax.huggingface import save_hf
 from harp_jax.marks import Marks
 from harp_jax.maxp import Windows
 from harp_jax.rerank import Reranker, arguments_parser, main, rerank_run
+from harp_jax.rerank_parts import Parts, fingerprint
 from harp_jax.trec import read_run, write_run
 
 RNG = np.random.default_rng(0)
@@ -239,9 +241,48 @@ def test_parts_of_other_inputs_are_not_used(files, model, monkeypatch):
     assert reranked(files, model, k=3) == expected
     (files / "out.trec.parts").mkdir()
     (files / "out.trec.parts" / "diary.txt").write_text("dear diary")
-    with pytest.raises(InputError, match="holds something else"):
-        reranked(files, model, k=3)
-    assert (files / "out.trec.parts" / "diary.txt").exists()
+    for key in (None, '"another"'):
+        if key:
+            (files / "out.trec.parts" / "key.json").write_text(key)
+        with pytest.raises(InputError, match=r"out\.trec\.parts holds diary\.txt, no part of a run; move it away"):
+            reranked(files, model, k=3)
+        assert (files / "out.trec.parts" / "diary.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "left", [[], ["key.json.tmp.77"], ["000000.trec", "000001.trec.tmp.77"], ["000003.trec", "key.json.tmp.1"]]
+)
+def test_parts_whose_key_a_kill_took_are_made_again(files, model, monkeypatch, left):
+    import harp_jax.rerank
+
+    monkeypatch.setattr(harp_jax.rerank, "pairs_at_once", lambda: 12)
+    expected = reranked(files, model, k=3)
+    (files / "out.trec.parts").mkdir()
+    for name in left:
+        (files / "out.trec.parts" / name).write_text("nonsense")
+    assert reranked(files, model, k=3) == expected
+    assert not (files / "out.trec.parts").exists()
+
+
+def test_parts_are_removed_with_their_key_last(tmp_path, monkeypatch):
+    removed, real = [], os.remove
+    parts = Parts(str(tmp_path / "out"), "key", 2)
+    for score in (1.0, 2.0):
+        parts.add([(f"q{score}", ["d"], [score])])
+    monkeypatch.setattr(os, "remove", lambda path: (removed.append(os.path.basename(path)), real(path)))
+    parts.finish()
+    assert removed[-3:] == ["000000.trec", "000001.trec", "key.json"] and os.listdir(tmp_path) == ["out"]
+
+
+def test_a_change_inside_a_folder_of_documents_is_noticed(files, model):
+    (files / "collection").mkdir()
+    (files / "docs.tsv").rename(files / "collection" / "docs.tsv")
+    arguments = arguments_parser().parse_args(options(files, model, docs=files / "collection"))
+    before = fingerprint(arguments, "cpu")
+    assert fingerprint(arguments, "cpu") == before
+    with open(files / "collection" / "docs.tsv", "a") as file:
+        file.write("D99\t\t\tnew\n")
+    assert fingerprint(arguments, "cpu") != before
 
 
 def test_windows_cover_a_document_to_its_end():
