@@ -106,7 +106,7 @@ def read_qrels(path: str) -> Qrels:
     beir = False
     for number, parts in _columns(path, "qrels", (4, 3)):
         if len(parts) == 3 and not beir:
-            if not parts[0].startswith("query"):
+            if not parts[0].startswith("query") or parts[2].lstrip("-").isdecimal():
                 raise InputError(f"{path}, line {number}: 3 columns and no header; write 'qid 0 docid level'")
             beir = True
             continue
@@ -120,6 +120,8 @@ def read_qrels(path: str) -> Qrels:
             judged[sys.intern(docid)] = int(level)
         except ValueError:
             raise InputError(f"{path}, line {number}: relevance {level!r} is no integer; mend the file") from None
+    if not qrels:
+        raise InputError(f"{path} is empty; give qrels")
     return qrels
 
 

@@ -85,7 +85,8 @@ def test_reads_only_the_queries_asked_for(tmp_path):
         (f"q1 d1 {'9' * 400}\n", "line 1: rank '9+' is no number"),
         ("q1 d1 1.5\n", r"line 1: rank '1.5' is no number"),
         ("", "is empty"),
-        (b"q1 Q0 d\xe9 1 5 x\n", "damaged after line 0"),
+        (b"q1 Q0 d\xe9 1 5 x\n", "is not UTF-8 after line 0: .*; convert it"),
+        (TREC.encode("utf-16"), "is not UTF-8 after line 0: .*; convert it"),
     ],
 )
 def test_bad_runs_name_the_line(tmp_path, text, message):
@@ -117,6 +118,9 @@ def test_reads_qrels(tmp_path):
         ("q1 0 d1 1\nq1 0 d1 1\n", "line 2: document d1 judged a second time for query q1"),
         ("q1 0 d1\n", "line 1: 3 columns and no header"),
         ("q1 d1 1\n", "line 1: 3 columns and no header"),
+        ("query1 d1 1\nquery2 d1 1\n", "line 1: 3 columns and no header"),
+        ("query-id\tcorpus-id\tscore\n", "is empty; give qrels"),
+        ("\n", "is empty; give qrels"),
         ("q1 0 d1 yes\n", "line 1: relevance 'yes' is no integer"),
         ("q1 0 d1 1\nq1 0 1\n", "line 2: 3 columns, qrels has 4"),
     ],
