@@ -39,7 +39,11 @@ def checked_text(where: str, value: Any, name: str) -> str:
         raise InputError(f'{where}: {name} is null; write "" for an empty text, or remove the record')
     if not isinstance(value, str):
         raise InputError(f"{where}: {name} is {_shown(value)}, not a text; mend the record")
-    return LONE_SURROGATE.sub("\ufffd", value)
+    try:
+        value.encode()  # much faster than looking for them, and nearly every text has none
+    except UnicodeEncodeError:
+        return LONE_SURROGATE.sub("\ufffd", value)
+    return value
 
 
 def _shown(value: Any) -> str:
