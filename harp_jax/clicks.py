@@ -1,11 +1,12 @@
 """A click log as training pairs: ORCAS' `qid, query, docid, url` (tabs), sampled, with random access through SQLite.
 
-ORCAS has 19 M pairs; the index of a sample is made once, streaming, and lies in the user's cache (about 60 bytes a pair and
+ORCAS has 19 M pairs; the index of a sample is made once, streaming, and lies in the user's cache (about 70 bytes a pair and
 its query). A query's clicks that were not sampled are not known.
 """
 
 import contextlib
 import hashlib
+import logging
 import os
 import re
 import sqlite3
@@ -17,6 +18,10 @@ from harp_jax.errors import InputError
 from harp_jax.files import lines
 from harp_jax.keys import hash64
 from harp_jax.progress import progress
+
+log = logging.getLogger(__name__)
+
+COLUMNS = "(number INTEGER PRIMARY KEY, qid TEXT, query TEXT, docid TEXT)"
 
 
 class Clicks:
@@ -31,8 +36,8 @@ class Clicks:
     def open(cls, path: str, docs: Documents, sample: float, seed: int, cache_dir: str | None = None) -> "Clicks":
         """A `sample` (0…1) of the log's pairs, drawn by hash of (seed, query id, document id).
 
-        Pairs whose document `docs` lacks are left out. Raises InputError for lines of another form, and where nothing
-        is left.
+        Pairs whose document `docs` lacks are left out, and a pair that stands in several lines counts once: warnings say
+        how many. Raises InputError for lines of another form, and where nothing is left.
         """
         if not 0 < sample <= 1:
             raise InputError(f"sample={sample}: give the share of the pairs to train on, above 0 and at most 1")
@@ -69,7 +74,7 @@ def _name(path: str, docs: Documents, sample: float, seed: int) -> str:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; name the click log (orcas.tsv)") from error
     about_docs = getattr(docs, "index", docs.path)
-    what = f"1 {os.path.realpath(path)} {about.st_size} {about.st_mtime_ns} {about_docs} {sample} {seed}"
+    what = f"2 {os.path.realpath(path)} {about.st_size} {about.st_mtime_ns} {about_docs} {sample} {seed}"
     digest = hashlib.blake2b(what.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
     return f"{re.sub('[^A-Za-z0-9._-]', '_', os.path.basename(path))[:80]}-{digest}.clicks.sqlite"
 
@@ -91,7 +96,7 @@ def _build(path: str, docs: Documents, sample: float, seed: int, index: str) -> 
 def _fill(connection: sqlite3.Connection, path: str, docs: Documents, sample: float, seed: int) -> None:
     connection.executescript(
         "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-        "CREATE TABLE click (number INTEGER PRIMARY KEY, qid TEXT, query TEXT, docid TEXT);"
+        f"CREATE TABLE click {COLUMNS};"
         "CREATE TABLE document (number INTEGER PRIMARY KEY, docid TEXT);"
         "CREATE TABLE total (pairs INTEGER, documents INTEGER);"
     )
@@ -109,12 +114,30 @@ def _fill(connection: sqlite3.Connection, path: str, docs: Documents, sample: fl
     connection.executemany("INSERT INTO click VALUES (?, ?, ?, ?)", rows)
     if not number:
         raise InputError(f"{path}: no pair is left ({absent} of the sample name documents that {docs.path} lacks)")
+    connection.execute("CREATE INDEX by_qid ON click (qid, docid)")
+    left = "%d clicks of %s are left out: %s"
+    if absent:
+        log.warning(left, absent, path, f"{docs.path} lacks their documents")
+    if repeated := _without_repeated(connection, number):
+        log.warning(left, repeated, path, "the same query and document stand there before")
     connection.executescript(
-        "CREATE INDEX by_qid ON click (qid);"
         "INSERT INTO document SELECT row_number() OVER (ORDER BY docid) - 1, docid FROM (SELECT DISTINCT docid FROM click);"
         "INSERT INTO total SELECT (SELECT count(*) FROM click), (SELECT count(*) FROM document);"
     )
     connection.commit()
+
+
+def _without_repeated(connection: sqlite3.Connection, clicks: int) -> int:
+    """Leaves of each (query, document) the first line only, numbered anew; returns how many `clicks` it removed."""
+    pairs = connection.execute("SELECT count(*) FROM (SELECT DISTINCT qid, docid FROM click)").fetchone()[0]
+    if pairs < clicks:
+        connection.executescript(
+            f"CREATE TABLE kept {COLUMNS};"
+            "INSERT INTO kept SELECT row_number() OVER (ORDER BY first) - 1, qid, query, docid"
+            " FROM (SELECT min(number) AS first, qid, query, docid FROM click GROUP BY qid, docid);"
+            "DROP TABLE click; ALTER TABLE kept RENAME TO click; CREATE INDEX by_qid ON click (qid, docid);"
+        )
+    return clicks - pairs
 
 
 def _sampled(path: str, sample: float, seed: int) -> Iterator[tuple[str, str, str]]:

@@ -9,24 +9,27 @@ files (.gz, .bz2, .xz) cannot be entered in the middle, so the index holds their
 import contextlib
 import hashlib
 import itertools
-import json
 import lzma
 import os
 import re
 import sqlite3
 import threading
 import zlib
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, cast
 
 from harp_jax.errors import InputError
 from harp_jax.files import SUFFIXES, open_bytes
 from harp_jax.irds import IrdsDocuments
+from harp_jax.jsonl import checked_id, checked_text, parse_object
 from harp_jax.locate import document_files, is_irds
 from harp_jax.progress import progress
 
 FIELDS = ("title", "url", "body")
+BODIES = ("text", "body", "contents")  # what JSONL calls the body; the first that is not null counts
 HEAD = 1 << 20  # bytes of a file that go into its fingerprint, beside its size and time of change
+OPEN_FILES = 16  # of a folder's, in each thread
 BATCH = 10_000  # rows inserted at once
 
 
@@ -65,9 +68,19 @@ class Documents:
         if getattr(self._opened, "pid", None) != os.getpid():
             uri = f"file:{_quoted(os.path.abspath(self.index))}?mode=ro&immutable=1"
             self._opened.connection = sqlite3.connect(uri, uri=True)
-            self._opened.files = [None if name.endswith(SUFFIXES) else open(name, "rb") for name in self.files]
+            self._opened.files = OrderedDict()
             self._opened.pid = os.getpid()
         return self._opened.connection
+
+    def _line_at(self, number: int, start: int) -> bytes:
+        """The line of file `number` at a byte offset; the files that were read last stay open."""
+        files = self._opened.files
+        file = files.pop(number, None) or open_bytes(self.files[number])
+        files[number] = file
+        if len(files) > OPEN_FILES:
+            files.popitem(last=False)[1].close()
+        file.seek(start)
+        return file.readline()
 
     def __getitem__(self, docid: str) -> str:
         query = "SELECT file, line, start, record FROM document WHERE id = ?"
@@ -75,12 +88,7 @@ class Documents:
         if row is None:
             raise KeyError(docid)
         number, line, start, record = row
-        file = self._opened.files[number]
-        if file is None:
-            data = zlib.decompress(record)
-        else:
-            file.seek(start)
-            data = file.readline()
+        data = zlib.decompress(record) if record is not None else self._line_at(number, start)
         return _text(_parse(self.files[number], line, data), self.fields)
 
     def __contains__(self, docid: str) -> bool:
@@ -164,25 +172,19 @@ def _parse(path: str, line: int, data: bytes) -> dict[str, str]:
         raise InputError(
             f"{where}: {len(parts)} columns; write 'docid<TAB>url<TAB>title<TAB>body', or 'docid<TAB>text'"
         )
-    return _checked(where, {"id": docid.strip(), "title": title, "url": url, "body": body})
+    return {"id": checked_id(where, docid.strip(), "document"), "title": title, "url": url, "body": body}
 
 
-def _json_record(where: str, text: str) -> dict[str, str]:
-    try:
-        record = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{where}: no JSON object ({error}); write one a line") from error
-    body = next((record[name] for name in ("text", "body", "contents") if record.get(name) is not None), "")
+def _json_record(where: str, line: str) -> dict[str, str]:
+    record = parse_object(where, line)
+    name = next((name for name in BODIES if record.get(name) is not None), None)
+    # A body of null alone is an error, a body that is not there is empty.
+    name = name or next((name for name in BODIES if name in record), None)
+    texts = {"title": record.get("title") or "", "url": record.get("url") or ""}
+    found = {field: checked_text(where, value, field) for field, value in texts.items()}
     docid = record["_id"] if "_id" in record else record.get("id", "")
-    found = {"id": docid, "title": record.get("title") or "", "url": record.get("url") or "", "body": body}
-    return _checked(where, {name: str(value) for name, value in found.items()})
-
-
-def _checked(where: str, record: dict[str, str]) -> dict[str, str]:
-    if not record["id"] or len(record["id"].split()) != 1:
-        # Runs are separated by white space: such an id could never be written to one.
-        raise InputError(f"{where}: document id {record['id']!r} is empty or holds white space; rename the document")
-    return record
+    body = checked_text(where, record[name], name) if name else ""
+    return {"id": checked_id(where, docid, "document"), **found, "body": body}
 
 
 def _text(record: dict[str, str], fields: tuple[str, ...]) -> str:

@@ -3,7 +3,8 @@
     python -m harp_jax.export --workdir=DIR --output=HF_DIR
 
 What comes out loads in transformers (AutoModel, AutoModelForSequenceClassification, BertForPreTraining) and in
-sentence-transformers' CrossEncoder, which then scores as the JAX model does; see `huggingface.save_hf`.
+sentence-transformers' CrossEncoder, which then scores as the JAX model does; see `huggingface.save_hf`. The tokenizer's
+model_max_length is the length that the model was trained on.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -49,7 +51,8 @@ def export(workdir: str, output: str) -> None:
         _, params = load_hf(os.path.join(workdir, DIRECTORY, chosen["model"]))
     if config.get("stage") == "finetune":
         params = {name: tree for name, tree in params.items() if name != "mlm"}
-    tokenizer = load_tokenizer(os.path.join(workdir, "tokenizer"))
+    # What reads the export cuts where training did, so that what is reported is what was selected.
+    tokenizer = replace(load_tokenizer(os.path.join(workdir, "tokenizer")), max_length=config.row_length)
     card = model_card(workdir, config.to_dict(), os.path.basename(os.path.abspath(output)))
     marks = marks_of(tokenizer, config.get("query_mark", ""), config.get("document_mark", ""))
     save_hf(output, BertConfig(**config.bert), params, tokenizer, card, marks)

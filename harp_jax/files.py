@@ -39,7 +39,10 @@ def lines(path: str) -> Iterator[tuple[int, str]]:
         with open_text(path) as file:
             for number, line in enumerate(file, 1):
                 yield number, line.rstrip("\r\n")
-    except (UnicodeDecodeError, EOFError, lzma.LZMAError, zlib.error, OSError) as error:
+    except UnicodeDecodeError as error:
+        # Text is decoded in blocks: the bad byte may be many lines further on.
+        raise InputError(f"{path} is not UTF-8 after line {number}: {error.reason}; convert it (UTF-16?)") from error
+    except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
         raise InputError(f"{path} is damaged after line {number}: {error}; fetch or write the file again") from error
 
 

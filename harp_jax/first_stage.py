@@ -120,9 +120,13 @@ def _read_tuned(path: str, model: str) -> dict[str, Any]:
     return tuned
 
 
+def check_k(k: int | None) -> None:
+    if k is not None and k < 1:
+        raise InputError(f"--k={k}: give the number of candidates a query, 1 at least")
+
+
 def main(arguments: argparse.Namespace) -> None:
-    if arguments.k is not None and arguments.k < 1:
-        raise InputError(f"--k={arguments.k}: give the number of candidates a query, 1 at least")
+    check_k(arguments.k)
     queries = read_queries(arguments.queries)
     settings = settings_of(arguments, queries)
     run = read_run(arguments.run) if arguments.run else None
@@ -138,16 +142,16 @@ def main(arguments: argparse.Namespace) -> None:
         if run is None
         else rerank(name, collection, settings, run, arguments.k, excluded)
     )
-    ranked: list[str] = []
+    ranked: set[str] = set()
 
     def counted() -> Rankings:
         for qid, docids, scores in found:
             if docids:
-                ranked.append(qid)
+                ranked.add(qid)
             yield qid, docids, scores
 
     write_run(arguments.output, counted(), tag=name)
-    without = sorted(queries.keys() - set(ranked), key=list(queries).index)
+    without = [qid for qid in queries if qid not in ranked]
     if without:
         shown = ", ".join(without[:5]) + (", …" if len(without) > 5 else "")
         why = "match no document" if run is None else "have no candidates in the run"

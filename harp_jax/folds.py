@@ -22,6 +22,8 @@ def read_folds(path: str) -> dict[str, str]:
         if parts[0] in folds:
             raise InputError(f"{path}, line {number}: query {parts[0]} a second time; remove one")
         folds[parts[0]] = parts[1]
+    if not folds:
+        raise InputError(f"{path} is empty; write 'qid<TAB>fold', a query a line")
     return folds
 
 

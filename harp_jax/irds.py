@@ -4,6 +4,7 @@ ir_datasets fetches what it lacks into its own folder (IR_DATASETS_HOME, by defa
 a store with random access.
 """
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -30,6 +31,25 @@ def load(path: str, what: str) -> Any:
     return dataset
 
 
+@contextlib.contextmanager
+def _served(path: str) -> Iterator[None]:
+    """Whatever ir_datasets raises while it fetches and unpacks, as an InputError."""
+    try:
+        yield
+    except (RuntimeError, OSError, EOFError, ValueError) as error:
+        raise InputError(
+            f"ir_datasets cannot serve {path.removeprefix(IRDS)}: {type(error).__name__}: {error}; check the network and "
+            "the space in IR_DATASETS_HOME, or follow the instructions of ir-datasets.com for it"
+        ) from error
+
+
+def _served_each(path: str, what: str) -> Iterator[Any]:
+    """Every record of `what` (docs, queries, …)."""
+    dataset = load(path, what)
+    with _served(path):
+        yield from getattr(dataset, f"{what}_iter")()
+
+
 class IrdsDocuments:
     """The same mapping docid → text as `documents.Documents`, over an ir_datasets store."""
 
@@ -44,32 +64,40 @@ class IrdsDocuments:
     @property
     def _store(self) -> Any:
         if self._opened is None:
-            self._opened = self._dataset.docs_store()
+            with _served(self.path):
+                self._opened = self._dataset.docs_store()
         return self._opened
 
     def __getitem__(self, docid: str) -> str:
-        return self._text(self._store.get(docid))
+        return self._text(self._get(docid))
 
     def __contains__(self, docid: str) -> bool:
         try:
-            self._store.get(docid)
+            self._get(docid)
         except KeyError:
             return False
         return True
 
+    def _get(self, docid: str) -> Any:
+        """The document; fetches and builds the store at the first. KeyError where there is none."""
+        store = self._store
+        with _served(self.path):
+            return store.get(docid)
+
     def __len__(self) -> int:
-        count = self._dataset.docs_count()
-        if count is None:  # not known before the store is built
-            self._store.build()
-            count = self._store.count()
+        with _served(self.path):
+            count = self._dataset.docs_count()
+            if count is None:  # not known before the store is built
+                self._store.build()
+                count = self._store.count()
         return count
 
     def ids(self) -> Iterator[str]:
-        for document in self._dataset.docs_iter():
+        for document in _served_each(self.path, "docs"):
             yield document.doc_id
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        for document in self._dataset.docs_iter():
+        for document in _served_each(self.path, "docs"):
             yield document.doc_id, self._text(document)
 
     def _text(self, document: Any) -> str:
@@ -85,18 +113,18 @@ class IrdsDocuments:
 
 def queries(path: str) -> dict[str, str]:
     """qid → text."""
-    return {query.query_id: query.default_text() for query in load(path, "queries").queries_iter()}
+    return {query.query_id: query.default_text() for query in _served_each(path, "queries")}
 
 
 def qrels(path: str) -> dict[str, dict[str, int]]:
     """qid → docid → level."""
     found: dict[str, dict[str, int]] = {}
-    for judgment in load(path, "qrels").qrels_iter():
+    for judgment in _served_each(path, "qrels"):
         found.setdefault(judgment.query_id, {})[sys.intern(judgment.doc_id)] = int(judgment.relevance)
     return found
 
 
 def candidates(path: str) -> Iterator[tuple[str, str, float]]:
     """(qid, docid, score) of the dataset's own candidates ("scoreddocs"); without scores the order decides."""
-    for number, one in enumerate(load(path, "scoreddocs").scoreddocs_iter()):
+    for number, one in enumerate(_served_each(path, "scoreddocs")):
         yield one.query_id, sys.intern(one.doc_id), float(getattr(one, "score", -number))

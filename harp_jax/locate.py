@@ -2,15 +2,19 @@
 
 DIR/corpus.jsonl, DIR/queries.jsonl, DIR/qrels/SPLIT.tsv      BEIR: DIR stands for each of them
 DIR/*.jsonl, DIR/*.json, DIR/*.tsv (also compressed)          documents in several files
+DIR/docs.tsv beside DIR/queries.tsv, DIR/folds.tsv, …         documents by their name: docs, corpus, collection
 """
 
 import os
+import re
 
 from harp_jax.errors import InputError
 from harp_jax.files import SUFFIXES
 
 IRDS = "irds:"
 DOCUMENTS = (".jsonl", ".json", ".tsv")
+NAMED = re.compile(r"(docs|documents|corpus|collection|passages)(?![a-z])", re.IGNORECASE)  # at the start of a name
+OTHERS = re.compile(r"(?<![a-z])(queries|topics|folds|qrels)", re.IGNORECASE)  # anywhere in a name
 
 
 def is_irds(path: str) -> bool:
@@ -18,16 +22,31 @@ def is_irds(path: str) -> bool:
 
 
 def document_files(path: str) -> list[str]:
-    """The files of documents that `path` stands for. InputError for a folder without any."""
+    """The files of documents that `path` stands for.
+
+    Of a folder its corpus.jsonl, or else the files called docs, corpus, collection and the like, or else all that are not
+    called queries, topics, folds or qrels. InputError for a folder without any, and where it is not clear which they are.
+    """
     if not os.path.isdir(path):
         return [path]
     corpus = _among(path, ("corpus.jsonl",))
-    found = corpus or [
-        os.path.join(path, name) for name in sorted(os.listdir(path)) if _plain(name).endswith(DOCUMENTS)
-    ]
+    if corpus:
+        return corpus
+    candidates = [name for name in sorted(os.listdir(path)) if _plain(name).endswith(DOCUMENTS)]
+    found = [name for name in candidates if not OTHERS.search(name)]
     if not found:
         raise InputError(f"{path} holds no corpus.jsonl and no other .jsonl or .tsv file; name the documents' file")
-    return found
+    named = [name for name in found if NAMED.match(name)]
+    if named:
+        found, kinds = named, {match[1].lower() for name in named if (match := NAMED.match(name))}
+    else:
+        # Files of one kind differ in their numbers; a folder of nothing but documents may call them anything.
+        kinds = {re.sub(r"\d+", "", _plain(name)) for name in found} if len(found) < len(candidates) else {""}
+    if len(kinds) > 1:
+        raise InputError(
+            f"{path} holds {', '.join(found)}: which are the documents? Name their file, or give them a folder of their own"
+        )
+    return [os.path.join(path, name) for name in found]
 
 
 def query_file(path: str) -> str:

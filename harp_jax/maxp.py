@@ -13,6 +13,7 @@ class Windows:
     """At most `count` windows of `size` tokens, each `stride` tokens after the one before.
 
     size 0: what the query leaves of the row; stride 0: half a window. The last window is the one that reaches the end.
+    Where the row leaves a window less than the stride, windows follow each other without a gap.
     """
 
     count: int
@@ -22,6 +23,10 @@ class Windows:
     def __post_init__(self) -> None:
         if self.count < 1 or self.size < 0 or self.stride < 0:
             raise InputError(f"windows={self.count}, window={self.size}, stride={self.stride}: give positive numbers")
+        if self.size and self.stride > self.size:
+            raise InputError(
+                f"stride={self.stride} leaves tokens unread between windows of {self.size}; give a stride of at most that"
+            )
 
     def reach(self, max_length: int) -> int:
         """Tokens of a document that are looked at, at most."""
@@ -31,7 +36,7 @@ class Windows:
     def of(self, document: np.ndarray, room: int) -> list[np.ndarray]:
         """The windows of a document's tokens [n]; `room` is what the row has for them. One at least, if empty."""
         size = min(self.size, room) if self.size else room
-        stride = self.stride or max(1, size // 2)
+        stride = min(self.stride or max(1, size // 2), size)
         found = [document[:size]]
         while len(found) < self.count and (len(found) - 1) * stride + size < len(document):
             start = len(found) * stride

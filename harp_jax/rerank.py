@@ -182,7 +182,7 @@ def arguments_parser() -> argparse.ArgumentParser:
     parser.add_argument("--queries", required=True, help="queries: qid<TAB>text, or JSONL")
     parser.add_argument("--run", required=True, help="candidates: a TREC run, or MS MARCO's three columns")
     parser.add_argument("--output", required=True, help="the TREC run to write")
-    parser.add_argument("--max_length", type=int, help="tokens of query and document together (512, or the model's)")
+    parser.add_argument("--max_length", type=int, help="tokens of query and document together (as in training)")
     parser.add_argument("--windows", type=int, help="MaxP: score at most so many windows of a document, keep the best")
     parser.add_argument("--window", type=int, help="tokens of a window (what the query leaves of --max_length)")
     parser.add_argument("--stride", type=int, help="tokens from one window to the next (half a window)")

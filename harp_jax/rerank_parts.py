@@ -3,30 +3,36 @@
 import argparse
 import json
 import os
+import re
 import shutil
 
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.keys import hash64
+from harp_jax.locate import document_files, is_irds, query_file
 from harp_jax.trec import Rankings, write_run
 
 KEY = "key.json"
+OURS = re.compile(r"(\d{6,}\.trec|key\.json)(\.tmp\.\d+)?")  # with what a kill leaves of a file half written
 FREE = ("output",)  # arguments that do not change a score
 
 
 class Parts:
     """OUTPUT.parts: portion n of the run as n.trec, and a key that says of which inputs.
 
-    Parts of other inputs (another model, run or option) are thrown away. Each portion appears complete or not at all.
+    Parts of other inputs (another model, run or option), or without a key, are thrown away. Each portion appears complete
+    or not at all. InputError where the directory holds anything else.
     """
 
     def __init__(self, output: str, key: str, count: int) -> None:
         self.output, self.directory, self.count = output, f"{output}.parts", count
         path = os.path.join(self.directory, KEY)
-        if not (os.path.exists(path) and _read(path) == key):
-            if os.path.exists(self.directory) and not os.path.exists(path) and os.listdir(self.directory):
-                raise InputError(f"{self.directory} holds something else than parts of a run; move it away")
-            shutil.rmtree(self.directory, ignore_errors=True)
+        held = sorted(os.listdir(self.directory)) if os.path.isdir(self.directory) else []
+        foreign = [name for name in held if not OURS.fullmatch(name)]
+        if foreign:
+            raise InputError(f"{self.directory} holds {foreign[0]}, no part of a run; move it away")
+        if not (KEY in held and _read(path) == key):
+            self._remove()
             with replacing(path) as file:
                 json.dump(key, file)
         self.done = next(n for n in range(count + 1) if n == count or not os.path.exists(self._part(n)))
@@ -45,7 +51,14 @@ class Parts:
             for number in range(self.count):
                 with open(self._part(number), encoding="utf-8") as part:
                     shutil.copyfileobj(part, whole)
-        shutil.rmtree(self.directory)
+        self._remove()
+
+    def _remove(self) -> None:
+        """Removes the portions and at last the key, so that what a kill leaves behind is still known as ours."""
+        if os.path.isdir(self.directory):
+            for name in sorted(os.listdir(self.directory), key=lambda name: (name == KEY, name)):
+                os.remove(os.path.join(self.directory, name))
+            os.rmdir(self.directory)
 
 
 def _read(path: str) -> str:
@@ -62,7 +75,15 @@ def fingerprint(arguments: argparse.Namespace, backend: str) -> str:
     model = [
         os.path.join(where, name) for where, _, names in sorted(os.walk(arguments.model)) for name in sorted(names)
     ]
-    inputs = (arguments.docs, arguments.queries, arguments.run, arguments.only, arguments.folds)
+    docs, queries = arguments.docs, arguments.queries
+    files = [] if is_irds(docs) else document_files(docs)
+    inputs = (
+        *files,
+        queries if is_irds(queries) else query_file(queries),
+        arguments.run,
+        arguments.only,
+        arguments.folds,
+    )
     found = [os.stat(path) for path in (*model, *inputs) if os.path.exists(path)]
     state = [options, [(about.st_size, about.st_mtime_ns) for about in found], backend]
     return f"{hash64(json.dumps(state, sort_keys=True, default=str)):016x}"

@@ -26,6 +26,8 @@ from harp_jax.tokenizer import Tokenizer, load_tokenizer
 CPU_LENGTHS = tuple(range(16, 513, 16))
 LENGTHS = (32, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512)
 
+SHORTEST = 8  # tokens of a row that still holds something of a query and of a document
+
 Pair = tuple[np.ndarray, np.ndarray]  # token ids of query and document, cut to fit
 
 
@@ -35,8 +37,9 @@ PARTS = ("bert", "pooler", "score")  # of a model's parameters, that scoring tak
 class Reranker:
     """A cross-encoder that scores (query, document) pairs.
 
-    `max_length` counts tokens with [CLS] and both [SEP]; `batch_tokens` slots go through the encoder at a time. Only
-    the document is cut, unless the query alone nearly fills the row (`packing.fit`, the same as in training).
+    `max_length` counts tokens with [CLS] and both [SEP], by default as in training; `batch_tokens` slots go through the
+    encoder at a time. Only the document is cut, unless the query alone nearly fills the row (`packing.fit`, the same as
+    in training).
     """
 
     def __init__(
@@ -54,9 +57,11 @@ class Reranker:
                 f"the model has no {' and no '.join(sorted(missing))}; give a fine-tuned or pre-trained export"
             )
         self.config, self.tokenizer = config, tokenizer
-        self.max_length = max_length or min(512, config.max_positions)
-        if not 8 <= self.max_length <= config.max_positions:
-            raise InputError(f"max_length={self.max_length}: the model takes 8 to {config.max_positions} tokens")
+        self.max_length = max_length or recorded_length(tokenizer, config)
+        if not SHORTEST <= self.max_length <= config.max_positions:
+            raise InputError(
+                f"max_length={self.max_length}: the model takes {SHORTEST} to {config.max_positions} tokens"
+            )
         # A CPU's caches like small batches, an accelerator needs large ones to be busy.
         self.batch_tokens = batch_tokens or (4096 if jax.default_backend() == "cpu" else 65536)
         lengths = CPU_LENGTHS if jax.default_backend() == "cpu" else LENGTHS
@@ -139,6 +144,12 @@ class Reranker:
             tokens[row, n - 1] = self.tokenizer.sep
             second[row], end[row] = q, n
         return tokens, second, end
+
+
+def recorded_length(tokenizer: Tokenizer, config: BertConfig) -> int:
+    """The length of sequences that a directory's tokenizer records; 512, or all positions, where that cannot be it."""
+    recorded = tokenizer.max_length if SHORTEST <= tokenizer.max_length <= config.max_positions else 512
+    return min(recorded, config.max_positions)
 
 
 def _score(config: BertConfig, params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, field
 
+from harp_jax.measures import is_tested, parse_measures
 from harp_jax.significance import Comparison
 
 LEVEL = 0.05
@@ -84,13 +85,17 @@ def _p(value: float) -> str:
 
 
 def as_latex(table: Table) -> str:
-    """A tabular (booktabs) in which the best value of each measure is bold and significant differences have a dagger."""
-    best = {m: max(round(mean[m], 4) for mean in table.mean.values()) for m in table.measures}
+    """A tabular (booktabs) in which the best value of each measure is bold and significant differences have a dagger.
+
+    What says nothing about how good a run is (unjudged@10, an oracle) is never bold.
+    """
+    judging = [m for m in table.measures if all(map(is_tested, parse_measures([m])))]
+    best = {m: max(round(mean[m], 4) for mean in table.mean.values()) for m in judging}
     rows = []
     for name, mean in table.mean.items():
         cells = []
         for m in table.measures:
-            cell = rf"\textbf{{{mean[m]:.4f}}}" if round(mean[m], 4) == best[m] else f"{mean[m]:.4f}"
+            cell = rf"\textbf{{{mean[m]:.4f}}}" if round(mean[m], 4) == best.get(m) else f"{mean[m]:.4f}"
             cells.append(cell + (r"$^\dagger$" if (name, m) in table.marked else ""))
         rows.append(" & ".join([_escaped(_with_seeds(table, name)), *cells]) + r" \\")
     head = " & ".join(["Run", *map(_escaped, table.measures)]) + r" \\"

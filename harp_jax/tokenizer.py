@@ -123,7 +123,9 @@ def load_tokenizer(path: str) -> Tokenizer:
         vocab_file = os.path.join(path, "vocab.txt")
         config = _read_json(os.path.join(path, "tokenizer_config.json"))
         lowercase = bool(config.get("do_lower_case", True))
-        max_length = int(min(config.get("model_max_length", 512), 1 << 20))
+        # transformers writes 10^30 where it knows none, and some write null.
+        recorded = config.get("model_max_length")
+        max_length = int(min(recorded, 1 << 20)) if isinstance(recorded, int | float) else max_length
     if os.path.exists(vocab_file):
         tokens = [line for _, line in lines(vocab_file)]
     elif os.path.isdir(path) and os.path.exists(os.path.join(path, "tokenizer.json")):

@@ -4,7 +4,6 @@ Any of them may be plain, .gz, .bz2 or .xz, with Unix or Windows line ends, with
 is wrong raises InputError with the file and the line.
 """
 
-import json
 import math
 import sys
 from array import array
@@ -16,6 +15,7 @@ import numpy as np
 from harp_jax import irds
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
+from harp_jax.jsonl import checked_id, checked_text, parse_object
 from harp_jax.locate import is_irds, qrels_file, query_file
 
 TAG = "harp_jax"
@@ -86,11 +86,11 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
 def _score(text: str, columns: int, path: str, number: int) -> float:
     try:
         score = float(text) if columns == 6 else -float(int(text))
-    except ValueError:
+    except (ValueError, OverflowError):
         score = math.nan
-    if math.isnan(score):
+    if not math.isfinite(score):
         what = "score" if columns == 6 else "rank"
-        raise InputError(f"{path}, line {number}: {what} {text!r} is no number; write the run again")
+        raise InputError(f"{path}, line {number}: {what} {text!r} is no number that is finite; write the run again")
     return score
 
 
@@ -106,7 +106,7 @@ def read_qrels(path: str) -> Qrels:
     beir = False
     for number, parts in _columns(path, "qrels", (4, 3)):
         if len(parts) == 3 and not beir:
-            if not parts[0].startswith("query"):
+            if not parts[0].startswith("query") or parts[2].lstrip("-").isdecimal():
                 raise InputError(f"{path}, line {number}: 3 columns and no header; write 'qid 0 docid level'")
             beir = True
             continue
@@ -120,6 +120,8 @@ def read_qrels(path: str) -> Qrels:
             judged[sys.intern(docid)] = int(level)
         except ValueError:
             raise InputError(f"{path}, line {number}: relevance {level!r} is no integer; mend the file") from None
+    if not qrels:
+        raise InputError(f"{path} is empty; give qrels")
     return qrels
 
 
@@ -152,7 +154,8 @@ def read_queries(path: str) -> dict[str, str]:
     for number, line in lines(path):
         if not line.strip():
             continue
-        qid, text = _json_query(path, number, line) if line.startswith("{") else _tab_query(path, number, line)
+        where = f"{path}, line {number}"
+        qid, text = _json_query(where, line) if line.startswith("{") else _tab_query(where, line)
         if qid in queries:
             raise InputError(f"{path}, line {number}: query {qid} a second time; remove one")
         if not text.strip():
@@ -163,19 +166,19 @@ def read_queries(path: str) -> dict[str, str]:
     return queries
 
 
-def _tab_query(path: str, number: int, line: str) -> tuple[str, str]:
+def _tab_query(where: str, line: str) -> tuple[str, str]:
     qid, tab, text = line.partition("\t")
-    if not tab or not qid.strip():
-        raise InputError(f"{path}, line {number}: no 'qid<TAB>text'; separate the query's id and text by a tab")
-    return qid.strip(), text.replace("\t", " ")
+    if not tab:
+        raise InputError(f"{where}: no 'qid<TAB>text'; separate the query's id and text by a tab")
+    return checked_id(where, qid.strip(), "query"), text.replace("\t", " ")
 
 
-def _json_query(path: str, number: int, line: str) -> tuple[str, str]:
-    try:
-        record = json.loads(line)
-        return str(record["_id"] if "_id" in record else record["id"]), str(record["text"])
-    except (ValueError, KeyError) as error:
-        raise InputError(f"{path}, line {number}: no query with '_id' and 'text' ({error}); mend the line") from error
+def _json_query(where: str, line: str) -> tuple[str, str]:
+    record = parse_object(where, line)
+    name = "_id" if "_id" in record else "id"
+    if name not in record or "text" not in record:
+        raise InputError(f"{where}: no query with '_id' and 'text' but {', '.join(record) or 'nothing'}; mend the line")
+    return checked_id(where, record[name], "query"), checked_text(where, record["text"], "text")
 
 
 def read_ids(path: str) -> list[str]:
@@ -201,9 +204,13 @@ def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
 def ordered(rankings: Rankings) -> Iterator[tuple[str, Ranking]]:
     """Each query sorted by decreasing score, ties in the given order, and then without ties: what a run file holds.
 
-    Raises InputError for a score that is not finite.
+    Raises InputError for a score that is not finite, and for an id with white space: it would be two columns of the file.
     """
     for qid, docids, scores in rankings:
+        checked_id("run", qid, "query")
+        if " ".join(docids).split() != list(docids):
+            for docid in docids:
+                checked_id(f"run, query {qid}", docid, "document")
         values = np.asarray(scores, np.float64)
         if not np.isfinite(values).all():
             bad = docids[int(np.flatnonzero(~np.isfinite(values))[0])]

@@ -19,7 +19,7 @@ from harp_jax.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.evaluate import evaluate
 from harp_jax.files import replacing
-from harp_jax.first_stage import add_collection_arguments, excluded_of, rerank, retrieve
+from harp_jax.first_stage import add_collection_arguments, check_k, excluded_of, rerank, retrieve
 from harp_jax.folds import read_folds, select
 from harp_jax.lexical import Collection
 from harp_jax.measures import parse_measures
@@ -81,6 +81,7 @@ def axes_of(arguments: argparse.Namespace) -> dict[str, tuple[float, ...]]:
 
 
 def main(arguments: argparse.Namespace) -> None:
+    check_k(arguments.k)
     measures = parse_measures(arguments.measure)
     if len(measures) != 1:
         raise InputError(f"--measure={arguments.measure}: name one measure to tune for")

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import logging
 import shutil
 
 import jax
@@ -63,6 +64,30 @@ def test_the_log_is_sampled_once_and_absent_documents_are_left_out(clicked, tmp_
         file.write("\ufeff" + (clicked / "orcas.tsv").read_text())
     packed = Clicks.open(str(tmp_path / "orcas.tsv.gz"), docs, 1.0, 0, str(tmp_path))
     assert [packed.pair(i) for i in range(80)] == [clicks.pair(i) for i in range(80)]
+
+
+def test_what_the_log_lost_is_said_and_a_pair_counts_once(clicked, tmp_path, caplog):
+    docs = Documents.open(str(clicked / "docs.tsv"), cache_dir=str(tmp_path))
+    rows = [
+        "q1\ta\td1\tu",
+        "q2\tb\td1\tu",
+        "q1\ta\td1\tv",
+        "q1\ta\tgone\tu",
+        "q2\tb\td3\tu",
+        "q1\ta\td1\tu",
+        "q9\tc\tgone\tu",
+    ]
+    (tmp_path / "log").write_text("\n".join(rows))
+    with caplog.at_level(logging.WARNING):
+        clicks = Clicks.open(str(tmp_path / "log"), docs, 1.0, 0, str(tmp_path))
+    found = [clicks.pair(i) for i in range(len(clicks))]
+    assert found == [("q1", "a", "d1"), ("q2", "b", "d1"), ("q2", "b", "d3")]
+    assert clicks.clicked("q2") == {"d1", "d3"} and [clicks.document(i) for i in range(clicks.documents)] == [
+        "d1",
+        "d3",
+    ]
+    assert f"2 clicks of {tmp_path / 'log'} are left out: {docs.path} lacks their documents" in caplog.text
+    assert f"2 clicks of {tmp_path / 'log'} are left out: the same query and document stand there before" in caplog.text
 
 
 @pytest.mark.parametrize(

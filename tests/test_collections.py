@@ -68,6 +68,42 @@ def test_documents_in_several_files(tmp_path):
         Documents.open(str(tmp_path / "empty"))
 
 
+def folder_of(tmp_path, *names):
+    """A folder of files of one document each, all of them readable as documents: only the names can tell."""
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_text(f"{name}\ttext\n")
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    "names, documents",
+    [
+        (["docs.tsv", "queries.tsv", "source_documents.tsv", "folds.tsv", "qrels.tsv"], ["docs.tsv"]),
+        (["msmarco-docs.tsv", "msmarco-doctrain-queries.tsv", "qrels.dev.tsv"], ["msmarco-docs.tsv"]),
+        (["collection-01.jsonl", "collection-02.jsonl", "notes.json"], ["collection-01.jsonl", "collection-02.jsonl"]),
+        (["part-1.tsv", "part-2.tsv", "wiki.queries.tsv"], ["part-1.tsv", "part-2.tsv"]),
+        (["one.tsv", "two.tsv"], ["one.tsv", "two.tsv"]),
+    ],
+)
+def test_a_folder_of_documents_and_other_files(tmp_path, names, documents):
+    assert list(Documents.open(folder_of(tmp_path, *names)).ids()) == documents
+
+
+@pytest.mark.parametrize(
+    "names, message",
+    [
+        (["one.tsv", "two.tsv", "queries.tsv"], r"holds one\.tsv, two\.tsv: which are the documents\?"),
+        (["collection.tsv", "docs.tsv"], r"holds collection\.tsv, docs\.tsv: which"),
+        (["queries.tsv"], r"no corpus\.jsonl"),
+    ],
+)
+def test_a_folder_that_could_mean_several_things(tmp_path, names, message):
+    with pytest.raises(InputError, match=message):
+        Documents.open(folder_of(tmp_path, *names))
+
+
 class File:
     """What ir_datasets asks of a file that it would otherwise fetch."""
 
@@ -135,6 +171,50 @@ def test_ids_that_ir_datasets_cannot_serve(registered):
         read_queries("irds:no-such-thing")
     with pytest.raises(InputError, match="has no queries"):
         read_queries(registered + "/docs")
+
+
+class Unreachable(File):
+    """A file that ir_datasets cannot fetch: no source answers."""
+
+    def path(self, force=True):
+        from ir_datasets.util import Download, RequestsDownload
+
+        return Download([RequestsDownload("http://127.0.0.1:9/none", tries=1)]).path()
+
+    @contextlib.contextmanager
+    def stream(self):
+        with open(self.path(), "rb") as file:
+            yield file
+
+
+def test_a_download_that_fails_is_an_input_error(registered, tmp_path):
+    import ir_datasets
+    from ir_datasets import formats
+
+    lost = Unreachable(tmp_path / "lost", "")
+    dataset = ir_datasets.Dataset(
+        formats.TsvDocs(lost, doc_cls=MsMarcoDocument, namespace="lost", lang="en"),
+        formats.TsvQueries(lost, lang="en"),
+        formats.TrecQrels(lost, {1: "relevant"}),
+        formats.TrecScoredDocs(lost),
+    )
+    name = registered.removeprefix("irds:") + "-lost"
+    ir_datasets.registry.register(name, dataset)
+    docs = Documents.open(f"irds:{name}")
+    for reading in (
+        lambda: read_queries(f"irds:{name}"),
+        lambda: read_qrels(f"irds:{name}"),
+        lambda: read_run(f"irds:{name}"),
+        lambda: docs["D1"],
+        lambda: "D1" in docs,
+        lambda: len(docs),
+        lambda: list(docs.ids()),
+        lambda: list(docs.texts()),
+    ):
+        with pytest.raises(InputError, match=f"ir_datasets cannot serve {name}: .*check the network"):
+            reading()
+    with pytest.raises(KeyError):
+        Documents.open(registered)["D9"]
 
 
 # MS MARCO's documents task as people have it on disk: a byte order mark, Windows line ends, gzip, three columns.

@@ -5,7 +5,9 @@ import gzip
 import json
 import lzma
 import multiprocessing
+import os
 import pickle
+import resource
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
@@ -80,8 +82,6 @@ def test_fields_and_their_order(tmp_path):
 
 
 def test_index_is_made_once_and_again_when_the_file_changes(tmp_path):
-    import os
-
     docs = opened(tmp_path, TSV)
     before = os.stat(docs.index)
     again = Documents.open(docs.path, cache_dir=str(tmp_path / "cache"))
@@ -117,6 +117,14 @@ def test_threads_and_spawned_processes_read_together(tmp_path):
         (TSV + b"D 4\t\t\tspace\n", "line 4: document id 'D 4' is empty or holds white space"),
         (JSONL + b'{"id": "D4", "text": \n', "line 4: no JSON object"),
         (JSONL + b'{"text": "no id"}\n', "line 4: document id '' is empty"),
+        (JSONL + b'{"id": " D4", "text": "x"}\n', "line 4: document id ' D4' is empty or holds white space"),
+        (JSONL + b'{"id": null, "text": "x"}\n', "line 4: document id is null, neither a text nor an integer"),
+        (JSONL + b'{"_id": ["D4"], "text": "x"}\n', r"line 4: document id is \['D4'\], neither"),
+        (JSONL + b'{"id": "D4", "text": null}\n', 'line 4: text is null; write "" for an empty text'),
+        (JSONL + b'{"id": "D4", "body": {"en": "x"}}\n', r"line 4: body is \{'en': 'x'\}, not a text"),
+        (JSONL + b'{"id": "D4", "title": ["x"]}\n', r"line 4: title is \['x'\], not a text"),
+        (JSONL + b'{"id": "D\\udc00", "text": "x"}\n', "line 4: document id .* half a surrogate pair"),
+        (JSONL + b'{"id": "D4", "text": ' + b"[" * 100_000 + b"\n", "line 4: no JSON object"),
         (TSV + b"D4\t\t\tcaf\xe9\n", "line 4: not UTF-8"),
         (b"\n", "holds no documents"),
     ],
@@ -125,6 +133,32 @@ def test_bad_documents_name_the_line_and_leave_no_index(tmp_path, data, message)
     with pytest.raises(InputError, match=message):
         opened(tmp_path, data)
     assert not list((tmp_path / "cache").iterdir())
+
+
+def test_jsonl_texts_that_are_there_in_part(tmp_path):
+    rows = [
+        '{"id": 4, "title": null, "url": null, "text": "four"}',
+        '{"id": "5", "title": "Five"}',
+        '{"id": "6", "text": null, "contents": "six"}',
+        '{"id": "7", "text": "x \\ud83d y \\ud83d\\ude00", "title": "\\udc00"}',
+    ]
+    docs = opened(tmp_path, "\n".join(rows).encode(), "docs.jsonl")
+    assert dict(docs.texts()) == {"4": "four", "5": "Five", "6": "six", "7": "\ufffd x \ufffd y \U0001f600"}
+    assert docs["7"].encode()
+
+
+def test_a_folder_of_more_files_than_may_be_open(tmp_path):
+    (tmp_path / "docs").mkdir()
+    for i in range(200):
+        (tmp_path / "docs" / f"{i:03d}.tsv").write_text(f"D{i}\ttext {i}\n")
+    docs = Documents.open(str(tmp_path / "docs"), cache_dir=str(tmp_path / "cache"))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 50, limits[1]))
+    try:
+        for i in (*range(200), 7, 199, 7):
+            assert docs[f"D{i}"] == f"text {i}"
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_cut_and_missing_files(tmp_path):

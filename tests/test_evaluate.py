@@ -95,6 +95,13 @@ def test_tables_for_people(runs):
     assert latex.count(r"\\") == 3
 
 
+def test_only_what_is_better_when_larger_is_bold(runs):
+    table = evaluate(QRELS, {"a": runs["first.trec"], "b": runs["empty_ish.run"]}, "RR@10 unjudged@10 oracle(RR@10)")
+    first, second = (line.split(" & ") for line in as_latex(table).splitlines()[4:6])
+    assert [cell.startswith(r"\textbf") for cell in first[1:]] == [True, False, False]
+    assert not any("textbf" in cell for cell in second)
+
+
 def test_names_are_short_where_they_can_be():
     assert name_runs(["a/x.trec", "b/x.trec", "c/y.trec.gz", "ours=a,b"]) == {
         "a/x.trec": ["a/x.trec"],

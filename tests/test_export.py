@@ -57,6 +57,27 @@ def test_torch_scores_the_export_as_we_do(workdir, tmp_path):
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
 
 
+def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, monkeypatch):
+    """Here and in CrossEncoder, although the encoder has more positions: selection and report see the same texts."""
+    from sentence_transformers import CrossEncoder
+
+    import harp_jax.checkpoint
+
+    params, config = load_params(workdir)
+    config.row_length = 48
+    monkeypatch.setattr(harp_jax.checkpoint, "load_params", lambda _: (params, config))
+    export(workdir, str(tmp_path / "model"))
+    reranker = Reranker.from_pretrained(str(tmp_path / "model"), max_length=None)
+    assert reranker.max_length == 48 < config.model.max_positions
+    rng = np.random.default_rng(0)
+    texts = [" ".join(f"w{i}" for i in rng.integers(0, 200, 100)) for _ in range(4)]
+    ours = reranker.rerank("w1 w2 w3", texts)
+    theirs = CrossEncoder(str(tmp_path / "model"), device="cpu").predict([("w1 w2 w3", text) for text in texts])
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+    longer = Reranker.from_pretrained(str(tmp_path / "model"), max_length=96).rerank("w1 w2 w3", texts)
+    assert np.abs(longer - ours).max() > 1e-4 * np.abs(ours).max()
+
+
 def test_fine_tuned_models_have_no_mlm_head(workdir, tmp_path, monkeypatch):
     import harp_jax.checkpoint
 

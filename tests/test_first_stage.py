@@ -225,6 +225,9 @@ def test_a_best_value_at_the_edge_of_the_grid_is_reported(judged, capsys):
 
 
 def test_tuning_refuses_what_it_cannot_use(judged):
+    for k in (0, -1):
+        with pytest.raises(InputError, match=f"--k={k}: give the number of candidates"):
+            tune(judged, k=k, k1="1", b="0")
     with pytest.raises(InputError, match="bm25 has no parameter mu"):
         tune(judged, mu="1,2")
     with pytest.raises(InputError, match="write numbers"):

@@ -1,5 +1,8 @@
 """Re-ranking: the same scores as sentence-transformers, whatever the batches, and clear words about bad runs."""
 
+import json
+import os
+import shutil
 import subprocess
 import sys
 
@@ -14,6 +17,7 @@ from harp_jax.huggingface import save_hf
 from harp_jax.marks import Marks
 from harp_jax.maxp import Windows
 from harp_jax.rerank import Reranker, arguments_parser, main, rerank_run
+from harp_jax.rerank_parts import Parts, fingerprint
 from harp_jax.trec import read_run, write_run
 
 RNG = np.random.default_rng(0)
@@ -176,6 +180,22 @@ def test_models_that_cannot_rank(files, tmp_path):
         Reranker.from_pretrained(str(tmp_path / "other"))
 
 
+@pytest.mark.parametrize(
+    "recorded, expected",
+    [(24, 24), (40, 40), (41, 40), (512, 40), (10**30, 40), (1e30, 40), (None, 40), (3, 40), ("absent", 40)],
+)
+def test_the_default_length_is_the_recorded_one(model, tmp_path, recorded, expected):
+    directory = tmp_path / "foreign"
+    shutil.copytree(model, directory)
+    config = json.loads((directory / "tokenizer_config.json").read_text())
+    config["model_max_length"] = recorded
+    if recorded == "absent":
+        del config["model_max_length"]
+    (directory / "tokenizer_config.json").write_text(json.dumps(config))
+    assert Reranker.from_pretrained(str(directory)).max_length == expected
+    assert Reranker.from_pretrained(str(directory), max_length=32).max_length == 32
+
+
 def reranked(files, model, **more) -> str:
     main(arguments_parser().parse_args(options(files, model, **more)))
     return (files / "out.trec").read_text()
@@ -221,9 +241,48 @@ def test_parts_of_other_inputs_are_not_used(files, model, monkeypatch):
     assert reranked(files, model, k=3) == expected
     (files / "out.trec.parts").mkdir()
     (files / "out.trec.parts" / "diary.txt").write_text("dear diary")
-    with pytest.raises(InputError, match="holds something else"):
-        reranked(files, model, k=3)
-    assert (files / "out.trec.parts" / "diary.txt").exists()
+    for key in (None, '"another"'):
+        if key:
+            (files / "out.trec.parts" / "key.json").write_text(key)
+        with pytest.raises(InputError, match=r"out\.trec\.parts holds diary\.txt, no part of a run; move it away"):
+            reranked(files, model, k=3)
+        assert (files / "out.trec.parts" / "diary.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "left", [[], ["key.json.tmp.77"], ["000000.trec", "000001.trec.tmp.77"], ["000003.trec", "key.json.tmp.1"]]
+)
+def test_parts_whose_key_a_kill_took_are_made_again(files, model, monkeypatch, left):
+    import harp_jax.rerank
+
+    monkeypatch.setattr(harp_jax.rerank, "pairs_at_once", lambda: 12)
+    expected = reranked(files, model, k=3)
+    (files / "out.trec.parts").mkdir()
+    for name in left:
+        (files / "out.trec.parts" / name).write_text("nonsense")
+    assert reranked(files, model, k=3) == expected
+    assert not (files / "out.trec.parts").exists()
+
+
+def test_parts_are_removed_with_their_key_last(tmp_path, monkeypatch):
+    removed, real = [], os.remove
+    parts = Parts(str(tmp_path / "out"), "key", 2)
+    for score in (1.0, 2.0):
+        parts.add([(f"q{score}", ["d"], [score])])
+    monkeypatch.setattr(os, "remove", lambda path: (removed.append(os.path.basename(path)), real(path)))
+    parts.finish()
+    assert removed[-3:] == ["000000.trec", "000001.trec", "key.json"] and os.listdir(tmp_path) == ["out"]
+
+
+def test_a_change_inside_a_folder_of_documents_is_noticed(files, model):
+    (files / "collection").mkdir()
+    (files / "docs.tsv").rename(files / "collection" / "docs.tsv")
+    arguments = arguments_parser().parse_args(options(files, model, docs=files / "collection"))
+    before = fingerprint(arguments, "cpu")
+    assert fingerprint(arguments, "cpu") == before
+    with open(files / "collection" / "docs.tsv", "a") as file:
+        file.write("D99\t\t\tnew\n")
+    assert fingerprint(arguments, "cpu") != before
 
 
 def test_windows_cover_a_document_to_its_end():
@@ -236,6 +295,17 @@ def test_windows_cover_a_document_to_its_end():
     assert Windows(9, 10, 5).reach(40) == 50
     with pytest.raises(InputError, match="windows=0"):
         Windows(0)
+
+
+def test_windows_leave_no_token_unread_and_are_never_empty():
+    with pytest.raises(InputError, match="stride=11 leaves tokens unread between windows of 10"):
+        Windows(3, 10, 11)
+    # A row with little room makes windows smaller than the stride that was asked for.
+    for windows, room in ((Windows(99, 10, 8), 4), (Windows(99, 0, 50), 7), (Windows(99, 10, 10), 10)):
+        for tokens in range(1, 40):
+            found = windows.of(np.arange(tokens), room)
+            assert all(len(window) for window in found)
+            assert sorted({int(i) for window in found for i in window}) == list(range(tokens))
 
 
 def test_maxp_is_the_best_window(model):

@@ -79,9 +79,14 @@ def test_reads_only_the_queries_asked_for(tmp_path):
         ("q1 Q0 d1 1 5 x\nq2 Q0 d1 1 5 x\nq1 Q0 d1 2 4 x\n", r"line 3: document d1 a second time for query q1"),
         ("q1 Q0 d1 1 five x\n", r"line 1: score 'five' is no number"),
         ("q1 Q0 d1 1 nan x\n", r"line 1: score 'nan' is no number"),
+        ("q1 Q0 d0 1 5 x\nq1 Q0 d1 1 inf x\n", r"line 2: score 'inf' is no number"),
+        ("q1 Q0 d1 1 -Infinity x\n", r"line 1: score '-Infinity' is no number"),
+        ("q1 Q0 d1 1 1e999 x\n", r"line 1: score '1e999' is no number"),
+        (f"q1 d1 {'9' * 400}\n", "line 1: rank '9+' is no number"),
         ("q1 d1 1.5\n", r"line 1: rank '1.5' is no number"),
         ("", "is empty"),
-        (b"q1 Q0 d\xe9 1 5 x\n", "damaged after line 0"),
+        (b"q1 Q0 d\xe9 1 5 x\n", "is not UTF-8 after line 0: .*; convert it"),
+        (TREC.encode("utf-16"), "is not UTF-8 after line 0: .*; convert it"),
     ],
 )
 def test_bad_runs_name_the_line(tmp_path, text, message):
@@ -113,6 +118,9 @@ def test_reads_qrels(tmp_path):
         ("q1 0 d1 1\nq1 0 d1 1\n", "line 2: document d1 judged a second time for query q1"),
         ("q1 0 d1\n", "line 1: 3 columns and no header"),
         ("q1 d1 1\n", "line 1: 3 columns and no header"),
+        ("query1 d1 1\nquery2 d1 1\n", "line 1: 3 columns and no header"),
+        ("query-id\tcorpus-id\tscore\n", "is empty; give qrels"),
+        ("\n", "is empty; give qrels"),
         ("q1 0 d1 yes\n", "line 1: relevance 'yes' is no integer"),
         ("q1 0 d1 1\nq1 0 1\n", "line 2: 3 columns, qrels has 4"),
     ],
@@ -136,12 +144,43 @@ def test_reads_queries(tmp_path):
         ("1\ta\n1\tb\n", "line 2: query 1 a second time"),
         ("1\t \n", "line 1: query 1 has no text"),
         ('{"_id": "1"}\n', "line 1: no query with '_id' and 'text'"),
+        ('{"_id": "1", "text": null}\n', "line 1: text is null"),
+        ('{"_id": "1", "text": ["a"]}\n', r"line 1: text is \['a'\], not a text"),
+        ('{"_id": null, "text": "a"}\n', "line 1: query id is null"),
+        ('{"_id": 1.5, "text": "a"}\n', "line 1: query id is 1.5, neither a text nor an integer"),
+        ('{"_id": true, "text": "a"}\n', "line 1: query id is true, neither"),
+        ('{"_id": "1 a", "text": "a"}\n', "line 1: query id '1 a' is empty or holds white space; rename the query"),
+        ('{"_id": " 1", "text": "a"}\n', "line 1: query id ' 1' is empty or holds white space"),
+        ('{"_id": "", "text": "a"}\n', "line 1: query id '' is empty"),
+        ("1 a\ttext\n", "line 1: query id '1 a' is empty or holds white space; rename the query"),
+        ("\ttext\n", "line 1: query id '' is empty"),
+        ('{"_id": "\\ud83d", "text": "a"}\n', "line 1: query id .* half a surrogate pair"),
+        ('{"_id": "1", "text": ' + "[" * 100_000 + "\n", "line 1: no JSON object .*; write one a line"),
         ("\n", "is empty"),
     ],
 )
 def test_bad_queries_name_the_line(tmp_path, text, message):
     with pytest.raises(InputError, match=message):
         read_queries(written(tmp_path, text))
+
+
+def test_half_a_surrogate_pair_in_a_text_is_replaced(tmp_path):
+    queries = read_queries(written(tmp_path, '{"_id": "1", "text": "x \\ud83d y \\ud83d\\ude00"}\n'))
+    assert queries == {"1": "x \ufffd y \U0001f600"}
+
+
+@pytest.mark.parametrize(
+    "qid, docid, message",
+    [
+        ("q 1", "a", "query id 'q 1' is empty or holds white space"),
+        ("", "a", "query id ''"),
+        ("q", "a b", "document id 'a b'"),
+    ],
+)
+def test_ids_that_a_run_cannot_hold_are_not_written(tmp_path, qid, docid, message):
+    with pytest.raises(InputError, match=message):
+        write_run(str(tmp_path / "run"), [("q0", ["a"], [1.0]), (qid, ["x", docid], [2.0, 1.0])])
+    assert not list(tmp_path.iterdir())
 
 
 def test_writes_sorted_with_ties_broken(tmp_path):
