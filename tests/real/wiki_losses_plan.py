@@ -5,8 +5,9 @@ HARP_PRETRAINED=runs/harp python -m harp_jax.plan --plan=tests/real/wiki_losses_
 WikiPassageQA over the given folds (grouped by relevant document): a query is ranked only by what was trained, tuned or fitted
 on the other folds. Rows: BM25 and query likelihood (tuned), BM25 + in-links, BM25 + length, every model, and every pre-trained
 model with its query blanked. HARP_PRETRAINED is a training workdir or a Hugging Face directory (MiniLM in the user's cache by
-default), HARP_LOSSES and HARP_SEEDS say which, HARP_SET holds fields for every training ("epochs=1.0 negatives=3"). Four losses
-from both starts with one seed and the config's three epochs take about three hours on two cores with BERT-tiny.
+default), HARP_LOSSES and HARP_SEEDS say which, HARP_SET and HARP_RERANK hold fields for every training and options for every
+re-ranking ("epochs=1.0 negatives=3", "max_length=128 k=20"). Four losses from both starts with one seed and the config's three
+epochs take about three hours on two cores with BERT-tiny.
 """
 
 import os
@@ -22,6 +23,7 @@ CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.
 PRETRAINED = os.environ.get("HARP_PRETRAINED", os.environ.get("HARP_MINILM", CACHE))
 LOSSES = os.environ.get("HARP_LOSSES", "bce,hinge,logistic,lce").split(",")
 SEEDS = [int(seed) for seed in os.environ.get("HARP_SEEDS", "0").split(",")]
+RERANK = os.environ.get("HARP_RERANK", "max_length=256").split()
 SETTINGS = os.environ.get("HARP_SET", "").split()
 FOLDS = ("0", "1", "2", "3", "4")
 FILES = {
@@ -72,7 +74,7 @@ def first_stage() -> list[Command]:
 
 def system(loss: str, start: str, seed: int) -> tuple[list[Command], list[str]]:
     """Commands of a cross-validation, and the names of its joined runs: as it is, and with blank queries (pre-trained)."""
-    arguments = Namespace(config=TUNE, run="{bm25}", rerank=["max_length=256", "fields=title,body"], **FILES)
+    arguments = Namespace(config=TUNE, run="{bm25}", rerank=[*RERANK, "fields=title,body"], **FILES)
     arguments.set = [*STARTS[start], f"rank_loss={loss}", "fields=('title','body')", *SETTINGS]
     name = f"{start}_{loss}_s{seed}"
     commands: list[Command] = []
