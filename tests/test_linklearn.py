@@ -301,3 +301,29 @@ def test_bad_options_are_named(wiki, graph, tmp_path):
     (tmp_path / "model.json").write_text("{}")
     with pytest.raises(InputError, match="is no model"):
         rank.load(str(tmp_path))
+
+
+def test_training_that_diverges_ends_at_the_step_and_writes_no_model(wiki, tmp_path):
+    config = linklearn_config(wiki, learning_rate=1e30, steps=20, eval_every=10)
+    with pytest.raises(
+        InputError, match=r"step 10: the loss or a parameter is no longer finite; lower learning_rate=1e\+30"
+    ):
+        train(config, str(tmp_path))
+    assert not (tmp_path / "model.json").exists()
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (lambda data: data["params"]["idf"].pop("out"), r"no LinkLearn model \(KeyError\('out'\)\)"),
+        (lambda data: data["params"]["tf"]["out"].append(1.0), "no LinkLearn model"),
+        (lambda data: data["scale"]["tf"].pop(), "no LinkLearn model"),
+        (lambda data: data["params"]["length"].update(out_bias=float("nan")), "values that are not finite"),
+    ],
+)
+def test_damaged_models_are_refused(tmp_path, damage, message):
+    data = random_model(small()[1]).to_json()
+    damage(data)
+    (tmp_path / "model.json").write_text(json.dumps({"linklearn": data}))
+    with pytest.raises(InputError, match=message):
+        rank.load(str(tmp_path))

@@ -160,7 +160,10 @@ def train(config: ConfigDict, workdir: str) -> dict[str, Any]:
 
 
 def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLog) -> dict[str, Any]:
-    """Descends until average precision has not risen for `patience` evaluations; the best model and its figures."""
+    """Descends until average precision has not risen for `patience` evaluations; the best model and its figures.
+
+    Raises InputError at the first evaluation that meets a loss or a parameter that is not finite.
+    """
     best: dict[str, Any] = {"step": -1, "held_out": {"linklearn": -1.0}}
     constraints = config.batch_documents * config.negatives
     pending: list[tuple[jax.Array, jax.Array]] = []
@@ -168,8 +171,13 @@ def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLo
         for number in range(config.steps + 1):
             if number % config.eval_every == 0 or number == config.steps:
                 model = trainer.model
+                sums = np.mean(jax.device_get(pending), axis=0) if pending else np.zeros(2)
+                # Scores that are no numbers would be ranked in the order of the collection, which can be a good one.
+                if not (np.isfinite(sums[0]) and model.finite):
+                    raise InputError(
+                        f"step {number}: the loss or a parameter is no longer finite; lower learning_rate={config.learning_rate}"
+                    )
                 value = task.average_precision(model)
-                sums = np.mean(jax.device_get(pending), axis=0) if pending else (np.nan, np.nan)
                 pending = []
                 measured = {"average_precision": value, "constraints": number * constraints}
                 if number:
