@@ -15,7 +15,7 @@ from harp_jax.lexical import Collection
 from harp_jax.linklearn import model as f
 from harp_jax.linklearn import rank, ranking_svm
 from harp_jax.linklearn.collection import Index, count
-from harp_jax.linklearn.links import read_graph, shared_terms, split
+from harp_jax.linklearn.links import Side, read_graph, shared_terms, split
 from harp_jax.linklearn.okapi import Okapi
 from harp_jax.linklearn.train import Task, Trainer, train
 from harp_jax.trec import read_run
@@ -197,6 +197,29 @@ def test_negatives_follow_their_distribution(graph, source):
     found = np.array([chosen.count(n) for n in allowed], float)
     expected = weight / weight.sum() * found.sum()
     assert chisquare(found[expected > 0], expected[expected > 0]).pvalue > 1e-3 and found[expected == 0].sum() == 0
+
+
+def linked_documents(path, links):
+    """docs.jsonl of {id: ids it links to}, of which each id is its text."""
+    rows = [{"id": d, "text": d, "links": [{"target": other} for other in others]} for d, others in links.items()]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def test_another_document_is_drawn_for_one_that_is_linked_with_all(tmp_path):
+    links = {"hub": [f"d{i}" for i in range(20)]} | {f"d{i}": [f"d{i - i % 2}"] for i in range(20)}
+    graph = read_graph((linked_documents(tmp_path / "docs.jsonl", links),), (), "")
+    side = Side(graph, np.arange(21))
+    for source in ("uniform", "linked"):
+        drawn = [side.draw(generator("hub"), 300, 3, source) for _ in range(2)]
+        np.testing.assert_array_equal(drawn[0][2], drawn[1][2])
+        d, positive, negative = drawn[0]
+        assert set(d) == set(range(1, 21)) and 0 in positive
+        assert all(p in side.linked(q) and not set(n) & {q, *side.linked(q)} for q, p, n in zip(d, positive, negative))
+    everyone = {f"d{i}": [f"d{n}" for n in range(6)] for i in range(6)}
+    full = read_graph((linked_documents(tmp_path / "full.jsonl", everyone),), (), "")
+    with pytest.raises(InputError, match="each is linked with nearly all others, as is d"):
+        Side(full, np.arange(6)).draw(generator("full"), 4, 2)
 
 
 def test_average_precision_of_the_task_equals_ir_measures(graph):

@@ -21,7 +21,7 @@ from harp_jax.linklearn.collection import Counts, count
 
 log = logging.getLogger(__name__)
 
-TRIES = 50  # draws of a negative until one is not linked
+TRIES = 50  # draws of a negative until another document takes the place of the one that has none
 
 
 @dataclass(frozen=True)
@@ -144,14 +144,32 @@ class Side:
 
         A negative stands in the positive's file, or lengths and style of the files would tell them apart. `source` is
         "uniform" over the file's documents, or "linked": in proportion to links, so that popularity tells nothing.
+        Another document takes the place of one that is linked with nearly all; InputError where none is left.
         """
         if source not in self._pools:
             raise InputError(f"negatives_from={source!r} is unknown; choose uniform or linked")
-        d = self.queries[rng.integers(len(self.queries), size=documents)]
-        positive = self.edges[rng.integers(self._starts[d], self._starts[d + 1]), 1]
-        pools = self._pools[source]
-        file = self.graph.file[positive]
+        d, positive = np.zeros((2, documents), np.int64)
         negative = np.zeros((documents, negatives), np.int64)
+        left, rows = self.queries, np.arange(documents)
+        while len(rows):
+            if not len(left):
+                raise InputError(
+                    f"no document has negatives: each is linked with nearly all others, as is {self.graph.docids[d[rows[0]]]}"
+                    "; give more documents"
+                )
+            d[rows] = left[rng.integers(len(left), size=len(rows))]
+            positive[rows] = self.edges[rng.integers(self._starts[d[rows]], self._starts[d[rows] + 1]), 1]
+            negative[rows], lacking = self._negatives(rng, d[rows], positive[rows], negatives, self._pools[source])
+            rows = rows[lacking]
+            left = np.setdiff1d(left, d[rows])
+        return d, positive, negative
+
+    def _negatives(
+        self, rng: np.random.Generator, d: np.ndarray, positive: np.ndarray, count: int, pools: dict[int, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(negatives [n, count] for each d and l⁺, which rows [n] found too few of them in TRIES draws)."""
+        file = self.graph.file[positive]
+        negative = np.zeros((len(d), count), np.int64)
         wrong = np.ones_like(negative, bool)
         for _ in range(TRIES):
             for number, pool in pools.items():
@@ -161,10 +179,8 @@ class Side:
             at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
             wrong = (self._keys[at] == keys) | (negative == d[:, None])
             if not wrong.any():
-                return d, positive, negative
-        raise InputError(
-            f"document {self.graph.docids[d[wrong.any(1)][0]]} is linked with nearly all others: no negatives"
-        )
+                break
+        return negative, wrong.any(axis=1)
 
 
 def split(graph: Graph, fraction: float, seed: int) -> tuple[Side, Side]:
