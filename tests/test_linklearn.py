@@ -183,20 +183,33 @@ def test_negatives_follow_their_distribution(graph, source):
     for q, p, n in zip(d[:300], positive, negative):
         linked = set(training.linked(q))
         assert p in linked and not linked & set(n) and q not in n
-        assert (graph.file[n] == graph.file[p]).all()
+        assert (graph.source[n] == graph.source[p]).all()
     # d uniform over documents with links, and for one d the negatives as their pool says.
     counts = np.bincount(np.searchsorted(training.queries, d), minlength=len(training.queries))
     assert chisquare(counts).pvalue > 1e-3
     q = d[0]
-    file = graph.file[training.linked(q)[0]]
-    allowed = [n for n in training.documents if graph.file[n] == file and n != q and n not in set(training.linked(q))]
+    kind = graph.source[training.linked(q)[0]]
+    allowed = [n for n in training.documents if graph.source[n] == kind and n != q and n not in set(training.linked(q))]
     weight = np.array([len(training.linked(n)) if source == "linked" else 1 for n in allowed], float)
-    chosen = [n for a, ns in zip(d, negative) for n in ns if a == q and graph.file[n] == file]
+    chosen = [n for a, ns in zip(d, negative) for n in ns if a == q and graph.source[n] == kind]
     more = [training.draw(generator("more", i), 4000, 3, source) for i in range(3)]
-    chosen += [n for a, _, b in more for x, ns in zip(a, b) for n in ns if x == q and graph.file[n] == file]
+    chosen += [n for a, _, b in more for x, ns in zip(a, b) for n in ns if x == q and graph.source[n] == kind]
     found = np.array([chosen.count(n) for n in allowed], float)
     expected = weight / weight.sum() * found.sum()
     assert chisquare(found[expected > 0], expected[expected > 0]).pvalue > 1e-3 and found[expected == 0].sum() == 0
+
+
+def test_shards_of_one_glob_are_one_source(wiki, tmp_path):
+    for name in ("pages", "leads"):
+        rows = (wiki / f"{name}.jsonl").read_text().splitlines(keepends=True)
+        for shard in range(4):
+            (tmp_path / f"{name}-{shard}.jsonl").write_text("".join(rows[30 * shard : 30 * shard + 30]))
+    one = read_graph(paths(wiki), (str(wiki / "redirects.tsv"),), "")
+    many = read_graph((f"{tmp_path}/pages-*", f"{tmp_path}/leads-*"), (str(wiki / "redirects.tsv"),), "")
+    assert one.docids == many.docids
+    np.testing.assert_array_equal(one.source, many.source)
+    tasks = [Task(split(graph, 0.5, 0)[1], 20, 10_000, 0) for graph in (one, many)]
+    assert tasks[0].average_precision(Okapi()) == tasks[1].average_precision(Okapi())
 
 
 def linked_documents(path, links):
@@ -230,8 +243,8 @@ def test_average_precision_of_the_task_equals_ir_measures(graph):
     scores = generator("scores").standard_normal(len(task.index.rows)).astype(np.float32)
     for d in task.queries.tolist():
         linked = set(validation.linked(d).tolist())
-        files = {graph.file[n] for n in linked}
-        run = {str(n): float(s) for n, s in zip(task.index.rows, scores) if n != d and graph.file[n] in files}
+        sources = {graph.source[n] for n in linked}
+        run = {str(n): float(s) for n, s in zip(task.index.rows, scores) if n != d and graph.source[n] in sources}
         expected = ir_measures.calc_aggregate([ir_measures.AP], {"q": {str(n): 1 for n in linked}}, {"q": run})
         assert task.precision(d, scores) == pytest.approx(expected[ir_measures.AP])
 

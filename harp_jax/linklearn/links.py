@@ -30,7 +30,7 @@ class Graph:
 
     docids: list[str]
     counts: Counts
-    file: np.ndarray  # [documents] int32: number of the file that a document stands in
+    source: np.ndarray  # [documents] int32: number of the path or glob that a document's file was named by
     starts: np.ndarray  # [documents + 1] int64
     neighbours: np.ndarray  # [2 × links] int64
 
@@ -42,27 +42,25 @@ class Graph:
 def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer: str = "english") -> Graph:
     """Reads linked documents, streaming; links to documents that are not there, and to oneself, are left out.
 
+    The files of one path or glob are one source, however they are cut into shards: texts of like length and style.
+
     Of documents with one id, such as rows of a table, each counts, and links lead to the first. Raises InputError for a
     line that breaks the format, and where no link is left.
     """
     docids: list[str] = []
     numbers: dict[str, int] = {}
-    file: list[int] = []
+    source: list[int] = []
     links: list[tuple[int, str]] = []
     aliases = dict(_aliases(redirects))
 
     def texts() -> Iterator[tuple[str, str]]:
-        for number, path in enumerate(expand(paths)):
-            for line_number, line in lines(path):
-                if not line.strip():
-                    continue
-                where = f"{path}, line {line_number}"
-                docid, text, targets = _document(line, where)
-                numbers.setdefault(docid, len(docids))
-                links.extend((len(docids), target) for target in targets)
-                docids.append(docid)
-                file.append(number)
-                yield docid, text
+        for number, path, line_number, line in _numbered(paths):
+            docid, text, targets = _document(line, f"{path}, line {line_number}")
+            numbers.setdefault(docid, len(docids))
+            links.extend((len(docids), target) for target in targets)
+            docids.append(docid)
+            source.append(number)
+            yield docid, text
 
     counts = count(Collection(texts(), stemmer))
     if len(docids) > len(numbers):
@@ -72,7 +70,16 @@ def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer:
     if not len(edges):
         raise InputError(f"none of {len(links)} links leads to another document of {', '.join(paths)}; check the ids")
     starts, neighbours = _rows(edges, counts.documents)
-    return Graph(docids, counts, np.array(file, np.int32), starts, neighbours)
+    return Graph(docids, counts, np.array(source, np.int32), starts, neighbours)
+
+
+def _numbered(paths: tuple[str, ...]) -> Iterator[tuple[int, str, int, str]]:
+    """(number of the entry of `paths`, file, line number, line), blank lines left out."""
+    for number, entry in enumerate(paths):
+        for path in expand((entry,)):
+            for line_number, line in lines(path):
+                if line.strip():
+                    yield number, path, line_number, line
 
 
 def _rows(edges: np.ndarray, documents: int) -> tuple[np.ndarray, np.ndarray]:
@@ -130,24 +137,24 @@ class Side:
 
     @cached_property
     def _pools(self) -> dict[str, dict[int, np.ndarray]]:
-        """By file, what negatives are drawn from: every document once, or as often as it is linked."""
-        file, ends = self.graph.file, self.edges[:, 1]
+        """By source, what negatives are drawn from: every document once, or as often as it is linked."""
+        source, ends = self.graph.source, self.edges[:, 1]
         return {
-            "uniform": {int(n): self.documents[file[self.documents] == n] for n in np.unique(file[ends])},
-            "linked": {int(n): ends[file[ends] == n] for n in np.unique(file[ends])},
+            "uniform": {int(n): self.documents[source[self.documents] == n] for n in np.unique(source[ends])},
+            "linked": {int(n): ends[source[ends] == n] for n in np.unique(source[ends])},
         }
 
     def draw(
-        self, rng: np.random.Generator, documents: int, negatives: int, source: str = "uniform"
+        self, rng: np.random.Generator, documents: int, negatives: int, negatives_from: str = "uniform"
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(d [n], l⁺ [n], l⁻ [n, negatives]): d uniform over documents with links, l⁺ uniform over L(d), l⁻ not in L(d).
 
-        A negative stands in the positive's file, or lengths and style of the files would tell them apart. `source` is
-        "uniform" over the file's documents, or "linked": in proportion to links, so that popularity tells nothing.
+        A negative is of the positive's source, or lengths and style of the sources would tell them apart. `negatives_from` is
+        "uniform" over the source's documents, or "linked": in proportion to links, so that popularity tells nothing.
         Another document takes the place of one that is linked with nearly all; InputError where none is left.
         """
-        if source not in self._pools:
-            raise InputError(f"negatives_from={source!r} is unknown; choose uniform or linked")
+        if negatives_from not in self._pools:
+            raise InputError(f"negatives_from={negatives_from!r} is unknown; choose uniform or linked")
         d, positive = np.zeros((2, documents), np.int64)
         negative = np.zeros((documents, negatives), np.int64)
         left, rows = self.queries, np.arange(documents)
@@ -159,7 +166,9 @@ class Side:
                 )
             d[rows] = left[rng.integers(len(left), size=len(rows))]
             positive[rows] = self.edges[rng.integers(self._starts[d[rows]], self._starts[d[rows] + 1]), 1]
-            negative[rows], lacking = self._negatives(rng, d[rows], positive[rows], negatives, self._pools[source])
+            negative[rows], lacking = self._negatives(
+                rng, d[rows], positive[rows], negatives, self._pools[negatives_from]
+            )
             rows = rows[lacking]
             left = np.setdiff1d(left, d[rows])
         return d, positive, negative
@@ -168,12 +177,12 @@ class Side:
         self, rng: np.random.Generator, d: np.ndarray, positive: np.ndarray, count: int, pools: dict[int, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
         """(negatives [n, count] for each d and l⁺, which rows [n] found too few of them in TRIES draws)."""
-        file = self.graph.file[positive]
+        source = self.graph.source[positive]
         negative = np.zeros((len(d), count), np.int64)
         wrong = np.ones_like(negative, bool)
         for _ in range(TRIES):
             for number, pool in pools.items():
-                here = wrong & (file == number)[:, None]
+                here = wrong & (source == number)[:, None]
                 negative[here] = pool[rng.integers(len(pool), size=int(here.sum()))]
             keys = d[:, None] * self.graph.counts.documents + negative
             at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)

@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 class Task:
     """The artificial retrieval task on one side: documents as queries, their linked documents relevant.
 
-    Queries and distractors are sampled; a query's candidates are the documents of the files that its relevant ones stand
-    in, itself excepted.
+    Queries and distractors are sampled; a query's candidates are the documents of the sources that its relevant ones come
+    from, itself excepted.
     """
 
     def __init__(self, side: Side, queries: int, documents: int, seed: int) -> None:
@@ -58,8 +58,8 @@ class Task:
 
     def precision(self, d: int, scores: np.ndarray) -> float:
         """Average precision of scores [documents of the index] for query d; ties in the order of the collection."""
-        file, linked = self.side.graph.file, self.side.linked(d)
-        candidate = np.isin(file[self.index.rows], file[linked]) & (self.index.rows != d)
+        source, linked = self.side.graph.source, self.side.linked(d)
+        candidate = np.isin(source[self.index.rows], source[linked]) & (self.index.rows != d)
         at = np.searchsorted(self.index.rows, linked)
         order = np.argsort(-np.where(candidate, scores, -np.inf), kind="stable")
         rank = np.empty(len(order), np.int64)
