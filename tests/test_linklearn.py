@@ -212,6 +212,31 @@ def test_shards_of_one_glob_are_one_source(wiki, tmp_path):
     assert tasks[0].average_precision(Okapi()) == tasks[1].average_precision(Okapi())
 
 
+def test_an_article_keeps_to_one_side_and_is_no_negative_of_itself(tmp_path):
+    """Pages with their leads and two rows each; page n links to the leads of n, n + 1 and n + 2."""
+    pages, leads, size = [], [], 200
+    for n in range(size):
+        links = [{"target": f"lead{(n + step) % size}"} for step in range(3)]
+        pages.append({"id": f"page{n}", "title": f"Title {n}", "text": f"a{n}", "links": links})
+        pages += [{"id": f"row{n}#{i}", "title": f"Title {n}", "text": f"b{n}", "links": links} for i in range(2)]
+        leads.append({"id": f"lead{n}", "title": f"Title {n} ", "text": f"c{n}"})
+    for name, rows in (("pages", pages), ("leads", leads)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    graph = read_graph((f"{tmp_path}/pages.jsonl", f"{tmp_path}/leads.jsonl"), (), "")
+    number = np.array([*np.repeat(np.arange(size), 3), *range(size)])
+    assert sorted(number[graph.linked(0)]) == [1, 2]
+    training, validation = split(graph, 0.5, 0)
+    assert not set(number[training.documents]) & set(number[validation.documents])
+    d, _, negative = training.draw(generator("articles"), 3000, 3)
+    assert (number[d][:, None] != number[negative]).all()
+    task = Task(validation, 50, 10_000, 0)
+    for d in task.queries.tolist():
+        # All of the article are above all that is relevant, yet the relevant ones come first of the candidates.
+        own = number[task.index.rows] == number[d]
+        scores = np.where(own, 2.0, np.isin(task.index.rows, validation.linked(d)).astype(float))
+        assert task.precision(d, scores) == 1.0
+
+
 def linked_documents(path, links):
     """docs.jsonl of {id: ids it links to}, of which each id is its text."""
     rows = [{"id": d, "text": d, "links": [{"target": other} for other in others]} for d, others in links.items()]

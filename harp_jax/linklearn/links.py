@@ -2,6 +2,10 @@
 
 Linked documents come as JSONL, `{"id", "title", "text", "links": [{"start", "end", "target"}]}`, what `data_pipeline` reads
 too; lines without "links" are mere destinations.
+
+Documents of one title are one article, such as a page, its lead and the rows of its tables; a document without a title is
+one by itself, under its id. An article is trained on or validated on as a whole, links within it count for nothing, and no
+document is a negative of its own article's.
 """
 
 import json
@@ -30,6 +34,8 @@ class Graph:
 
     docids: list[str]
     counts: Counts
+    articles: list[str]  # names: titles, or ids where there are none
+    article: np.ndarray  # [documents] int64: number of a document's article
     source: np.ndarray  # [documents] int32: number of the path or glob that a document's file was named by
     starts: np.ndarray  # [documents + 1] int64
     neighbours: np.ndarray  # [2 × links] int64
@@ -40,7 +46,7 @@ class Graph:
 
 
 def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer: str = "english") -> Graph:
-    """Reads linked documents, streaming; links to documents that are not there, and to oneself, are left out.
+    """Reads linked documents, streaming; links to documents that are not there, and within an article, are left out.
 
     The files of one path or glob are one source, however they are cut into shards: texts of like length and style.
 
@@ -49,28 +55,35 @@ def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer:
     """
     docids: list[str] = []
     numbers: dict[str, int] = {}
+    articles: dict[str, int] = {}
+    article: list[int] = []
     source: list[int] = []
     links: list[tuple[int, str]] = []
     aliases = dict(_aliases(redirects))
 
     def texts() -> Iterator[tuple[str, str]]:
         for number, path, line_number, line in _numbered(paths):
-            docid, text, targets = _document(line, f"{path}, line {line_number}")
+            docid, title, text, targets = _document(line, f"{path}, line {line_number}")
             numbers.setdefault(docid, len(docids))
+            article.append(articles.setdefault(title or docid, len(articles)))
             links.extend((len(docids), target) for target in targets)
             docids.append(docid)
             source.append(number)
-            yield docid, text
+            yield docid, f"{title} {text}"
 
     counts = count(Collection(texts(), stemmer))
     if len(docids) > len(numbers):
         log.warning("%d documents have the id of an earlier one; links lead to the first", len(docids) - len(numbers))
     pairs = [(d, numbers.get(aliases.get(target, target), d)) for d, target in links]
-    edges = np.array([(a, b) for a, b in pairs if a != b], np.int64).reshape(-1, 2)
+    edges = np.array([(a, b) for a, b in pairs if article[a] != article[b]], np.int64).reshape(-1, 2)
     if not len(edges):
-        raise InputError(f"none of {len(links)} links leads to another document of {', '.join(paths)}; check the ids")
+        raise InputError(
+            f"none of {len(links)} links leads to another document of {', '.join(paths)}; check the ids, and that titles differ"
+        )
     starts, neighbours = _rows(edges, counts.documents)
-    return Graph(docids, counts, np.array(source, np.int32), starts, neighbours)
+    return Graph(
+        docids, counts, list(articles), np.array(article, np.int64), np.array(source, np.int32), starts, neighbours
+    )
 
 
 def _numbered(paths: tuple[str, ...]) -> Iterator[tuple[int, str, int, str]]:
@@ -88,11 +101,12 @@ def _rows(edges: np.ndarray, documents: int) -> tuple[np.ndarray, np.ndarray]:
     return np.searchsorted(both[:, 0], np.arange(documents + 1)), both[:, 1]
 
 
-def _document(line: str, where: str) -> tuple[str, str, list[str]]:
+def _document(line: str, where: str) -> tuple[str, str, str, list[str]]:
+    """(id, title, text, what it links to)."""
     try:
         record: dict[str, Any] = json.loads(line)
-        text = f"{record.get('title') or ''} {record['text']}"
-        return str(record["id"]), text, [str(link["target"]) for link in record.get("links", ())]
+        title = str(record.get("title") or "").strip()
+        return str(record["id"]), title, record["text"], [str(link["target"]) for link in record.get("links", ())]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{where}: no linked document ({error!r}); write id, title, text and links") from error
 
@@ -147,7 +161,8 @@ class Side:
     def draw(
         self, rng: np.random.Generator, documents: int, negatives: int, negatives_from: str = "uniform"
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(d [n], l⁺ [n], l⁻ [n, negatives]): d uniform over documents with links, l⁺ uniform over L(d), l⁻ not in L(d).
+        """(d [n], l⁺ [n], l⁻ [n, negatives]): d uniform over documents with links, l⁺ uniform over L(d), l⁻ not in L(d)
+        and not of d's article.
 
         A negative is of the positive's source, or lengths and style of the sources would tell them apart. `negatives_from` is
         "uniform" over the source's documents, or "linked": in proportion to links, so that popularity tells nothing.
@@ -177,7 +192,7 @@ class Side:
         self, rng: np.random.Generator, d: np.ndarray, positive: np.ndarray, count: int, pools: dict[int, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
         """(negatives [n, count] for each d and l⁺, which rows [n] found too few of them in TRIES draws)."""
-        source = self.graph.source[positive]
+        source, article = self.graph.source[positive], self.graph.article
         negative = np.zeros((len(d), count), np.int64)
         wrong = np.ones_like(negative, bool)
         for _ in range(TRIES):
@@ -186,16 +201,16 @@ class Side:
                 negative[here] = pool[rng.integers(len(pool), size=int(here.sum()))]
             keys = d[:, None] * self.graph.counts.documents + negative
             at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-            wrong = (self._keys[at] == keys) | (negative == d[:, None])
+            wrong = (self._keys[at] == keys) | (article[negative] == article[d][:, None])
             if not wrong.any():
                 break
         return negative, wrong.any(axis=1)
 
 
 def split(graph: Graph, fraction: float, seed: int) -> tuple[Side, Side]:
-    """(training, validation): disjoint documents, by hash; links across are dropped. InputError where one has no links."""
-    draws = [hash64(seed, "linklearn side", docid) / 2**64 for docid in graph.docids]
-    chosen = np.array(draws) < fraction
+    """(training, validation): disjoint articles, by hash; links across are dropped. InputError where one has no links."""
+    draws = [hash64(seed, "linklearn side", name) / 2**64 for name in graph.articles]
+    chosen = (np.array(draws) < fraction)[graph.article]
     sides = Side(graph, np.flatnonzero(chosen)), Side(graph, np.flatnonzero(~chosen))
     for side, name in zip(sides, ("training", "validation")):
         if not len(side.edges):

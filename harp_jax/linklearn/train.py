@@ -37,7 +37,7 @@ class Task:
     """The artificial retrieval task on one side: documents as queries, their linked documents relevant.
 
     Queries and distractors are sampled; a query's candidates are the documents of the sources that its relevant ones come
-    from, itself excepted.
+    from, those of its own article excepted.
     """
 
     def __init__(self, side: Side, queries: int, documents: int, seed: int) -> None:
@@ -59,7 +59,8 @@ class Task:
     def precision(self, d: int, scores: np.ndarray) -> float:
         """Average precision of scores [documents of the index] for query d; ties in the order of the collection."""
         source, linked = self.side.graph.source, self.side.linked(d)
-        candidate = np.isin(source[self.index.rows], source[linked]) & (self.index.rows != d)
+        article = self.side.graph.article
+        candidate = np.isin(source[self.index.rows], source[linked]) & (article[self.index.rows] != article[d])
         at = np.searchsorted(self.index.rows, linked)
         order = np.argsort(-np.where(candidate, scores, -np.inf), kind="stable")
         rank = np.empty(len(order), np.int64)
