@@ -162,7 +162,7 @@ def test_the_configs_are_those_of_the_models(name):
 
 @pytest.mark.parametrize("loss", ["hinge", "lce"])
 def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
-    config = neural_config(planted, "knrm", rank_loss=loss, window=20, negatives=4, batch_pairs=48)
+    config = neural_config(planted, "knrm", rank_loss=loss, window=24, negatives=4, batch_pairs=48)
     stage = stages.neural_ir(config)
     params = stage.start(stage.bert, jax.random.key(0))
     batches = Batches(stage.reader, stage.layout, range(1), stage.shares, 20, 0)
@@ -175,6 +175,22 @@ def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
     assert float(found) == pytest.approx(float(expected), rel=1e-6)
     for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(same), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("negatives, accumulate, good", [(1, 1, 4096), (4, 1, 1024), (4, 2, 1024), (7, 1, 585)])
+def test_windows_hold_whole_batches(planted, negatives, accumulate, good):
+    config = neural_config(planted, "knrm", batch_pairs=4096, window=256, negatives=negatives, accumulate=accumulate)
+    with pytest.raises(
+        InputError, match=f"window=256: a lane takes {good} groups a step .* set --config.window={good}$"
+    ):
+        stages.neural_ir(config)
+    config.window, config.epochs = good, 20.0
+    stage = stages.neural_ir(config)
+    assert stage.steps == -(-20 * TRAINED // good)
+    batches = Batches(stage.reader, stage.layout, range(1), stage.shares, config.window, 0)
+    for _ in range(2):
+        present = batches.make()[0]["present"]
+        assert present[..., 0].all() and present[..., 0].size == good
 
 
 @pytest.fixture(scope="module")

@@ -139,7 +139,7 @@ def neural_ir(config: ConfigDict) -> Stage:
         qrels, selection = selecting(config, words)
     reader = GroupReader(config, words, qrels)
     size = 1 + config.negatives
-    groups = max(1, round(config.batch_pairs / config.negatives / config.lanes / config.accumulate))
+    groups = lane_groups(config)
     steps = config.steps or math.ceil(
         config.epochs * reader.sizes["rank"] / (groups * config.lanes * config.accumulate)
     )
@@ -157,6 +157,18 @@ def neural_ir(config: ConfigDict) -> Stage:
 
     layout = GroupLayout(groups, size, shape.query_length, shape.document_length, config.accumulate)
     return Stage(words, shape, ("rank",), objective, reader, None, layout, {"rank": 1.0}, steps, start, selection)
+
+
+def lane_groups(config: ConfigDict) -> int:
+    """Groups that a lane gives to a microbatch. InputError where a window is no whole number of batches: one would be cut."""
+    groups = max(1, round(config.batch_pairs / config.negatives / config.lanes / config.accumulate))
+    whole = groups * config.accumulate
+    if config.window % whole:
+        raise InputError(
+            f"window={config.window}: a lane takes {whole} groups a step (batch_pairs / negatives / lanes), and its windows "
+            f"must hold whole steps; set --config.window={whole * math.ceil(config.window / whole)}"
+        )
+    return groups
 
 
 def selecting(config: ConfigDict, words: Words) -> tuple[Qrels, Callable[[NeuralConfig, str], Selection]]:
