@@ -364,6 +364,22 @@ def test_bad_options_are_named(wiki, graph, tmp_path):
         rank.load(str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        *((name, 0) for name in ("hidden", "batch_documents", "negatives", "eval_every", "patience", "eval_queries")),
+        *((name, -1) for name in ("steps", "eval_documents", "ranking_svm_constraints")),
+        *((name, value) for name in ("learning_rate", "ranking_svm_c") for value in (0.0, float("nan"), float("inf"))),
+        *(("train_fraction", value) for value in (0.0, 1.0)),
+    ],
+)
+def test_values_out_of_range_are_named(wiki, tmp_path, name, value):
+    config = linklearn_config(wiki, steps=1, eval_queries=2)
+    config[name] = value
+    with pytest.raises(InputError, match=f"^{name}={value}: give"):
+        train(config, str(tmp_path))
+
+
 def test_training_that_diverges_ends_at_the_step_and_writes_no_model(wiki, tmp_path):
     config = linklearn_config(wiki, learning_rate=1e30, steps=20, eval_every=10)
     with pytest.raises(

@@ -177,6 +177,20 @@ def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        *(({name: 0}, f"^{name}=0: give 1 or more") for name in ("lanes", "accumulate", "window", "batch_pairs", "negatives")),
+        ({"steps": -1}, "steps=-1, epochs=10.0: give a number of steps"),
+        ({"epochs": 0.0}, "steps=0, epochs=0.0: give a number of steps"),
+        ({"row_length": 0}, "row_length=0: give 1 or more"),
+    ],
+)  # fmt: skip
+def test_values_out_of_range_are_named(planted, changes, message):
+    with pytest.raises(InputError, match=message):
+        stages.neural_ir(neural_config(planted, "knrm", **changes))
+
+
 @pytest.mark.parametrize("negatives, accumulate, good", [(1, 1, 4096), (4, 1, 1024), (4, 2, 1024), (7, 1, 585)])
 def test_windows_hold_whole_batches(planted, negatives, accumulate, good):
     config = neural_config(planted, "knrm", batch_pairs=4096, window=256, negatives=negatives, accumulate=accumulate)

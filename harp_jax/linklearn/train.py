@@ -8,6 +8,7 @@ finished one is left alone.
 
 import json
 import logging
+import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -135,8 +136,7 @@ class Trainer:
 
 def train(config: ConfigDict, workdir: str) -> dict[str, Any]:
     """Trains and writes workdir/model.json; returns what it holds. Raises InputError for bad config or data."""
-    if not config.docs:
-        raise InputError("docs is empty; set --config.docs to linked documents (JSONL)")
+    check(config)
     graph = read_graph(tuple(config.docs), tuple(config.redirects), config.stemmer)
     training, validation = split(graph, config.train_fraction, config.seed)
     task = Task(validation, config.eval_queries, config.eval_documents, config.seed)
@@ -158,6 +158,23 @@ def train(config: ConfigDict, workdir: str) -> dict[str, Any]:
     with replacing(os.path.join(workdir, "model.json")) as file:
         json.dump(best, file, indent=1)
     return best
+
+
+def check(config: ConfigDict) -> None:
+    """Raises InputError for values that nothing can be trained with."""
+    if not config.docs:
+        raise InputError("docs is empty; set --config.docs to linked documents (JSONL)")
+    for name in ("hidden", "batch_documents", "negatives", "eval_every", "patience", "eval_queries"):
+        if config[name] < 1:
+            raise InputError(f"{name}={config[name]}: give 1 or more")
+    for name in ("steps", "eval_documents", "ranking_svm_constraints"):
+        if config[name] < 0:
+            raise InputError(f"{name}={config[name]}: give 0 or more")
+    for name in ("learning_rate", "ranking_svm_c"):
+        if not 0 < config[name] < math.inf:
+            raise InputError(f"{name}={config[name]}: give a number above 0")
+    if not 0 < config.train_fraction < 1:
+        raise InputError(f"train_fraction={config.train_fraction}: give a share between 0 and 1")
 
 
 def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLog) -> dict[str, Any]:

@@ -123,6 +123,7 @@ class NeuralRank:
 
 def neural_ir(config: ConfigDict) -> Stage:
     """The stage that `config.stage == "neural_ir"` names. Raises InputError for bad config or data."""
+    check(config)
     words = vocabulary(config)
     given = read_vectors(config.vectors, words, config.seed) if config.vectors else None
     options = config.model.to_dict() | {"document_length": config.row_length, "dtype": config.dtype}
@@ -157,6 +158,15 @@ def neural_ir(config: ConfigDict) -> Stage:
 
     layout = GroupLayout(groups, size, shape.query_length, shape.document_length, config.accumulate)
     return Stage(words, shape, ("rank",), objective, reader, None, layout, {"rank": 1.0}, steps, start, selection)
+
+
+def check(config: ConfigDict) -> None:
+    """Raises InputError for numbers out of range."""
+    for name in ("lanes", "accumulate", "window", "batch_pairs", "negatives"):
+        if config[name] < 1:
+            raise InputError(f"{name}={config[name]}: give 1 or more")
+    if config.steps < 0 or (not config.steps and config.epochs <= 0):
+        raise InputError(f"steps={config.steps}, epochs={config.epochs}: give a number of steps, or of epochs")
 
 
 def lane_groups(config: ConfigDict) -> int:
