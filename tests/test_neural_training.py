@@ -5,6 +5,7 @@ import runpy
 import shutil
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -15,7 +16,8 @@ from harp_jax.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.keys import generator
 from harp_jax.lanes import Batches
-from harp_jax.neural_ir import NAMES, NeuralConfig
+from harp_jax.neural_ir import NAMES, NeuralConfig, init_params
+from harp_jax.neural_ir.stage import neural_ir as neural_stage
 from harp_jax.rerank import arguments_parser, load, rerank_run
 from harp_jax.rerank import main as rerank_main
 from harp_jax.train import train
@@ -191,6 +193,33 @@ def test_values_out_of_range_are_named(planted, changes, message):
         stages.neural_ir(neural_config(planted, "knrm", **changes))
 
 
+@pytest.mark.parametrize(
+    "name, changes, message",
+    [
+        ("knrm", {"init": "bert"}, "init='bert': neural rankers start from scratch"),
+        ("knrm", {"rows": 8}, "rows=8: their batches are counted in pairs"),
+        ("knrm", {"dtype": "bfloat16"}, "dtype='bfloat16': neural rankers compute in float32"),
+        ("duet", {"vectors": "vectors.txt"}, "vectors='vectors.txt': DUET reads n-graphs"),
+    ],
+)
+def test_options_without_effect_are_refused(planted, name, changes, message):
+    with pytest.raises(InputError, match=message):
+        stages.neural_ir(neural_config(planted, name, **changes))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stage_without_data_reads_no_file(tmp_path, name):
+    config = neural_config(tmp_path, name, tokenizer=str(tmp_path / "words"), steps=7)
+    config.vectors = "" if name == "duet" else str(tmp_path / "vectors.txt")
+    assert not os.listdir(tmp_path)
+    stage = neural_stage(config, with_data=False)
+    assert stage.steps == 7 and stage.bert.dimension == 32 and stage.layout.groups == 16
+    params = jax.eval_shape(lambda key: init_params(stage.bert, key), jax.random.key(0))
+    batch = {name: jnp.asarray(x) for name, x in stage.layout.fill([], [], 0).items()}
+    loss = jax.eval_shape(lambda p: stage.objective(stage.bert)(p, batch, jax.random.key(0), None)[0], params)
+    assert loss.shape == ()
+
+
 @pytest.mark.parametrize("negatives, accumulate, good", [(1, 1, 4096), (4, 1, 1024), (4, 2, 1024), (7, 1, 585)])
 def test_windows_hold_whole_batches(planted, negatives, accumulate, good):
     config = neural_config(planted, "knrm", batch_pairs=4096, window=256, negatives=negatives, accumulate=accumulate)
@@ -260,6 +289,8 @@ def test_vectors_that_are_not_trained_stay(planted, tmp_path):
 def test_other_workdirs_and_lengths_are_refused(trained, tmp_path):
     with pytest.raises(InputError, match="the model takes 16 words"):
         load(trained, max_length=40)
+    with pytest.raises(InputError, match="--dtype=bfloat16: .* is a neural ranker, which computes in float32"):
+        load(trained, "bfloat16")
     with pytest.raises(InputError, match="holds no BERT"):
         stages.load_encoder(trained)
     from harp_jax.export import export
