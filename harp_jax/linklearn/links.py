@@ -34,6 +34,7 @@ class Graph:
 
     docids: list[str]
     counts: Counts
+    vocabulary: dict[str, int]  # word → its number in the counts
     articles: list[str]  # names: titles, or ids where there are none
     article: np.ndarray  # [documents] int64: number of a document's article
     source: np.ndarray  # [documents] int32: number of the path or glob that a document's file was named by
@@ -71,7 +72,8 @@ def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer:
             source.append(number)
             yield docid, f"{title} {text}"
 
-    counts = count(Collection(texts(), stemmer))
+    collection = Collection(texts(), stemmer)
+    counts = count(collection)
     if len(docids) > len(numbers):
         log.warning("%d documents have the id of an earlier one; links lead to the first", len(docids) - len(numbers))
     pairs = [(d, numbers.get(aliases.get(target, target), d)) for d, target in links]
@@ -81,9 +83,8 @@ def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer:
             f"none of {len(links)} links leads to another document of {', '.join(paths)}; check the ids, and that titles differ"
         )
     starts, neighbours = _rows(edges, counts.documents)
-    return Graph(
-        docids, counts, list(articles), np.array(article, np.int64), np.array(source, np.int32), starts, neighbours
-    )
+    of_documents = np.array(article, np.int64), np.array(source, np.int32)
+    return Graph(docids, counts, collection.vocabulary, list(articles), *of_documents, starts, neighbours)
 
 
 def _numbered(paths: tuple[str, ...]) -> Iterator[tuple[int, str, int, str]]:
@@ -194,7 +195,7 @@ class Side:
         """(negatives [n, count] for each d and l⁺, which rows [n] found too few of them in TRIES draws)."""
         source, article = self.graph.source[positive], self.graph.article
         negative = np.zeros((len(d), count), np.int64)
-        wrong = np.ones_like(negative, bool)
+        wrong: np.ndarray = np.ones_like(negative, bool)
         for _ in range(TRIES):
             for number, pool in pools.items():
                 here = wrong & (source == number)[:, None]
@@ -204,7 +205,7 @@ class Side:
             wrong = (self._keys[at] == keys) | (article[negative] == article[d][:, None])
             if not wrong.any():
                 break
-        return negative, wrong.any(axis=1)
+        return negative, np.any(wrong, axis=1)
 
 
 def split(graph: Graph, fraction: float, seed: int) -> tuple[Side, Side]:

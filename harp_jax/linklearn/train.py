@@ -2,8 +2,8 @@
 
 Stochastic descent of the constraints' cost (Eq. 6) with early stopping on the artificial retrieval task: each validation
 document is a query, the documents linked with it are relevant. Tuned Okapi is measured on the same task, and Ranking SVM where
-the config asks for it. Writes model.json (for `linklearn.rank`) and metrics.jsonl. One process; a killed run starts again, a
-finished one is left alone.
+the config asks for it. Writes model.json and ranking_svm.tsv (for `linklearn.rank`), and metrics.jsonl. One process; a killed
+run starts again, a finished one is left alone.
 """
 
 import json
@@ -24,7 +24,7 @@ from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.keys import generator
 from harp_jax.linklearn import model as f
-from harp_jax.linklearn.collection import Index, Weighting
+from harp_jax.linklearn.collection import Index, Weighting, idf
 from harp_jax.linklearn.links import Graph, Side, read_graph, shared_terms, split
 from harp_jax.linklearn.okapi import tuned
 from harp_jax.losses import PAIRWISE, hinge
@@ -154,7 +154,7 @@ def train(config: ConfigDict, workdir: str) -> dict[str, Any]:
     best["held_out"] |= {"okapi": okapi_ap}
     best |= {"okapi": asdict(okapi), "config": json.loads(config.to_json_best_effort())}
     if config.ranking_svm_constraints:
-        best["held_out"]["ranking_svm"] = ranking_svm(graph, training, task, config)
+        best["held_out"]["ranking_svm"] = ranking_svm(graph, training, task, config, workdir)
     with replacing(os.path.join(workdir, "model.json")) as file:
         json.dump(best, file, indent=1)
     return best
@@ -212,14 +212,15 @@ def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLo
     return best | {"constraints": number * constraints}
 
 
-def ranking_svm(graph: Graph, training: Side, task: Task, config: ConfigDict) -> float:
-    """Average precision of Ranking SVM's metric on the task. Its weights are of words: it stays within this vocabulary."""
+def ranking_svm(graph: Graph, training: Side, task: Task, config: ConfigDict, workdir: str) -> float:
+    """Average precision of Ranking SVM's metric on the task; writes its weights, which are of this vocabulary's words."""
     from harp_jax.linklearn import ranking_svm as svm
 
-    vectors = svm.vectors(graph.counts, training.documents)
+    vectors = svm.vectors(graph.counts, idf(graph.counts, training.documents))
     rng = generator(config.seed, "ranking svm")
     d, positive, negative = training.draw(rng, config.ranking_svm_constraints, 1, config.negatives_from)
     weights = svm.solve(vectors[d], vectors[positive], vectors[negative[:, 0]], config.ranking_svm_c)
+    svm.save(workdir, weights, graph.vocabulary)
     candidates = vectors[task.index.rows]
     found = [task.precision(int(d), -svm.distances(weights, vectors[[d]], candidates)) for d in task.queries]
     return float(np.mean(found))
