@@ -137,6 +137,7 @@ def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
         ("drmm", exact_matches, {"learning_rate": 3e-2}),
         ("knrm", exact_matches, {"learning_rate": 1e-2, "epochs": 4.0}),
         ("conv_knrm", bigrams, {"model": {"filters": 32, "train_vectors": False}, "learning_rate": 0.1, "epochs": 6.0}),
+        ("conv_knrm", bigrams, {"model": {"filters": 32}, "learning_rate": 0.1, "epochs": 6.0}),
         ("duet", four_phrases, {"model": DUET, "learning_rate": 1e-2, "epochs": 12.0}),
     ],
 )  # fmt: skip
