@@ -22,7 +22,7 @@ from harp_jax.rerank import arguments_parser, load, rerank_run
 from harp_jax.rerank import main as rerank_main
 from harp_jax.train import train
 from harp_jax.trec import read_queries, read_run
-from harp_jax.words import load_words
+from harp_jax.words import Words, load_words
 
 NEGATIVES, LENGTH, TRAINED, HELD_OUT = 4, 12, 400, 60
 DUET = {"filters": 24, "hidden": 24, "pool": 4, "graphs": 120, "dropout": 0.1}
@@ -215,10 +215,13 @@ def test_a_stage_without_data_reads_no_file(tmp_path, name):
     assert not os.listdir(tmp_path)
     stage = neural_stage(config, with_data=False)
     assert stage.steps == 7 and stage.bert.dimension == 32 and stage.layout.groups == 16
+    assert stage.bert.vocab_size == 30_001
     params = jax.eval_shape(lambda key: init_params(stage.bert, key), jax.random.key(0))
     batch = {name: jnp.asarray(x) for name, x in stage.layout.fill([], [], 0).items()}
     loss = jax.eval_shape(lambda p: stage.objective(stage.bert)(p, batch, jax.random.key(0), None)[0], params)
     assert loss.shape == ()
+    Words(("fox", "owl"), (1, 1), 2).save(config.tokenizer)
+    assert neural_stage(config, with_data=False).bert.vocab_size == 3
 
 
 @pytest.mark.parametrize("negatives, accumulate, good", [(1, 1, 4096), (4, 1, 1024), (4, 2, 1024), (7, 1, 585)])

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -127,11 +128,12 @@ class NeuralRank:
 def neural_ir(config: ConfigDict, with_data: bool = True) -> Stage:
     """The stage that `config.stage == "neural_ir"` names. Raises InputError for bad config or data.
 
-    Without data, for a dry run, no file is read: words stand in for those of the documents, and vectors have
-    `model.dimension` numbers.
+    Without data, for a dry run, neither documents nor vectors are read: words stand in for a vocabulary that is not there,
+    and vectors have `model.dimension` numbers.
     """
     check(config)
-    words = vocabulary(config) if with_data else STAND_IN
+    known = os.path.isfile(os.path.join(config.tokenizer, "words.json"))
+    words = vocabulary(config) if with_data or known else STAND_IN
     given = read_vectors(config.vectors, words, config.seed) if config.vectors and with_data else None
     options = config.model.to_dict() | {"document_length": config.row_length}
     if given is not None:
