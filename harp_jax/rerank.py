@@ -39,8 +39,12 @@ def pairs_at_once() -> int:
 
 
 def load(directory: str, dtype: str = "float32", **options: Any) -> Any:
-    """The model of an export (`Reranker`), or of the training workdir of a neural ranker (`neural_ir`)."""
+    """The model of an export (`Reranker`), or of the training workdir of a neural ranker (`neural_ir`), float32 only."""
     if os.path.isfile(os.path.join(directory, "tokenizer", "words.json")):
+        if dtype != "float32":
+            raise InputError(
+                f"--dtype={dtype}: {directory} is a neural ranker, which computes in float32; leave it out"
+            )
         from harp_jax.neural_ir.reranker import NeuralReranker
 
         return NeuralReranker.from_workdir(directory, **options)

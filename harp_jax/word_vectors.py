@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from harp_jax.cli import run
 from harp_jax.documents import FIELDS, Documents
+from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.words import Words, load_words
 
@@ -28,6 +29,9 @@ class Sentences:
 def main(arguments: argparse.Namespace) -> None:
     from gensim.models import Word2Vec
 
+    for option in ("dimension", "window", "epochs"):
+        if getattr(arguments, option) < 1:
+            raise InputError(f"--{option}={getattr(arguments, option)}: give 1 or more")
     words = load_words(arguments.words)
     sentences = Sentences(Documents.open(arguments.docs, tuple(arguments.fields.split(","))), words)
     model = Word2Vec(

@@ -14,7 +14,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -126,7 +126,12 @@ def count_words(
     max_words: int = 0,
     stopwords: tuple[str, ...] = (),
 ) -> Words:
-    """The vocabulary of (docid, text) pairs: words of at least `min_documents` documents, the `max_words` most frequent."""
+    """The vocabulary of (docid, text) pairs: words of at least `min_documents` documents, the `max_words` most frequent.
+
+    `max_words` 0 keeps them all. Raises InputError for negative numbers, and where no word is left.
+    """
+    if min_documents < 0 or max_words < 0:
+        raise InputError(f"min_documents={min_documents}, max_words={max_words}: give 0 or more")
     analyser = Analyser(stemmer, stopwords)
     total: Counter[str] = Counter()
     frequency: Counter[str] = Counter()
@@ -170,28 +175,26 @@ def read_vectors(path: str, words: Words, seed: int = 0) -> tuple[np.ndarray, in
     """(vectors [size, dimension] float32, how many words have one) from a word2vec or GloVe text file, streaming.
 
     Words without a vector get a random one, keyed by (seed, word), as long as the file's are on average; id 0 gets zeros.
-    Raises InputError for a line of another length, and where no word has a vector.
+    Raises InputError for a line of another length, for numbers that are not finite, and where no word has a vector.
     """
     vectors: np.ndarray | None = None
     found = np.zeros(words.size, bool)
-    for number, line in lines(path):
-        parts = line.rstrip().split(" ")
-        if number == 1 and len(parts) == 2:
-            continue  # word2vec's header: how many vectors, how long
-        if vectors is None:
-            vectors = np.zeros((words.size, len(parts) - 1), np.float32)
-        # GloVe has words with blanks in them: the numbers are counted from the end.
-        word, numbers = " ".join(parts[: -vectors.shape[1]]), parts[-vectors.shape[1] :]
+    for where, word, numbers in _vector_lines(path):
         index = words.ids.get(word, 0)
-        if not word or len(parts) <= vectors.shape[1]:
-            raise InputError(f"{path}, line {number}: {len(parts) - 1} numbers, the first line has {vectors.shape[1]}")
-        if not index:
+        if vectors is not None and not index:
             continue
         try:
-            vectors[index] = np.asarray(numbers, np.float32)
+            vector = np.asarray(numbers, np.float32)
         except ValueError as error:
-            raise InputError(f"{path}, line {number}: {error}; write 'word number number …'") from error
-        found[index] = True
+            raise InputError(f"{where}: {error}; write 'word number number …'") from error
+        if not np.isfinite(vector).all():
+            raise InputError(
+                f"{where}: the vector of {word!r} holds a number that is not finite; train the vectors again"
+            )
+        if vectors is None:
+            vectors = np.zeros((words.size, len(vector)), np.float32)
+        if index:
+            vectors[index], found[index] = vector, True
     if vectors is None or not found.any():
         raise InputError(f"no word of the vocabulary has a vector in {path}; stemmed words need vectors of stems")
     scale = float(np.linalg.norm(vectors[found], axis=1).mean()) / vectors.shape[1] ** 0.5
@@ -199,6 +202,39 @@ def read_vectors(path: str, words: Words, seed: int = 0) -> tuple[np.ndarray, in
         draw = generator(seed, "word vector", words.words[index - 1])
         vectors[index] = scale * draw.standard_normal(vectors.shape[1])
     return vectors, int(found.sum())
+
+
+def _vector_lines(path: str) -> Iterator[tuple[str, str, list[str]]]:
+    """(file and line, word, its numbers as text), always as many as word2vec's header or the first line has.
+
+    GloVe has words with blanks in them, so numbers are counted from the end. A word that itself ends in a number is taken
+    for a vector that is too long.
+    """
+    dimension, given = 0, ""
+    for number, line in lines(path):
+        parts = line.rstrip().split(" ")
+        where = f"{path}, line {number}"
+        if parts == [""]:
+            continue
+        if not dimension:
+            header = len(parts) == 2 and all(part.isdecimal() for part in parts)
+            dimension, given = (int(parts[1]), "header") if header else (len(parts) - 1, "first line")
+            if dimension < 1:
+                raise InputError(f"{where}: no numbers; write 'word number number …'")
+            if header:
+                continue
+        word, numbers = parts[:-dimension], parts[-dimension:]
+        if not any(word) or (len(word) > 1 and _is_number(word[-1])):
+            raise InputError(f"{where}: {len(parts) - 1} numbers, the {given} has {dimension}; write the file again")
+        yield where, " ".join(word), numbers
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def main(arguments: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""LinkLearn against loops over the equations; its constraints, its split, its task; a signal it must find; its alternatives."""
+"""LinkLearn against loops over the equations; a signal it must find and carry to other words; models and options refused."""
 
 import json
 import math
@@ -7,51 +7,30 @@ from collections import Counter
 import jax
 import numpy as np
 import pytest
+from linked_topics import TEXTS, TOPICS, paths, small, topic_words, write_wiki
 
 from harp_jax import config as configs
 from harp_jax.errors import InputError
 from harp_jax.keys import generator
-from harp_jax.lexical import Collection
 from harp_jax.linklearn import model as f
-from harp_jax.linklearn import rank, ranking_svm
-from harp_jax.linklearn.collection import Index, count
+from harp_jax.linklearn import rank
+from harp_jax.linklearn.collection import Index
 from harp_jax.linklearn.links import read_graph, shared_terms, split
 from harp_jax.linklearn.okapi import Okapi
-from harp_jax.linklearn.train import Task, Trainer, train
+from harp_jax.linklearn.train import Trainer, train
 from harp_jax.trec import read_run
-
-TOPICS, PAGES = 30, 120
-
-
-def topic_words(topic: int) -> list[str]:
-    return [f"topic{topic}x{i}" for i in range(6)]
 
 
 @pytest.fixture(scope="module")
 def wiki(tmp_path_factory):
-    """Pages of a topic link to leads of the same topic; filler words are frequent and say nothing. Rare words matter."""
     path = tmp_path_factory.mktemp("linklearn")
-    filler = [f"filler{i}" for i in range(12)]
-    files = {"leads.jsonl": [], "pages.jsonl": []}
-    for number in range(2 * PAGES):
-        rng = generator("linklearn wiki", number)
-        topic = number % TOPICS
-        page = number < PAGES
-        words = [*rng.choice(topic_words(topic), 5 if page else 3), *rng.choice(filler, rng.integers(20, 60))]
-        record = {"id": f"{'page' if page else 'lead'}{number}", "title": "", "text": " ".join(rng.permutation(words))}
-        if page:
-            leads = [n for n in range(PAGES, 2 * PAGES) if n % TOPICS == topic]
-            record["links"] = [{"start": 0, "end": 1, "target": f"lead{n}"} for n in leads]
-            record["links"].append({"start": 0, "end": 1, "target": "alias"})
-        files["pages.jsonl" if page else "leads.jsonl"].append(json.dumps(record))
-    for name, rows in files.items():
-        (path / name).write_text("\n".join(rows) + "\n")
-    (path / "redirects.tsv").write_text("alias\tlead120\n")
+    write_wiki(path)
     return path
 
 
-def paths(wiki):
-    return (str(wiki / "pages.jsonl"), str(wiki / "leads.jsonl"))
+@pytest.fixture(scope="module")
+def graph(wiki):
+    return read_graph(paths(wiki), (str(wiki / "redirects.tsv"),), "")
 
 
 def linklearn_config(wiki, **changes):
@@ -61,11 +40,6 @@ def linklearn_config(wiki, **changes):
     c.learning_rate = 1e-2
     c.update(changes)
     return c
-
-
-@pytest.fixture(scope="module")
-def graph(wiki):
-    return read_graph(paths(wiki), (str(wiki / "redirects.tsv"),), "")
 
 
 def random_model(counts) -> f.LinkLearn:
@@ -93,14 +67,6 @@ def slow_similarity(model, a, b, documents):
         idf = math.log(len(documents) / sum(word in d for d in documents))
         total += slow_weight(model, ca[word], idf, len(a)) * slow_weight(model, cb[word], idf, len(b))
     return total
-
-
-TEXTS = [["red", "fox", "fox", "den"], ["fox", "owl"], ["owl", "owl", "owl", "red", "moon"], ["moon"], ["fox", "red"]]
-
-
-def small():
-    collection = Collection(((f"d{i}", " ".join(text)) for i, text in enumerate(TEXTS)), "")
-    return collection, count(collection)
 
 
 def test_similarities_in_training_and_ranking_equal_a_loop():
@@ -143,76 +109,6 @@ def test_okapi_equals_its_formula():
         assert score == pytest.approx(expected, rel=1e-5) and found == (expected > 0)
 
 
-def test_links_go_both_ways_and_follow_redirects(graph):
-    numbers = {docid: n for n, docid in enumerate(graph.docids)}
-    start = {n: set(graph.neighbours[graph.starts[n] : graph.starts[n + 1]].tolist()) for n in range(2 * PAGES)}
-    assert start[numbers["page31"]] == {numbers[f"lead{n}"] for n in (121, 151, 181, 211, 120)}
-    assert numbers["page31"] in start[numbers["lead151"]]
-    assert len(start[numbers["lead120"]]) == PAGES
-
-
-def test_links_lead_to_the_first_of_documents_with_one_id(tmp_path):
-    rows = [{"id": "row", "text": "x", "links": [{"target": "b"}]}, {"id": "b", "text": "y"}]
-    rows += [
-        {"id": "row", "text": "z", "links": [{"target": "b"}]},
-        {"id": "c", "text": "w", "links": [{"target": "row"}]},
-    ]
-    (tmp_path / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    graph = read_graph((str(tmp_path / "docs.jsonl"),), (), "")
-    assert [graph.linked(d).tolist() for d in range(4)] == [[1, 3], [0, 2], [1], [0]]
-
-
-def test_sides_are_disjoint_and_no_link_crosses(graph):
-    training, validation = split(graph, 0.5, 0)
-    assert not set(training.documents) & set(validation.documents)
-    assert len(training.documents) + len(validation.documents) == 2 * PAGES
-    for side in (training, validation):
-        assert np.isin(side.edges, side.documents).all() and len(side.edges)
-        for d in side.queries[:20]:
-            assert set(side.linked(d)) == {
-                n for n in graph.neighbours[graph.starts[d] : graph.starts[d + 1]] if n in set(side.documents)
-            }
-
-
-@pytest.mark.parametrize("source", ["uniform", "linked"])
-def test_negatives_follow_their_distribution(graph, source):
-    from scipy.stats import chisquare
-
-    training, _ = split(graph, 0.5, 0)
-    d, positive, negative = training.draw(generator("draw"), 4000, 3, source)
-    for q, p, n in zip(d[:300], positive, negative):
-        linked = set(training.linked(q))
-        assert p in linked and not linked & set(n) and q not in n
-        assert (graph.file[n] == graph.file[p]).all()
-    # d uniform over documents with links, and for one d the negatives as their pool says.
-    counts = np.bincount(np.searchsorted(training.queries, d), minlength=len(training.queries))
-    assert chisquare(counts).pvalue > 1e-3
-    q = d[0]
-    file = graph.file[training.linked(q)[0]]
-    allowed = [n for n in training.documents if graph.file[n] == file and n != q and n not in set(training.linked(q))]
-    weight = np.array([len(training.linked(n)) if source == "linked" else 1 for n in allowed], float)
-    chosen = [n for a, ns in zip(d, negative) for n in ns if a == q and graph.file[n] == file]
-    more = [training.draw(generator("more", i), 4000, 3, source) for i in range(3)]
-    chosen += [n for a, _, b in more for x, ns in zip(a, b) for n in ns if x == q and graph.file[n] == file]
-    found = np.array([chosen.count(n) for n in allowed], float)
-    expected = weight / weight.sum() * found.sum()
-    assert chisquare(found[expected > 0], expected[expected > 0]).pvalue > 1e-3 and found[expected == 0].sum() == 0
-
-
-def test_average_precision_of_the_task_equals_ir_measures(graph):
-    import ir_measures
-
-    _, validation = split(graph, 0.5, 0)
-    task = Task(validation, 10, 10_000, 0)
-    scores = generator("scores").standard_normal(len(task.index.rows)).astype(np.float32)
-    for d in task.queries.tolist():
-        linked = set(validation.linked(d).tolist())
-        files = {graph.file[n] for n in linked}
-        run = {str(n): float(s) for n, s in zip(task.index.rows, scores) if n != d and graph.file[n] in files}
-        expected = ir_measures.calc_aggregate([ir_measures.AP], {"q": {str(n): 1 for n in linked}}, {"q": run})
-        assert task.precision(d, scores) == pytest.approx(expected[ir_measures.AP])
-
-
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_cost_is_the_mean_over_the_constraints(graph, loss, wiki):
     training, _ = split(graph, 0.5, 0)
@@ -235,6 +131,17 @@ def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, lo
     assert done["held_out"]["linklearn"] > 0.9 and done["constraints"] <= 200 * 64
     if loss == "hinge":
         assert done["held_out"]["ranking_svm"] > 0.5
+        # Of its own corpus: the words of a topic find the topic.
+        queries = "".join(f"{topic}\t{' '.join(topic_words(topic))} filler1\n" for topic in range(TOPICS))
+        (tmp_path / "own.tsv").write_text(queries)
+        own = [
+            f"--docs={wiki / 'leads.jsonl'}",
+            f"--queries={tmp_path / 'own.tsv'}",
+            f"--output={tmp_path / 'own.trec'}",
+        ]
+        rank.main(rank.arguments_parser().parse_args([f"--model={tmp_path}", "--ranking_svm", "--stemmer=", *own]))
+        best = {qid: ranking.ranked()[0] for qid, ranking in read_run(str(tmp_path / "own.trec")).items()}
+        assert len(best) == TOPICS and np.mean([int(d[4:]) % TOPICS == int(qid) for qid, d in best.items()]) > 0.8
     # Another language: the same structure in other words.
     for name in ("docs.tsv", "queries.tsv"):
         lines = []
@@ -256,42 +163,6 @@ def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, lo
         assert len(run) == 20 and all(ranking.ranked()[0] == qid for qid, ranking in run.items())
 
 
-def test_ranking_svm_finds_the_words_that_count():
-    from scipy import sparse
-
-    rng = generator("svm")
-    a, b, c = (rng.random((80, 6)) for _ in range(3))
-    b[:, :2] = a[:, :2] + 0.02 * rng.standard_normal((80, 2))  # near in the first two words, and in no other
-    weights = ranking_svm.solve(*(sparse.csr_matrix(x) for x in (a, b, c)), 10.0)
-    assert (weights >= 0).all() and weights[:2].min() > 3 * weights[2:].max()
-
-    def near(x, y):
-        return (weights * (x - y) ** 2).sum(axis=1)
-
-    assert (near(a, b) < near(a, c)).mean() > 0.9
-    found = ranking_svm.distances(weights, sparse.csr_matrix(a[:1]), sparse.csr_matrix(c))
-    np.testing.assert_allclose(found, near(a[:1], c), atol=1e-10)
-    # At the minimum of a convex problem under bounds no allowed step descends.
-    gaps = (a - c) ** 2 - (a - b) ** 2
-    gradient = weights - 20.0 * gaps.T @ np.maximum(0.0, 1 - gaps @ weights)
-    assert (
-        np.abs(np.where(weights > 1e-8, gradient, np.minimum(gradient, 0.0))) < 1e-2 * np.abs(gaps.sum(0)).max()
-    ).all()
-
-
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ('{"id": "a", "text": "x", "links": [{"target": "b"}]}\n', "none of 1 links leads to another document"),
-        ('{"id": "a"}\n', "line 1: no linked document"),
-    ],
-)
-def test_bad_links_are_named(tmp_path, text, message):
-    (tmp_path / "docs.jsonl").write_text(text)
-    with pytest.raises(InputError, match=message):
-        read_graph((str(tmp_path / "docs.jsonl"),))
-
-
 def test_bad_options_are_named(wiki, graph, tmp_path):
     training, _ = split(graph, 0.5, 0)
     with pytest.raises(InputError, match="loss='l2' is unknown"):
@@ -300,4 +171,46 @@ def test_bad_options_are_named(wiki, graph, tmp_path):
         training.draw(generator("x"), 4, 2, "hard")
     (tmp_path / "model.json").write_text("{}")
     with pytest.raises(InputError, match="is no model"):
+        rank.load(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        *((name, 0) for name in ("hidden", "batch_documents", "negatives", "eval_every", "patience", "eval_queries")),
+        *((name, -1) for name in ("steps", "eval_documents", "ranking_svm_constraints")),
+        *((name, value) for name in ("learning_rate", "ranking_svm_c") for value in (0.0, float("nan"), float("inf"))),
+        *(("train_fraction", value) for value in (0.0, 1.0)),
+    ],
+)
+def test_values_out_of_range_are_named(wiki, tmp_path, name, value):
+    config = linklearn_config(wiki, steps=1, eval_queries=2)
+    config[name] = value
+    with pytest.raises(InputError, match=f"^{name}={value}: give"):
+        train(config, str(tmp_path))
+
+
+def test_training_that_diverges_ends_at_the_step_and_writes_no_model(wiki, tmp_path):
+    config = linklearn_config(wiki, learning_rate=1e30, steps=20, eval_every=10)
+    with pytest.raises(
+        InputError, match=r"step 10: the loss or a parameter is no longer finite; lower learning_rate=1e\+30"
+    ):
+        train(config, str(tmp_path))
+    assert not (tmp_path / "model.json").exists()
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (lambda data: data["params"]["idf"].pop("out"), r"no LinkLearn model \(KeyError\('out'\)\)"),
+        (lambda data: data["params"]["tf"]["out"].append(1.0), "no LinkLearn model"),
+        (lambda data: data["scale"]["tf"].pop(), "no LinkLearn model"),
+        (lambda data: data["params"]["length"].update(out_bias=float("nan")), "values that are not finite"),
+    ],
+)
+def test_damaged_models_are_refused(tmp_path, damage, message):
+    data = random_model(small()[1]).to_json()
+    damage(data)
+    (tmp_path / "model.json").write_text(json.dumps({"linklearn": data}))
+    with pytest.raises(InputError, match=message):
         rank.load(str(tmp_path))

@@ -153,3 +153,21 @@ def test_graphs_of_a_word():
 def test_unknown_models_are_named():
     with pytest.raises(InputError, match="model.name='bm25' is unknown"):
         NeuralConfig("bm25", 5)
+
+
+@pytest.mark.parametrize(
+    "field, value, message",
+    [
+        *(
+            (name, 0, f"model.{name}=0: give 1 or more")
+            for name in ("dimension", "query_length", "ngrams", "filters", "hidden", "pool", "graphs")
+        ),
+        ("document_length", 0, "row_length=0: give 1 or more"),
+        ("kernels", 1, "model.kernels=1: give 2 or more"),
+        ("dropout", 1.0, "model.dropout=1.0: give a share below 1"),
+        ("dropout", -0.1, "model.dropout=-0.1"),
+    ],
+)
+def test_shapes_that_cannot_be_are_named(field, value, message):
+    with pytest.raises(InputError, match=message):
+        NeuralConfig("duet", 5, **{field: value})

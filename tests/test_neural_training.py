@@ -5,6 +5,7 @@ import runpy
 import shutil
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -15,12 +16,13 @@ from harp_jax.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.keys import generator
 from harp_jax.lanes import Batches
-from harp_jax.neural_ir import NAMES, NeuralConfig
+from harp_jax.neural_ir import NAMES, NeuralConfig, init_params
+from harp_jax.neural_ir.stage import neural_ir as neural_stage
 from harp_jax.rerank import arguments_parser, load, rerank_run
 from harp_jax.rerank import main as rerank_main
 from harp_jax.train import train
 from harp_jax.trec import read_queries, read_run
-from harp_jax.words import load_words
+from harp_jax.words import Words, load_words
 
 NEGATIVES, LENGTH, TRAINED, HELD_OUT = 4, 12, 400, 60
 DUET = {"filters": 24, "hidden": 24, "pool": 4, "graphs": 120, "dropout": 0.1}
@@ -135,6 +137,7 @@ def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
         ("drmm", exact_matches, {"learning_rate": 3e-2}),
         ("knrm", exact_matches, {"learning_rate": 1e-2, "epochs": 4.0}),
         ("conv_knrm", bigrams, {"model": {"filters": 32, "train_vectors": False}, "learning_rate": 0.1, "epochs": 6.0}),
+        ("conv_knrm", bigrams, {"model": {"filters": 32}, "learning_rate": 0.1, "epochs": 6.0}),
         ("duet", four_phrases, {"model": DUET, "learning_rate": 1e-2, "epochs": 12.0}),
     ],
 )  # fmt: skip
@@ -162,7 +165,7 @@ def test_the_configs_are_those_of_the_models(name):
 
 @pytest.mark.parametrize("loss", ["hinge", "lce"])
 def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
-    config = neural_config(planted, "knrm", rank_loss=loss, window=20, negatives=4, batch_pairs=48)
+    config = neural_config(planted, "knrm", rank_loss=loss, window=24, negatives=4, batch_pairs=48)
     stage = stages.neural_ir(config)
     params = stage.start(stage.bert, jax.random.key(0))
     batches = Batches(stage.reader, stage.layout, range(1), stage.shares, 20, 0)
@@ -175,6 +178,66 @@ def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
     assert float(found) == pytest.approx(float(expected), rel=1e-6)
     for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(same), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        *(({name: 0}, f"^{name}=0: give 1 or more") for name in ("lanes", "accumulate", "window", "batch_pairs", "negatives")),
+        ({"steps": -1}, "steps=-1, epochs=10.0: give a number of steps"),
+        ({"epochs": 0.0}, "steps=0, epochs=0.0: give a number of steps"),
+        ({"row_length": 0}, "row_length=0: give 1 or more"),
+    ],
+)  # fmt: skip
+def test_values_out_of_range_are_named(planted, changes, message):
+    with pytest.raises(InputError, match=message):
+        stages.neural_ir(neural_config(planted, "knrm", **changes))
+
+
+@pytest.mark.parametrize(
+    "name, changes, message",
+    [
+        ("knrm", {"init": "bert"}, "init='bert': neural rankers start from scratch"),
+        ("knrm", {"rows": 8}, "rows=8: their batches are counted in pairs"),
+        ("knrm", {"dtype": "bfloat16"}, "dtype='bfloat16': neural rankers compute in float32"),
+        ("duet", {"vectors": "vectors.txt"}, "vectors='vectors.txt': DUET reads n-graphs"),
+    ],
+)
+def test_options_without_effect_are_refused(planted, name, changes, message):
+    with pytest.raises(InputError, match=message):
+        stages.neural_ir(neural_config(planted, name, **changes))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stage_without_data_reads_no_file(tmp_path, name):
+    config = neural_config(tmp_path, name, tokenizer=str(tmp_path / "words"), steps=7)
+    config.vectors = "" if name == "duet" else str(tmp_path / "vectors.txt")
+    assert not os.listdir(tmp_path)
+    stage = neural_stage(config, with_data=False)
+    assert stage.steps == 7 and stage.bert.dimension == 32 and stage.layout.groups == 16
+    assert stage.bert.vocab_size == 30_001
+    params = jax.eval_shape(lambda key: init_params(stage.bert, key), jax.random.key(0))
+    batch = {name: jnp.asarray(x) for name, x in stage.layout.fill([], [], 0).items()}
+    loss = jax.eval_shape(lambda p: stage.objective(stage.bert)(p, batch, jax.random.key(0), None)[0], params)
+    assert loss.shape == ()
+    Words(("fox", "owl"), (1, 1), 2).save(config.tokenizer)
+    assert neural_stage(config, with_data=False).bert.vocab_size == 3
+
+
+@pytest.mark.parametrize("negatives, accumulate, good", [(1, 1, 4096), (4, 1, 1024), (4, 2, 1024), (7, 1, 585)])
+def test_windows_hold_whole_batches(planted, negatives, accumulate, good):
+    config = neural_config(planted, "knrm", batch_pairs=4096, window=256, negatives=negatives, accumulate=accumulate)
+    with pytest.raises(
+        InputError, match=f"window=256: a lane takes {good} groups a step .* set --config.window={good}$"
+    ):
+        stages.neural_ir(config)
+    config.window, config.epochs = good, 20.0
+    stage = stages.neural_ir(config)
+    assert stage.steps == -(-20 * TRAINED // good)
+    batches = Batches(stage.reader, stage.layout, range(1), stage.shares, config.window, 0)
+    for _ in range(2):
+        present = batches.make()[0]["present"]
+        assert present[..., 0].all() and present[..., 0].size == good
 
 
 @pytest.fixture(scope="module")
@@ -230,6 +293,8 @@ def test_vectors_that_are_not_trained_stay(planted, tmp_path):
 def test_other_workdirs_and_lengths_are_refused(trained, tmp_path):
     with pytest.raises(InputError, match="the model takes 16 words"):
         load(trained, max_length=40)
+    with pytest.raises(InputError, match="--dtype=bfloat16: .* is a neural ranker, which computes in float32"):
+        load(trained, "bfloat16")
     with pytest.raises(InputError, match="holds no BERT"):
         stages.load_encoder(trained)
     from harp_jax.export import export

@@ -74,11 +74,17 @@ def test_saved_vocabularies_come_back_or_are_refused(tmp_path):
         load_words(str(tmp_path / "nowhere"))
 
 
-@pytest.mark.parametrize("header", ["", "3 2\n"])
+def test_negative_limits_are_refused():
+    for limits in ({"max_words": -1}, {"min_documents": -1}):
+        with pytest.raises(InputError, match="give 0 or more"):
+            count_words(TEXTS, **limits)
+
+
+@pytest.mark.parametrize("header", ["", "3 2\n", "\n3 2 \n"])
 def test_text_vectors_with_and_without_header(tmp_path, header):
     known = Words(("fox", "red", "owl"), (1, 1, 1), 2)
     path = tmp_path / "vectors.txt"
-    path.write_text(header + "red 1 2\nat name@example.com 5 5\nfox -1 0.5\n")
+    path.write_text(header + "red 1 2 \n\nat name@example.com 5 5\n  \nfox -1 0.5\n")
     vectors, found = read_vectors(str(path), known)
     assert found == 2 and vectors.dtype == np.float32
     np.testing.assert_array_equal(vectors[:3], [[0, 0], [-1, 0.5], [1, 2]])
@@ -90,6 +96,12 @@ def test_text_vectors_with_and_without_header(tmp_path, header):
     "text, message",
     [
         ("red 1 2\nfox 1\n", "line 2: 1 numbers, the first line has 2"),
+        ("fox 1 2\nred 1 2 3\n", "line 2: 3 numbers, the first line has 2"),
+        ("2 2\nfox 1 2 3\nred 1 2 3\n", "line 2: 3 numbers, the header has 2"),
+        ("2 3\nfox 1 2\nred 1 2\n", "line 2: 2 numbers, the header has 3"),
+        ("2 0\nfox 1 2\n", "line 1: no numbers"),
+        ("fox 1 2\nred nan 2\n", "line 2: the vector of 'red' holds a number that is not finite"),
+        ("fox 1 2\nred 1 1e999\n", "line 2: the vector of 'red' holds a number that is not finite"),
         ("red 1 x\n", "line 1: could not convert"),
         ("cat 1 2\n", "no word of the vocabulary has a vector"),
     ],

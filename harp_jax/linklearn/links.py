@@ -2,6 +2,10 @@
 
 Linked documents come as JSONL, `{"id", "title", "text", "links": [{"start", "end", "target"}]}`, what `data_pipeline` reads
 too; lines without "links" are mere destinations.
+
+Documents of one title are one article, such as a page, its lead and the rows of its tables; a document without a title is
+one by itself, under its id. An article is trained on or validated on as a whole, links within it count for nothing, and no
+document is a negative of its own article's.
 """
 
 import json
@@ -21,7 +25,7 @@ from harp_jax.linklearn.collection import Counts, count
 
 log = logging.getLogger(__name__)
 
-TRIES = 50  # draws of a negative until one is not linked
+TRIES = 50  # draws of a negative until another document takes the place of the one that has none
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,10 @@ class Graph:
 
     docids: list[str]
     counts: Counts
-    file: np.ndarray  # [documents] int32: number of the file that a document stands in
+    vocabulary: dict[str, int]  # word → its number in the counts
+    articles: list[str]  # names: titles, or ids where there are none
+    article: np.ndarray  # [documents] int64: number of a document's article
+    source: np.ndarray  # [documents] int32: number of the path or glob that a document's file was named by
     starts: np.ndarray  # [documents + 1] int64
     neighbours: np.ndarray  # [2 × links] int64
 
@@ -40,39 +47,53 @@ class Graph:
 
 
 def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer: str = "english") -> Graph:
-    """Reads linked documents, streaming; links to documents that are not there, and to oneself, are left out.
+    """Reads linked documents, streaming; links to documents that are not there, and within an article, are left out.
+
+    The files of one path or glob are one source, however they are cut into shards: texts of like length and style.
 
     Of documents with one id, such as rows of a table, each counts, and links lead to the first. Raises InputError for a
     line that breaks the format, and where no link is left.
     """
     docids: list[str] = []
     numbers: dict[str, int] = {}
-    file: list[int] = []
+    articles: dict[str, int] = {}
+    article: list[int] = []
+    source: list[int] = []
     links: list[tuple[int, str]] = []
     aliases = dict(_aliases(redirects))
 
     def texts() -> Iterator[tuple[str, str]]:
-        for number, path in enumerate(expand(paths)):
-            for line_number, line in lines(path):
-                if not line.strip():
-                    continue
-                where = f"{path}, line {line_number}"
-                docid, text, targets = _document(line, where)
-                numbers.setdefault(docid, len(docids))
-                links.extend((len(docids), target) for target in targets)
-                docids.append(docid)
-                file.append(number)
-                yield docid, text
+        for number, path, line_number, line in _numbered(paths):
+            docid, title, text, targets = _document(line, f"{path}, line {line_number}")
+            numbers.setdefault(docid, len(docids))
+            article.append(articles.setdefault(title or docid, len(articles)))
+            links.extend((len(docids), target) for target in targets)
+            docids.append(docid)
+            source.append(number)
+            yield docid, f"{title} {text}"
 
-    counts = count(Collection(texts(), stemmer))
+    collection = Collection(texts(), stemmer)
+    counts = count(collection)
     if len(docids) > len(numbers):
         log.warning("%d documents have the id of an earlier one; links lead to the first", len(docids) - len(numbers))
     pairs = [(d, numbers.get(aliases.get(target, target), d)) for d, target in links]
-    edges = np.array([(a, b) for a, b in pairs if a != b], np.int64).reshape(-1, 2)
+    edges = np.array([(a, b) for a, b in pairs if article[a] != article[b]], np.int64).reshape(-1, 2)
     if not len(edges):
-        raise InputError(f"none of {len(links)} links leads to another document of {', '.join(paths)}; check the ids")
+        raise InputError(
+            f"none of {len(links)} links leads to another document of {', '.join(paths)}; check the ids, and that titles differ"
+        )
     starts, neighbours = _rows(edges, counts.documents)
-    return Graph(docids, counts, np.array(file, np.int32), starts, neighbours)
+    of_documents = np.array(article, np.int64), np.array(source, np.int32)
+    return Graph(docids, counts, collection.vocabulary, list(articles), *of_documents, starts, neighbours)
+
+
+def _numbered(paths: tuple[str, ...]) -> Iterator[tuple[int, str, int, str]]:
+    """(number of the entry of `paths`, file, line number, line), blank lines left out."""
+    for number, entry in enumerate(paths):
+        for path in expand((entry,)):
+            for line_number, line in lines(path):
+                if line.strip():
+                    yield number, path, line_number, line
 
 
 def _rows(edges: np.ndarray, documents: int) -> tuple[np.ndarray, np.ndarray]:
@@ -81,11 +102,12 @@ def _rows(edges: np.ndarray, documents: int) -> tuple[np.ndarray, np.ndarray]:
     return np.searchsorted(both[:, 0], np.arange(documents + 1)), both[:, 1]
 
 
-def _document(line: str, where: str) -> tuple[str, str, list[str]]:
+def _document(line: str, where: str) -> tuple[str, str, str, list[str]]:
+    """(id, title, text, what it links to)."""
     try:
         record: dict[str, Any] = json.loads(line)
-        text = f"{record.get('title') or ''} {record['text']}"
-        return str(record["id"]), text, [str(link["target"]) for link in record.get("links", ())]
+        title = str(record.get("title") or "").strip()
+        return str(record["id"]), title, record["text"], [str(link["target"]) for link in record.get("links", ())]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{where}: no linked document ({error!r}); write id, title, text and links") from error
 
@@ -130,47 +152,66 @@ class Side:
 
     @cached_property
     def _pools(self) -> dict[str, dict[int, np.ndarray]]:
-        """By file, what negatives are drawn from: every document once, or as often as it is linked."""
-        file, ends = self.graph.file, self.edges[:, 1]
+        """By source, what negatives are drawn from: every document once, or as often as it is linked."""
+        source, ends = self.graph.source, self.edges[:, 1]
         return {
-            "uniform": {int(n): self.documents[file[self.documents] == n] for n in np.unique(file[ends])},
-            "linked": {int(n): ends[file[ends] == n] for n in np.unique(file[ends])},
+            "uniform": {int(n): self.documents[source[self.documents] == n] for n in np.unique(source[ends])},
+            "linked": {int(n): ends[source[ends] == n] for n in np.unique(source[ends])},
         }
 
     def draw(
-        self, rng: np.random.Generator, documents: int, negatives: int, source: str = "uniform"
+        self, rng: np.random.Generator, documents: int, negatives: int, negatives_from: str = "uniform"
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(d [n], l⁺ [n], l⁻ [n, negatives]): d uniform over documents with links, l⁺ uniform over L(d), l⁻ not in L(d).
+        """(d [n], l⁺ [n], l⁻ [n, negatives]): d uniform over documents with links, l⁺ uniform over L(d), l⁻ not in L(d)
+        and not of d's article.
 
-        A negative stands in the positive's file, or lengths and style of the files would tell them apart. `source` is
-        "uniform" over the file's documents, or "linked": in proportion to links, so that popularity tells nothing.
+        A negative is of the positive's source, or lengths and style of the sources would tell them apart. `negatives_from` is
+        "uniform" over the source's documents, or "linked": in proportion to links, so that popularity tells nothing.
+        Another document takes the place of one that is linked with nearly all; InputError where none is left.
         """
-        if source not in self._pools:
-            raise InputError(f"negatives_from={source!r} is unknown; choose uniform or linked")
-        d = self.queries[rng.integers(len(self.queries), size=documents)]
-        positive = self.edges[rng.integers(self._starts[d], self._starts[d + 1]), 1]
-        pools = self._pools[source]
-        file = self.graph.file[positive]
+        if negatives_from not in self._pools:
+            raise InputError(f"negatives_from={negatives_from!r} is unknown; choose uniform or linked")
+        d, positive = np.zeros((2, documents), np.int64)
         negative = np.zeros((documents, negatives), np.int64)
-        wrong = np.ones_like(negative, bool)
+        left, rows = self.queries, np.arange(documents)
+        while len(rows):
+            if not len(left):
+                raise InputError(
+                    f"no document has negatives: each is linked with nearly all others, as is {self.graph.docids[d[rows[0]]]}"
+                    "; give more documents"
+                )
+            d[rows] = left[rng.integers(len(left), size=len(rows))]
+            positive[rows] = self.edges[rng.integers(self._starts[d[rows]], self._starts[d[rows] + 1]), 1]
+            negative[rows], lacking = self._negatives(
+                rng, d[rows], positive[rows], negatives, self._pools[negatives_from]
+            )
+            rows = rows[lacking]
+            left = np.setdiff1d(left, d[rows])
+        return d, positive, negative
+
+    def _negatives(
+        self, rng: np.random.Generator, d: np.ndarray, positive: np.ndarray, count: int, pools: dict[int, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(negatives [n, count] for each d and l⁺, which rows [n] found too few of them in TRIES draws)."""
+        source, article = self.graph.source[positive], self.graph.article
+        negative = np.zeros((len(d), count), np.int64)
+        wrong: np.ndarray = np.ones_like(negative, bool)
         for _ in range(TRIES):
             for number, pool in pools.items():
-                here = wrong & (file == number)[:, None]
+                here = wrong & (source == number)[:, None]
                 negative[here] = pool[rng.integers(len(pool), size=int(here.sum()))]
             keys = d[:, None] * self.graph.counts.documents + negative
             at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-            wrong = (self._keys[at] == keys) | (negative == d[:, None])
+            wrong = (self._keys[at] == keys) | (article[negative] == article[d][:, None])
             if not wrong.any():
-                return d, positive, negative
-        raise InputError(
-            f"document {self.graph.docids[d[wrong.any(1)][0]]} is linked with nearly all others: no negatives"
-        )
+                break
+        return negative, np.any(wrong, axis=1)
 
 
 def split(graph: Graph, fraction: float, seed: int) -> tuple[Side, Side]:
-    """(training, validation): disjoint documents, by hash; links across are dropped. InputError where one has no links."""
-    draws = [hash64(seed, "linklearn side", docid) / 2**64 for docid in graph.docids]
-    chosen = np.array(draws) < fraction
+    """(training, validation): disjoint articles, by hash; links across are dropped. InputError where one has no links."""
+    draws = [hash64(seed, "linklearn side", name) / 2**64 for name in graph.articles]
+    chosen = (np.array(draws) < fraction)[graph.article]
     sides = Side(graph, np.flatnonzero(chosen)), Side(graph, np.flatnonzero(~chosen))
     for side, name in zip(sides, ("training", "validation")):
         if not len(side.edges):

@@ -10,6 +10,7 @@ import numpy as np
 from harp_jax.errors import InputError
 
 INPUTS = ("tf", "idf", "length")
+PARAMETERS = ("in", "in_bias", "out", "out_bias")  # of each input's MLP
 BIAS = 0.5  # of the outputs at the start: weights near BIAS³, so that similarities begin near the margin
 
 
@@ -61,6 +62,12 @@ class LinkLearn:
     params: dict[str, dict[str, np.ndarray]]
     scale: dict[str, list[float]]
 
+    @property
+    def finite(self) -> bool:
+        """Whether all parameters and scales are numbers."""
+        leaves = [*jax.tree.leaves(self.params), *self.scale.values()]
+        return all(bool(np.isfinite(leaf).all()) for leaf in leaves)
+
     def scaled(self, name: str, x: np.ndarray) -> np.ndarray:
         """An input as its MLP takes it."""
         mean, deviation = self.scale[name]
@@ -91,8 +98,16 @@ class LinkLearn:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> "LinkLearn":
+        """What `to_json` made. Raises InputError where something is missing, misshapen, or not finite."""
         try:
-            params = {n: {k: np.asarray(v, np.float32) for k, v in data["params"][n].items()} for n in INPUTS}
-            return LinkLearn(params, {n: [float(x) for x in data["scale"][n]] for n in INPUTS})
-        except (KeyError, TypeError, ValueError) as error:
+            params = {n: {k: np.asarray(data["params"][n][k], np.float32) for k in PARAMETERS} for n in INPUTS}
+            scale = {n: [float(x) for x in data["scale"][n]] for n in INPUTS}
+            for name in INPUTS:
+                mean, deviation = scale[name]
+                mlp(params[name], np.float32((0.0 - mean) / deviation), np)
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise InputError(f"no LinkLearn model ({error!r}); train one with harp_jax.linklearn.train") from error
+        model = LinkLearn(params, scale)
+        if not model.finite:
+            raise InputError("the LinkLearn model holds values that are not finite; train it again at a lower rate")
+        return model

@@ -1,5 +1,7 @@
 """Ranks a collection by a trained LinkLearn, or by the Okapi tuned beside it: its corpus and this one need not share a word.
 
+Ranking SVM's weights are of words: --ranking_svm is for the collection it was trained on, or one that shares its words.
+
     python -m harp_jax.linklearn.rank --model=runs/linklearn --docs=docs.tsv --queries=queries.tsv --output=linklearn.trec
 
 idf and lengths are this collection's. The index is held in memory (`collection.py`).
@@ -17,7 +19,8 @@ from harp_jax.cli import run
 from harp_jax.documents import FIELDS, Documents
 from harp_jax.errors import InputError
 from harp_jax.first_stage import excluded_of
-from harp_jax.lexical import Collection, search
+from harp_jax.lexical import Collection, Model, search
+from harp_jax.linklearn import ranking_svm
 from harp_jax.linklearn.collection import Index, Weighting, count
 from harp_jax.linklearn.model import LinkLearn
 from harp_jax.linklearn.okapi import Okapi
@@ -41,14 +44,19 @@ def load(workdir: str, okapi: bool = False) -> Weighting:
 def main(arguments: argparse.Namespace) -> None:
     if arguments.k < 1:
         raise InputError(f"--k={arguments.k}: give the number of documents a query, 1 at least")
-    name = "okapi" if arguments.okapi else "linklearn"
+    name = "okapi" if arguments.okapi else "ranking_svm" if arguments.ranking_svm else "linklearn"
+    # Before the documents are read: what is not there is found at once.
+    svm = ranking_svm.load(arguments.model) if arguments.ranking_svm else None
     weighting = load(arguments.model, arguments.okapi)
     queries = read_queries(arguments.queries)
     excluded = excluded_of(arguments.exclude)
     docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
     texts = progress(docs.texts(), total=len(docs), unit="documents", desc="index")
     collection = Collection(texts, arguments.stemmer)
-    index = Index(count(collection)).weigh(weighting)
+    counts = count(collection)
+    index: Model = Index(counts).weigh(weighting)
+    if svm is not None:
+        index = ranking_svm.Metric(counts, ranking_svm.of_words(svm, collection.vocabulary))
     without: list[str] = []
 
     def rankings() -> Iterator[tuple[str, list[str], np.ndarray]]:
@@ -69,7 +77,9 @@ def main(arguments: argparse.Namespace) -> None:
 def arguments_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m harp_jax.linklearn.rank", description="Ranks a collection.")
     parser.add_argument("--model", required=True, help="workdir of harp_jax.linklearn.train")
-    parser.add_argument("--okapi", action="store_true", help="rank by the Okapi BM25 tuned beside the model instead")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--okapi", action="store_true", help="rank by the Okapi BM25 tuned beside the model instead")
+    other.add_argument("--ranking_svm", action="store_true", help="rank by the Ranking SVM trained beside it instead")
     parser.add_argument("--exclude", default="", help="qid<TAB>docid: pairs that are no candidates")
     parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, or JSONL; may be compressed")
     parser.add_argument("--queries", required=True, help="queries: qid<TAB>text, or JSONL")

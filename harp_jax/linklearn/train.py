@@ -2,12 +2,13 @@
 
 Stochastic descent of the constraints' cost (Eq. 6) with early stopping on the artificial retrieval task: each validation
 document is a query, the documents linked with it are relevant. Tuned Okapi is measured on the same task, and Ranking SVM where
-the config asks for it. Writes model.json (for `linklearn.rank`) and metrics.jsonl. One process; a killed run starts again, a
-finished one is left alone.
+the config asks for it. Writes model.json and ranking_svm.tsv (for `linklearn.rank`), and metrics.jsonl. One process; a killed
+run starts again, a finished one is left alone.
 """
 
 import json
 import logging
+import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -23,7 +24,7 @@ from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.keys import generator
 from harp_jax.linklearn import model as f
-from harp_jax.linklearn.collection import Index, Weighting
+from harp_jax.linklearn.collection import Index, Weighting, idf
 from harp_jax.linklearn.links import Graph, Side, read_graph, shared_terms, split
 from harp_jax.linklearn.okapi import tuned
 from harp_jax.losses import PAIRWISE, hinge
@@ -36,8 +37,8 @@ log = logging.getLogger(__name__)
 class Task:
     """The artificial retrieval task on one side: documents as queries, their linked documents relevant.
 
-    Queries and distractors are sampled; a query's candidates are the documents of the files that its relevant ones stand
-    in, itself excepted.
+    Queries and distractors are sampled; a query's candidates are the documents of the sources that its relevant ones come
+    from, those of its own article excepted.
     """
 
     def __init__(self, side: Side, queries: int, documents: int, seed: int) -> None:
@@ -58,8 +59,9 @@ class Task:
 
     def precision(self, d: int, scores: np.ndarray) -> float:
         """Average precision of scores [documents of the index] for query d; ties in the order of the collection."""
-        file, linked = self.side.graph.file, self.side.linked(d)
-        candidate = np.isin(file[self.index.rows], file[linked]) & (self.index.rows != d)
+        source, linked = self.side.graph.source, self.side.linked(d)
+        article = self.side.graph.article
+        candidate = np.isin(source[self.index.rows], source[linked]) & (article[self.index.rows] != article[d])
         at = np.searchsorted(self.index.rows, linked)
         order = np.argsort(-np.where(candidate, scores, -np.inf), kind="stable")
         rank = np.empty(len(order), np.int64)
@@ -134,8 +136,7 @@ class Trainer:
 
 def train(config: ConfigDict, workdir: str) -> dict[str, Any]:
     """Trains and writes workdir/model.json; returns what it holds. Raises InputError for bad config or data."""
-    if not config.docs:
-        raise InputError("docs is empty; set --config.docs to linked documents (JSONL)")
+    check(config)
     graph = read_graph(tuple(config.docs), tuple(config.redirects), config.stemmer)
     training, validation = split(graph, config.train_fraction, config.seed)
     task = Task(validation, config.eval_queries, config.eval_documents, config.seed)
@@ -153,14 +154,34 @@ def train(config: ConfigDict, workdir: str) -> dict[str, Any]:
     best["held_out"] |= {"okapi": okapi_ap}
     best |= {"okapi": asdict(okapi), "config": json.loads(config.to_json_best_effort())}
     if config.ranking_svm_constraints:
-        best["held_out"]["ranking_svm"] = ranking_svm(graph, training, task, config)
+        best["held_out"]["ranking_svm"] = ranking_svm(graph, training, task, config, workdir)
     with replacing(os.path.join(workdir, "model.json")) as file:
         json.dump(best, file, indent=1)
     return best
 
 
+def check(config: ConfigDict) -> None:
+    """Raises InputError for values that nothing can be trained with."""
+    if not config.docs:
+        raise InputError("docs is empty; set --config.docs to linked documents (JSONL)")
+    for name in ("hidden", "batch_documents", "negatives", "eval_every", "patience", "eval_queries"):
+        if config[name] < 1:
+            raise InputError(f"{name}={config[name]}: give 1 or more")
+    for name in ("steps", "eval_documents", "ranking_svm_constraints"):
+        if config[name] < 0:
+            raise InputError(f"{name}={config[name]}: give 0 or more")
+    for name in ("learning_rate", "ranking_svm_c"):
+        if not 0 < config[name] < math.inf:
+            raise InputError(f"{name}={config[name]}: give a number above 0")
+    if not 0 < config.train_fraction < 1:
+        raise InputError(f"train_fraction={config.train_fraction}: give a share between 0 and 1")
+
+
 def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLog) -> dict[str, Any]:
-    """Descends until average precision has not risen for `patience` evaluations; the best model and its figures."""
+    """Descends until average precision has not risen for `patience` evaluations; the best model and its figures.
+
+    Raises InputError at the first evaluation that meets a loss or a parameter that is not finite.
+    """
     best: dict[str, Any] = {"step": -1, "held_out": {"linklearn": -1.0}}
     constraints = config.batch_documents * config.negatives
     pending: list[tuple[jax.Array, jax.Array]] = []
@@ -168,8 +189,13 @@ def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLo
         for number in range(config.steps + 1):
             if number % config.eval_every == 0 or number == config.steps:
                 model = trainer.model
+                sums = np.mean(jax.device_get(pending), axis=0) if pending else np.zeros(2)
+                # Scores that are no numbers would be ranked in the order of the collection, which can be a good one.
+                if not (np.isfinite(sums[0]) and model.finite):
+                    raise InputError(
+                        f"step {number}: the loss or a parameter is no longer finite; lower learning_rate={config.learning_rate}"
+                    )
                 value = task.average_precision(model)
-                sums = np.mean(jax.device_get(pending), axis=0) if pending else (np.nan, np.nan)
                 pending = []
                 measured = {"average_precision": value, "constraints": number * constraints}
                 if number:
@@ -186,14 +212,15 @@ def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLo
     return best | {"constraints": number * constraints}
 
 
-def ranking_svm(graph: Graph, training: Side, task: Task, config: ConfigDict) -> float:
-    """Average precision of Ranking SVM's metric on the task. Its weights are of words: it stays within this vocabulary."""
+def ranking_svm(graph: Graph, training: Side, task: Task, config: ConfigDict, workdir: str) -> float:
+    """Average precision of Ranking SVM's metric on the task; writes its weights, which are of this vocabulary's words."""
     from harp_jax.linklearn import ranking_svm as svm
 
-    vectors = svm.vectors(graph.counts, training.documents)
+    vectors = svm.vectors(graph.counts, idf(graph.counts, training.documents))
     rng = generator(config.seed, "ranking svm")
     d, positive, negative = training.draw(rng, config.ranking_svm_constraints, 1, config.negatives_from)
     weights = svm.solve(vectors[d], vectors[positive], vectors[negative[:, 0]], config.ranking_svm_c)
+    svm.save(workdir, weights, graph.vocabulary)
     candidates = vectors[task.index.rows]
     found = [task.precision(int(d), -svm.distances(weights, vectors[[d]], candidates)) for d in task.queries]
     return float(np.mean(found))

@@ -15,6 +15,7 @@ import numpy as np
 from harp_jax.errors import InputError
 
 NAMES = ("drmm", "duet", "knrm", "conv_knrm")
+POSITIVE = ("dimension", "query_length", "document_length", "ngrams", "filters", "hidden", "pool", "graphs")
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,18 @@ class NeuralConfig:
             raise InputError(f"model.name={self.name!r} is unknown; choose from {', '.join(NAMES)}")
         if self.gate not in ("idf", "vector"):
             raise InputError(f"model.gate={self.gate!r} is unknown; choose idf or vector")
-        if self.bins < 2 or self.kernels < 2 or self.ngrams < 1:
-            raise InputError("model.bins and model.kernels must be 2 at least, model.ngrams 1")
+        for name in POSITIVE:
+            if getattr(self, name) < 1:
+                raise InputError(f"{_field(name)}={getattr(self, name)}: give 1 or more")
+        if self.bins < 2 or self.kernels < 2:
+            raise InputError(f"model.bins={self.bins}, model.kernels={self.kernels}: give 2 or more")
+        if not 0.0 <= self.dropout < 1.0:
+            raise InputError(f"model.dropout={self.dropout}: give a share below 1")
+
+
+def _field(name: str) -> str:
+    """What a config calls a field of the shape."""
+    return "row_length" if name == "document_length" else f"model.{name}"
 
 
 class WordTables(NamedTuple):

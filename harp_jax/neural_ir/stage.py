@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -20,11 +21,14 @@ from harp_jax.objectives import Metrics, ranking_loss
 from harp_jax.packing import Group, Placement
 from harp_jax.ranking_data import RankingData, training_qrels
 from harp_jax.selection import Selection, held_out
-from harp_jax.stages import Stage
+from harp_jax.stages import NoReader, Stage
 from harp_jax.trec import Qrels, read_queries, read_run
 from harp_jax.words import Words, count_words, load_words, read_stopwords, read_vectors
 
 log = logging.getLogger(__name__)
+
+# Of a dry run, which must not need the documents: what it asks of words is how many there are.
+STAND_IN = Words(tuple(f"word{i}" for i in range(30_000)), (1,) * 30_000, 30_000)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,11 +125,17 @@ class NeuralRank:
         return loss, metrics
 
 
-def neural_ir(config: ConfigDict) -> Stage:
-    """The stage that `config.stage == "neural_ir"` names. Raises InputError for bad config or data."""
-    words = vocabulary(config)
-    given = read_vectors(config.vectors, words, config.seed) if config.vectors else None
-    options = config.model.to_dict() | {"document_length": config.row_length, "dtype": config.dtype}
+def neural_ir(config: ConfigDict, with_data: bool = True) -> Stage:
+    """The stage that `config.stage == "neural_ir"` names. Raises InputError for bad config or data.
+
+    Without data, for a dry run, neither documents nor vectors are read: words stand in for a vocabulary that is not there,
+    and vectors have `model.dimension` numbers.
+    """
+    check(config)
+    known = os.path.isfile(os.path.join(config.tokenizer, "words.json"))
+    words = vocabulary(config) if with_data or known else STAND_IN
+    given = read_vectors(config.vectors, words, config.seed) if config.vectors and with_data else None
+    options = config.model.to_dict() | {"document_length": config.row_length}
     if given is not None:
         options["dimension"] = given[0].shape[1]
         log.info("%d of %d words have a vector in %s", given[1], len(words.words), config.vectors)
@@ -133,13 +143,11 @@ def neural_ir(config: ConfigDict) -> Stage:
     frozen = shape.name == "drmm" or not shape.train_vectors
     if config.weight_decay and frozen:
         raise InputError("weight_decay would shrink word vectors that are not trained; set it to 0")
-    tables = word_tables(shape, words)
-    qrels, selection = training_qrels(config), None
-    if config.select:
-        qrels, selection = selecting(config, words)
-    reader = GroupReader(config, words, qrels)
-    size = 1 + config.negatives
-    groups = max(1, round(config.batch_pairs / config.negatives / config.lanes / config.accumulate))
+    tables, groups = word_tables(shape, words), lane_groups(config)
+    reader: Any = NoReader(("rank",))
+    selection: Callable[[NeuralConfig, str], Selection] | None = None
+    if with_data:
+        reader, selection = read_data(config, words)
     steps = config.steps or math.ceil(
         config.epochs * reader.sizes["rank"] / (groups * config.lanes * config.accumulate)
     )
@@ -155,12 +163,46 @@ def neural_ir(config: ConfigDict) -> Stage:
             params["vectors"] = table
         return params
 
+    size = 1 + config.negatives
     layout = GroupLayout(groups, size, shape.query_length, shape.document_length, config.accumulate)
     return Stage(words, shape, ("rank",), objective, reader, None, layout, {"rank": 1.0}, steps, start, selection)
 
 
-def selecting(config: ConfigDict, words: Words) -> tuple[Qrels, Callable[[NeuralConfig, str], Selection]]:
-    """The judgments that are left to train on, and what selects the parameters by the others."""
+def check(config: ConfigDict) -> None:
+    """Raises InputError for numbers out of range, and for options that neural rankers have no use for."""
+    for name in ("lanes", "accumulate", "window", "batch_pairs", "negatives"):
+        if config[name] < 1:
+            raise InputError(f"{name}={config[name]}: give 1 or more")
+    if config.steps < 0 or (not config.steps and config.epochs <= 0):
+        raise InputError(f"steps={config.steps}, epochs={config.epochs}: give a number of steps, or of epochs")
+    unused = {
+        "init": "neural rankers start from scratch, or from word vectors (config.vectors)",
+        "rows": "their batches are counted in pairs (config.batch_pairs)",
+        "vectors": "DUET reads n-graphs and no word vectors" if config.model.name == "duet" else "",
+    }
+    for name, why in unused.items():
+        if config[name] and why:
+            raise InputError(f"{name}={config[name]!r}: {why}; leave the option out")
+    if config.dtype != "float32":
+        raise InputError(f"dtype={config.dtype!r}: neural rankers compute in float32; leave the option out")
+
+
+def lane_groups(config: ConfigDict) -> int:
+    """Groups that a lane gives to a microbatch. InputError where a window is no whole number of batches: one would be cut."""
+    groups = max(1, round(config.batch_pairs / config.negatives / config.lanes / config.accumulate))
+    whole = groups * config.accumulate
+    if config.window % whole:
+        raise InputError(
+            f"window={config.window}: a lane takes {whole} groups a step (batch_pairs / negatives / lanes), and its windows "
+            f"must hold whole steps; set --config.window={whole * math.ceil(config.window / whole)}"
+        )
+    return groups
+
+
+def read_data(config: ConfigDict, words: Words) -> tuple[GroupReader, Callable[[NeuralConfig, str], Selection] | None]:
+    """The groups to train on, and what selects the parameters (None where nothing does)."""
+    if not config.select:
+        return GroupReader(config, words, training_qrels(config)), None
     train, kept_back = held_out(config)
 
     def selection(shape: NeuralConfig, workdir: str) -> Selection:
@@ -169,7 +211,7 @@ def selecting(config: ConfigDict, words: Words) -> tuple[Qrels, Callable[[Neural
 
         return Selection(config, kept_back, workdir, reranker, save_selected)
 
-    return train, selection
+    return GroupReader(config, words, train), selection
 
 
 def vocabulary(config: ConfigDict) -> Words:
