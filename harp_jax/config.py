@@ -110,6 +110,7 @@ def finetune() -> ConfigDict:
     c.query_mark = ""  # a token before every query, such as "[unused0]": what coarse-tuning calls [Q]
     c.document_mark = ""  # the same before every document, [D]
     c.negatives = 7  # for each positive, drawn from the candidates
+    c.missed_positives = True  # train on relevant documents that the candidates lack, too
     c.rank_loss = "bce"  # Eq. 18; or "hinge", "logistic", "lce"
     c.margin = 1.0
     c.mqp_weight = 0.0  # masked query prediction (SJTF) beside the ranking loss; 0: off
@@ -182,6 +183,7 @@ def neural_ir() -> ConfigDict:
     c.train_folds = ()  # empty: all queries
     c.train_queries = ""  # a file whose lines begin with the query ids to train on; empty: all
     c.negatives = 4  # for each positive, drawn from the candidates anew in every epoch
+    c.missed_positives = True  # train on relevant documents that the candidates lack, too (see ranking_data.py)
     c.rank_loss = "hinge"  # pairwise; or "logistic", "bce", "lce"
     c.margin = 1.0
     c.select = ""  # a measure such as "RR@10": keep the parameters that are best by it on held-out training queries

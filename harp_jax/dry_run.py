@@ -64,6 +64,8 @@ def topology_devices(topology: str) -> list:
 
 def compile_step(config: ConfigDict, devices: list, rows: int | None = None) -> tuple[Any, BertConfig, Layout, Any]:
     """Lowers and compiles the step of a config for `devices`: (compiled, encoder shape, layout, mesh). Reads no data."""
+    if config.stage == "neural_ir":
+        raise InputError("a dry run is for BERT, whose memory is the question; a neural ranker fits any device")
     mesh = sharding.make_mesh(config, devices)
     stage = STAGES[config.stage](without_files(config), with_data=False)
     layout = stage.layout

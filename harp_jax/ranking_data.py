@@ -2,7 +2,9 @@
 
 A *unit* is a (query, relevant document) pair; what it becomes in an epoch is a pure function of (seed, epoch, query,
 document). Negatives are candidates that are not judged relevant. A relevant document that the first stage missed is
-still a positive here; evaluation re-ranks the candidates as they are.
+still a positive here, unless `missed_positives` is off; evaluation re-ranks the candidates as they are. What a lexical first
+stage missed shares fewer words with the query than its negatives do: a model that sees nothing but matches learns from such
+positives that matches are bad.
 """
 
 import logging
@@ -41,17 +43,19 @@ class RankingData:
         max_length: int = 512,
         seed: int = 0,
         marks: Marks = NO_MARKS,
+        missed_positives: bool = True,
     ) -> None:
         if negatives < 1:
             raise InputError(f"negatives={negatives}: a group needs one negative at least")
         self.docs, self.queries, self.qrels, self.candidates = docs, queries, qrels, candidates
         self.tokenizer, self.negatives, self.max_length, self.seed = tokenizer, negatives, max_length, seed
-        self.marks = marks
-        self.report = dict.fromkeys(("no text", "no relevant document", "no candidates", "document absent"), 0)
+        self.marks, self.missed_positives = marks, missed_positives
+        left_out = ("no text", "no relevant document", "no candidates", "document absent", "not retrieved")
+        self.report = dict.fromkeys(left_out, 0)
         self.units = [(qid, docid) for qid in qrels for docid in self._positives(qid)]
         for what, count in self.report.items():
             if count:
-                noun = "relevant documents" if what == "document absent" else "queries"
+                noun = "relevant documents" if what in ("document absent", "not retrieved") else "queries"
                 log.warning("%d %s are left out of training: %s", count, noun, what)
         if not self.units:
             raise InputError(
@@ -74,6 +78,7 @@ class RankingData:
             max_length=config.row_length,
             seed=config.seed,
             marks=marks_of(tokenizer, config.query_mark, config.document_mark),
+            missed_positives=config.missed_positives,
         )
 
     def __len__(self) -> int:
@@ -104,7 +109,11 @@ class RankingData:
             if lacking:
                 self.report[what] += 1
                 return []
-        return present
+        if self.missed_positives:
+            return present
+        retrieved = set(self.candidates[qid].docids)
+        self.report["not retrieved"] += sum(docid not in retrieved for docid in present)
+        return [docid for docid in present if docid in retrieved]
 
     def _negatives(self, qid: str) -> list[str]:
         if qid not in self.candidates:

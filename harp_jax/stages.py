@@ -204,7 +204,7 @@ def neural_ir(config: ConfigDict, with_data: bool = True) -> Stage:
     """Training of a neural ranker: see `neural_ir/stage.py`."""
     from harp_jax.neural_ir.stage import neural_ir
 
-    return neural_ir(config)
+    return neural_ir(config, with_data)
 
 
 STAGES: dict[str, Callable[..., Stage]] = {

@@ -2,7 +2,9 @@
 
 import pytest
 
-from harp_jax.dry_run import Bytes, search_rows
+from harp_jax import config as configs
+from harp_jax.dry_run import Bytes, compile_step, search_rows
+from harp_jax.errors import InputError
 
 
 @pytest.mark.parametrize("most", [0, 1, 5, 7, 8, 9, 64, 500])
@@ -22,3 +24,8 @@ def test_finds_the_largest_batch_to_a_sixteenth_in_few_trials(most, saved):
     assert fits <= most < fails and fails - fits <= max(1, fits // 16)
     assert used == (0 if not fits else sum(needed(fits)))
     assert len(set(tried)) <= 9 and len(tried) - 1 <= 9
+
+
+def test_neural_rankers_have_no_dry_run():
+    with pytest.raises(InputError, match="a dry run is for BERT"):
+        compile_step(configs.neural_ir(), [])

@@ -56,8 +56,16 @@ def test_units_and_what_is_left_out(files, caplog):
     with caplog.at_level(logging.WARNING):
         found = data(files)
     assert found.units == [("q1", "D0"), ("q1", "D1"), ("q2", "D9"), ("q5", "D5")]
-    assert found.report == {"no text": 1, "no relevant document": 1, "no candidates": 1, "document absent": 1}
+    assert found.report == {"no text": 1, "no relevant document": 1, "no candidates": 1, "document absent": 1, "not retrieved": 0}
     assert "1 queries are left out of training: no candidates" in caplog.text
+
+
+def test_relevant_documents_that_the_first_stage_missed_are_positives_unless_told_otherwise(files, caplog):
+    with caplog.at_level(logging.WARNING):
+        found = data(files, missed_positives=False)
+    assert found.units == [("q1", "D1"), ("q5", "D5")]  # not D0 of q1, and nothing of q2
+    assert found.report["not retrieved"] == 2
+    assert "2 relevant documents are left out of training: not retrieved" in caplog.text
 
 
 def test_positive_first_then_candidates_not_judged_relevant(files):

@@ -76,6 +76,7 @@ class GroupReader(RankingReader):
             negatives=config.negatives,
             max_length=config.row_length,
             seed=config.seed,
+            missed_positives=config.missed_positives,
         )
         super().__init__(config, data)
         self.query_length = config.model.query_length
