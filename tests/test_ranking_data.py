@@ -56,7 +56,13 @@ def test_units_and_what_is_left_out(files, caplog):
     with caplog.at_level(logging.WARNING):
         found = data(files)
     assert found.units == [("q1", "D0"), ("q1", "D1"), ("q2", "D9"), ("q5", "D5")]
-    assert found.report == {"no text": 1, "no relevant document": 1, "no candidates": 1, "document absent": 1, "not retrieved": 0}
+    assert found.report == {
+        "no text": 1,
+        "no relevant document": 1,
+        "no candidates": 1,
+        "document absent": 1,
+        "not retrieved": 0,
+    }
     assert "1 queries are left out of training: no candidates" in caplog.text
 
 
