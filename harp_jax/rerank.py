@@ -173,7 +173,7 @@ def main(arguments: argparse.Namespace) -> None:
             f"note: {len(queries) - len(run)} of {len(queries)} queries have no candidates in the run", file=sys.stderr
         )
     if reranker.cut_queries:
-        print(f"note: the query was cut in {reranker.cut_queries} pairs; raise --max_length", file=sys.stderr)
+        print(f"note: the query was cut in {reranker.cut_queries} pairs; {reranker.remedy}", file=sys.stderr)
     print(f"{arguments.output}: {len(run)} queries re-ranked by {os.path.normpath(arguments.model)}")
 
 

@@ -42,6 +42,8 @@ class Reranker:
     in training).
     """
 
+    remedy = "raise --max_length"  # where queries were cut
+
     def __init__(
         self,
         config: BertConfig,

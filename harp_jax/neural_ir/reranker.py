@@ -26,6 +26,8 @@ class NeuralReranker:
     `max_length` counts words of the document and is the model's unless it is smaller; `batch_tokens` words go at a time.
     """
 
+    remedy = "train with a larger --config.model.query_length"  # where queries were cut
+
     def __init__(
         self,
         config: NeuralConfig,
