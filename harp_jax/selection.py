@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 from ml_collections import ConfigDict
 
 from harp_jax.documents import Documents
@@ -80,9 +81,11 @@ class Selection:
         if self.reranker is None:
             self.reranker = self.make_reranker(params)
         self.reranker.use(params)
-        ranked = rerank_run(self.reranker, self.run, self.queries, self.docs, self.depth)
-        run = dict(ordered(ranked))
-        value = evaluate(self.held_out, {"": run}, [self.measure]).mean[""][self.measure]
+        ranked = list(rerank_run(self.reranker, self.run, self.queries, self.docs, self.depth))
+        value = 0.0
+        if any(np.ptp(scores) > 0 for _, _, scores in ranked):
+            # Ties keep the order of the first stage: untrained weights of zero would be selected for what BM25 did.
+            value = evaluate(self.held_out, {"": dict(ordered(ranked))}, [self.measure]).mean[""][self.measure]
         if jax.process_index() == 0 and value > best(self.directory).get("value", -1.0):
             self._keep(params, step, value)
         return {self.measure: value}

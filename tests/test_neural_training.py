@@ -117,6 +117,8 @@ def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
     rows = [r for r in metrics_log.read(workdir) if r["split"] == "validation"]
     found = best(os.path.join(workdir, "selected"))
     assert [r["step"] for r in rows] == [0, 20, 40, 60] and found["queries"] == TRAINED // 10
+    # The candidates come in the right order, and KNRM's weights start at zero: no score tells anything apart.
+    assert rows[0]["RR@10"] == 0 and found["step"] > 0
     assert found["value"] == pytest.approx(max(r["RR@10"] for r in rows), rel=1e-5)
     stage = stages.neural_ir(config)
     selection = stage.selection(stage.bert, str(tmp_path / "again"))
