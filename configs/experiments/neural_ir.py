@@ -119,6 +119,7 @@ def cross_validated(system: str, seed: str, place: dict[str, str], folds: str, s
         data = [f"--config.{field}={place[field]}" for field in ("docs", "queries", "qrels")]
         data += ["--config.fields=('title','body')", "--config.tokenizer={words}", "--config.candidates={bm25}"]
         data += [
+            "--config.missed_positives=False",
             f"--config.folds={folds}",
             f"--config.train_folds={others!r}",
             f"--config.seed={seed}",
