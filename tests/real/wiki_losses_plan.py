@@ -7,7 +7,9 @@ on the other folds. Rows: BM25 and query likelihood (tuned), BM25 + in-links, BM
 model with its query blanked. HARP_PRETRAINED is a training workdir or a Hugging Face directory (MiniLM in the user's cache by
 default), HARP_LOSSES and HARP_SEEDS say which, HARP_SET and HARP_RERANK hold fields for every training and options for every
 re-ranking ("epochs=1.0 negatives=3", "max_length=128 k=20"). Four losses from both starts with one seed and the config's three
-epochs take about three hours on two cores with BERT-tiny.
+epochs take about three hours on two cores with BERT-tiny. With HARP_SET="epochs=1.0 negatives=3 row_length=128" and
+HARP_RERANK="max_length=128 k=20" half an hour (--jobs=2), and RR@10 with seed 0: from scratch .292 to .298, after 600 steps of HARP
+.262 to .278, its query blanked .256 to .270, BM25 .311, with length .337, with in-links .505.
 """
 
 import os
