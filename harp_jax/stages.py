@@ -253,9 +253,11 @@ def make_layout(
     if tokens and not config.rows:
         return enough_rows(replace(layout, tokens=tokens), lengths)
     wanted = sequences / parts
-    if config.rows or not lengths:
-        # A dry run without data: 4 sequences a row.
-        return replace(layout, rows=max(1, round(config.rows / parts if config.rows else wanted / 4)))
+    if config.rows:
+        layout = replace(layout, rows=max(1, round(config.rows / parts)))
+        return replace(layout, expected=total / len(list(plan(lengths, layout))) * parts) if lengths else layout
+    if not lengths:
+        return replace(layout, rows=max(1, round(wanted / 4)))  # a dry run without data: 4 sequences a row
     rows = max(1, int(wanted * sum(map(sum, lengths)) / total / config.row_length))
     # A row for each sequence of a group: whatever the lengths that no sample has shown, every group fits a batch.
     rows = max(rows, group_size)
@@ -284,12 +286,14 @@ def enough_rows(layout: Layout, lengths: list[tuple[int, ...]]) -> Layout:
 
     Sequences of other lengths pack otherwise: tasks that shall see equally many real tokens need other numbers of rows.
     """
-    fewest = max(layout.group_size, math.ceil(layout.tokens / layout.row_length))
+    rows = max(layout.group_size, math.ceil(layout.tokens / layout.row_length))
     if not lengths:
-        return replace(layout, rows=math.ceil(fewest / 0.95))
-    for rows in range(fewest, 4 * fewest):
+        return replace(layout, rows=math.ceil(rows / 0.95))
+    # A sample of less than some batches is read over again.
+    lengths = lengths * math.ceil(3 * layout.tokens / sum(map(sum, lengths)))
+    while True:
         batches = list(plan(lengths, replace(layout, rows=rows)))[:-1]  # the last one is what was left
-        held = [sum(sum(lengths[placement.group]) for placement in batch) for batch in batches]
-        if not held or sum(held) / len(held) >= 0.99 * layout.tokens:
-            break
-    return replace(layout, rows=rows)
+        held = sum(sum(lengths[placement.group]) for batch in batches for placement in batch) / len(batches)
+        if held >= 0.99 * layout.tokens:
+            return replace(layout, rows=rows)
+        rows = max(rows + 1, int(rows * 0.99 * layout.tokens / held))

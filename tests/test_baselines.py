@@ -72,3 +72,11 @@ def test_batches_hold_the_same_real_tokens_however_long_a_tasks_pairs_are(row_le
     tokens = [sum(sum(lengths[placement.group]) for placement in batch) for batch in batches]
     assert np.mean(tokens) == pytest.approx(4000, rel=0.015)
     assert layout.rows * row_length >= 4000
+
+
+def test_a_batch_beyond_the_sample_gets_the_rows_that_it_needs():
+    """Sequences of 130 to 170 tokens leave a third of a row of 256 empty; 512 groups of them are less than one batch."""
+    config = configs.pretrain()
+    config.update({"lanes": 1, "batch_tokens": 100_000, "row_length": 256})
+    layout = make_layout(config, SimpleNamespace(cls=1, sep=2, pad=0), Lengths((130, 170)), {"some": 1.0}, 2, 64)
+    assert layout.rows * 152.5 >= 0.985 * 100_000  # 149.5 tokens on average, and three specials

@@ -196,6 +196,13 @@ def test_epochs_are_counted_by_what_batches_hold(collection, caplog, lanes, batc
     assert ("lower `lanes`" in caplog.text) == (batch_pairs < 32)
 
 
+def test_epochs_are_counted_by_what_batches_hold_where_rows_are_given(collection):
+    stage = stages.finetune(ranking_config(collection, rows=12, batch_pairs=4, steps=0, epochs=4.0))
+    batches = Batches(stage.reader, stage.layout, range(2), stage.shares, 16, 0)
+    seen = sum(int(batches.make()[0]["group_valid"].sum()) for _ in range(stage.steps))
+    assert seen == pytest.approx(4 * stage.reader.sizes["rank"], rel=0.3)
+
+
 def test_masked_query_prediction_hides_one_query_token_of_the_positive(collection):
     config = ranking_config(collection, mqp_weight=0.5)
     plain, stage = stages.finetune(ranking_config(collection)), stages.finetune(config)
