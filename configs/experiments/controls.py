@@ -11,6 +11,7 @@ HARP_REGIMES ("linked", or "linked all"), HARP_STEPS (600), HARP_SEEDS ("0") and
 HARP_ENCODER is the Hugging Face BERT whose attention weighs HARP's terms (its vocabulary is used too). HARP_EXCLUDE is a file
 of document ids that no pair of HARP may lead to: give the judged ones, or link popularity explains part of what is found.
 HARP_PAIRS is a finished output of the generation job with all tasks, HARP_RUN a run to re-rank instead of a tuned BM25's.
+HARP_SET and HARP_RERANK hold fields for every fine-tuning and options for every re-ranking ("epochs=1.0", "max_length=256").
 
 Hardware: 2 CPU cores; 600 steps of 7,800 tokens take about ten minutes, two at a time. That is a check of the road and of
 the equal budget. It is far too little to rank the systems.
@@ -29,6 +30,8 @@ REGIMES = os.environ.get("HARP_REGIMES", "linked").split()
 STEPS = int(os.environ.get("HARP_STEPS", "600"))
 SEEDS = os.environ.get("HARP_SEEDS", "0").split()
 FOLDS = os.environ.get("HARP_FOLDS", "0 1 2 3 4").split()
+SETTINGS = os.environ.get("HARP_SET", "epochs=1.0").split()
+RERANK = os.environ.get("HARP_RERANK", "max_length=256").split()
 
 SYSTEMS = {"linked": ("harp", "bert", "ict", "wlp", "prop"), "all": ("bert", "ict", "prop")}
 DOCS, QUERIES = f"{WIKI}/collection.jsonl.xz", f"{WIKI}/wikipassageqa.queries.tsv"
@@ -87,9 +90,11 @@ def cross_validated(start: str, seed: str, run: str) -> list[Command]:
         settings = [f"--config={TUNE}", "--workdir={out}", "--config.init={" + start + "}", f"--config.docs={DOCS}"]
         settings += [f"--config.queries={QUERIES}", f"--config.qrels={QRELS}", f"--config.candidates={run}"]
         settings += [f"--config.folds={GIVEN_FOLDS}", f"--config.train_folds={others!r}", f"--config.seed={seed}"]
-        settings += ["--config.fields=('title','body')", "--config.init_head=fresh", "--config.epochs=1.0"]
+        settings += ["--config.fields=('title','body')", "--config.init_head=fresh"]
+        settings += [f"--config.{setting}" for setting in SETTINGS]
         test = [f"--docs={DOCS}", f"--queries={QUERIES}", f"--run={run}", f"--folds={GIVEN_FOLDS}", f"--fold={fold}"]
-        test += ["--model={" + exported + "}", "--max_length=256", "--fields=title,body", "--output={out}"]
+        test += ["--model={" + exported + "}", "--fields=title,body", *(f"--{option}" for option in RERANK)]
+        test.append("--output={out}")
         commands += [
             Command(tuned, "harp_jax.main", settings, [TUNE]),
             Command(exported, "harp_jax.export", ["--workdir={" + tuned + "}", "--output={out}"]),

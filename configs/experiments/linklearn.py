@@ -2,7 +2,8 @@
 
 python -m harp_jax.plan --plan=configs/experiments/linklearn.py --output=linklearn
 
-HARP_DATA is the folder that holds wiki/ and cranfield/ (../shared/data); HARP_SEEDS the seeds ("0 1 2 3 4"; 0). Systems: LinkLearn;
+HARP_DATA is the folder that holds wiki/ and cranfield/ (../shared/data), HARP_SEEDS the seeds ("0 1 2 3 4"; 0), HARP_STEPS the
+steps (those of the config). Systems: LinkLearn;
 LinkLearn with negatives in proportion to their links, and with RankNet's loss; with the rows of tables as further linked documents;
 Okapi with K and B tuned on the same artificial task as LinkLearn (other queries, as in the paper); BM25 and QL tuned on the
 training folds of Cranfield itself, which LinkLearn never saw. The queries' own source documents are no candidates.
@@ -23,6 +24,7 @@ from harp_jax.plan import Command
 
 DATA = os.environ.get("HARP_DATA", os.path.join("..", "shared", "data"))
 SEEDS = os.environ.get("HARP_SEEDS", "0").split()
+STEPS = [f"--config.steps={steps}" for steps in os.environ.get("HARP_STEPS", "").split()]
 CONFIG = "configs/baselines/linklearn.py"
 PAGES, ROWS, LEADS = (
     os.path.join(DATA, "wiki", name)
@@ -55,7 +57,7 @@ def get_plan() -> list[Command]:
     for name, settings in SYSTEMS.items():
         runs[name] = []
         for seed in SEEDS:
-            given = [f"--config.docs=('{PAGES}','{LEADS}')", f"--config.redirects=('{REDIRECTS}',)", *settings]
+            given = [f"--config.docs=('{PAGES}','{LEADS}')", f"--config.redirects=('{REDIRECTS}',)", *settings, *STEPS]
             model, run = f"{name}_s{seed}", f"run_{name}_s{seed}"
             arguments = [f"--config={CONFIG}", "--workdir={out}", *given, f"--config.seed={seed}"]
             commands.append(Command(model, "harp_jax.linklearn.train", arguments, [CONFIG, PAGES, LEADS]))
