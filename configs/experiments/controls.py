@@ -82,7 +82,8 @@ def first_stage() -> list[Command]:
 
 
 def cross_validated(start: str, seed: str, run: str) -> list[Command]:
-    """Fine-tuning from what command `start` pre-trained, for each fold on the others; the last command joins the runs."""
+    """Fine-tuning from what command `start` pre-trained, for each fold on the others; the last commands join the runs (cv_)
+    and add BM25's score in weights fitted on the other folds (bm25_)."""
     commands, runs = [], []
     for fold in FOLDS:
         others = tuple(str(other) for other in range(5) if str(other) != fold)
@@ -102,7 +103,12 @@ def cross_validated(start: str, seed: str, run: str) -> list[Command]:
         ]
         runs.append("{" + ranked + "}")
     joined = ["--method=join", *runs, "--output={out}"]
-    return [*commands, Command(f"cv_{start}", "harp_jax.fuse", joined, suffix=".trec")]
+    weighed = [run, "{" + f"cv_{start}" + "}", "--method=weights", f"--qrels={QRELS}", f"--folds={GIVEN_FOLDS}"]
+    weighed += ["--measure=RR@10", "--output={out}"]
+    commands.append(Command(f"cv_{start}", "harp_jax.fuse", joined, suffix=".trec"))
+    if len(FOLDS) > 1:
+        commands.append(Command(f"bm25_{start}", "harp_jax.fuse", weighed, suffix=".trec"))
+    return commands
 
 
 def get_plan() -> list[Command]:
@@ -121,6 +127,8 @@ def get_plan() -> list[Command]:
     for start, system, regime, seed in starts:
         commands += cross_validated(start, seed, run)
         rows.setdefault(f"{system}_{regime}", []).append("{" + f"cv_{start}" + "}")
+        if len(FOLDS) > 1:
+            rows.setdefault(f"{system}_{regime}+BM25", []).append("{" + f"bm25_{start}" + "}")
     table = [f"BM25={run}", *(f"{name}={','.join(made)}" for name, made in rows.items()), f"--qrels={QRELS}"]
     table += ["--measures=RR@10 nDCG@10 oracle(RR@10)", "--confirm=RR@10", "--baseline=BM25", "--per_query={out}"]
     if len(FOLDS) < 5:

@@ -3,13 +3,16 @@
 HARP_PRETRAINED=runs/harp python -m harp_jax.plan --plan=tests/real/wiki_losses_plan.py --output=losses
 
 WikiPassageQA over the given folds (grouped by relevant document): a query is ranked only by what was trained, tuned or fitted
-on the other folds. Rows: BM25 and query likelihood (tuned), BM25 + in-links, BM25 + length, every model, and every pre-trained
-model with its query blanked. HARP_PRETRAINED is a training workdir or a Hugging Face directory (MiniLM in the user's cache by
-default), HARP_LOSSES and HARP_SEEDS say which, HARP_SET and HARP_RERANK hold fields for every training and options for every
-re-ranking ("epochs=1.0 negatives=3", "max_length=128 k=20"). Four losses from both starts with one seed and the config's three
-epochs take about three hours on two cores with BERT-tiny. With HARP_SET="epochs=1.0 negatives=3 row_length=128" and
-HARP_RERANK="max_length=128 k=20" half an hour (--jobs=2), and RR@10 with seed 0: from scratch .292 to .298, after 600 steps of HARP
-.262 to .278, its query blanked .256 to .270, BM25 .311, with length .337, with in-links .505.
+on the other folds. Rows: BM25 and query likelihood (tuned), BM25 + in-links, BM25 + length, every model, every pre-trained
+model with its query blanked, and each of these with BM25's score added in weights fitted on the other folds. HARP_PRETRAINED
+is a training workdir or a Hugging Face directory (MiniLM in the user's cache by default), HARP_LOSSES and HARP_SEEDS say which,
+HARP_SET and HARP_RERANK hold fields for every training and options for every re-ranking ("epochs=1.0 negatives=3",
+"max_length=128 k=20"). Four losses from both starts with one seed and the config's three epochs take about three hours on two
+cores with BERT-tiny.
+
+With HARP_SET="epochs=1.0 negatives=3 row_length=128" and HARP_RERANK="max_length=128 k=20" half an hour (--jobs=2), and RR@10
+with seed 0: from scratch .292 to .298, after 600 steps of HARP .262 to .278, its query blanked .256 to .270, BM25 .311, with
+length .337, with in-links .505.
 """
 
 import os
@@ -41,18 +44,14 @@ STARTS = {
 }
 
 
+FITTED = ["--method=weights", f"--qrels={FILES['qrels']}", f"--folds={GIVEN_FOLDS}", "--measure=RR@10"]
+
+
 def first_stage() -> list[Command]:
     """BM25 and query likelihood, each tuned without the fold that it ranks, and the priors."""
     common = [f"--docs={FILES['docs']}", f"--queries={FILES['queries']}", "--fields=title,body", "--k=50"]
     tuned = [*common, f"--qrels={FILES['qrels']}", f"--folds={GIVEN_FOLDS}", "--measure=RR@10", "--output={out}"]
     chosen = [*common, f"--folds={GIVEN_FOLDS}", "--output={out}"]
-    fitted = [
-        "--method=weights",
-        "--normalise=none",
-        f"--qrels={FILES['qrels']}",
-        f"--folds={GIVEN_FOLDS}",
-        "--measure=RR@10",
-    ]
     links = [f"--links={WIKI}/linked_pages.jsonl.xz", f"--redirects={WIKI}/redirects.tsv"]
     length = [f"--docs={FILES['docs']}", "--fields=body"]
     commands = [
@@ -68,7 +67,7 @@ def first_stage() -> list[Command]:
     ]
     for feature, options in (("inlinks", links), ("length", length)):
         prior = ["--run={bm25}", f"--feature={feature}", *options, "--output={out}"]
-        both = ["{bm25}", "{" + feature + "}", *fitted, "--output={out}"]
+        both = ["{bm25}", "{" + feature + "}", *FITTED, "--normalise=none", "--output={out}"]
         commands.append(Command(feature, "harp_jax.priors", prior, suffix=".trec"))
         commands.append(Command(f"bm25_{feature}", "harp_jax.fuse", both, suffix=".trec"))
     return commands
@@ -96,10 +95,12 @@ def system(loss: str, start: str, seed: int) -> tuple[list[Command], list[str]]:
     made = []
     for kind, runs in (("cv", plain), ("blank", blank)):
         if runs:
-            made.append(f"{kind}_{name}")
-            commands.append(
-                Command(made[-1], "harp_jax.fuse", ["--method=join", *runs, "--output={out}"], suffix=".trec")
+            joined = Command(
+                f"{kind}_{name}", "harp_jax.fuse", ["--method=join", *runs, "--output={out}"], suffix=".trec"
             )
+            weighed = ["{bm25}", "{" + joined.name + "}", *FITTED, "--output={out}"]
+            commands += [joined, Command(f"bm25_{joined.name}", joined.module, weighed, suffix=".trec")]
+            made += [joined.name, f"bm25_{joined.name}"]
     return commands, made
 
 
