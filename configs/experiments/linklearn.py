@@ -25,6 +25,7 @@ from harp_jax.plan import Command
 DATA = os.environ.get("HARP_DATA", os.path.join("..", "shared", "data"))
 SEEDS = os.environ.get("HARP_SEEDS", "0").split()
 STEPS = [f"--config.steps={steps}" for steps in os.environ.get("HARP_STEPS", "").split()]
+GRIDS = {"bm25": ["--k1=0.6,0.9,1.2,1.6,2,3,4,6"], "ql": []}  # in short abstracts every repetition counts
 CONFIG = "configs/baselines/linklearn.py"
 PAGES, ROWS, LEADS = (
     os.path.join(DATA, "wiki", name)
@@ -49,7 +50,7 @@ def get_plan() -> list[Command]:
     commands = [Command("folds", "harp_jax.make_folds", [f"--queries={queries}", "--output={out}"], [queries], ".tsv")]
     for lexical in ("bm25", "ql"):
         common = [f"--model={lexical}", *test, "--folds={folds}", "--output={out}"]
-        tuning = [*common, f"--qrels={qrels}", "--measure=AP"]
+        tuning = [*common, f"--qrels={qrels}", "--measure=AP", *GRIDS[lexical]]
         commands.append(Command(f"tuned_{lexical}", "harp_jax.tune_first_stage", tuning, reads, ".json"))
         ranking = [*common, "--parameters={tuned_" + lexical + "}"]
         commands.append(Command(lexical, "harp_jax.first_stage", ranking, suffix=".trec"))

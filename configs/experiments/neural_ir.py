@@ -91,6 +91,8 @@ def get_plan() -> list[Command]:
         ]
         reads = list(place.values())
         tuning = [*common, f"--qrels={place['qrels']}", "--measure=AP"]
+        if (name, lexical) == ("cranfield", "bm25"):
+            tuning.append("--k1=0.6,0.9,1.2,1.6,2,3,4,6")  # in short abstracts every repetition counts
         commands.append(Command(f"tuned_{lexical}", "harp_jax.tune_first_stage", tuning, reads, ".json"))
         ranking = [*common, "--parameters={tuned_" + lexical + "}"]
         commands.append(Command(lexical, "harp_jax.first_stage", ranking, suffix=".trec"))

@@ -8,7 +8,7 @@ import numpy as np
 
 from harp_jax.progress import progress
 
-K_GRID = (0.4, 0.6, 0.9, 1.2, 1.6, 2.0, 3.0)
+K_GRID = (0.1, 0.2, 0.4, 0.6, 0.9, 1.2, 1.6, 2.0, 3.0)
 B_GRID = (0.0, 0.2, 0.4, 0.6, 0.75, 0.9, 1.0)
 
 
