@@ -19,6 +19,7 @@ import numpy as np
 from harp_jax import config as configs
 from harp_jax import sharding, stages
 from harp_jax.allocator import keep_pages
+from harp_jax.batch_layout import make_layout
 from harp_jax.files import lines
 from harp_jax.keys import generator
 from harp_jax.lanes import Batches
@@ -75,7 +76,7 @@ def main() -> None:
     c.model.attention, c.dtype, c.lanes = args.attention, args.dtype, args.lanes
     stage = stages.pretrain(c, with_data=False)
     reader = CollectionReader(load_documents(args.documents, stage.tokenizer, 2000), args.row_length)
-    layout = stages.make_layout(c, stage.tokenizer, reader, stage.shares, 2, 2 * c.batch_pairs)
+    layout = make_layout(c, stage.tokenizer, reader, stage.shares, 2, 2 * c.batch_pairs)
     stage = dataclasses.replace(stage, reader=reader, layout=layout)
     mesh = sharding.make_mesh(c)
     optimizer = make_optimizer(c, 1000)

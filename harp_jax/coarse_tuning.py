@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from ml_collections import ConfigDict
 
+from harp_jax.batch_layout import make_layout
 from harp_jax.bert import BertConfig
 from harp_jax.clicks import Clicks
 from harp_jax.coarse_objective import Coarse
@@ -19,10 +20,11 @@ from harp_jax.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker
 from harp_jax.keys import generator
+from harp_jax.lanes import epoch_window
 from harp_jax.marks import Marks, marks_of
 from harp_jax.masking import slots
 from harp_jax.packing import Group, Sequence, fit, text_sequence
-from harp_jax.stages import NoReader, Stage, encoder_and_tokenizer, make_layout, starting_params
+from harp_jax.stages import NoReader, Stage, encoder_and_tokenizer, starting_params
 from harp_jax.tokenizer import Tokenizer
 
 LABELS = ("clicked", "replaced")  # the tasks of a group: IsPair and NotPair
@@ -45,7 +47,6 @@ def coarse_tune(config: ConfigDict, with_data: bool = True) -> Stage:
         reader = ClickReader(
             config, tokenizer, docs, Clicks.open(config.clicks, docs, config.sample, config.seed), marks
         )
-    steps = config.steps or math.ceil(config.epochs * reader.sizes[STREAM] / config.batch_pairs)
 
     def objective(shape: BertConfig) -> Coarse:
         return Coarse(
@@ -60,10 +61,13 @@ def coarse_tune(config: ConfigDict, with_data: bool = True) -> Stage:
         )
 
     shares = {STREAM: 1.0}
-    layout = make_layout(config, tokenizer, reader, shares, group_size=1, sequences=config.batch_pairs)
+    pairs, size = config.batch_pairs, reader.sizes[STREAM]
+    window = epoch_window(config.window, size, config.lanes) if with_data else config.window
+    layout = make_layout(config, tokenizer, reader, shares, group_size=1, sequences=pairs, window=window)
+    steps = config.steps or math.ceil(config.epochs * size / (layout.step_groups or pairs))
     start = starting_params(loaded, (), tokenizer.size)
     tasks = () if config.documents_only else LABELS
-    return Stage(tokenizer, bert, tasks, objective, reader, None, layout, shares, steps, start)
+    return Stage(tokenizer, bert, tasks, objective, reader, None, layout, shares, steps, start, window=window)
 
 
 class ClickReader:

@@ -7,15 +7,17 @@ from typing import Any
 import numpy as np
 from ml_collections import ConfigDict
 
+from harp_jax.batch_layout import make_layout
 from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker
 from harp_jax.keys import generator
+from harp_jax.lanes import epoch_window
 from harp_jax.marks import marks_of
 from harp_jax.objectives import Finetune
 from harp_jax.packing import Group, Sequence, fit
 from harp_jax.ranking_data import RankingData
-from harp_jax.stages import NoReader, Stage, encoder_and_tokenizer, make_layout, starting_params
+from harp_jax.stages import NoReader, Stage, encoder_and_tokenizer, starting_params
 from harp_jax.tokenizer import Tokenizer
 
 
@@ -38,13 +40,13 @@ def finetune(config: ConfigDict, with_data: bool = True) -> Stage:
     pairs = 1 + config.negatives
     size = pairs + predicting
     sequences = round(config.batch_pairs * size / pairs)
-    layout = make_layout(config, tokenizer, reader, shares, group_size=size, sequences=sequences)
-    # Batches hold about as many sequences as are asked for; a group needs rows of its own, so small ones hold more.
-    held = layout.expected or float(sequences)
-    steps = config.steps or math.ceil(config.epochs * reader.sizes["rank"] * size / held)
+    window = epoch_window(config.window, reader.sizes["rank"], config.lanes) if with_data else config.window
+    layout = make_layout(config, tokenizer, reader, shares, group_size=size, sequences=sequences, window=window)
+    # Batches hold about as many sequences as are asked for: a group needs rows of its own, and may have fewer negatives.
+    steps = config.steps or math.ceil(config.epochs * reader.sizes["rank"] / (layout.step_groups or sequences / size))
     drop = ("pooler", "score") if config.init_head == "fresh" else ()
     start = starting_params(loaded, drop, tokenizer.size)
-    return Stage(tokenizer, bert, ("rank",), objective, reader, None, layout, shares, steps, start, selection)
+    return Stage(tokenizer, bert, ("rank",), objective, reader, None, layout, shares, steps, start, selection, window)
 
 
 def read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple["RankingReader", Callable | None]:

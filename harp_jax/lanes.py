@@ -64,6 +64,17 @@ def mixture(sizes: Mapping[str, int], sampling: str) -> dict[str, float]:
     return {task: weight / total for task, weight in weights.items()}
 
 
+def epoch_window(window: int, size: int, lanes: int, whole: int = 1) -> int:
+    """Groups of a lane's window where epochs count: `window`, or a lane's share of the `size` units if that is less, in
+    multiples of `whole`.
+
+    A longer window would shuffle several epochs as one: a training that ends within it has seen some units several times
+    and others never.
+    """
+    share = size // lanes if size >= lanes else size
+    return min(window, max(whole, share - share % whole))
+
+
 class Lane:
     """One lane's stream of packed batches."""
 

@@ -54,7 +54,7 @@ class Layout:
     pad: int
     microbatches: int = 1  # that a step takes of each lane and accumulates
     tokens: float = 0.0  # real tokens at which a batch ends, to half a group; 0: when its rows are full
-    expected: float = 0.0  # sequences of a batch of all lanes and microbatches, by a sample of the data; 0: not known
+    step_groups: float = 0.0  # that a step takes of all lanes and microbatches, by a sample of the data; 0: not known
 
     @property
     def groups(self) -> int:

@@ -4,7 +4,6 @@ Everything else (mesh, state, step, loop, checkpoints) is `train.py`'s, shared b
 """
 
 import logging
-import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,19 +13,17 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
+from harp_jax.batch_layout import make_layout
 from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker, init_params
-from harp_jax.keys import generator
 from harp_jax.lanes import Reader, mixture
 from harp_jax.masking import slots
 from harp_jax.objectives import Pretrain
-from harp_jax.packing import Group, Layout, plan
+from harp_jax.packing import Group
 from harp_jax.tokenizer import Tokenizer, load_tokenizer
 
 log = logging.getLogger(__name__)
-
-SAMPLE = 512  # groups read and packed to learn how many rows a batch needs
 
 
 @dataclass(frozen=True)
@@ -44,6 +41,7 @@ class Stage:
     steps: int
     start: Callable[[Any, jax.Array], dict]  # initial parameters
     selection: Callable[[Any, str], Any] | None = None  # encoder shape, workdir → what evaluates (selection.py)
+    window: int = 0  # groups of a lane's window; 0: config.window
 
 
 def encoder_and_tokenizer(config: ConfigDict) -> tuple[BertConfig, Tokenizer, dict | None]:
@@ -223,77 +221,3 @@ class NoReader:
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
         return []
-
-
-def make_layout(
-    config: ConfigDict,
-    tokenizer: Tokenizer,
-    reader: Reader,
-    shares: Mapping[str, float],
-    group_size: int,
-    sequences: int,
-) -> Layout:
-    """The static shapes of a lane: the rows that hold its share of a batch's sequences (and of a microbatch), on average.
-
-    How well sequences pack depends on their lengths, so a sample of the data is packed to find out.
-    """
-    seats = max(2, config.row_length // 16)  # rows of 512 hold up to 25 sequences on Wikipedia
-    layout = Layout(1, config.row_length, seats, group_size, tokenizer.cls, tokenizer.sep, tokenizer.pad)
-    layout = replace(layout, microbatches=config.accumulate)
-    parts = config.lanes * config.accumulate
-    lengths = [
-        tuple(len(s) for s in group.sequences)
-        for task, share in shares.items()
-        for group in reader.read(0, task, 0, max(1, round(SAMPLE * share)))
-    ]
-    order = generator(config.seed, "layout").permutation(len(lengths))
-    lengths = [lengths[i] for i in order]
-    total = sum(map(len, lengths))
-    tokens = config.get("batch_tokens", 0) / parts
-    if tokens and not config.rows:
-        return enough_rows(replace(layout, tokens=tokens), lengths)
-    wanted = sequences / parts
-    if config.rows:
-        layout = replace(layout, rows=max(1, round(config.rows / parts)))
-        return replace(layout, expected=total / len(list(plan(lengths, layout))) * parts) if lengths else layout
-    if not lengths:
-        return replace(layout, rows=max(1, round(wanted / 4)))  # a dry run without data: 4 sequences a row
-    rows = max(1, int(wanted * sum(map(sum, lengths)) / total / config.row_length))
-    # A row for each sequence of a group: whatever the lengths that no sample has shown, every group fits a batch.
-    rows = max(rows, group_size)
-    best: tuple[float, int] | None = None
-    # From a perfect filling upwards: the first that is enough, or the one before if it comes closer.
-    while best is None or best[0] < wanted:
-        found = total / len(list(plan(lengths, replace(layout, rows=rows))))
-        if best is not None and abs(best[0] - wanted) <= abs(found - wanted) and found >= wanted:
-            break
-        best = (found, rows)
-        rows += 1
-    expected = best[0] * parts
-    if expected > 1.25 * sequences:
-        log.warning(
-            "a batch takes %.0f sequences where %d were asked for: each of the %d lanes needs a row for every sequence of "
-            "a group; lower `lanes` (the devices are enough) or `accumulate`",
-            expected,
-            sequences,
-            config.lanes,
-        )
-    return replace(layout, rows=best[1], expected=expected)
-
-
-def enough_rows(layout: Layout, lengths: list[tuple[int, ...]]) -> Layout:
-    """The layout with the fewest rows in which nearly every batch of a sample reaches `layout.tokens`.
-
-    Sequences of other lengths pack otherwise: tasks that shall see equally many real tokens need other numbers of rows.
-    """
-    rows = max(layout.group_size, math.ceil(layout.tokens / layout.row_length))
-    if not lengths:
-        return replace(layout, rows=math.ceil(rows / 0.95))
-    # A sample of less than some batches is read over again.
-    lengths = lengths * math.ceil(3 * layout.tokens / sum(map(sum, lengths)))
-    while True:
-        batches = list(plan(lengths, replace(layout, rows=rows)))[:-1]  # the last one is what was left
-        held = sum(sum(lengths[placement.group]) for batch in batches for placement in batch) / len(batches)
-        if held >= 0.99 * layout.tokens:
-            return replace(layout, rows=rows)
-        rows = max(rows + 1, int(rows * 0.99 * layout.tokens / held))

@@ -80,7 +80,9 @@ def _train(
     objective = stage.objective(shape)
     step = jit_step(config, objective, optimizer, shardings, mesh)
     lanes = sharding.host_lanes(mesh, config.lanes)
-    batches = Batches(stage.reader, stage.layout, lanes, stage.shares, config.window, config.seed, cursors)
+    batches = Batches(
+        stage.reader, stage.layout, lanes, stage.shares, stage.window or config.window, config.seed, cursors
+    )
     if stage.selection is None:
         evaluate = make_evaluate(config, stage, objective, mesh, lanes)
     else:

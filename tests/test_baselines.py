@@ -7,11 +7,11 @@ import pytest
 from harp_jax.configs.baselines import bert, harp, ict, prop, wlp
 
 from harp_jax import config as configs
+from harp_jax.batch_layout import make_layout
 from harp_jax.errors import InputError
 from harp_jax.keys import generator
 from harp_jax.packing import Group, Sequence, plan
 from harp_jax.records import TASKS
-from harp_jax.stages import make_layout
 
 MAY_DIFFER = {"data", "tasks", "task_weights", "pair_weight"}
 

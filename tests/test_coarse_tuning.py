@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chisquare
 from synthetic import tokenizer
-from test_finetune import collection, ranking_config  # noqa: F401  (a fixture)
+from test_finetune import collection, ranking_config, units_seen  # noqa: F401  (a fixture)
 
 from harp_jax import config as configs
 from harp_jax import query_probe, stages
@@ -177,6 +177,15 @@ def test_wrong_configs_are_named(clicked, collection):  # noqa: F811
         stages.coarse_tune(coarse_config(clicked, clicks=""))
     with pytest.raises(InputError, match="replaced=1.5"):
         stages.coarse_tune(coarse_config(clicked, replaced=1.5))
+
+
+@pytest.mark.parametrize("changes", [{"batch_pairs": 30}, {"rows": 20}, {"lanes": 4, "batch_pairs": 8}])
+def test_epochs_are_counted_by_what_batches_hold(clicked, changes):
+    """A sample of few batches, its partial last one counted as whole, had doubled the epochs."""
+    stage = stages.coarse_tune(
+        coarse_config(clicked, **{"lanes": 1, "window": 1024, "steps": 0, "epochs": 4.0, **changes})
+    )
+    assert sum(units_seen(stage).values()) == pytest.approx(4 * 80, rel=0.15)
 
 
 @pytest.fixture(scope="module")

@@ -124,8 +124,8 @@ def test_packing_is_a_function_of_its_input():
 def test_the_mean_number_of_pairs_is_the_configured_one(pairs, lanes):
     from synthetic import tokenizer
 
+    from harp_jax.batch_layout import make_layout
     from harp_jax.config import pretrain
-    from harp_jax.stages import make_layout
 
     groups = wiki_like_groups(4000)
 

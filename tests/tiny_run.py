@@ -11,6 +11,7 @@ from ml_collections import ConfigDict
 
 from harp_jax import config as configs
 from harp_jax import stages
+from harp_jax.batch_layout import make_layout
 
 sys.path.insert(0, os.path.dirname(__file__))
 from synthetic import SyntheticReader, tokenizer
@@ -36,7 +37,7 @@ def tiny_stage(config: ConfigDict) -> stages.Stage:
     """The stage of `tiny_config` with synthetic pairs in place of files."""
     stage = stages.pretrain(config, with_data=False)
     reader = SyntheticReader(tuple(config.tasks), lanes=config.lanes, length=config.row_length)
-    layout = stages.make_layout(config, stage.tokenizer, reader, stage.shares, 2, 2 * config.batch_pairs)
+    layout = make_layout(config, stage.tokenizer, reader, stage.shares, 2, 2 * config.batch_pairs)
     held_out = SyntheticReader(tuple(config.tasks), lanes=config.lanes, length=config.row_length)
     return dataclasses.replace(stage, reader=reader, held_out=held_out if config.eval_every else None, layout=layout)
 

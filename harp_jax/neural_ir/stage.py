@@ -15,6 +15,7 @@ from ml_collections import ConfigDict
 from harp_jax.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.finetuning import RankingReader
+from harp_jax.lanes import epoch_window
 from harp_jax.neural_ir import NeuralConfig, WordTables, build, init_params
 from harp_jax.neural_ir.reranker import NeuralReranker, save_selected, word_tables
 from harp_jax.objectives import Metrics, ranking_loss
@@ -164,9 +165,13 @@ def neural_ir(config: ConfigDict, with_data: bool = True) -> Stage:
             params["vectors"] = table
         return params
 
-    size = 1 + config.negatives
-    layout = GroupLayout(groups, size, shape.query_length, shape.document_length, config.accumulate)
-    return Stage(words, shape, ("rank",), objective, reader, None, layout, {"rank": 1.0}, steps, start, selection)
+    layout = GroupLayout(groups, 1 + config.negatives, shape.query_length, shape.document_length, config.accumulate)
+    window = config.window
+    if with_data:
+        window = epoch_window(window, reader.sizes["rank"], config.lanes, groups * config.accumulate)
+    return Stage(
+        words, shape, ("rank",), objective, reader, None, layout, {"rank": 1.0}, steps, start, selection, window
+    )
 
 
 def check(config: ConfigDict) -> None:

@@ -1,0 +1,111 @@
+"""How many rows a batch has: packed rows are static shapes, and how many hold a batch depends on the lengths of the data."""
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ml_collections import ConfigDict
+
+from harp_jax.keys import generator
+from harp_jax.lanes import Reader
+from harp_jax.packing import Layout, plan
+from harp_jax.tokenizer import Tokenizer
+
+log = logging.getLogger(__name__)
+
+SAMPLE = 512  # groups read and packed to learn how many rows a batch needs
+
+
+def make_layout(
+    config: ConfigDict,
+    tokenizer: Tokenizer,
+    reader: Reader,
+    shares: Mapping[str, float],
+    group_size: int,
+    sequences: int,
+    window: int = 0,
+) -> Layout:
+    """The static shapes of a lane: the rows that hold its share of a batch's sequences (and of a microbatch), on average.
+
+    How well sequences pack depends on their lengths, so a sample of the data is packed to find out, in windows of so many
+    groups as the lanes will have (0: config.window).
+    """
+    window = window or config.window
+    seats = max(2, config.row_length // 16)  # rows of 512 hold up to 25 sequences on Wikipedia
+    layout = Layout(1, config.row_length, seats, group_size, tokenizer.cls, tokenizer.sep, tokenizer.pad)
+    layout = replace(layout, microbatches=config.accumulate)
+    parts = config.lanes * config.accumulate
+    lengths = [
+        tuple(len(s) for s in group.sequences)
+        for task, share in shares.items()
+        for group in reader.read(0, task, 0, max(1, round(SAMPLE * share)))
+    ]
+    order = generator(config.seed, "layout").permutation(len(lengths))
+    lengths = [lengths[i] for i in order]
+    tokens = config.get("batch_tokens", 0) / parts
+    if tokens and not config.rows:
+        return enough_rows(replace(layout, tokens=tokens), lengths)
+    wanted = sequences / parts
+    if config.rows:
+        layout = replace(layout, rows=max(1, round(config.rows / parts)))
+    elif lengths:
+        layout = replace(layout, rows=rows_that_hold(layout, lengths, window, wanted))
+    else:
+        layout = replace(layout, rows=max(1, round(wanted / 4)))  # a dry run without data: 4 sequences a row
+    if not lengths:
+        return layout
+    layout = replace(layout, step_groups=batch_groups(layout, lengths, window) * parts)
+    found = layout.step_groups * sum(map(len, lengths)) / len(lengths)
+    if not config.rows and found > 1.25 * sequences:
+        log.warning(
+            "a batch takes %.0f sequences where %d were asked for: each of the %d lanes needs a row for every sequence of "
+            "a group; lower `lanes` (the devices are enough) or `accumulate`",
+            found,
+            sequences,
+            config.lanes,
+        )
+    return layout
+
+
+def batch_groups(layout: Layout, lengths: list[tuple[int, ...]], window: int) -> float:
+    """Groups of a lane's batch, on average: a sample (their sequences' lengths) packed in windows, whose last batches are
+    what was left."""
+    if len(lengths) < window:
+        lengths = lengths * math.ceil(window / len(lengths))
+    windows = [lengths[start : start + window] for start in range(0, len(lengths) - window + 1, window)]
+    return window * len(windows) / sum(len(list(plan(groups, layout))) for groups in windows)
+
+
+def rows_that_hold(layout: Layout, lengths: list[tuple[int, ...]], window: int, wanted: float) -> int:
+    """The rows whose batches hold the nearest to `wanted` sequences, on average over a sample."""
+    size = sum(map(len, lengths)) / len(lengths)
+    # A row for each sequence of a group: whatever the lengths that no sample has shown, every group fits a batch.
+    rows = max(int(wanted / size * sum(map(sum, lengths)) / len(lengths) / layout.row_length), layout.group_size)
+    before: tuple[float, int] | None = None
+    # From a perfect filling upwards: the first that is enough, or the one before if it comes closer.
+    while True:
+        groups = batch_groups(replace(layout, rows=rows), lengths, window)
+        if groups * size >= wanted or groups >= window:
+            closer = before is not None and abs(before[0] - wanted) <= abs(groups * size - wanted)
+            return before[1] if before is not None and closer else rows
+        before = (groups * size, rows)
+        rows += 1
+
+
+def enough_rows(layout: Layout, lengths: list[tuple[int, ...]]) -> Layout:
+    """The layout with the fewest rows in which nearly every batch of a sample reaches `layout.tokens`.
+
+    Sequences of other lengths pack otherwise: tasks that shall see equally many real tokens need other numbers of rows.
+    """
+    rows = max(layout.group_size, math.ceil(layout.tokens / layout.row_length))
+    if not lengths:
+        return replace(layout, rows=math.ceil(rows / 0.95))
+    # A sample of less than some batches is read over again.
+    lengths = lengths * math.ceil(3 * layout.tokens / sum(map(sum, lengths)))
+    while True:
+        batches = list(plan(lengths, replace(layout, rows=rows)))[:-1]  # the last one is what was left
+        held = sum(sum(lengths[placement.group]) for batch in batches for placement in batch) / len(batches)
+        if held >= 0.99 * layout.tokens:
+            return replace(layout, rows=rows)
+        rows = max(rows + 1, int(rows * 0.99 * layout.tokens / held))
