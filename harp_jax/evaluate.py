@@ -26,7 +26,7 @@ from harp_jax.significance import ROUNDS, compare
 from harp_jax.tables import FORMATS, Table, notes, per_query_lines
 from harp_jax.trec import Qrels, Run, read_ids, read_qrels, read_run
 
-FEWEST_GROUPS = 10  # of queries, from which drawing whole groups says something
+FEWEST_GROUPS = 10  # of queries, of equal size or worth as many, from which drawing whole groups says something
 MEASURES = "RR@10 RR@100 nDCG@10 nDCG@100 AP"
 
 
@@ -38,16 +38,21 @@ def evaluate(
     confirm: str | list[str] = "",
     rounds: int = ROUNDS,
     seed: int = 0,
+    runs_per_draw: int = 1,
 ) -> Table:
     """Every measure of every run, per query and averaged over the queries of the qrels; a list of runs is averaged.
 
-    With `baseline` the others are compared with it by the measures `confirm` (all). Raises InputError for a measure that
+    With `baseline` the others are compared with it by the measures `confirm` (all); `runs_per_draw` as in
+    `significance.bootstrap`. Raises InputError for a measure that
     nobody knows, a baseline that is no run, and for qrels without queries.
     """
     if not qrels:
         raise InputError("the qrels hold no query to evaluate; check the files")
     parsed = parse_measures(measures)
     systems = {name: [given] if isinstance(given, dict) else list(given) for name, given in runs.items()}
+    for name, seeds in systems.items():
+        if len(seeds) > 1 and len(seeds) % runs_per_draw:
+            raise InputError(f"{name}: {len(seeds)} runs are no whole number of draws of {runs_per_draw}")
     values: dict[str, dict[str, np.ndarray]] = {}
     missing: dict[str, list[str]] = {}
     unknown: dict[str, list[str]] = {}
@@ -80,8 +85,11 @@ def evaluate(
     if not set(chosen) <= set(tested):
         raise InputError(f"{min(set(chosen) - set(tested))} is to be confirmed, but is not among the measures; add it")
     groups = groups_of(qrels)
-    few = len(set(groups)) if len(set(groups)) < FEWEST_GROUPS else 0
-    compared = compare(values, range(len(groups)) if few else groups, baseline, chosen, rounds, seed)
+    sizes = np.bincount(groups)
+    # One group of most of the queries decides every draw: so many equal groups would vary as much.
+    worth = len(groups) ** 2 / float((sizes**2).sum())
+    few = worth if worth < FEWEST_GROUPS else 0.0
+    compared = compare(values, range(len(groups)) if few else groups, baseline, chosen, rounds, seed, runs_per_draw)
     return replace(table, baseline=baseline, comparisons=compared, few_groups=few)
 
 
@@ -117,7 +125,7 @@ def name_runs(arguments: list[str]) -> dict[str, list[str]]:
             raise InputError(f"two runs are named {name!r}; write NAME=PATH to tell them apart")
         if not name or not paths:
             raise InputError(f"{argument!r}: write NAME=PATH, or NAME=PATH,PATH for several seeds")
-        named[name] = [paths] if argument in names else paths.split(",")
+        named[name] = [paths] if argument in names or os.path.exists(paths) else paths.split(",")
     return named
 
 
@@ -125,6 +133,8 @@ def main(arguments: argparse.Namespace) -> None:
     parse_measures(arguments.measures)
     if arguments.rounds < 100:
         raise InputError(f"--rounds={arguments.rounds}: give 100 at least")
+    if arguments.runs_per_draw < 1:
+        raise InputError(f"--runs_per_draw={arguments.runs_per_draw}: give 1 or more")
     named = name_runs(arguments.runs)
     if arguments.baseline and arguments.baseline not in named:
         raise InputError(f"no run is named {arguments.baseline!r} for --baseline; the runs are {', '.join(named)}")
@@ -133,7 +143,14 @@ def main(arguments: argparse.Namespace) -> None:
         qrels = read_subset(arguments.queries, qrels)
     runs = {name: [read_run(path) for path in paths] for name, paths in named.items()}
     table = evaluate(
-        qrels, runs, arguments.measures, arguments.baseline, arguments.confirm, arguments.rounds, arguments.seed
+        qrels,
+        runs,
+        arguments.measures,
+        arguments.baseline,
+        arguments.confirm,
+        arguments.rounds,
+        arguments.seed,
+        arguments.runs_per_draw,
     )
     for note in notes(table):
         print(f"note: {note}", file=sys.stderr)
@@ -157,6 +174,12 @@ def arguments_parser() -> argparse.ArgumentParser:
     parser.add_argument("--confirm", default="", help="measures to compare by, chosen beforehand (all of --measures)")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of randomisation and bootstrap ({ROUNDS})")
     parser.add_argument("--seed", type=int, default=0, help="of both (0)")
+    parser.add_argument(
+        "--runs_per_draw",
+        type=int,
+        default=1,
+        help="of a system's runs so many in a row were trained on the same draw of queries: intervals draw draws, then runs (1)",
+    )
     return parser
 
 

@@ -117,10 +117,15 @@ def queries(path: str) -> dict[str, str]:
 
 
 def qrels(path: str) -> dict[str, dict[str, int]]:
-    """qid → docid → level."""
+    """qid → docid → level; of judgments by subtopic the highest, for a document relevant to one is relevant."""
     found: dict[str, dict[str, int]] = {}
     for judgment in _served_each(path, "qrels"):
-        found.setdefault(judgment.query_id, {})[sys.intern(judgment.doc_id)] = int(judgment.relevance)
+        levels, docid, level = (
+            found.setdefault(judgment.query_id, {}),
+            sys.intern(judgment.doc_id),
+            int(judgment.relevance),
+        )
+        levels[docid] = max(level, levels.get(docid, level))
     return found
 
 

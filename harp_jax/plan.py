@@ -112,8 +112,10 @@ def resolve(commands: list[Command], output: str) -> list[Step]:
 
 
 def read_by(argument: str) -> str:
-    """Identity of what an argument names: files, folders (one level deep), and the fields of a config."""
-    found = [stamp(word) for word in re.split(r"[=,'\"()\s]+", argument) if word and os.path.exists(word)]
+    """Identity of what an argument names: files, folders, and the fields of a config."""
+    # Whole values too: paths may hold a comma or "=".
+    words = [argument, argument.partition("=")[2], *re.split(r"[=,'\"()\s]+", argument)]
+    found = [stamp(word) for word in dict.fromkeys(words) if word and os.path.exists(word)]
     path = argument.removeprefix("--config=").partition(":")[0]
     if argument.startswith("--config=") and os.path.isfile(path):
         # A config may take its fields from another file, which no argument names.
@@ -125,8 +127,10 @@ def read_by(argument: str) -> str:
 def stamp(path: str) -> str:
     """Content of a small file, size and time of a larger one; of a folder, those of what lies in it."""
     if os.path.isdir(path):
-        inside = sorted(os.scandir(path), key=lambda entry: entry.name)
-        return repr([(entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in inside])
+        inside = sorted(os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+        return repr(
+            [(name, os.stat(name).st_size, os.stat(name).st_mtime_ns) for name in inside if os.path.exists(name)]
+        )
     about = os.stat(path)
     return sha256_file(path) if about.st_size <= HASHED else repr((about.st_size, about.st_mtime_ns))
 

@@ -20,7 +20,7 @@ from harp_jax.files import replacing
 from harp_jax.folds import read_folds
 from harp_jax.plan import Command, execute, resolve, shown
 from harp_jax.subsets import numbers
-from harp_jax.trec import read_ids, read_qrels, read_queries
+from harp_jax.trec import Qrels, read_ids, read_qrels, read_queries
 
 
 def training(name: str, arguments: argparse.Namespace, seed: int, extra: list[str], only: list[str]) -> list[Command]:
@@ -45,11 +45,14 @@ def training(name: str, arguments: argparse.Namespace, seed: int, extra: list[st
     ]
 
 
-def evaluation(arguments: argparse.Namespace, systems: dict[str, list[str]], queries: str) -> Command:
+def evaluation(
+    arguments: argparse.Namespace, systems: dict[str, list[str]], queries: str, runs_per_draw: int = 1
+) -> Command:
     """Compares systems (name → names of commands that make runs) with the first stage."""
     runs = [f"{name}=" + ",".join("{" + run + "}" for run in made) for name, made in systems.items()]
     given = [f"first_stage={arguments.run}", *runs, f"--qrels={arguments.qrels}", f"--queries={queries}"]
     given += [f"--measures={arguments.measures}", "--baseline=first_stage", "--per_query={out}"]
+    given += [f"--runs_per_draw={runs_per_draw}"] if runs_per_draw > 1 else []
     return Command("evaluate", "harp_jax.evaluate", given, suffix=".tsv")
 
 
@@ -79,6 +82,7 @@ def cross_validation(arguments: argparse.Namespace) -> list[Command]:
     if len(names) < 2:
         raise InputError(f"{arguments.folds} has one fold only; cross-validation needs two at least")
     evaluated = judged_of(arguments, folds, arguments.folds)
+    note_shared(folds, read_qrels(arguments.qrels))
     commands: list[Command] = []
     systems: list[str] = []
     for seed in arguments.seeds:
@@ -93,6 +97,20 @@ def cross_validation(arguments: argparse.Namespace) -> list[Command]:
         join = ["--method=join", *runs, "--output={out}"]
         commands.append(Command(systems[-1], "harp_jax.fuse", join, suffix=".trec"))
     return [*commands, evaluation(arguments, {arguments.name: systems}, evaluated)]
+
+
+def note_shared(folds: dict[str, str], judged: Qrels) -> None:
+    """Says how many relevant documents the folds have in common."""
+    found: dict[str, set[str]] = {}
+    for qid, fold in folds.items():
+        for docid, level in judged.get(qid, {}).items():
+            if level > 0:
+                found.setdefault(docid, set()).add(fold)
+    if shared := sum(len(of) > 1 for of in found.values()):
+        print(
+            f"note: {shared} of {len(found)} relevant documents are relevant to queries of several folds: a model may know which "
+            "documents are asked about; `harp_jax.make_folds --qrels=…` keeps such queries together"
+        )
 
 
 def few_shot(arguments: argparse.Namespace) -> list[Command]:
@@ -111,9 +129,13 @@ def few_shot(arguments: argparse.Namespace) -> list[Command]:
     train = read_ids(arguments.train_queries) if arguments.train_queries else [qid for qid in judged if qid not in test]
     if both := [qid for qid in train if qid in test]:
         raise InputError(f"query {both[0]} is in --train_queries and in --test_queries; a query is one or the other")
+    texts = read_queries(arguments.queries)
+    train = [qid for qid in train if qid in judged and qid in texts]
+    train = apart(train, test, judged, arguments.disjoint)
     pool = os.path.join(arguments.output, "train.txt")
-    listed(pool, [qid for qid in train if qid in judged])
+    listed(pool, train)
     drawn = [f"--qrels={arguments.qrels}", f"--sizes={arguments.sizes}", f"--draws={draws}", f"--run={arguments.run}"]
+    drawn.append(f"--docs={arguments.docs}")
     drawn.append(f"--queries={pool}")
     commands = [Command("subsets", "harp_jax.subsets", [*drawn, "--output={out}"])]
     systems: dict[str, list[str]] = {}
@@ -125,7 +147,24 @@ def few_shot(arguments: argparse.Namespace) -> list[Command]:
                 extra = ["--config.train_queries={subsets}/" + f"draw-{draw:02d}/{size}.txt"]
                 commands += training(name, arguments, seed, extra, [f"--only={arguments.test_queries}"])
                 made.append(f"run_{name}")
-    return [*commands, evaluation(arguments, systems, evaluated)]
+    return [*commands, evaluation(arguments, systems, evaluated, len(arguments.seeds))]
+
+
+def apart(train: list[str], test: Collection[str], judged: Qrels, disjoint: bool) -> list[str]:
+    """The training queries; with `disjoint` without those that share a relevant document with a test query.
+
+    A document seen as relevant in training is known to be asked about: on a few much-asked documents, that alone ranks.
+    """
+    tested = {docid for qid in test for docid, level in judged.get(qid, {}).items() if level > 0}
+    sharing = {qid for qid in train if any(level > 0 and docid in tested for docid, level in judged[qid].items())}
+    if disjoint:
+        return [qid for qid in train if qid not in sharing]
+    if sharing:
+        print(
+            f"note: {len(sharing)} of {len(train)} training queries share a relevant document with a test query, {min(sharing)} "
+            "for example: a model may know which documents are asked about; --disjoint leaves these queries out"
+        )
+    return train
 
 
 def steps_of(config: str) -> int:
@@ -186,6 +225,11 @@ def arguments_parser() -> argparse.ArgumentParser:
                 "--train_queries", default="", help="a file whose lines begin with the ids to draw from (all others)"
             )
             one.add_argument("--test_queries", required=True, help="a file whose lines begin with the ids to report")
+            one.add_argument(
+                "--disjoint",
+                action="store_true",
+                help="leave out training queries that share a relevant document with a test query",
+            )
             one.add_argument("--sizes", default="5,10,15,20", help="training queries (5,10,15,20)")
             one.add_argument("--draws", default="10", help="of each size, nested (10)")
     return parser

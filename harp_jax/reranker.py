@@ -106,8 +106,9 @@ class Reranker:
         return [np.asarray(ids, np.int32) for ids in self.tokenizer.encode_prefixes(texts, limit or self.max_length)]
 
     def room(self, query: np.ndarray) -> int:
-        """Tokens of a document that a row has room for beside this query; 1 at least."""
-        return max(1, self.max_length - len(query) - 3 - len(self.marks.ids))
+        """Tokens of a document that a row has room for beside this query; an eighth of the row is its own (`packing.fit`)."""
+        marks = len(self.marks.ids)
+        return max(1, self.max_length // 8 - bool(marks), self.max_length - len(query) - 3 - marks)
 
     def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
         """Puts the marks before the two and cuts them to the row."""

@@ -72,11 +72,18 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def bootstrap(
-    first: np.ndarray, second: np.ndarray, groups: Sequence[int], draw: np.random.Generator, rounds: int = ROUNDS
+    first: np.ndarray,
+    second: np.ndarray,
+    groups: Sequence[int],
+    draw: np.random.Generator,
+    rounds: int = ROUNDS,
+    runs_per_draw: int = 1,
 ) -> tuple[float, float]:
     """95 % percentile interval of mean(first) - mean(second). first, second: [seeds, queries]; groups: [queries].
 
-    Whole groups of queries are drawn with replacement, the same for both; seeds are drawn for each side on its own.
+    Whole groups of queries are drawn with replacement, the same for both; seeds are drawn for each side on its own. Of
+    few-shot draws with several seeds each (`runs_per_draw`) draws are drawn, then seeds within them: seeds of a draw share
+    their training queries, and are no independent evidence of what other queries would have given.
     """
     number = np.asarray(groups)
     count = int(number.max()) + 1
@@ -88,11 +95,24 @@ def bootstrap(
         sides = []
         for side in sums:
             by_seed = times @ side / (times @ sizes)[:, None]
-            chosen = draw.integers(0, side.shape[1], by_seed.shape)
+            chosen = resampled(side.shape[1], runs_per_draw, len(times), draw)
             sides.append(np.take_along_axis(by_seed, chosen, axis=1).mean(1))
         means.append(sides[0] - sides[1])
     low, high = np.quantile(np.concatenate(means), [0.025, 0.975])
     return float(low), float(high)
+
+
+def resampled(runs: int, together: int, rounds: int, draw: np.random.Generator) -> np.ndarray:
+    """Numbers [rounds, runs] of runs drawn with replacement: first draws of `together` runs each, then runs within them.
+
+    Raises ValueError where several runs are no whole number of draws.
+    """
+    if runs == 1 or together == 1:
+        return draw.integers(0, runs, (rounds, runs))
+    if runs % together:
+        raise ValueError(f"{runs} runs are no whole number of draws of {together}")
+    draws = draw.integers(0, runs // together, (rounds, runs // together, 1))
+    return (draws * together + draw.integers(0, together, (rounds, runs // together, together))).reshape(rounds, runs)
 
 
 def compare(
@@ -102,15 +122,17 @@ def compare(
     measures: Sequence[str],
     rounds: int = ROUNDS,
     seed: int = 0,
+    runs_per_draw: int = 1,
 ) -> list[Comparison]:
-    """Every other run against the baseline. values: run → measure → [seeds, queries]."""
+    """Every other run against the baseline. values: run → measure → [seeds, queries]; `runs_per_draw`: see `bootstrap`."""
     found = []
     for run in values:
         for measure in measures if run != baseline else ():
             first, second = values[run][measure], values[baseline][measure]
             differences = first.mean(0) - second.mean(0)
             p = randomisation(differences, generator(seed, "randomisation", run, measure), rounds)
-            interval = bootstrap(first, second, groups, generator(seed, "bootstrap", run, measure), rounds)
+            key = generator(seed, "bootstrap", run, measure)
+            interval = bootstrap(first, second, groups, key, rounds, runs_per_draw)
             found.append((run, measure, math.fsum(differences) / len(differences), interval, paired_t(differences), p))
     t_holm, r_holm = holm([row[4] for row in found]), holm([row[5] for row in found])
     return [Comparison(*row[:5], t, row[5], r) for row, t, r in zip(found, t_holm, r_holm)]

@@ -81,18 +81,24 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[BertConfig, Tokenizer, di
 
 
 def load_encoder(path: str) -> tuple[BertConfig, dict]:
-    """Shape and parameters from a Hugging Face directory or from the newest checkpoint of a training workdir."""
+    """Shape and parameters from a Hugging Face directory or a training workdir: what was selected there, or the newest
+    checkpoint's."""
     if not os.path.isdir(path):
         raise InputError(f"{path} is no directory; `init` takes a Hugging Face directory or a training workdir")
     if os.path.isdir(os.path.join(path, "checkpoints")):
         from harp_jax.checkpoint import load_params
+        from harp_jax.huggingface import load_hf
+        from harp_jax.selection import DIRECTORY, best
 
         params, config = load_params(path)
         if "bert" not in config:
             raise InputError(f"{path} holds no BERT; `init` takes the workdir of a pre-training or fine-tuning run")
         # The run's attention may be a kernel of a device that is not this one.
         bert = replace(BertConfig(**config.bert), attention="auto")
-        return bert, strip_vocab(params, bert.vocab_size)
+        params = strip_vocab(params, bert.vocab_size)
+        if chosen := best(os.path.join(path, DIRECTORY)):
+            params |= load_hf(os.path.join(path, DIRECTORY, chosen["model"]))[1]
+        return bert, params
     from harp_jax.huggingface import load_hf
 
     return load_hf(path)

@@ -10,6 +10,7 @@ import argparse
 import os
 
 from harp_jax.cli import run as run_command
+from harp_jax.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.evaluate import read_subset
 from harp_jax.files import replacing
@@ -49,6 +50,10 @@ def main(arguments: argparse.Namespace) -> None:
         qrels = read_subset(arguments.queries, qrels)
     if arguments.folds:
         qrels = select(qrels, in_folds(read_folds(arguments.folds), arguments.train_folds.split(","), arguments.folds))
+    if arguments.docs:
+        docs = Documents.open(arguments.docs)
+        relevant = {qid: [docid for docid, level in judged.items() if level > 0] for qid, judged in qrels.items()}
+        qrels = select(qrels, [qid for qid, docids in relevant.items() if any(docid in docs for docid in docids)])
     if arguments.run:
         qrels = select(qrels, read_run(arguments.run, queries=qrels).keys())
     for number, by_size in enumerate(draws(qrels, sizes, count, arguments.seed)):
@@ -67,6 +72,7 @@ def arguments_parser() -> argparse.ArgumentParser:
     parser.add_argument("--folds", default="", help="qid<TAB>fold, with --train_folds")
     parser.add_argument("--train_folds", default="", help="folds to draw from, separated by commas")
     parser.add_argument("--run", default="", help="candidates: draw only queries that have any")
+    parser.add_argument("--docs", default="", help="documents: draw only queries with a relevant one among them")
     parser.add_argument("--sizes", default="5,10,15,20", help="queries of a subset (5,10,15,20)")
     parser.add_argument("--draws", default="10", help="how often (10)")
     parser.add_argument("--seed", type=int, default=0)

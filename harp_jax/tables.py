@@ -28,7 +28,9 @@ class Table:
     seeds: dict[str, int] = field(default_factory=dict)
     baseline: str = ""
     comparisons: list[Comparison] = field(default_factory=list)
-    few_groups: int = 0  # groups of queries that share relevant documents, where too few for intervals to draw them
+    few_groups: float = (
+        0.0  # equal groups that those of queries with shared documents are worth, where too few to be drawn
+    )
 
     @property
     def marked(self) -> set[tuple[str, str]]:
@@ -139,7 +141,7 @@ def notes(table: Table) -> list[str]:
                 found.append(f"{name}: {len(qids)} queries {what}: {shown}")
     if table.few_groups:
         found.append(
-            f"shared relevant documents tie the queries into {table.few_groups} groups, too few to draw again: "
-            "intervals draw single queries, as if they were independent, and are too narrow"
+            f"shared relevant documents tie the queries into groups worth {table.few_groups:.1f} equal ones, too few to draw "
+            "again: intervals draw single queries, as if they were independent, and are too narrow"
         )
     return found

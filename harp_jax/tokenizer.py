@@ -27,6 +27,8 @@ class Tokenizer:
     tokens: tuple[str, ...]
     lowercase: bool = True
     max_length: int = 512
+    strip_accents: bool | None = None  # None: where it lowers the case
+    tokenize_chinese_chars: bool = True
 
     @cached_property
     def vocab(self) -> dict[str, int]:
@@ -36,7 +38,12 @@ class Tokenizer:
     def _encoder(self) -> Any:
         from tokenizers import BertWordPieceTokenizer
 
-        return BertWordPieceTokenizer(dict(self.vocab), lowercase=self.lowercase)
+        return BertWordPieceTokenizer(
+            dict(self.vocab),
+            lowercase=self.lowercase,
+            strip_accents=self.strip_accents,
+            handle_chinese_chars=self.tokenize_chinese_chars,
+        )
 
     @property
     def size(self) -> int:
@@ -64,8 +71,10 @@ class Tokenizer:
 
     @cached_property
     def sha256(self) -> str:
-        """Identity of the vocabulary: its tokens in order, and the casing."""
+        """Identity of the vocabulary: its tokens in order, the casing, and what else is not as usual."""
         text = "\n".join(self.tokens) + ("\nuncased" if self.lowercase else "\ncased")
+        text += "" if self.strip_accents is None else f"\nstrip_accents={self.strip_accents}"
+        text += "" if self.tokenize_chinese_chars else "\nchinese words"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def encode(self, text: str) -> list[int]:
@@ -106,6 +115,8 @@ class Tokenizer:
             "cls_token": "[CLS]",
             "sep_token": "[SEP]",
             "mask_token": "[MASK]",
+            "strip_accents": self.strip_accents,
+            "tokenize_chinese_chars": self.tokenize_chinese_chars,
         }
         with replacing(os.path.join(directory, "tokenizer_config.json")) as file:
             json.dump(config, file, indent=2)
@@ -119,10 +130,14 @@ def load_tokenizer(path: str) -> Tokenizer:
     if not path:
         raise InputError("no tokenizer; set `tokenizer` to a Hugging Face directory or a vocab.txt")
     lowercase, max_length, vocab_file = True, 512, path
+    accents: bool | None = None
+    chinese = True
     if os.path.isdir(path):
         vocab_file = os.path.join(path, "vocab.txt")
         config = _read_json(os.path.join(path, "tokenizer_config.json"))
         lowercase = bool(config.get("do_lower_case", True))
+        accents = config.get("strip_accents")
+        chinese = bool(config.get("tokenize_chinese_chars", True))
         # transformers writes 10^30 where it knows none, and some write null.
         recorded = config.get("model_max_length")
         max_length = int(min(recorded, 1 << 20)) if isinstance(recorded, int | float) else max_length
@@ -138,7 +153,7 @@ def load_tokenizer(path: str) -> Tokenizer:
         raise InputError(f"{vocab_file} lacks {', '.join(missing)}; it is no BERT WordPiece vocabulary")
     if len(set(tokens)) != len(tokens):
         raise InputError(f"{vocab_file} holds the same token twice; ids would be ambiguous: remove the duplicate")
-    return Tokenizer(tuple(tokens), lowercase, max_length)
+    return Tokenizer(tuple(tokens), lowercase, max_length, accents, chinese)
 
 
 def _read_json(path: str) -> dict:

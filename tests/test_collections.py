@@ -166,6 +166,16 @@ def test_an_ir_datasets_id_stands_for_files(registered, tmp_path):
     assert sorted(read_run(output)["q1"].docids) == ["D1", "D2"]
 
 
+def test_judgments_by_subtopic_count_by_the_highest(registered, tmp_path):
+    import ir_datasets
+    from ir_datasets import formats
+
+    rows = File(tmp_path / "subtopics", "q1 1 D1 2\nq1 2 D1 0\nq1 1 D2 0\n")
+    name = f"{registered.removeprefix('irds:')}/subtopics"
+    ir_datasets.registry.register(name, ir_datasets.Dataset(formats.TrecSubQrels(rows, {})))
+    assert read_qrels(f"irds:{name}") == {"q1": {"D1": 2, "D2": 0}}
+
+
 def test_ids_that_ir_datasets_cannot_serve(registered):
     with pytest.raises(InputError, match="no dataset 'no-such-thing'"):
         read_queries("irds:no-such-thing")

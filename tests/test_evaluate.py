@@ -201,8 +201,35 @@ def test_intervals_of_few_groups_draw_single_queries_and_the_table_says_so():
     table = evaluate(qrels, {"old": old, "new": new}, "RR@10", "old", rounds=500)
     (found,) = table.comparisons
     assert found.interval[0] == 0 < found.difference < found.interval[1] and found.verdict == "inconclusive"
-    assert any("into 1 groups, too few to draw again" in note for note in notes(table))
+    assert any("into groups worth 1.0 equal ones, too few to draw again" in note for note in notes(table))
+    # As many more groups of one query each, and the large one still decides every draw.
+    alone = {f"a{i}": {f"x{i}": 1} for i in range(15)}
+    qrels |= alone
+    new |= {q: Ranking.of([*judged], [1]) for q, judged in alone.items()}
+    table = evaluate(qrels, {"old": old, "new": new}, "RR@10", "old", rounds=500)
+    assert any("into groups worth 2.2 equal ones" in note for note in notes(table))
     assert not notes(evaluate(many(30, 3)[0], {"a": many(30, 3)[1], "b": many(30, 1)[1]}, "RR@10", "a", rounds=100))
+
+
+def test_runs_of_the_same_draw_are_told_to_the_intervals(tmp_path, capsys):
+    qrels, old = many(30, 3)
+    for name, run in (("old.trec", old), ("k1=1,b=0.trec", many(30, 1)[1])):
+        write_run(str(tmp_path / name), [(q, r.docids, list(r.scores)) for q, r in run.items()])
+    (tmp_path / "qrels").write_text("".join(f"{q} 0 {d} {r}\n" for q, j in qrels.items() for d, r in j.items()))
+    widths = {}
+    for count in (1, 2):
+        runs = [f"old={tmp_path / 'old.trec'}", f"new={tmp_path / 'k1=1,b=0.trec'}"]
+        given = [*runs, f"--qrels={tmp_path / 'qrels'}", "--measures=RR@10", "--baseline=old", "--format=json"]
+        main(arguments_parser().parse_args([*given, f"--runs_per_draw={count}"]))
+        assert json.loads(capsys.readouterr().out)["mean"]["new"]["RR@10"] == 1.0  # a comma in a path is no two runs
+        systems = {"old": old, "new": [many(30, rank)[1] for rank in (1, 1, 2, 2, 3, 3, 9, 9, 5, 5, 1, 1)]}
+        (found,) = evaluate(qrels, systems, "RR@10", "old", rounds=2000, runs_per_draw=count).comparisons
+        widths[count] = found.interval[1] - found.interval[0]
+    assert widths[2] > 1.2 * widths[1]
+    with pytest.raises(InputError, match="12 runs are no whole number of draws of 5"):
+        evaluate(qrels, systems, "RR@10", "old", runs_per_draw=5)
+    with pytest.raises(InputError, match="--runs_per_draw=0"):
+        main(arguments_parser().parse_args([*given, "--runs_per_draw=0"]))
 
 
 def test_subset_of_queries(tmp_path):

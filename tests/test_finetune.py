@@ -147,6 +147,7 @@ def test_the_head_is_fresh_or_pretrained(collection, tmp_path):
 def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
     """The selected parameters are those of the best step, and the export takes them, not the last ones."""
     from harp_jax.export import export
+    from harp_jax.huggingface import load_hf
     from harp_jax.rerank import Reranker, rerank_run
     from harp_jax.selection import best
 
@@ -171,6 +172,10 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
     again = evaluate(selection.held_out, {"": run}, "RR@10").mean[""]["RR@10"]
     assert again == pytest.approx(found["value"], abs=1e-6)
     assert f"step {found['step']}" in (tmp_path / "model" / "README.md").read_text()
+    # What goes on from the run starts from them, too.
+    _, started = stages.load_encoder(workdir)
+    _, exported = load_hf(str(tmp_path / "model"))
+    jax.tree.map(np.testing.assert_array_equal, {n: started[n] for n in exported}, exported)
 
 
 def test_selection_says_what_it_lacks(collection):

@@ -84,14 +84,44 @@ def test_each_fold_is_ranked_by_the_others(files, capsys):
         planned(files, capsys, "cross_validate", f"--folds={files / 'folds'}", "--seeds=x")
 
 
+def test_shared_relevant_documents_are_said_and_left_out_on_demand(files, capsys):
+    """What was relevant in training is known to be asked about: on few documents that alone ranks them."""
+    with open(files / "qrels", "a") as file:
+        file.write("q1 0 d5 1\nq7 0 d8 2\n")
+    given = ["few_shot", f"--test_queries={files / 'test'}", "--sizes=5", "--draws=1", "--set", "steps=30"]
+    shown = planned_text(files, capsys, *given)
+    assert "note: 1 of 38 training queries share a relevant document with a test query, q5 for example" in shown
+    assert "q5\n" in (files / "out" / "train.txt").read_text()
+    assert "note" not in planned_text(files, capsys, *given, "--disjoint")
+    assert "q5\n" not in (files / "out" / "train.txt").read_text()
+    shown = planned_text(files, capsys, "cross_validate", f"--folds={files / 'folds'}")
+    assert "note: 2 of 40 relevant documents are relevant to queries of several folds" in shown
+
+
+def test_few_shot_draws_only_what_can_be_trained_on(files, capsys):
+    """A subset of five that loses queries without text or without a document would be shown as five."""
+    (files / "queries").write_text("".join(f"q{i}\ttext {i}\n" for i in range(20)))
+    given = ["few_shot", f"--test_queries={files / 'test'}", "--sizes=5", "--draws=1", "--set", "steps=30"]
+    steps = planned(files, capsys, *given)
+    assert set((files / "out" / "train.txt").read_text().split()) == {f"q{i}" for i in range(20)} - {"q1", "q2"}
+    assert f"--docs={files / 'docs'}" in steps["subsets"]
+    (files / "docs.tsv").write_text("".join(f"d{i}\t\t\ttext\n" for i in range(10)))
+    drawn = [f"--qrels={files / 'qrels'}", f"--docs={files / 'docs.tsv'}", "--draws=1", f"--output={files / 'out'}"]
+    subsets.main(subsets.arguments_parser().parse_args([*drawn, "--sizes=10"]))
+    assert set((files / "out" / "draw-00" / "10.txt").read_text().split()) == {f"q{i}" for i in range(10)}
+    with pytest.raises(InputError, match="10 queries can be trained on, fewer than 11"):
+        subsets.main(subsets.arguments_parser().parse_args([*drawn, "--sizes=11"]))
+
+
 def test_few_shot_never_draws_a_test_query(files, capsys):
     steps = planned(
         files, capsys, "few_shot", f"--test_queries={files / 'test'}", "--sizes=5,10", "--draws=2", "--seeds=0,1",
         "--set", "steps=30",
     )  # fmt: skip
     assert len(steps) == 1 + 2 * 2 * 2 * 3 + 1
-    assert set((files / "out" / "train.txt").read_text().split()) == {q for q in QRELS} - {"q1", "q2"}
+    assert set((files / "out" / "train.txt").read_text().split()) == {q for q in QRELS} - {"q1", "q2", "none"}
     assert "draw-01/5.txt" in steps["train_n5_d1_s0"] and f"--only={files / 'test'}" in steps["run_n5_d1_s0"]
+    assert "--runs_per_draw=2" in steps["evaluate"]
     assert steps["evaluate"].count("run_n10_") == 4 and "fine_tuned_5=" in steps["evaluate"]
     (files / "train").write_text("q1\nq3\n")
     with pytest.raises(InputError, match="query q1 is in --train_queries and in --test_queries"):
@@ -143,6 +173,16 @@ def test_large_files_count_by_size_and_time_and_folders_by_what_lies_in_them(tmp
     inside = read_by(f"--docs={tmp_path}")
     (tmp_path / "more.tsv").write_text("")
     assert read_by(f"--docs={tmp_path}") != inside and read_by("--fields=title,body") == ""
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "test.tsv").write_text("q1 d1 1")
+    before = read_by(f"--qrels={tmp_path}")
+    (tmp_path / "qrels" / "test.tsv").write_text("q1 d2 1\n")
+    assert read_by(f"--qrels={tmp_path}") != before
+    odd = tmp_path / "k1=0.9,b=0.4.trec"
+    odd.write_text("one")
+    before = read_by(f"--run={odd}")
+    odd.write_text("two")
+    assert read_by(f"--run={odd}") != before
 
 
 def test_queries_that_cannot_be_shown_are_named_before_anything_is_trained(files, capsys):

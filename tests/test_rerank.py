@@ -324,6 +324,17 @@ def test_maxp_is_the_best_window(model):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
+def test_maxp_reads_as_much_beside_a_long_query_as_the_first_tokens_do(model):
+    """A query that fills the row left windows of one token; `packing.fit` leaves an eighth of the row to the document."""
+    reranker = Reranker.from_pretrained(model, max_length=40)
+    (query,) = reranker.encode_queries([prose(100)])
+    (document,) = reranker.encode_documents([prose(200)], 10**6)
+    windows = Windows(3).of(document, reranker.room(query))
+    fitted = reranker.pair(query, document)[1]
+    assert len(fitted) == 5 and len(windows[0]) == 5
+    assert [len(reranker.pair(query, window)[1]) for window in windows] == [5, 5, 5]
+
+
 def test_options_of_the_command(files, model):
     plain = reranked(files, model)
     assert reranked(files, model, windows=1) == plain

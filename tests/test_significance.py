@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from harp_jax.keys import generator
-from harp_jax.significance import bootstrap, holm, paired_t, randomisation
+from harp_jax.significance import bootstrap, holm, paired_t, randomisation, resampled
 
 RNG = np.random.default_rng(5)
 
@@ -70,6 +70,21 @@ def test_bootstrap_is_the_slow_one():
     first, second = RNG.random((3, 12)) + 0.3, RNG.random((2, 12))
     found = bootstrap(first, second, groups, generator("boot"), 20_000)
     np.testing.assert_allclose(found, slow_bootstrap(first, second, groups, RNG, 8_000), atol=0.02)
+
+
+def test_intervals_of_draws_with_several_seeds_cover_as_often_as_they_say():
+    """Ten draws of three seeds: what varies is the draw. Thirty independent runs they are not."""
+    zeros, covered = np.zeros((1, 300)), {1: 0, 3: 0}
+    rng = np.random.default_rng(11)
+    for number in range(100):
+        draws = rng.normal(0, 0.03, (10, 1)) + rng.normal(0, 0.005, (10, 3))
+        runs = draws.reshape(30, 1) + rng.normal(0, 0.05, 300)
+        for together in covered:
+            low, high = bootstrap(runs, zeros, range(300), generator("draws", number), 500, together)
+            covered[together] += low <= 0 <= high
+    assert covered[3] >= 84 and covered[1] <= covered[3] - 8
+    found = resampled(6, 3, 1000, generator("resampled")) // 3
+    assert (found[:, :3] == found[:, :1]).all() and set(found.ravel()) == {0, 1}
 
 
 def test_seeds_and_shared_documents_widen_the_interval():

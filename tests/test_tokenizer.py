@@ -43,6 +43,24 @@ def test_same_ids_as_transformers(tmp_path, lowercase):
     assert tokenizer.sha256 != Tokenizer(tokenizer.tokens, lowercase=not lowercase).sha256
 
 
+@pytest.mark.parametrize("options", [{"strip_accents": False}, {"tokenize_chinese_chars": False}])
+def test_other_normalisers_are_those_of_transformers(tmp_path, options):
+    import transformers
+
+    tokens = (*SPECIAL_TOKENS, "cafe", "café", "世", "界", "世界")
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+    transformers.BertTokenizer(vocab=str(tmp_path / "vocab.txt"), **options).save_pretrained(tmp_path / "theirs")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    ours = load_tokenizer(str(tmp_path / "theirs"))
+    ours.save(str(tmp_path / "ours"))
+    again = load_tokenizer(str(tmp_path / "ours"))
+    assert again == ours and again.sha256 == ours.sha256 != load_tokenizer(str(tmp_path / "vocab.txt")).sha256
+    for text in ("café", "世界 cafe"):
+        expected = theirs(text, add_special_tokens=False)["input_ids"]
+        assert ours.encode(text) == expected == again.encode(text)
+        assert transformers.AutoTokenizer.from_pretrained(tmp_path / "ours").encode(text)[1:-1] == expected
+
+
 def test_batches_and_offsets():
     tokenizer = small_tokenizer()
     encodings = tokenizer.encode_batch(TEXTS)
