@@ -23,7 +23,10 @@ class Collection:
     """
 
     def __init__(self, texts: Iterable[tuple[str, str]], stemmer: str = "english") -> None:
-        from bm25s.tokenization import Tokenizer
+        try:
+            from bm25s.tokenization import Tokenizer
+        except ImportError as error:
+            raise InputError("lexical ranking needs the package bm25s; install harp_jax[bm25]") from error
 
         self.docids: list[str] = []
         self._tokenizer = Tokenizer(stemmer=stemmer_of(stemmer), stopwords="english")
@@ -161,8 +164,10 @@ def stemmer_of(name: str) -> Any:
     """A Snowball stemmer, None for ""; InputError for a name that Snowball does not know."""
     if not name:
         return None
-    import Stemmer
-
+    try:
+        import Stemmer
+    except ImportError as error:
+        raise InputError(f"the stemmer {name!r} needs the package PyStemmer; install harp_jax[bm25]") from error
     try:
         return Stemmer.Stemmer(name)
     except KeyError:

@@ -10,6 +10,8 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import jax
@@ -128,6 +130,32 @@ def rerank_chunk(
         start += len(docids)
 
 
+@dataclass
+class Ties:
+    """Counts queries of which all candidates score the same: the run's order stays, whatever it came from."""
+
+    tied: int = 0
+    queries: int = 0  # with more than one candidate
+
+    def counted(self, rankings: Rankings) -> Rankings:
+        """The rankings as they are."""
+        for qid, docids, scores in rankings:
+            if len(docids) > 1:
+                self.queries += 1
+                self.tied += bool(np.ptp(scores) == 0)
+            yield qid, docids, scores
+
+
+def check_neural(reranker: Any, chunks: list[Chunk], queries: dict[str, str], docs: Documents, blank: bool) -> None:
+    """What `NeuralReranker.check` has to say of the work, before it begins: a resumed run is told the same."""
+    asked = (queries[qid] for chunk in chunks for qid, _ in chunk)
+    # The first of every query, then the second: candidates of one query alone are much alike.
+    ranks = zip_longest(*(docids for chunk in chunks for _, docids in chunk))
+    documents = (docs[docid] for rank in ranks for docid in rank if docid is not None)
+    for note in reranker.check(asked, documents, blank):
+        print(f"note: {note}", file=sys.stderr)
+
+
 def chosen_queries(arguments: argparse.Namespace) -> set[str] | None:
     """The queries to re-rank: those of a list, of a fold, or all (None)."""
     if bool(arguments.folds) != bool(arguments.fold) or (arguments.fold and arguments.only):
@@ -157,14 +185,17 @@ def main(arguments: argparse.Namespace) -> None:
     )
     asked = dict.fromkeys(queries, "") if arguments.blank_query else queries
     chunks = chunks_of(run, queries, docs, arguments.k)
+    if hasattr(reranker, "check"):
+        check_neural(reranker, chunks, queries, docs, arguments.blank_query)
     parts = Parts(arguments.output, fingerprint(arguments, jax.default_backend()), len(chunks))
     total = sum(len(docids) for chunk in chunks for _, docids in chunk)
     done = sum(len(docids) for chunk in chunks[: parts.done] for _, docids in chunk)
     if done:
         print(f"note: going on after {done} of {total} pairs, found in {parts.directory}", file=sys.stderr)
+    ties = Ties()
     with progress(total=total, initial=done, unit="pairs", desc="rerank") as bar:
         for chunk in chunks[parts.done :]:
-            parts.add(rerank_chunk(reranker, chunk, asked, docs, windows, bar))
+            parts.add(ties.counted(rerank_chunk(reranker, chunk, asked, docs, windows, bar)))
     parts.finish()
     if only is not None:
         queries = {qid: text for qid, text in queries.items() if qid in only}
@@ -174,6 +205,12 @@ def main(arguments: argparse.Namespace) -> None:
         )
     if reranker.cut_queries:
         print(f"note: the query was cut in {reranker.cut_queries} pairs; {reranker.remedy}", file=sys.stderr)
+    if ties.tied:
+        print(
+            f"note: all scores are equal for {ties.tied} of the {ties.queries} queries scored that have several candidates; "
+            "they keep the order of the run",
+            file=sys.stderr,
+        )
     print(f"{arguments.output}: {len(run)} queries re-ranked by {os.path.normpath(arguments.model)}")
 
 

@@ -27,13 +27,20 @@ class Sentences:
 
 
 def main(arguments: argparse.Namespace) -> None:
-    from gensim.models import Word2Vec
+    try:
+        from gensim.models import Word2Vec
+    except ImportError as error:
+        raise InputError("word vectors need the package gensim; install harp_jax[vectors]") from error
 
     for option in ("dimension", "window", "epochs"):
         if getattr(arguments, option) < 1:
             raise InputError(f"--{option}={getattr(arguments, option)}: give 1 or more")
     words = load_words(arguments.words)
     sentences = Sentences(Documents.open(arguments.docs, tuple(arguments.fields.split(","))), words)
+    if not any(sentences):
+        raise InputError(
+            f"no document of {arguments.docs} holds a word of {arguments.words}; give the words of these documents"
+        )
     model = Word2Vec(
         sentences,
         vector_size=arguments.dimension,

@@ -110,8 +110,10 @@ def read_stopwords(name: str) -> tuple[str, ...]:
     if not name:
         return ()
     if name == "english":
-        from bm25s.stopwords import STOPWORDS_EN
-
+        try:
+            from bm25s.stopwords import STOPWORDS_EN
+        except ImportError as error:
+            raise InputError("the stopwords 'english' come with the package bm25s; install harp_jax[bm25]") from error
         return tuple(sorted(STOPWORDS_EN))
     if not os.path.isfile(name):
         raise InputError(f"--stopwords={name!r} is no file; give one with a word a line, or 'english'")
@@ -164,7 +166,7 @@ def load_words(directory: str) -> Words:
         stopwords = tuple(about.get("stopwords", ()))
         words = Words(kept, frequencies, about["documents"], about["stemmer"], stopwords)
         intact = words.sha256 == about["sha256"]
-    except (ValueError, KeyError, IndexError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise InputError(f"{directory}: the vocabulary is damaged ({error}); make it again") from error
     if not intact:
         raise InputError(f"{directory}: words.tsv is not what words.json describes; make the vocabulary again")
@@ -175,7 +177,8 @@ def read_vectors(path: str, words: Words, seed: int = 0) -> tuple[np.ndarray, in
     """(vectors [size, dimension] float32, how many words have one) from a word2vec or GloVe text file, streaming.
 
     Words without a vector get a random one, keyed by (seed, word), as long as the file's are on average; id 0 gets zeros.
-    Raises InputError for a line of another length, for numbers that are not finite, and where no word has a vector.
+    Raises InputError for a line of another length, for numbers that are not finite, for fewer vectors than the header says, and
+    where no word has a vector.
     """
     vectors: np.ndarray | None = None
     found = np.zeros(words.size, bool)
@@ -208,9 +211,10 @@ def _vector_lines(path: str) -> Iterator[tuple[str, str, list[str]]]:
     """(file and line, word, its numbers as text), always as many as word2vec's header or the first line has.
 
     GloVe has words with blanks in them, so numbers are counted from the end. A word that itself ends in a number is taken
-    for a vector that is too long.
+    for a vector that is too long. InputError at the end where the header promised more: the file was cut.
     """
     dimension, given = 0, ""
+    promised, found = 0, 0
     for number, line in lines(path):
         parts = line.rstrip().split(" ")
         where = f"{path}, line {number}"
@@ -222,11 +226,17 @@ def _vector_lines(path: str) -> Iterator[tuple[str, str, list[str]]]:
             if dimension < 1:
                 raise InputError(f"{where}: no numbers; write 'word number number …'")
             if header:
+                promised = int(parts[0])
                 continue
         word, numbers = parts[:-dimension], parts[-dimension:]
         if not any(word) or (len(word) > 1 and _is_number(word[-1])):
             raise InputError(f"{where}: {len(parts) - 1} numbers, the {given} has {dimension}; write the file again")
+        found += 1
         yield where, " ".join(word), numbers
+    if found < promised:
+        raise InputError(
+            f"{path}: {found} vectors, the header says {promised}; fetch or write the file again, or mend its header"
+        )
 
 
 def _is_number(text: str) -> bool:

@@ -96,6 +96,13 @@ def test_wrong_parameters_are_named(collection, name, given):
         make(name, collection, given)
 
 
+@pytest.mark.parametrize("module, package", [("bm25s.tokenization", "bm25s"), ("Stemmer", "PyStemmer")])
+def test_packages_that_are_not_there_are_named_with_their_extra(monkeypatch, module, package):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InputError, match=rf"{package}; install harp_jax\[bm25\]"):
+        Collection(DOCS.items())
+
+
 def test_top_breaks_ties_by_position():
     scores = np.array([1, -np.inf, 2, 1, 1, 3, 1, -np.inf], np.float32)
     assert top(scores, 4).tolist() == [5, 2, 0, 3]

@@ -16,7 +16,7 @@ from harp_jax.linklearn import model as f
 from harp_jax.linklearn import rank
 from harp_jax.linklearn.collection import Index
 from harp_jax.linklearn.links import read_graph, shared_terms, split
-from harp_jax.linklearn.okapi import Okapi
+from harp_jax.linklearn.okapi import Okapi, at_the_edge
 from harp_jax.linklearn.train import Trainer, train
 from harp_jax.trec import read_run
 
@@ -107,6 +107,16 @@ def test_okapi_equals_its_formula():
             norm = 1.6 * (0.6 + 0.4 * len(text) / mean)
             expected += times * 2.6 * tf * math.log(5 / df) / (norm + tf)
         assert score == pytest.approx(expected, rel=1e-5) and found == (expected > 0)
+
+
+def test_okapi_at_the_edge_of_its_grid_is_warned_of(wiki, tmp_path, caplog, monkeypatch):
+    assert at_the_edge(Okapi(0.2, 0.0)) == at_the_edge(Okapi(1.2, 1.0)) == []
+    for k in (0.1, 3.0):
+        assert at_the_edge(Okapi(k, 0.4)) == ["K"]
+        caplog.clear()
+        monkeypatch.setattr("harp_jax.linklearn.train.tuned", lambda value, k=k: (Okapi(k, 0.4), 0.5))
+        train(linklearn_config(wiki, steps=0), str(tmp_path / str(k)))
+        assert f"Okapi's best K is the smallest or largest tried (Okapi(k={k}, b=0.4))" in caplog.text
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])

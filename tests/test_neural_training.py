@@ -17,12 +17,13 @@ from harp_jax.errors import InputError
 from harp_jax.keys import generator
 from harp_jax.lanes import Batches
 from harp_jax.neural_ir import NAMES, NeuralConfig, init_params
+from harp_jax.neural_ir.reranker import NeuralReranker
 from harp_jax.neural_ir.stage import neural_ir as neural_stage
 from harp_jax.rerank import arguments_parser, load, rerank_run
 from harp_jax.rerank import main as rerank_main
 from harp_jax.train import train
 from harp_jax.trec import read_queries, read_run
-from harp_jax.words import Words, load_words
+from harp_jax.words import Words, count_words, load_words
 
 NEGATIVES, LENGTH, TRAINED, HELD_OUT = 4, 12, 400, 60
 DUET = {"filters": 24, "hidden": 24, "pool": 4, "graphs": 120, "dropout": 0.1}
@@ -250,10 +251,10 @@ def trained(planted, tmp_path_factory):
     return workdir
 
 
-def reranked(workdir, planted, output):
+def reranked(workdir, planted, output, *more, **changed):
     options = {"model": workdir, "docs": planted / "docs.tsv", "queries": planted / "queries.tsv"}
-    options |= {"run": planted / "test.trec", "output": output}
-    rerank_main(arguments_parser().parse_args([f"--{k}={v}" for k, v in options.items()]))
+    options |= {"run": planted / "test.trec", "output": output, **changed}
+    rerank_main(arguments_parser().parse_args([*(f"--{k}={v}" for k, v in options.items()), *more]))
     return read_run(str(output))
 
 
@@ -303,3 +304,44 @@ def test_other_workdirs_and_lengths_are_refused(trained, tmp_path):
 
     with pytest.raises(InputError, match="holds no BERT"):
         export(trained, str(tmp_path / "exported"))
+
+
+def test_a_vocabulary_of_other_texts_is_refused_or_warned_of(planted, trained, tmp_path, caplog, capsys):
+    for name, known in (("foreign", "alpha beta"), ("thin", " ".join(map(word, range(70))))):
+        count_words([("x", known)]).save(str(tmp_path / name))
+    with pytest.raises(
+        InputError, match=r"^0\.0% of the words of the training queries are in the vocabulary \(2 words"
+    ):
+        stages.neural_ir(neural_config(planted, "knrm", tokenizer=str(tmp_path / "foreign")))
+    stages.neural_ir(neural_config(planted, "knrm"))
+    assert "words of the" not in caplog.text
+    stages.neural_ir(neural_config(planted, "knrm", tokenizer=str(tmp_path / "thin")))
+    for what in ("training queries", "documents to train on"):
+        assert f"% of the words of the {what} are in the vocabulary; is it of this collection?" in caplog.text
+    text = (planted / "docs.tsv").read_text().splitlines()
+    (tmp_path / "docs.tsv").write_text("".join(line.split("\t")[0] + "\tzeta eta\n" for line in text))
+    with pytest.raises(InputError, match=r"^0\.0% of the words of the documents .* re-rank the collection that"):
+        reranked(trained, planted, tmp_path / "out.trec", docs=tmp_path / "docs.tsv")
+    assert not (tmp_path / "out.trec").exists()
+    (tmp_path / "queries.tsv").write_text(
+        "".join(f"q{n}\tzeta eta {word(n % 200)}\n" for n in range(TRAINED + HELD_OUT))
+    )
+    reranked(trained, planted, tmp_path / "out.trec", queries=tmp_path / "queries.tsv")
+    assert "note: only 33% of the words of the queries are in the vocabulary" in capsys.readouterr().err
+
+
+def test_blank_queries_are_for_models_that_look_at_documents_for_themselves(planted, trained, tmp_path):
+    with pytest.raises(InputError, match="--blank_query: drmm sees nothing but matches"):
+        reranked(trained, planted, tmp_path / "out.trec", "--blank_query")
+    words = Words(("fox", "owl"), (1, 1), 2)
+    shape = NeuralConfig("duet", words.size, document_length=8, pool=2, filters=3, hidden=3, graphs=5)
+    reranker = NeuralReranker(shape, init_params(shape, jax.random.key(0)), words)
+    assert reranker.check([""], ["fox owl"], blank=True) == []
+
+
+@pytest.mark.parametrize(
+    "name, frozen, warned", [("drmm", False, True), ("knrm", True, True), ("knrm", False, False), ("duet", True, False)]
+)
+def test_random_vectors_that_are_not_trained_are_warned_of(planted, caplog, name, frozen, warned):
+    neural_stage(neural_config(planted, name, model={"train_vectors": not frozen}, steps=1), with_data=False)
+    assert ("the word vectors are random and are not trained" in caplog.text) == warned

@@ -1,5 +1,6 @@
 """Ranking SVM: its minimum, its distances, its weights on disk, and its ranking, against loops."""
 
+import json
 import math
 
 import numpy as np
@@ -8,7 +9,8 @@ from linked_topics import TEXTS, small
 
 from harp_jax.errors import InputError
 from harp_jax.keys import generator
-from harp_jax.linklearn import ranking_svm
+from harp_jax.linklearn import model, rank, ranking_svm
+from harp_jax.trec import read_run
 
 
 def test_ranking_svm_finds_the_words_that_count():
@@ -67,3 +69,21 @@ def test_ranking_svm_ranks_by_the_saved_weights_of_words(tmp_path):
     expected = [-sum(weights[i] * (q - t) ** 2 for i, q, t in zip(words.values(), query, unit(text))) for text in TEXTS]
     np.testing.assert_allclose(scores, expected, rtol=1e-6)
     assert matched.tolist() == [True, True, True, False, True]
+
+
+def test_ranking_svm_refuses_a_collection_without_a_word_that_has_a_weight(tmp_path, capsys):
+    scale = {name: [0.0, 1.0] for name in model.INPUTS}
+    linklearn = model.LinkLearn(model.init_params(0, 2), scale).to_json()
+    (tmp_path / "model.json").write_text(json.dumps({"linklearn": linklearn}))
+    (tmp_path / "ranking_svm.tsv").write_text("fox\t2\nden\t1\nowl\t0\n")
+    (tmp_path / "queries.tsv").write_text("q\tfox rabbit owl\n")
+    named = {"model": tmp_path, "queries": tmp_path / "queries.tsv", "docs": tmp_path / "docs.tsv"}
+    options = [f"--{n}={v}" for n, v in (named | {"output": tmp_path / "out.trec", "stemmer": ""}).items()]
+    arguments = rank.arguments_parser().parse_args(["--ranking_svm", *options])
+    (tmp_path / "docs.tsv").write_text("a\trabbit owl\nb\tfox rabbit\nc\tother\n")
+    rank.main(arguments)
+    assert read_run(str(tmp_path / "out.trec"))["q"].ranked()[0] == "b"
+    assert "1 of 4 words (25%) have a weight above 0" in capsys.readouterr().err
+    (tmp_path / "docs.tsv").write_text("a\trabbit\nb\towl rabbit\n")
+    with pytest.raises(InputError, match=r"none of the 2 words of .*docs\.tsv has a weight above 0"):
+        rank.main(arguments)

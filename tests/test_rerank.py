@@ -348,6 +348,16 @@ def test_options_of_the_command(files, model):
         reranked(files, model, stride=4)
 
 
+def test_queries_whose_scores_are_all_equal_are_counted(files, model, capsys):
+    reranked(files, model)
+    assert "equal" not in capsys.readouterr().err
+    (files / "docs.tsv").write_text("a\tcat\nb\tcat\nc\tdog\n")
+    write_run(str(files / "tied.trec"), [("q0", ["b", "a"], [2, 1]), ("q1", ["a", "c"], [2, 1]), ("q2", ["a"], [1])])
+    reranked(files, model, run=files / "tied.trec")
+    assert "all scores are equal for 1 of the 2 queries scored that have several candidates" in capsys.readouterr().err
+    assert read_run(str(files / "out.trec"))["q0"].ranked() == ["b", "a"]
+
+
 def test_some_queries_only(files, model, capsys):
     (files / "folds").write_text("q0\ta\nq1\tb\nq2\tb\nq3\ta\nq4\ta\n")
     (files / "few").write_text("q2\tits text\nq1\n")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -70,6 +71,10 @@ def test_saved_vocabularies_come_back_or_are_refused(tmp_path):
     path.write_text(path.read_text().replace("red\t1", "red\t2"))
     with pytest.raises(InputError, match="is not what words.json describes"):
         load_words(str(tmp_path))
+    for damaged in ("[]", '{"documents": 3, "stemmer": "english", "stopwords": null, "sha256": ""}'):
+        (tmp_path / "words.json").write_text(damaged)
+        with pytest.raises(InputError, match="the vocabulary is damaged"):
+            load_words(str(tmp_path))
     with pytest.raises(InputError, match="no vocabulary at"):
         load_words(str(tmp_path / "nowhere"))
 
@@ -104,6 +109,7 @@ def test_text_vectors_with_and_without_header(tmp_path, header):
         ("fox 1 2\nred 1 1e999\n", "line 2: the vector of 'red' holds a number that is not finite"),
         ("red 1 x\n", "line 1: could not convert"),
         ("cat 1 2\n", "no word of the vocabulary has a vector"),
+        ("3 2\nfox 1 2\nred 3 4\n", "vectors.txt: 2 vectors, the header says 3; fetch or write the file again"),
     ],
 )
 def test_bad_vectors_are_named(tmp_path, text, message):
@@ -130,3 +136,25 @@ def test_the_commands_make_a_vocabulary_and_vectors(tmp_path):
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
     near, far = (unit[known.ids["sun"]] @ unit[known.ids[other]] for other in ("moon", "cat"))
     assert near > far
+
+
+def word_vectors_of(path, docs):
+    (path / "docs.tsv").write_text(docs)
+    options = [f"--docs={path}/docs.tsv", f"--words={path}", f"--output={path}/vectors.txt"]
+    word_vectors.main(word_vectors.arguments_parser().parse_args(options))
+
+
+def test_word_vectors_of_documents_without_a_word_are_refused(tmp_path):
+    pytest.importorskip("gensim")
+    Words(("fox", "owl"), (1, 1), 2).save(str(tmp_path))
+    with pytest.raises(InputError, match=r"no document of .*docs\.tsv holds a word of "):
+        word_vectors_of(tmp_path, "a\tcat dog\nb\tcat\n")
+
+
+def test_packages_that_are_not_there_are_named_with_their_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gensim.models", None)
+    monkeypatch.setitem(sys.modules, "bm25s.stopwords", None)
+    with pytest.raises(InputError, match=r"gensim; install harp_jax\[vectors\]"):
+        word_vectors_of(tmp_path, "a\tfox\n")
+    with pytest.raises(InputError, match=r"bm25s; install harp_jax\[bm25\]"):
+        read_stopwords("english")

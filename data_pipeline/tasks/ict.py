@@ -1,4 +1,8 @@
-"""Inverse Cloze Task, a control (after Lee et al., ACL 2019): a sentence matches the passage that it was taken from."""
+"""Inverse Cloze Task, a control (after Lee et al., ACL 2019): a sentence matches the passage that it was taken from.
+
+A positive that its sentence was taken out of is shorter than a whole passage: "the shorter one" would be right for 69 % of the
+pairs, without a look at a word. So negatives lose a sentence, too, wherever the positive did.
+"""
 
 from collections.abc import Sequence
 
@@ -27,8 +31,8 @@ def passages(sentences: Sequence[Sequence[int]], limit: int) -> list[Passage]:
     return found
 
 
-def cloze(passage: Passage, keep: float, rng: np.random.Generator) -> tuple[list[int], list[int]]:
-    """(s, P \\ s): a sentence, uniform over the passage's, and the rest of it; with probability `keep`, (s, P).
+def cloze(passage: Passage, keep: float, rng: np.random.Generator) -> tuple[list[int], list[int], bool]:
+    """(s, P \\ s, False): a sentence, uniform over the passage's, and the rest of it; with probability `keep`, (s, P, True).
 
     Where the sentence stays in, exact matches are worth learning, too. Dropped for a passage of one sentence.
     """
@@ -36,23 +40,32 @@ def cloze(passage: Passage, keep: float, rng: np.random.Generator) -> tuple[list
         raise Dropped("passage-has-one-sentence")
     at = int(rng.integers(len(passage)))
     kept = rng.random() < keep
-    rest = [token for i, sentence in enumerate(passage) if kept or i != at for token in sentence]
-    return passage[at], rest
+    return passage[at], _joined(passage, None if kept else at), kept
 
 
-def negative(passages: Sequence[Passage], but: int | None, rng: np.random.Generator) -> list[int]:
-    """A passage, uniform over all but that number; Dropped where there is none."""
-    count = len(passages) - (but is not None)
-    if not count:
-        raise Dropped("article-has-one-passage")
-    at = int(rng.integers(count))
-    at += but is not None and at >= but
-    return [token for sentence in passages[at] for token in sentence]
+def negative(passages: Sequence[Passage], but: int | None, whole: bool, rng: np.random.Generator) -> list[int]:
+    """A passage, uniform over those of two sentences or more but that number; unless `whole`, less one of its sentences.
+
+    Which one is uniform, too. Dropped where there is no such passage.
+    """
+    others = [passage for i, passage in enumerate(passages) if i != but and len(passage) > 1]
+    if not others:
+        raise Dropped("article-has-no-other-passage-of-two-sentences")
+    passage = others[int(rng.integers(len(others)))]
+    return _joined(passage, None if whole else int(rng.integers(len(passage))))
+
+
+def _joined(passage: Passage, but: int | None) -> list[int]:
+    """The tokens of all sentences but that number."""
+    return [token for i, sentence in enumerate(passage) if i != but for token in sentence]
 
 
 def sides(
     passage: Passage, passages: Sequence[Passage], but: int | None, keep: float, rng: np.random.Generator
 ) -> Sides:
-    """(s, P \\ s) against (s, P'): P' is another passage of the article (P is its number `but`), or one of another's."""
-    query, document = cloze(passage, keep, rng)
-    return Sides(query, document, None, negative(passages, but, rng))
+    """(s, P \\ s) against (s, P' \\ s'), or (s, P) against (s, P').
+
+    P' is another passage of the article (P is its number `but`), or one of another's.
+    """
+    query, document, kept = cloze(passage, keep, rng)
+    return Sides(query, document, None, negative(passages, but, kept, rng))

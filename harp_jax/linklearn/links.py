@@ -8,17 +8,16 @@ one by itself, under its id. An article is trained on or validated on as a whole
 document is a negative of its own article's.
 """
 
-import json
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from harp_jax.errors import InputError
 from harp_jax.files import expand, lines
+from harp_jax.jsonl import checked_text, parse_object
 from harp_jax.keys import hash64
 from harp_jax.lexical import Collection
 from harp_jax.linklearn.collection import Counts, count
@@ -104,12 +103,15 @@ def _rows(edges: np.ndarray, documents: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _document(line: str, where: str) -> tuple[str, str, str, list[str]]:
     """(id, title, text, what it links to)."""
+    record = parse_object(where, line)
     try:
-        record: dict[str, Any] = json.loads(line)
-        title = str(record.get("title") or "").strip()
-        return str(record["id"]), title, record["text"], [str(link["target"]) for link in record.get("links", ())]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        docid, text = str(record["id"]), record["text"]
+        targets = [str(link["target"]) for link in record.get("links", ())]
+    except (KeyError, TypeError) as error:
         raise InputError(f"{where}: no linked document ({error!r}); write id, title, text and links") from error
+    # What is no text would be counted as one: null as the word "none".
+    title = checked_text(where, record.get("title") or "", "title")
+    return docid, title.strip(), checked_text(where, text, "text"), targets
 
 
 def _aliases(paths: tuple[str, ...]) -> Iterator[tuple[str, str]]:

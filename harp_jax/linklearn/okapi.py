@@ -8,7 +8,7 @@ import numpy as np
 
 from harp_jax.progress import progress
 
-K_GRID = (0.1, 0.2, 0.4, 0.6, 0.9, 1.2, 1.6, 2.0, 3.0)
+K_GRID = (0.0, 0.1, 0.2, 0.4, 0.6, 0.9, 1.2, 1.6, 2.0, 3.0)
 B_GRID = (0.0, 0.2, 0.4, 0.6, 0.75, 0.9, 1.0)
 
 
@@ -35,3 +35,9 @@ def tuned(value: Callable[[Okapi], float]) -> tuple[Okapi, float]:
     values = [value(okapi) for okapi in progress(grid, total=len(grid), unit="settings", desc="Okapi")]
     best = int(np.argmax(values))
     return grid[best], values[best]
+
+
+def at_the_edge(okapi: Okapi) -> list[str]:
+    """Parameters that are the smallest or largest of the grid: better ones may lie beyond. K ends at 0, B at 0 and 1."""
+    edges = {"K": (okapi.k, K_GRID, (0.0,)), "B": (okapi.b, B_GRID, (0.0, 1.0))}
+    return [name for name, (x, grid, ends) in edges.items() if x in (min(grid), max(grid)) and x not in ends]

@@ -56,7 +56,16 @@ def main(arguments: argparse.Namespace) -> None:
     counts = count(collection)
     index: Model = Index(counts).weigh(weighting)
     if svm is not None:
-        index = ranking_svm.Metric(counts, ranking_svm.of_words(svm, collection.vocabulary))
+        weights = ranking_svm.of_words(svm, collection.vocabulary)
+        words, weighed = sum(map(bool, collection.vocabulary)), int((weights > 0).sum())
+        if not weighed:
+            # All distances would be 0, and the run the collection in its order.
+            raise InputError(
+                f"none of the {words} words of {arguments.docs} has a weight above 0 in {arguments.model}: --ranking_svm is for "
+                "the collection it was trained on, with the same --stemmer; leave it out"
+            )
+        print(f"note: {weighed} of {words} words ({weighed / words:.0%}) have a weight above 0", file=sys.stderr)
+        index = ranking_svm.Metric(counts, weights)
     without: list[str] = []
 
     def rankings() -> Iterator[tuple[str, list[str], np.ndarray]]:

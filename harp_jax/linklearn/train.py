@@ -26,7 +26,7 @@ from harp_jax.keys import generator
 from harp_jax.linklearn import model as f
 from harp_jax.linklearn.collection import Index, Weighting, idf
 from harp_jax.linklearn.links import Graph, Side, read_graph, shared_terms, split
-from harp_jax.linklearn.okapi import tuned
+from harp_jax.linklearn.okapi import at_the_edge, tuned
 from harp_jax.losses import PAIRWISE, hinge
 from harp_jax.metrics_log import MetricsLog
 from harp_jax.progress import progress
@@ -151,6 +151,8 @@ def train(config: ConfigDict, workdir: str) -> dict[str, Any]:
     finally:
         metrics.close()
     okapi, okapi_ap = tuned(task.average_precision)
+    for name in at_the_edge(okapi):
+        log.warning("Okapi's best %s is the smallest or largest tried (%s): the baseline may be too weak", name, okapi)
     best["held_out"] |= {"okapi": okapi_ap}
     best |= {"okapi": asdict(okapi), "config": json.loads(config.to_json_best_effort())}
     if config.ranking_svm_constraints:

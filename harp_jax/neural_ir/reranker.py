@@ -1,6 +1,7 @@
 """Re-ranking by a neural ranker, straight from its training workdir: what `harp_jax.rerank --model=WORKDIR` uses."""
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -9,7 +10,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
-from harp_jax.neural_ir import NeuralConfig, WordTables, build
+from harp_jax.neural_ir import NeuralConfig, WordTables, build, known_words
 from harp_jax.words import Words, load_words
 
 # Document lengths that are compiled; padding changes no score, finer steps only pad less.
@@ -67,6 +68,21 @@ class NeuralReranker:
             params, _ = load_params(workdir)
         words = load_words(os.path.join(workdir, "tokenizer"))
         return cls(NeuralConfig(**config.neural_ir), _without_padding(params, words.size), words, **options)
+
+    def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
+        """Notes on a run to come, of some of its texts. InputError where the model could not change the run's order.
+
+        Such are texts of which the vocabulary knows no word, and blank queries, unless DUET's: it alone looks at documents for
+        themselves, the others at matches.
+        """
+        if blank and self.config.name != "duet":
+            raise InputError(
+                f"--blank_query: {self.config.name} sees nothing but matches, without a query all documents score the same; "
+                "leave the option out (harp_jax.priors makes runs of document priors)"
+            )
+        texts = {"documents": documents} if blank else {"queries": queries, "documents": documents}
+        remedy = "re-rank the collection that the model was trained on, or train on this one"
+        return known_words.check(self.words, texts, self.max_length, 0.0, remedy)
 
     def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
         """Word ids of each text, `limit` at most (as many as the model takes)."""

@@ -16,7 +16,7 @@ from harp_jax.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.finetuning import RankingReader
 from harp_jax.lanes import epoch_window
-from harp_jax.neural_ir import NeuralConfig, WordTables, build, init_params
+from harp_jax.neural_ir import NeuralConfig, WordTables, build, init_params, known_words
 from harp_jax.neural_ir.reranker import NeuralReranker, save_selected, word_tables
 from harp_jax.objectives import Metrics, ranking_loss
 from harp_jax.packing import Group, Placement
@@ -79,6 +79,7 @@ class GroupReader(RankingReader):
             seed=config.seed,
             missed_positives=config.missed_positives,
         )
+        check_words(words, data, config.row_length)
         super().__init__(config, data)
         self.query_length = config.model.query_length
 
@@ -145,6 +146,11 @@ def neural_ir(config: ConfigDict, with_data: bool = True) -> Stage:
     frozen = shape.name == "drmm" or not shape.train_vectors
     if config.weight_decay and frozen:
         raise InputError("weight_decay would shrink word vectors that are not trained; set it to 0")
+    if frozen and not config.vectors and shape.name != "duet":
+        log.warning(
+            "the word vectors are random and are not trained: their cosines say nothing beyond exact matches; give trained "
+            "ones by --config.vectors (python -m harp_jax.word_vectors)"
+        )
     tables, groups = word_tables(shape, words), lane_groups(config)
     reader: Any = NoReader(("rank",))
     selection: Callable[[NeuralConfig, str], Selection] | None = None
@@ -218,6 +224,20 @@ def read_data(config: ConfigDict, words: Words) -> tuple[GroupReader, Callable[[
         return Selection(config, kept_back, workdir, reranker, save_selected)
 
     return GroupReader(config, words, train), selection
+
+
+def check_words(words: Words, data: RankingData, length: int) -> None:
+    """Warns where the vocabulary knows less than half of the training texts; InputError where it knows hardly a word."""
+    queries = dict.fromkeys(qid for qid, _ in data.units)
+    # Of each query a relevant document and a candidate: candidates of one query alone are much alike.
+    docids = (docid for qid, positive in data.units for docid in (positive, data.candidates[qid].docids[0]))
+    texts = {
+        "training queries": (data.queries[qid] for qid in queries),
+        "documents to train on": (data.docs[docid] for docid in docids),
+    }
+    remedy = "make one of these documents (python -m harp_jax.words), or leave --config.tokenizer out"
+    for note in known_words.check(words, texts, length, known_words.FEW, remedy):
+        log.warning(note)
 
 
 def vocabulary(config: ConfigDict) -> Words:

@@ -33,7 +33,7 @@ def test_ict_passages_are_whole_sentences_in_order():
 
 def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
     passage = [[1, 2], [3], [4, 5, 6]]
-    passages = [[[7], [8]], passage, [[9]]]
+    passages = [[[7], [8]], passage, [[9], [10]], [[11]]]
     rng = generator("ict")
     chosen, kept, negatives = Counter(), 0, Counter()
     for _ in range(6_000):
@@ -43,18 +43,37 @@ def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
         assert document in (whole, [token for token in whole if token not in query])
         chosen[tuple(query)] += 1
         kept += document == whole
-        negatives[tuple(neg_document)] += 1
+        # The negative loses a sentence exactly where the positive did, and is never a passage that this would empty.
+        assert len(neg_document) == (2 if document == whole else 1)
+        if document != whole:
+            negatives[tuple(neg_document)] += 1
     assert stats.chisquare([chosen[tuple(sentence)] for sentence in passage]).pvalue > 0.01
-    assert stats.chisquare([negatives[7, 8], negatives[9,]]).pvalue > 0.01
+    assert stats.chisquare([negatives[token,] for token in (7, 8, 9, 10)]).pvalue > 0.01 and len(negatives) == 4
     assert stats.binomtest(kept, 6_000, 0.1).pvalue > 0.01
 
 
 def test_ict_drops_what_has_no_rest_or_no_other_passage():
     with pytest.raises(Dropped, match="one-sentence"):
         ict.sides([[1, 2]], [[[3]]], None, 0.1, generator("ict"))
-    with pytest.raises(Dropped, match="one-passage"):
-        ict.sides([[1], [2]], [[[1], [2]]], 0, 0.1, generator("ict"))
-    assert ict.sides([[1], [2]], [[[3], [4]]], None, 0.1, generator("ict")).neg_doc == [3, 4]
+    with pytest.raises(Dropped, match="no-other-passage-of-two-sentences"):
+        ict.sides([[1], [2]], [[[1], [2]], [[3]]], 0, 0.1, generator("ict"))
+    assert ict.sides([[1], [2]], [[[3], [4]]], None, 1.0, generator("ict")).neg_doc == [3, 4]
+
+
+def test_ict_documents_are_not_told_apart_by_their_length():
+    shorter, pairs = 0.0, 0
+    for article in range(400):
+        rng = generator("ict lengths", article)
+        found = ict.passages([[0] * int(n) for n in rng.integers(5, 40, 30)], 100)
+        for at, passage in enumerate(found):
+            try:
+                sides = ict.sides(passage, found, at, 0.1, rng)
+            except Dropped:
+                continue
+            gap = len(sides.neg_doc) - len(sides.pos_doc)
+            shorter, pairs = shorter + (gap > 0) + 0.5 * (gap == 0), pairs + 1
+    # Pairs of an article depend on each other, but within three standard deviations of independent ones they stay.
+    assert pairs > 2_000 and abs(shorter / pairs - 0.5) < 3 * 0.5 / math.sqrt(pairs)
 
 
 def test_wlp_candidates_are_the_other_destinations_and_the_sentence_any_of_the_page():
