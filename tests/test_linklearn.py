@@ -110,13 +110,19 @@ def test_okapi_equals_its_formula():
 
 
 def test_okapi_at_the_edge_of_its_grid_is_warned_of(wiki, tmp_path, caplog, monkeypatch):
-    assert at_the_edge(Okapi(0.2, 0.0)) == at_the_edge(Okapi(1.2, 1.0)) == []
-    for k in (0.1, 3.0):
-        assert at_the_edge(Okapi(k, 0.4)) == ["K"]
-        caplog.clear()
-        monkeypatch.setattr("harp_jax.linklearn.train.tuned", lambda value, k=k: (Okapi(k, 0.4), 0.5))
-        train(linklearn_config(wiki, steps=0), str(tmp_path / str(k)))
-        assert f"Okapi's best K is the smallest or largest tried (Okapi(k={k}, b=0.4))" in caplog.text
+    assert at_the_edge(Okapi(0.0, 0.0)) == at_the_edge(Okapi(1.2, 1.0)) == []
+    assert at_the_edge(Okapi(3.0, 0.4)) == ["K"]
+    monkeypatch.setattr("harp_jax.linklearn.train.tuned", lambda value: (Okapi(3.0, 0.4), 0.5))
+    train(linklearn_config(wiki, steps=0), str(tmp_path / "run"))
+    assert "Okapi's best K is the smallest or largest tried (Okapi(k=3.0, b=0.4))" in caplog.text
+
+
+def test_okapi_without_repetitions_is_finite():
+    """K = 0, the end of its grid: a word counts once, however often it occurs."""
+    found = Okapi(0.0, 0.75).documents(
+        np.array([1.0, 5.0]), np.array([0, 1]), np.array([0, 0]), np.array([2.0, 3.0]), np.array([6.0])
+    )
+    np.testing.assert_allclose(found, [2.0, 3.0])
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
