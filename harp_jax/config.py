@@ -25,7 +25,7 @@ def _common() -> ConfigDict:
     c.rows = 0  # rows of a batch; 0: what the configured pairs need, from the data's mean length
     c.accumulate = 1  # microbatches that a batch is computed in, one after the other: for memory
     c.lanes = 8  # independent streams of the input; a multiple of the devices along the data axis
-    c.window = 1024  # groups of a lane that are shuffled and packed together; where epochs count, an epoch of them at most
+    c.window = 1024  # groups of a lane shuffled and packed together; an epoch of them at most, where epochs count
     c.learning_rate = 1e-4
     c.schedule = "linear"  # after warmup: "linear" to 0, "cosine" to 0, "constant"
     c.warmup = 0.1  # share of the steps
