@@ -120,12 +120,8 @@ def qrels(path: str) -> dict[str, dict[str, int]]:
     """qid → docid → level; of judgments by subtopic the highest, for a document relevant to one is relevant."""
     found: dict[str, dict[str, int]] = {}
     for judgment in _served_each(path, "qrels"):
-        levels, docid, level = (
-            found.setdefault(judgment.query_id, {}),
-            sys.intern(judgment.doc_id),
-            int(judgment.relevance),
-        )
-        levels[docid] = max(level, levels.get(docid, level))
+        levels, level = found.setdefault(judgment.query_id, {}), int(judgment.relevance)
+        levels[sys.intern(judgment.doc_id)] = max(level, levels.get(judgment.doc_id, level))
     return found
 
 

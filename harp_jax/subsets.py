@@ -52,8 +52,10 @@ def main(arguments: argparse.Namespace) -> None:
         qrels = select(qrels, in_folds(read_folds(arguments.folds), arguments.train_folds.split(","), arguments.folds))
     if arguments.docs:
         docs = Documents.open(arguments.docs)
-        relevant = {qid: [docid for docid, level in judged.items() if level > 0] for qid, judged in qrels.items()}
-        qrels = select(qrels, [qid for qid, docids in relevant.items() if any(docid in docs for docid in docids)])
+        found = {
+            qid for qid, judged in qrels.items() if any(level > 0 and docid in docs for docid, level in judged.items())
+        }
+        qrels = select(qrels, found)
     if arguments.run:
         qrels = select(qrels, read_run(arguments.run, queries=qrels).keys())
     for number, by_size in enumerate(draws(qrels, sizes, count, arguments.seed)):
