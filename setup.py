@@ -1,6 +1,6 @@
 """harp_jax: pre-training for ad-hoc retrieval from hyperlinks and anchor texts (HARP), in JAX."""
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
 # TensorFlow only reads and writes TFRecords here: the CPU build is enough, and a third of the download.
 TENSORFLOW = [
@@ -28,16 +28,8 @@ setup(
     description=__doc__,
     python_requires=">=3.11",
     packages=[
-        "harp_jax",
-        "harp_jax.linklearn",
-        "harp_jax.neural_ir",
-        "harp_jax.configs",
-        "harp_jax.configs.baselines",
-        "harp_jax.configs.data",
-        "harp_jax.configs.experiments",
-        "data_pipeline",
-        "data_pipeline.sources",
-        "data_pipeline.tasks",
+        *find_packages(include=["harp_jax", "harp_jax.*", "data_pipeline", "data_pipeline.*"]),
+        *(f"harp_jax.{name}" for name in find_packages(include=["configs", "configs.*"])),
     ],
     package_dir={"harp_jax": "harp_jax", "data_pipeline": "data_pipeline", "harp_jax.configs": "configs"},
     package_data={"data_pipeline": ["*.txt"]},
