@@ -32,7 +32,7 @@ from data_pipeline.examples import make_pairs, tensorflow
 from data_pipeline.manifest import load_manifest
 from data_pipeline.output import WORK
 from harp_jax.files import lines, replacing
-from harp_jax.keys import hash64
+from harp_jax.randomness import hash64
 
 ONE_IN = 8
 FILES = ["linked_pages.jsonl.xz", "collection.jsonl.xz", "linked_table_rows.jsonl.xz"]

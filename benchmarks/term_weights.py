@@ -28,7 +28,7 @@ from data_pipeline.tokenised import WINDOW
 from data_pipeline.weights import piece_spans, word_sums
 from harp_jax.allocator import keep_pages
 from harp_jax.files import lines
-from harp_jax.keys import generator
+from harp_jax.randomness import generator
 from harp_jax.tokenizer import load_tokenizer
 
 Weighed = dict[int, np.ndarray]  # sentence → [1 + anchors, words]

@@ -14,7 +14,7 @@ reports MRR .597 on Robust04 after fine-tuning, against .548 without coarse-tuni
 configs/experiments/coarse_tuning.py runs all six systems.
 """
 
-from harp_jax.config import coarse_tune
+from harp_jax.defaults import coarse_tune
 
 
 def get_config():

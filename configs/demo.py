@@ -6,7 +6,7 @@ Hardware: 2 CPU cores; four to seven steps a second. Only `make demo` uses it (c
 differ by flags alone: `tasks`, `init`, `pair_weight`.
 """
 
-from harp_jax.config import pretrain
+from harp_jax.defaults import pretrain
 
 
 def get_config():

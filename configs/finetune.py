@@ -7,7 +7,7 @@ Hardware: any; `init` is a pre-training workdir or a Hugging Face BERT directory
 stronger first stage's) from which the negatives of each positive are drawn, 1:7.
 """
 
-from harp_jax.config import finetune
+from harp_jax.defaults import finetune
 
 
 def get_config():

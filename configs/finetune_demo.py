@@ -5,7 +5,7 @@ python -m harp_jax.main --config=configs/finetune_demo.py --workdir=runs/ranker 
 Hardware: 2 CPU cores, about a minute. Used by configs/experiments/demo.py.
 """
 
-from harp_jax.config import finetune
+from harp_jax.defaults import finetune
 
 
 def get_config():

@@ -14,7 +14,7 @@ The parameters that are exported are the best by RR@100 on 500 training queries,
 document with them. The dev queries never take part.
 """
 
-from harp_jax.config import finetune
+from harp_jax.defaults import finetune
 
 
 def get_config():

@@ -12,7 +12,7 @@ take 4,250 MiB a core, all-reduces carry 256 MiB a step; by --largest 544 rows f
 330 rows memory hardly grows (328: 14,339 MiB, 512: 14,781), so XLA seems to compute activations again; slower, not measured.
 """
 
-from harp_jax.config import pretrain
+from harp_jax.defaults import pretrain
 
 
 def get_config(preset=""):

@@ -16,7 +16,7 @@ from data_pipeline.sentences import sentences
 from data_pipeline.sources import Chunk, LinkedDocument
 from data_pipeline.tables import DOCS_PER_CHUNK, table
 from data_pipeline.terms import count_words, normalise_anchor
-from harp_jax.keys import signed64
+from harp_jax.randomness import signed64
 
 # Chains of up to 2⁴ redirects are followed; MediaWiki itself follows one.
 DOUBLINGS = 4

@@ -18,7 +18,7 @@ from data_pipeline.tasks import Anchor, Request, Sentence, acm, qdm, rdp, rqp, w
 from data_pipeline.terms import Span, Terms, join, load_terms
 from data_pipeline.weights import from_bytes
 from harp_jax.errors import InputError
-from harp_jax.keys import generator
+from harp_jax.randomness import generator
 
 SAMPLER_FIELDS = [field.name for field in fields(Sampler) if field.name != "is_term"]
 

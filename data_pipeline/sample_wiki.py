@@ -21,7 +21,8 @@ import numpy as np
 from data_pipeline import sample_grammar as grammar
 from data_pipeline.sources.titles import Site
 from data_pipeline.sources.wikitext import plain_text
-from harp_jax import cli, files, keys
+from harp_jax import cli, files
+from harp_jax import randomness as keys
 from harp_jax.errors import InputError
 
 FOLDS = 5

@@ -15,7 +15,7 @@ from data_pipeline.engine import Job, buckets, read
 from data_pipeline.tables import pack, table
 from data_pipeline.terms import Word
 from harp_jax.files import replacing
-from harp_jax.keys import signed64
+from harp_jax.randomness import signed64
 
 # Shares of attention are added up as integers, so that every engine gets the same sums; 2³¹ pages fit 63 bits.
 UNIT = 1 << 32

@@ -18,7 +18,7 @@ from data_pipeline.tasks import ict, prop
 from data_pipeline.terms import Span, Terms, Word, load_terms
 from data_pipeline.tokenised import running_text
 from data_pipeline.weights import from_bytes
-from harp_jax.keys import generator
+from harp_jax.randomness import generator
 
 # Articles that "other_article" draws a negative from.
 ARTICLES = 256

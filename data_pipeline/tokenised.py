@@ -11,7 +11,7 @@ from data_pipeline.losses import Losses
 from data_pipeline.sentences import sentences
 from data_pipeline.tables import pack, table
 from data_pipeline.terms import Span, Terms, load_terms
-from harp_jax.keys import signed64
+from harp_jax.randomness import signed64
 
 # [CLS] and [SEP] take two of the 512 positions of the encoder that weighs the terms.
 WINDOW = 510

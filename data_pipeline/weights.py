@@ -19,7 +19,7 @@ from data_pipeline.tables import table, unpack
 from data_pipeline.terms import Span
 from harp_jax.errors import InputError
 from harp_jax.files import replacing, sha256_file
-from harp_jax.keys import signed64
+from harp_jax.randomness import signed64
 
 TABLES = ("sentence_weights", "passage_weights")
 WITHOUT_ENCODER = ("uniform", "idf")

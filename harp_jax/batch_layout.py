@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from ml_collections import ConfigDict
 
-from harp_jax.keys import generator
 from harp_jax.lanes import Reader
 from harp_jax.packing import Layout, plan
+from harp_jax.randomness import generator
 from harp_jax.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from harp_jax.documents import BATCH, Documents, default_cache_dir
 from harp_jax.errors import InputError
 from harp_jax.files import lines
-from harp_jax.keys import hash64
 from harp_jax.progress import progress
+from harp_jax.randomness import hash64
 
 log = logging.getLogger(__name__)
 

@@ -19,11 +19,11 @@ from harp_jax.coarse_objective import Coarse
 from harp_jax.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker
-from harp_jax.keys import generator
 from harp_jax.lanes import epoch_window
 from harp_jax.marks import Marks, marks_of
 from harp_jax.masking import slots
 from harp_jax.packing import Group, Sequence, fit, text_sequence
+from harp_jax.randomness import generator
 from harp_jax.stages import NoReader, Stage, encoder_and_tokenizer, starting_params
 from harp_jax.tokenizer import Tokenizer
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 
 from harp_jax.errors import InputError
 from harp_jax.files import lines
-from harp_jax.keys import hash64
+from harp_jax.randomness import hash64
 from harp_jax.trec import Qrels
 
 

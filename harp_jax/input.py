@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from harp_jax.errors import InputError
-from harp_jax.keys import generator
 from harp_jax.packing import Group, pair_sequences, text_sequence
+from harp_jax.randomness import generator
 from harp_jax.records import PAIR_FEATURES, TEXT_FEATURES, TEXT_TASK, split_name
 
 # TensorFlow greets on import, and again where oneDNN is on; it only reads records here.

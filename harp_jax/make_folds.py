@@ -13,7 +13,7 @@ from harp_jax.cli import run
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.folds import components, select
-from harp_jax.keys import hash64
+from harp_jax.randomness import hash64
 from harp_jax.trec import read_qrels, read_queries
 
 

@@ -24,9 +24,9 @@ from harp_jax.documents import FIELDS, Documents
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
 from harp_jax.heads import Ranker
-from harp_jax.keys import hash64
 from harp_jax.marks import recorded_marks
 from harp_jax.progress import progress
+from harp_jax.randomness import hash64
 from harp_jax.stages import load_encoder, tokenizer_of
 from harp_jax.tokenizer import Tokenizer, load_tokenizer
 from harp_jax.trec import read_qrels, read_queries

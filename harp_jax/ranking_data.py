@@ -16,8 +16,8 @@ from ml_collections import ConfigDict
 from harp_jax.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.folds import in_folds, read_folds, select
-from harp_jax.keys import generator
 from harp_jax.marks import NO_MARKS, Marks, marks_of
+from harp_jax.randomness import generator
 from harp_jax.trec import Qrels, Run, read_ids, read_qrels, read_queries, read_run
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class RankingData:
 
     @classmethod
     def from_config(cls, config: ConfigDict, tokenizer: Any, qrels: Qrels | None = None) -> "RankingData":
-        """From the fields of a fine-tuning config (`harp_jax.config.finetune`); `qrels` replaces its judgments."""
+        """From the fields of a fine-tuning config (`harp_jax.defaults.finetune`); `qrels` replaces its judgments."""
         qrels = training_qrels(config) if qrels is None else qrels
         return cls(
             docs=Documents.open(config.docs, tuple(config.fields)),

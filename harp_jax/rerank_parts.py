@@ -8,8 +8,8 @@ import shutil
 
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
-from harp_jax.keys import hash64
 from harp_jax.locate import document_files, is_irds, query_file
+from harp_jax.randomness import hash64
 from harp_jax.trec import Rankings, write_run
 
 KEY = "key.json"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harp_jax.keys import generator
+from harp_jax.randomness import generator
 
 ROUNDS = 10_000
 CHUNK = 250  # rounds at once: memory is CHUNK × queries

@@ -15,7 +15,7 @@ from harp_jax.errors import InputError
 from harp_jax.evaluate import read_subset
 from harp_jax.files import replacing
 from harp_jax.folds import in_folds, read_folds, select
-from harp_jax.keys import hash64
+from harp_jax.randomness import hash64
 from harp_jax.trec import Qrels, read_qrels, read_run
 
 

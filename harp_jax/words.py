@@ -26,8 +26,8 @@ from harp_jax.cli import run
 from harp_jax.documents import FIELDS, Documents
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
-from harp_jax.keys import generator
 from harp_jax.progress import progress
+from harp_jax.randomness import generator
 
 WORD = re.compile(r"[^\W_]+")
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from harp_jax.configs.baselines import bert, harp, ict, prop, wlp
 
-from harp_jax import config as configs
+from harp_jax import defaults as configs
 from harp_jax.batch_layout import make_layout
 from harp_jax.errors import InputError
-from harp_jax.keys import generator
 from harp_jax.packing import Group, Sequence, plan
+from harp_jax.randomness import generator
 from harp_jax.records import TASKS
 
 MAY_DIFFER = {"data", "tasks", "task_weights", "pair_weight"}

@@ -12,7 +12,7 @@ from scipy.stats import binomtest, chisquare
 from synthetic import tokenizer
 from test_finetune import collection, ranking_config, units_seen  # noqa: F401  (a fixture)
 
-from harp_jax import config as configs
+from harp_jax import defaults as configs
 from harp_jax import query_probe, stages
 from harp_jax.clicks import Clicks
 from harp_jax.coarse_tuning import STREAM

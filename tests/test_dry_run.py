@@ -2,7 +2,7 @@
 
 import pytest
 
-from harp_jax import config as configs
+from harp_jax import defaults as configs
 from harp_jax.dry_run import Bytes, compile_step, search_rows
 from harp_jax.errors import InputError
 

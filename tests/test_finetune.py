@@ -9,14 +9,14 @@ import pytest
 from scipy.stats import chisquare
 from synthetic import tokenizer
 
-from harp_jax import config as configs
+from harp_jax import defaults as configs
 from harp_jax import metrics_log, stages
 from harp_jax.errors import InputError
 from harp_jax.evaluate import evaluate
-from harp_jax.keys import generator
 from harp_jax.lanes import Batches
 from harp_jax.masking import mask_one_each
 from harp_jax.packing import plan
+from harp_jax.randomness import generator
 from harp_jax.train import train
 from harp_jax.trec import Ranking
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from linked_topics import TEXTS, TOPICS, paths, small, topic_words, write_wiki
 
-from harp_jax import config as configs
+from harp_jax import defaults as configs
 from harp_jax.errors import InputError
-from harp_jax.keys import generator
 from harp_jax.linklearn import model as f
 from harp_jax.linklearn import rank
 from harp_jax.linklearn.collection import Index
 from harp_jax.linklearn.links import read_graph, shared_terms, split
 from harp_jax.linklearn.okapi import Okapi, at_the_edge
 from harp_jax.linklearn.train import Trainer, train
+from harp_jax.randomness import generator
 from harp_jax.trec import read_run
 
 

@@ -7,10 +7,10 @@ import pytest
 from linked_topics import PAGES, paths, write_wiki
 
 from harp_jax.errors import InputError
-from harp_jax.keys import generator
 from harp_jax.linklearn.links import Side, read_graph, split
 from harp_jax.linklearn.okapi import Okapi
 from harp_jax.linklearn.train import Task
+from harp_jax.randomness import generator
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from harp_jax import train
-from harp_jax.config import pretrain
+from harp_jax.defaults import pretrain
 
 
 def test_evaluations_between_log_lines_do_not_count_as_training_time(monkeypatch):

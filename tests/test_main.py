@@ -10,7 +10,7 @@ from synthetic import tokenizer
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFIG = """
-from harp_jax.config import pretrain
+from harp_jax.defaults import pretrain
 def get_config():
     c = pretrain()
     c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = 1, 16, 2, 128

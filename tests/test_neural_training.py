@@ -9,16 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from harp_jax import config as configs
+from harp_jax import defaults as configs
 from harp_jax import stages
 from harp_jax.checkpoint import load_params
 from harp_jax.documents import Documents
 from harp_jax.errors import InputError
-from harp_jax.keys import generator
 from harp_jax.lanes import Batches
 from harp_jax.neural_ir import NAMES, NeuralConfig, init_params
 from harp_jax.neural_ir.reranker import NeuralReranker
 from harp_jax.neural_ir.stage import neural_ir as neural_stage
+from harp_jax.randomness import generator
 from harp_jax.rerank import arguments_parser, load, rerank_run
 from harp_jax.rerank import main as rerank_main
 from harp_jax.train import train

@@ -168,7 +168,7 @@ def test_rules_without_parameter_and_parameters_without_rule_are_errors(setting,
 
 
 def tiny_mesh(data: int):
-    from harp_jax.config import pretrain
+    from harp_jax.defaults import pretrain
 
     config = pretrain()
     config.mesh.data = data

@@ -37,7 +37,7 @@ def files(tmp_path):
     (tmp_path / "test").write_text("q1\tits text\nq2\n")
     (tmp_path / "queries").write_text("".join(f"q{i}\ttext {i}\n" for i in range(40)))
     (tmp_path / "docs").write_text("")
-    (tmp_path / "config.py").write_text("from harp_jax.config import finetune as get_config\n")
+    (tmp_path / "config.py").write_text("from harp_jax.defaults import finetune as get_config\n")
     return tmp_path
 
 
@@ -148,7 +148,7 @@ def test_a_changed_input_makes_another_plan_even_at_the_same_path(files, capsys,
         assert after["train_s0_f0"] != before["train_s0_f0"], name
         before = after
     (files / "config.py").write_text("from other_config import get_config\n")
-    (files / "other_config.py").write_text("from harp_jax.config import finetune as get_config\n")
+    (files / "other_config.py").write_text("from harp_jax.defaults import finetune as get_config\n")
     monkeypatch.syspath_prepend(files)
     assert planned(files, capsys, *options)["train_s0_f0"] != before["train_s0_f0"]
 

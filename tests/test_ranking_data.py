@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 from tiny_bert import small_tokenizer
 
-from harp_jax import config as configs
+from harp_jax import defaults as configs
 from harp_jax.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.folds import in_folds, read_folds, split_queries

@@ -8,8 +8,8 @@ import pytest
 from linked_topics import TEXTS, small
 
 from harp_jax.errors import InputError
-from harp_jax.keys import generator
 from harp_jax.linklearn import model, rank, ranking_svm
+from harp_jax.randomness import generator
 from harp_jax.trec import read_run
 
 

@@ -9,7 +9,7 @@ import sys
 
 from ml_collections import ConfigDict
 
-from harp_jax import config as configs
+from harp_jax import defaults as configs
 from harp_jax import stages
 from harp_jax.batch_layout import make_layout
 

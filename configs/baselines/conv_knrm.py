@@ -7,7 +7,7 @@ python -m harp_jax.rerank --model=runs/conv_knrm --docs=docs.tsv --queries=test.
 Hardware: 2 CPU cores, about ten times KNRM's time.
 """
 
-from harp_jax.config import neural_ir
+from harp_jax.defaults import neural_ir
 
 
 def get_config():

@@ -8,7 +8,7 @@ Hardware: 2 CPU cores, a minute or two on a thousand judgments. Word vectors are
 (python -m harp_jax.word_vectors). --config.model.gate=vector weighs query words by their vectors instead of their IDF.
 """
 
-from harp_jax.config import neural_ir
+from harp_jax.defaults import neural_ir
 
 
 def get_config():

@@ -9,7 +9,7 @@ filters and windows of 100 (81 million weights in one layer); fewer judgments wa
 softmax over a relevant document and four others ("lce").
 """
 
-from harp_jax.config import neural_ir
+from harp_jax.defaults import neural_ir
 
 
 def get_config():

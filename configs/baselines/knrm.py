@@ -8,7 +8,7 @@ Hardware: 2 CPU cores, a minute or two on a thousand judgments. Without vectors 
 some on the collection (python -m harp_jax.word_vectors), or give GloVe's and a vocabulary without stemming.
 """
 
-from harp_jax.config import neural_ir
+from harp_jax.defaults import neural_ir
 
 
 def get_config():

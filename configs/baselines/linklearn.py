@@ -7,7 +7,7 @@ python -m harp_jax.linklearn.rank --model=runs/linklearn --docs=docs.tsv --queri
 Hardware: 2 CPU cores, about two minutes for 1.4 million constraints after a minute of reading (steps=3000).
 """
 
-from harp_jax.config import linklearn
+from harp_jax.defaults import linklearn
 
 
 def get_config():

@@ -22,7 +22,6 @@ from ml_collections import ConfigDict
 from harp_jax.cli import run_with_config
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
-from harp_jax.keys import generator
 from harp_jax.linklearn import model as f
 from harp_jax.linklearn.collection import Index, Weighting, idf
 from harp_jax.linklearn.links import Graph, Side, read_graph, shared_terms, split
@@ -30,6 +29,7 @@ from harp_jax.linklearn.okapi import at_the_edge, tuned
 from harp_jax.losses import PAIRWISE, hinge
 from harp_jax.metrics_log import MetricsLog
 from harp_jax.progress import progress
+from harp_jax.randomness import generator
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from data_pipeline.config import generation
-from harp_jax.keys import generator
+from harp_jax.randomness import generator
 from harp_jax.tokenizer import SPECIAL_TOKENS
 
 SYLLABLES = ["ba", "ko", "ri", "mu", "ta", "se", "lo", "fi", "ne", "du"]

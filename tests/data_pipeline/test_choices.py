@@ -24,7 +24,7 @@ from data_pipeline.sampling import Dropped, Sampler, Weighted
 from data_pipeline.tasks import Anchor, Passages, Request, Sentence, acm, qdm, rdp, rqp
 from data_pipeline.terms import Terms, join, load_terms
 from harp_jax.errors import InputError
-from harp_jax.keys import generator
+from harp_jax.randomness import generator
 from harp_jax.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 ROOT = Path(__file__).parents[2]

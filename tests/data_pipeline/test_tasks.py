@@ -11,7 +11,7 @@ from data_pipeline.examples import cut
 from data_pipeline.sampling import Dropped, Sampler, Weighted
 from data_pipeline.tasks import Anchor, Passages, Request, Sentence, Sides, acm, mlm, qdm, rdp, rqp
 from data_pipeline.terms import Terms, join
-from harp_jax.keys import generator
+from harp_jax.randomness import generator
 from harp_jax.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 TERMS = Terms(Tokenizer((*SPECIAL_TOKENS, ".", "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"}))

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from data_pipeline import term_collection
 from data_pipeline.engine import LocalEngine, write
-from harp_jax.keys import signed64
+from harp_jax.randomness import signed64
 
 TERMS = 60_000
 
