@@ -14,9 +14,9 @@ from ml_collections import ConfigDict
 
 from harp_jax.batch_layout import make_layout
 from harp_jax.bert import BertConfig
-from harp_jax.clicks import Clicks
 from harp_jax.coarse_objective import Coarse
-from harp_jax.documents import Documents
+from harp_jax.corpus.clicks import Clicks
+from harp_jax.corpus.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker
 from harp_jax.lanes import epoch_window

@@ -18,13 +18,13 @@ from dataclasses import replace
 import numpy as np
 
 from harp_jax.cli import run as run_command
+from harp_jax.corpus.folds import components
+from harp_jax.corpus.trec import Qrels, Run, read_ids, read_qrels, read_run
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
-from harp_jax.folds import components
 from harp_jax.measures import aggregate, calculate, is_tested, parse_measures
 from harp_jax.significance import ROUNDS, compare
 from harp_jax.tables import FORMATS, Table, notes, per_query_lines
-from harp_jax.trec import Qrels, Run, read_ids, read_qrels, read_run
 
 FEWEST_GROUPS = 10  # of queries, of equal size or worth as many, from which drawing whole groups says something
 MEASURES = "RR@10 RR@100 nDCG@10 nDCG@100 AP"

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from harp_jax.cli import run as run_command
-from harp_jax.documents import FIELDS, Documents
+from harp_jax.corpus.documents import FIELDS, Documents
+from harp_jax.corpus.folds import read_folds
+from harp_jax.corpus.trec import Run, read_queries, read_run, write_run
 from harp_jax.errors import InputError
 from harp_jax.files import lines
-from harp_jax.folds import read_folds
 from harp_jax.lexical import MODELS, Collection, make, rescore, search
 from harp_jax.progress import progress
-from harp_jax.trec import Run, read_queries, read_run, write_run
 
 Rankings = Iterator[tuple[str, list[str], np.ndarray]]
 Excluded = dict[str, set[str]]  # qid → documents that are no candidates, such as the query's own source

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from harp_jax.cli import run as run_command
+from harp_jax.corpus.folds import read_folds, select
+from harp_jax.corpus.trec import Qrels, Rankings, Run, ordered, read_qrels, read_run, write_run
 from harp_jax.errors import InputError
 from harp_jax.evaluate import read_subset
-from harp_jax.folds import read_folds, select
 from harp_jax.measures import calculate, parse_measures
-from harp_jax.trec import Qrels, Rankings, Run, ordered, read_qrels, read_run, write_run
 
 METHODS = ("mean", "rrf", "weights", "join")
 NORMALISE = ("minmax", "zscore", "none")

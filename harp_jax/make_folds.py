@@ -10,11 +10,11 @@ import argparse
 from collections.abc import Iterable
 
 from harp_jax.cli import run
+from harp_jax.corpus.folds import components, select
+from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
-from harp_jax.folds import components, select
 from harp_jax.randomness import hash64
-from harp_jax.trec import read_qrels, read_queries
 
 
 def make(groups: Iterable[list[str]], count: int, seed: int) -> dict[str, int]:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from harp_jax.corpus.trec import Qrels, Ranking, Run
 from harp_jax.errors import InputError
-from harp_jax.trec import Qrels, Ranking, Run
 
 Values = dict[str, float]  # qid → value
 

@@ -17,11 +17,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from harp_jax.cli import run as run_command
-from harp_jax.documents import FIELDS, Documents
+from harp_jax.corpus.documents import FIELDS, Documents
+from harp_jax.corpus.trec import Rankings, Run, read_run, write_run
 from harp_jax.errors import InputError
 from harp_jax.files import lines
 from harp_jax.progress import progress
-from harp_jax.trec import Rankings, Run, read_run, write_run
 
 
 def inlinks(paths: Iterable[str], wanted: set[str], redirects: dict[str, str]) -> Counter[str]:

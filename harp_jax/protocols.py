@@ -14,13 +14,13 @@ import runpy
 from collections.abc import Collection
 
 from harp_jax.cli import run as run_command
+from harp_jax.corpus.folds import read_folds
+from harp_jax.corpus.trec import Qrels, read_ids, read_qrels, read_queries
 from harp_jax.errors import InputError
 from harp_jax.evaluate import MEASURES
 from harp_jax.files import replacing
-from harp_jax.folds import read_folds
 from harp_jax.plan import Command, execute, resolve, shown
 from harp_jax.subsets import numbers
-from harp_jax.trec import Qrels, read_ids, read_qrels, read_queries
 
 
 def training(name: str, arguments: argparse.Namespace, seed: int, extra: list[str], only: list[str]) -> list[Command]:

@@ -20,7 +20,8 @@ import jax
 import numpy as np
 
 from harp_jax.cli import run as run_command
-from harp_jax.documents import FIELDS, Documents
+from harp_jax.corpus.documents import FIELDS, Documents
+from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
 from harp_jax.heads import Ranker
@@ -29,7 +30,6 @@ from harp_jax.progress import progress
 from harp_jax.randomness import hash64
 from harp_jax.stages import load_encoder, tokenizer_of
 from harp_jax.tokenizer import Tokenizer, load_tokenizer
-from harp_jax.trec import read_qrels, read_queries
 
 BATCH = 32
 

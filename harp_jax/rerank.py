@@ -20,14 +20,14 @@ import numpy as np
 from harp_jax.allocator import keep_pages
 from harp_jax.cli import keep_compiled
 from harp_jax.cli import run as run_command
-from harp_jax.documents import FIELDS, Documents
+from harp_jax.corpus.documents import FIELDS, Documents
+from harp_jax.corpus.folds import in_folds, read_folds
+from harp_jax.corpus.trec import Run, read_ids, read_queries, read_run
 from harp_jax.errors import InputError
-from harp_jax.folds import in_folds, read_folds
 from harp_jax.maxp import Windows, best_of
 from harp_jax.progress import progress
 from harp_jax.rerank_parts import Parts, fingerprint
 from harp_jax.reranker import Reranker
-from harp_jax.trec import Run, read_ids, read_queries, read_run
 
 __all__ = ["Reranker", "rerank_run"]
 

@@ -6,11 +6,11 @@ import os
 import re
 import shutil
 
+from harp_jax.corpus.paths import document_files, is_irds, query_file
+from harp_jax.corpus.trec import Rankings, write_run
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
-from harp_jax.locate import document_files, is_irds, query_file
 from harp_jax.randomness import hash64
-from harp_jax.trec import Rankings, write_run
 
 KEY = "key.json"
 OURS = re.compile(r"(\d{6,}\.trec|key\.json)(\.tmp\.\d+)?")  # with what a kill leaves of a file half written

@@ -14,15 +14,15 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from harp_jax.documents import Documents
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.folds import split_queries
+from harp_jax.corpus.trec import Qrels, ordered, read_queries, read_run
 from harp_jax.errors import InputError
 from harp_jax.evaluate import evaluate
 from harp_jax.files import replacing
-from harp_jax.folds import split_queries
 from harp_jax.measures import parse_measures
 from harp_jax.ranking_data import training_qrels
 from harp_jax.rerank import rerank_run
-from harp_jax.trec import Qrels, ordered, read_queries, read_run
 
 DIRECTORY = "selected"  # in the workdir: selection.json and the parameters it names
 RECORD = "selection.json"

@@ -10,13 +10,13 @@ import argparse
 import os
 
 from harp_jax.cli import run as run_command
-from harp_jax.documents import Documents
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.folds import in_folds, read_folds, select
+from harp_jax.corpus.trec import Qrels, read_qrels, read_run
 from harp_jax.errors import InputError
 from harp_jax.evaluate import read_subset
 from harp_jax.files import replacing
-from harp_jax.folds import in_folds, read_folds, select
 from harp_jax.randomness import hash64
-from harp_jax.trec import Qrels, read_qrels, read_run
 
 
 def draws(qrels: Qrels, sizes: list[int], count: int, seed: int) -> list[dict[int, list[str]]]:

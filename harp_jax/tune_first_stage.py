@@ -15,16 +15,16 @@ import sys
 from typing import Any
 
 from harp_jax.cli import run as run_command
-from harp_jax.documents import Documents
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.folds import read_folds, select
+from harp_jax.corpus.trec import ordered, read_qrels, read_queries, read_run
 from harp_jax.errors import InputError
 from harp_jax.evaluate import evaluate
 from harp_jax.files import replacing
 from harp_jax.first_stage import add_collection_arguments, check_k, excluded_of, rerank, retrieve
-from harp_jax.folds import read_folds, select
 from harp_jax.lexical import Collection
 from harp_jax.measures import parse_measures
 from harp_jax.progress import progress
-from harp_jax.trec import ordered, read_qrels, read_queries, read_run
 
 GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     "bm25": {"k1": (0.6, 0.9, 1.2, 1.6, 2.0), "b": (0.2, 0.4, 0.6, 0.75, 0.9)},

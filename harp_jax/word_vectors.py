@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Iterator
 
 from harp_jax.cli import run
-from harp_jax.documents import FIELDS, Documents
+from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.words import Words, load_words

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from harp_jax.cli import run
-from harp_jax.documents import FIELDS, Documents
+from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
 from harp_jax.progress import progress

@@ -14,9 +14,9 @@ from test_finetune import collection, ranking_config, units_seen  # noqa: F401  
 
 from harp_jax import defaults as configs
 from harp_jax import query_probe, stages
-from harp_jax.clicks import Clicks
 from harp_jax.coarse_tuning import STREAM
-from harp_jax.documents import Documents
+from harp_jax.corpus.clicks import Clicks
+from harp_jax.corpus.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.export import export
 from harp_jax.lanes import Batches

@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
 
-from harp_jax.documents import Documents, default_cache_dir
+from harp_jax.corpus.documents import Documents, default_cache_dir
 from harp_jax.errors import InputError
 
 RECORDS = [

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
+from harp_jax.corpus.trec import Ranking, read_run, write_run
 from harp_jax.errors import InputError
 from harp_jax.evaluate import arguments_parser, evaluate, groups_of, main, name_runs, read_subset
 from harp_jax.tables import as_latex, as_text, notes
-from harp_jax.trec import Ranking, read_run, write_run
 
 QRELS = {"q1": {"a": 2, "b": 0, "c": 1}, "q2": {"a": 1}, "q3": {"z": 1}, "q4": {"a": 0}}
 RANKINGS = {"q1": ["b", "x", "c", "a"], "q2": ["a", "b"], "q9": ["a"], "q4": ["a"]}

@@ -11,6 +11,7 @@ from synthetic import tokenizer
 
 from harp_jax import defaults as configs
 from harp_jax import metrics_log, stages
+from harp_jax.corpus.trec import Ranking
 from harp_jax.errors import InputError
 from harp_jax.evaluate import evaluate
 from harp_jax.lanes import Batches
@@ -18,7 +19,6 @@ from harp_jax.masking import mask_one_each
 from harp_jax.packing import plan
 from harp_jax.randomness import generator
 from harp_jax.train import train
-from harp_jax.trec import Ranking
 
 WORDS = [f"w{i}" for i in range(200)]
 

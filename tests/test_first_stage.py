@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from harp_jax import tune_first_stage
+from harp_jax.corpus.trec import read_run
 from harp_jax.errors import InputError
 from harp_jax.first_stage import arguments_parser, main
 from harp_jax.lexical import Bm25, Collection, QueryLikelihood, make, rescore, search, top
-from harp_jax.trec import read_run
 
 DOCS = {
     "D1": "wing lift drag wing",

@@ -5,12 +5,12 @@ import json
 
 import pytest
 
-from harp_jax.documents import Documents
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.folds import read_folds
+from harp_jax.corpus.trec import read_ids, read_qrels, read_queries, read_run
 from harp_jax.errors import InputError
 from harp_jax.evaluate import read_subset
 from harp_jax.first_stage import excluded_of
-from harp_jax.folds import read_folds
-from harp_jax.trec import read_ids, read_qrels, read_queries, read_run
 
 MARK = b"\xef\xbb\xbf"
 WARTS = {

@@ -10,6 +10,7 @@ import pytest
 from linked_topics import TEXTS, TOPICS, paths, small, topic_words, write_wiki
 
 from harp_jax import defaults as configs
+from harp_jax.corpus.trec import read_run
 from harp_jax.errors import InputError
 from harp_jax.linklearn import model as f
 from harp_jax.linklearn import rank
@@ -18,7 +19,6 @@ from harp_jax.linklearn.links import read_graph, shared_terms, split
 from harp_jax.linklearn.okapi import Okapi, at_the_edge
 from harp_jax.linklearn.train import Trainer, train
 from harp_jax.randomness import generator
-from harp_jax.trec import read_run
 
 
 @pytest.fixture(scope="module")

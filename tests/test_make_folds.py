@@ -2,8 +2,8 @@
 
 import pytest
 
+from harp_jax.corpus.folds import read_folds
 from harp_jax.errors import InputError
-from harp_jax.folds import read_folds
 from harp_jax.make_folds import arguments_parser, main, make
 
 

@@ -12,7 +12,8 @@ import pytest
 from harp_jax import defaults as configs
 from harp_jax import stages
 from harp_jax.checkpoint import load_params
-from harp_jax.documents import Documents
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.trec import read_queries, read_run
 from harp_jax.errors import InputError
 from harp_jax.lanes import Batches
 from harp_jax.neural_ir import NAMES, NeuralConfig, init_params
@@ -22,7 +23,6 @@ from harp_jax.randomness import generator
 from harp_jax.rerank import arguments_parser, load, rerank_run
 from harp_jax.rerank import main as rerank_main
 from harp_jax.train import train
-from harp_jax.trec import read_queries, read_run
 from harp_jax.words import Words, count_words, load_words
 
 NEGATIVES, LENGTH, TRAINED, HELD_OUT = 4, 12, 400, 60
@@ -106,9 +106,9 @@ def pair_accuracy(workdir, path) -> float:
 def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
     """The last steps, at a ruinous rate, are not what re-ranking takes; what was selected is not trained on."""
     from harp_jax import metrics_log
+    from harp_jax.corpus.trec import ordered
     from harp_jax.evaluate import evaluate
     from harp_jax.selection import best
-    from harp_jax.trec import ordered
 
     write_collection(tmp_path, exact_matches)
     options = {"learning_rate": 1e-2, "steps": 60, "eval_every": 20, "select": "RR@10", "schedule": "constant"}

@@ -11,11 +11,11 @@ from scipy.stats import chisquare
 from tiny_bert import small_tokenizer
 
 from harp_jax import defaults as configs
-from harp_jax.documents import Documents
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.folds import in_folds, read_folds, split_queries
+from harp_jax.corpus.trec import Ranking
 from harp_jax.errors import InputError
-from harp_jax.folds import in_folds, read_folds, split_queries
 from harp_jax.ranking_data import RankingData
-from harp_jax.trec import Ranking
 
 TOKENIZER = small_tokenizer()
 # Each document is one token, so that token ids say which one it was.

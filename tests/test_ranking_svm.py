@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from linked_topics import TEXTS, small
 
+from harp_jax.corpus.trec import read_run
 from harp_jax.errors import InputError
 from harp_jax.linklearn import model, rank, ranking_svm
 from harp_jax.randomness import generator
-from harp_jax.trec import read_run
 
 
 def test_ranking_svm_finds_the_words_that_count():

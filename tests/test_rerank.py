@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from tiny_bert import CONFIG, WORDS, pair_batch, random_params, small_tokenizer
 
-from harp_jax.documents import Documents
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.trec import read_run, write_run
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker
 from harp_jax.huggingface import save_hf
@@ -18,7 +19,6 @@ from harp_jax.marks import Marks
 from harp_jax.maxp import Windows
 from harp_jax.rerank import Reranker, arguments_parser, main, rerank_run
 from harp_jax.rerank_parts import Parts, fingerprint
-from harp_jax.trec import read_run, write_run
 
 RNG = np.random.default_rng(0)
 VOCABULARY = [word for word in WORDS.split() if not word.startswith("##")]

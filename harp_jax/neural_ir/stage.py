@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from harp_jax.documents import Documents
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.trec import Qrels, read_queries, read_run
 from harp_jax.errors import InputError
 from harp_jax.finetuning import RankingReader
 from harp_jax.lanes import epoch_window
@@ -23,7 +24,6 @@ from harp_jax.packing import Group, Placement
 from harp_jax.ranking_data import RankingData, training_qrels
 from harp_jax.selection import Selection, held_out
 from harp_jax.stages import NoReader, Stage
-from harp_jax.trec import Qrels, read_queries, read_run
 from harp_jax.words import Words, count_words, load_words, read_stopwords, read_vectors
 
 log = logging.getLogger(__name__)

@@ -12,12 +12,12 @@ import pytest
 from shared_data import shared
 
 from harp_jax.bert import BertConfig
+from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.files import lines
 from harp_jax.heads import init_params
 from harp_jax.huggingface import save_hf
 from harp_jax.plan import execute, load_plan, resolve
 from harp_jax.tokenizer import load_tokenizer
-from harp_jax.trec import read_qrels, read_queries
 
 pytestmark = pytest.mark.real
 

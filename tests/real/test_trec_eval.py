@@ -6,8 +6,8 @@ import re
 import pytest
 from shared_data import shared
 
+from harp_jax.corpus.trec import Run, read_qrels, read_run
 from harp_jax.evaluate import evaluate
-from harp_jax.trec import Run, read_qrels, read_run
 
 pytestmark = pytest.mark.real
 PLAIN = {"map": "AP", "recip_rank": "RR", "Rprec": "Rprec", "ndcg": "nDCG"}

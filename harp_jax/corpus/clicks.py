@@ -13,7 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 
-from harp_jax.documents import BATCH, Documents, default_cache_dir
+from harp_jax.corpus.documents import BATCH, Documents, default_cache_dir
 from harp_jax.errors import InputError
 from harp_jax.files import lines
 from harp_jax.progress import progress

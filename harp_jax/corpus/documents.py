@@ -19,11 +19,11 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, cast
 
+from harp_jax.corpus.irds import IrdsDocuments
+from harp_jax.corpus.jsonl import checked_id, checked_text, parse_object
+from harp_jax.corpus.paths import document_files, is_irds
 from harp_jax.errors import InputError
 from harp_jax.files import SUFFIXES, open_bytes
-from harp_jax.irds import IrdsDocuments
-from harp_jax.jsonl import checked_id, checked_text, parse_object
-from harp_jax.locate import document_files, is_irds
 from harp_jax.progress import progress
 
 FIELDS = ("title", "url", "body")

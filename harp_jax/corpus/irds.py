@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from harp_jax.corpus.paths import IRDS
 from harp_jax.errors import InputError
-from harp_jax.locate import IRDS
 
 BODIES = ("body", "text", "contents", "abstract")
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterable
 
+from harp_jax.corpus.trec import Qrels
 from harp_jax.errors import InputError
 from harp_jax.files import lines
 from harp_jax.randomness import hash64
-from harp_jax.trec import Qrels
 
 
 def read_folds(path: str) -> dict[str, str]:
