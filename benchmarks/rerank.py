@@ -26,7 +26,7 @@ from harp_jax.heads import init_params
 from harp_jax.huggingface import load_hf, save_hf
 from harp_jax.maxp import best_of
 from harp_jax.reranker import Reranker
-from harp_jax.tokenizer import load_tokenizer
+from harp_jax.text.tokenizer import load_tokenizer
 
 Pairs = list[tuple[str, str]]
 

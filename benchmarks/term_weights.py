@@ -29,7 +29,7 @@ from data_pipeline.weights import piece_spans, word_sums
 from harp_jax.allocator import keep_pages
 from harp_jax.files import lines
 from harp_jax.randomness import generator
-from harp_jax.tokenizer import load_tokenizer
+from harp_jax.text.tokenizer import load_tokenizer
 
 Weighed = dict[int, np.ndarray]  # sentence → [1 + anchors, words]
 

@@ -26,7 +26,7 @@ from data_pipeline.tables import table
 from data_pipeline.tasks import acm, qdm, wlp
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
-from harp_jax.tokenizer import load_tokenizer
+from harp_jax.text.tokenizer import load_tokenizer
 
 # So many buckets at most, counted by the size of the files as stored; compressed ones give a few times more.
 BUCKETS = 512

@@ -24,7 +24,7 @@ from harp_jax.allocator import keep_pages
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.progress import progress
-from harp_jax.tokenizer import Tokenizer, load_tokenizer
+from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 # Row lengths and rows of attention of a batch, each pair a program to compile. On Wikipedia's sentences the lengths of an
 # accelerator, which computes in tiles of eight rows, fill 88 % of the slots; those of a CPU 93 %.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harp_jax.files import lines
-from harp_jax.tokenizer import Tokenizer, load_tokenizer
+from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 Word = tuple[int, ...]
 

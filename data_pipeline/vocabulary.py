@@ -18,7 +18,7 @@ from data_pipeline.config import plain
 from harp_jax.cli import run_with_config
 from harp_jax.errors import InputError
 from harp_jax.progress import progress
-from harp_jax.tokenizer import SPECIAL_TOKENS, Tokenizer
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 config_flags.DEFINE_config_file("config", None, "A generation config: its source is read.", lock_config=True)
 flags.DEFINE_string("output", None, "Directory for vocab.txt, tokenizer.json and tokenizer_config.json.")

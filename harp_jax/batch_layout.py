@@ -10,7 +10,7 @@ from ml_collections import ConfigDict
 from harp_jax.lanes import Reader
 from harp_jax.packing import Layout, plan
 from harp_jax.randomness import generator
-from harp_jax.tokenizer import Tokenizer
+from harp_jax.text.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
 

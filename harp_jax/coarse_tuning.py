@@ -20,12 +20,12 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker
 from harp_jax.lanes import epoch_window
-from harp_jax.marks import Marks, marks_of
 from harp_jax.masking import slots
 from harp_jax.packing import Group, Sequence, fit, text_sequence
 from harp_jax.randomness import generator
 from harp_jax.stages import NoReader, Stage, encoder_and_tokenizer, starting_params
-from harp_jax.tokenizer import Tokenizer
+from harp_jax.text.marks import Marks, marks_of
+from harp_jax.text.tokenizer import Tokenizer
 
 LABELS = ("clicked", "replaced")  # the tasks of a group: IsPair and NotPair
 STREAM = "clicks"

@@ -169,7 +169,7 @@ def neural_ir() -> ConfigDict:
     c.model.pool = 100  # DUET: words of a window of the document's max-pooling
     c.model.graphs = 2000  # DUET: character n-graphs that are counted
     c.model.dropout = 0.0  # DUET
-    c.tokenizer = ""  # directory of a vocabulary (harp_jax.words); empty: the words of `docs`
+    c.tokenizer = ""  # directory of a vocabulary (harp_jax.text.words); empty: the words of `docs`
     c.stemmer = "english"  # of that vocabulary, where it is made here
     c.stopwords = "english"  # left out of it: those of BM25, or a file with one a line; empty: none
     c.vectors = ""  # word vectors, a text file of word2vec or GloVe; empty: random ones

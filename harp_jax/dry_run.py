@@ -86,7 +86,7 @@ def compile_step(config: ConfigDict, devices: list, rows: int | None = None) -> 
 
 def without_files(config: ConfigDict) -> ConfigDict:
     """The config with an encoder shape and a vocabulary that need no files: a dry run must not need the data."""
-    from harp_jax.tokenizer import SPECIAL_TOKENS, Tokenizer
+    from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
     config = config.copy_and_resolve_references()
     if not (config.tokenizer and os.path.exists(config.tokenizer)) and not os.path.isdir(config.init or ""):

@@ -22,8 +22,8 @@ from harp_jax.bert import BertConfig
 from harp_jax.cli import run
 from harp_jax.errors import InputError
 from harp_jax.huggingface import check_replaceable, load_hf, save_hf
-from harp_jax.marks import marks_of
-from harp_jax.tokenizer import load_tokenizer
+from harp_jax.text.marks import marks_of
+from harp_jax.text.tokenizer import load_tokenizer
 
 PACKAGES = ("jax", "flax", "optax", "numpy")
 # Config fields that name data; their values say what the model has seen.

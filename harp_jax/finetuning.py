@@ -12,13 +12,13 @@ from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker
 from harp_jax.lanes import epoch_window
-from harp_jax.marks import marks_of
 from harp_jax.objectives import Finetune
 from harp_jax.packing import Group, Sequence, fit
 from harp_jax.randomness import generator
 from harp_jax.ranking_data import RankingData
 from harp_jax.stages import NoReader, Stage, encoder_and_tokenizer, starting_params
-from harp_jax.tokenizer import Tokenizer
+from harp_jax.text.marks import marks_of
+from harp_jax.text.tokenizer import Tokenizer
 
 
 def finetune(config: ConfigDict, with_data: bool = True) -> Stage:

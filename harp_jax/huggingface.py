@@ -16,8 +16,8 @@ import numpy as np
 from harp_jax import __version__
 from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
-from harp_jax.marks import MARKS, NO_MARKS, Marks
-from harp_jax.tokenizer import Tokenizer
+from harp_jax.text.marks import MARKS, NO_MARKS, Marks
+from harp_jax.text.tokenizer import Tokenizer
 
 WEIGHTS = "model.safetensors"
 MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote

@@ -25,11 +25,11 @@ from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
 from harp_jax.heads import Ranker
-from harp_jax.marks import recorded_marks
 from harp_jax.progress import progress
 from harp_jax.randomness import hash64
 from harp_jax.stages import load_encoder, tokenizer_of
-from harp_jax.tokenizer import Tokenizer, load_tokenizer
+from harp_jax.text.marks import recorded_marks
+from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 BATCH = 32
 

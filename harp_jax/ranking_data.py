@@ -17,8 +17,8 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import in_folds, read_folds, select
 from harp_jax.corpus.trec import Qrels, Run, read_ids, read_qrels, read_queries, read_run
 from harp_jax.errors import InputError
-from harp_jax.marks import NO_MARKS, Marks, marks_of
 from harp_jax.randomness import generator
+from harp_jax.text.marks import NO_MARKS, Marks, marks_of
 
 log = logging.getLogger(__name__)
 

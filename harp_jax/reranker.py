@@ -16,10 +16,10 @@ from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker
 from harp_jax.huggingface import check_vocabulary, load_hf
-from harp_jax.marks import NO_MARKS, Marks, recorded_marks
 from harp_jax.maxp import Windows, best_of
 from harp_jax.packing import fit
-from harp_jax.tokenizer import Tokenizer, load_tokenizer
+from harp_jax.text.marks import NO_MARKS, Marks, recorded_marks
+from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 # Row lengths that are compiled; finer steps pad less and compile more. Steps of 16 fill 91 to 95 % of the slots on real
 # candidates, those of an accelerator, where compiling costs more, 85 %.

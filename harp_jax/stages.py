@@ -21,7 +21,7 @@ from harp_jax.lanes import Reader, mixture
 from harp_jax.masking import slots
 from harp_jax.objectives import Pretrain
 from harp_jax.packing import Group
-from harp_jax.tokenizer import Tokenizer, load_tokenizer
+from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 log = logging.getLogger(__name__)
 

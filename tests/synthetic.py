@@ -7,7 +7,7 @@ import numpy as np
 
 from harp_jax.packing import Group, pair_sequences, text_sequence
 from harp_jax.randomness import generator
-from harp_jax.tokenizer import SPECIAL_TOKENS, Tokenizer
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 VOCAB = 211
 

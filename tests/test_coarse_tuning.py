@@ -21,7 +21,7 @@ from harp_jax.errors import InputError
 from harp_jax.export import export
 from harp_jax.lanes import Batches
 from harp_jax.reranker import Reranker
-from harp_jax.tokenizer import Tokenizer
+from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.train import train
 
 

@@ -11,7 +11,7 @@ from harp_jax.neural_ir import NeuralConfig, WordTables, build, cosines, init_pa
 from harp_jax.neural_ir.duet import graph_table, sliding_max, word_graphs
 from harp_jax.neural_ir.knrm import kernel_levels
 from harp_jax.randomness import generator
-from harp_jax.words import Words
+from harp_jax.text.words import Words
 
 ALPHABET = "abcdefg"
 SHAPES = {

@@ -22,8 +22,8 @@ from harp_jax.neural_ir.stage import neural_ir as neural_stage
 from harp_jax.randomness import generator
 from harp_jax.rerank import arguments_parser, load, rerank_run
 from harp_jax.rerank import main as rerank_main
+from harp_jax.text.words import Words, count_words, load_words
 from harp_jax.train import train
-from harp_jax.words import Words, count_words, load_words
 
 NEGATIVES, LENGTH, TRAINED, HELD_OUT = 4, 12, 400, 60
 DUET = {"filters": 24, "hidden": 24, "pool": 4, "graphs": 120, "dropout": 0.1}

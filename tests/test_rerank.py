@@ -15,10 +15,10 @@ from harp_jax.corpus.trec import read_run, write_run
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker
 from harp_jax.huggingface import save_hf
-from harp_jax.marks import Marks
 from harp_jax.maxp import Windows
 from harp_jax.rerank import Reranker, arguments_parser, main, rerank_run
 from harp_jax.rerank_parts import Parts, fingerprint
+from harp_jax.text.marks import Marks
 
 RNG = np.random.default_rng(0)
 VOCABULARY = [word for word in WORDS.split() if not word.startswith("##")]

@@ -6,7 +6,7 @@ import pytest
 from tiny_bert import small_tokenizer
 
 from harp_jax.errors import InputError
-from harp_jax.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
 
 TEXTS = [
     "The cat sat, dogs!",

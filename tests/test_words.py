@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from harp_jax import word_vectors, words
 from harp_jax.errors import InputError
-from harp_jax.words import Words, count_words, load_words, read_stopwords, read_vectors
+from harp_jax.text import word_vectors, words
+from harp_jax.text.words import Words, count_words, load_words, read_stopwords, read_vectors
 
 TEXTS = [("a", "Red fox; red Fox_den"), ("b", "the fox runs"), ("c", "café the 42")]
 

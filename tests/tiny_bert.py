@@ -5,7 +5,7 @@ import numpy as np
 
 from harp_jax.bert import BertConfig
 from harp_jax.heads import init_params
-from harp_jax.tokenizer import SPECIAL_TOKENS, Tokenizer
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 CONFIG = BertConfig(vocab_size=48, layers=2, hidden=32, heads=4, intermediate=64, max_positions=40)
 WORDS = """the a of in cat dog mat sat ran red blue green one two three ##s ##ed ##ing , . ? !"""

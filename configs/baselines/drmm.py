@@ -5,7 +5,7 @@ python -m harp_jax.main --config=configs/baselines/drmm.py --workdir=runs/drmm -
 python -m harp_jax.rerank --model=runs/drmm --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=drmm.trec
 
 Hardware: 2 CPU cores, a minute or two on a thousand judgments. Word vectors are given, not learned: train some on the collection
-(python -m harp_jax.word_vectors). --config.model.gate=vector weighs query words by their vectors instead of their IDF.
+(python -m harp_jax.text.word_vectors). --config.model.gate=vector weighs query words by their vectors instead of their IDF.
 """
 
 from harp_jax.defaults import neural_ir

@@ -83,9 +83,9 @@ def get_plan() -> list[Command]:
         )
     stopwords = os.path.join(DATA, "vocab", "inquery_stopwords.txt")
     stems = [*docs, "--stemmer=english", f"--stopwords={stopwords}", *VOCABULARY[name], "--output={out}"]
-    commands.append(Command("words", "harp_jax.words", stems, [place["docs"], stopwords]))
+    commands.append(Command("words", "harp_jax.text.words", stems, [place["docs"], stopwords]))
     sentences = [*docs, "--words={words}", *VECTORS[name], "--output={out}"]
-    commands.append(Command("vectors", "harp_jax.word_vectors", sentences, suffix=".txt"))
+    commands.append(Command("vectors", "harp_jax.text.word_vectors", sentences, suffix=".txt"))
     barred = [f"--exclude={place['exclude']}"] if "exclude" in place else []
     for lexical in ("bm25", "ql"):
         common = [

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from harp_jax.neural_ir import NeuralConfig, WordTables
-from harp_jax.words import Words
+from harp_jax.text.words import Words
 
 LONGEST_GRAPH = 5
 CHARACTERS = 20  # of a word whose n-graphs are counted

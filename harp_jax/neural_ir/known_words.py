@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from harp_jax.errors import InputError
-from harp_jax.words import Words
+from harp_jax.text.words import Words
 
 SAMPLE = 500  # texts of a kind that are looked at: nothing reads the whole collection for this
 FEW, HALF = 0.05, 0.5  # shares: training stops below the one, and below the other there is a note

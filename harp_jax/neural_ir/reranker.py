@@ -11,7 +11,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.neural_ir import NeuralConfig, WordTables, build, known_words
-from harp_jax.words import Words, load_words
+from harp_jax.text.words import Words, load_words
 
 # Document lengths that are compiled; padding changes no score, finer steps only pad less.
 LENGTHS = (32, 64, 128, 192, 256, 384, 512, 1024)

@@ -24,7 +24,7 @@ from harp_jax.packing import Group, Placement
 from harp_jax.ranking_data import RankingData, training_qrels
 from harp_jax.selection import Selection, held_out
 from harp_jax.stages import NoReader, Stage
-from harp_jax.words import Words, count_words, load_words, read_stopwords, read_vectors
+from harp_jax.text.words import Words, count_words, load_words, read_stopwords, read_vectors
 
 log = logging.getLogger(__name__)
 
@@ -149,7 +149,7 @@ def neural_ir(config: ConfigDict, with_data: bool = True) -> Stage:
     if frozen and not config.vectors and shape.name != "duet":
         log.warning(
             "the word vectors are random and are not trained: their cosines say nothing beyond exact matches; give trained "
-            "ones by --config.vectors (python -m harp_jax.word_vectors)"
+            "ones by --config.vectors (python -m harp_jax.text.word_vectors)"
         )
     tables, groups = word_tables(shape, words), lane_groups(config)
     reader: Any = NoReader(("rank",))
@@ -235,7 +235,7 @@ def check_words(words: Words, data: RankingData, length: int) -> None:
         "training queries": (data.queries[qid] for qid in queries),
         "documents to train on": (data.docs[docid] for docid in docids),
     }
-    remedy = "make one of these documents (python -m harp_jax.words), or leave --config.tokenizer out"
+    remedy = "make one of these documents (python -m harp_jax.text.words), or leave --config.tokenizer out"
     for note in known_words.check(words, texts, length, known_words.FEW, remedy):
         log.warning(note)
 

@@ -25,7 +25,7 @@ from data_pipeline.tasks import Anchor, Passages, Request, Sentence, acm, qdm, r
 from data_pipeline.terms import Terms, join, load_terms
 from harp_jax.errors import InputError
 from harp_jax.randomness import generator
-from harp_jax.tokenizer import SPECIAL_TOKENS, Tokenizer
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 ROOT = Path(__file__).parents[2]
 TERMS = Terms(Tokenizer((*SPECIAL_TOKENS, "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"}))

@@ -12,7 +12,7 @@ from data_pipeline.sampling import Dropped, Sampler, Weighted
 from data_pipeline.tasks import Anchor, Passages, Request, Sentence, Sides, acm, mlm, qdm, rdp, rqp
 from data_pipeline.terms import Terms, join
 from harp_jax.randomness import generator
-from harp_jax.tokenizer import SPECIAL_TOKENS, Tokenizer
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 TERMS = Terms(Tokenizer((*SPECIAL_TOKENS, ".", "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"}))
 SAMPLER = Sampler(TERMS.is_term, weighting="normalised")

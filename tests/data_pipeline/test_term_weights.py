@@ -33,7 +33,7 @@ from harp_jax.checkpoint import Checkpoints
 from harp_jax.errors import InputError
 from harp_jax.heads import Ranker, init_params
 from harp_jax.huggingface import save_hf
-from harp_jax.tokenizer import load_tokenizer
+from harp_jax.text.tokenizer import load_tokenizer
 
 SHAPE = dict(layers=2, hidden=32, heads=4, intermediate=64)
 
@@ -104,7 +104,7 @@ def test_the_lengths_of_a_cpu_leave_less_padding():
 
 
 def load_tokenizer_of_five():
-    from harp_jax.tokenizer import SPECIAL_TOKENS, Tokenizer
+    from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
     return Tokenizer(SPECIAL_TOKENS)
 

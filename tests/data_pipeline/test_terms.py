@@ -3,7 +3,7 @@ import pytest
 
 from data_pipeline.terms import STOPWORDS, Terms, count_words, join, load_terms, normalise_anchor, read_stopwords
 from harp_jax.errors import InputError
-from harp_jax.tokenizer import SPECIAL_TOKENS, Tokenizer
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 TOKENS = (
     *SPECIAL_TOKENS,

@@ -85,7 +85,7 @@ def test_killed_while_weighing_terms_the_finished_files_are_kept(tmp_path):
     from harp_jax.bert import BertConfig
     from harp_jax.heads import init_params
     from harp_jax.huggingface import save_hf
-    from harp_jax.tokenizer import load_tokenizer
+    from harp_jax.text.tokenizer import load_tokenizer
 
     folder = corpus.write(tmp_path / "corpus", files=6)
     tokenizer = load_tokenizer(str(folder / "vocab.txt"))

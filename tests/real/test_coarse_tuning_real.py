@@ -17,7 +17,7 @@ from harp_jax.files import lines
 from harp_jax.heads import init_params
 from harp_jax.huggingface import save_hf
 from harp_jax.plan import execute, load_plan, resolve
-from harp_jax.tokenizer import load_tokenizer
+from harp_jax.text.tokenizer import load_tokenizer
 
 pytestmark = pytest.mark.real
 

@@ -13,7 +13,7 @@ import pytest
 from harp_jax.heads import Ranker, init_params
 from harp_jax.huggingface import check_vocabulary, load_hf, save_hf
 from harp_jax.rerank import Reranker
-from harp_jax.tokenizer import load_tokenizer
+from harp_jax.text.tokenizer import load_tokenizer
 
 pytestmark = pytest.mark.real
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "harp_jax", "minilm")

@@ -1,6 +1,6 @@
 """Whole words for neural rankers and LinkLearn: a vocabulary with document frequencies, made from a collection.
 
-    python -m harp_jax.words --docs=docs.tsv --output=words [--stemmer=english] [--stopwords=english] [--min_documents=2]
+    python -m harp_jax.text.words --docs=docs.tsv --output=words [--stemmer=english] [--stopwords=english] [--min_documents=2]
 
 A word is a run of letters and digits, lower-cased, and stemmed where a stemmer is named. Stopwords are left out before that
 and take no place in a text: neural rankers without an idf count them like any other word. Ids start at 1, the most frequent
@@ -157,7 +157,7 @@ def load_words(directory: str) -> Words:
     """A saved vocabulary; InputError where there is none, or another than was saved."""
     path = os.path.join(directory, "words.json")
     if not os.path.isfile(path):
-        raise InputError(f"no vocabulary at {directory!r}; make one with python -m harp_jax.words")
+        raise InputError(f"no vocabulary at {directory!r}; make one with python -m harp_jax.text.words")
     try:
         with open(path, encoding="utf-8") as file:
             about = json.load(file)
@@ -257,7 +257,9 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m harp_jax.words", description="Word vocabulary of a collection.")
+    parser = argparse.ArgumentParser(
+        prog="python -m harp_jax.text.words", description="Word vocabulary of a collection."
+    )
     parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, or JSONL; may be compressed")
     parser.add_argument("--output", required=True, help="directory to write")
     parser.add_argument("--stemmer", default="", help="Snowball stemmer such as english (none)")

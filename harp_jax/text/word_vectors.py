@@ -1,6 +1,6 @@
 """Word vectors trained on a collection: gensim's skip-gram word2vec, written as a text file (extra [vectors]).
 
-    python -m harp_jax.word_vectors --docs=docs.tsv --words=words --output=vectors.txt [--dimension=100] [--epochs=5]
+    python -m harp_jax.text.word_vectors --docs=docs.tsv --words=words --output=vectors.txt [--dimension=100] [--epochs=5]
 
 Documents stream once an epoch. One worker, so that the same seed gives the same vectors.
 """
@@ -12,7 +12,7 @@ from harp_jax.cli import run
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
-from harp_jax.words import Words, load_words
+from harp_jax.text.words import Words, load_words
 
 
 class Sentences:
@@ -60,9 +60,11 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m harp_jax.word_vectors", description="word2vec on a collection.")
+    parser = argparse.ArgumentParser(
+        prog="python -m harp_jax.text.word_vectors", description="word2vec on a collection."
+    )
     parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, or JSONL; may be compressed")
-    parser.add_argument("--words", required=True, help="vocabulary, as harp_jax.words writes it")
+    parser.add_argument("--words", required=True, help="vocabulary, as harp_jax.text.words writes it")
     parser.add_argument("--output", required=True, help="text file to write")
     parser.add_argument("--dimension", type=int, default=100, help="numbers in a vector (100)")
     parser.add_argument("--window", type=int, default=10, help="words on either side (10)")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harp_jax.errors import InputError
-from harp_jax.tokenizer import Tokenizer
+from harp_jax.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
