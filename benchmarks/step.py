@@ -17,11 +17,12 @@ import jax
 import numpy as np
 
 from harp_jax import defaults as configs
-from harp_jax import sharding, stages
+from harp_jax import stages
 from harp_jax.allocator import keep_pages
 from harp_jax.batch_layout import make_layout
 from harp_jax.files import lines
 from harp_jax.lanes import Batches
+from harp_jax.model import sharding
 from harp_jax.optimizer import make as make_optimizer
 from harp_jax.packing import Group, pair_sequences
 from harp_jax.randomness import generator

@@ -96,7 +96,7 @@ class Encoder:
         import jax
         from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-        from harp_jax.heads import Ranker
+        from harp_jax.model.cross_encoder import Ranker
         from harp_jax.stages import load_encoder, tokenizer_of
 
         shape, params = load_encoder(path)

@@ -18,10 +18,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from harp_jax import __version__
-from harp_jax.bert import BertConfig
 from harp_jax.cli import run
 from harp_jax.errors import InputError
 from harp_jax.huggingface import check_replaceable, load_hf, save_hf
+from harp_jax.model.bert import BertConfig
 from harp_jax.text.marks import marks_of
 from harp_jax.text.tokenizer import load_tokenizer
 

@@ -8,10 +8,10 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from harp_jax.batch_layout import make_layout
-from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
-from harp_jax.heads import Ranker
 from harp_jax.lanes import epoch_window
+from harp_jax.model.bert import BertConfig
+from harp_jax.model.cross_encoder import Ranker
 from harp_jax.objectives import Finetune
 from harp_jax.packing import Group, Sequence, fit
 from harp_jax.randomness import generator

@@ -2,8 +2,8 @@
 
 from ml_collections import ConfigDict
 
-from harp_jax.bert import BertConfig
 from harp_jax.masking import slots
+from harp_jax.model.bert import BertConfig
 from harp_jax.packing import Layout
 
 

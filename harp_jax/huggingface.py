@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harp_jax import __version__
-from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
+from harp_jax.model.bert import BertConfig
 from harp_jax.text.marks import MARKS, NO_MARKS, Marks
 from harp_jax.text.tokenizer import Tokenizer
 

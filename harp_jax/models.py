@@ -5,8 +5,8 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec as P
 
-from harp_jax import sharding
-from harp_jax.bert import BertConfig
+from harp_jax.model import sharding
+from harp_jax.model.bert import BertConfig
 
 # Neural rankers are small: every device holds all of one.
 REPLICATED = ((r".", P()),)
@@ -20,7 +20,7 @@ def family(shape: Any) -> str:
 def init_params(shape: Any, key: jax.Array) -> dict:
     """A fresh parameter tree, float32."""
     if isinstance(shape, BertConfig):
-        from harp_jax.heads import init_params
+        from harp_jax.model.cross_encoder import init_params
 
         return init_params(shape, key)
     from harp_jax.neural_ir import init_params as init_neural

@@ -24,7 +24,7 @@ from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
-from harp_jax.heads import Ranker
+from harp_jax.model.cross_encoder import Ranker
 from harp_jax.progress import progress
 from harp_jax.randomness import hash64
 from harp_jax.stages import load_encoder, tokenizer_of

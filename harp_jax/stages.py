@@ -14,11 +14,11 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from harp_jax.batch_layout import make_layout
-from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
-from harp_jax.heads import Ranker, init_params
 from harp_jax.lanes import Reader, mixture
 from harp_jax.masking import slots
+from harp_jax.model.bert import BertConfig
+from harp_jax.model.cross_encoder import Ranker, init_params
 from harp_jax.objectives import Pretrain
 from harp_jax.packing import Group
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer

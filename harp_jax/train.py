@@ -15,8 +15,7 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from harp_jax import __version__, models, sharding
-from harp_jax.bert import BertConfig
+from harp_jax import __version__, models
 from harp_jax.checkpoint import Checkpoints
 from harp_jax.cli import keep_compiled
 from harp_jax.errors import InputError
@@ -24,6 +23,8 @@ from harp_jax.flops import batch_flops
 from harp_jax.hardware import peak_flops
 from harp_jax.lanes import Batches
 from harp_jax.metrics_log import MetricsLog
+from harp_jax.model import sharding
+from harp_jax.model.bert import BertConfig
 from harp_jax.objectives import summarise
 from harp_jax.optimizer import make as make_optimizer
 from harp_jax.optimizer import schedule

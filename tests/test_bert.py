@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from tiny_bert import CONFIG, PAIRS, pair_batch, random_params, small_tokenizer
 
-from harp_jax import bert
-from harp_jax.attention import attend
-from harp_jax.bert import BertConfig
 from harp_jax.errors import InputError
-from harp_jax.heads import Ranker
 from harp_jax.huggingface import save_hf
+from harp_jax.model import bert
+from harp_jax.model.attention import attend
+from harp_jax.model.bert import BertConfig
+from harp_jax.model.cross_encoder import Ranker
 
 SIZE = 46
 ROWS, LENGTH = 6, 24

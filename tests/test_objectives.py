@@ -8,10 +8,10 @@ import pytest
 from synthetic import SyntheticReader
 from tiny_run import tiny_config, tiny_stage
 
-from harp_jax import sharding
 from harp_jax.dry_run import collectives, compile_step
 from harp_jax.flops import step_flops
 from harp_jax.lanes import Batches
+from harp_jax.model import sharding
 from harp_jax.objectives import summarise
 from harp_jax.optimizer import make as make_optimizer
 from harp_jax.packing import fill, plan

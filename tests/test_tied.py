@@ -8,7 +8,7 @@ import numpy as np
 from tiny_run import tiny_config, tiny_stage
 
 from harp_jax import dry_run, metrics_log
-from harp_jax.heads import init_params
+from harp_jax.model.cross_encoder import init_params
 from harp_jax.train import train
 
 

@@ -3,8 +3,8 @@
 import jax
 import numpy as np
 
-from harp_jax.bert import BertConfig
-from harp_jax.heads import init_params
+from harp_jax.model.bert import BertConfig
+from harp_jax.model.cross_encoder import init_params
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 CONFIG = BertConfig(vocab_size=48, layers=2, hidden=32, heads=4, intermediate=64, max_positions=40)

@@ -10,8 +10,8 @@ import jax
 import numpy as np
 import pytest
 
-from harp_jax.heads import Ranker, init_params
 from harp_jax.huggingface import check_vocabulary, load_hf, save_hf
+from harp_jax.model.cross_encoder import Ranker, init_params
 from harp_jax.rerank import Reranker
 from harp_jax.text.tokenizer import load_tokenizer
 

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding
 
-from harp_jax.attention import place_of
-from harp_jax.sharding import BATCH
+from harp_jax.model.attention import place_of
+from harp_jax.model.sharding import BATCH
 
 
 def copied(params: Mapping, tokens: jax.Array) -> Mapping:

@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from harp_jax.attention import IMPLEMENTATIONS, attend, choose, place_of, probabilities
-from harp_jax.dropout import Dropout
 from harp_jax.errors import InputError
-from harp_jax.tied import by_parts
+from harp_jax.model.attention import IMPLEMENTATIONS, attend, choose, place_of, probabilities
+from harp_jax.model.dropout import Dropout
+from harp_jax.model.tied_embeddings import by_parts
 
 REMAT = ("none", "dots", "layer")
 

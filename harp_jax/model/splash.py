@@ -13,7 +13,7 @@ from jax.sharding import AbstractMesh
 from jax.sharding import PartitionSpec as P
 
 from harp_jax.errors import InputError
-from harp_jax.sharding import BATCH
+from harp_jax.model.sharding import BATCH
 
 LANES = 128  # of a vector register: the kernel's blocks are multiples of it
 BLOCK = 512  # queries and keys a block, at most: the scores of 512 × 512 fill a megabyte of the chip's memory
