@@ -19,8 +19,8 @@ from harp_jax.cli import run as run_command
 from harp_jax.corpus.folds import read_folds, select
 from harp_jax.corpus.trec import Qrels, Rankings, Run, ordered, read_qrels, read_run, write_run
 from harp_jax.errors import InputError
-from harp_jax.evaluate import read_subset
-from harp_jax.measures import calculate, parse_measures
+from harp_jax.evaluation.evaluate import read_subset
+from harp_jax.evaluation.measures import calculate, parse_measures
 
 METHODS = ("mean", "rrf", "weights", "join")
 NORMALISE = ("minmax", "zscore", "none")

@@ -34,7 +34,7 @@ from harp_jax.errors import InputError
 from harp_jax.files import replacing, sha256_file
 
 HASHED = 1 << 20  # bytes of a file, up to which its content is its identity
-SHOWN = ("harp_jax.evaluate",)  # whose output is shown when several jobs run: tables
+SHOWN = ("harp_jax.evaluation.evaluate",)  # whose output is shown when several jobs run: tables
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from harp_jax.cli import run as run_command
 from harp_jax.corpus.folds import read_folds
 from harp_jax.corpus.trec import Qrels, read_ids, read_qrels, read_queries
 from harp_jax.errors import InputError
-from harp_jax.evaluate import MEASURES
+from harp_jax.evaluation.evaluate import MEASURES
 from harp_jax.files import replacing
 from harp_jax.plan import Command, execute, resolve, shown
 from harp_jax.subsets import numbers
@@ -53,7 +53,7 @@ def evaluation(
     given = [f"first_stage={arguments.run}", *runs, f"--qrels={arguments.qrels}", f"--queries={queries}"]
     given += [f"--measures={arguments.measures}", "--baseline=first_stage", "--per_query={out}"]
     given += [f"--runs_per_draw={runs_per_draw}"] if runs_per_draw > 1 else []
-    return Command("evaluate", "harp_jax.evaluate", given, suffix=".tsv")
+    return Command("evaluate", "harp_jax.evaluation.evaluate", given, suffix=".tsv")
 
 
 def judged_of(arguments: argparse.Namespace, wanted: Collection[str], where: str) -> str:

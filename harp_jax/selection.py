@@ -18,9 +18,9 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import split_queries
 from harp_jax.corpus.trec import Qrels, ordered, read_queries, read_run
 from harp_jax.errors import InputError
-from harp_jax.evaluate import evaluate
+from harp_jax.evaluation.evaluate import evaluate
+from harp_jax.evaluation.measures import parse_measures
 from harp_jax.files import replacing
-from harp_jax.measures import parse_measures
 from harp_jax.ranking_data import training_qrels
 from harp_jax.rerank import rerank_run
 

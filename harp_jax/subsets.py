@@ -14,7 +14,7 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import in_folds, read_folds, select
 from harp_jax.corpus.trec import Qrels, read_qrels, read_run
 from harp_jax.errors import InputError
-from harp_jax.evaluate import read_subset
+from harp_jax.evaluation.evaluate import read_subset
 from harp_jax.files import replacing
 from harp_jax.randomness import hash64
 

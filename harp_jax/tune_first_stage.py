@@ -19,11 +19,11 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import read_folds, select
 from harp_jax.corpus.trec import ordered, read_qrels, read_queries, read_run
 from harp_jax.errors import InputError
-from harp_jax.evaluate import evaluate
+from harp_jax.evaluation.evaluate import evaluate
+from harp_jax.evaluation.measures import parse_measures
 from harp_jax.files import replacing
 from harp_jax.first_stage import add_collection_arguments, check_k, excluded_of, rerank, retrieve
 from harp_jax.lexical import Collection
-from harp_jax.measures import parse_measures
 from harp_jax.progress import progress
 
 GRIDS: dict[str, dict[str, tuple[float, ...]]] = {

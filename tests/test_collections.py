@@ -13,8 +13,8 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.irds import IrdsDocuments
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
 from harp_jax.errors import InputError
-from harp_jax.evaluate import evaluate
-from harp_jax.tables import notes
+from harp_jax.evaluation.evaluate import evaluate
+from harp_jax.evaluation.tables import notes
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ import pytest
 
 from harp_jax.corpus.trec import Ranking, read_run, write_run
 from harp_jax.errors import InputError
-from harp_jax.evaluate import arguments_parser, evaluate, groups_of, main, name_runs, read_subset
-from harp_jax.tables import as_latex, as_text, notes
+from harp_jax.evaluation.evaluate import arguments_parser, evaluate, groups_of, main, name_runs, read_subset
+from harp_jax.evaluation.tables import as_latex, as_text, notes
 
 QRELS = {"q1": {"a": 2, "b": 0, "c": 1}, "q2": {"a": 1}, "q3": {"z": 1}, "q4": {"a": 0}}
 RANKINGS = {"q1": ["b", "x", "c", "a"], "q2": ["a", "b"], "q9": ["a"], "q4": ["a"]}
@@ -241,7 +241,9 @@ def test_subset_of_queries(tmp_path):
 
 
 def command(*arguments):
-    return subprocess.run([sys.executable, "-m", "harp_jax.evaluate", *arguments], capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-m", "harp_jax.evaluation.evaluate", *arguments], capture_output=True, text=True
+    )
 
 
 def test_command(tmp_path, runs):

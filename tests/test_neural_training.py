@@ -107,7 +107,7 @@ def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
     """The last steps, at a ruinous rate, are not what re-ranking takes; what was selected is not trained on."""
     from harp_jax import metrics_log
     from harp_jax.corpus.trec import ordered
-    from harp_jax.evaluate import evaluate
+    from harp_jax.evaluation.evaluate import evaluate
     from harp_jax.selection import best
 
     write_collection(tmp_path, exact_matches)

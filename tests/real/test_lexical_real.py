@@ -6,7 +6,7 @@ from shared_data import shared
 from harp_jax import first_stage
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import Ranking, Run, read_qrels, read_queries
-from harp_jax.evaluate import evaluate
+from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.lexical import Collection
 
 pytestmark = pytest.mark.real

@@ -7,7 +7,7 @@ import pytest
 from shared_data import shared
 
 from harp_jax.corpus.trec import Run, read_qrels, read_run
-from harp_jax.evaluate import evaluate
+from harp_jax.evaluation.evaluate import evaluate
 
 pytestmark = pytest.mark.real
 PLAIN = {"map": "AP", "recip_rank": "RR", "Rprec": "Rprec", "ndcg": "nDCG"}

@@ -123,4 +123,7 @@ def get_plan() -> list[Command]:
         "--confirm=RR@10",
         "--baseline=bm25",
     ]
-    return [*commands, Command("table", "harp_jax.evaluate", [*shown, *judged, "--per_query={out}"], suffix=".tsv")]
+    return [
+        *commands,
+        Command("table", "harp_jax.evaluation.evaluate", [*shown, *judged, "--per_query={out}"], suffix=".tsv"),
+    ]

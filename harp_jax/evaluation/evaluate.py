@@ -1,6 +1,6 @@
 """Evaluation of runs against judgments, through ir-measures (trec_eval's numbers).
 
-    python -m harp_jax.evaluate --qrels=qrels.txt bm25.trec "HARP=harp_s0.trec,harp_s1.trec" --measures="RR@10 AP" \
+    python -m harp_jax.evaluation.evaluate --qrels=qrels.txt bm25.trec "HARP=harp_s0.trec,harp_s1.trec" --measures="RR@10 AP" \
         --baseline=bm25
 
 Measures are named as in ir-measures (`measures.py`). A document is relevant from level 1 unless `rel=` says otherwise;
@@ -21,10 +21,10 @@ from harp_jax.cli import run as run_command
 from harp_jax.corpus.folds import components
 from harp_jax.corpus.trec import Qrels, Run, read_ids, read_qrels, read_run
 from harp_jax.errors import InputError
+from harp_jax.evaluation.measures import aggregate, calculate, is_tested, parse_measures
+from harp_jax.evaluation.significance import ROUNDS, compare
+from harp_jax.evaluation.tables import FORMATS, Table, notes, per_query_lines
 from harp_jax.files import replacing
-from harp_jax.measures import aggregate, calculate, is_tested, parse_measures
-from harp_jax.significance import ROUNDS, compare
-from harp_jax.tables import FORMATS, Table, notes, per_query_lines
 
 FEWEST_GROUPS = 10  # of queries, of equal size or worth as many, from which drawing whole groups says something
 MEASURES = "RR@10 RR@100 nDCG@10 nDCG@100 AP"
@@ -162,7 +162,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 def arguments_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m harp_jax.evaluate", description="Measures of runs against judgments."
+        prog="python -m harp_jax.evaluation.evaluate", description="Measures of runs against judgments."
     )
     parser.add_argument("runs", nargs="+", help="TREC runs or MS MARCO's three columns; NAME=RUN[,RUN…] names a system")
     parser.add_argument("--qrels", required=True, help="judgments: qid 0 docid level")

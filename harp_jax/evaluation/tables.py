@@ -3,8 +3,8 @@
 import json
 from dataclasses import asdict, dataclass, field
 
-from harp_jax.measures import is_tested, parse_measures
-from harp_jax.significance import Comparison
+from harp_jax.evaluation.measures import is_tested, parse_measures
+from harp_jax.evaluation.significance import Comparison
 
 LEVEL = 0.05
 MARK = "†"  # beside a value whose difference from the baseline both tests call significant after Holm's correction
