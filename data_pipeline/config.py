@@ -12,7 +12,7 @@ from data_pipeline import sources
 from data_pipeline.engine import mebibytes
 from data_pipeline.presets import PRESETS
 from harp_jax.errors import InputError
-from harp_jax.records import HARP_TASKS, TASKS, TEXT_TASK
+from harp_jax.input.records import HARP_TASKS, TASKS, TEXT_TASK
 
 # What may differ between two runs that write the same bytes.
 NOT_IDENTITY = ("workers", "memory_limit", "temp_directory", "keep_work", "encoder_batch_tokens")

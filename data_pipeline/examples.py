@@ -17,8 +17,8 @@ from data_pipeline.tasks import Passages, Request, Sides, acm, mlm, qdm, rdp, rq
 from data_pipeline.terms import Span, Word, load_terms
 from data_pipeline.tokenised import running_text
 from data_pipeline.weights import from_bytes
+from harp_jax.input.records import PairRecord, TextRecord
 from harp_jax.randomness import generator, hash64
-from harp_jax.records import PairRecord, TextRecord
 
 SIDES: dict[str, Callable[[Request, Passages, Sampler, np.random.Generator], Sides]] = {
     task.TASK: task.sides for task in (rqp, qdm, rdp, acm, wlp)

@@ -13,8 +13,8 @@ from data_pipeline.manifest import load_manifest
 from harp_jax.cli import run
 from harp_jax.errors import InputError
 from harp_jax.files import sha256_file
+from harp_jax.input.records import DATASET, PAIR_FEATURES, TEXT_FEATURES, split_name
 from harp_jax.progress import progress
-from harp_jax.records import DATASET, PAIR_FEATURES, TEXT_FEATURES, split_name
 from harp_jax.text.tokenizer import load_tokenizer
 
 COLUMNS = ("tokens", "pairs", "mean_query_tokens", "mean_doc_tokens", "mean_sequence_tokens")

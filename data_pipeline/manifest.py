@@ -14,7 +14,7 @@ from data_pipeline.output import MANIFEST
 from data_pipeline.shards import write_tfds_metadata
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
-from harp_jax.records import TEXT_TASK, split_name
+from harp_jax.input.records import TEXT_TASK, split_name
 
 FORMAT = 1
 STATISTICS_SQL = """

@@ -10,7 +10,7 @@ from data_pipeline.engine import Job, read
 from data_pipeline.examples import tensorflow
 from data_pipeline.tables import table
 from harp_jax.files import replacing, sha256_file
-from harp_jax.records import BYTES_FEATURES, DATASET, PAIR_FEATURES, TEXT_FEATURES, split_name
+from harp_jax.input.records import BYTES_FEATURES, DATASET, PAIR_FEATURES, TEXT_FEATURES, split_name
 
 # Shards are planned a little below the limit, since hashing does not fill them evenly.
 FILL = 0.85

@@ -14,11 +14,11 @@ from ml_collections import ConfigDict
 from harp_jax.errors import InputError
 from harp_jax.flops import batch_flops
 from harp_jax.hardware import data_sheet, peak_flops
+from harp_jax.input.packing import Layout, batch_shapes
 from harp_jax.model import sharding
 from harp_jax.model.attention import choose
 from harp_jax.model.bert import BertConfig
 from harp_jax.optimizer import make as make_optimizer
-from harp_jax.packing import Layout, batch_shapes
 from harp_jax.stages import STAGES
 from harp_jax.train import abstract_state, jit_step, state_shardings
 

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from ml_collections import ConfigDict
 
-from harp_jax.batch_layout import make_layout
 from harp_jax.errors import InputError
-from harp_jax.lanes import epoch_window
+from harp_jax.input.lanes import epoch_window
+from harp_jax.input.layout import make_layout
+from harp_jax.input.packing import Group, Sequence, fit
+from harp_jax.input.ranking_groups import RankingData
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.objectives import Finetune
-from harp_jax.packing import Group, Sequence, fit
 from harp_jax.randomness import generator
-from harp_jax.ranking_data import RankingData
 from harp_jax.stages import NoReader, Stage, encoder_and_tokenizer, starting_params
 from harp_jax.text.marks import marks_of
 from harp_jax.text.tokenizer import Tokenizer

@@ -13,14 +13,14 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from harp_jax.batch_layout import make_layout
 from harp_jax.errors import InputError
-from harp_jax.lanes import Reader, mixture
+from harp_jax.input.lanes import Reader, mixture
+from harp_jax.input.layout import make_layout
+from harp_jax.input.packing import Group
 from harp_jax.masking import slots
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker, init_params
 from harp_jax.objectives import Pretrain
-from harp_jax.packing import Group
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 log = logging.getLogger(__name__)
@@ -171,7 +171,7 @@ def pretrain(config: ConfigDict, with_data: bool = True) -> Stage:
     reader: Any = NoReader(tasks)
     held_out: Any = None
     if with_data:
-        from harp_jax.input import RecordReader, read_manifest
+        from harp_jax.input.tfrecords import RecordReader, read_manifest
 
         for directory in config.data:
             found = read_manifest(directory)["tokenizer_sha256"]

@@ -21,7 +21,7 @@ from harp_jax.cli import keep_compiled
 from harp_jax.errors import InputError
 from harp_jax.flops import batch_flops
 from harp_jax.hardware import peak_flops
-from harp_jax.lanes import Batches
+from harp_jax.input.lanes import Batches
 from harp_jax.metrics_log import MetricsLog
 from harp_jax.model import sharding
 from harp_jax.model.bert import BertConfig

@@ -1,4 +1,4 @@
-"""A small finished generation job on disk, of synthetic pairs: what `harp_jax.input` reads."""
+"""A small finished generation job on disk, of synthetic pairs: what `harp_jax.input.tfrecords` reads."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from synthetic import pair, tokenizer
 
 from data_pipeline.examples import serialise, tensorflow
 from data_pipeline.shards import shard_path, write_tfds_metadata
-from harp_jax.records import PAIR_FEATURES, split_name
+from harp_jax.input.records import PAIR_FEATURES, split_name
 
 
 def write_job(directory: str, records: dict[str, list[int]]) -> None:

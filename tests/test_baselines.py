@@ -7,11 +7,11 @@ import pytest
 from harp_jax.configs.baselines import bert, harp, ict, prop, wlp
 
 from harp_jax import defaults as configs
-from harp_jax.batch_layout import make_layout
 from harp_jax.errors import InputError
-from harp_jax.packing import Group, Sequence, plan
+from harp_jax.input.layout import make_layout
+from harp_jax.input.packing import Group, Sequence, plan
+from harp_jax.input.records import TASKS
 from harp_jax.randomness import generator
-from harp_jax.records import TASKS
 
 MAY_DIFFER = {"data", "tasks", "task_weights", "pair_weight"}
 

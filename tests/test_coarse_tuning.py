@@ -19,7 +19,7 @@ from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.export import export
-from harp_jax.lanes import Batches
+from harp_jax.input.lanes import Batches
 from harp_jax.reranker import Reranker
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.train import train

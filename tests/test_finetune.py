@@ -14,9 +14,9 @@ from harp_jax import metrics_log, stages
 from harp_jax.corpus.trec import Ranking
 from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.lanes import Batches
+from harp_jax.input.lanes import Batches
+from harp_jax.input.packing import plan
 from harp_jax.masking import mask_one_each
-from harp_jax.packing import plan
 from harp_jax.randomness import generator
 from harp_jax.train import train
 

@@ -10,7 +10,7 @@ from shards_fixture import write_job
 from synthetic import pair
 
 from harp_jax.errors import InputError
-from harp_jax.input import RecordReader
+from harp_jax.input.tfrecords import RecordReader
 
 LANES = 4
 

@@ -4,8 +4,8 @@ import numpy as np
 from scipy import stats
 from synthetic import SyntheticReader
 
-from harp_jax.lanes import Batches, Cursor, Lane, mixture
-from harp_jax.packing import Layout
+from harp_jax.input.lanes import Batches, Cursor, Lane, mixture
+from harp_jax.input.packing import Layout
 
 LAYOUT = Layout(rows=2, row_length=128, sequences=8, group_size=2, cls=2, sep=3, pad=0)
 READER = SyntheticReader()

@@ -5,7 +5,7 @@ import pytest
 from synthetic import pair
 
 from harp_jax.errors import InputError
-from harp_jax.packing import Group, Layout, Sequence, batch_shapes, fill, fit, pair_sequences, plan, text_sequence
+from harp_jax.input.packing import Group, Layout, Sequence, batch_shapes, fill, fit, pair_sequences, plan, text_sequence
 from harp_jax.randomness import generator
 
 LAYOUT = Layout(rows=6, row_length=512, sequences=32, group_size=2, cls=2, sep=3, pad=0)
@@ -124,8 +124,8 @@ def test_packing_is_a_function_of_its_input():
 def test_the_mean_number_of_pairs_is_the_configured_one(pairs, lanes):
     from synthetic import tokenizer
 
-    from harp_jax.batch_layout import make_layout
     from harp_jax.defaults import pretrain
+    from harp_jax.input.layout import make_layout
 
     groups = wiki_like_groups(4000)
 

@@ -15,7 +15,7 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import in_folds, read_folds, split_queries
 from harp_jax.corpus.trec import Ranking
 from harp_jax.errors import InputError
-from harp_jax.ranking_data import RankingData
+from harp_jax.input.ranking_groups import RankingData
 
 TOKENIZER = small_tokenizer()
 # Each document is one token, so that token ids say which one it was.
@@ -107,12 +107,12 @@ def test_negatives_are_uniform(files):
 
 
 def test_long_documents_are_cut_and_the_cache_forgets(files, monkeypatch):
-    import harp_jax.ranking_data
+    import harp_jax.input.ranking_groups
 
     (files / "docs.tsv").write_text("".join(f"{d}\t\t\t{(text + ' ') * 500}\n" for d, text in DOCS.items()))
     found = data(files, max_length=20)
     assert {len(document) for _, document in found.unit(0, 0)} == {20}
-    monkeypatch.setattr(harp_jax.ranking_data, "CACHED_DOCUMENTS", 3)
+    monkeypatch.setattr(harp_jax.input.ranking_groups, "CACHED_DOCUMENTS", 3)
     for epoch in range(5):
         assert names(found.unit(epoch, 0))[0] == "D0"
     assert len(found._tokens) <= 3 + 8

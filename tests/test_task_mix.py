@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harp_jax.lanes import Cursor, Lane, mixture
-from harp_jax.packing import Layout
+from harp_jax.input.lanes import Cursor, Lane, mixture
+from harp_jax.input.packing import Layout
 
 SIZES = {"rqp": 17_710, "qdm": 1_350, "rdp": 6_490, "acm": 12_640}
 

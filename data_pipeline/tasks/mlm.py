@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from harp_jax.records import TEXT_TASK, TextRecord
+from harp_jax.input.records import TEXT_TASK, TextRecord
 
 TASK = TEXT_TASK
 

@@ -16,12 +16,12 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import Qrels, read_queries, read_run
 from harp_jax.errors import InputError
 from harp_jax.finetuning import RankingReader
-from harp_jax.lanes import epoch_window
+from harp_jax.input.lanes import epoch_window
+from harp_jax.input.packing import Group, Placement
+from harp_jax.input.ranking_groups import RankingData, training_qrels
 from harp_jax.neural_ir import NeuralConfig, WordTables, build, init_params, known_words
 from harp_jax.neural_ir.reranker import NeuralReranker, save_selected, word_tables
 from harp_jax.objectives import Metrics, ranking_loss
-from harp_jax.packing import Group, Placement
-from harp_jax.ranking_data import RankingData, training_qrels
 from harp_jax.selection import Selection, held_out
 from harp_jax.stages import NoReader, Stage
 from harp_jax.text.words import Words, count_words, load_words, read_stopwords, read_vectors

@@ -18,9 +18,9 @@ from data_pipeline.sentences import sentences
 from data_pipeline.tasks import Passages, Request, ict, prop, wlp
 from data_pipeline.term_collection import UNIT, TermCollection
 from data_pipeline.terms import load_terms
-from harp_jax.input import RecordReader
+from harp_jax.input.records import TASKS
+from harp_jax.input.tfrecords import RecordReader
 from harp_jax.randomness import generator
-from harp_jax.records import TASKS
 
 SAMPLER = Sampler(lambda word: True)
 CONTROLS = ("ict", "wlp", "prop")

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from ml_collections import ConfigDict
 
-from harp_jax.lanes import Reader
-from harp_jax.packing import Layout, plan
+from harp_jax.input.lanes import Reader
+from harp_jax.input.packing import Layout, plan
 from harp_jax.randomness import generator
 from harp_jax.text.tokenizer import Tokenizer
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from harp_jax.errors import InputError
-from harp_jax.packing import Group, pair_sequences, text_sequence
+from harp_jax.input.packing import Group, pair_sequences, text_sequence
+from harp_jax.input.records import PAIR_FEATURES, TEXT_FEATURES, TEXT_TASK, split_name
 from harp_jax.randomness import generator
-from harp_jax.records import PAIR_FEATURES, TEXT_FEATURES, TEXT_TASK, split_name
 
 # TensorFlow greets on import, and again where oneDNN is on; it only reads records here.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

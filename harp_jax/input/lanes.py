@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from harp_jax.packing import Group, Placement
+from harp_jax.input.packing import Group, Placement
 from harp_jax.randomness import generator
 
 
