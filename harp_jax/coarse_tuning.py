@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 from ml_collections import ConfigDict
 
-from harp_jax.coarse_objective import Coarse
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.input.lanes import epoch_window
 from harp_jax.input.layout import make_layout
 from harp_jax.input.packing import Group, Sequence, fit, text_sequence
-from harp_jax.masking import slots
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
+from harp_jax.objectives.coarse_tune import Coarse
+from harp_jax.objectives.masking import slots
 from harp_jax.randomness import generator
 from harp_jax.stages import NoReader, Stage, encoder_and_tokenizer, starting_params
 from harp_jax.text.marks import Marks, marks_of

@@ -3,8 +3,8 @@
 from ml_collections import ConfigDict
 
 from harp_jax.input.packing import Layout
-from harp_jax.masking import slots
 from harp_jax.model.bert import BertConfig
+from harp_jax.objectives.masking import slots
 
 
 def step_flops(shape: BertConfig, rows: int, length: int, sequences: int, predictions: int) -> float:

@@ -17,10 +17,10 @@ from harp_jax.errors import InputError
 from harp_jax.input.lanes import Reader, mixture
 from harp_jax.input.layout import make_layout
 from harp_jax.input.packing import Group
-from harp_jax.masking import slots
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker, init_params
-from harp_jax.objectives import Pretrain
+from harp_jax.objectives.masking import slots
+from harp_jax.objectives.pretrain import Pretrain
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 log = logging.getLogger(__name__)

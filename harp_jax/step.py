@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from harp_jax.objectives import Metrics
+from harp_jax.objectives.pretrain import Metrics
 
 # params, opt_state, step (int32), skipped (int32), and of the loss its running mean, variance and number of steps.
 State = dict[str, Any]

@@ -25,7 +25,7 @@ from harp_jax.input.lanes import Batches
 from harp_jax.metrics_log import MetricsLog
 from harp_jax.model import sharding
 from harp_jax.model.bert import BertConfig
-from harp_jax.objectives import summarise
+from harp_jax.objectives.pretrain import summarise
 from harp_jax.optimizer import make as make_optimizer
 from harp_jax.optimizer import schedule
 from harp_jax.progress import progress

@@ -16,7 +16,7 @@ from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.input.lanes import Batches
 from harp_jax.input.packing import plan
-from harp_jax.masking import mask_one_each
+from harp_jax.objectives.masking import mask_one_each
 from harp_jax.randomness import generator
 from harp_jax.train import train
 

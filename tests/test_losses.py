@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from harp_jax import losses
+from harp_jax.objectives.pretrain import losses
 
 RNG = np.random.default_rng(0)
 

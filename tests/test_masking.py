@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
-from harp_jax.masking import mask_tokens, slots, token_bits, word_ids
+from harp_jax.objectives.masking import mask_tokens, slots, token_bits, word_ids
 
 KEY = jax.random.key(7, impl="threefry2x32")
 VOCAB, MASK = 1000, 4

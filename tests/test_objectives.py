@@ -13,7 +13,7 @@ from harp_jax.flops import step_flops
 from harp_jax.input.lanes import Batches
 from harp_jax.input.packing import fill, plan
 from harp_jax.model import sharding
-from harp_jax.objectives import summarise
+from harp_jax.objectives.pretrain import summarise
 from harp_jax.optimizer import make as make_optimizer
 from harp_jax.step import USUAL, follow, gradients, initial, make_eval, make_step, spikes
 

@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from harp_jax.errors import InputError
-from harp_jax.losses import PAIRWISE, hinge, localised_contrastive, masked_cross_entropy, relevance
-from harp_jax.masking import Masked, mask_one_each, mask_tokens, word_ids
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.tied_embeddings import copied
+from harp_jax.objectives.losses import PAIRWISE, hinge, localised_contrastive, masked_cross_entropy, relevance
+from harp_jax.objectives.masking import Masked, mask_one_each, mask_tokens, word_ids
 
 Metrics = dict[str, jax.Array]
 

@@ -7,10 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from harp_jax.losses import relevance
-from harp_jax.masking import Masked, mask_tokens
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.objectives import Metrics, _encode, _members, _size
+from harp_jax.objectives.losses import relevance
+from harp_jax.objectives.masking import Masked, mask_tokens
+from harp_jax.objectives.pretrain import Metrics, _encode, _members, _size
 
 
 @dataclass(frozen=True)
