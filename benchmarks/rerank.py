@@ -19,10 +19,10 @@ import jax
 import numpy as np
 
 from harp_jax.allocator import keep_pages
+from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.cli import keep_compiled
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
-from harp_jax.huggingface import load_hf, save_hf
 from harp_jax.maxp import best_of
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.reranker import Reranker

@@ -18,9 +18,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from harp_jax import __version__
+from harp_jax.checkpoints.huggingface import check_replaceable, load_hf, save_hf
 from harp_jax.cli import run
 from harp_jax.errors import InputError
-from harp_jax.huggingface import check_replaceable, load_hf, save_hf
 from harp_jax.model.bert import BertConfig
 from harp_jax.text.marks import marks_of
 from harp_jax.text.tokenizer import load_tokenizer
@@ -37,7 +37,7 @@ def export(workdir: str, output: str) -> None:
     after fine-tuning, which does not train it. Raises InputError where the workdir holds no checkpoint that verifies, and
     where `output` is something else than an export or an empty directory.
     """
-    from harp_jax.checkpoint import load_params
+    from harp_jax.checkpoints.checkpoint import load_params
     from harp_jax.selection import DIRECTORY, best
 
     check_replaceable(output)

@@ -53,7 +53,7 @@ def read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple["RankingReader"
     """The groups to train on, and what selects the parameters (None where nothing does)."""
     if not config.select:
         return RankingReader(config, RankingData.from_config(config, tokenizer)), None
-    from harp_jax.huggingface import save_hf
+    from harp_jax.checkpoints.huggingface import save_hf
     from harp_jax.reranker import PARTS, Reranker
     from harp_jax.selection import Selection, held_out
 

@@ -12,8 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf
 from harp_jax.errors import InputError
-from harp_jax.huggingface import check_vocabulary, load_hf
 from harp_jax.input.packing import fit
 from harp_jax.maxp import Windows, best_of
 from harp_jax.model.bert import BertConfig

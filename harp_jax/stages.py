@@ -86,8 +86,8 @@ def load_encoder(path: str) -> tuple[BertConfig, dict]:
     if not os.path.isdir(path):
         raise InputError(f"{path} is no directory; `init` takes a Hugging Face directory or a training workdir")
     if os.path.isdir(os.path.join(path, "checkpoints")):
-        from harp_jax.checkpoint import load_params
-        from harp_jax.huggingface import load_hf
+        from harp_jax.checkpoints.checkpoint import load_params
+        from harp_jax.checkpoints.huggingface import load_hf
         from harp_jax.selection import DIRECTORY, best
 
         params, config = load_params(path)
@@ -99,7 +99,7 @@ def load_encoder(path: str) -> tuple[BertConfig, dict]:
         if chosen := best(os.path.join(path, DIRECTORY)):
             params |= load_hf(os.path.join(path, DIRECTORY, chosen["model"]))[1]
         return bert, params
-    from harp_jax.huggingface import load_hf
+    from harp_jax.checkpoints.huggingface import load_hf
 
     return load_hf(path)
 

@@ -16,7 +16,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from harp_jax import __version__, models
-from harp_jax.checkpoint import Checkpoints
+from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.cli import keep_compiled
 from harp_jax.errors import InputError
 from harp_jax.flops import batch_flops

@@ -13,7 +13,7 @@ import jax
 from ml_collections import ConfigDict
 
 from harp_jax import models
-from harp_jax.checkpoint import remove_unfinished
+from harp_jax.checkpoints.checkpoint import remove_unfinished
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.stages import Stage

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tiny_bert import CONFIG, PAIRS, pair_batch, random_params, small_tokenizer
 
+from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.errors import InputError
-from harp_jax.huggingface import save_hf
 from harp_jax.model import bert
 from harp_jax.model.attention import attend
 from harp_jax.model.bert import BertConfig

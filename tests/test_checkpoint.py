@@ -10,8 +10,8 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from harp_jax import checkpoint
-from harp_jax.checkpoint import Checkpoints, digests, leaf_digest
+from harp_jax.checkpoints import checkpoint
+from harp_jax.checkpoints.checkpoint import Checkpoints, digests, leaf_digest
 from harp_jax.errors import InputError
 
 MESH = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))

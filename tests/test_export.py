@@ -11,10 +11,10 @@ import pytest
 from synthetic import VOCAB
 from tiny_run import tiny_config, tiny_stage
 
-from harp_jax.checkpoint import load_params
+from harp_jax.checkpoints.checkpoint import load_params
+from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.errors import InputError
 from harp_jax.export import export, model_card
-from harp_jax.huggingface import load_hf
 from harp_jax.rerank import Reranker
 from harp_jax.train import train
 
@@ -61,11 +61,11 @@ def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, 
     """Here and in CrossEncoder, although the encoder has more positions: selection and report see the same texts."""
     from sentence_transformers import CrossEncoder
 
-    import harp_jax.checkpoint
+    import harp_jax.checkpoints.checkpoint
 
     params, config = load_params(workdir)
     config.row_length = 48
-    monkeypatch.setattr(harp_jax.checkpoint, "load_params", lambda _: (params, config))
+    monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "load_params", lambda _: (params, config))
     export(workdir, str(tmp_path / "model"))
     reranker = Reranker.from_pretrained(str(tmp_path / "model"), max_length=None)
     assert reranker.max_length == 48 < config.model.max_positions
@@ -79,11 +79,11 @@ def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, 
 
 
 def test_fine_tuned_models_have_no_mlm_head(workdir, tmp_path, monkeypatch):
-    import harp_jax.checkpoint
+    import harp_jax.checkpoints.checkpoint
 
     params, config = load_params(workdir)
     config.stage = "finetune"
-    monkeypatch.setattr(harp_jax.checkpoint, "load_params", lambda _: (params, config))
+    monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "load_params", lambda _: (params, config))
     export(workdir, str(tmp_path / "model"))
     assert set(load_hf(str(tmp_path / "model"))[1]) == {"bert", "pooler", "score"}
 

@@ -146,8 +146,8 @@ def test_the_head_is_fresh_or_pretrained(collection, tmp_path):
 
 def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
     """The selected parameters are those of the best step, and the export takes them, not the last ones."""
+    from harp_jax.checkpoints.huggingface import load_hf
     from harp_jax.export import export
-    from harp_jax.huggingface import load_hf
     from harp_jax.rerank import Reranker, rerank_run
     from harp_jax.selection import best
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tiny_bert import CONFIG, PAIRS, pair_batch, random_params, small_tokenizer
 
+from harp_jax.checkpoints.huggingface import bert_config_from_hf, bert_config_to_hf, load_hf, save_hf
 from harp_jax.errors import InputError
-from harp_jax.huggingface import bert_config_from_hf, bert_config_to_hf, load_hf, save_hf
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
 

@@ -11,7 +11,7 @@ import pytest
 
 from harp_jax import defaults as configs
 from harp_jax import stages
-from harp_jax.checkpoint import load_params
+from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
 from harp_jax.errors import InputError

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from tiny_bert import CONFIG, WORDS, pair_batch, random_params, small_tokenizer
 
+from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_run, write_run
 from harp_jax.errors import InputError
-from harp_jax.huggingface import save_hf
 from harp_jax.maxp import Windows
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.rerank import Reranker, arguments_parser, main, rerank_run

@@ -15,7 +15,7 @@ import pytest
 from tiny_run import tiny_config, tiny_stage
 
 from harp_jax import metrics_log
-from harp_jax.checkpoint import Checkpoints, load_params
+from harp_jax.checkpoints.checkpoint import Checkpoints, load_params
 from harp_jax.errors import InputError
 from harp_jax.train import train
 from harp_jax.workdir import locked

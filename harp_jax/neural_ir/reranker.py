@@ -55,7 +55,7 @@ class NeuralReranker:
     @classmethod
     def from_workdir(cls, workdir: str, **options: Any) -> "NeuralReranker":
         """The parameters that a run of `configs/baselines/` selected (`selection.py`), or its newest checkpoint."""
-        from harp_jax.checkpoint import load_params, read_config
+        from harp_jax.checkpoints.checkpoint import load_params, read_config
         from harp_jax.selection import DIRECTORY, best
 
         config = read_config(workdir)

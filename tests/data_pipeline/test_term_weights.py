@@ -28,9 +28,9 @@ from data_pipeline.weights import (
     save_frequency,
     word_sums,
 )
-from harp_jax.checkpoint import Checkpoints
+from harp_jax.checkpoints.checkpoint import Checkpoints
+from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.errors import InputError
-from harp_jax.huggingface import save_hf
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker, init_params
 from harp_jax.text.tokenizer import load_tokenizer

@@ -15,8 +15,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from test_checkpoint import abstract, save_two, state
 from test_train import launch, losses, same_parameters
 
-from harp_jax import checkpoint
-from harp_jax.checkpoint import Checkpoints
+from harp_jax.checkpoints import checkpoint
+from harp_jax.checkpoints.checkpoint import Checkpoints
 
 pytestmark = pytest.mark.faults
 

@@ -82,7 +82,7 @@ def test_killed_while_weighing_terms_the_finished_files_are_kept(tmp_path):
     """With a BERT of its own: the files of the term weights are the unit of resuming."""
     import jax
 
-    from harp_jax.huggingface import save_hf
+    from harp_jax.checkpoints.huggingface import save_hf
     from harp_jax.model.bert import BertConfig
     from harp_jax.model.cross_encoder import init_params
     from harp_jax.text.tokenizer import load_tokenizer

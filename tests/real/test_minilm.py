@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from harp_jax.huggingface import check_vocabulary, load_hf, save_hf
+from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf, save_hf
 from harp_jax.model.cross_encoder import Ranker, init_params
 from harp_jax.rerank import Reranker
 from harp_jax.text.tokenizer import load_tokenizer
