@@ -16,8 +16,8 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
 from harp_jax.errors import InputError
 from harp_jax.input.lanes import Batches
-from harp_jax.neural_ir import NAMES, NeuralConfig, init_params
 from harp_jax.neural_ir.reranker import NeuralReranker
+from harp_jax.neural_ir.shape import NAMES, NeuralConfig, init_params
 from harp_jax.neural_ir.stage import neural_ir as neural_stage
 from harp_jax.randomness import generator
 from harp_jax.rerank import arguments_parser, load, rerank_run

@@ -10,7 +10,8 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
-from harp_jax.neural_ir import NeuralConfig, WordTables, build, known_words
+from harp_jax.neural_ir import known_words
+from harp_jax.neural_ir.shape import NeuralConfig, WordTables, build
 from harp_jax.text.words import Words, load_words
 
 # Document lengths that are compiled; padding changes no score, finer steps only pad less.
