@@ -23,9 +23,9 @@ from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.cli import keep_compiled
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
-from harp_jax.maxp import best_of
 from harp_jax.model.cross_encoder import init_params
-from harp_jax.reranker import Reranker
+from harp_jax.ranking.maxp import best_of
+from harp_jax.ranking.reranker import Reranker
 from harp_jax.text.tokenizer import load_tokenizer
 
 Pairs = list[tuple[str, str]]

@@ -54,8 +54,8 @@ def read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple["RankingReader"
     if not config.select:
         return RankingReader(config, RankingData.from_config(config, tokenizer)), None
     from harp_jax.checkpoints.huggingface import save_hf
-    from harp_jax.reranker import PARTS, Reranker
-    from harp_jax.selection import Selection, held_out
+    from harp_jax.ranking.reranker import PARTS, Reranker
+    from harp_jax.ranking.selection import Selection, held_out
 
     train, kept_back = held_out(config)
     data = RankingData.from_config(config, tokenizer, train)

@@ -88,7 +88,7 @@ def load_encoder(path: str) -> tuple[BertConfig, dict]:
     if os.path.isdir(os.path.join(path, "checkpoints")):
         from harp_jax.checkpoints.checkpoint import load_params
         from harp_jax.checkpoints.huggingface import load_hf
-        from harp_jax.selection import DIRECTORY, best
+        from harp_jax.ranking.selection import DIRECTORY, best
 
         params, config = load_params(path)
         if "bert" not in config:

@@ -15,7 +15,7 @@ from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.errors import InputError
 from harp_jax.export import export, model_card
-from harp_jax.rerank import Reranker
+from harp_jax.ranking.rerank import Reranker
 from harp_jax.train import train
 
 

@@ -148,8 +148,8 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
     """The selected parameters are those of the best step, and the export takes them, not the last ones."""
     from harp_jax.checkpoints.huggingface import load_hf
     from harp_jax.export import export
-    from harp_jax.rerank import Reranker, rerank_run
-    from harp_jax.selection import best
+    from harp_jax.ranking.rerank import Reranker, rerank_run
+    from harp_jax.ranking.selection import best
 
     config = ranking_config(
         collection, select="RR@10", select_fraction=0.3, eval_every=10, steps=25, learning_rate=5e-3

@@ -9,11 +9,11 @@ import sys
 import numpy as np
 import pytest
 
-from harp_jax import tune_first_stage
 from harp_jax.corpus.trec import read_run
 from harp_jax.errors import InputError
-from harp_jax.first_stage import arguments_parser, main
-from harp_jax.lexical import Bm25, Collection, QueryLikelihood, make, rescore, search, top
+from harp_jax.ranking import tune_first_stage
+from harp_jax.ranking.first_stage import arguments_parser, main
+from harp_jax.ranking.lexical import Bm25, Collection, QueryLikelihood, make, rescore, search, top
 
 DOCS = {
     "D1": "wing lift drag wing",
@@ -125,7 +125,7 @@ def options(files, **more):
 
 def test_command_writes_a_run(files):
     done = subprocess.run(
-        [sys.executable, "-m", "harp_jax.first_stage", *options(files, k=2)], capture_output=True, text=True
+        [sys.executable, "-m", "harp_jax.ranking.first_stage", *options(files, k=2)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert "1 of 3 queries match no document: q2" in done.stderr
@@ -136,7 +136,7 @@ def test_command_writes_a_run(files):
 def test_command_reports_bad_input_in_one_line(files):
     (files / "docs.tsv").write_text("D1\tonly three\tcolumns\n")
     done = subprocess.run(
-        [sys.executable, "-m", "harp_jax.first_stage", *options(files)], capture_output=True, text=True
+        [sys.executable, "-m", "harp_jax.ranking.first_stage", *options(files)], capture_output=True, text=True
     )
     assert done.returncode == 2
     assert "docs.tsv, line 1: 3 columns" in done.stderr.splitlines()[-1]

@@ -10,7 +10,7 @@ from harp_jax.corpus.folds import read_folds
 from harp_jax.corpus.trec import read_ids, read_qrels, read_queries, read_run
 from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import read_subset
-from harp_jax.first_stage import excluded_of
+from harp_jax.ranking.first_stage import excluded_of
 
 MARK = b"\xef\xbb\xbf"
 WARTS = {

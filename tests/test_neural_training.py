@@ -16,12 +16,12 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
 from harp_jax.errors import InputError
 from harp_jax.input.lanes import Batches
-from harp_jax.neural_ir.reranker import NeuralReranker
 from harp_jax.neural_ir.shape import NAMES, NeuralConfig, init_params
 from harp_jax.neural_ir.stage import neural_ir as neural_stage
 from harp_jax.randomness import generator
-from harp_jax.rerank import arguments_parser, load, rerank_run
-from harp_jax.rerank import main as rerank_main
+from harp_jax.ranking.neural_reranker import NeuralReranker
+from harp_jax.ranking.rerank import arguments_parser, load, rerank_run
+from harp_jax.ranking.rerank import main as rerank_main
 from harp_jax.text.words import Words, count_words, load_words
 from harp_jax.train import train
 
@@ -108,7 +108,7 @@ def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
     from harp_jax import metrics_log
     from harp_jax.corpus.trec import ordered
     from harp_jax.evaluation.evaluate import evaluate
-    from harp_jax.selection import best
+    from harp_jax.ranking.selection import best
 
     write_collection(tmp_path, exact_matches)
     options = {"learning_rate": 1e-2, "steps": 60, "eval_every": 20, "select": "RR@10", "schedule": "constant"}

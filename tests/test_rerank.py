@@ -14,10 +14,10 @@ from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_run, write_run
 from harp_jax.errors import InputError
-from harp_jax.maxp import Windows
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.rerank import Reranker, arguments_parser, main, rerank_run
-from harp_jax.rerank_parts import Parts, fingerprint
+from harp_jax.ranking.maxp import Windows
+from harp_jax.ranking.parts import Parts, fingerprint
+from harp_jax.ranking.rerank import Reranker, arguments_parser, main, rerank_run
 from harp_jax.text.marks import Marks
 
 RNG = np.random.default_rng(0)
@@ -93,7 +93,7 @@ def test_equals_cross_encoder(model):
 
 def test_command_reranks_the_run(files, model):
     done = subprocess.run(
-        [sys.executable, "-m", "harp_jax.rerank", *options(files, model)], capture_output=True, text=True
+        [sys.executable, "-m", "harp_jax.ranking.rerank", *options(files, model)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert "1 of 5 queries have no candidates" in done.stderr
@@ -110,7 +110,7 @@ def test_command_reranks_the_run(files, model):
 
 def test_neither_torch_nor_tensorflow_is_imported(files, model):
     code = (
-        "import sys; from harp_jax.rerank import Reranker\n"
+        "import sys; from harp_jax.ranking.rerank import Reranker\n"
         f"print(Reranker.from_pretrained({model!r}).rerank('the cat', ['a dog', 'cat']))\n"
         "sys.exit([m for m in ('torch', 'tensorflow', 'transformers') if m in sys.modules] or 0)"
     )
@@ -119,12 +119,12 @@ def test_neither_torch_nor_tensorflow_is_imported(files, model):
 
 
 def test_chunks_of_queries_change_nothing(files, model, monkeypatch):
-    import harp_jax.rerank
+    import harp_jax.ranking.rerank
 
     reranker, run = Reranker.from_pretrained(model), read_run(str(files / "bm25.trec"))
     docs = Documents.open(str(files / "docs.tsv"))
     whole = list(rerank_run(reranker, run, QUERIES, docs))
-    monkeypatch.setattr(harp_jax.rerank, "pairs_at_once", lambda: 20)
+    monkeypatch.setattr(harp_jax.ranking.rerank, "pairs_at_once", lambda: 20)
     for (qid, docids, scores), (other, same, again) in zip(
         whole, rerank_run(reranker, run, QUERIES, docs), strict=True
     ):
@@ -202,12 +202,12 @@ def reranked(files, model, **more) -> str:
 
 
 def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(files, model, monkeypatch, capsys):
-    import harp_jax.rerank
+    import harp_jax.ranking.rerank
 
-    monkeypatch.setattr(harp_jax.rerank, "pairs_at_once", lambda: 12)  # a query a portion
+    monkeypatch.setattr(harp_jax.ranking.rerank, "pairs_at_once", lambda: 12)  # a query a portion
     whole = reranked(files, model)
     capsys.readouterr()
-    scored, real = [], harp_jax.rerank.rerank_chunk
+    scored, real = [], harp_jax.ranking.rerank.rerank_chunk
 
     def dies_at(limit):
         def chunk(reranker, chunk, *rest):
@@ -219,11 +219,11 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(files, model, monkeyp
         return chunk
 
     (files / "out.trec").unlink()
-    monkeypatch.setattr(harp_jax.rerank, "rerank_chunk", dies_at(2))
+    monkeypatch.setattr(harp_jax.ranking.rerank, "rerank_chunk", dies_at(2))
     with pytest.raises(KeyboardInterrupt):
         reranked(files, model)
     assert not (files / "out.trec").exists() and (files / "out.trec.parts").exists()
-    monkeypatch.setattr(harp_jax.rerank, "rerank_chunk", dies_at(99))
+    monkeypatch.setattr(harp_jax.ranking.rerank, "rerank_chunk", dies_at(99))
     assert reranked(files, model) == whole
     assert scored == list(CANDIDATES)
     assert "going on after 24 of 48 pairs" in capsys.readouterr().err
@@ -231,9 +231,9 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(files, model, monkeyp
 
 
 def test_parts_of_other_inputs_are_not_used(files, model, monkeypatch):
-    import harp_jax.rerank
+    import harp_jax.ranking.rerank
 
-    monkeypatch.setattr(harp_jax.rerank, "pairs_at_once", lambda: 12)
+    monkeypatch.setattr(harp_jax.ranking.rerank, "pairs_at_once", lambda: 12)
     expected = reranked(files, model, k=3)
     (files / "out.trec.parts").mkdir()
     (files / "out.trec.parts" / "key.json").write_text('"another"')
@@ -253,9 +253,9 @@ def test_parts_of_other_inputs_are_not_used(files, model, monkeypatch):
     "left", [[], ["key.json.tmp.77"], ["000000.trec", "000001.trec.tmp.77"], ["000003.trec", "key.json.tmp.1"]]
 )
 def test_parts_whose_key_a_kill_took_are_made_again(files, model, monkeypatch, left):
-    import harp_jax.rerank
+    import harp_jax.ranking.rerank
 
-    monkeypatch.setattr(harp_jax.rerank, "pairs_at_once", lambda: 12)
+    monkeypatch.setattr(harp_jax.ranking.rerank, "pairs_at_once", lambda: 12)
     expected = reranked(files, model, k=3)
     (files / "out.trec.parts").mkdir()
     for name in left:

@@ -18,9 +18,9 @@ import numpy as np
 from harp_jax.corpus.jsonl import checked_text, parse_object
 from harp_jax.errors import InputError
 from harp_jax.files import expand, lines
-from harp_jax.lexical import Collection
 from harp_jax.linklearn.collection import Counts, count
 from harp_jax.randomness import hash64
+from harp_jax.ranking.lexical import Collection
 
 log = logging.getLogger(__name__)
 

@@ -19,13 +19,13 @@ from harp_jax.cli import run
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.trec import read_queries, write_run
 from harp_jax.errors import InputError
-from harp_jax.first_stage import excluded_of
-from harp_jax.lexical import Collection, Model, search
 from harp_jax.linklearn import ranking_svm
 from harp_jax.linklearn.collection import Index, Weighting, count
 from harp_jax.linklearn.model import LinkLearn
 from harp_jax.linklearn.okapi import Okapi
 from harp_jax.progress import progress
+from harp_jax.ranking.first_stage import excluded_of
+from harp_jax.ranking.lexical import Collection, Model, search
 
 
 def load(workdir: str, okapi: bool = False) -> Weighting:

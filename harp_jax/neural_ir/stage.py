@@ -20,10 +20,10 @@ from harp_jax.input.lanes import epoch_window
 from harp_jax.input.packing import Group, Placement
 from harp_jax.input.ranking_groups import RankingData, training_qrels
 from harp_jax.neural_ir import known_words
-from harp_jax.neural_ir.reranker import NeuralReranker, save_selected, word_tables
 from harp_jax.neural_ir.shape import NeuralConfig, WordTables, build, init_params
 from harp_jax.objectives.pretrain import Metrics, ranking_loss
-from harp_jax.selection import Selection, held_out
+from harp_jax.ranking.neural_reranker import NeuralReranker, save_selected, word_tables
+from harp_jax.ranking.selection import Selection, held_out
 from harp_jax.stages import NoReader, Stage
 from harp_jax.text.words import Words, count_words, load_words, read_stopwords, read_vectors
 

@@ -12,7 +12,7 @@ import pytest
 from shared_data import shared
 
 from harp_jax import defaults as configs
-from harp_jax import first_stage, make_folds, rerank
+from harp_jax import make_folds
 from harp_jax.corpus.folds import in_folds, read_folds
 from harp_jax.corpus.trec import Qrels, Ranking, Run, read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
@@ -20,6 +20,7 @@ from harp_jax.files import lines
 from harp_jax.linklearn import rank
 from harp_jax.linklearn.train import train as train_linklearn
 from harp_jax.randomness import generator
+from harp_jax.ranking import first_stage, rerank
 from harp_jax.text import word_vectors, words
 from harp_jax.train import train
 

@@ -3,11 +3,11 @@
 import pytest
 from shared_data import shared
 
-from harp_jax import first_stage
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import Ranking, Run, read_qrels, read_queries
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.lexical import Collection
+from harp_jax.ranking import first_stage
+from harp_jax.ranking.lexical import Collection
 
 pytestmark = pytest.mark.real
 

@@ -1,6 +1,6 @@
 """The query-prediction probe of coarse-tuning: what does a model expect a document's query to say?
 
-    python -m harp_jax.query_probe --model=runs/coarse --docs=docs.tsv --output=probe.jsonl --documents=1000
+    python -m harp_jax.ranking.query_probe --model=runs/coarse --docs=docs.tsv --output=probe.jsonl --documents=1000
 
 Every document is shown with [MASK] tokens (three: ORCAS queries have 3.27 words) in the place of its query; the model's MLM head
 fills them. OUTPUT has a line a document; the summary says how often the first guess at each place begins inside a word (##), is a
@@ -156,7 +156,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 def arguments_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m harp_jax.query_probe", description="Predicts queries of documents."
+        prog="python -m harp_jax.ranking.query_probe", description="Predicts queries of documents."
     )
     parser.add_argument("--model", required=True, help="training workdir, or Hugging Face directory with an MLM head")
     parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")

@@ -1,6 +1,6 @@
 """Re-ranking: a cross-encoder scores every candidate of a run, and a run comes out.
 
-    python -m harp_jax.rerank --model=HF_DIR --docs=docs.tsv --queries=queries.tsv --run=bm25.trec --output=run.trec
+    python -m harp_jax.ranking.rerank --model=HF_DIR --docs=docs.tsv --queries=queries.tsv --run=bm25.trec --output=run.trec
 
 From Python: `Reranker.from_pretrained(directory).rerank(query, documents)` (`reranker.py`). Needs neither torch nor
 TensorFlow. The same command again goes on where a killed one was: what is scored lies in OUTPUT.parts until all is.
@@ -24,10 +24,10 @@ from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.folds import in_folds, read_folds
 from harp_jax.corpus.trec import Run, read_ids, read_queries, read_run
 from harp_jax.errors import InputError
-from harp_jax.maxp import Windows, best_of
 from harp_jax.progress import progress
-from harp_jax.rerank_parts import Parts, fingerprint
-from harp_jax.reranker import Reranker
+from harp_jax.ranking.maxp import Windows, best_of
+from harp_jax.ranking.parts import Parts, fingerprint
+from harp_jax.ranking.reranker import Reranker
 
 __all__ = ["Reranker", "rerank_run"]
 
@@ -47,7 +47,7 @@ def load(directory: str, dtype: str = "float32", **options: Any) -> Any:
             raise InputError(
                 f"--dtype={dtype}: {directory} is a neural ranker, which computes in float32; leave it out"
             )
-        from harp_jax.neural_ir.reranker import NeuralReranker
+        from harp_jax.ranking.neural_reranker import NeuralReranker
 
         return NeuralReranker.from_workdir(directory, **options)
     return Reranker.from_pretrained(directory, dtype, **options)
@@ -215,7 +215,9 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m harp_jax.rerank", description="Re-ranks the candidates of a run.")
+    parser = argparse.ArgumentParser(
+        prog="python -m harp_jax.ranking.rerank", description="Re-ranks the candidates of a run."
+    )
     parser.add_argument(
         "--model", required=True, help="an export (Hugging Face directory), or a neural ranker's workdir"
     )

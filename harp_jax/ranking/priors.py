@@ -1,11 +1,11 @@
 """Priors of documents as runs: what a ranking owes to in-links or length alone, whatever the query.
 
-    python -m harp_jax.priors --run=bm25.trec --feature=inlinks --links=linked_pages.jsonl.xz --output=inlinks.trec
-    python -m harp_jax.fuse --method=weights --normalise=none bm25.trec inlinks.trec --qrels=… --folds=… --output=prior.trec
+    python -m harp_jax.ranking.priors --run=bm25.trec --feature=inlinks --links=linked_pages.jsonl.xz --output=inlinks.trec
+    python -m harp_jax.ranking.fuse --method=weights --normalise=none bm25.trec inlinks.trec --qrels=… --folds=… --output=prior.trec
 
 The first command gives every candidate log(1 + its in-links), or log(1 + its words) with --feature=length; the second adds it
 to the first stage with a weight fitted on other folds: the row that every table carries. A model with its query blanked is
-`harp_jax.rerank --blank_query`.
+`harp_jax.ranking.rerank --blank_query`.
 """
 
 import argparse
@@ -82,7 +82,9 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m harp_jax.priors", description="Priors of documents as runs.")
+    parser = argparse.ArgumentParser(
+        prog="python -m harp_jax.ranking.priors", description="Priors of documents as runs."
+    )
     parser.add_argument("--run", required=True, help="candidates: a TREC run, or MS MARCO's three columns")
     parser.add_argument("--feature", required=True, choices=("inlinks", "length"))
     parser.add_argument("--links", default="", help="inlinks: linked documents as JSONL, several separated by commas")

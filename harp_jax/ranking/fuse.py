@@ -1,8 +1,8 @@
 """Ensembles of runs: mean of normalised scores, reciprocal rank fusion, or weights fitted on held-out queries.
 
-    python -m harp_jax.fuse --method=rrf bm25.trec harp.trec --output=both.trec
-    python -m harp_jax.fuse --method=weights bm25.trec harp.trec --qrels=qrels.txt --folds=folds.tsv --output=both.trec
-    python -m harp_jax.fuse --method=join fold0.trec fold1.trec --output=all.trec
+    python -m harp_jax.ranking.fuse --method=rrf bm25.trec harp.trec --output=both.trec
+    python -m harp_jax.ranking.fuse --method=weights bm25.trec harp.trec --qrels=qrels.txt --folds=folds.tsv --output=both.trec
+    python -m harp_jax.ranking.fuse --method=join fold0.trec fold1.trec --output=all.trec
 
 A document that a run lacks for a query gets the run's lowest normalised score there (nothing, in reciprocal rank fusion).
 Weights are relative to the first run's, which is 1. With --folds each fold's weights are fitted on the other folds; otherwise
@@ -166,7 +166,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m harp_jax.fuse", description="Ensembles of runs.")
+    parser = argparse.ArgumentParser(prog="python -m harp_jax.ranking.fuse", description="Ensembles of runs.")
     parser.add_argument("runs", nargs="+", help="TREC runs, or MS MARCO's three columns")
     parser.add_argument("--method", required=True, choices=METHODS)
     parser.add_argument(

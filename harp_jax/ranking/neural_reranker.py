@@ -1,4 +1,4 @@
-"""Re-ranking by a neural ranker, straight from its training workdir: what `harp_jax.rerank --model=WORKDIR` uses."""
+"""Re-ranking by a neural ranker, straight from its training workdir: what `harp_jax.ranking.rerank --model=WORKDIR` uses."""
 
 import os
 from collections.abc import Iterable
@@ -57,7 +57,7 @@ class NeuralReranker:
     def from_workdir(cls, workdir: str, **options: Any) -> "NeuralReranker":
         """The parameters that a run of `configs/baselines/` selected (`selection.py`), or its newest checkpoint."""
         from harp_jax.checkpoints.checkpoint import load_params, read_config
-        from harp_jax.selection import DIRECTORY, best
+        from harp_jax.ranking.selection import DIRECTORY, best
 
         config = read_config(workdir)
         if "neural_ir" not in config:
@@ -79,7 +79,7 @@ class NeuralReranker:
         if blank and self.config.name != "duet":
             raise InputError(
                 f"--blank_query: {self.config.name} sees nothing but matches, without a query all documents score the same; "
-                "leave the option out (harp_jax.priors makes runs of document priors)"
+                "leave the option out (harp_jax.ranking.priors makes runs of document priors)"
             )
         texts = {"documents": documents} if blank else {"queries": queries, "documents": documents}
         remedy = "re-rank the collection that the model was trained on, or train on this one"

@@ -15,9 +15,9 @@ import numpy as np
 from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf
 from harp_jax.errors import InputError
 from harp_jax.input.packing import fit
-from harp_jax.maxp import Windows, best_of
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
+from harp_jax.ranking.maxp import Windows, best_of
 from harp_jax.text.marks import NO_MARKS, Marks, recorded_marks
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 

@@ -1,9 +1,9 @@
 """Tunes BM25's k1 and b, or query likelihood's μ, by grid search on judged training queries.
 
-    python -m harp_jax.tune_first_stage --model=bm25 --docs=docs.tsv --queries=train.tsv --qrels=qrels.txt \
+    python -m harp_jax.ranking.tune_first_stage --model=bm25 --docs=docs.tsv --queries=train.tsv --qrels=qrels.txt \
         --measure=nDCG@10 --output=bm25.json
 
-With --folds every fold gets the parameters that are best on the *other* folds, and `harp_jax.first_stage
+With --folds every fold gets the parameters that are best on the *other* folds, and `harp_jax.ranking.first_stage
 --parameters=bm25.json --folds=…` scores each query with the parameters of its fold: cross-validated, nothing tuned on
 what is reported. Without folds, tune on training queries and report on others.
 """
@@ -22,9 +22,9 @@ from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import parse_measures
 from harp_jax.files import replacing
-from harp_jax.first_stage import add_collection_arguments, check_k, excluded_of, rerank, retrieve
-from harp_jax.lexical import Collection
 from harp_jax.progress import progress
+from harp_jax.ranking.first_stage import add_collection_arguments, check_k, excluded_of, rerank, retrieve
+from harp_jax.ranking.lexical import Collection
 
 GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     "bm25": {"k1": (0.6, 0.9, 1.2, 1.6, 2.0), "b": (0.2, 0.4, 0.6, 0.75, 0.9)},
@@ -120,7 +120,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 def arguments_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m harp_jax.tune_first_stage",
+        prog="python -m harp_jax.ranking.tune_first_stage",
         description="Grid search of BM25's or query likelihood's parameters.",
     )
     add_collection_arguments(parser)

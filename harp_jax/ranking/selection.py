@@ -22,7 +22,7 @@ from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import parse_measures
 from harp_jax.files import replacing
 from harp_jax.input.ranking_groups import training_qrels
-from harp_jax.rerank import rerank_run
+from harp_jax.ranking.rerank import rerank_run
 
 DIRECTORY = "selected"  # in the workdir: selection.json and the parameters it names
 RECORD = "selection.json"

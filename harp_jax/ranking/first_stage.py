@@ -1,9 +1,9 @@
 """First stage: candidates by BM25 or query likelihood, written as a TREC run; or a given run re-ranked by either.
 
-    python -m harp_jax.first_stage --docs=docs.tsv --queries=queries.tsv --k=100 --output=bm25.trec
-    python -m harp_jax.first_stage --model=ql --docs=docs.tsv --queries=queries.tsv --run=bm25.trec --output=ql.trec
+    python -m harp_jax.ranking.first_stage --docs=docs.tsv --queries=queries.tsv --k=100 --output=bm25.trec
+    python -m harp_jax.ranking.first_stage --model=ql --docs=docs.tsv --queries=queries.tsv --run=bm25.trec --output=ql.trec
 
-Parameters are given (--k1, --b, --mu) or come from `harp_jax.tune_first_stage` (--parameters). Documents stream in once;
+Parameters are given (--k1, --b, --mu) or come from `harp_jax.ranking.tune_first_stage` (--parameters). Documents stream in once;
 the index is held in memory (`lexical.py`). Queries that share no word with any document get no candidates and are reported.
 """
 
@@ -21,8 +21,8 @@ from harp_jax.corpus.folds import read_folds
 from harp_jax.corpus.trec import Run, read_queries, read_run, write_run
 from harp_jax.errors import InputError
 from harp_jax.files import lines
-from harp_jax.lexical import MODELS, Collection, make, rescore, search
 from harp_jax.progress import progress
+from harp_jax.ranking.lexical import MODELS, Collection, make, rescore, search
 
 Rankings = Iterator[tuple[str, list[str], np.ndarray]]
 Excluded = dict[str, set[str]]  # qid → documents that are no candidates, such as the query's own source
@@ -116,7 +116,7 @@ def _read_tuned(path: str, model: str) -> dict[str, Any]:
             raise InputError(f"{path} holds parameters of {tuned['model']}; give --model={tuned['model']}")
         tuned["folds" if "folds" in tuned else "parameters"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: no output of harp_jax.tune_first_stage ({error}); tune again") from error
+        raise InputError(f"{path}: no output of harp_jax.ranking.tune_first_stage ({error}); tune again") from error
     return tuned
 
 
@@ -161,14 +161,15 @@ def main(arguments: argparse.Namespace) -> None:
 
 def arguments_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m harp_jax.first_stage", description="BM25 or query likelihood: candidates, or a run re-ranked."
+        prog="python -m harp_jax.ranking.first_stage",
+        description="BM25 or query likelihood: candidates, or a run re-ranked.",
     )
     add_collection_arguments(parser)
     parser.add_argument("--output", required=True, help="the TREC run to write")
     parser.add_argument("--k1", type=float, help="bm25: saturation of term frequency (0.9)")
     parser.add_argument("--b", type=float, help="bm25: length normalisation (0.4)")
     parser.add_argument("--mu", type=float, help="ql: Dirichlet's prior, in words (1000)")
-    parser.add_argument("--parameters", default="", help="parameters that harp_jax.tune_first_stage wrote")
+    parser.add_argument("--parameters", default="", help="parameters that harp_jax.ranking.tune_first_stage wrote")
     parser.add_argument("--folds", default="", help="qid<TAB>fold, where the parameters were tuned fold by fold")
     return parser
 
