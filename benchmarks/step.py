@@ -17,7 +17,6 @@ import jax
 import numpy as np
 
 from harp_jax import defaults as configs
-from harp_jax import stages
 from harp_jax.allocator import keep_pages
 from harp_jax.files import lines
 from harp_jax.input.lanes import Batches
@@ -26,6 +25,7 @@ from harp_jax.input.packing import Group, pair_sequences
 from harp_jax.model import sharding
 from harp_jax.optimizer import make as make_optimizer
 from harp_jax.randomness import generator
+from harp_jax.stages import pretrain as stages
 from harp_jax.step import initial, make_step
 from harp_jax.train import place, state_shardings
 

@@ -19,7 +19,7 @@ from harp_jax.model import sharding
 from harp_jax.model.attention import choose
 from harp_jax.model.bert import BertConfig
 from harp_jax.optimizer import make as make_optimizer
-from harp_jax.stages import STAGES
+from harp_jax.stages.pretrain import STAGES
 from harp_jax.train import abstract_state, jit_step, state_shardings
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from harp_jax import __version__, models
+from harp_jax import __version__
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.cli import keep_compiled
 from harp_jax.errors import InputError
@@ -29,7 +29,8 @@ from harp_jax.objectives.pretrain import summarise
 from harp_jax.optimizer import make as make_optimizer
 from harp_jax.optimizer import schedule
 from harp_jax.progress import progress
-from harp_jax.stages import STAGES, Stage
+from harp_jax.stages import families as models
+from harp_jax.stages.pretrain import STAGES, Stage
 from harp_jax.step import initial, make_eval, make_step
 from harp_jax.workdir import claim_workdir, room_on_disk
 

@@ -12,11 +12,11 @@ from typing import IO, Any
 import jax
 from ml_collections import ConfigDict
 
-from harp_jax import models
 from harp_jax.checkpoints.checkpoint import remove_unfinished
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
-from harp_jax.stages import Stage
+from harp_jax.stages import families as models
+from harp_jax.stages.pretrain import Stage
 
 # What a resumed run may change without becoming another run.
 FREE_TO_CHANGE = frozenset(

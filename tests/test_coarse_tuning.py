@@ -13,8 +13,6 @@ from synthetic import tokenizer
 from test_finetune import collection, ranking_config, units_seen  # noqa: F401  (a fixture)
 
 from harp_jax import defaults as configs
-from harp_jax import stages
-from harp_jax.coarse_tuning import STREAM
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
 from harp_jax.errors import InputError
@@ -22,6 +20,8 @@ from harp_jax.export import export
 from harp_jax.input.lanes import Batches
 from harp_jax.ranking import query_probe
 from harp_jax.ranking.reranker import Reranker
+from harp_jax.stages import pretrain as stages
+from harp_jax.stages.coarse_tune import STREAM
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.train import train
 

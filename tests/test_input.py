@@ -140,7 +140,7 @@ def test_what_is_not_there_is_named(directory, tmp_path):
 def test_data_of_another_vocabulary_is_refused(directory, tmp_path):
     from tiny_run import tiny_config
 
-    from harp_jax import stages
+    from harp_jax.stages import pretrain as stages
 
     config = tiny_config(str(tmp_path), data=(directory,))
     manifest = json.load(open(os.path.join(directory, "manifest.json")))

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from harp_jax import defaults as configs
-from harp_jax import stages
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
 from harp_jax.errors import InputError
 from harp_jax.input.lanes import Batches
 from harp_jax.neural_ir.shape import NAMES, NeuralConfig, init_params
-from harp_jax.neural_ir.stage import neural_ir as neural_stage
 from harp_jax.randomness import generator
 from harp_jax.ranking.neural_reranker import NeuralReranker
 from harp_jax.ranking.rerank import arguments_parser, load, rerank_run
 from harp_jax.ranking.rerank import main as rerank_main
+from harp_jax.stages import pretrain as stages
+from harp_jax.stages.neural_ir import neural_ir as neural_stage
 from harp_jax.text.words import Words, count_words, load_words
 from harp_jax.train import train
 

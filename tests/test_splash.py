@@ -16,7 +16,7 @@ from harp_jax.errors import InputError
 from harp_jax.model import sharding, splash
 from harp_jax.model.attention import attend, choose
 from harp_jax.model.cross_encoder import Ranker, init_params
-from harp_jax.stages import load_encoder
+from harp_jax.stages.pretrain import load_encoder
 from harp_jax.train import train
 
 

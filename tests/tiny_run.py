@@ -10,8 +10,8 @@ import sys
 from ml_collections import ConfigDict
 
 from harp_jax import defaults as configs
-from harp_jax import stages
 from harp_jax.input.layout import make_layout
+from harp_jax.stages import pretrain as stages
 
 sys.path.insert(0, os.path.dirname(__file__))
 from synthetic import SyntheticReader, tokenizer

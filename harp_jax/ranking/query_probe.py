@@ -27,7 +27,7 @@ from harp_jax.files import lines, replacing
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.progress import progress
 from harp_jax.randomness import hash64
-from harp_jax.stages import load_encoder, tokenizer_of
+from harp_jax.stages.pretrain import load_encoder, tokenizer_of
 from harp_jax.text.marks import recorded_marks
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 

@@ -192,21 +192,21 @@ def pretrain(config: ConfigDict, with_data: bool = True) -> Stage:
 
 def finetune(config: ConfigDict, with_data: bool = True) -> Stage:
     """See `finetuning.finetune`, which is built from this file's parts."""
-    from harp_jax.finetuning import finetune
+    from harp_jax.stages.finetune import finetune
 
     return finetune(config, with_data)
 
 
 def coarse_tune(config: ConfigDict, with_data: bool = True) -> Stage:
     """See `coarse_tuning.coarse_tune`."""
-    from harp_jax.coarse_tuning import coarse_tune
+    from harp_jax.stages.coarse_tune import coarse_tune
 
     return coarse_tune(config, with_data)
 
 
 def neural_ir(config: ConfigDict, with_data: bool = True) -> Stage:
     """Training of a neural ranker: see `neural_ir/stage.py`."""
-    from harp_jax.neural_ir.stage import neural_ir
+    from harp_jax.stages.neural_ir import neural_ir
 
     return neural_ir(config, with_data)
 

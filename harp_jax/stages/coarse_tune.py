@@ -23,7 +23,7 @@ from harp_jax.model.cross_encoder import Ranker
 from harp_jax.objectives.coarse_tune import Coarse
 from harp_jax.objectives.masking import slots
 from harp_jax.randomness import generator
-from harp_jax.stages import NoReader, Stage, encoder_and_tokenizer, starting_params
+from harp_jax.stages.pretrain import NoReader, Stage, encoder_and_tokenizer, starting_params
 from harp_jax.text.marks import Marks, marks_of
 from harp_jax.text.tokenizer import Tokenizer
 

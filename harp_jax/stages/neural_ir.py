@@ -15,7 +15,6 @@ from ml_collections import ConfigDict
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import Qrels, read_queries, read_run
 from harp_jax.errors import InputError
-from harp_jax.finetuning import RankingReader
 from harp_jax.input.lanes import epoch_window
 from harp_jax.input.packing import Group, Placement
 from harp_jax.input.ranking_groups import RankingData, training_qrels
@@ -24,7 +23,8 @@ from harp_jax.neural_ir.shape import NeuralConfig, WordTables, build, init_param
 from harp_jax.objectives.pretrain import Metrics, ranking_loss
 from harp_jax.ranking.neural_reranker import NeuralReranker, save_selected, word_tables
 from harp_jax.ranking.selection import Selection, held_out
-from harp_jax.stages import NoReader, Stage
+from harp_jax.stages.finetune import RankingReader
+from harp_jax.stages.pretrain import NoReader, Stage
 from harp_jax.text.words import Words, count_words, load_words, read_stopwords, read_vectors
 
 log = logging.getLogger(__name__)

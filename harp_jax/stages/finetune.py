@@ -16,7 +16,7 @@ from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.objectives.pretrain import Finetune
 from harp_jax.randomness import generator
-from harp_jax.stages import NoReader, Stage, encoder_and_tokenizer, starting_params
+from harp_jax.stages.pretrain import NoReader, Stage, encoder_and_tokenizer, starting_params
 from harp_jax.text.marks import marks_of
 from harp_jax.text.tokenizer import Tokenizer
 
