@@ -23,11 +23,11 @@ from harp_jax.input.lanes import Batches
 from harp_jax.input.layout import make_layout
 from harp_jax.input.packing import Group, pair_sequences
 from harp_jax.model import sharding
-from harp_jax.optimizer import make as make_optimizer
 from harp_jax.randomness import generator
 from harp_jax.stages import pretrain as stages
-from harp_jax.step import initial, make_step
-from harp_jax.train import place, state_shardings
+from harp_jax.training.loop import place, state_shardings
+from harp_jax.training.optimizer import make as make_optimizer
+from harp_jax.training.step import initial, make_step
 
 
 class CollectionReader:

@@ -60,7 +60,7 @@ def export(workdir: str, output: str) -> None:
 
 def model_card(workdir: str, config: Mapping[str, Any], name: str) -> str:
     """README.md of the export: how to use it, what it was trained on, how, with what, and what was measured."""
-    from harp_jax.metrics_log import read
+    from harp_jax.training.metrics_log import read
 
     stage = {"pretrain": "pre-trained", "finetune": "fine-tuned", "coarse_tune": "coarse-tuned"}.get(
         config.get("stage", ""), "trained"

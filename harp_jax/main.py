@@ -35,7 +35,7 @@ def main(args: Any) -> None:
     if args.config is None:
         raise InputError("no --config; for example --config=configs/tpu_v3.py")
     if args.dry_run:
-        from harp_jax.dry_run import dry_run, largest_batch
+        from harp_jax.training.dry_run import dry_run, largest_batch
 
         print((largest_batch if args.largest else dry_run)(args.config, args.topology))
         return
@@ -43,7 +43,7 @@ def main(args: Any) -> None:
         raise InputError("no --workdir; checkpoints and metrics need a directory")
     keep_pages()
     start_processes(args)
-    from harp_jax.train import train
+    from harp_jax.training.loop import train
 
     last = train(args.config, args.workdir)
     if "interrupted" in last:

@@ -8,13 +8,13 @@ import argparse
 import html
 import io
 
-from harp_jax import metrics_log
 from harp_jax.cli import run
 from harp_jax.corpus.trec import read_qrels, read_run
 from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import MEASURES, evaluate, read_subset
 from harp_jax.evaluation.tables import Table, as_text, notes
 from harp_jax.files import replacing
+from harp_jax.training import metrics_log
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8885; }

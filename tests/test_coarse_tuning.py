@@ -23,7 +23,7 @@ from harp_jax.ranking.reranker import Reranker
 from harp_jax.stages import pretrain as stages
 from harp_jax.stages.coarse_tune import STREAM
 from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.train import train
+from harp_jax.training.loop import train
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,8 @@
 import pytest
 
 from harp_jax import defaults as configs
-from harp_jax.dry_run import Bytes, compile_step, search_rows
 from harp_jax.errors import InputError
+from harp_jax.training.dry_run import Bytes, compile_step, search_rows
 
 
 @pytest.mark.parametrize("most", [0, 1, 5, 7, 8, 9, 64, 500])

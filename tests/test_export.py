@@ -16,7 +16,7 @@ from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.errors import InputError
 from harp_jax.export import export, model_card
 from harp_jax.ranking.rerank import Reranker
-from harp_jax.train import train
+from harp_jax.training.loop import train
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from scipy.stats import chisquare
 from synthetic import tokenizer
 
 from harp_jax import defaults as configs
-from harp_jax import metrics_log
 from harp_jax.corpus.trec import Ranking
 from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import evaluate
@@ -19,7 +18,8 @@ from harp_jax.input.packing import plan
 from harp_jax.objectives.masking import mask_one_each
 from harp_jax.randomness import generator
 from harp_jax.stages import pretrain as stages
-from harp_jax.train import train
+from harp_jax.training import metrics_log
+from harp_jax.training.loop import train
 
 WORDS = [f"w{i}" for i in range(200)]
 

@@ -138,7 +138,7 @@ def test_cost_is_the_mean_over_the_constraints(graph, loss, wiki):
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, loss):
-    from harp_jax import metrics_log
+    from harp_jax.training import metrics_log
 
     config = linklearn_config(wiki, loss=loss, ranking_svm_constraints=300 if loss == "hinge" else 0)
     done = train(config, str(tmp_path))

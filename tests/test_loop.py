@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from harp_jax import train
 from harp_jax.defaults import pretrain
+from harp_jax.training import loop as train
 
 
 def test_evaluations_between_log_lines_do_not_count_as_training_time(monkeypatch):

@@ -23,7 +23,7 @@ from harp_jax.ranking.rerank import main as rerank_main
 from harp_jax.stages import pretrain as stages
 from harp_jax.stages.neural_ir import neural_ir as neural_stage
 from harp_jax.text.words import Words, count_words, load_words
-from harp_jax.train import train
+from harp_jax.training.loop import train
 
 NEGATIVES, LENGTH, TRAINED, HELD_OUT = 4, 12, 400, 60
 DUET = {"filters": 24, "hidden": 24, "pool": 4, "graphs": 120, "dropout": 0.1}
@@ -105,10 +105,10 @@ def pair_accuracy(workdir, path) -> float:
 
 def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
     """The last steps, at a ruinous rate, are not what re-ranking takes; what was selected is not trained on."""
-    from harp_jax import metrics_log
     from harp_jax.corpus.trec import ordered
     from harp_jax.evaluation.evaluate import evaluate
     from harp_jax.ranking.selection import best
+    from harp_jax.training import metrics_log
 
     write_collection(tmp_path, exact_matches)
     options = {"learning_rate": 1e-2, "steps": 60, "eval_every": 20, "select": "RR@10", "schedule": "constant"}

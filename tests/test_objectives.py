@@ -8,14 +8,14 @@ import pytest
 from synthetic import SyntheticReader
 from tiny_run import tiny_config, tiny_stage
 
-from harp_jax.dry_run import collectives, compile_step
-from harp_jax.flops import step_flops
 from harp_jax.input.lanes import Batches
 from harp_jax.input.packing import fill, plan
 from harp_jax.model import sharding
 from harp_jax.objectives.pretrain import summarise
-from harp_jax.optimizer import make as make_optimizer
-from harp_jax.step import USUAL, follow, gradients, initial, make_eval, make_step, spikes
+from harp_jax.training.cost import step_flops
+from harp_jax.training.dry_run import collectives, compile_step
+from harp_jax.training.optimizer import make as make_optimizer
+from harp_jax.training.step import USUAL, follow, gradients, initial, make_eval, make_step, spikes
 
 
 @pytest.fixture(scope="module")

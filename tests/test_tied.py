@@ -7,9 +7,9 @@ import jax
 import numpy as np
 from tiny_run import tiny_config, tiny_stage
 
-from harp_jax import dry_run, metrics_log
 from harp_jax.model.cross_encoder import init_params
-from harp_jax.train import train
+from harp_jax.training import dry_run, metrics_log
+from harp_jax.training.loop import train
 
 
 def losses(directory: str, devices: int) -> list[float]:

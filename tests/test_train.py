@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from tiny_run import tiny_config, tiny_stage
 
-from harp_jax import metrics_log
 from harp_jax.checkpoints.checkpoint import Checkpoints, load_params
 from harp_jax.errors import InputError
-from harp_jax.train import train
-from harp_jax.workdir import locked
+from harp_jax.training import metrics_log
+from harp_jax.training.loop import train
+from harp_jax.training.workdir import locked
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 

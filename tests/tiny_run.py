@@ -49,7 +49,7 @@ if __name__ == "__main__":
 
     from harp_jax.cli import fail
     from harp_jax.errors import InputError
-    from harp_jax.train import train
+    from harp_jax.training.loop import train
 
     options = dict(argument.split("=", 1) for argument in sys.argv[2:])
     if "coordinator" in options:

@@ -26,10 +26,10 @@ from harp_jax.linklearn import model as f
 from harp_jax.linklearn.collection import Index, Weighting, idf
 from harp_jax.linklearn.links import Graph, Side, read_graph, shared_terms, split
 from harp_jax.linklearn.okapi import at_the_edge, tuned
-from harp_jax.metrics_log import MetricsLog
 from harp_jax.objectives.losses import PAIRWISE, hinge
 from harp_jax.progress import progress
 from harp_jax.randomness import generator
+from harp_jax.training.metrics_log import MetricsLog
 
 log = logging.getLogger(__name__)
 

@@ -19,20 +19,20 @@ from harp_jax import __version__
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.cli import keep_compiled
 from harp_jax.errors import InputError
-from harp_jax.flops import batch_flops
-from harp_jax.hardware import peak_flops
 from harp_jax.input.lanes import Batches
-from harp_jax.metrics_log import MetricsLog
 from harp_jax.model import sharding
 from harp_jax.model.bert import BertConfig
 from harp_jax.objectives.pretrain import summarise
-from harp_jax.optimizer import make as make_optimizer
-from harp_jax.optimizer import schedule
 from harp_jax.progress import progress
 from harp_jax.stages import families as models
 from harp_jax.stages.pretrain import STAGES, Stage
-from harp_jax.step import initial, make_eval, make_step
-from harp_jax.workdir import claim_workdir, room_on_disk
+from harp_jax.training.cost import batch_flops
+from harp_jax.training.hardware import peak_flops
+from harp_jax.training.metrics_log import MetricsLog
+from harp_jax.training.optimizer import make as make_optimizer
+from harp_jax.training.optimizer import schedule
+from harp_jax.training.step import initial, make_eval, make_step
+from harp_jax.training.workdir import claim_workdir, room_on_disk
 
 log = logging.getLogger(__name__)
 

@@ -12,15 +12,15 @@ import jax
 from ml_collections import ConfigDict
 
 from harp_jax.errors import InputError
-from harp_jax.flops import batch_flops
-from harp_jax.hardware import data_sheet, peak_flops
 from harp_jax.input.packing import Layout, batch_shapes
 from harp_jax.model import sharding
 from harp_jax.model.attention import choose
 from harp_jax.model.bert import BertConfig
-from harp_jax.optimizer import make as make_optimizer
 from harp_jax.stages.pretrain import STAGES
-from harp_jax.train import abstract_state, jit_step, state_shardings
+from harp_jax.training.cost import batch_flops
+from harp_jax.training.hardware import data_sheet, peak_flops
+from harp_jax.training.loop import abstract_state, jit_step, state_shardings
+from harp_jax.training.optimizer import make as make_optimizer
 
 log = logging.getLogger(__name__)
 
