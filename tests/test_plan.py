@@ -5,7 +5,7 @@ import os
 import pytest
 
 from harp_jax.errors import InputError
-from harp_jax.plan import Command, execute, load_plan, main, resolve
+from harp_jax.experiments.plan import Command, execute, load_plan, main, resolve
 
 WRITE = "import sys; open(sys.argv[2], 'w').write(sys.argv[1]); open('log.txt', 'a').write(sys.argv[1])"
 
@@ -87,9 +87,9 @@ def test_wrong_plans_are_named(tool):
 
 def test_a_dry_run_runs_nothing(tool, capsys):
     open("plan.py", "w").write(
-        "from harp_jax.plan import Command\ndef get_plan(): return [Command('a', 'tool', ['x', '{out}'])]"
+        "from harp_jax.experiments.plan import Command\ndef get_plan(): return [Command('a', 'tool', ['x', '{out}'])]"
     )
-    from harp_jax.plan import arguments_parser
+    from harp_jax.experiments.plan import arguments_parser
 
     main(arguments_parser().parse_args(["--plan=plan.py", "--output=out", "--dry_run"]))
     assert "to do  a: python -m tool x out/a-" in capsys.readouterr().out

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from harp_jax import protocols, subsets
 from harp_jax.errors import InputError
-from harp_jax.plan import HASHED, load_plan, read_by
-from harp_jax.subsets import draws
+from harp_jax.experiments import protocols, subsets
+from harp_jax.experiments.plan import HASHED, load_plan, read_by
+from harp_jax.experiments.subsets import draws
 
 QRELS = {f"q{i}": {f"d{i}": 1} for i in range(40)} | {"none": {"d1": 0}}
 

@@ -1,6 +1,6 @@
 """The six systems of the coarse-tuning paper (its Tables 1 and 2) on one of its four collections, five trials each.
 
-HARP_COLLECTION=robust04 python -m harp_jax.plan --plan=configs/experiments/coarse_tuning.py --output=coarse
+HARP_COLLECTION=robust04 python -m harp_jax.experiments.plan --plan=configs/experiments/coarse_tuning.py --output=coarse
 
 HARP_TRIALS=1 and HARP_EPOCHS=1.0 try the road out.
 
@@ -17,8 +17,8 @@ GPU; not yet run as it stands: the collections and ORCAS are not at hand. A smal
 import os
 from argparse import Namespace
 
-from harp_jax.plan import Command
-from harp_jax.protocols import training
+from harp_jax.experiments.plan import Command
+from harp_jax.experiments.protocols import training
 
 FINE_TUNING = {"robust04": (3, 4), "gov2": (1, 3), "covid": (5, 5), "dl": (4, 2)}  # epochs, folds
 TRIALS = int(os.environ.get("HARP_TRIALS", "5"))

@@ -1,6 +1,6 @@
 """HARP beside its transformer controls under one budget: MLM alone (BERT), ICT, WLP and PROP, then the same fine-tuning.
 
-HARP_DATA=../shared/data python -m harp_jax.plan --plan=configs/experiments/controls.py --output=controls --jobs=2
+HARP_DATA=../shared/data python -m harp_jax.experiments.plan --plan=configs/experiments/controls.py --output=controls --jobs=2
 
 BERT-tiny on the linked documents of HARP_DATA/wiki, every system from the same random weights: configs/baselines/*.py with the
 same flags, so the same real tokens a batch, updates and schedule; only the data path and the tasks' weights differ. Two regimes:
@@ -19,7 +19,7 @@ the equal budget. It is far too little to rank the systems.
 
 import os
 
-from harp_jax.plan import Command
+from harp_jax.experiments.plan import Command
 
 DATA = os.environ.get("HARP_DATA", os.path.join("..", "shared", "data"))
 WIKI = os.path.join(DATA, "wiki")

@@ -1,13 +1,13 @@
 """The whole road on an invented wiki, in about ten minutes on two cores: what `make demo` runs.
 
-python -m harp_jax.plan --plan=configs/experiments/demo.py --output=demo
+python -m harp_jax.experiments.plan --plan=configs/experiments/demo.py --output=demo
 
 Four systems on the same test questions: BM25; a re-ranker fine-tuned from random weights; one fine-tuned after MLM; one
 fine-tuned after HARP. MLM and HARP continue from the same MLM checkpoint, on the same batches, for the same steps. The wiki
 is made up and small: the table shows that every part works, and says nothing about real text.
 """
 
-from harp_jax.plan import Command
+from harp_jax.experiments.plan import Command
 
 PRETRAIN, FINETUNE, DATA = "configs/demo.py", "configs/finetune_demo.py", "configs/data/demo.py"
 
@@ -70,5 +70,7 @@ def get_plan() -> list[Command]:
         *ranking("untrained", "--config.tokenizer={vocabulary}"),
         *ranking("mlm", "--config.init={mlm}"),
         *ranking("harp", "--config.init={harp}"),
-        Command("report", "harp_jax.report", [*judged, *runs, *curves, *about, "--output={out}"], suffix=".html"),
+        Command(
+            "report", "harp_jax.experiments.report", [*judged, *runs, *curves, *about, "--output={out}"], suffix=".html"
+        ),
     ]

@@ -1,6 +1,6 @@
 """LinkLearn trained on Wikipedia's links, applied unchanged to Cranfield, beside Okapi BM25 tuned twice and query likelihood.
 
-python -m harp_jax.plan --plan=configs/experiments/linklearn.py --output=linklearn
+python -m harp_jax.experiments.plan --plan=configs/experiments/linklearn.py --output=linklearn
 
 HARP_DATA is the folder that holds wiki/ and cranfield/ (../shared/data), HARP_SEEDS the seeds ("0 1 2 3 4"; 0), HARP_STEPS the
 steps (those of the config). Systems: LinkLearn;
@@ -22,7 +22,7 @@ and both do nearly as well as what was tuned on Cranfield.
 
 import os
 
-from harp_jax.plan import Command
+from harp_jax.experiments.plan import Command
 
 DATA = os.environ.get("HARP_DATA", os.path.join("..", "shared", "data"))
 SEEDS = os.environ.get("HARP_SEEDS", "0").split()
@@ -49,7 +49,11 @@ def get_plan() -> list[Command]:
     )
     test = [f"--docs={docs}", f"--queries={queries}", "--fields=title,body", f"--exclude={sources}", "--k=1000"]
     reads = [docs, queries, qrels, sources]
-    commands = [Command("folds", "harp_jax.make_folds", [f"--queries={queries}", "--output={out}"], [queries], ".tsv")]
+    commands = [
+        Command(
+            "folds", "harp_jax.experiments.make_folds", [f"--queries={queries}", "--output={out}"], [queries], ".tsv"
+        )
+    ]
     for lexical in ("bm25", "ql"):
         common = [f"--model={lexical}", *test, "--folds={folds}", "--output={out}"]
         tuning = [*common, f"--qrels={qrels}", "--measure=AP", *GRIDS[lexical]]

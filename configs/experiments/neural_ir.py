@@ -1,7 +1,7 @@
 """DRMM, DUET, KNRM and Conv-KNRM in five folds, re-ranking BM25's candidates, beside BM25 and QL tuned on the training folds.
 
-HARP_COLLECTION=cranfield python -m harp_jax.plan --plan=configs/experiments/neural_ir.py --output=neural_cranfield
-HARP_COLLECTION=wiki      python -m harp_jax.plan --plan=configs/experiments/neural_ir.py --output=neural_wiki
+HARP_COLLECTION=cranfield python -m harp_jax.experiments.plan --plan=configs/experiments/neural_ir.py --output=neural_cranfield
+HARP_COLLECTION=wiki      python -m harp_jax.experiments.plan --plan=configs/experiments/neural_ir.py --output=neural_wiki
 
 HARP_DATA is the folder that holds cranfield/, wiki/ and vocab/ (../shared/data), HARP_MODELS and HARP_SEEDS name some of the
 systems ("knrm drmm") and the seeds ("0 1 2"; 0). Words are stems without INQUERY's stopwords, as DRMM's authors have them; word
@@ -31,7 +31,7 @@ DUET, the only one that sees documents without matches, is more than a prior on 
 
 import os
 
-from harp_jax.plan import Command
+from harp_jax.experiments.plan import Command
 
 DATA = os.environ.get("HARP_DATA", os.path.join("..", "shared", "data"))
 GIVEN = ["--config.model.train_vectors=False", "--config.learning_rate=1e-2"]
@@ -79,7 +79,7 @@ def get_plan() -> list[Command]:
     commands = []
     if "folds" not in place:
         commands.append(
-            Command("folds", "harp_jax.make_folds", [queries, "--output={out}"], [place["queries"]], ".tsv")
+            Command("folds", "harp_jax.experiments.make_folds", [queries, "--output={out}"], [place["queries"]], ".tsv")
         )
     stopwords = os.path.join(DATA, "vocab", "inquery_stopwords.txt")
     stems = [*docs, "--stemmer=english", f"--stopwords={stopwords}", *VOCABULARY[name], "--output={out}"]

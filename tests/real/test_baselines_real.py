@@ -12,10 +12,10 @@ import pytest
 from shared_data import shared
 
 from harp_jax import defaults as configs
-from harp_jax import make_folds
 from harp_jax.corpus.folds import in_folds, read_folds
 from harp_jax.corpus.trec import Qrels, Ranking, Run, read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
+from harp_jax.experiments import make_folds
 from harp_jax.files import lines
 from harp_jax.linklearn import rank
 from harp_jax.linklearn.train import train as train_linklearn

@@ -13,10 +13,10 @@ from shared_data import shared
 
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.corpus.trec import read_qrels, read_queries
+from harp_jax.experiments.plan import execute, load_plan, resolve
 from harp_jax.files import lines
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import init_params
-from harp_jax.plan import execute, load_plan, resolve
 from harp_jax.text.tokenizer import load_tokenizer
 
 pytestmark = pytest.mark.real

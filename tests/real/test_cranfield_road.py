@@ -8,10 +8,10 @@ import json
 import pytest
 from shared_data import shared
 
-from harp_jax import protocols
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.tables import as_text
+from harp_jax.experiments import protocols
 from harp_jax.ranking import first_stage, fuse, tune_first_stage
 
 pytestmark = pytest.mark.real

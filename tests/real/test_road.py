@@ -22,7 +22,13 @@ def test_wiki_from_links_to_a_table(tmp_path):
     with open(test_queries, "w") as file:
         file.writelines(line for line in open(queries) if fold[line.split("\t")[0]] == "0")
     environment = {**os.environ, "HARP_TEST_QUERIES": test_queries, "JAX_NUM_CPU_DEVICES": "1"}
-    command = [sys.executable, "-m", "harp_jax.plan", "--plan=tests/real/wiki_plan.py", f"--output={output}"]
+    command = [
+        sys.executable,
+        "-m",
+        "harp_jax.experiments.plan",
+        "--plan=tests/real/wiki_plan.py",
+        f"--output={output}",
+    ]
     result = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, timeout=3000)
     print(result.stdout)
     assert result.returncode == 0

@@ -1,6 +1,6 @@
 """Cross-validation on real questions: each ranking loss, from random weights and from a trained encoder, beside the priors.
 
-HARP_PRETRAINED=runs/harp python -m harp_jax.plan --plan=tests/real/wiki_losses_plan.py --output=losses
+HARP_PRETRAINED=runs/harp python -m harp_jax.experiments.plan --plan=tests/real/wiki_losses_plan.py --output=losses
 
 WikiPassageQA over the given folds (grouped by relevant document): a query is ranked only by what was trained, tuned or fitted
 on the other folds. Rows: BM25 and query likelihood (tuned), BM25 + in-links, BM25 + length, every model, every pre-trained
@@ -20,8 +20,8 @@ mostly which documents are asked about.
 import os
 from argparse import Namespace
 
-from harp_jax.plan import Command
-from harp_jax.protocols import training
+from harp_jax.experiments.plan import Command
+from harp_jax.experiments.protocols import training
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SHARED = os.path.normpath(os.path.join(ROOT, "..", "shared", "data"))

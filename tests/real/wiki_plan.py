@@ -1,6 +1,6 @@
 """Real Wikipedia text and links, real questions: BERT-tiny from scratch through the whole road, MLM alone beside HARP.
 
-python -m harp_jax.plan --plan=tests/real/wiki_plan.py --output=real
+python -m harp_jax.experiments.plan --plan=tests/real/wiki_plan.py --output=real
 
 Attention weights come from MiniLM (HARP_MINILM, or the user's cache), the pairs from real hyperlinks, the questions from
 WikiPassageQA: fine-tuned on four folds, tested on the fifth, re-ranking BM25's top 50.
@@ -8,7 +8,7 @@ WikiPassageQA: fine-tuned on four folds, tested on the fifth, re-ranking BM25's 
 
 import os
 
-from harp_jax.plan import Command
+from harp_jax.experiments.plan import Command
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SHARED = os.path.normpath(os.path.join(ROOT, "..", "shared", "data"))
@@ -67,5 +67,5 @@ def get_plan() -> list[Command]:
         bm25("bm25_test", test_queries),
         *ranking("mlm"),
         *ranking("harp"),
-        Command("report", "harp_jax.report", [*judged, *runs, *curves, "--output={out}"], suffix=".html"),
+        Command("report", "harp_jax.experiments.report", [*judged, *runs, *curves, "--output={out}"], suffix=".html"),
     ]

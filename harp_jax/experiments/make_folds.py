@@ -1,6 +1,6 @@
 """Folds of queries for cross-validation, as `--folds` takes them.
 
-    python -m harp_jax.make_folds --queries=queries.tsv --count=5 --output=folds.tsv [--qrels=qrels.txt]
+    python -m harp_jax.experiments.make_folds --queries=queries.tsv --count=5 --output=folds.tsv [--qrels=qrels.txt]
 
 With --qrels, queries that share a relevant document, directly or through others, fall into one fold: a model that remembers
 documents gains nothing. Where all queries hang together so (Cranfield's do), leave --qrels out and say so.
@@ -52,7 +52,9 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m harp_jax.make_folds", description="Folds for cross-validation.")
+    parser = argparse.ArgumentParser(
+        prog="python -m harp_jax.experiments.make_folds", description="Folds for cross-validation."
+    )
     parser.add_argument("--queries", required=True, help="queries: qid<TAB>text, or JSONL")
     parser.add_argument("--qrels", default="", help="judgments: keep queries together that share a relevant document")
     parser.add_argument("--count", type=int, default=5, help="folds (5)")

@@ -1,6 +1,6 @@
 """Plans: an experiment as a declarative list of the project's own commands, each run once for what it reads.
 
-python -m harp_jax.plan --plan=configs/experiments/demo.py --output=demo [--jobs=2] [--dry_run]
+python -m harp_jax.experiments.plan --plan=configs/experiments/demo.py --output=demo [--jobs=2] [--dry_run]
 
 A plan file has `get_plan() -> list[Command]`. In arguments, {out} is the command's own place under --output, {name} that of
 an earlier command, and {output} the whole plan's. A command's place is named after the hash of everything it reads: its
@@ -227,7 +227,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m harp_jax.plan", description="Runs a plan of commands.")
+    parser = argparse.ArgumentParser(prog="python -m harp_jax.experiments.plan", description="Runs a plan of commands.")
     parser.add_argument("--plan", required=True, help="Python file with get_plan()")
     parser.add_argument("--output", required=True, help="directory that receives everything")
     parser.add_argument("--jobs", type=int, default=1, help="commands at a time, each on its share of the cores (1)")

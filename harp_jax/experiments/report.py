@@ -1,6 +1,6 @@
 """A small table of runs, and one self-contained HTML page with it and the learning curves.
 
-python -m harp_jax.report --qrels=qrels.txt --queries=test.tsv --measures="RR@10 nDCG@10" --output=report.html \
+python -m harp_jax.experiments.report --qrels=qrels.txt --queries=test.tsv --measures="RR@10 nDCG@10" --output=report.html \
     --run "BM25=bm25.trec" --run "HARP=harp.trec" --curves "HARP=harp_workdir"
 """
 
@@ -114,7 +114,9 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m harp_jax.report", description="A table and an HTML page of runs.")
+    parser = argparse.ArgumentParser(
+        prog="python -m harp_jax.experiments.report", description="A table and an HTML page of runs."
+    )
     parser.add_argument("--qrels", required=True)
     parser.add_argument("--queries", default="", help="a file whose lines begin with the query ids to evaluate (all)")
     parser.add_argument("--measures", default=MEASURES)

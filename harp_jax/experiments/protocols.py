@@ -1,8 +1,8 @@
 """Experiments with many trainings as one command each: k-fold cross-validation, and few-shot (or large) subsets.
 
-    python -m harp_jax.protocols cross_validate --config=configs/finetune.py --docs=docs.tsv --queries=queries.tsv \
+    python -m harp_jax.experiments.protocols cross_validate --config=configs/finetune.py --docs=docs.tsv --queries=queries.tsv \
         --qrels=qrels.txt --run=bm25.trec --folds=folds.tsv --seeds=0,1,2 --output=cv --set init=runs/harp
-    python -m harp_jax.protocols few_shot --config=… --test_queries=test.tsv --sizes=5,10,15,20 --draws=10 --set steps=100 …
+    python -m harp_jax.experiments.protocols few_shot --config=… --test_queries=test.tsv --sizes=5,10,15,20 --draws=10 --set steps=100 …
 
 Each is a plan of the project's own commands (`plan.py`): what is done is never repeated, and a killed one goes on. Every fold is
 re-ranked by models that were trained on the other folds; the last command compares with the run that was re-ranked.
@@ -18,9 +18,9 @@ from harp_jax.corpus.folds import read_folds
 from harp_jax.corpus.trec import Qrels, read_ids, read_qrels, read_queries
 from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import MEASURES
+from harp_jax.experiments.plan import Command, execute, resolve, shown
+from harp_jax.experiments.subsets import numbers
 from harp_jax.files import replacing
-from harp_jax.plan import Command, execute, resolve, shown
-from harp_jax.subsets import numbers
 
 
 def training(name: str, arguments: argparse.Namespace, seed: int, extra: list[str], only: list[str]) -> list[Command]:
@@ -109,7 +109,7 @@ def note_shared(folds: dict[str, str], judged: Qrels) -> None:
     if shared := sum(len(of) > 1 for of in found.values()):
         print(
             f"note: {shared} of {len(found)} relevant documents are relevant to queries of several folds: a model may know which "
-            "documents are asked about; `harp_jax.make_folds --qrels=…` keeps such queries together"
+            "documents are asked about; `harp_jax.experiments.make_folds --qrels=…` keeps such queries together"
         )
 
 
@@ -137,7 +137,7 @@ def few_shot(arguments: argparse.Namespace) -> list[Command]:
     drawn = [f"--qrels={arguments.qrels}", f"--sizes={arguments.sizes}", f"--draws={draws}", f"--run={arguments.run}"]
     drawn.append(f"--docs={arguments.docs}")
     drawn.append(f"--queries={pool}")
-    commands = [Command("subsets", "harp_jax.subsets", [*drawn, "--output={out}"])]
+    commands = [Command("subsets", "harp_jax.experiments.subsets", [*drawn, "--output={out}"])]
     systems: dict[str, list[str]] = {}
     for size in sizes:
         made = systems.setdefault(f"{arguments.name}_{size}", [])
@@ -199,7 +199,9 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m harp_jax.protocols", description="Experiments of many trainings.")
+    parser = argparse.ArgumentParser(
+        prog="python -m harp_jax.experiments.protocols", description="Experiments of many trainings."
+    )
     kinds = parser.add_subparsers(dest="protocol", required=True)
     for name in PROTOCOLS:
         one = kinds.add_parser(name)

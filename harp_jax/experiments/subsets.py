@@ -1,6 +1,6 @@
 """Training queries in nested subsets, drawn many times: for few-shot curves, and for large ones.
 
-    python -m harp_jax.subsets --qrels=qrels.txt --sizes=5,10,15,20 --draws=10 --output=subsets
+    python -m harp_jax.experiments.subsets --qrels=qrels.txt --sizes=5,10,15,20 --draws=10 --output=subsets
 
 OUTPUT/draw-03/10.txt lists the ten queries of draw 3; it holds those of draw-03/5.txt. A draw is an order of the queries by
 hash of (seed, draw, query), so sizes and draws that are added later change nothing. `--config.train_queries` takes such a file.
@@ -67,7 +67,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 def arguments_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m harp_jax.subsets", description="Nested subsets of training queries."
+        prog="python -m harp_jax.experiments.subsets", description="Nested subsets of training queries."
     )
     parser.add_argument("--qrels", required=True, help="judgments of the training queries")
     parser.add_argument("--queries", default="", help="a file whose lines begin with the ids to draw from (all)")
