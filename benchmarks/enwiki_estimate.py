@@ -29,7 +29,7 @@ from pairs import prepare
 
 from data_pipeline import weights
 from data_pipeline.config import generation
-from data_pipeline.engine import Job, buckets, read
+from data_pipeline.engine.engine import Job, buckets, read
 from data_pipeline.examples import make_pairs, tensorflow
 from data_pipeline.manifest import load_manifest
 from data_pipeline.output import WORK

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from data_pipeline.engine import Job, read
-from data_pipeline.tables import table
+from data_pipeline.engine.engine import Job, read
+from data_pipeline.engine.tables import table
 from data_pipeline.terms import count_words, normalise_anchor
 
 # Phrases that invite to click and name no topic; config.boilerplate_anchors adds to them.

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from data_pipeline import link_graph, sources
-from data_pipeline.engine import Engine, Job, read
-from data_pipeline.losses import Losses
+from data_pipeline.engine.dropped import Losses
+from data_pipeline.engine.engine import Engine, Job, read
+from data_pipeline.engine.tables import DOCS_PER_CHUNK, table
 from data_pipeline.sources import Chunk, Link, LinkedDocument, urls
-from data_pipeline.tables import DOCS_PER_CHUNK, table
 
 MIN_PAGES = 8
 _WORD = re.compile(r"\w")

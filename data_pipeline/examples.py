@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from data_pipeline.engine import Job, read
-from data_pipeline.losses import Losses
+from data_pipeline.engine.dropped import Losses
+from data_pipeline.engine.engine import Job, read
+from data_pipeline.engine.tables import pack, table, unpack
 from data_pipeline.requests import make_sampler
 from data_pipeline.sampling import Dropped, Sampler, Weighted
-from data_pipeline.tables import pack, table, unpack
 from data_pipeline.tasks import Passages, Request, Sides, acm, mlm, qdm, rdp, rqp, wlp
 from data_pipeline.terms import Span, Word, load_terms
 from data_pipeline.tokenised import running_text

@@ -6,9 +6,9 @@ Losses that a map sees (anchors, namespaces, pages too short …) are counted th
 from typing import Any
 
 from data_pipeline import anchors
-from data_pipeline.engine import Engine, read
+from data_pipeline.engine.dropped import EXAMPLES
+from data_pipeline.engine.engine import Engine, read
 from data_pipeline.link_graph import EXCLUDED
-from data_pipeline.losses import EXAMPLES
 
 # (reason, count, location, example) of what the joins dropped: the first examples of a reason come with its count.
 _EXAMPLES = f"""

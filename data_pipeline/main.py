@@ -17,7 +17,7 @@ from harp_jax.cli import run_with_config
 from harp_jax.errors import InputError
 
 if TYPE_CHECKING:
-    from data_pipeline.engine import Engine
+    from data_pipeline.engine.engine import Engine
 
 config_flags.DEFINE_config_file("config", None, "A generation config, see configs/data/.", lock_config=True)
 flags.DEFINE_string("output", None, "Directory for shards and manifest; made if absent, continued if unfinished.")
@@ -36,10 +36,10 @@ def main(args: Any) -> None:
 
 
 def _engine(args: Any) -> Callable[..., Engine]:
-    from data_pipeline.engine import LocalEngine
+    from data_pipeline.engine.engine import LocalEngine
 
     if args.engine == "spark":
-        from data_pipeline.spark_engine import SparkEngine
+        from data_pipeline.engine.spark import SparkEngine
 
         return partial(SparkEngine, master=args.master)
     if args.master:

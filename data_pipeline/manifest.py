@@ -6,9 +6,10 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from data_pipeline import graph_report, losses, predictors
+from data_pipeline import graph_report, predictors
 from data_pipeline.config import pair_tasks
-from data_pipeline.engine import Engine, read
+from data_pipeline.engine import dropped as losses
+from data_pipeline.engine.engine import Engine, read
 from data_pipeline.examples import SPECIALS
 from data_pipeline.output import MANIFEST
 from data_pipeline.shards import write_tfds_metadata

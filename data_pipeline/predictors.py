@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from data_pipeline.engine import Job, read
-from data_pipeline.tables import table, unpack
+from data_pipeline.engine.engine import Job, read
+from data_pipeline.engine.tables import table, unpack
 from harp_jax.files import replacing
 
 NAMES = ("overlap", "length", "query_only", "document_only", "in_links", "idf")

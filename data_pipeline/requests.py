@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from data_pipeline.engine import Job, read
-from data_pipeline.losses import Losses
+from data_pipeline.engine.dropped import Losses
+from data_pipeline.engine.engine import Job, read
+from data_pipeline.engine.tables import pack, table, unpack
 from data_pipeline.sampling import Dropped, Sampler
-from data_pipeline.tables import pack, table, unpack
 from data_pipeline.tasks import Anchor, Request, Sentence, acm, qdm, rdp, rqp, wlp
 from data_pipeline.terms import Span, Terms, join, load_terms
 from data_pipeline.weights import from_bytes

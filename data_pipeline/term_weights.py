@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from data_pipeline.engine import Job, buckets, read, write
-from data_pipeline.tables import table, unpack
+from data_pipeline.engine.engine import Job, buckets, read, write
+from data_pipeline.engine.tables import table, unpack
 from data_pipeline.weights import attending, is_weighed, to_bytes, word_sums
 from harp_jax.allocator import keep_pages
 from harp_jax.errors import InputError

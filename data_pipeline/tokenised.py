@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from data_pipeline.engine import Job, read
-from data_pipeline.losses import Losses
+from data_pipeline.engine.dropped import Losses
+from data_pipeline.engine.engine import Job, read
+from data_pipeline.engine.tables import pack, table
 from data_pipeline.sentences import sentences
-from data_pipeline.tables import pack, table
 from data_pipeline.terms import Span, Terms, load_terms
 from harp_jax.randomness import signed64
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from data_pipeline.engine import read
+from data_pipeline.engine.engine import read
 from data_pipeline.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.predictors import NAMES

@@ -12,7 +12,7 @@ import corpus
 import pytest
 
 from data_pipeline import inspect
-from data_pipeline.engine import read
+from data_pipeline.engine.engine import read
 from data_pipeline.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.terms import load_terms

@@ -8,14 +8,15 @@ import pytest
 from steps import steps
 from test_mediawiki import HEAD, TAIL, page
 
-from data_pipeline import anchors, graph_report, link_graph, losses
+from data_pipeline import anchors, graph_report, link_graph
 from data_pipeline.config import generation, plain
-from data_pipeline.engine import LocalEngine, bucket_parts, read, write
+from data_pipeline.engine import dropped as losses
+from data_pipeline.engine.engine import LocalEngine, bucket_parts, read, write
+from data_pipeline.engine.tables import SCHEMAS, table
 from data_pipeline.link_graph import in_sentences
 from data_pipeline.pipeline import _documents
 from data_pipeline.sources import LinkedDocument
 from data_pipeline.sources.titles import Site
-from data_pipeline.tables import SCHEMAS, table
 
 FILLER = " ".join(["prose"] * 12)
 # Page "Article N" links to the menu page, to its neighbour, and by an ambiguous name to one of three pages.

@@ -15,8 +15,8 @@ from test_warc import record
 
 from data_pipeline import boilerplate, link_graph, pipeline, sources
 from data_pipeline.config import plain
-from data_pipeline.engine import LocalEngine, bucket_parts
-from data_pipeline.losses import Losses
+from data_pipeline.engine.dropped import Losses
+from data_pipeline.engine.engine import LocalEngine, bucket_parts
 from data_pipeline.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import Link, LinkedDocument, warc

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from data_pipeline import boilerplate, graph_report, link_graph, manifest, pipeline, shards, term_collection
-from data_pipeline.engine import mebibytes
-from data_pipeline.spark_engine import sql_type
-from data_pipeline.tables import SCHEMAS
+from data_pipeline.engine.engine import mebibytes
+from data_pipeline.engine.spark import sql_type
+from data_pipeline.engine.tables import SCHEMAS
 from data_pipeline.tasks import acm, qdm, wlp
 from harp_jax.errors import InputError
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from data_pipeline.engine import read
+from data_pipeline.engine.engine import read
+from data_pipeline.engine.tables import unpack
 from data_pipeline.manifest import load_manifest
 from data_pipeline.pipeline import generate
-from data_pipeline.tables import unpack
 from data_pipeline.term_weights import CPU_LENGTHS, LENGTHS, Encoder, Sequence, batches, identify
 from data_pipeline.weights import (
     DocumentFrequency,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from data_pipeline.tables import table
+from data_pipeline.engine.tables import table
 
 EXAMPLES = 3
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from data_pipeline.engine import (
+from data_pipeline.engine.engine import (
     Job,
     MapFunction,
     Part,
@@ -26,7 +26,7 @@ from data_pipeline.engine import (
     run_part,
     unfinished,
 )
-from data_pipeline.tables import SCHEMAS
+from data_pipeline.engine.tables import SCHEMAS
 from harp_jax.errors import InputError
 from harp_jax.progress import progress
 

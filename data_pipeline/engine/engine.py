@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from data_pipeline.tables import SCHEMAS
+from data_pipeline.engine.tables import SCHEMAS
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.progress import progress
