@@ -9,7 +9,7 @@ import argparse
 import time
 
 from data_pipeline import sources
-from data_pipeline.sentences import sentences
+from data_pipeline.text.sentences import sentences
 
 
 def linked_paragraphs(path: str) -> list[str]:

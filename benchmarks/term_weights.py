@@ -23,7 +23,7 @@ import numpy as np
 
 from data_pipeline.link_graph import in_sentences
 from data_pipeline.term_weights import Encoder, Sequence
-from data_pipeline.terms import load_terms
+from data_pipeline.text.terms import load_terms
 from data_pipeline.tokenised import WINDOW
 from data_pipeline.weights import piece_spans, word_sums
 from harp_jax.allocator import keep_pages

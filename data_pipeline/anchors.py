@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from data_pipeline.engine.engine import Job, read
 from data_pipeline.engine.tables import table
-from data_pipeline.terms import count_words, normalise_anchor
+from data_pipeline.text.terms import count_words, normalise_anchor
 
 # Phrases that invite to click and name no topic; config.boilerplate_anchors adds to them.
 NAVIGATION = frozenset(

@@ -14,7 +14,7 @@ from data_pipeline.engine.tables import pack, table, unpack
 from data_pipeline.requests import make_sampler
 from data_pipeline.sampling import Dropped, Sampler, Weighted
 from data_pipeline.tasks import Passages, Request, Sides, acm, mlm, qdm, rdp, rqp, wlp
-from data_pipeline.terms import Span, Word, load_terms
+from data_pipeline.text.terms import Span, Word, load_terms
 from data_pipeline.tokenised import running_text
 from data_pipeline.weights import from_bytes
 from harp_jax.input.records import PairRecord, TextRecord

@@ -13,9 +13,9 @@ from data_pipeline.config import all_passages
 from data_pipeline.engine.dropped import Losses
 from data_pipeline.engine.engine import Engine, Job, bucket_parts, read
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, table
-from data_pipeline.sentences import sentences
 from data_pipeline.sources import Chunk, LinkedDocument
-from data_pipeline.terms import count_words, normalise_anchor
+from data_pipeline.text.sentences import sentences
+from data_pipeline.text.terms import count_words, normalise_anchor
 from harp_jax.randomness import signed64
 
 # Chains of up to 2⁴ redirects are followed; MediaWiki itself follows one.

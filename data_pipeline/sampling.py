@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from data_pipeline.terms import Word
+from data_pipeline.text.terms import Word
 
 
 class Dropped(Exception):

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from data_pipeline.engine.engine import Job, buckets, read
 from data_pipeline.engine.tables import pack, table
-from data_pipeline.terms import Word
+from data_pipeline.text.terms import Word
 from harp_jax.files import replacing
 from harp_jax.randomness import signed64
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 from data_pipeline.engine.dropped import Losses
 from data_pipeline.engine.engine import Job, read
 from data_pipeline.engine.tables import pack, table
-from data_pipeline.sentences import sentences
-from data_pipeline.terms import Span, Terms, load_terms
+from data_pipeline.text.sentences import sentences
+from data_pipeline.text.terms import Span, Terms, load_terms
 from harp_jax.randomness import signed64
 
 # [CLS] and [SEP] take two of the 512 positions of the encoder that weighs the terms.

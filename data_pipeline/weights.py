@@ -16,7 +16,7 @@ import pyarrow as pa
 from data_pipeline.config import contrastive
 from data_pipeline.engine.engine import Job, read
 from data_pipeline.engine.tables import table, unpack
-from data_pipeline.terms import Span
+from data_pipeline.text.terms import Span
 from harp_jax.errors import InputError
 from harp_jax.files import replacing, sha256_file
 from harp_jax.randomness import signed64

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from data_pipeline.sampling import Weighted
-from data_pipeline.terms import Word
+from data_pipeline.text.terms import Word
 
 
 class Anchor(NamedTuple):

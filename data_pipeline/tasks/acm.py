@@ -8,7 +8,7 @@ import numpy as np
 from data_pipeline.sampling import Dropped, Sampler
 from data_pipeline.tasks import Anchor, Passages, Request, Sentence, Sides
 from data_pipeline.tasks.rqp import anchor_words
-from data_pipeline.terms import Terms, join
+from data_pipeline.text.terms import Terms, join
 
 TASK = "acm"
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from data_pipeline.sampling import Dropped, Sampler, probabilities, shuffled, without_replacement
 from data_pipeline.tasks import Sides
-from data_pipeline.terms import Word, join
+from data_pipeline.text.terms import Word, join
 
 TASK = "prop"
 # So many draws a word until a set has its length; only a corpus of a handful of words needs more.

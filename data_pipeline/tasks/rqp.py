@@ -4,7 +4,7 @@ import numpy as np
 
 from data_pipeline.sampling import Dropped, Sampler, Weighted
 from data_pipeline.tasks import Anchor, Passages, Request, Sentence, Sides
-from data_pipeline.terms import Terms, Word, join
+from data_pipeline.text.terms import Terms, Word, join
 
 TASK = "rqp"
 

@@ -22,7 +22,7 @@ from data_pipeline.manifest import load_manifest
 from data_pipeline.presets import PRESETS
 from data_pipeline.sampling import Dropped, Sampler, Weighted
 from data_pipeline.tasks import Anchor, Passages, Request, Sentence, acm, qdm, rdp, rqp
-from data_pipeline.terms import Terms, join, load_terms
+from data_pipeline.text.terms import Terms, join, load_terms
 from harp_jax.errors import InputError
 from harp_jax.randomness import generator
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer

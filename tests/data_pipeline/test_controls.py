@@ -14,10 +14,10 @@ from data_pipeline.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.predictors import NAMES
 from data_pipeline.sampling import Dropped, Sampler
-from data_pipeline.sentences import sentences
 from data_pipeline.tasks import Passages, Request, ict, prop, wlp
 from data_pipeline.term_collection import UNIT, TermCollection
-from data_pipeline.terms import load_terms
+from data_pipeline.text.sentences import sentences
+from data_pipeline.text.terms import load_terms
 from harp_jax.input.records import TASKS
 from harp_jax.input.tfrecords import RecordReader
 from harp_jax.randomness import generator

@@ -15,7 +15,7 @@ from data_pipeline import inspect
 from data_pipeline.engine.engine import read
 from data_pipeline.manifest import load_manifest
 from data_pipeline.pipeline import generate
-from data_pipeline.terms import load_terms
+from data_pipeline.text.terms import load_terms
 from harp_jax.errors import InputError
 
 ROOT = Path(__file__).parents[2]

@@ -13,11 +13,11 @@ from test_mediawiki import HEAD, TAIL
 from test_source_jobs import linked_documents, table
 
 from data_pipeline import link_graph, sources
-from data_pipeline.sentences import sentences
 from data_pipeline.sources import LinkedDocument, json_lines, wikiextractor
 from data_pipeline.sources.html_page import read_page
 from data_pipeline.sources.titles import Site
 from data_pipeline.sources.wikitext import plain_text
+from data_pipeline.text.sentences import sentences
 
 PAGES = 120
 SITE = Site({"Talk": 1})

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from data_pipeline import sample_wiki, sources
-from data_pipeline.sentences import sentences
+from data_pipeline.text.sentences import sentences
 
 FILES = ("wiki.xml.bz2", "docs.tsv", "queries.tsv", "qrels.txt", "folds.tsv", "train.queries.tsv", "test.queries.tsv")
 

@@ -3,7 +3,7 @@ import random
 import pytest
 from steps import steps
 
-from data_pipeline.sentences import sentences
+from data_pipeline.text.sentences import sentences
 
 # Each "|" is a boundary labelled by hand.
 LABELLED = """

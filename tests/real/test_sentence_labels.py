@@ -15,7 +15,7 @@ import pytest
 from shared_data import shared
 
 from data_pipeline import sources
-from data_pipeline.sentences import sentences
+from data_pipeline.text.sentences import sentences
 
 pytestmark = pytest.mark.real
 
