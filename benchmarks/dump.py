@@ -16,7 +16,7 @@ import resource
 import tempfile
 import time
 
-from data_pipeline import sources
+from data_pipeline.sources import document as sources
 from harp_jax.files import open_bytes
 
 

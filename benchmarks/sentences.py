@@ -8,7 +8,7 @@ The documents are linked JSONL. Prints "N MB/s a core (M MB, S sentences)", the 
 import argparse
 import time
 
-from data_pipeline import sources
+from data_pipeline.sources import document as sources
 from data_pipeline.text.sentences import sentences
 
 

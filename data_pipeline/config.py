@@ -8,9 +8,9 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from data_pipeline import sources
 from data_pipeline.engine.engine import mebibytes
 from data_pipeline.presets import PRESETS
+from data_pipeline.sources import document as sources
 from harp_jax.errors import InputError
 from harp_jax.input.records import HARP_TASKS, TASKS, TEXT_TASK
 

@@ -13,8 +13,8 @@ from typing import Any
 from absl import flags
 from ml_collections import config_flags
 
-from data_pipeline import sources
 from data_pipeline.config import plain
+from data_pipeline.sources import document as sources
 from harp_jax.cli import run_with_config
 from harp_jax.errors import InputError
 from harp_jax.progress import progress

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from data_pipeline.sources import Link, LinkedDocument, Loss, marked, urls
+from data_pipeline.sources import marked, urls
+from data_pipeline.sources.document import Link, LinkedDocument, Loss
 from data_pipeline.sources.main_content import main_content
 from harp_jax.errors import InputError
 

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from data_pipeline.sources import CHUNK_BYTES, Chunk, Loss, chunk_name
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Loss, chunk_name
 from harp_jax import files
 from harp_jax.errors import InputError
 

@@ -8,7 +8,8 @@ it (a missing key, offsets outside the text) is an InputError, not a loss.
 from collections.abc import Mapping
 from typing import Any
 
-from data_pipeline.sources import Chunk, Link, LinkedDocument, Loss, json_lines
+from data_pipeline.sources import json_lines
+from data_pipeline.sources.document import Chunk, Link, LinkedDocument, Loss
 from data_pipeline.sources.json_lines import chunks as chunks
 from harp_jax.errors import InputError
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from data_pipeline.sources import CHUNK_BYTES, Chunk, Link, LinkedDocument, Loss, chunk_name
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Link, LinkedDocument, Loss, chunk_name
 from data_pipeline.sources.titles import Site
 from data_pipeline.sources.wikitext import plain_text
 from harp_jax import files

@@ -10,7 +10,8 @@ import html
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from data_pipeline.sources import CHUNK_BYTES, Chunk, Loss, chunk_name, mediawiki
+from data_pipeline.sources import mediawiki
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Loss, chunk_name
 from harp_jax import files
 from harp_jax.errors import InputError
 

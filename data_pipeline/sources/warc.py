@@ -11,7 +11,8 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any, NamedTuple
 
-from data_pipeline.sources import CHUNK_BYTES, Chunk, LinkedDocument, Loss, chunk_name, urls
+from data_pipeline.sources import urls
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, LinkedDocument, Loss, chunk_name
 from data_pipeline.sources.html_page import read_page
 from harp_jax import files
 from harp_jax.errors import InputError

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from data_pipeline.sources import Chunk, Link, LinkedDocument, Loss, json_lines, marked
+from data_pipeline.sources import json_lines, marked
+from data_pipeline.sources.document import Chunk, Link, LinkedDocument, Loss
 from data_pipeline.sources.json_lines import chunks as chunks
 from data_pipeline.sources.titles import Site
 

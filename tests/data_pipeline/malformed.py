@@ -3,7 +3,7 @@
 import random
 from xml.sax.saxutils import escape
 
-from data_pipeline.sources import LinkedDocument
+from data_pipeline.sources.document import LinkedDocument
 
 WORDS = "bak kori muta selo fine du the of near and in is a . , ( ) 1999".split()  # noqa: SIM905
 TOKENS = [

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from data_pipeline import sources
+from data_pipeline.sources import document as sources
 from harp_jax.errors import InputError
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from data_pipeline import sources
+from data_pipeline.sources import document as sources
 from data_pipeline.sources import urls
 from data_pipeline.sources.html_page import MAX_OPEN, read_page
 from data_pipeline.sources.main_content import main_content

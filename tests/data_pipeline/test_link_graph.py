@@ -15,7 +15,7 @@ from data_pipeline.engine.engine import LocalEngine, bucket_parts, read, write
 from data_pipeline.engine.tables import SCHEMAS, table
 from data_pipeline.link_graph import in_sentences
 from data_pipeline.pipeline import _documents
-from data_pipeline.sources import LinkedDocument
+from data_pipeline.sources.document import LinkedDocument
 from data_pipeline.sources.titles import Site
 
 FILLER = " ".join(["prose"] * 12)

@@ -5,8 +5,9 @@ import lzma
 
 import pytest
 
-from data_pipeline import sources
-from data_pipeline.sources import Link, json_lines
+from data_pipeline.sources import document as sources
+from data_pipeline.sources import json_lines
+from data_pipeline.sources.document import Link
 from harp_jax.errors import InputError
 
 

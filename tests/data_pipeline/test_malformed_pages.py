@@ -12,8 +12,10 @@ from steps import steps
 from test_mediawiki import HEAD, TAIL
 from test_source_jobs import linked_documents, table
 
-from data_pipeline import link_graph, sources
-from data_pipeline.sources import LinkedDocument, json_lines, wikiextractor
+from data_pipeline import link_graph
+from data_pipeline.sources import document as sources
+from data_pipeline.sources import json_lines, wikiextractor
+from data_pipeline.sources.document import LinkedDocument
 from data_pipeline.sources.html_page import read_page
 from data_pipeline.sources.titles import Site
 from data_pipeline.sources.wikitext import plain_text

@@ -6,8 +6,9 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from data_pipeline import sources
-from data_pipeline.sources import Link, mediawiki
+from data_pipeline.sources import document as sources
+from data_pipeline.sources import mediawiki
+from data_pipeline.sources.document import Link
 from harp_jax.errors import InputError
 
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="de">

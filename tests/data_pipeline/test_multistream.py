@@ -5,7 +5,7 @@ import bz2
 import pytest
 from test_mediawiki import HEAD, TAIL, page, write
 
-from data_pipeline import sources
+from data_pipeline.sources import document as sources
 from data_pipeline.sources import multistream
 from harp_jax.errors import InputError
 

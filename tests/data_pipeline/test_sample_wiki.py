@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from data_pipeline import sample_wiki, sources
+from data_pipeline import sample_wiki
+from data_pipeline.sources import document as sources
 from data_pipeline.text.sentences import sentences
 
 FILES = ("wiki.xml.bz2", "docs.tsv", "queries.tsv", "qrels.txt", "folds.tsv", "train.queries.tsv", "test.queries.tsv")

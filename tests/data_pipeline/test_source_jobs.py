@@ -13,13 +13,15 @@ from test_mediawiki import HEAD, TAIL
 from test_mediawiki import page as xml_page
 from test_warc import record
 
-from data_pipeline import boilerplate, link_graph, pipeline, sources
+from data_pipeline import boilerplate, link_graph, pipeline
 from data_pipeline.config import plain
 from data_pipeline.engine.dropped import Losses
 from data_pipeline.engine.engine import LocalEngine, bucket_parts
 from data_pipeline.manifest import load_manifest
 from data_pipeline.pipeline import generate
-from data_pipeline.sources import Link, LinkedDocument, warc
+from data_pipeline.sources import document as sources
+from data_pipeline.sources import warc
+from data_pipeline.sources.document import Link, LinkedDocument
 from harp_jax.errors import InputError
 
 MENU = "".join(f"<li><a href='/p{number}/'>{word}</a>" for number, word in enumerate(("ba", "ko", "ri")))

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from data_pipeline import sources
+from data_pipeline.sources import document as sources
 from data_pipeline.sources import warc
 from harp_jax.errors import InputError
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from steps import steps
 
-from data_pipeline import sources
+from data_pipeline.sources import document as sources
 from data_pipeline.sources.wikiextractor import plain_text
 from harp_jax.errors import InputError
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from data_pipeline import sources
+from data_pipeline.sources import document as sources
 from data_pipeline.sources.titles import Site
 from data_pipeline.sources.wikitext import plain_text
 

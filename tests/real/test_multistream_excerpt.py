@@ -7,7 +7,7 @@ import re
 import pytest
 from shared_data import shared
 
-from data_pipeline import sources
+from data_pipeline.sources import document as sources
 
 pytestmark = pytest.mark.real
 

@@ -14,7 +14,7 @@ import os
 import pytest
 from shared_data import shared
 
-from data_pipeline import sources
+from data_pipeline.sources import document as sources
 from data_pipeline.text.sentences import sentences
 
 pytestmark = pytest.mark.real
