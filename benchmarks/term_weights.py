@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from data_pipeline.link_graph import in_sentences
+from data_pipeline.graph.link_graph import in_sentences
 from data_pipeline.term_weights import Encoder, Sequence
 from data_pipeline.text.terms import load_terms
 from data_pipeline.tokenised import WINDOW

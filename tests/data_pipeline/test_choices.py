@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from data_pipeline import link_graph, pipeline
+from data_pipeline import pipeline
 from data_pipeline.config import CHOICES, generation, plain
 from data_pipeline.engine.engine import LocalEngine, bucket_parts, read
+from data_pipeline.graph import link_graph
 from data_pipeline.manifest import load_manifest
 from data_pipeline.presets import PRESETS
 from data_pipeline.sampling import Dropped, Sampler, Weighted

@@ -8,12 +8,12 @@ import pytest
 from steps import steps
 from test_mediawiki import HEAD, TAIL, page
 
-from data_pipeline import anchors, graph_report, link_graph
 from data_pipeline.config import generation, plain
 from data_pipeline.engine import dropped as losses
 from data_pipeline.engine.engine import LocalEngine, bucket_parts, read, write
 from data_pipeline.engine.tables import SCHEMAS, table
-from data_pipeline.link_graph import in_sentences
+from data_pipeline.graph import anchors, graph_report, link_graph
+from data_pipeline.graph.link_graph import in_sentences
 from data_pipeline.pipeline import _documents
 from data_pipeline.sources.document import LinkedDocument
 from data_pipeline.sources.titles import Site

@@ -12,7 +12,7 @@ from steps import steps
 from test_mediawiki import HEAD, TAIL
 from test_source_jobs import linked_documents, table
 
-from data_pipeline import link_graph
+from data_pipeline.graph import link_graph
 from data_pipeline.sources import document as sources
 from data_pipeline.sources import json_lines, wikiextractor
 from data_pipeline.sources.document import LinkedDocument

@@ -13,10 +13,11 @@ from test_mediawiki import HEAD, TAIL
 from test_mediawiki import page as xml_page
 from test_warc import record
 
-from data_pipeline import boilerplate, link_graph, pipeline
+from data_pipeline import pipeline
 from data_pipeline.config import plain
 from data_pipeline.engine.dropped import Losses
 from data_pipeline.engine.engine import LocalEngine, bucket_parts
+from data_pipeline.graph import boilerplate, link_graph
 from data_pipeline.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import document as sources

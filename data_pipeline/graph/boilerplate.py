@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from data_pipeline import link_graph
 from data_pipeline.engine.dropped import Losses
 from data_pipeline.engine.engine import Engine, Job, read
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, table
+from data_pipeline.graph import link_graph
 from data_pipeline.sources import document as sources
 from data_pipeline.sources import urls
 from data_pipeline.sources.document import Chunk, Link, LinkedDocument

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from data_pipeline import anchors
 from data_pipeline.config import all_passages
 from data_pipeline.engine.dropped import Losses
 from data_pipeline.engine.engine import Engine, Job, bucket_parts, read
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, table
+from data_pipeline.graph import anchors
 from data_pipeline.sources import document as sources
 from data_pipeline.sources.document import Chunk, LinkedDocument
 from data_pipeline.text.sentences import sentences

@@ -5,10 +5,10 @@ Losses that a map sees (anchors, namespaces, pages too short …) are counted th
 
 from typing import Any
 
-from data_pipeline import anchors
 from data_pipeline.engine.dropped import EXAMPLES
 from data_pipeline.engine.engine import Engine, read
-from data_pipeline.link_graph import EXCLUDED
+from data_pipeline.graph import anchors
+from data_pipeline.graph.link_graph import EXCLUDED
 
 # (reason, count, location, example) of what the joins dropped: the first examples of a reason come with its count.
 _EXAMPLES = f"""
