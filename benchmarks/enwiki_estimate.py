@@ -27,13 +27,13 @@ import pyarrow.parquet as pq
 from dump import repeat
 from pairs import prepare
 
-from data_pipeline import weights
 from data_pipeline.config import generation
 from data_pipeline.engine.engine import Job, buckets, read
 from data_pipeline.examples import make_pairs, tensorflow
 from data_pipeline.manifest import load_manifest
 from data_pipeline.output import WORK
 from data_pipeline.pipeline import BUCKETS, generate
+from data_pipeline.weights import artefact as weights
 
 XML_MB, PAGES, PAIRS = 100_000, 15.5e6, 38.19e6
 ENCODER_PARAMETERS = 85e6  # of BERT-base's layers

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from data_pipeline.graph.link_graph import in_sentences
-from data_pipeline.term_weights import Encoder, Sequence
 from data_pipeline.text.terms import load_terms
-from data_pipeline.tokenised import WINDOW
-from data_pipeline.weights import piece_spans, word_sums
+from data_pipeline.weights.artefact import piece_spans, word_sums
+from data_pipeline.weights.attention import Encoder, Sequence
+from data_pipeline.weights.tokenised import WINDOW
 from harp_jax.allocator import keep_pages
 from harp_jax.files import lines
 from harp_jax.randomness import generator

@@ -15,8 +15,8 @@ from data_pipeline.requests import make_sampler
 from data_pipeline.sampling import Dropped, Sampler, Weighted
 from data_pipeline.tasks import Passages, Request, Sides, acm, mlm, qdm, rdp, rqp, wlp
 from data_pipeline.text.terms import Span, Word, load_terms
-from data_pipeline.tokenised import running_text
-from data_pipeline.weights import from_bytes
+from data_pipeline.weights.artefact import from_bytes
+from data_pipeline.weights.tokenised import running_text
 from harp_jax.input.records import PairRecord, TextRecord
 from harp_jax.randomness import generator, hash64
 

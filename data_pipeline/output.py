@@ -12,7 +12,7 @@ import shutil
 from typing import IO, Any
 
 from data_pipeline.config import identity
-from data_pipeline.weights import FOLDER, META, WITHOUT_ENCODER, read_meta
+from data_pipeline.weights.artefact import FOLDER, META, WITHOUT_ENCODER, read_meta
 from harp_jax.errors import InputError
 from harp_jax.files import expand, links_within, replacing, sha256_file, walk
 from harp_jax.progress import progress
@@ -66,7 +66,7 @@ def _encoder(c: dict[str, Any]) -> dict[str, Any]:
         return {"sha256": encoder}
     if not os.path.isdir(encoder):
         raise InputError(f'config.encoder {encoder!r} is no directory; give an encoder, "uniform" or "idf"')
-    from data_pipeline import term_weights
+    from data_pipeline.weights import attention as term_weights
 
     return term_weights.identify(encoder)
 

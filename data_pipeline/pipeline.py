@@ -15,7 +15,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from data_pipeline import predictors, shards, text_pairs, tokenised, weights
+from data_pipeline import predictors, shards, text_pairs
 from data_pipeline.config import contrastive, identity, pair_tasks, plain, sentence_tasks, weighed
 from data_pipeline.engine.engine import Engine, Job, LocalEngine, bucket_parts, read, write
 from data_pipeline.engine.tables import table
@@ -26,6 +26,8 @@ from data_pipeline.output import WORK, claim, fingerprint
 from data_pipeline.requests import make_requests, make_wlp_requests
 from data_pipeline.sources import document as sources
 from data_pipeline.tasks import acm, qdm, wlp
+from data_pipeline.weights import artefact as weights
+from data_pipeline.weights import tokenised
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
 from harp_jax.text.tokenizer import load_tokenizer
@@ -169,7 +171,7 @@ def _weigh(engine: Engine, sources_read: dict[str, Any]) -> str:
             engine.map("weigh sentences", weights.weigh_sentences, bucket_parts(job, "sentences"))
             engine.map("weigh passages", weights.weigh_passages, bucket_parts(job, "passages"))
         else:
-            from data_pipeline import term_weights
+            from data_pipeline.weights import attention as term_weights
 
             term_weights.compute(job)
         weights.write_meta(folder, belongs_to.hexdigest(), encoder)

@@ -16,7 +16,7 @@ from data_pipeline.engine.tables import pack, table, unpack
 from data_pipeline.sampling import Dropped, Sampler
 from data_pipeline.tasks import Anchor, Request, Sentence, acm, qdm, rdp, rqp, wlp
 from data_pipeline.text.terms import Span, Terms, join, load_terms
-from data_pipeline.weights import from_bytes
+from data_pipeline.weights.artefact import from_bytes
 from harp_jax.errors import InputError
 from harp_jax.randomness import generator
 

@@ -16,8 +16,8 @@ from data_pipeline.requests import make_sampler
 from data_pipeline.sampling import Dropped
 from data_pipeline.tasks import ict, prop
 from data_pipeline.text.terms import Span, Terms, Word, load_terms
-from data_pipeline.tokenised import running_text
-from data_pipeline.weights import from_bytes
+from data_pipeline.weights.artefact import from_bytes
+from data_pipeline.weights.tokenised import running_text
 from harp_jax.randomness import generator
 
 # Articles that "other_article" draws a negative from.

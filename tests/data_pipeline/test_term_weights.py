@@ -17,8 +17,7 @@ from data_pipeline.engine.engine import read
 from data_pipeline.engine.tables import unpack
 from data_pipeline.manifest import load_manifest
 from data_pipeline.pipeline import generate
-from data_pipeline.term_weights import CPU_LENGTHS, LENGTHS, Encoder, Sequence, batches, identify
-from data_pipeline.weights import (
+from data_pipeline.weights.artefact import (
     DocumentFrequency,
     attending,
     from_bytes,
@@ -28,6 +27,7 @@ from data_pipeline.weights import (
     save_frequency,
     word_sums,
 )
+from data_pipeline.weights.attention import CPU_LENGTHS, LENGTHS, Encoder, Sequence, batches, identify
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.errors import InputError

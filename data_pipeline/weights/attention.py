@@ -19,7 +19,7 @@ import numpy as np
 
 from data_pipeline.engine.engine import Job, buckets, read, write
 from data_pipeline.engine.tables import table, unpack
-from data_pipeline.weights import attending, is_weighed, to_bytes, word_sums
+from data_pipeline.weights.artefact import attending, is_weighed, to_bytes, word_sums
 from harp_jax.allocator import keep_pages
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
