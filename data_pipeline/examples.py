@@ -12,8 +12,9 @@ from data_pipeline.engine.dropped import Losses
 from data_pipeline.engine.engine import Job, read
 from data_pipeline.engine.tables import pack, table, unpack
 from data_pipeline.requests import make_sampler
-from data_pipeline.sampling import Dropped, Sampler, Weighted
-from data_pipeline.tasks import Passages, Request, Sides, acm, mlm, qdm, rdp, rqp, wlp
+from data_pipeline.tasks import acm, mlm, qdm, rdp, rqp, wlp
+from data_pipeline.tasks.pair import Passages, Request, Sides
+from data_pipeline.tasks.sampling import Dropped, Sampler, Weighted
 from data_pipeline.text.terms import Span, Word, load_terms
 from data_pipeline.weights.artefact import from_bytes
 from data_pipeline.weights.tokenised import running_text

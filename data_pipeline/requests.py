@@ -13,8 +13,9 @@ import pyarrow as pa
 from data_pipeline.engine.dropped import Losses
 from data_pipeline.engine.engine import Job, read
 from data_pipeline.engine.tables import pack, table, unpack
-from data_pipeline.sampling import Dropped, Sampler
-from data_pipeline.tasks import Anchor, Request, Sentence, acm, qdm, rdp, rqp, wlp
+from data_pipeline.tasks import acm, qdm, rdp, rqp, wlp
+from data_pipeline.tasks.pair import Anchor, Request, Sentence
+from data_pipeline.tasks.sampling import Dropped, Sampler
 from data_pipeline.text.terms import Span, Terms, join, load_terms
 from data_pipeline.weights.artefact import from_bytes
 from harp_jax.errors import InputError

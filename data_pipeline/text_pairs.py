@@ -13,8 +13,8 @@ from data_pipeline.engine.engine import Engine, Job, bucket_parts, read
 from data_pipeline.engine.tables import unpack
 from data_pipeline.examples import Examples, cut
 from data_pipeline.requests import make_sampler
-from data_pipeline.sampling import Dropped
 from data_pipeline.tasks import ict, prop
+from data_pipeline.tasks.sampling import Dropped
 from data_pipeline.text.terms import Span, Terms, Word, load_terms
 from data_pipeline.weights.artefact import from_bytes
 from data_pipeline.weights.tokenised import running_text

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.sampling import Dropped, Sampler
-from data_pipeline.tasks import Anchor, Passages, Request, Sentence, Sides
+from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence, Sides
 from data_pipeline.tasks.rqp import anchor_words
+from data_pipeline.tasks.sampling import Dropped, Sampler
 from data_pipeline.text.terms import Terms, join
 
 TASK = "acm"

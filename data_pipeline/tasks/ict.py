@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data_pipeline.sampling import Dropped
-from data_pipeline.tasks import Sides
+from data_pipeline.tasks.pair import Sides
+from data_pipeline.tasks.sampling import Dropped
 
 TASK = "ict"
 Passage = list[list[int]]  # sentences as token ids

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from data_pipeline.sampling import Dropped, Sampler, probabilities, shuffled, without_replacement
-from data_pipeline.tasks import Sides
+from data_pipeline.tasks.pair import Sides
+from data_pipeline.tasks.sampling import Dropped, Sampler, probabilities, shuffled, without_replacement
 from data_pipeline.text.terms import Word, join
 
 TASK = "prop"

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.sampling import Sampler
-from data_pipeline.tasks import Anchor, Passages, Request, Sentence, Sides
+from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence, Sides
 from data_pipeline.tasks.rqp import context_query
+from data_pipeline.tasks.sampling import Sampler
 from data_pipeline.text.terms import Terms, join
 from harp_jax.randomness import generator
 

@@ -4,8 +4,8 @@ import itertools
 
 import numpy as np
 
-from data_pipeline.sampling import Dropped, Sampler, probabilities
-from data_pipeline.tasks import Passages, Request, Sentence, Sides
+from data_pipeline.tasks.pair import Passages, Request, Sentence, Sides
+from data_pipeline.tasks.sampling import Dropped, Sampler, probabilities
 
 TASK = "rdp"
 # Weights are stored as float16 (11 bits); a smaller relative gap is rounding, not importance.

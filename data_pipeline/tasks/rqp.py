@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from data_pipeline.sampling import Dropped, Sampler, Weighted
-from data_pipeline.tasks import Anchor, Passages, Request, Sentence, Sides
+from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence, Sides
+from data_pipeline.tasks.sampling import Dropped, Sampler, Weighted
 from data_pipeline.text.terms import Terms, Word, join
 
 TASK = "rqp"

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.sampling import Dropped, Sampler
-from data_pipeline.tasks import Passages, Request, Sides
+from data_pipeline.tasks.pair import Passages, Request, Sides
+from data_pipeline.tasks.sampling import Dropped, Sampler
 
 TASK = "wlp"
 

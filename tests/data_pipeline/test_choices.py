@@ -21,8 +21,9 @@ from data_pipeline.engine.engine import LocalEngine, bucket_parts, read
 from data_pipeline.graph import link_graph
 from data_pipeline.manifest import load_manifest
 from data_pipeline.presets import PRESETS
-from data_pipeline.sampling import Dropped, Sampler, Weighted
-from data_pipeline.tasks import Anchor, Passages, Request, Sentence, acm, qdm, rdp, rqp
+from data_pipeline.tasks import acm, qdm, rdp, rqp
+from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence
+from data_pipeline.tasks.sampling import Dropped, Sampler, Weighted
 from data_pipeline.text.terms import Terms, join, load_terms
 from harp_jax.errors import InputError
 from harp_jax.randomness import generator

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from data_pipeline.sampling import Dropped, Sampler, Weighted, shuffled, without_replacement
+from data_pipeline.tasks.sampling import Dropped, Sampler, Weighted, shuffled, without_replacement
 from harp_jax.randomness import generator
 
 WORDS = [(1,), (2,), (3,), (1,), (4, 9), (5,), (2,), (6,)]

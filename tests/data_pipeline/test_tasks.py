@@ -8,8 +8,9 @@ import pytest
 from scipy import stats
 
 from data_pipeline.examples import cut
-from data_pipeline.sampling import Dropped, Sampler, Weighted
-from data_pipeline.tasks import Anchor, Passages, Request, Sentence, Sides, acm, mlm, qdm, rdp, rqp
+from data_pipeline.tasks import acm, mlm, qdm, rdp, rqp
+from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence, Sides
+from data_pipeline.tasks.sampling import Dropped, Sampler, Weighted
 from data_pipeline.text.terms import Terms, join
 from harp_jax.randomness import generator
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
