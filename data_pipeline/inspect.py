@@ -8,8 +8,8 @@ import json
 import os
 from typing import Any
 
-from data_pipeline.examples import tensorflow
 from data_pipeline.manifest import load_manifest
+from data_pipeline.pairs.examples import tensorflow
 from harp_jax.cli import run
 from harp_jax.errors import InputError
 from harp_jax.files import sha256_file

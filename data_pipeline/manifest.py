@@ -6,13 +6,13 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from data_pipeline import predictors
 from data_pipeline.config import pair_tasks
 from data_pipeline.engine import dropped as losses
 from data_pipeline.engine.engine import Engine, read
-from data_pipeline.examples import SPECIALS
 from data_pipeline.graph import graph_report
 from data_pipeline.output import MANIFEST
+from data_pipeline.pairs import predictors
+from data_pipeline.pairs.examples import SPECIALS
 from data_pipeline.shards import write_tfds_metadata
 from harp_jax.errors import InputError
 from harp_jax.files import replacing

@@ -15,15 +15,16 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from data_pipeline import predictors, shards, text_pairs
+from data_pipeline import shards
 from data_pipeline.config import contrastive, identity, pair_tasks, plain, sentence_tasks, weighed
 from data_pipeline.engine.engine import Engine, Job, LocalEngine, bucket_parts, read, write
 from data_pipeline.engine.tables import table
-from data_pipeline.examples import make_pairs, make_texts
 from data_pipeline.graph import boilerplate, link_graph
 from data_pipeline.manifest import write_manifest
 from data_pipeline.output import WORK, claim, fingerprint
-from data_pipeline.requests import make_requests, make_wlp_requests
+from data_pipeline.pairs import predictors, text_pairs
+from data_pipeline.pairs.examples import make_pairs, make_texts
+from data_pipeline.pairs.requests import make_requests, make_wlp_requests
 from data_pipeline.sources import document as sources
 from data_pipeline.tasks import acm, qdm, wlp
 from data_pipeline.weights import artefact as weights

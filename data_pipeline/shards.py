@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from data_pipeline.engine.engine import Job, read
 from data_pipeline.engine.tables import table
-from data_pipeline.examples import tensorflow
+from data_pipeline.pairs.examples import tensorflow
 from harp_jax.files import replacing, sha256_file
 from harp_jax.input.records import BYTES_FEATURES, DATASET, PAIR_FEATURES, TEXT_FEATURES, split_name
 

@@ -11,12 +11,12 @@ from scipy import stats
 
 from data_pipeline.engine.engine import read
 from data_pipeline.manifest import load_manifest
+from data_pipeline.pairs.predictors import NAMES
+from data_pipeline.pairs.term_collection import UNIT, TermCollection
 from data_pipeline.pipeline import generate
-from data_pipeline.predictors import NAMES
 from data_pipeline.tasks import ict, prop, wlp
 from data_pipeline.tasks.pair import Passages, Request
 from data_pipeline.tasks.sampling import Dropped, Sampler
-from data_pipeline.term_collection import UNIT, TermCollection
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import load_terms
 from harp_jax.input.records import TASKS

@@ -2,7 +2,7 @@ import numpy as np
 
 from data_pipeline.engine.engine import write
 from data_pipeline.engine.tables import pack, table
-from data_pipeline.predictors import NAMES, log_odds, predict, save_tables, score
+from data_pipeline.pairs.predictors import NAMES, log_odds, predict, save_tables, score
 
 
 def test_log_odds_against_counting():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from data_pipeline.examples import cut
+from data_pipeline.pairs.examples import cut
 from data_pipeline.tasks import acm, mlm, qdm, rdp, rqp
 from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence, Sides
 from data_pipeline.tasks.sampling import Dropped, Sampler, Weighted

@@ -11,7 +11,7 @@ import pyarrow as pa
 from data_pipeline.engine.dropped import Losses
 from data_pipeline.engine.engine import Job, read
 from data_pipeline.engine.tables import pack, table, unpack
-from data_pipeline.requests import make_sampler
+from data_pipeline.pairs.requests import make_sampler
 from data_pipeline.tasks import acm, mlm, qdm, rdp, rqp, wlp
 from data_pipeline.tasks.pair import Passages, Request, Sides
 from data_pipeline.tasks.sampling import Dropped, Sampler, Weighted

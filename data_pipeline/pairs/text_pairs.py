@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from data_pipeline import term_collection
 from data_pipeline.config import contrastive
 from data_pipeline.engine.engine import Engine, Job, bucket_parts, read
 from data_pipeline.engine.tables import unpack
-from data_pipeline.examples import Examples, cut
-from data_pipeline.requests import make_sampler
+from data_pipeline.pairs import term_collection
+from data_pipeline.pairs.examples import Examples, cut
+from data_pipeline.pairs.requests import make_sampler
 from data_pipeline.tasks import ict, prop
 from data_pipeline.tasks.sampling import Dropped
 from data_pipeline.text.terms import Span, Terms, Word, load_terms
