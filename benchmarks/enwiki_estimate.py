@@ -29,8 +29,8 @@ from pairs import prepare
 
 from data_pipeline.config import generation
 from data_pipeline.engine.engine import Job, buckets, read
-from data_pipeline.manifest import load_manifest
-from data_pipeline.output import WORK
+from data_pipeline.output.claim import WORK
+from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pairs.examples import make_pairs, tensorflow
 from data_pipeline.pipeline import BUCKETS, generate
 from data_pipeline.weights import artefact as weights

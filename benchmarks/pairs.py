@@ -28,8 +28,8 @@ import pyarrow as pa
 from data_pipeline import pipeline
 from data_pipeline.config import generation
 from data_pipeline.engine.engine import Job, LocalEngine, bucket_parts, read
-from data_pipeline.manifest import load_manifest
-from data_pipeline.output import WORK
+from data_pipeline.output.claim import WORK
+from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pairs.examples import make_pairs, tensorflow
 from data_pipeline.weights import artefact as weights
 from harp_jax.files import lines, replacing

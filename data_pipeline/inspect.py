@@ -8,7 +8,7 @@ import json
 import os
 from typing import Any
 
-from data_pipeline.manifest import load_manifest
+from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pairs.examples import tensorflow
 from harp_jax.cli import run
 from harp_jax.errors import InputError

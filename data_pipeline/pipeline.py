@@ -15,13 +15,13 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from data_pipeline import shards
 from data_pipeline.config import contrastive, identity, pair_tasks, plain, sentence_tasks, weighed
 from data_pipeline.engine.engine import Engine, Job, LocalEngine, bucket_parts, read, write
 from data_pipeline.engine.tables import table
 from data_pipeline.graph import boilerplate, link_graph
-from data_pipeline.manifest import write_manifest
-from data_pipeline.output import WORK, claim, fingerprint
+from data_pipeline.output import shards
+from data_pipeline.output.claim import WORK, claim, fingerprint
+from data_pipeline.output.manifest import write_manifest
 from data_pipeline.pairs import predictors, text_pairs
 from data_pipeline.pairs.examples import make_pairs, make_texts
 from data_pipeline.pairs.requests import make_requests, make_wlp_requests

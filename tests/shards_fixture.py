@@ -6,8 +6,8 @@ from typing import Any
 
 from synthetic import pair, tokenizer
 
+from data_pipeline.output.shards import shard_path, write_tfds_metadata
 from data_pipeline.pairs.examples import serialise, tensorflow
-from data_pipeline.shards import shard_path, write_tfds_metadata
 from harp_jax.input.records import PAIR_FEATURES, split_name
 
 

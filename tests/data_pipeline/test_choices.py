@@ -19,7 +19,7 @@ from data_pipeline import pipeline
 from data_pipeline.config import CHOICES, generation, plain
 from data_pipeline.engine.engine import LocalEngine, bucket_parts, read
 from data_pipeline.graph import link_graph
-from data_pipeline.manifest import load_manifest
+from data_pipeline.output.manifest import load_manifest
 from data_pipeline.presets import PRESETS
 from data_pipeline.tasks import acm, qdm, rdp, rqp
 from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from data_pipeline.engine.engine import read
-from data_pipeline.manifest import load_manifest
+from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pairs.predictors import NAMES
 from data_pipeline.pairs.term_collection import UNIT, TermCollection
 from data_pipeline.pipeline import generate

@@ -13,7 +13,7 @@ import pytest
 
 from data_pipeline import inspect
 from data_pipeline.engine.engine import read
-from data_pipeline.manifest import load_manifest
+from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.text.terms import load_terms
 from harp_jax.errors import InputError

@@ -11,7 +11,7 @@ from pathlib import Path
 import corpus
 import pytest
 
-from data_pipeline import output
+from data_pipeline.output import claim as output
 from harp_jax.errors import InputError
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from data_pipeline.config import plain
 from data_pipeline.engine.dropped import Losses
 from data_pipeline.engine.engine import LocalEngine, bucket_parts
 from data_pipeline.graph import boilerplate, link_graph
-from data_pipeline.manifest import load_manifest
+from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import document as sources
 from data_pipeline.sources import warc

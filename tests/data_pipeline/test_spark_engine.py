@@ -11,11 +11,12 @@ import corpus
 import pyarrow as pa
 import pytest
 
-from data_pipeline import manifest, pipeline, shards
+from data_pipeline import pipeline
 from data_pipeline.engine.engine import mebibytes
 from data_pipeline.engine.spark import sql_type
 from data_pipeline.engine.tables import SCHEMAS
 from data_pipeline.graph import boilerplate, graph_report, link_graph
+from data_pipeline.output import manifest, shards
 from data_pipeline.pairs import term_collection
 from data_pipeline.tasks import acm, qdm, wlp
 from harp_jax.errors import InputError

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from data_pipeline.engine.engine import read
 from data_pipeline.engine.tables import unpack
-from data_pipeline.manifest import load_manifest
+from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.weights.artefact import (
     DocumentFrequency,

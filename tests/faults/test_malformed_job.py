@@ -15,7 +15,7 @@ from steps import steps
 from test_mediawiki import HEAD, TAIL
 from test_source_jobs import table
 
-from data_pipeline.manifest import load_manifest
+from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import document as sources
 from data_pipeline.sources.html_page import read_page

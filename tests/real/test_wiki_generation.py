@@ -5,7 +5,7 @@ from shared_data import shared
 
 from data_pipeline import inspect
 from data_pipeline.config import generation
-from data_pipeline.manifest import load_manifest
+from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
 
 pytestmark = pytest.mark.real

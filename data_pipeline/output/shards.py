@@ -70,7 +70,7 @@ def write_tfds_metadata(directory: str, splits: dict[str, Any], description: str
     texts = {name: tfds.features.Text() for name in BYTES_FEATURES}
     lists = {name: tfds.features.Sequence(np.int64) for name in (*PAIR_FEATURES, *TEXT_FEATURES)}
     identity = dataset_info.DatasetIdentity(
-        name=DATASET, version="1.0.0", data_dir=directory, module_name="data_pipeline.shards"
+        name=DATASET, version="1.0.0", data_dir=directory, module_name="data_pipeline.output.shards"
     )
     features = tfds.features.FeaturesDict({**texts, **lists})
     info = dataset_info.DatasetInfo(builder=identity, features=features, description=description)

@@ -10,10 +10,10 @@ from data_pipeline.config import pair_tasks
 from data_pipeline.engine import dropped as losses
 from data_pipeline.engine.engine import Engine, read
 from data_pipeline.graph import graph_report
-from data_pipeline.output import MANIFEST
+from data_pipeline.output.claim import MANIFEST
+from data_pipeline.output.shards import write_tfds_metadata
 from data_pipeline.pairs import predictors
 from data_pipeline.pairs.examples import SPECIALS
-from data_pipeline.shards import write_tfds_metadata
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.input.records import TEXT_TASK, split_name
