@@ -52,7 +52,7 @@ def get_plan() -> list[Command]:
     texts = ["--config.data=('{texts}',)", "--config.tokenizer={vocabulary}"]
     judged = ["--qrels={wiki}/qrels.txt", "--queries={wiki}/test.queries.tsv", "--measures=RR@10 nDCG@10"]
     return [
-        Command("wiki", "data_pipeline.sample_wiki", ["--output={out}", "--pages=800"]),
+        Command("wiki", "data_pipeline.sample.wiki", ["--output={out}", "--pages=800"]),
         Command(
             "vocabulary",
             "data_pipeline.vocabulary",

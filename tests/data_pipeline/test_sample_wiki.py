@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from data_pipeline import sample_wiki
+from data_pipeline.sample import wiki as sample_wiki
 from data_pipeline.sources import document as sources
 from data_pipeline.text.sentences import sentences
 
@@ -112,7 +112,7 @@ def test_bm25_is_decent_but_not_perfect(output):
 
 def test_command_reports_bad_usage(tmp_path):
     def run(*arguments):
-        command = [sys.executable, "-m", "data_pipeline.sample_wiki", *arguments]
+        command = [sys.executable, "-m", "data_pipeline.sample.wiki", *arguments]
         root = os.path.join(os.path.dirname(__file__), "../..")
         return subprocess.run(command, capture_output=True, text=True, cwd=root)
 

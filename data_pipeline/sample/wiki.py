@@ -1,6 +1,6 @@
 """A small invented wiki with questions: everything the demo needs, made from a grammar in seconds.
 
-python -m data_pipeline.sample_wiki --output=DIR [--pages=400] [--seed=0]
+python -m data_pipeline.sample.wiki --output=DIR [--pages=400] [--seed=0]
 
 Writes DIR/wiki.xml.bz2 (a MediaWiki export: `pages` articles, and redirects, disambiguation pages and a talk page
 beside them), DIR/docs.tsv (docid, url, title, body: the articles' leads), DIR/queries.tsv, DIR/qrels.txt,
@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from data_pipeline import sample_grammar as grammar
+from data_pipeline.sample import grammar
 from data_pipeline.sources.titles import Site
 from data_pipeline.sources.wikitext import plain_text
 from harp_jax import cli, files
