@@ -33,8 +33,10 @@ setup(
     ],
     package_dir={"harp_jax": "harp_jax", "data_pipeline": "data_pipeline", "harp_jax.configs": "configs"},
     package_data={"data_pipeline": ["*.txt"]},
+    entry_points={"console_scripts": ["harp = harp_jax.__main__:main"]},
     install_requires=[
         "absl-py>=2.1",
+        "argcomplete>=3.5",
         "duckdb>=1.1",
         "etils[epath]>=1.9",
         "flax>=0.10.4",

@@ -6,28 +6,31 @@ python -m data_pipeline.main --config=configs/data/FILE.py --output=DIR [--confi
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from absl import flags
-from ml_collections import config_flags
-
-from harp_jax.cli import run_with_config
+from harp_jax.cli import ConfigParser, run
 from harp_jax.errors import InputError
 
 if TYPE_CHECKING:
     from data_pipeline.engine.engine import Engine
 
-config_flags.DEFINE_config_file("config", None, "A generation config, see configs/data/.", lock_config=True)
-flags.DEFINE_string("output", None, "Directory for shards and manifest; made if absent, continued if unfinished.")
-flags.DEFINE_enum("engine", "local", ["local", "spark"], "What runs the stages: processes and DuckDB here, or Spark.")
-flags.DEFINE_string(
-    "master", "", "Of Spark: a master URL, local-cluster[…] or local[…]; empty: config.workers cores here."
-)
+
+def arguments_parser() -> ConfigParser:
+    parser = ConfigParser(
+        prog="python -m data_pipeline.main",
+        description="Generate pre-training pairs: hyperlinked pages to TFRecord shards and a manifest.",
+        example="python -m data_pipeline.main --config=configs/data/html.py --config.source.paths=\"('site/',)\" --output=pairs",
+    )
+    parser.add_argument("--output", help="directory for shards and manifest; made if absent, continued if unfinished")
+    parser.add_argument("--engine", default="local", choices=("local", "spark"), help="what runs the stages (local)")
+    parser.add_argument("--master", default="", help="Spark's master URL, or local[N] (config.workers cores here)")
+    return parser
 
 
-def main(args: Any) -> None:
+def main(args: argparse.Namespace) -> None:
     from data_pipeline.pipeline import generate
 
     if args.config is None or not args.output:
@@ -35,7 +38,7 @@ def main(args: Any) -> None:
     generate(args.config, args.output, _engine(args))
 
 
-def _engine(args: Any) -> Callable[..., Engine]:
+def _engine(args: argparse.Namespace) -> Callable[..., Engine]:
     from data_pipeline.engine.engine import LocalEngine
 
     if args.engine == "spark":
@@ -48,4 +51,4 @@ def _engine(args: Any) -> Callable[..., Engine]:
 
 
 if __name__ == "__main__":
-    run_with_config(main)
+    run(main, arguments_parser())

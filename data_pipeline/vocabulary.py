@@ -10,19 +10,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from absl import flags
-from ml_collections import config_flags
-
 from data_pipeline.config import plain
 from data_pipeline.sources import document as sources
-from harp_jax.cli import run_with_config
+from harp_jax.cli import ConfigParser, run
 from harp_jax.errors import InputError
 from harp_jax.progress import progress
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
-
-config_flags.DEFINE_config_file("config", None, "A generation config: its source is read.", lock_config=True)
-flags.DEFINE_string("output", None, "Directory for vocab.txt, tokenizer.json and tokenizer_config.json.")
-flags.DEFINE_integer("size", 8000, "Tokens in the vocabulary, the five special ones included.")
 
 ALPHABET = 1000  # characters at most, as in BERT; rarer ones become [UNK]
 MIN_FREQUENCY = 2
@@ -88,5 +81,16 @@ def main(args: Any) -> None:
     print(f"{args.output}: {tokenizer.size} tokens, sha256 {tokenizer.sha256}")
 
 
+def arguments_parser() -> ConfigParser:
+    parser = ConfigParser(
+        prog="harp vocabulary",
+        description="Train an uncased WordPiece vocabulary from the documents that a generation config reads.",
+        example="harp vocabulary --config=configs/data/html.py --config.source.paths=\"('site/',)\" --output=vocabulary",
+    )
+    parser.add_argument("--output", help="directory for vocab.txt, tokenizer.json and tokenizer_config.json")
+    parser.add_argument("--size", type=int, default=8000, help="tokens, the five special ones included (8000)")
+    return parser
+
+
 if __name__ == "__main__":
-    run_with_config(main)
+    run(main, arguments_parser())

@@ -1,63 +1,151 @@
-"""How commands start and end: status 0 on success, one clear line and status 2 on bad input or usage."""
+"""How every command parses its options, starts and ends: status 0 on success, one line and status 2 on bad input.
+
+A command is a module with `arguments_parser()` and `main(arguments)`, listed in `commands/__init__.py`. Options are spelled
+with underscores; dashes in their place are accepted.
+"""
 
 import argparse
+import contextlib
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
 
 from harp_jax.errors import InputError
 
+INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
 
-def fail(error: object) -> None:
+
+class Parser(argparse.ArgumentParser):
+    """argparse without abbreviations, with an example at the end of --help."""
+
+    def __init__(self, *, prog: str, description: str, example: str = "") -> None:
+        super().__init__(
+            prog=prog,
+            description=description,
+            epilog=f"example:\n  {example}" if example else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        given = sys.argv[1:] if args is None else list(args)
+        return super().parse_known_args([self._with_underscores(word) for word in given], namespace)
+
+    def _with_underscores(self, word: str) -> str:
+        name, equals, value = word.partition("=")
+        other = "--" + name[2:].replace("-", "_")
+        known = (
+            name.startswith("--") and name not in self._option_string_actions and other in self._option_string_actions
+        )
+        return other + equals + value if known else word
+
+
+class ConfigParser(Parser):
+    """A parser with `--config=FILE.py[:PRESET]` and `--config.FIELD=VALUE`, read by ml_collections.
+
+    `arguments.config` is a locked ConfigDict. FILE.py may be a name below configs/, such as tpu_v3 or data/html.
+    """
+
+    def __init__(self, *, prog: str, description: str, example: str) -> None:
+        super().__init__(prog=prog, description=description, example=example)
+        what = "config file with get_config(), or its name below configs/; a preset may follow a colon"
+        self.add_argument("--config", metavar="FILE[:PRESET]", help=what)
+        self.add_argument(
+            "--config.FIELD", dest="_", metavar="VALUE", help="change a field of the config; quote tuples: \"('a',)\""
+        )
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        arguments, rest = self.parse_known_args(args, namespace)
+        arguments.config = read_config(arguments.config, rest)
+        return arguments
+
+
+def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
+    """The ConfigDict of a config file with `--config.FIELD=VALUE` overrides, locked; None without a path.
+
+    Raises InputError for a file that cannot be read, an unknown field, or a value of the wrong type.
+    """
+    from absl import flags
+    from ml_collections import config_flags
+
+    values = flags.FlagValues()
+    config_flags.DEFINE_config_file("config", None, "", flag_values=values, lock_config=True)
+    given = [f"--config={config_file(path)}"] if path else []
+    try:
+        rest = values(["harp", *given, *overrides])
+        if len(rest) > 1:
+            raise InputError(f"unexpected argument {rest[1]!r}; options are written --name=value (see --help)")
+        if values.config is not None:
+            values.config.lock()  # a file that could not be read is noticed at the first use: use it now
+        return values.config
+    except InputError:
+        raise
+    except (
+        flags.Error,
+        OSError,
+        ImportError,
+        SyntaxError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+    ) as error:
+        raise InputError(f"{error}; check --config and its fields") from error
+
+
+def config_file(name: str) -> str:
+    """The path of a config: `name` itself if it exists, else configs/NAME.py of the installed package; keeps `:PRESET`."""
+    path, colon, preset = name.partition(":")
+    if os.path.exists(path):
+        return name
+    shipped = shipped_file(path if path.endswith(".py") else path + ".py")
+    return shipped + colon + preset if shipped else name
+
+
+def shipped_file(name: str) -> str:
+    """Path of a file below configs/ of this checkout or installation, empty where there is none."""
+    import importlib.util
+
+    folders = [Path(__file__).parents[1] / "configs"]
+    spec = importlib.util.find_spec("harp_jax.configs")
+    folders += [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
+    for folder in folders:
+        if (folder / name).is_file():
+            return str(folder / name)
+    return ""
+
+
+def fail(error: object) -> NoReturn:
     """Prints the error as one line and exits with status 2."""
     print("error: " + " ".join(str(error).split()), file=sys.stderr)
     sys.exit(2)
+
+
+@contextlib.contextmanager
+def ending_well() -> Iterator[None]:
+    """Ends the process with one line and status 2 for an InputError, quietly where a reader closes the pipe (`| head`)."""
+    try:
+        yield
+        sys.stdout.flush()
+    except InputError as error:
+        fail(error)
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit: give it a place to write to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
 
 
 def run(
     main: Callable[[argparse.Namespace], None], parser: argparse.ArgumentParser, argv: list[str] | None = None
 ) -> None:
     """Parses the arguments and calls `main`; argparse itself exits with status 2 on wrong usage."""
-    arguments = parser.parse_args(argv)
-    try:
-        main(arguments)
-    except InputError as error:
-        fail(error)
-
-
-def run_with_config(main: Callable[[Any], None]) -> None:
-    """As `run`, for commands whose flags are absl's, `--config=FILE.py --config.FIELD=VALUE` among them."""
-    from absl import flags
-
-    try:
-        rest = flags.FLAGS(sys.argv)
-        if len(rest) > 1:
-            raise InputError(f"unexpected argument {rest[1]!r}; options are written --name=value (see --help)")
-        if "config" in flags.FLAGS:
-            _check_config(flags.FLAGS.config)
-    except (
-        flags.Error,
-        InputError,
-        OSError,
-        ImportError,
-        SyntaxError,
-        AttributeError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ) as error:
-        fail(f"{error}; check --config and its fields")
-    try:
-        main(flags.FLAGS)
-    except InputError as error:
-        fail(error)
-
-
-def _check_config(config: Any) -> None:
-    """A config file that could not be read is noticed by its first use only: use it now."""
-    if config is not None:
-        config.lock()
+    with ending_well():
+        main(parser.parse_args(argv))
 
 
 def keep_compiled() -> None:

@@ -4,32 +4,38 @@ Rerunning the command resumes the run. On several hosts run it on each, with --m
 --coordinator=HOST:PORT --processes=N --process=I.
 """
 
+import argparse
 import logging
 import os
 import shlex
 import sys
-from typing import Any
-
-from absl import flags
-from ml_collections import config_flags
 
 from harp_jax.allocator import keep_pages
-from harp_jax.cli import run_with_config
+from harp_jax.cli import ConfigParser, run
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 
-config_flags.DEFINE_config_file("config", None, "Training config, a Python file with get_config().", lock_config=True)
-flags.DEFINE_string("workdir", None, "Directory of the run: config, checkpoints, metrics.")
-flags.DEFINE_bool("dry_run", False, "Compile the step, print memory, FLOPs, collectives and time, and stop.")
-flags.DEFINE_bool("largest", False, "With --dry_run: find the most rows of a batch that fit the memory.")
-flags.DEFINE_string("topology", "", "Device topology of the dry run, such as v3:2x2; empty: the local devices.")
-flags.DEFINE_bool("multihost", False, "One process a host of a TPU pod (or Slurm job): find the others.")
-flags.DEFINE_string("coordinator", "", "HOST:PORT of process 0, for several processes outside TPU pods.")
-flags.DEFINE_integer("processes", 1, "Number of processes, with --coordinator.")
-flags.DEFINE_integer("process", 0, "Number of this process, with --coordinator.")
+
+def arguments_parser() -> ConfigParser:
+    parser = ConfigParser(
+        prog="python -m harp_jax.main",
+        description="Train: pre-training, coarse-tuning, fine-tuning or a neural ranker, as the config's stage says.",
+        example="python -m harp_jax.main --config=configs/tpu_v3.py --workdir=runs/harp --config.init=bert-base-uncased/",
+    )
+    parser.add_argument("--workdir", help="directory of the run: config, checkpoints, metrics; a rerun resumes it")
+    parser.add_argument(
+        "--dry_run", action="store_true", help="compile the step; print memory, FLOPs, collectives, time"
+    )
+    parser.add_argument("--largest", action="store_true", help="with --dry_run: find the most rows that fit the memory")
+    parser.add_argument("--topology", default="", help="devices of the dry run, such as v3:2x2 (the local ones)")
+    parser.add_argument("--multihost", action="store_true", help="one process a host of a TPU pod or Slurm job")
+    parser.add_argument("--coordinator", default="", help="HOST:PORT of process 0, for several processes elsewhere")
+    parser.add_argument("--processes", type=int, default=1, help="number of processes, with --coordinator (1)")
+    parser.add_argument("--process", type=int, default=0, help="number of this process, with --coordinator (0)")
+    return parser
 
 
-def main(args: Any) -> None:
+def main(args: argparse.Namespace) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("harp_jax").setLevel(logging.INFO)
     if args.config is None:
@@ -61,7 +67,7 @@ def note_command(workdir: str) -> None:
             file.write(shlex.join(["python", "-m", "harp_jax.main", *sys.argv[1:]]) + "\n")
 
 
-def start_processes(args: Any) -> None:
+def start_processes(args: argparse.Namespace) -> None:
     """Connects to the other processes, where there are any."""
     import jax
 
@@ -72,4 +78,4 @@ def start_processes(args: Any) -> None:
 
 
 if __name__ == "__main__":
-    run_with_config(main)
+    run(main, arguments_parser())

@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Iterable
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -79,7 +80,7 @@ class SparkEngine:
         from pyspark.sql import SparkSession
 
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        here = str(Path(__file__).parents[2])
         search = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
         options = {
             "spark.app.name": "harp_jax",

@@ -96,4 +96,4 @@ def addresser(source: Mapping[str, Any]) -> Callable[[str], str]:
 def _module(source: Mapping[str, Any]) -> ModuleType:
     if source["format"] not in FORMATS:
         raise InputError(f"unknown source.format {source['format']!r}; choose one of {', '.join(FORMATS)}")
-    return importlib.import_module(f"{__name__}.{source['format']}")
+    return importlib.import_module(f"data_pipeline.sources.{source['format']}")

@@ -19,7 +19,7 @@ import numpy as np
 import optax
 from ml_collections import ConfigDict
 
-from harp_jax.cli import run_with_config
+from harp_jax.cli import ConfigParser, run
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.linklearn import model as f
@@ -245,12 +245,15 @@ def main(args: Any) -> None:
     print(f"{path}: step {done['step']}, {done['constraints']} constraints drawn; held-out AP {figures}")
 
 
-if __name__ == "__main__":
-    from absl import flags
-    from ml_collections import config_flags
-
-    config_flags.DEFINE_config_file(
-        "config", None, "LinkLearn config, a Python file with get_config().", lock_config=True
+def arguments_parser() -> ConfigParser:
+    parser = ConfigParser(
+        prog="harp linklearn-train",
+        description="Learn a term weighting from links (LinkLearn).",
+        example="harp linklearn-train --config=baselines/linklearn --workdir=runs/linklearn --config.docs=\"('pages.jsonl',)\"",
     )
-    flags.DEFINE_string("workdir", None, "Directory of the run: model.json, metrics.")
-    run_with_config(main)
+    parser.add_argument("--workdir", help="directory of the run: model.json, metrics")
+    return parser
+
+
+if __name__ == "__main__":
+    run(main, arguments_parser())

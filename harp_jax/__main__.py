@@ -1,0 +1,65 @@
+# PYTHON_ARGCOMPLETE_OK
+"""The command line: `harp COMMAND …`, the same as `python -m harp_jax COMMAND …`."""
+
+import argparse
+import difflib
+import importlib
+import os
+import sys
+
+from harp_jax import __version__
+from harp_jax.cli import ending_well, fail, run
+from harp_jax.commands.table import COMMANDS, GROUPS
+
+
+def overview() -> str:
+    """What `harp --help` prints."""
+    width = max(map(len, COMMANDS))
+    lines = [
+        "usage: harp COMMAND [options]",
+        "",
+        "Re-rankers from hyperlinks. `harp COMMAND --help` shows options and an example.",
+    ]
+    for group, entries in GROUPS.items():
+        lines += ["", f"{group}:", *(f"  {name:<{width}}  {entry.summary}" for name, entry in entries.items())]
+    return "\n".join(lines)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs one command in this process."""
+    if "_ARGCOMPLETE" in os.environ:
+        complete()
+    words = sys.argv[1:] if argv is None else argv
+    if not words or words[0] in ("-h", "--help", "help"):
+        with ending_well():
+            print(overview())
+    elif words[0] == "--version":
+        print(f"harp_jax {__version__}")
+    elif words[0] in COMMANDS:
+        module = importlib.import_module(COMMANDS[words[0]].module)
+        sys.argv = [f"harp {words[0]}", *words[1:]]  # what commands record of themselves
+        run(module.main, module.arguments_parser())
+    else:
+        near = difflib.get_close_matches(words[0], COMMANDS, 1)
+        fail(f"no command {words[0]!r}" + (f"; did you mean {near[0]}?" if near else "") + "; `harp --help` lists them")
+
+
+def complete() -> None:
+    """Answers the shell's request for completions, if argcomplete is installed; ends the process."""
+    try:
+        import argcomplete
+    except ImportError:
+        sys.exit(1)
+    parser = argparse.ArgumentParser(prog="harp")
+    chosen = parser.add_subparsers()
+    typed = os.environ.get("COMP_LINE", "").split()[1:]
+    for name, entry in COMMANDS.items():
+        if typed[:1] == [name]:
+            chosen.choices[name] = importlib.import_module(entry.module).arguments_parser()  # type: ignore[index]
+        else:
+            chosen.add_parser(name, help=entry.summary)
+    argcomplete.autocomplete(parser)
+
+
+if __name__ == "__main__":
+    main()

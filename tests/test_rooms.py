@@ -1,0 +1,143 @@
+"""The house: rooms import only rooms that stand above them, in a line, and take no private names across files."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# In the order of their arrows: a room may import the ground files and every room above it.
+ROOMS = {
+    "harp_jax": (
+        "corpus", "text", "model", "evaluation", "input", "objectives", "checkpoints", "neural_ir", "ranking",
+        "stages", "training", "linklearn", "experiments", "commands",
+    ),
+    "data_pipeline": (
+        "engine", "text", "sources", "graph", "weights", "tasks", "pairs", "output", "sample", "commands",
+    ),
+}  # fmt: skip
+GROUND = {
+    "harp_jax": ("errors", "files", "progress", "cli", "allocator", "randomness", "defaults"),
+    "data_pipeline": ("presets", "config"),
+}
+# What the generation job may take from harp_jax: files on disk, text, the encoder and its parameters.
+SHARED = ("corpus", "text", "model", "input", "checkpoints")
+MAX_FILE, MAX_ROOM = 350, 1800
+
+
+def files(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def room_of(package: str, name: str) -> str | None:
+    """The room of a dotted module, "" for a ground file, None for the files on top (main, export, …)."""
+    second = name.split(".")[1] if "." in name else ""
+    if second in ROOMS[package]:
+        return second
+    return "" if second in GROUND[package] else None
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports(path: Path) -> Iterator[tuple[int, str, str]]:
+    """(line, module, imported name) of every import of the project's own packages, lazy ones too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in ROOMS:
+            for alias in node.names:
+                inner = node.module + "." + alias.name
+                is_module = (ROOT / inner.replace(".", "/")).is_dir() or (
+                    ROOT / f"{inner.replace('.', '/')}.py"
+                ).exists()
+                yield node.lineno, inner if is_module else node.module, "" if is_module else alias.name
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] in ROOMS:
+                    yield node.lineno, alias.name, ""
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_rooms_import_only_what_stands_above_them(package: str) -> None:
+    order = ROOMS[package]
+    wrong = []
+    for path in files(package):
+        here = room_of(package, module_of(path))
+        if here is None:
+            continue
+        for line, module, _ in imports(path):
+            there = room_of(package, module) if module.split(".")[0] == package else ""
+            if there is None and module != package:
+                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {module} from the top")
+            elif there and (here == "" or order.index(there) > order.index(here)):
+                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {module}, a room below")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_training_does_not_know_the_generation_job() -> None:
+    assert not [f"{p}:{n}" for p in files("harp_jax") for n, m, _ in imports(p) if m.split(".")[0] == "data_pipeline"]
+
+
+def test_the_generation_job_takes_only_shared_rooms() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} {module}"
+        for path in files("data_pipeline")
+        for line, module, _ in imports(path)
+        if module.startswith("harp_jax.") and room_of("harp_jax", module) not in ("", *SHARED)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_files_form_no_circle(package: str) -> None:
+    graph = {
+        module_of(path): {m for _, m, _ in imports(path)} & {module_of(p) for p in files(package)}
+        for path in files(package)
+    }
+    left = dict(graph)
+    while left:
+        free = [name for name, needs in left.items() if not (needs & left.keys()) - {name}]
+        assert free, f"a circle among {sorted(left)}"
+        for name in free:
+            del left[name]
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_no_private_name_crosses_files(package: str) -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} {module}.{name}"
+        for path in files(package)
+        for line, module, name in imports(path)
+        if name.startswith("_") and not name.startswith("__")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_files_and_rooms_stay_small(package: str) -> None:
+    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in files(package)}
+    large = [f"{path.relative_to(ROOT)}: {n}" for path, n in lines.items() if n > MAX_FILE]
+    rooms: dict[str, int] = {}
+    for path, n in lines.items():
+        rooms[str(path.parent.relative_to(ROOT))] = rooms.get(str(path.parent.relative_to(ROOT)), 0) + n
+    large += [f"{room}: {n}" for room, n in rooms.items() if n > MAX_ROOM]
+    assert not large, "\n".join(large)
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_every_room_says_what_it_is(package: str) -> None:
+    """Its `__init__` is a docstring that names what comes in, what goes out, what it imports, and every file."""
+    wrong = []
+    for room in ROOMS[package]:
+        tree = ast.parse((ROOT / package / room / "__init__.py").read_text(encoding="utf-8"))
+        said = ast.get_docstring(tree) or ""
+        wrong += [
+            f"{package}/{room}: no {word!r}" for word in ("In:", "Out:", "Imports:", "Files:") if word not in said
+        ]
+        wrong += [f"{package}/{room}: code in __init__"] if len(tree.body) != 1 else []
+        names = {path.stem for path in (ROOT / package / room).glob("*.py")} - {"__init__"}
+        listed = said.partition("Files:")[2]
+        wrong += [f"{package}/{room}: does not name {name}" for name in sorted(names) if name not in listed]
+    assert not wrong, "\n".join(wrong)
