@@ -24,7 +24,7 @@ from harp_jax.input.layout import make_layout
 from harp_jax.input.packing import Group, pair_sequences
 from harp_jax.model import sharding
 from harp_jax.randomness import generator
-from harp_jax.stages import pretrain as stages
+from harp_jax.stages.pretrain import pretrain
 from harp_jax.training.loop import place, state_shardings
 from harp_jax.training.optimizer import make as make_optimizer
 from harp_jax.training.step import initial, make_step
@@ -75,7 +75,7 @@ def main() -> None:
     c.tokenizer, c.tasks, c.row_length, c.batch_pairs = args.tokenizer, ("qdm",), args.row_length, args.pairs
     c.model.layers, c.model.hidden, c.model.heads, c.model.dropout = args.layers, args.hidden, args.heads, args.dropout
     c.model.attention, c.dtype, c.lanes = args.attention, args.dtype, args.lanes
-    stage = stages.pretrain(c, with_data=False)
+    stage = pretrain(c, with_data=False)
     reader = CollectionReader(load_documents(args.documents, stage.tokenizer, 2000), args.row_length)
     layout = make_layout(c, stage.tokenizer, reader, stage.shares, 2, 2 * c.batch_pairs)
     stage = dataclasses.replace(stage, reader=reader, layout=layout)

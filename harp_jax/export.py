@@ -38,7 +38,7 @@ def export(workdir: str, output: str) -> None:
     where `output` is something else than an export or an empty directory.
     """
     from harp_jax.checkpoints.checkpoint import load_params
-    from harp_jax.ranking.selection import DIRECTORY, best
+    from harp_jax.checkpoints.selected import DIRECTORY, best
 
     check_replaceable(output)
     params, config = load_params(workdir)
@@ -69,7 +69,7 @@ def model_card(workdir: str, config: Mapping[str, Any], name: str) -> str:
     data = [f"- {field}: {_plain(config[field])}" for field in DATA_FIELDS if config.get(field)]
     last = {row.get("split", "train"): row for row in read(workdir)}
     measured = [line for split in sorted(last) for line in _metrics(split, last[split])]
-    from harp_jax.ranking.selection import DIRECTORY, best
+    from harp_jax.checkpoints.selected import DIRECTORY, best
 
     chosen = best(os.path.join(workdir, DIRECTORY))
     if chosen:

@@ -13,15 +13,18 @@ from synthetic import tokenizer
 from test_finetune import collection, ranking_config, units_seen  # noqa: F401  (a fixture)
 
 from harp_jax import defaults as configs
+from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.export import export
+from harp_jax.input.click_groups import STREAM
 from harp_jax.input.lanes import Batches
+from harp_jax.model.cross_encoder import Ranker
 from harp_jax.ranking import query_probe
 from harp_jax.ranking.reranker import Reranker
-from harp_jax.stages import pretrain as stages
-from harp_jax.stages.coarse_tune import STREAM
+from harp_jax.stages.coarse_tune import coarse_tune
+from harp_jax.stages.finetune import finetune
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.loop import train
 
@@ -108,7 +111,7 @@ def test_bad_logs_name_the_line(clicked, tmp_path, text, sample, message):
 
 
 def test_half_of_the_pairs_get_another_document_drawn_by_clicks(clicked):
-    reader = stages.coarse_tune(coarse_config(clicked)).reader
+    reader = coarse_tune(coarse_config(clicked)).reader
     rows = [(number, *reader.labelled(epoch, number)) for epoch in range(60) for number in range(80)]
     assert binomtest(sum(label for _, label, _, _ in rows), len(rows), 0.5).pvalue > 0.01
     for number, label, _, docid in rows:
@@ -116,17 +119,17 @@ def test_half_of_the_pairs_get_another_document_drawn_by_clicks(clicked):
         assert (docid not in reader.clicks.clicked(qid)) if label else docid == own
     counts = np.bincount([int(docid[1:]) for _, label, _, docid in rows if label], minlength=40)
     assert chisquare(counts).pvalue > 0.001  # every document has two clicks
-    assert reader.labelled(3, 7) == stages.coarse_tune(coarse_config(clicked)).reader.labelled(3, 7)
+    assert reader.labelled(3, 7) == coarse_tune(coarse_config(clicked)).reader.labelled(3, 7)
 
 
 def test_an_epoch_has_every_pair_or_document_once(clicked):
-    reader = stages.coarse_tune(coarse_config(clicked, replaced=0.0)).reader
+    reader = coarse_tune(coarse_config(clicked, replaced=0.0)).reader
     groups = [g for lane in range(2) for g in reader.read(lane, STREAM, 0, 40)]
     unused = [reader.tokenizer.vocab[f"[unused{i}]"] for i in range(2)]
     assert len({(tuple(g.sequences[0].query), tuple(g.sequences[0].document)) for g in groups}) == 80
     assert all(g.task == 0 and g.sequences[0].query[0] == unused[0] for g in groups)
     assert all(g.sequences[0].document[0] == unused[1] for g in groups)
-    alone = stages.coarse_tune(coarse_config(clicked, documents_only=True)).reader
+    alone = coarse_tune(coarse_config(clicked, documents_only=True)).reader
     texts = [tuple(g.sequences[0].query) for lane in range(2) for g in alone.read(lane, STREAM, 0, 20)]
     assert len(set(texts)) == 40 and not set(unused) & {i for text in texts for i in text}
 
@@ -145,7 +148,7 @@ def every_output(ranker, params, batch, masked):
 
 
 def test_the_loss_is_that_of_a_loop(clicked):
-    stage = stages.coarse_tune(coarse_config(clicked, mlm_weight=0.7))
+    stage = coarse_tune(coarse_config(clicked, mlm_weight=0.7))
     params = stage.start(stage.bert, jax.random.key(0))
     params["score"]["kernel"] = params["score"]["kernel"] * 2e3
     batch, _ = Batches(stage.reader, stage.layout, range(2), stage.shares, 32, 0).make()
@@ -173,19 +176,17 @@ def test_the_loss_is_that_of_a_loop(clicked):
 
 def test_wrong_configs_are_named(clicked, collection):  # noqa: F811
     with pytest.raises(InputError, match=r"no token '\[unused0\]' for a mark"):
-        stages.coarse_tune(coarse_config(clicked, tokenizer=str(collection / "tokenizer")))
+        coarse_tune(coarse_config(clicked, tokenizer=str(collection / "tokenizer")))
     with pytest.raises(InputError, match="clicks is empty"):
-        stages.coarse_tune(coarse_config(clicked, clicks=""))
+        coarse_tune(coarse_config(clicked, clicks=""))
     with pytest.raises(InputError, match="replaced=1.5"):
-        stages.coarse_tune(coarse_config(clicked, replaced=1.5))
+        coarse_tune(coarse_config(clicked, replaced=1.5))
 
 
 @pytest.mark.parametrize("changes", [{"batch_pairs": 30}, {"rows": 20}, {"lanes": 4, "batch_pairs": 8}])
 def test_epochs_are_counted_by_what_batches_hold(clicked, changes):
     """A sample of few batches, its partial last one counted as whole, had doubled the epochs."""
-    stage = stages.coarse_tune(
-        coarse_config(clicked, **{"lanes": 1, "window": 1024, "steps": 0, "epochs": 4.0, **changes})
-    )
+    stage = coarse_tune(coarse_config(clicked, **{"lanes": 1, "window": 1024, "steps": 0, "epochs": 4.0, **changes}))
     assert sum(units_seen(stage).values()) == pytest.approx(4 * 80, rel=0.15)
 
 
@@ -203,11 +204,11 @@ def test_the_run_reports_both_kinds_of_pairs(trained):
 
 def test_fine_tuning_goes_on_from_it_with_the_same_marks(clicked, trained, tmp_path):
     marks = {"query_mark": "[unused0]", "document_mark": "[unused1]"}
-    stage = stages.finetune(ranking_config(clicked, init=str(trained), tokenizer="", init_head="pretrained", **marks))
+    stage = finetune(ranking_config(clicked, init=str(trained), tokenizer="", init_head="pretrained", **marks))
     (group,) = stage.reader.read(0, "rank", 0, 1)
     ids = [stage.tokenizer.vocab[mark] for mark in marks.values()]
     assert all([int(s.query[0]), int(s.document[0])] == ids for s in group.sequences)
-    coarse, params = stages.load_encoder(str(trained))[1], stage.start(stage.bert, jax.random.key(0))
+    coarse, params = load_encoder(str(trained))[1], stage.start(stage.bert, jax.random.key(0))
     np.testing.assert_array_equal(params["score"]["kernel"], coarse["score"]["kernel"])
     export(str(trained), str(tmp_path / "model"))
     reranker = Reranker.from_pretrained(str(tmp_path / "model"))
@@ -238,8 +239,8 @@ def test_the_probe_asks_the_masks_beside_the_document(trained, tmp_path):
         "position_ids": np.arange(len(line))[None],
         "token_type_ids": np.array([[0] * 5 + [1] * (len(line) - 5)]),
     }
-    config, params = stages.load_encoder(str(trained))
-    network = stages.Ranker(config)
+    config, params = load_encoder(str(trained))
+    network = Ranker(config)
     hidden = network.apply({"params": params}, batch, method="encode")
     logits = np.asarray(network.apply({"params": params}, hidden, np.array([[2, 3]]), method="mlm_logits"))[0]
     np.testing.assert_array_equal(found, np.argsort(-logits[:, : t.size], axis=-1)[:, :3])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harp_jax.stages.pretrain import STAGES
+from harp_jax.stages.table import STAGES
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 

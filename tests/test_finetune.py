@@ -10,6 +10,7 @@ from scipy.stats import chisquare
 from synthetic import tokenizer
 
 from harp_jax import defaults as configs
+from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.corpus.trec import Ranking
 from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import evaluate
@@ -17,7 +18,7 @@ from harp_jax.input.lanes import Batches
 from harp_jax.input.packing import plan
 from harp_jax.objectives.masking import mask_one_each
 from harp_jax.randomness import generator
-from harp_jax.stages import pretrain as stages
+from harp_jax.stages.finetune import finetune
 from harp_jax.training import metrics_log
 from harp_jax.training.loop import train
 
@@ -90,7 +91,7 @@ def slow_loss(name: str, scores: list[float]) -> list[float]:
 @pytest.mark.parametrize("name", ["bce", "hinge", "logistic", "lce"])
 def test_each_loss_equals_a_loop_over_its_groups(collection, name):
     config = ranking_config(collection, rank_loss=name)
-    stage = stages.finetune(config)
+    stage = finetune(config)
     params = stage.start(stage.bert, jax.random.key(0))
     params["score"]["kernel"] = params["score"]["kernel"] * 2e3
     batch, _ = Batches(stage.reader, stage.layout, range(2), stage.shares, 16, 0).make()
@@ -108,16 +109,16 @@ def test_each_loss_equals_a_loop_over_its_groups(collection, name):
 
 
 def test_only_the_training_folds_are_seen_and_an_epoch_has_every_unit_once(collection):
-    stage = stages.finetune(ranking_config(collection))
+    stage = finetune(ranking_config(collection))
     assert stage.reader.sizes == {"rank": 30}
     groups = [g for lane in range(2) for g in stage.reader.read(lane, "rank", 0, 15)]
     assert len({tuple(g.sequences[0].query) for g in groups}) == 30
     assert all(len(g.sequences) == 4 for g in groups)
-    assert stage.steps == 10 and stages.finetune(ranking_config(collection, steps=0)).steps == 8
+    assert stage.steps == 10 and finetune(ranking_config(collection, steps=0)).steps == 8
 
 
 def test_every_group_fits_a_batch_whatever_lengths_the_sample_lacks(collection):
-    layout = stages.finetune(ranking_config(collection, batch_pairs=2)).layout
+    layout = finetune(ranking_config(collection, batch_pairs=2)).layout
     longest = [(layout.row_length,) * layout.group_size]
     assert len(list(plan(longest, layout))) == 1
 
@@ -135,7 +136,7 @@ def test_the_head_is_fresh_or_pretrained(collection, tmp_path):
     found = {}
     for head in ("fresh", "pretrained"):
         again = ranking_config(collection, init=str(tmp_path / "run"), tokenizer="", init_head=head)
-        stage = stages.finetune(again)
+        stage = finetune(again)
         found[head] = stage.start(stage.bert, jax.random.key(7))
     kernel = "bert", "layer_0", "mlp", "up", "kernel"
     a, b = found["fresh"], found["pretrained"]
@@ -148,9 +149,9 @@ def test_the_head_is_fresh_or_pretrained(collection, tmp_path):
 def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
     """The selected parameters are those of the best step, and the export takes them, not the last ones."""
     from harp_jax.checkpoints.huggingface import load_hf
+    from harp_jax.checkpoints.selected import best
     from harp_jax.export import export
     from harp_jax.ranking.rerank import Reranker, rerank_run
-    from harp_jax.ranking.selection import best
 
     config = ranking_config(
         collection, select="RR@10", select_fraction=0.3, eval_every=10, steps=25, learning_rate=5e-3
@@ -164,9 +165,9 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
     assert found["step"] == next(r["step"] for r in rows if r["RR@10"] == max(x["RR@10"] for x in rows))
     assert len(os.listdir(os.path.join(workdir, "selected"))) == 2 and found["queries"] == 9
     export(workdir, str(tmp_path / "model"))
-    selection = stages.finetune(config).selection(stages.finetune(config).bert, str(tmp_path / "again"))
+    selection = finetune(config).selection(finetune(config).bert, str(tmp_path / "again"))
     assert not {d for q in selection.held_out for d in selection.held_out[q]} & {
-        d for _, d in stages.finetune(config).reader.data.units
+        d for _, d in finetune(config).reader.data.units
     }
     reranker = Reranker.from_pretrained(str(tmp_path / "model"))
     run = {q: Ranking.of(d, s) for q, d, s in rerank_run(reranker, selection.run, selection.queries, selection.docs)}
@@ -174,31 +175,31 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
     assert again == pytest.approx(found["value"], abs=1e-6)
     assert f"step {found['step']}" in (tmp_path / "model" / "README.md").read_text()
     # What goes on from the run starts from them, too.
-    _, started = stages.load_encoder(workdir)
+    _, started = load_encoder(workdir)
     _, exported = load_hf(str(tmp_path / "model"))
     jax.tree.map(np.testing.assert_array_equal, {n: started[n] for n in exported}, exported)
 
 
 def test_selection_says_what_it_lacks(collection):
     with pytest.raises(InputError, match="needs evaluations"):
-        stages.finetune(ranking_config(collection, select="RR@10"))
+        finetune(ranking_config(collection, select="RR@10"))
     with pytest.raises(InputError, match="no group of the 30 training queries"):
-        stages.finetune(ranking_config(collection, select="RR@10", eval_every=5, select_queries=0))
+        finetune(ranking_config(collection, select="RR@10", eval_every=5, select_queries=0))
 
 
 def test_some_queries_only(collection, tmp_path):
     (tmp_path / "few").write_text("q3\nq8\tits text\nq7\n")
     few = str(tmp_path / "few")
-    assert stages.finetune(ranking_config(collection, train_folds=(), train_queries=few)).reader.sizes == {"rank": 3}
-    assert stages.finetune(ranking_config(collection, train_queries=few)).reader.sizes == {"rank": 1}
+    assert finetune(ranking_config(collection, train_folds=(), train_queries=few)).reader.sizes == {"rank": 3}
+    assert finetune(ranking_config(collection, train_queries=few)).reader.sizes == {"rank": 1}
     (tmp_path / "few").write_text("q3\nq99\n")
     with pytest.raises(InputError, match="query q99 has no judgments"):
-        stages.finetune(ranking_config(collection, train_folds=(), train_queries=few))
+        finetune(ranking_config(collection, train_folds=(), train_queries=few))
 
 
 def test_masked_query_prediction_never_hides_the_mark_of_a_query(collection):
     """[Q] stands before every query: there is nothing to learn in predicting it."""
-    stage = stages.finetune(ranking_config(collection, mqp_weight=0.5, query_mark="w205"))
+    stage = finetune(ranking_config(collection, mqp_weight=0.5, query_mark="w205"))
     batch, _ = Batches(stage.reader, stage.layout, range(2), stage.shares, 16, 0).make()
     objective = stage.objective(stage.bert)
     (token,) = objective.marks
@@ -213,13 +214,13 @@ def test_masked_query_prediction_never_hides_the_mark_of_a_query(collection):
 def test_epochs_are_counted_by_what_batches_hold(collection, caplog, lanes, batch_pairs):
     """A lane needs a row for each member of a group, so small batches on many lanes hold more pairs than they are asked for."""
     config = ranking_config(collection, lanes=lanes, batch_pairs=batch_pairs, steps=0, epochs=4.0)
-    stage = stages.finetune(config)
+    stage = finetune(config)
     assert sum(units_seen(stage).values()) == pytest.approx(4 * stage.reader.sizes["rank"], rel=0.15)
     assert ("lower `lanes`" in caplog.text) == (batch_pairs < 32)
 
 
 def test_epochs_are_counted_by_what_batches_hold_where_rows_are_given(collection):
-    stage = stages.finetune(ranking_config(collection, rows=12, batch_pairs=4, steps=0, epochs=4.0))
+    stage = finetune(ranking_config(collection, rows=12, batch_pairs=4, steps=0, epochs=4.0))
     assert sum(units_seen(stage).values()) == pytest.approx(4 * stage.reader.sizes["rank"], rel=0.15)
 
 
@@ -228,21 +229,21 @@ def test_epochs_are_counted_by_queries_where_some_have_fewer_candidates_than_neg
     (tmp_path / "short.trec").write_text("".join(line for line in run if int(line.split()[3]) <= 3))
     config = ranking_config(collection, negatives=7, batch_pairs=32, candidates=str(tmp_path / "short.trec"))
     config.steps, config.epochs = 0, 4.0
-    stage = stages.finetune(config)
+    stage = finetune(config)
     assert sum(units_seen(stage).values()) == pytest.approx(4 * stage.reader.sizes["rank"], rel=0.15)
 
 
 @pytest.mark.parametrize("lanes", [1, 8])
 def test_two_epochs_see_each_query_about_twice(collection, lanes):
     """Windows of several epochs, shuffled as one, had shown some queries six times and others never."""
-    stage = stages.finetune(ranking_config(collection, lanes=lanes, window=1024, batch_pairs=32, steps=0, epochs=2.0))
+    stage = finetune(ranking_config(collection, lanes=lanes, window=1024, batch_pairs=32, steps=0, epochs=2.0))
     seen = units_seen(stage)
     assert len(seen) == 30 and set(seen.values()) <= {1, 2, 3}
 
 
 def test_masked_query_prediction_hides_one_query_token_of_the_positive(collection):
     config = ranking_config(collection, mqp_weight=0.5)
-    plain, stage = stages.finetune(ranking_config(collection)), stages.finetune(config)
+    plain, stage = finetune(ranking_config(collection)), finetune(config)
     params = stage.start(stage.bert, jax.random.key(0))
     params["score"]["kernel"] = params["score"]["kernel"] * 2e3
     batch, _ = Batches(stage.reader, stage.layout, range(2), stage.shares, 16, 0).make()
@@ -290,9 +291,9 @@ def test_the_hidden_query_token_is_uniform():
 
 def test_wrong_files_are_named(collection, tmp_path):
     with pytest.raises(InputError, match="queries is empty"):
-        stages.finetune(ranking_config(collection, queries=""))
+        finetune(ranking_config(collection, queries=""))
     other = tmp_path / "run.trec"
     other.write_text("q0 Q0 nowhere 1 1.0 x\n")
     with pytest.raises(InputError, match="candidate nowhere of query q0"):
-        stages.finetune(ranking_config(collection, candidates=str(other)))
+        finetune(ranking_config(collection, candidates=str(other)))
     assert os.path.exists(other)

@@ -7,9 +7,11 @@ import pytest
 import slow_neural_ir as slow
 
 from harp_jax.errors import InputError
+from harp_jax.neural_ir.build import build, init_params
 from harp_jax.neural_ir.duet import graph_table, sliding_max, word_graphs
+from harp_jax.neural_ir.interaction import cosines
 from harp_jax.neural_ir.knrm import kernel_levels
-from harp_jax.neural_ir.shape import NeuralConfig, WordTables, build, cosines, init_params
+from harp_jax.neural_ir.shape import NeuralConfig, WordTables
 from harp_jax.randomness import generator
 from harp_jax.text.words import Words
 

@@ -11,16 +11,18 @@ import pytest
 
 from harp_jax import defaults as configs
 from harp_jax.checkpoints.checkpoint import load_params
+from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
 from harp_jax.errors import InputError
 from harp_jax.input.lanes import Batches
-from harp_jax.neural_ir.shape import NAMES, NeuralConfig, init_params
+from harp_jax.neural_ir.build import init_params
+from harp_jax.neural_ir.shape import NAMES, NeuralConfig
 from harp_jax.randomness import generator
 from harp_jax.ranking.neural_reranker import NeuralReranker
 from harp_jax.ranking.rerank import arguments_parser, load, rerank_run
 from harp_jax.ranking.rerank import main as rerank_main
-from harp_jax.stages import pretrain as stages
+from harp_jax.stages.neural_ir import neural_ir
 from harp_jax.stages.neural_ir import neural_ir as neural_stage
 from harp_jax.text.words import Words, count_words, load_words
 from harp_jax.training.loop import train
@@ -105,9 +107,9 @@ def pair_accuracy(workdir, path) -> float:
 
 def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
     """The last steps, at a ruinous rate, are not what re-ranking takes; what was selected is not trained on."""
+    from harp_jax.checkpoints.selected import best
     from harp_jax.corpus.trec import ordered
     from harp_jax.evaluation.evaluate import evaluate
-    from harp_jax.ranking.selection import best
     from harp_jax.training import metrics_log
 
     write_collection(tmp_path, exact_matches)
@@ -121,7 +123,7 @@ def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
     # The candidates come in the right order, and KNRM's weights start at zero: no score tells anything apart.
     assert rows[0]["RR@10"] == 0 and found["step"] > 0
     assert found["value"] == pytest.approx(max(r["RR@10"] for r in rows), rel=1e-5)
-    stage = stages.neural_ir(config)
+    stage = neural_ir(config)
     selection = stage.selection(stage.bert, str(tmp_path / "again"))
     assert not set(selection.held_out) & {qid for qid, _ in stage.reader.data.units}
     ranked = rerank_run(load(workdir), selection.run, selection.queries, selection.docs)
@@ -169,7 +171,7 @@ def test_the_configs_are_those_of_the_models(name):
 @pytest.mark.parametrize("loss", ["hinge", "lce"])
 def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
     config = neural_config(planted, "knrm", rank_loss=loss, window=24, negatives=4, batch_pairs=48)
-    stage = stages.neural_ir(config)
+    stage = neural_ir(config)
     params = stage.start(stage.bert, jax.random.key(0))
     batches = Batches(stage.reader, stage.layout, range(1), stage.shares, 20, 0)
     full, rest = batches.make()[0], batches.make()[0]
@@ -194,7 +196,7 @@ def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
 )  # fmt: skip
 def test_values_out_of_range_are_named(planted, changes, message):
     with pytest.raises(InputError, match=message):
-        stages.neural_ir(neural_config(planted, "knrm", **changes))
+        neural_ir(neural_config(planted, "knrm", **changes))
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,7 @@ def test_values_out_of_range_are_named(planted, changes, message):
 )
 def test_options_without_effect_are_refused(planted, name, changes, message):
     with pytest.raises(InputError, match=message):
-        stages.neural_ir(neural_config(planted, name, **changes))
+        neural_ir(neural_config(planted, name, **changes))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -233,9 +235,9 @@ def test_windows_hold_whole_batches(planted, negatives, accumulate, good):
     with pytest.raises(
         InputError, match=f"window=256: a lane takes {good} groups a step .* set --config.window={good}$"
     ):
-        stages.neural_ir(config)
+        neural_ir(config)
     config.window, config.epochs = good, 20.0
-    stage = stages.neural_ir(config)
+    stage = neural_ir(config)
     assert stage.steps == -(-20 * TRAINED // good)
     batches = Batches(stage.reader, stage.layout, range(1), stage.shares, config.window, 0)
     for _ in range(2):
@@ -290,7 +292,7 @@ def test_vectors_that_are_not_trained_stay(planted, tmp_path):
         np.testing.assert_array_equal(params["vectors"][ids[word(number)]], [number, 1, -number])
     config.weight_decay = 0.1
     with pytest.raises(InputError, match="would shrink word vectors"):
-        stages.neural_ir(config)
+        neural_ir(config)
 
 
 def test_other_workdirs_and_lengths_are_refused(trained, tmp_path):
@@ -299,7 +301,7 @@ def test_other_workdirs_and_lengths_are_refused(trained, tmp_path):
     with pytest.raises(InputError, match="--dtype=bfloat16: .* is a neural ranker, which computes in float32"):
         load(trained, "bfloat16")
     with pytest.raises(InputError, match="holds no BERT"):
-        stages.load_encoder(trained)
+        load_encoder(trained)
     from harp_jax.export import export
 
     with pytest.raises(InputError, match="holds no BERT"):
@@ -312,10 +314,10 @@ def test_a_vocabulary_of_other_texts_is_refused_or_warned_of(planted, trained, t
     with pytest.raises(
         InputError, match=r"^0\.0% of the words of the training queries are in the vocabulary \(2 words"
     ):
-        stages.neural_ir(neural_config(planted, "knrm", tokenizer=str(tmp_path / "foreign")))
-    stages.neural_ir(neural_config(planted, "knrm"))
+        neural_ir(neural_config(planted, "knrm", tokenizer=str(tmp_path / "foreign")))
+    neural_ir(neural_config(planted, "knrm"))
     assert "words of the" not in caplog.text
-    stages.neural_ir(neural_config(planted, "knrm", tokenizer=str(tmp_path / "thin")))
+    neural_ir(neural_config(planted, "knrm", tokenizer=str(tmp_path / "thin")))
     for what in ("training queries", "documents to train on"):
         assert f"% of the words of the {what} are in the vocabulary; is it of this collection?" in caplog.text
     text = (planted / "docs.tsv").read_text().splitlines()

@@ -11,11 +11,11 @@ from jax.sharding import AxisType, NamedSharding
 from tiny_bert import CONFIG, random_params
 from tiny_run import tiny_config, tiny_stage
 
+from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.errors import InputError
 from harp_jax.model import sharding, splash
 from harp_jax.model.attention import attend, choose
 from harp_jax.model.cross_encoder import Ranker, init_params
-from harp_jax.stages.pretrain import load_encoder
 from harp_jax.training import metrics_log
 from harp_jax.training.loop import train
 

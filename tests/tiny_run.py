@@ -11,7 +11,8 @@ from ml_collections import ConfigDict
 
 from harp_jax import defaults as configs
 from harp_jax.input.layout import make_layout
-from harp_jax.stages import pretrain as stages
+from harp_jax.stages.base import Stage
+from harp_jax.stages.pretrain import pretrain
 
 sys.path.insert(0, os.path.dirname(__file__))
 from synthetic import SyntheticReader, tokenizer
@@ -33,9 +34,9 @@ def tiny_config(directory: str, **changes: object) -> ConfigDict:
     return c
 
 
-def tiny_stage(config: ConfigDict) -> stages.Stage:
+def tiny_stage(config: ConfigDict) -> Stage:
     """The stage of `tiny_config` with synthetic pairs in place of files."""
-    stage = stages.pretrain(config, with_data=False)
+    stage = pretrain(config, with_data=False)
     reader = SyntheticReader(tuple(config.tasks), lanes=config.lanes, length=config.row_length)
     layout = make_layout(config, stage.tokenizer, reader, stage.shares, 2, 2 * config.batch_pairs)
     held_out = SyntheticReader(tuple(config.tasks), lanes=config.lanes, length=config.row_length)

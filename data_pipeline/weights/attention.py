@@ -96,8 +96,8 @@ class Encoder:
         import jax
         from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
+        from harp_jax.checkpoints.encoder import load_encoder, tokenizer_of
         from harp_jax.model.cross_encoder import Ranker
-        from harp_jax.stages.pretrain import load_encoder, tokenizer_of
 
         shape, params = load_encoder(path)
         theirs = load_tokenizer(tokenizer_of(path))
@@ -163,7 +163,7 @@ def identify(path: str) -> dict[str, Any]:
     """
     import jax
 
-    from harp_jax.stages.pretrain import load_encoder
+    from harp_jax.checkpoints.encoder import load_encoder
 
     shape, params = load_encoder(path)
     state = hashlib.sha256(f"{shape.layers} {shape.heads} {shape.layer_norm_eps}".encode())

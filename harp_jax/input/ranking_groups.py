@@ -8,6 +8,7 @@ positives that matches are bad.
 """
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import in_folds, read_folds, select
 from harp_jax.corpus.trec import Qrels, Run, read_ids, read_qrels, read_queries, read_run
 from harp_jax.errors import InputError
+from harp_jax.input.packing import Group, Sequence, fit
 from harp_jax.randomness import generator
 from harp_jax.text.marks import NO_MARKS, Marks, marks_of
 
@@ -157,3 +159,41 @@ def training_qrels(config: ConfigDict) -> Qrels:
     if config.train_folds:
         qrels = select(qrels, in_folds(read_folds(config.folds), config.train_folds, config.folds))
     return qrels
+
+
+class RankingReader:
+    """Groups of a positive and its negatives, as `lanes.Reader` asks for them.
+
+    With masked query prediction the second of a group is the positive again, its query open to masking.
+    """
+
+    def __init__(self, config: ConfigDict, data: RankingData) -> None:
+        self.data = data
+        self.lanes, self.length, self.seed = config.lanes, config.row_length, config.seed
+        self.predicting = config.get("mqp_weight", 0.0) > 0
+        self.sizes: Mapping[str, int] = {"rank": len(self.data)}
+        self._orders: dict[int, np.ndarray] = {}
+
+    def cut(self, query: np.ndarray, document: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The two as they enter a sequence."""
+        return fit(query, document, self.length)
+
+    def _order(self, epoch: int) -> np.ndarray:
+        if epoch not in self._orders:
+            # Lanes are an epoch apart at most.
+            self._orders = {e: o for e, o in self._orders.items() if e >= epoch - 1}
+            self._orders[epoch] = generator(self.seed, "units", epoch).permutation(len(self.data))
+        return self._orders[epoch]
+
+    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
+        size, step = len(self.data), self.lanes if len(self.data) >= self.lanes else 1
+        groups = []
+        for position in range(start, start + count):
+            # Lane ℓ takes every step-th unit of one endless sequence of permuted epochs.
+            epoch, at = divmod(position * step + lane % step, size)
+            pairs = [self.cut(q, d) for q, d in self.data.unit(epoch, int(self._order(epoch)[at]))]
+            sequences = [Sequence(query, document, -1, -1) for query, document in pairs]
+            if self.predicting:
+                sequences.insert(1, Sequence(*pairs[0], 0, -1))
+            groups.append(Group(0, tuple(sequences)))
+        return groups

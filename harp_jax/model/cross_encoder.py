@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from harp_jax.model.bert import Bert, BertConfig, _norm, _normal, gelu
 from harp_jax.model.dropout import Dropout
 from harp_jax.model.tied_embeddings import by_parts
-from harp_jax.objectives.losses import vocabulary_cross_entropy
+from harp_jax.model.vocabulary_loss import vocabulary_cross_entropy
 
 
 class MlmHead(nn.Module):

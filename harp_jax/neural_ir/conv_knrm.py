@@ -8,8 +8,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from harp_jax.neural_ir.interaction import cosines, vectors
 from harp_jax.neural_ir.knrm import kernel_features
-from harp_jax.neural_ir.shape import NeuralConfig, WordTables, cosines, vectors
+from harp_jax.neural_ir.shape import NeuralConfig, WordTables
 
 
 def shifted(x: jax.Array, by: int) -> jax.Array:

@@ -9,7 +9,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from harp_jax.neural_ir.shape import NeuralConfig, WordTables, cosines, vectors
+from harp_jax.neural_ir.interaction import cosines, vectors
+from harp_jax.neural_ir.shape import NeuralConfig, WordTables
 
 HIDDEN = 5  # units of the network's middle layer, as in the paper
 

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harp_jax.neural_ir.shape import NeuralConfig, WordTables, cosines, vectors
+from harp_jax.neural_ir.interaction import cosines, vectors
+from harp_jax.neural_ir.shape import NeuralConfig, WordTables
 
 FLOOR = 1e-10  # of K before the logarithm: a word that matches nothing
 SCALE = 0.01  # of the logarithms, as in the authors' code: their sums reach hundreds

@@ -5,11 +5,8 @@ All are called alike: query [B, Lq] int32, document [B, Ld] int32, `WordTables`,
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
-import flax.linen as nn
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from harp_jax.errors import InputError
@@ -65,41 +62,3 @@ class WordTables(NamedTuple):
 
     idf: np.ndarray
     graphs: np.ndarray
-
-
-def build(config: NeuralConfig) -> Any:
-    """The Linen module of a shape."""
-    from harp_jax.neural_ir.conv_knrm import ConvKnrm
-    from harp_jax.neural_ir.drmm import Drmm
-    from harp_jax.neural_ir.duet import Duet
-    from harp_jax.neural_ir.knrm import Knrm
-
-    return {"drmm": Drmm, "duet": Duet, "knrm": Knrm, "conv_knrm": ConvKnrm}[config.name](config)
-
-
-def init_params(config: NeuralConfig, key: jax.Array) -> dict:
-    """A fresh parameter tree, float32."""
-    ids = jnp.zeros((1, 1), jnp.int32)
-    tables = WordTables(np.zeros(1, np.float32), np.zeros((1, 1), np.int32))
-    return build(config).init(key, ids, ids, tables)["params"]
-
-
-def vectors(module: nn.Module, config: NeuralConfig) -> jax.Array:
-    """The word vectors [V, dimension] as a parameter, which training leaves alone unless `train_vectors`."""
-    found = module.param("vectors", nn.initializers.normal(0.1), (config.vocab_size, config.dimension))
-    table = jnp.asarray(found)
-    return table if config.train_vectors else jax.lax.stop_gradient(table)
-
-
-def cosines(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Cosines [B, n, m] of the rows of a [B, n, d] and b [B, m, d]; 0 where a row is zero.
-
-    In full float32 on every device: a TPU's bfloat16 product would put a word's similarity to itself beside the kernel of
-    exact matches, whose width is 0.001.
-    """
-    return jnp.einsum("bnd,bmd->bnm", _unit(a), _unit(b), precision=jax.lax.Precision.HIGHEST)
-
-
-def _unit(x: jax.Array) -> jax.Array:
-    # Not x / norm: the gradient of the norm at zero is not a number.
-    return x * jax.lax.rsqrt(jnp.maximum(jnp.sum(x * x, axis=-1, keepdims=True), 1e-12))

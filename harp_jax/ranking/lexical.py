@@ -7,11 +7,12 @@ again. It holds 4 bytes a token and about 100 a document; each model another 8 b
 import math
 from array import array
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from harp_jax.errors import InputError
+from harp_jax.text.stems import stemmer_of
 
 MODELS = {"bm25": {"k1": 0.9, "b": 0.4}, "ql": {"mu": 1000.0}}  # and the defaults of their parameters
 
@@ -158,19 +159,3 @@ def top(scores: np.ndarray, k: int) -> np.ndarray:
         above, level = there[scores[there] > threshold], there[scores[there] == threshold]
         there = np.sort(np.concatenate([above, level[: k - len(above)]]))
     return there[np.argsort(-scores[there], kind="stable")]
-
-
-def stemmer_of(name: str) -> Any:
-    """A Snowball stemmer, None for ""; InputError for a name that Snowball does not know."""
-    if not name:
-        return None
-    try:
-        import Stemmer
-    except ImportError as error:
-        raise InputError(f"the stemmer {name!r} needs the package PyStemmer; install harp_jax[bm25]") from error
-    try:
-        return Stemmer.Stemmer(name)
-    except KeyError:
-        raise InputError(
-            f"no stemmer {name!r}; choose from {', '.join(Stemmer.algorithms())}, or '' for none"
-        ) from None

@@ -6,18 +6,17 @@ from typing import Any
 
 import jax
 import numpy as np
-from flax.traverse_util import flatten_dict, unflatten_dict
 
 from harp_jax.errors import InputError
-from harp_jax.files import replacing
 from harp_jax.neural_ir import known_words
-from harp_jax.neural_ir.shape import NeuralConfig, WordTables, build
+from harp_jax.neural_ir.build import build, word_tables
+from harp_jax.neural_ir.parameters import load_selected
+from harp_jax.neural_ir.shape import NeuralConfig
 from harp_jax.text.words import Words, load_words
 
 # Document lengths that are compiled; padding changes no score, finer steps only pad less.
 LENGTHS = (32, 64, 128, 192, 256, 384, 512, 1024)
 
-PARAMETERS = "parameters.safetensors"
 
 Pair = tuple[np.ndarray, np.ndarray]  # word ids of query and document, cut to the model's lengths
 
@@ -57,7 +56,7 @@ class NeuralReranker:
     def from_workdir(cls, workdir: str, **options: Any) -> "NeuralReranker":
         """The parameters that a run of `configs/baselines/` selected (`selection.py`), or its newest checkpoint."""
         from harp_jax.checkpoints.checkpoint import load_params, read_config
-        from harp_jax.ranking.selection import DIRECTORY, best
+        from harp_jax.checkpoints.selected import DIRECTORY, best
 
         config = read_config(workdir)
         if "neural_ir" not in config:
@@ -131,34 +130,6 @@ class NeuralReranker:
         return scores
 
 
-def save_selected(directory: str, params: dict[str, Any]) -> None:
-    """Writes a parameter tree (numpy) as one safetensors file."""
-    from safetensors.numpy import save
-
-    with replacing(os.path.join(directory, PARAMETERS), "wb") as file:
-        file.write(save({name: np.ascontiguousarray(leaf) for name, leaf in flatten_dict(params, sep="/").items()}))
-
-
-def load_selected(directory: str) -> dict[str, Any]:
-    """What `save_selected` wrote; InputError where it is damaged or missing."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    path = os.path.join(directory, PARAMETERS)
-    try:
-        return unflatten_dict(load_file(path), sep="/")
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{path}: {error}; the selected parameters are damaged, train again") from error
-
-
 def _without_padding(params: dict, rows: int) -> dict:
     """Parameters without the word vectors that sharding padded."""
     return {name: tree[:rows] if name == "vectors" else tree for name, tree in params.items()}
-
-
-def word_tables(shape: NeuralConfig, words: Words) -> WordTables:
-    """What the model needs to know of the words."""
-    from harp_jax.neural_ir.duet import graph_table
-
-    graphs = graph_table(words, shape.graphs) if shape.name == "duet" else np.zeros((1, 1), np.int32)
-    return WordTables(words.idf, graphs)

@@ -19,6 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from harp_jax.checkpoints.encoder import load_encoder, tokenizer_of
 from harp_jax.cli import run as run_command
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.trec import read_qrels, read_queries
@@ -27,7 +28,6 @@ from harp_jax.files import lines, replacing
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.progress import progress
 from harp_jax.randomness import hash64
-from harp_jax.stages.pretrain import load_encoder, tokenizer_of
 from harp_jax.text.marks import recorded_marks
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
+from harp_jax.checkpoints.selected import DIRECTORY, RECORD, best
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import split_queries
 from harp_jax.corpus.trec import Qrels, ordered, read_queries, read_run
@@ -23,9 +24,6 @@ from harp_jax.evaluation.measures import parse_measures
 from harp_jax.files import replacing
 from harp_jax.input.ranking_groups import training_qrels
 from harp_jax.ranking.rerank import rerank_run
-
-DIRECTORY = "selected"  # in the workdir: selection.json and the parameters it names
-RECORD = "selection.json"
 
 
 def held_out(config: ConfigDict) -> tuple[Qrels, Qrels]:
@@ -100,12 +98,3 @@ class Selection:
         for other in os.listdir(self.directory):
             if other not in (name, RECORD):
                 shutil.rmtree(os.path.join(self.directory, other), ignore_errors=True)
-
-
-def best(directory: str) -> dict[str, Any]:
-    """The record of a selection directory: step, measure, value, queries, model; empty where nothing was selected."""
-    path = os.path.join(directory, RECORD)
-    if not os.path.exists(path):
-        return {}
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)

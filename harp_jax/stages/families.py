@@ -23,7 +23,7 @@ def init_params(shape: Any, key: jax.Array) -> dict:
         from harp_jax.model.cross_encoder import init_params
 
         return init_params(shape, key)
-    from harp_jax.neural_ir.shape import init_params as init_neural
+    from harp_jax.neural_ir.build import init_params as init_neural
 
     return init_neural(shape, key)
 

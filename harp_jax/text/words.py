@@ -39,7 +39,7 @@ class Analyser:
         self._stem = None
         self._stopwords = frozenset(stopwords)
         if stemmer:
-            from harp_jax.ranking.lexical import stemmer_of
+            from harp_jax.text.stems import stemmer_of
 
             self._stem = stemmer_of(stemmer).stemWords
 

@@ -16,7 +16,7 @@ from harp_jax.input.packing import Layout, batch_shapes
 from harp_jax.model import sharding
 from harp_jax.model.attention import choose
 from harp_jax.model.bert import BertConfig
-from harp_jax.stages.pretrain import STAGES
+from harp_jax.stages.table import STAGES
 from harp_jax.training.cost import batch_flops
 from harp_jax.training.hardware import data_sheet, peak_flops
 from harp_jax.training.loop import abstract_state, jit_step, state_shardings

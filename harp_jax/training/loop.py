@@ -25,7 +25,8 @@ from harp_jax.model.bert import BertConfig
 from harp_jax.objectives.pretrain import summarise
 from harp_jax.progress import progress
 from harp_jax.stages import families as models
-from harp_jax.stages.pretrain import STAGES, Stage
+from harp_jax.stages.base import Stage
+from harp_jax.stages.table import STAGES
 from harp_jax.training.cost import batch_flops
 from harp_jax.training.hardware import peak_flops
 from harp_jax.training.metrics_log import MetricsLog

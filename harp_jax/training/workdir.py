@@ -16,7 +16,7 @@ from harp_jax.checkpoints.checkpoint import remove_unfinished
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.stages import families as models
-from harp_jax.stages.pretrain import Stage
+from harp_jax.stages.base import Stage
 
 # What a resumed run may change without becoming another run.
 FREE_TO_CHANGE = frozenset(

@@ -1,0 +1,115 @@
+"""The encoder that a run starts from: a Hugging Face directory, a training workdir, or fresh parameters."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+
+import jax
+import numpy as np
+from ml_collections import ConfigDict
+
+from harp_jax.errors import InputError
+from harp_jax.model.bert import BertConfig
+from harp_jax.model.cross_encoder import init_params
+from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
+
+
+def encoder_and_tokenizer(config: ConfigDict) -> tuple[BertConfig, Tokenizer, dict | None]:
+    """The encoder's shape, the tokenizer, and the parameters of `config.init` (None from scratch).
+
+    Raises InputError where the vocabulary does not match the parameters.
+    """
+    params: dict | None = None
+    if config.init:
+        bert, params = load_encoder(config.init)
+        bert = replace(
+            bert,
+            dropout=float(config.model.dropout),
+            attention_dropout=float(config.model.attention_dropout),
+            attention=config.model.attention,
+            remat=config.model.remat,
+        )
+        tokenizer = load_tokenizer(config.tokenizer or tokenizer_of(config.init))
+        if tokenizer.size != bert.vocab_size:
+            raise InputError(
+                f"the vocabulary {config.tokenizer or config.init} has {tokenizer.size} tokens, the parameters of "
+                f"{config.init} have {bert.vocab_size}; give the tokenizer that belongs to `init`"
+            )
+    else:
+        tokenizer = load_tokenizer(config.tokenizer)
+        m = config.model
+        bert = BertConfig(
+            tokenizer.size, m.layers, m.hidden, m.heads, m.intermediate or 4 * m.hidden, m.max_positions,
+            dropout=float(m.dropout), attention_dropout=float(m.attention_dropout), attention=m.attention,
+            remat=m.remat,
+        )  # fmt: skip
+    if config.row_length > bert.max_positions:
+        raise InputError(
+            f"row_length={config.row_length} exceeds the encoder's {bert.max_positions} positions; lower it"
+        )
+    return replace(bert, dtype=config.dtype), tokenizer, params
+
+
+def load_encoder(path: str) -> tuple[BertConfig, dict]:
+    """Shape and parameters from a Hugging Face directory or a training workdir: what was selected there, or the newest
+    checkpoint's."""
+    if not os.path.isdir(path):
+        raise InputError(f"{path} is no directory; `init` takes a Hugging Face directory or a training workdir")
+    if os.path.isdir(os.path.join(path, "checkpoints")):
+        from harp_jax.checkpoints.checkpoint import load_params
+        from harp_jax.checkpoints.huggingface import load_hf
+        from harp_jax.checkpoints.selected import DIRECTORY, best
+
+        params, config = load_params(path)
+        if "bert" not in config:
+            raise InputError(f"{path} holds no BERT; `init` takes the workdir of a pre-training or fine-tuning run")
+        # The run's attention may be a kernel of a device that is not this one.
+        bert = replace(BertConfig(**config.bert), attention="auto")
+        params = strip_vocab(params, bert.vocab_size)
+        if chosen := best(os.path.join(path, DIRECTORY)):
+            params |= load_hf(os.path.join(path, DIRECTORY, chosen["model"]))[1]
+        return bert, params
+    from harp_jax.checkpoints.huggingface import load_hf
+
+    return load_hf(path)
+
+
+def tokenizer_of(path: str) -> str:
+    """Where the tokenizer of a Hugging Face directory or training workdir lies."""
+    inner = os.path.join(path, "tokenizer")
+    return inner if os.path.isdir(inner) else path
+
+
+def strip_vocab(params: dict, vocab_size: int) -> dict:
+    """Parameters without the vocabulary rows that sharding padded."""
+    return _resize_vocab(params, vocab_size)
+
+
+def _resize_vocab(params: dict, rows: int) -> dict:
+    params = jax.tree.map(lambda x: x, params)
+    word = params["bert"]["embeddings"]["word"]
+    extra = rows - word["embedding"].shape[0]
+    if extra > 0:
+        word["embedding"] = np.pad(word["embedding"], ((0, extra), (0, 0)))
+    word["embedding"] = word["embedding"][:rows]
+    if "mlm" in params:
+        # No probability for rows that are no tokens: the softmax must not see them.
+        bias = params["mlm"]["bias"]
+        params["mlm"]["bias"] = np.pad(bias, (0, max(extra, 0)), constant_values=-1e9)[:rows]
+    return params
+
+
+def starting_params(
+    loaded: dict | None, drop: tuple[str, ...], vocab_size: int
+) -> Callable[[BertConfig, jax.Array], dict]:
+    """A function that makes the initial parameters: fresh ones, replaced by the loaded ones except the heads in `drop`."""
+
+    def start(bert: BertConfig, key: jax.Array) -> dict:
+        narrow = replace(bert, vocab_size=vocab_size, dtype="float32")
+        fresh = jax.device_get(jax.jit(lambda k: init_params(narrow, k))(key))
+        for name, tree in (loaded or {}).items():
+            if name not in drop:
+                fresh[name] = jax.tree.map(lambda x: np.asarray(x, np.float32), dict(tree))
+        return _resize_vocab(fresh, bert.vocab_size)
+
+    return start
