@@ -65,7 +65,7 @@ faults: .venv/test
 	touch $@
 
 spark: .venv/spark
-	$(BIN)/python -m pytest -m "faults or not faults" tests/data_pipeline/test_spark_engine.py tests/faults/test_spark.py
+	$(BIN)/python -m pytest -m "faults or not faults" tests/data_pipeline/engine/test_spark_engine.py tests/faults/test_spark.py
 
 BENCH_LINKED ?= ../shared/data/wiki/linked_pages.jsonl.xz
 bench-weights: .venv/test | $(MINILM)

@@ -1,13 +1,13 @@
 """Every training config of the project loads, and says what its paper says."""
 
 import runpy
-from pathlib import Path
 
 import pytest
 
 from harp_jax.stages.table import STAGES
+from tests.support import ROOT
 
-CONFIGS = Path(__file__).parent.parent / "configs"
+CONFIGS = ROOT / "configs"
 
 
 def loaded(name: str):

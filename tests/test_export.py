@@ -8,8 +8,6 @@ import sys
 import jax
 import numpy as np
 import pytest
-from synthetic import VOCAB
-from tiny_run import tiny_config, tiny_stage
 
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.huggingface import load_hf
@@ -17,6 +15,8 @@ from harp_jax.errors import InputError
 from harp_jax.export import export, model_card
 from harp_jax.ranking.rerank import Reranker
 from harp_jax.training.loop import train
+from tests.support.synthetic import VOCAB
+from tests.support.tiny_run import tiny_config, tiny_stage
 
 
 @pytest.fixture(scope="module")

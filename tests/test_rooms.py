@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.support import ROOT
 
 # In the order of their arrows: a room may import the ground files and every room above it.
 ROOMS = {
@@ -25,6 +25,7 @@ GROUND = {
 # What the generation job may take from harp_jax: files on disk, text, the encoder and its parameters.
 SHARED = ("corpus", "text", "model", "input", "checkpoints")
 MAX_FILE, MAX_ROOM = 350, 1800
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 
 def files(package: str) -> list[Path]:
@@ -141,3 +142,30 @@ def test_every_room_says_what_it_is(package: str) -> None:
         listed = said.partition("Files:")[2]
         wrong += [f"{package}/{room}: does not name {name}" for name in sorted(names) if name not in listed]
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_test_imports_a_test() -> None:
+    """What two tests need stands in tests/support."""
+    wrong = []
+    for path in TESTS:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module or ''}.{name}" for name in names]
+            parts = {part for name in names for part in name.split(".")}
+            if any(part.startswith("test_") for part in parts) or "conftest" in parts:
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_test_edits_the_import_path() -> None:
+    """Neither in its code nor in a config or command that it writes: pytest and PYTHONPATH say where imports start."""
+    edits = "sys." + "path"
+    assert not [str(path.relative_to(ROOT)) for path in TESTS if edits in path.read_text(encoding="utf-8")]
+
+
+def test_every_folder_of_tests_is_a_room() -> None:
+    tests = ROOT / "tests"
+    allowed = {tests / name for name in (*ROOMS["harp_jax"], "data_pipeline", "support", "faults", "real")}
+    allowed |= {tests / "data_pipeline" / name for name in ROOMS["data_pipeline"]}
+    assert not {str(path.parent.relative_to(ROOT)) for path in TESTS if path.parent not in allowed | {tests}}

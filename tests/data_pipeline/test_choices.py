@@ -8,9 +8,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
-import corpus
 import numpy as np
 import pytest
 from scipy import stats
@@ -28,8 +26,8 @@ from data_pipeline.text.terms import Terms, join, load_terms
 from harp_jax.errors import InputError
 from harp_jax.randomness import generator
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+from tests.support import ROOT, corpus
 
-ROOT = Path(__file__).parents[2]
 TERMS = Terms(Tokenizer((*SPECIAL_TOKENS, "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"}))
 SAMPLER = Sampler(TERMS.is_term, weighting="normalised")
 WORDS = [(6 + i,) for i in range(10)]

@@ -1,6 +1,5 @@
 """The whole job on an invented corpus: what comes out, that it comes out again, and that bad input is refused."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -8,21 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import corpus
 import pytest
 
 from data_pipeline import inspect
-from data_pipeline.engine.engine import read
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.text.terms import load_terms
 from harp_jax.errors import InputError
-
-ROOT = Path(__file__).parents[2]
-
-
-def hashes(directory: Path) -> dict[str, str]:
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(directory.glob("harp-*"))}
+from tests.support import ROOT, corpus
+from tests.support.generation_job import hashes, records, table
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +25,6 @@ def made(tmp_path_factory):
     # idf weights differ from word to word, so that RDP finds contrast.
     generate(corpus.config(folder, encoder="idf", workers=2, keep_work=True), str(output))
     return folder, output
-
-
-def table(output: Path, name: str) -> list[dict]:
-    return read({"work": str(output / ".work")}, name).to_pylist()
-
-
-def records(output: Path) -> list[dict]:
-    import tensorflow_datasets as tfds
-
-    builder = tfds.builder_from_directory(str(output))
-    return [row for split in builder.info.splits for row in tfds.as_numpy(builder.as_dataset(split=split))]
 
 
 def test_redirects_are_followed_and_every_lost_link_is_counted(made):

@@ -6,46 +6,24 @@ import html
 import importlib
 import json
 
-import corpus
 import pytest
-from test_generation import records, table
-from test_mediawiki import HEAD, TAIL
-from test_mediawiki import page as xml_page
-from test_warc import record
 
 from data_pipeline import pipeline
 from data_pipeline.config import plain
 from data_pipeline.engine.dropped import Losses
-from data_pipeline.engine.engine import LocalEngine, bucket_parts
-from data_pipeline.graph import boilerplate, link_graph
+from data_pipeline.graph import boilerplate
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import document as sources
 from data_pipeline.sources import warc
 from data_pipeline.sources.document import Link, LinkedDocument
 from harp_jax.errors import InputError
-
-MENU = "".join(f"<li><a href='/p{number}/'>{word}</a>" for number, word in enumerate(("ba", "ko", "ri")))
-
-
-def linked(number: int, markup) -> tuple[str, str]:
-    """Lead and body of an invented page, links written by `markup(target, anchor)`."""
-    page = corpus.page(number)
-    text, position = "", 0
-    for link in page["links"]:
-        anchor = page["text"][link["start"] : link["end"]]
-        text += page["text"][position : link["start"]] + markup(link["target"].replace("alias-", "old"), anchor)
-        position = link["end"]
-    lead, _, body = (text + page["text"][position:]).partition("\n")
-    return lead, body
-
-
-def web_page(number: int) -> str:
-    lead, body = linked(number, lambda target, anchor: f"<a href='../{target}/index.html#top'>{anchor}</a>")
-    return (
-        f"<!doctype html><meta charset=utf-8><title>{number}</title><div class=menu><ul>{MENU}</ul></div>"
-        f"<h1>p{number}</h1><p>{lead}</p><h2>more</h2><p>{body}</p><footer><a href='/about'>about</a></footer>"
-    )
+from tests.support import corpus
+from tests.support.corpus_site import linked, web_page
+from tests.support.generation_job import linked_documents, records, table
+from tests.support.mediawiki_dump import HEAD, TAIL
+from tests.support.mediawiki_dump import page as xml_page
+from tests.support.warc_record import record
 
 
 def config(folder, format_, paths, **fields):
@@ -93,19 +71,6 @@ def test_a_folder_of_html_becomes_shards(site):
     assert all(link["problem"] in ("", "link-to-itself", "link-unresolved") for link in table(site, "resolved"))
     (entry,) = [entry for entry in manifest["source"] if entry["name"] == "site"]
     assert entry["files"] == corpus.PAGES + len(range(0, corpus.PAGES, 5))
-
-
-def linked_documents(c, output) -> dict[str, dict]:
-    """The job as far as the link graph: no TensorFlow, no shards."""
-    job = {"config": plain(c), "work": str(output / ".work"), "output": str(output), "per_bucket": 1}
-    engine = LocalEngine(job, c.workers, c.memory_limit)
-    try:
-        pipeline._documents(engine)
-        engine.map("links", link_graph.extract_links, bucket_parts(job, "documents"))
-        link_graph.build(engine)
-    finally:
-        engine.close()
-    return {row["id"]: row for row in table(output, "documents")}
 
 
 def resolved(output) -> list[int]:

@@ -11,12 +11,11 @@ import jax
 import numpy as np
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from test_checkpoint import abstract, save_two, state
-from test_train import launch, losses, same_parameters
-
 from harp_jax.checkpoints import checkpoint
 from harp_jax.checkpoints.checkpoint import Checkpoints
+from tests.support import ROOT
+from tests.support.checkpoint_states import abstract, save_two, state
+from tests.support.training_processes import launch, losses, same_parameters
 
 pytestmark = pytest.mark.faults
 
@@ -62,19 +61,20 @@ def test_a_full_disk_stops_the_run_and_keeps_the_checkpoint_before(tmp_path):
     assert started.wait(timeout=60) == 0
     before = Checkpoints(workdir).steps()
     # No file may grow beyond 16 KiB from here on: what a full disk does to a checkpoint's arrays.
-    tiny_run = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tiny_run.py")
     command = [
         "bash",
         "-c",
         'ulimit -f 16 && exec "$0" "$@"',
         sys.executable,
-        tiny_run,
+        "-m",
+        "tests.support.tiny_run",
         str(tmp_path / "full"),
         *options,
     ]
     limited = subprocess.run(
         command,
-        env={**os.environ, "JAX_NUM_CPU_DEVICES": "1", "PYTHONPATH": os.getcwd()},
+        cwd=ROOT,
+        env={**os.environ, "JAX_NUM_CPU_DEVICES": "1", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=300,

@@ -1,6 +1,5 @@
 """The generation job killed with SIGKILL at many moments, and run again: the same bytes, no worker left behind."""
 
-import hashlib
 import os
 import random
 import signal
@@ -11,30 +10,15 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "data_pipeline"))
-import corpus  # noqa: E402
+from tests.support import ROOT, corpus
+from tests.support.generation_job import hashes
 
 pytestmark = pytest.mark.faults
-
-CONFIG = """
-import sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-import corpus
-
-def get_config():
-    return corpus.config(Path({folder!r}), encoder="idf", workers=2)
-"""
 
 
 def start(config: Path, output: Path) -> subprocess.Popen:
     arguments = [sys.executable, "-m", "data_pipeline.main", f"--config={config}", f"--output={output}"]
-    return subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.DEVNULL)
-
-
-def hashes(directory: Path) -> dict[str, str]:
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in directory.glob("harp-*")}
+    return subprocess.Popen(arguments, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL)
 
 
 def children(pid: int) -> list[int]:
@@ -57,8 +41,7 @@ def kill_in(stage: str, process: subprocess.Popen, output: Path) -> list[int]:
 
 def test_killed_and_rerun_writes_the_same_bytes(tmp_path):
     folder = corpus.write(tmp_path / "corpus", files=6)
-    config = tmp_path / "config.py"
-    config.write_text(CONFIG.format(tests=str(ROOT / "tests" / "data_pipeline"), folder=str(folder)))
+    config = corpus.write_config(tmp_path / "config.py", folder, encoder="idf", workers=2)
     assert start(config, tmp_path / "whole").wait(timeout=300) == 0
     output = tmp_path / "killed"
     for stage in (
@@ -91,11 +74,7 @@ def test_killed_while_weighing_terms_the_finished_files_are_kept(tmp_path):
     tokenizer = load_tokenizer(str(folder / "vocab.txt"))
     shape = BertConfig(vocab_size=tokenizer.size, layers=2, hidden=32, heads=2, intermediate=64)
     save_hf(str(folder / "hf"), shape, init_params(shape, jax.random.key(0)), tokenizer, "test")
-    config = tmp_path / "config.py"
-    text = CONFIG.format(tests=str(ROOT / "tests" / "data_pipeline"), folder=str(folder)).replace(
-        '"idf"', repr(str(folder / "hf"))
-    )
-    config.write_text(text)
+    config = corpus.write_config(tmp_path / "config.py", folder, encoder=str(folder / "hf"), workers=2)
     assert start(config, tmp_path / "whole").wait(timeout=300) == 0
     output = tmp_path / "killed"
     marks = output / ".work" / "term_weights.marks"

@@ -1,16 +1,13 @@
 """Kills at random moments of a run, in one process and in two: the parameters end with the bits of the uninterrupted run."""
 
-import os
 import signal
 import socket
-import sys
 import time
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from test_train import launch, losses, same_parameters
+from tests.support.training_processes import launch, losses, same_parameters
 
 pytestmark = pytest.mark.faults
 

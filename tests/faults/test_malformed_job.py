@@ -1,19 +1,10 @@
 """2,000 malformed pages and one of 100 MB through the whole generation job, and as many HTML pages through the reader."""
 
 import random
-import sys
 import tracemalloc
 from collections import Counter
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "data_pipeline"))
-import corpus
-import malformed
-from steps import steps
-from test_mediawiki import HEAD, TAIL
-from test_source_jobs import table
 
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
@@ -21,6 +12,10 @@ from data_pipeline.sources import document as sources
 from data_pipeline.sources.html_page import read_page
 from data_pipeline.sources.titles import Site
 from data_pipeline.sources.wikitext import plain_text
+from tests.support import corpus, malformed
+from tests.support.generation_job import table
+from tests.support.mediawiki_dump import HEAD, TAIL
+from tests.support.steps import steps
 
 pytestmark = pytest.mark.faults
 

@@ -14,37 +14,15 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "data_pipeline"))
-import corpus  # noqa: E402
+from tests.support import ROOT, corpus
+from tests.support.corpus_site import web_page
+from tests.support.warc_record import record
 
 pytestmark = pytest.mark.faults
 pytest.importorskip("pyspark", reason="needs pyspark: make spark")
 if not shutil.which("java") and "JAVA_HOME" not in os.environ:
     pytest.skip("needs Java 17", allow_module_level=True)
 
-CONFIG = """
-import sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-import corpus
-
-def get_config():
-    tasks = ("rqp", "qdm", "rdp", "acm", "ict", "wlp", "prop", "mlm")
-    return corpus.config(Path({folder!r}), encoder="idf", workers=2, tasks=tasks, prop_distribution="contrastive")
-"""
-WEB = """
-import sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-import corpus
-
-def get_config():
-    c = corpus.config(Path({folder!r}), encoder="idf", workers=2)
-    c.source.format, c.source.paths, c.source.redirects = {format!r}, ({path!r},), ()
-    c.source.base_url = "https://x.org/"
-    return c
-"""
 CLUSTER = ("--engine=spark", "--master=local-cluster[2,1,1024]")
 
 
@@ -53,8 +31,9 @@ def made(tmp_path_factory):
     """The config, and what the local engine writes."""
     root = tmp_path_factory.mktemp("spark")
     folder = corpus.write(root / "corpus", files=4)
-    config = root / "config.py"
-    config.write_text(CONFIG.format(tests=str(ROOT / "tests" / "data_pipeline"), folder=str(folder)))
+    tasks = ("rqp", "qdm", "rdp", "acm", "ict", "wlp", "prop", "mlm")
+    fields = dict(encoder="idf", workers=2, tasks=tasks, prop_distribution="contrastive")
+    config = corpus.write_config(root / "config.py", folder, **fields)
     assert start(config, root / "local").wait(timeout=600) == 0
     return config, hashes(root / "local")
 
@@ -62,7 +41,8 @@ def made(tmp_path_factory):
 def start(config: Path, output: Path, *flags: str) -> subprocess.Popen:
     arguments = [sys.executable, "-m", "data_pipeline.main", f"--config={config}", f"--output={output}", *flags]
     # Jobs of a minute do not earn back what the second compiler costs on two cores.
-    environment = os.environ | {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    environment = os.environ | {"JAVA_TOOL_OPTIONS": java, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.DEVNULL, env=environment)
 
 
@@ -131,9 +111,6 @@ def test_a_killed_cluster_job_is_finished_by_the_local_engine_and_the_other_way_
 @pytest.mark.parametrize("format_", ["html", "warc"])
 def test_web_formats_on_a_cluster(tmp_path, format_):
     """A folder and a crawl: their boilerplate is a join between two maps that no other format has."""
-    from test_source_jobs import web_page
-    from test_warc import record
-
     folder = corpus.write(tmp_path / "corpus", files=1)
     pages = {f"p{number}/index.html": web_page(number) for number in range(corpus.PAGES)}
     for number in range(0, corpus.PAGES, 5):
@@ -148,9 +125,8 @@ def test_web_formats_on_a_cluster(tmp_path, format_):
         crawl = [gzip.compress(record(f"https://x.org/{name}", page)) for name, page in pages.items()]
         for part in range(3):
             (folder / f"{part}.warc.gz").write_bytes(b"".join(crawl[part::3]))
-    config = tmp_path / "config.py"
-    tests = str(ROOT / "tests" / "data_pipeline")
-    config.write_text(WEB.format(tests=tests, folder=str(folder), format=format_, path=str(path)))
+    source = dict(format=format_, paths=(str(path),), redirects=(), base_url="https://x.org/")
+    config = corpus.write_config(tmp_path / "config.py", folder, encoder="idf", workers=2, source=source)
     assert start(config, tmp_path / "local").wait(timeout=600) == 0
     expected = hashes(tmp_path / "local")
     losses = json.loads((tmp_path / "local" / "manifest.json").read_text())["losses"]

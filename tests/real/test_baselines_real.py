@@ -9,7 +9,6 @@ import os
 import jax
 import numpy as np
 import pytest
-from shared_data import shared
 
 from harp_jax import defaults as configs
 from harp_jax.corpus.folds import in_folds, read_folds
@@ -23,6 +22,7 @@ from harp_jax.randomness import generator
 from harp_jax.ranking import first_stage, rerank
 from harp_jax.text import word_vectors, words
 from harp_jax.training.loop import train
+from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real
 

@@ -9,7 +9,6 @@ import os
 
 import jax
 import pytest
-from shared_data import shared
 
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.corpus.trec import read_qrels, read_queries
@@ -18,10 +17,11 @@ from harp_jax.files import lines
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.text.tokenizer import load_tokenizer
+from tests.support import ROOT
+from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real
 
-CONFIGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "configs")
 PAGES, QUERIES = 20, 16
 SYSTEMS = {"BM25", "pretrained", "coarse_tuned", "fine_tuned", "cont_pre_fine", "coarse_fine"}
 
@@ -70,7 +70,7 @@ def write_data(folder: str) -> None:
 def test_six_systems_on_wikipedia(tmp_path, monkeypatch, capfd):
     shared("wiki", "collection.jsonl.xz")
     write_data(str(tmp_path))
-    os.symlink(CONFIGS, tmp_path / "configs")
+    os.symlink(ROOT / "configs", tmp_path / "configs")
     monkeypatch.chdir(tmp_path)
     for name, value in (("HARP_COLLECTION", "dl"), ("HARP_TRIALS", "1"), ("HARP_EPOCHS", "1.0")):
         monkeypatch.setenv(name, value)

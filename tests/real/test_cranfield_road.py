@@ -6,13 +6,13 @@ A BERT-tiny from random weights learns nothing from 180 queries; what is shown i
 import json
 
 import pytest
-from shared_data import shared
 
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.tables import as_text
 from harp_jax.experiments import protocols
 from harp_jax.ranking import first_stage, fuse, tune_first_stage
+from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real
 

@@ -13,8 +13,9 @@ import pytest
 from data_pipeline.sources import document as sources
 from data_pipeline.sources.titles import Site
 from data_pipeline.sources.wikitext import plain_text
+from tests.support.shared_data import SHARED
 
-DUMP = os.path.join(os.path.dirname(__file__), "../../../shared/data/dumps/enwiki-excerpt.xml.bz2")
+DUMP = os.path.join(SHARED, "dumps", "enwiki-excerpt.xml.bz2")
 SOURCE = {"format": "mediawiki", "paths": (DUMP,), "redirects": (), "max_page_bytes": 2 << 20}
 EXPORT = "{http://www.mediawiki.org/xml/export-0.10/}"
 

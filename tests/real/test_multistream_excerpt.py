@@ -5,9 +5,9 @@ import html
 import re
 
 import pytest
-from shared_data import shared
 
 from data_pipeline.sources import document as sources
+from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real
 

@@ -5,8 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from shared_data import shared
-from wiki_plan import MINILM, ROOT
+
+from tests.support import ROOT
+from tests.support.shared_data import MINILM, shared
 
 pytestmark = pytest.mark.real
 

@@ -9,17 +9,17 @@ looked at. First measured, before any mending: 229 of 233 found and 7 too many o
 
 import hashlib
 import json
-import os
 
 import pytest
-from shared_data import shared
 
 from data_pipeline.sources import document as sources
 from data_pipeline.text.sentences import sentences
+from tests.support import ROOT
+from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real
 
-LABELS = os.path.join(os.path.dirname(__file__), "sentence_labels.jsonl")
+LABELS = ROOT / "tests" / "real" / "sentence_labels.jsonl"
 FILES = {
     "linked_pages": ("linked_jsonl", "wiki", "linked_pages.jsonl.xz"),
     "enwiki-excerpt": ("mediawiki", "dumps", "enwiki-excerpt.xml.bz2"),

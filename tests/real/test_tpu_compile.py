@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
+from tests.support import ROOT
+
 pytestmark = pytest.mark.real
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIBTPU = os.environ.get("HARP_LIBTPU", "")
 
 
@@ -18,7 +19,7 @@ def dry_run(*changes: str, topology: str = "v3:2x2") -> str:
     if not os.path.isdir(LIBTPU):
         pytest.skip("HARP_LIBTPU names no directory with libtpu; run make real")
     # libtpu lies outside the environment, or every import of jax would look for a TPU.
-    path = os.pathsep.join([ROOT, LIBTPU])
+    path = os.pathsep.join([str(ROOT), LIBTPU])
     environment = {**os.environ, "PYTHONPATH": path, "TPU_SKIP_MDS_QUERY": "1", "JAX_NUM_CPU_DEVICES": "1"}
     command = [sys.executable, "-m", "harp_jax.main", "--config=configs/tpu_v3.py", "--dry_run"]
     result = subprocess.run(

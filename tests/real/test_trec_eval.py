@@ -4,10 +4,10 @@ import math
 import re
 
 import pytest
-from shared_data import shared
 
 from harp_jax.corpus.trec import Run, read_qrels, read_run
 from harp_jax.evaluation.evaluate import evaluate
+from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real
 PLAIN = {"map": "AP", "recip_rank": "RR", "Rprec": "Rprec", "ndcg": "nDCG"}

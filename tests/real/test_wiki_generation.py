@@ -1,12 +1,12 @@
 """The generation job on real Wikipedia: prose with links into a collection of lead sections, and a dump excerpt."""
 
 import pytest
-from shared_data import shared
 
 from data_pipeline import inspect
 from data_pipeline.config import generation
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
+from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real
 

@@ -22,12 +22,10 @@ from argparse import Namespace
 
 from harp_jax.experiments.plan import Command
 from harp_jax.experiments.protocols import training
+from tests.support.shared_data import MINILM, SHARED
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SHARED = os.path.normpath(os.path.join(ROOT, "..", "shared", "data"))
 WIKI = os.path.join(SHARED, "wiki")
-CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "harp_jax", "minilm")
-PRETRAINED = os.environ.get("HARP_PRETRAINED", os.environ.get("HARP_MINILM", CACHE))
+PRETRAINED = os.environ.get("HARP_PRETRAINED", MINILM)
 LOSSES = os.environ.get("HARP_LOSSES", "bce,hinge,logistic,lce").split(",")
 SEEDS = [int(seed) for seed in os.environ.get("HARP_SEEDS", "0").split(",")]
 RERANK = os.environ.get("HARP_RERANK", "max_length=256").split()

@@ -9,12 +9,9 @@ WikiPassageQA: fine-tuned on four folds, tested on the fifth, re-ranking BM25's 
 import os
 
 from harp_jax.experiments.plan import Command
+from tests.support.shared_data import MINILM, SHARED
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SHARED = os.path.normpath(os.path.join(ROOT, "..", "shared", "data"))
 WIKI = os.path.join(SHARED, "wiki")
-CACHE = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
-MINILM = os.environ.get("HARP_MINILM", os.path.join(CACHE, "harp_jax", "minilm"))
 DATA, PRETRAIN, FINETUNE = "configs/data/linked_jsonl.py", "configs/demo.py", "configs/finetune_demo.py"
 STEPS = os.environ.get("HARP_REAL_STEPS", "150")
 ROWS = ["--config.row_length=256", "--config.model.max_positions=256"]

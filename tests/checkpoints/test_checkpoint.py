@@ -1,0 +1,115 @@
+"""Checkpoints: exact, or refused; never other values."""
+
+import errno
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from harp_jax.checkpoints import checkpoint
+from harp_jax.checkpoints.checkpoint import Checkpoints, digests, leaf_digest
+from harp_jax.errors import InputError
+from tests.support.checkpoint_states import abstract, save_two, state
+
+MESH = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+
+
+def slow_digest(x: np.ndarray) -> list[int]:
+    words = []
+    for multiplier in (0x9E3779B1, 0x85EBCA77):
+        total = 0
+        for i, bits in enumerate(x.ravel().view({2: np.uint16, 4: np.uint32}[x.dtype.itemsize]).tolist()):
+            odd = ((i * multiplier) % 2**32 << 1) % 2**32 | 1
+            total += bits * (odd ^ (odd >> 16) | 1)
+        words.append(total % 2**32)
+    return words
+
+
+def test_digest_equals_its_slow_version_and_sees_every_bit():
+    x = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+    assert leaf_digest(jnp.asarray(x)).tolist() == slow_digest(x)
+    for bit in (0, 13, 31):
+        y = x.copy()
+        y.view(np.uint32)[3, 2] ^= np.uint32(1 << bit)
+        assert leaf_digest(jnp.asarray(y)).tolist() != slow_digest(x)
+    assert leaf_digest(jnp.asarray(x[::-1].copy())).tolist() != slow_digest(x)
+
+
+def test_digest_does_not_depend_on_the_sharding():
+    x = state()["params"]["kernel"]
+    cut = jax.device_put(x, NamedSharding(MESH, P("data", None)))
+    assert digests(cut).tolist() == digests(x).tolist()
+
+
+def test_restores_the_newest_with_its_cursors(tmp_path):
+    step, restored, meta = save_two(tmp_path).restore(abstract(state()))
+    assert step == 2 and meta["cursors"] == {"0": {"window": 2}}
+    np.testing.assert_array_equal(restored["params"]["kernel"], state(2)["params"]["kernel"])
+
+
+def test_an_empty_directory_and_a_damaged_array_are_walked_over(tmp_path):
+    save_two(tmp_path).close()
+    os.makedirs(tmp_path / "checkpoints" / "3")
+    data = [
+        os.path.join(root, name)
+        for root, _, names in os.walk(tmp_path / "checkpoints" / "2" / "state")
+        for name in names
+        if os.path.getsize(os.path.join(root, name)) > 500 and "/d/" in os.path.join(root, name)
+    ]
+    assert data
+    for path in data:
+        with open(path, "r+b") as file:
+            content = bytearray(file.read())
+            content[len(content) // 2] ^= 0x10
+            file.seek(0)
+            file.write(content)
+    checkpoints = Checkpoints(str(tmp_path))
+    step, restored, _ = checkpoints.restore(abstract(state()))
+    np.testing.assert_array_equal(restored["params"]["kernel"], state(step)["params"]["kernel"])
+    assert step == 1
+    assert sorted(os.listdir(tmp_path / "checkpoints_damaged")) == ["2", "3"]
+    checkpoints.save(2, state(2), {})
+    checkpoints.wait()
+    assert checkpoints.restore(abstract(state()))[0] == 2
+
+
+def test_storage_that_does_not_answer_is_no_damage(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "RETRY_SECONDS", 0.0)
+    checkpoints = save_two(tmp_path)
+    read, failures = checkpoints._read, []
+
+    def fails(times: int):
+        def reading(*arguments):
+            failures.append(len(failures))
+            if len(failures) <= times:
+                raise OSError(errno.EIO, "Input/output error")
+            return read(*arguments)
+
+        return reading
+
+    monkeypatch.setattr(checkpoints, "_read", fails(1))
+    assert checkpoints.restore(abstract(state()))[0] == 2
+    failures.clear()
+    monkeypatch.setattr(checkpoints, "_read", fails(99))
+    with pytest.raises(InputError, match=r"cannot read checkpoint 2 .*Input/output error; nothing was changed"):
+        checkpoints.restore(abstract(state()))
+    assert checkpoints.steps() == [1, 2] and not os.path.exists(tmp_path / "checkpoints_damaged")
+
+
+def test_nothing_that_verifies_is_an_error_not_a_fresh_start(tmp_path):
+    save_two(tmp_path).close()
+    for step in (1, 2):
+        for root, _, names in os.walk(tmp_path / "checkpoints" / str(step) / "meta"):
+            for name in names:
+                with open(os.path.join(root, name), "w") as file:
+                    file.write("{}")
+    with pytest.raises(InputError, match="none of the checkpoints"):
+        Checkpoints(str(tmp_path)).restore(abstract(state()))
+
+
+def test_an_empty_workdir_restores_nothing(tmp_path):
+    assert Checkpoints(str(tmp_path)).restore(abstract(state())) is None

@@ -1,0 +1,256 @@
+"""Hugging Face directories: read what others wrote, and write what torch and sentence-transformers read."""
+
+import json
+import os
+import shutil
+
+import jax
+import numpy as np
+import pytest
+
+from harp_jax.checkpoints.huggingface import bert_config_from_hf, bert_config_to_hf, load_hf, save_hf
+from harp_jax.errors import InputError
+from harp_jax.model.bert import BertConfig
+from harp_jax.model.cross_encoder import Ranker
+from tests.support.tiny_bert import CONFIG, PAIRS, pair_batch, random_params, small_tokenizer
+
+# What each class may leave unread: the heads of the other classes.
+UNEXPECTED = {
+    "AutoModel": ("classifier.", "cls."),
+    "AutoModelForSequenceClassification": ("cls.",),
+    "BertForPreTraining": ("classifier.",),
+    "BertForMaskedLM": ("classifier.", "cls.seq_relationship.", "bert.pooler."),
+}
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    directory = str(tmp_path_factory.mktemp("export") / "model")
+    params = random_params(CONFIG)
+    save_hf(directory, CONFIG, params, small_tokenizer(), "# A model\n")
+    return directory, params
+
+
+def jax_scores(config: BertConfig, params: dict) -> np.ndarray:
+    batch = pair_batch(small_tokenizer(), PAIRS)
+    model = Ranker(config)
+    hidden = model.apply({"params": params}, batch, method="encode")
+    first = np.zeros((len(PAIRS), 1), np.int32)
+    return np.asarray(model.apply({"params": params}, hidden, first, method="scores"))[:, 0]
+
+
+def test_load_gives_back_what_was_saved(exported):
+    directory, params = exported
+    config, loaded = load_hf(directory)
+    assert config == BertConfig(**{**CONFIG.__dict__, "vocab_size": 46})
+    params = jax.tree.map(np.copy, params)
+    params["bert"]["embeddings"]["word"]["embedding"] = params["bert"]["embeddings"]["word"]["embedding"][:46]
+    params["mlm"]["bias"] = params["mlm"]["bias"][:46]
+    jax.tree.map(np.testing.assert_array_equal, params, loaded)
+    assert all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(loaded))
+
+
+@pytest.mark.parametrize("name", UNEXPECTED)
+def test_torch_classes_load_it_completely(exported, name):
+    import transformers
+
+    _, info = getattr(transformers, name).from_pretrained(exported[0], output_loading_info=True)
+    assert not info["missing_keys"]
+    assert not info["mismatched_keys"]
+    assert all(key.startswith(UNEXPECTED[name]) for key in info["unexpected_keys"])
+
+
+def test_tokenizer_files_load_in_transformers(exported):
+    import transformers
+
+    ours = small_tokenizer()
+    theirs = transformers.AutoTokenizer.from_pretrained(exported[0])
+    assert len(theirs) == ours.size == transformers.AutoConfig.from_pretrained(exported[0]).vocab_size
+    assert theirs.model_max_length == CONFIG.max_positions
+    for query, document in PAIRS:
+        encoded = theirs(query, document)
+        expected = pair_batch(ours, [(query, document)], len(encoded["input_ids"]))
+        assert encoded["input_ids"] == expected["tokens"][0].tolist()
+        assert encoded["token_type_ids"] == expected["token_type_ids"][0].tolist()
+
+
+def test_scores_are_those_of_torch_and_of_cross_encoder(exported):
+    import torch
+    import transformers
+    from sentence_transformers import CrossEncoder
+
+    directory, params = exported
+    ours = jax_scores(CONFIG, params)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    encoded = tokenizer(*zip(*PAIRS), padding=True, return_tensors="pt")
+    with torch.no_grad():
+        model = transformers.AutoModelForSequenceClassification.from_pretrained(directory)
+        np.testing.assert_allclose(ours, model(**encoded).logits[:, 0].numpy(), rtol=0, atol=1e-5 * np.abs(ours).max())
+        model = transformers.BertForPreTraining.from_pretrained(directory)
+        relation = model(**encoded).seq_relationship_logits.numpy()
+    np.testing.assert_allclose(ours, relation[:, 1], rtol=0, atol=1e-5 * np.abs(ours).max())
+    assert not relation[:, 0].any()
+    predicted = CrossEncoder(directory, device="cpu").predict(PAIRS)
+    np.testing.assert_allclose(ours, predicted, rtol=0, atol=1e-5 * np.abs(ours).max())
+
+
+@pytest.mark.parametrize("heads", [(), ("pooler",), ("pooler", "score"), ("mlm",)])
+def test_absent_heads_stay_absent(tmp_path, heads):
+    params = random_params(CONFIG)
+    params = {name: params[name] for name in ("bert", *heads)}
+    save_hf(str(tmp_path / "m"), CONFIG, params, small_tokenizer(48), "")
+    _, loaded = load_hf(str(tmp_path / "m"))
+    assert set(loaded) == set(params)
+    jax.tree.map(np.testing.assert_array_equal, params, loaded)
+
+
+def torch_config(**more):
+    import transformers
+
+    fields = bert_config_to_hf(CONFIG)
+    fields.pop("num_labels"), fields.pop("id2label"), fields.pop("label2id")
+    return transformers.BertConfig(**{**fields, **more})
+
+
+@pytest.mark.parametrize(
+    "name, heads",
+    [
+        ("BertModel", {"pooler"}),
+        ("BertForPreTraining", {"pooler", "mlm"}),
+        ("BertForMaskedLM", {"mlm"}),
+        ("BertForSequenceClassification", {"pooler", "score"}),
+    ],
+)
+def test_reads_directories_that_transformers_wrote(tmp_path, name, heads):
+    import transformers
+
+    model = getattr(transformers, name)(torch_config(num_labels=1))
+    model.save_pretrained(tmp_path)
+    config, params = load_hf(str(tmp_path))
+    assert config == CONFIG
+    assert set(params) == heads | {"bert"}
+    words = model.get_input_embeddings().weight.detach().numpy()
+    np.testing.assert_array_equal(params["bert"]["embeddings"]["word"]["embedding"], words)
+
+
+def test_two_label_classifier_is_no_score(tmp_path):
+    import transformers
+
+    transformers.BertForSequenceClassification(torch_config(num_labels=2)).save_pretrained(tmp_path)
+    assert set(load_hf(str(tmp_path))[1]) == {"bert", "pooler"}
+
+
+def test_old_names_and_half_precision(exported, tmp_path):
+    from safetensors.numpy import load_file, save_file
+
+    directory, _ = exported
+    state = load_file(os.path.join(directory, "model.safetensors"))
+    old = {}
+    for name, tensor in state.items():
+        name = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+        old[name] = tensor.astype(np.float16)
+    copied(directory, tmp_path)
+    save_file(old, tmp_path / "model.safetensors")
+    _, params = load_hf(str(tmp_path))
+    expected = state["bert.embeddings.LayerNorm.weight"].astype(np.float16)
+    np.testing.assert_array_equal(params["bert"]["embeddings"]["norm"]["scale"], expected)
+    assert params["score"]["kernel"].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "field, value", [("model_type", "roberta"), ("hidden_act", "gelu_new"), ("position_embedding_type", "relative_key")]
+)
+def test_other_kinds_of_bert_are_refused(field, value):
+    with pytest.raises(InputError, match=f"{field} is '{value}'"):
+        bert_config_from_hf({**bert_config_to_hf(CONFIG), field: value})
+
+
+def test_incomplete_config_is_refused():
+    with pytest.raises(InputError, match="lacks 'hidden_size'"):
+        bert_config_from_hf({"model_type": "bert", "vocab_size": 3, "num_hidden_layers": 1})
+
+
+def copied(directory: str, tmp_path, **config) -> str:
+    """A copy of the export whose config.json says something else."""
+    for name in os.listdir(directory):
+        shutil.copy(os.path.join(directory, name), tmp_path)
+    fields = {**json.loads((tmp_path / "config.json").read_text()), **config}
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "config, message",
+    [
+        ({"vocab_size": 47}, "word_embeddings.weight has shape"),
+        ({"num_hidden_layers": 3}, "layer.2.attention.self.query.weight and 15 more missing"),
+        ({"intermediate_size": 32}, "intermediate.dense.weight has shape"),
+    ],
+)
+def test_config_and_weights_that_disagree(exported, tmp_path, config, message):
+    with pytest.raises(InputError, match=message):
+        load_hf(copied(exported[0], tmp_path, **config))
+
+
+def test_damaged_and_missing_files(exported, tmp_path):
+    directory = copied(exported[0], tmp_path)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(InputError, match="safetensors is damaged"):
+        load_hf(directory)
+    weights.unlink()
+    with pytest.raises(InputError, match=r"no model\.safetensors"):
+        load_hf(directory)
+    (tmp_path / "pytorch_model.bin").write_bytes(b"")
+    with pytest.raises(InputError, match="is a pickle"):
+        load_hf(directory)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(InputError, match="is not JSON"):
+        load_hf(directory)
+    with pytest.raises(InputError, match=r"no config\.json"):
+        load_hf(str(tmp_path / "elsewhere"))
+
+
+def test_untied_decoder_is_refused(exported, tmp_path):
+    from safetensors.numpy import load_file, save_file
+
+    directory = copied(exported[0], tmp_path)
+    state = load_file(tmp_path / "model.safetensors")
+    state["cls.predictions.decoder.weight"] = state["bert.embeddings.word_embeddings.weight"] + 1
+    save_file(state, tmp_path / "model.safetensors")
+    with pytest.raises(InputError, match="not tied"):
+        load_hf(directory)
+
+
+def test_save_replaces_an_export_and_nothing_else(exported, tmp_path):
+    params, tokenizer = random_params(CONFIG), small_tokenizer()
+    target = str(tmp_path / "m")
+    save_hf(target, CONFIG, params, tokenizer, "first")
+    save_hf(target, CONFIG, params, tokenizer, "second")
+    assert (tmp_path / "m" / "README.md").read_text() == "second"
+    assert os.listdir(tmp_path) == ["m"]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("x")
+    with pytest.raises(InputError, match="no exported model"):
+        save_hf(str(tmp_path / "mine"), CONFIG, params, tokenizer, "")
+    assert os.listdir(tmp_path / "mine") == ["thesis.tex"]
+    # A model that somebody downloaded has the same files as an export, but not its mark.
+    config = json.loads((tmp_path / "m" / "config.json").read_text())
+    del config["harp_jax_version"]
+    (tmp_path / "m" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="no exported model"):
+        save_hf(target, CONFIG, params, tokenizer, "third")
+    assert (tmp_path / "m" / "README.md").read_text() == "second"
+
+
+def test_failure_leaves_nothing_behind(tmp_path):
+    params = random_params(CONFIG)
+    del params["bert"]["layer_1"]
+    with pytest.raises(KeyError):
+        save_hf(str(tmp_path / "m"), CONFIG, params, small_tokenizer(), "")
+    assert os.listdir(tmp_path) == []
+
+
+def test_vocabulary_of_another_model_is_refused(tmp_path):
+    with pytest.raises(InputError, match="has 49 tokens"):
+        save_hf(str(tmp_path / "m"), CONFIG, random_params(CONFIG), small_tokenizer(49), "")

@@ -1,0 +1,102 @@
+"""The training command as a person uses it: one clear line and status 2 for bad input, status 0 otherwise."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.support import ROOT
+from tests.support.shards_fixture import write_job
+from tests.support.synthetic import tokenizer
+
+CONFIG = """
+from harp_jax.defaults import pretrain
+def get_config():
+    c = pretrain()
+    c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = 1, 16, 2, 128
+    c.tasks = ("rqp", "qdm")
+    c.row_length, c.batch_pairs, c.window, c.lanes = 128, 48, 64, 2
+    c.steps, c.log_every, c.compilation_cache = 4, 2, False
+    return c
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    path = tmp_path_factory.mktemp("main")
+    (path / "config.py").write_text(CONFIG)
+    tokenizer().save(str(path / "tokenizer"))
+    write_job(str(path / "data"), {"rqp": [40], "qdm": [30]})
+    (path / "notes.txt").write_text("no json")
+    return path
+
+
+def command(place, *arguments: str, module: str = "harp_jax.main") -> subprocess.CompletedProcess:
+    environment = {**os.environ, "JAX_NUM_CPU_DEVICES": "1", "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+def usual(place) -> list[str]:
+    return ["--config=config.py", "--config.data=('data',)", "--config.tokenizer=tokenizer"]
+
+
+def test_trains_resumes_and_refuses_another_config(place):
+    first = command(place, *usual(place), "--workdir=run")
+    assert first.returncode == 0, first.stderr[-1500:]
+    assert "done: run" in first.stdout
+    again = command(place, *usual(place), "--workdir=run")
+    assert again.returncode == 0 and "resuming at step 4 of 4" in again.stderr
+    other = command(place, *usual(place), "--workdir=run", "--config.seed=1")
+    assert other.returncode == 2 and "belongs to another config: seed was 0" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--config=config.py", "--config.batchpairs=3"], "batchpairs"),
+        (["--config=nothing.py"], "nothing.py"),
+        ([], "no --config"),
+        (["--config=config.py", "--config.tokenizer=nowhere", "--workdir=x"], "nowhere"),
+        (["--config=config.py", "--config.tokenizer=tokenizer", "--workdir=x"], "no training data"),
+        (["--config=config.py", "--config.init=nowhere", "--workdir=x"], "nowhere is no directory"),
+        (["--config=config.py", "--config.tokenizer=notes.txt", "--workdir=x"], r"lacks \[PAD\]"),
+        (
+            ["--config=config.py", "--config.row_length=256", "--config.tokenizer=tokenizer", "--workdir=x"],
+            "128 positions",
+        ),
+        (["--config=config.py", "--workdir=x", "stray"], "unexpected argument 'stray'"),
+        (["--config=config.py", "--config.steps=many", "--workdir=x"], "steps"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(place, change, message):
+    result = command(place, *change)
+    assert result.returncode == 2, result.stderr[-1500:]
+    errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and "Traceback" not in result.stderr
+    import re
+
+    assert re.search(message, errors[0]), errors[0]
+    assert not os.path.exists(place / "x" / "config.json")
+
+
+def test_dry_run_needs_no_files_and_reports_memory_and_collectives(place):
+    changes = ["--config.model.layers=1", "--config.model.hidden=96", "--config.mesh.data=1", "--config.init="]
+    result = command(place, f"--config={ROOT}/configs/tpu_v3.py", "--dry_run", *changes, "--config.batch_pairs=8")
+    assert result.returncode == 0, result.stderr[-1500:]
+    kinds = ("parameters", "optimizer", "batch", "temporaries")
+    for line in (
+        *kinds,
+        "FLOPs per step",
+        "collectives        0: none",
+        "roofline",
+        "configured run     2,984,000 steps",
+    ):
+        assert line in result.stdout

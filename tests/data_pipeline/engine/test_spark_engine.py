@@ -1,0 +1,77 @@
+"""What both engines promise to each other: SQL that they compute alike, and errors of one line."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+from data_pipeline import pipeline
+from data_pipeline.engine.engine import mebibytes
+from data_pipeline.engine.spark import sql_type
+from data_pipeline.engine.tables import SCHEMAS
+from data_pipeline.graph import boilerplate, graph_report, link_graph
+from data_pipeline.output import manifest, shards
+from data_pipeline.pairs import term_collection
+from data_pipeline.tasks import acm, qdm, wlp
+from harp_jax.errors import InputError
+from tests.support import ROOT, corpus
+
+FORBIDDEN = re.compile(
+    r"\b(hash|md5|lower|upper|initcap|list|array_agg|collect_list|string_agg|float|double|real|avg|random|rand|rank|first|"
+    r"last|any_value|arg_min|arg_max|strftime|date_trunc)\s*\(|/|\bLIMIT\b|\bILIKE\b|\bSIMILAR\b",
+    re.IGNORECASE,
+)
+
+
+def statements() -> dict[str, str]:
+    """Every SQL constant of the job."""
+    found = {}
+    for module in (boilerplate, graph_report, link_graph, manifest, pipeline, shards, term_collection, acm, qdm, wlp):
+        for name, value in vars(module).items():
+            if name.endswith("_SQL"):
+                for key, sql in value.items() if isinstance(value, dict) else [("", value)]:
+                    found[f"{module.__name__}.{name}{key}"] = sql
+    return found
+
+
+def test_sql_keeps_to_what_both_engines_compute_alike():
+    found = statements()
+    assert len(found) >= 12
+    for name, sql in found.items():
+        assert not FORBIDDEN.search(sql), f"{name}: {FORBIDDEN.search(sql)[0]}"
+        for order in re.findall(r"row_number\(\) OVER \(([^)]*)\)", sql):
+            assert "ORDER BY" in order, name
+
+
+def test_types_and_sizes():
+    assert all(sql_type(field.type) for schema in SCHEMAS.values() for field in schema)
+    assert sql_type(pa.list_(pa.struct([("end", pa.int32())]))) == "ARRAY<STRUCT<`end`: INT>>"
+    assert (mebibytes("4GB"), mebibytes("2 GiB"), mebibytes("600mb")) == (3814, 2048, 572)
+    with pytest.raises(InputError, match="memory_limit"):
+        mebibytes("much")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--engine=spark"], "Java 17" if importlib.util.find_spec("pyspark") else "pip install"),
+        (["--master=local[2]"], "--engine=spark"),
+        (["--engine=flink"], "flink"),
+    ],
+)
+def test_what_is_missing_is_said_in_one_line(tmp_path, flags, message):
+    """Without Java the engine says so; what has been done till then is kept for the next run."""
+    folder = corpus.write(tmp_path / "corpus", files=1)
+    arguments = ["--config=configs/data/demo.py", f"--config.source.paths=('{folder}/pages-0.jsonl',)"]
+    arguments += ["--config.source.format=linked_jsonl", f"--config.tokenizer={folder}/vocab.txt"]
+    result = subprocess.run(
+        [sys.executable, "-m", "data_pipeline.main", *arguments, f"--output={tmp_path / 'out'}", *flags],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, env=os.environ | {"JAVA_HOME": str(tmp_path / "none")},
+    )  # fmt: skip
+    lines = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert result.returncode == 2 and len(lines) == 1 and message in lines[0], result.stderr
+    assert "Traceback" not in result.stderr

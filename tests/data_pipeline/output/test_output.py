@@ -1,0 +1,87 @@
+"""Two jobs that meet in one output directory: one of them writes, the other ends in one line and damages nothing."""
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from data_pipeline.output import claim as output
+from harp_jax.errors import InputError
+from tests.support import ROOT, corpus
+
+READ = {"source": [], "tokenizer_sha256": "t", "encoder_content": {}}
+
+
+def plain(**fields):
+    return {
+        "tokenizer": "t",
+        "encoder": "",
+        "term_weights": "",
+        "keep_work": False,
+        "source": {"paths": [], "index": []},
+        **fields,
+    }
+
+
+def test_of_two_jobs_started_together_one_writes(tmp_path):
+    folder = corpus.write(tmp_path / "corpus")
+    config = corpus.write_config(tmp_path / "config.py", folder, tasks=("mlm",), workers=1)
+    arguments = [sys.executable, "-m", "data_pipeline.main", f"--config={config}", f"--output={tmp_path / 'out'}"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    jobs = [subprocess.Popen(arguments, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [job.communicate(timeout=300)[1] for job in jobs]
+    # One was too late by so much that nothing was left to do, or it was kept out.
+    assert sorted(job.returncode for job in jobs) in ([0, 0], [0, 2])
+    for job, text in zip(jobs, said):
+        errors = [line for line in text.splitlines() if "error" in line.lower()]
+        assert len(errors) == (job.returncode == 2) and "Traceback" not in text
+        assert not errors or "another process is writing" in errors[0]
+    assert subprocess.run([*arguments[:2], "data_pipeline.inspect", str(tmp_path / "out")], cwd=ROOT).returncode == 0
+
+
+@pytest.mark.parametrize("before", ["lock", "open"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_job_that_ends_while_another_takes_its_place_is_not_written_again(tmp_path, monkeypatch, before, seed):
+    """The other ends between our look for a manifest and our lock; seed 1: it was another job."""
+    work = tmp_path / output.WORK
+    theirs = output.claim(str(tmp_path), plain(seed=seed), READ)
+
+    def end():
+        with theirs:
+            (tmp_path / output.MANIFEST).write_text(json.dumps({"config": plain(seed=seed), **READ}))
+            shutil.rmtree(work)
+
+    if before == "lock":
+
+        def flock(file, how, taken=fcntl.flock):
+            if not theirs.closed:
+                end()
+            taken(file, how)
+
+        monkeypatch.setattr(fcntl, "flock", flock)
+    else:
+
+        def makedirs(path, taken=os.makedirs, **options):
+            taken(path, **options)
+            if path == str(work) and not theirs.closed:
+                end()
+
+        monkeypatch.setattr(os, "makedirs", makedirs)
+    if seed:
+        with pytest.raises(InputError, match="differing keys: seed"):
+            output.claim(str(tmp_path), plain(seed=0), READ)
+    else:
+        assert output.claim(str(tmp_path), plain(seed=0), READ) is None
+    assert theirs.closed and [path.name for path in tmp_path.iterdir() if path != work] == [output.MANIFEST]
+    if not seed:
+        assert not work.exists()
+
+
+def test_a_held_directory_is_refused_in_one_line(tmp_path):
+    with output.claim(str(tmp_path), plain(), READ), pytest.raises(InputError, match="another process is writing"):
+        output.claim(str(tmp_path), plain(seed=3), READ)
+    assert output.claim(str(tmp_path), plain(), READ) is not None

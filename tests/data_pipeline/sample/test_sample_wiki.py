@@ -1,0 +1,122 @@
+import hashlib
+import os
+import subprocess
+import sys
+from collections import Counter, defaultdict
+
+import pytest
+
+from data_pipeline.sample import wiki as sample_wiki
+from data_pipeline.sources import document as sources
+from data_pipeline.text.sentences import sentences
+from tests.support import ROOT
+
+FILES = ("wiki.xml.bz2", "docs.tsv", "queries.tsv", "qrels.txt", "folds.tsv", "train.queries.tsv", "test.queries.tsv")
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sample")
+    sample_wiki.write(str(path), 400, 0)
+    return path
+
+
+@pytest.fixture(scope="module")
+def documents(output):
+    source = {
+        "format": "mediawiki",
+        "paths": (str(output / "wiki.xml.bz2"),),
+        "redirects": (),
+        "max_page_bytes": 2 << 20,
+    }
+    return [document for chunk in sources.chunks(source) for document in sources.parse(chunk, source)[0]]
+
+
+def rows(output, name, separator="\t"):
+    return [line.split(separator) for line in (output / name).read_text().splitlines()]
+
+
+def test_same_seed_same_bytes(output, tmp_path):
+    def digests(path):
+        return [hashlib.sha256((path / name).read_bytes()).hexdigest() for name in FILES]
+
+    sample_wiki.write(str(tmp_path / "again"), 400, 0)
+    sample_wiki.write(str(tmp_path / "other"), 400, 1)
+    assert digests(tmp_path / "again") == digests(output)
+    assert not set(digests(tmp_path / "other")[:3]) & set(digests(output))
+
+
+def test_pages_are_prose_with_links_that_lead_somewhere(documents):
+    articles = [d for d in documents if not d.redirect and not d.is_disambiguation]
+    addresses = {d.address for d in documents}
+    assert len(articles) == 400 and len({d.address for d in documents}) == len(documents)
+    assert len({d.id for d in documents}) == len(documents)
+    assert all(d.redirect in addresses for d in documents if d.redirect)
+    assert sum(d.redirect is not None for d in documents) > 50 and sum(d.is_disambiguation for d in documents) > 20
+    for article in articles:
+        assert len(article.text.split()) >= 100 and len(article.links) >= 4
+        assert 3 <= len(sentences(article.text[: article.lead_end])) <= 8
+        assert all(link.target in addresses for link in article.links)
+    several = 0
+    for article in articles:
+        inside = [sum(s <= link.start < e for link in article.links) for s, e in sentences(article.text)]
+        several += sum(count >= 2 for count in inside)
+    assert several > 1000
+
+
+def test_anchors_are_ambiguous_and_piped(documents):
+    resolve = {d.address: d.redirect or d.address for d in documents}
+    destinations = defaultdict(Counter)
+    for document in documents:
+        if not document.is_disambiguation:
+            for start, end, target in document.links:
+                destinations[document.text[start:end]][resolve[target]] += 1
+    ambiguous = [anchor for anchor, counts in destinations.items() if len(counts) > 1]
+    assert len(ambiguous) > 50 and len(destinations["the river"]) > 20
+
+
+def test_questions_have_one_relevant_document_and_are_held_out(output, documents):
+    queries, folds = rows(output, "queries.tsv"), dict(rows(output, "folds.tsv"))
+    qrels = rows(output, "qrels.txt", " ")
+    docs = {row[0]: row for row in rows(output, "docs.tsv")}
+    assert len(queries) == len(folds) == len(qrels) == 300 and len(docs) == 400
+    assert all(len(row) == 4 and len(row[3].split()) > 20 for row in docs.values())
+    articles = {d.id: d for d in documents if not d.redirect and not d.is_disambiguation}
+    assert set(articles) == set(docs)
+    fold_of = {}
+    for qid, _, docid, grade in qrels:
+        assert docid in docs and grade == "1"
+        assert fold_of.setdefault(docid, folds[qid]) == folds[qid]
+    assert len(set(folds.values())) == 5
+    text = "\n".join(d.text for d in documents)
+    assert not any(question.rstrip("?.") in text for _, question in queries)
+
+
+def test_bm25_is_decent_but_not_perfect(output):
+    bm25s = pytest.importorskip("bm25s")
+    docs = rows(output, "docs.tsv")
+    retriever = bm25s.BM25()
+    corpus = bm25s.tokenize([row[2] + " " + row[3] for row in docs], show_progress=False)
+    retriever.index(corpus, show_progress=False)
+    queries = rows(output, "queries.tsv")
+    relevant = {row[0]: row[2] for row in rows(output, "qrels.txt", " ")}
+    tokens = bm25s.tokenize([query for _, query in queries], show_progress=False)
+    results, _ = retriever.retrieve(tokens, k=100, show_progress=False)
+    ranks = []
+    for (qid, _), found in zip(queries, results):
+        ids = [docs[i][0] for i in found]
+        ranks.append(ids.index(relevant[qid]) + 1 if relevant[qid] in ids else 0)
+    reciprocal = sum(1 / rank for rank in ranks if 0 < rank <= 10) / len(ranks)
+    print(f"\nBM25 RR@10 {reciprocal:.3f}, R@100 {sum(rank > 0 for rank in ranks) / len(ranks):.3f}")
+    assert 0.3 < reciprocal < 0.8 and sum(rank > 0 for rank in ranks) > 0.95 * len(ranks)
+
+
+def test_command_reports_bad_usage(tmp_path):
+    def run(*arguments):
+        command = [sys.executable, "-m", "data_pipeline.sample.wiki", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+    done = run(f"--output={tmp_path / 'a'}", "--pages=40", "--seed=3")
+    assert done.returncode == 0 and sorted(os.listdir(tmp_path / "a")) == sorted(FILES)
+    few = run(f"--output={tmp_path / 'b'}", "--pages=3")
+    assert few.returncode == 2 and few.stderr.startswith("error: --pages=3") and not (tmp_path / "b").exists()

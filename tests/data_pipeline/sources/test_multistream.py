@@ -1,0 +1,134 @@
+"""Multistream dumps with their index: the same pages as without it, damage told by its place."""
+
+import bz2
+
+import pytest
+
+from data_pipeline.sources import document as sources
+from data_pipeline.sources import multistream
+from harp_jax.errors import InputError
+from tests.support.mediawiki_dump import HEAD, TAIL, page, write
+
+
+def dump(folder, name="a", blocks=6, pages=5, text="Text of {0} with [[Page {0}|a link]]. "):
+    """A dump and its index; returns the source and the bytes where the blocks begin."""
+    streams, lines, offset = [bz2.compress(HEAD.encode())], [], 0
+    for block in range(blocks):
+        offset = sum(map(len, streams))
+        content = ""
+        for number in range(block * pages, (block + 1) * pages):
+            content += page(f"Page: {number} & more", text.format(number) * 30, number + 1)
+            lines.append(f"{offset}:{number + 1}:Page: {number} &amp; more")
+        streams.append(bz2.compress(content.encode()))
+    write(folder / f"{name}.xml.bz2", b"".join([*streams, bz2.compress(TAIL.encode())]))
+    write(folder / f"{name}-index.txt.bz2", "\n".join(lines) + "\n", bz2.open)
+    starts = sorted({int(line.split(":")[0]) for line in lines})
+    return source(folder / f"{name}.xml.bz2", folder / f"{name}-index.txt.bz2"), starts
+
+
+def source(path, *index, **fields):
+    given = {"format": "mediawiki", "paths": (str(path),), "index": tuple(map(str, index)), "redirects": ()}
+    return given | {"max_page_bytes": 2 << 20} | fields
+
+
+def read(where):
+    documents, losses = [], []
+    for chunk in sources.chunks(where):
+        some, lost = sources.parse(chunk, where)
+        documents += some
+        losses += lost
+    return documents, losses
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 1500, 1 << 20])
+def test_the_same_documents_as_without_the_index(tmp_path, monkeypatch, chunk_bytes):
+    monkeypatch.setattr(multistream, "_CHUNK_BYTES", chunk_bytes)
+    where, _ = dump(tmp_path)
+    names = [chunk.name for chunk in sources.chunks(where)]
+    assert names == sorted(set(names)) and len(names) == {1: 6, 1500: len(names), 1 << 20: 1}[chunk_bytes]
+    assert read(where) == read(where | {"index": ()}) and len(read(where)[0]) == 30
+
+
+def test_damage_costs_its_block_and_names_the_place(tmp_path):
+    where, starts = dump(tmp_path)
+    path = tmp_path / "a.xml.bz2"
+    whole = path.read_bytes()
+    expected = [document.title for document in read(where)[0]]
+    for place in (starts[2], starts[2] + 20, (starts[2] + starts[3]) // 2, starts[3] - 3):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+        documents, losses = read(where)
+        assert [document.title for document in documents] == expected[:10] + expected[15:]
+        assert [loss.reason for loss in losses] == ["page-in-damaged-block"] * 5
+        assert losses[0].where == f"{path} byte {starts[2]}" and losses[0].example == "Page: 10 &amp; more"
+
+
+def test_the_first_block_may_be_damaged(tmp_path):
+    where, starts = dump(tmp_path)
+    data = bytearray((tmp_path / "a.xml.bz2").read_bytes())
+    data[starts[0]] ^= 0xFF
+    (tmp_path / "a.xml.bz2").write_bytes(data)
+    documents, losses = read(where)
+    assert len(documents) == 25 and len(losses) == 5
+    for start in starts[1:4]:
+        data[start] ^= 0xFF
+    (tmp_path / "a.xml.bz2").write_bytes(data)
+    with pytest.raises(InputError, match="first blocks are damaged"):
+        read(where)
+
+
+def test_pages_that_are_too_large_are_counted(tmp_path):
+    where, _ = dump(tmp_path, text="x" * 100)
+    documents, losses = read(where | {"max_page_bytes": 2999})
+    assert documents == [] and {loss.reason for loss in losses} == {"page-too-large"} and len(losses) == 30
+
+
+def test_a_block_with_a_huge_page_stays_small_in_memory(tmp_path):
+    import tracemalloc
+
+    head, tail = bz2.compress(HEAD.encode()), bz2.compress(TAIL.encode())
+    block = bz2.compress((page("A", "x" * (40 << 20), 1) + page("B", "[[c]]", 2)).encode())
+    write(tmp_path / "a.xml.bz2", head + block + tail)
+    write(tmp_path / "i.txt", f"{len(head)}:1:A\n{len(head)}:2:B\n")
+    where = source(tmp_path / "a.xml.bz2", tmp_path / "i.txt", max_page_bytes=1 << 16)
+    tracemalloc.start()
+    documents, losses = read(where)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [document.title for document in documents] == ["B"] and losses[0].reason == "page-too-large"
+    assert peak < 12 << 20
+
+
+def cut(data):
+    return data[:-10]
+
+
+def cut_at_stream(data):
+    return data[: -len(bz2.compress(TAIL.encode()))]
+
+
+@pytest.mark.parametrize("harm", [cut, cut_at_stream, lambda data: data[: len(data) // 2], lambda data: b""])
+def test_a_dump_that_is_cut_off_is_an_input_error(tmp_path, harm):
+    where, _ = dump(tmp_path)
+    path = tmp_path / "a.xml.bz2"
+    path.write_bytes(harm(path.read_bytes()))
+    with pytest.raises(InputError, match=r"a\.xml\.bz2 is (cut off|not a MediaWiki)"):
+        read(where)
+
+
+def test_an_index_that_does_not_fit_is_an_input_error(tmp_path):
+    where, _ = dump(tmp_path)
+    with pytest.raises(InputError, match="one index a dump"):
+        read(where | {"paths": where["paths"] * 2})
+    lines = bz2.open(tmp_path / "a-index.txt.bz2", "rt").read().splitlines()
+    for broken, part in (
+        ([line.replace("Page: ", "Side ") for line in lines], "does not belong to .*a.xml.bz2: at byte"),
+        ([f"{int(line.split(':')[0]) + 1}:1:a" for line in lines], "does not belong to"),
+        ([*lines[:-1]], "names 4 pages"),
+        (lines[::-1], "line 6"),
+        (["x", *lines], "line 1"),
+        ([], "is empty"),
+        ([*lines, "99999999:9:Z"], "cut off"),
+    ):
+        write(tmp_path / "broken.txt", "\n".join(broken))
+        with pytest.raises(InputError, match=part):
+            read(where | {"index": (str(tmp_path / "broken.txt"),)})

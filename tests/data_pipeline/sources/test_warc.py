@@ -1,0 +1,114 @@
+"""WARC files: records of every kind, both forms of file, ranges that workers read, damage."""
+
+import gzip
+import random
+
+import pytest
+
+from data_pipeline.sources import document as sources
+from data_pipeline.sources import warc
+from harp_jax.errors import InputError
+from tests.support.warc_record import record
+
+
+def chunked(body):
+    return b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:7], body[7:])) + b"0\r\n\r\n"
+
+
+def read(*paths, **fields):
+    source = {"format": "warc", "paths": tuple(map(str, paths)), "redirects": (), "max_page_bytes": 2 << 20} | fields
+    documents, losses, names = [], [], []
+    for chunk in sources.chunks(source):
+        names.append(chunk.name)
+        some, lost = sources.parse(chunk, source)
+        documents += some
+        losses += lost
+    assert names == sorted(set(names))
+    return documents, losses
+
+
+LONG = b"<p>" + b"much text " * 30_000
+RECORDS = [
+    record("http://x.org/", type_="warcinfo", body="software: none"),
+    record("http://x.org/", type_="request", body="<p>asked"),
+    record("http://x.org/", '<p>Home of the <a href="/a/">first</a> page.'),
+    record("http://x.org/a", status="301 Moved Permanently", headers="Location: /b#part\r\n"),
+    record("http://x.org/b", chunked(b"<p>The page \xe4 b"), kind="text/html; charset=latin-1",
+           headers="Transfer-Encoding: chunked\r\n"),
+    record("http://x.org/z", gzip.compress(LONG), headers="Content-Encoding: gzip\r\n"),
+    record("http://x.org/c.png", b"\x89PNG", kind="image/png"),
+    record("http://x.org/d", "gone", status="404 Not Found"),
+    record("http://x.org/e", "", type_="revisit"),
+    record("http://x.org/f", "<p>a resource", type_="resource", kind="text/html"),
+    record("http://x.org/g", b"no gzip", headers="Content-Encoding: gzip\r\n"),
+    record("dns:x.org", "<p>x"),
+    record("http://x.org/h", status="302 Found"),
+    record("http://x.org/i", "<p>" + "x" * 400_000),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["a.warc", "a.warc.gz"])
+@pytest.mark.parametrize("chunk_bytes", [1, 700, 4 << 20])
+def test_pages_and_redirects_of_a_crawl(tmp_path, monkeypatch, name, chunk_bytes):
+    monkeypatch.setattr(warc, "CHUNK_BYTES", chunk_bytes)
+    (tmp_path / name).write_bytes(b"".join(map(gzip.compress, RECORDS) if name.endswith("gz") else RECORDS))
+    documents, losses = read(tmp_path / name, max_page_bytes=350_000)
+    assert [(d.address, d.redirect, d.text[:20]) for d in documents] == [
+        ("https://x.org", None, "Home of the first pa"),
+        ("https://x.org/a", "https://x.org/b", ""),
+        ("https://x.org/b", None, "The page ä b"),
+        ("https://x.org/z", None, "much text much text "),
+        ("https://x.org/f", None, "a resource"),
+    ]
+    assert documents[0].links[0].target == "https://x.org/a" and len(documents[3].text) == 299_999
+    assert [loss.reason for loss in losses] == [
+        "page-type", "page-status", "page-revisit", "page-http", "page-url", "redirect-invalid", "page-too-large",
+    ]  # fmt: skip
+    assert all(f"{name} byte " in loss.where for loss in losses)
+
+
+def test_what_inflates_beyond_the_limit_is_counted(tmp_path):
+    bomb = record("http://x.org/", gzip.compress(b"x" * (50 << 20)), headers="Content-Encoding: gzip\r\n")
+    (tmp_path / "a.warc.gz").write_bytes(gzip.compress(bomb))
+    assert [loss.reason for loss in read(tmp_path / "a.warc.gz")[1]] == ["page-too-large"]
+
+
+@pytest.mark.parametrize("name", ["a.warc", "a.warc.gz"])
+def test_damage_is_an_input_error_with_its_place(tmp_path, name):
+    parts = [gzip.compress(part) for part in RECORDS] if name.endswith("gz") else RECORDS
+    data = b"".join(parts)
+    third = sum(map(len, parts[:3]))
+    for harmed in (
+        data[: third + 10],
+        data[:-30],
+        data[:third] + b"\xff\xff\xff" + data[third + 3 :],
+        data[:third] + b"junk" + data[third:],
+        data[:third] + data[third + 1 :],
+        b"no crawl at all",
+    ):
+        (tmp_path / name).write_bytes(harmed)
+        with pytest.raises(InputError, match=rf"{name} is damaged after byte \d+"):
+            read(tmp_path / name)
+    (tmp_path / name).write_bytes(b"")
+    assert read(tmp_path / name) == ([], [])
+
+
+def test_a_file_that_is_one_gzip_member_is_refused(tmp_path):
+    (tmp_path / "a.warc.gz").write_bytes(gzip.compress(b"".join(RECORDS)))
+    with pytest.raises(InputError, match="record by record"):
+        read(tmp_path / "a.warc.gz")
+
+
+def test_random_bytes_in_records_are_no_crash(tmp_path):
+    draw = random.Random(0)
+    records = []
+    for number in range(150):
+        data = bytearray(record(f"http://x.org/{number}", f"<p>page <a href='/{number + 1}'>next</a> {'x' * 50}"))
+        content = data.index(b"HTTP/1.1")
+        for _ in range(draw.randrange(12)):
+            data[draw.randrange(content, len(data) - 4)] = draw.randrange(256)
+        records.append(bytes(data))
+    (tmp_path / "a.warc").write_bytes(b"".join(records))
+    documents, losses = read(tmp_path / "a.warc")
+    pages = [loss for loss in losses if loss.reason.startswith("page-")]
+    assert len([d for d in documents if d.redirect is None]) + len(pages) >= 150

@@ -1,0 +1,162 @@
+import random
+
+import pytest
+
+from data_pipeline.sources.titles import Site
+from data_pipeline.sources.wikitext import plain_text
+from tests.support.steps import steps
+
+SITE = Site({"Talk": 1, "File": 6, "Category": 14, "Portal": 100})
+
+
+def shown(wikitext, site=SITE):
+    """Text with the links in place: `[anchor->address]`."""
+    plain = plain_text(wikitext, site)
+    text, position = "", 0
+    for start, end, target in plain.links:
+        text += plain.text[position:start] + f"[{plain.text[start:end]}->{target}]"
+        position = end
+    return text + plain.text[position:]
+
+
+@pytest.mark.parametrize(
+    "wikitext,expected",
+    [
+        # links
+        ("a [[bus]]es b", "a [buses->Bus] b"),
+        ("a [[Bus (vehicle)|bus]]es, b", "a [buses->Bus (vehicle)], b"),
+        ("[[ old_mill |mill]]", "[mill->Old mill]"),
+        ("[[ old_mill ]]", "[old mill->Old mill]"),
+        ("[[Rome (city)|]] and [[Rome, Georgia|]]", "[Rome->Rome (city)] and [Rome->Rome, Georgia]"),
+        ("[[Ferry#History|its past]]", "[its past->Ferry]"),
+        ("[[#Past|see above]]", "see above"),
+        ("[[AT%26T|wires]] [[AT&amp;T|phones]]", "[wires->AT&T] [phones->AT&T]"),
+        ("[[a|x [y] z]] and [[a|[x]]]", "[x [y] z->A] and [[x]->A]"),
+        ("[[foo [[bar]] baz]]", "foo [bar->Bar] baz"),
+        ("[[a|'''b''' ''c'']]", "[b c->A]"),
+        ("[[a| b ]]c [[d]] [[e| ]] f", "[b c->A] [d->D] f"),
+        ("x[[a]][[b]]y", "x[a->A][by->B]"),
+        ("[[a|b\nc]]", "[b c->A]"),
+        ("[[a|{{x}}]] z", "z"),
+        ("[[a|{{transl|ar|DIN|ilah}}]] z", "[ilah->A] z"),
+        ("[[wikt:word|word]] [[:Category:Cats|cats]] [[Talk:A]]", "word cats Talk:A"),
+        ("b[[Category:Cats|*]] [[fr:Chat]] [[:fr:Chat|chat]]", "b chat"),
+        ("[[a{b]] [[c|d", "a{b c|d"),
+        # files
+        ("a [[File:x.jpg|thumb|A [[cat]] on a [[mat|''mat'']]]] b [[image:y.png]] c", "a b c"),
+        ("[[Image:a|b [[c]]", "Image:a|b [c->C]"),
+        # templates, tables, tags
+        ("a {{b|{{c}}|[[d]]}} e", "a e"),
+        ("a {{{1|{{c}}}}} e {{{{x}}|y}} f", "a e f"),
+        ("a {{b {{c}} [[d]]", "a b [d->D]"),
+        ("a\n{| class=x\n| [[b]]\n{|\n| c\n|}\n|}\nd", "a\nd"),
+        ("a\n{|\n| [[b]]\n== h ==\nc", "a\nc"),
+        ("a <table><tr><td>[[b]]</td></tr></table> c", "a\nc"),
+        ("a<ref name='x'>[[b]]</ref><ref name=y /> c<REF>d</ref>.", "a c."),
+        ("a<!-- [[b]] --> c <nowiki>[[d]]</nowiki> e <math>x<y</math> f", "a c e f"),
+        ("H<sub>2</sub>O is <b>wet</b><br/>and <span class='x'>[[blue]]</span>", "H2O is wet and [blue->Blue]"),
+        ("a <ref> b", "a b"),
+        ("1 < 2 and 3 > 2", "1 < 2 and 3 > 2"),
+        # paragraphs, headings, lists
+        ("a\nb\n\nc\n<!-- note -->\nd", "a b\nc d"),
+        ("a\n== [[h]] ==\nb\n===i===\nc", "a\nb\nc"),
+        ("* [[a]]\n** b\n# c\n: d\nafter", "[a->A]\nb\nc\nd\nafter"),
+        ("----\n__NOTOC__a", "a"),
+        # text
+        ("'''''a''''' l''''arbre''' ''The Times'''s b", "a l'arbre The Times's b"),
+        ("a&nbsp;b &lt;c&gt; &#91;&#91;d]] &amp;amp;", "a b <c> [[d &amp;"),
+        ("see [http://x.org/a the site] and [http://y.org] or [//z.org z]", "see the site and or z"),
+        ("born ({{ipa}}; 1900) in () X ( , ).", "born (1900) in X."),
+        ("a\tb \u00a0 c\u200b.", "a b c."),
+        ("", ""),
+        ("{{only}}", ""),
+    ],
+)
+def test_shows_what_a_reader_sees(wikitext, expected):
+    assert shown(wikitext) == expected
+
+
+def test_lead_ends_before_the_first_heading_with_text_above_it():
+    plain = plain_text("{{box}}\nLead one.\n\nLead two.\n\n== H ==\nBody.\n== I ==\nEnd.", SITE)
+    assert plain.text == "Lead one.\nLead two.\nBody.\nEnd."
+    assert plain.text[: plain.lead_end] == "Lead one.\nLead two."
+    plain = plain_text("== H ==\nFirst.\n== I ==\nSecond.", SITE)
+    assert plain.text[: plain.lead_end] == "First."
+    assert plain_text("No heading.", SITE).lead_end == len("No heading.")
+
+
+def test_losses_have_reasons():
+    plain = plain_text("[[#a|b]] [[fr:c]] [[Talk:d]] [[e|{{f}}]] [[:|g]]", SITE)
+    assert sorted(reason for reason, _ in plain.losses) == [
+        "link-empty", "link-interwiki", "link-invalid", "link-namespace", "link-self",
+    ]  # fmt: skip
+
+
+def test_letters_after_a_link_follow_the_language():
+    assert shown("[[a]]é") == "[a->A]é"
+    assert shown("[[дом]]ами", Site({}, language="ru")) == "[домами->Дом]"
+    assert shown("[[家]]族", Site({}, language="ja")) == "[家->家]族"
+    assert shown("[[:Datei:x]] [[Datei:y|z]]", Site({"Datei": 6}, language="de")) == "Datei:x"
+
+
+def test_titles_become_addresses():
+    site = Site({})
+    assert site.resolve("éclair").address == site.resolve("E\u0301clair ").address == "Éclair"
+    assert site.resolve("ßtraße").address == "ßtraße"
+    assert Site({}, first_letter=False).resolve("iPod").address == "iPod"
+    assert site.resolve("Re:Zero").address == "Re:Zero"
+    assert site.resolve("a" * 256).reason == site.resolve("a<b").reason == site.resolve("%00").reason == "link-invalid"
+    assert site.resolve("100%").address == "100%" and site.resolve("%ff").address == "%ff"
+
+
+UNBALANCED = [
+    *("[[", "[[a|b ", "[[File:", "{{", "{{lang|", "{{{a", "<ref>", "<nowiki>", "<!--", "\n{|", "\n|}", "<table>"),
+    *("'''s ''", "[http://a ", "]]", "}}", "((", "( ", "__A", "&amp", "[", "<b ", "\n==", " \n", "[[a]]", "{{a}}"),
+    *("\n* ", "\x02\x03", "= "),
+]
+
+
+@pytest.mark.parametrize("markup", UNBALANCED)
+def test_unbalanced_markup_takes_linear_steps(markup):
+    plain_text(markup * 10, SITE)  # compiles patterns
+    small, large = (steps(lambda n=n: plain_text(markup * n, SITE)) for n in (500, 1000))
+    assert large <= 2.3 * small + 100
+
+
+@pytest.mark.parametrize("markup", UNBALANCED)
+def test_long_unbalanced_markup_returns(markup):
+    # A quadratic pattern would take minutes here; nothing is timed, so that a busy machine cannot fail it.
+    plain_text(markup * 40000, SITE)
+
+
+def test_deep_nesting():
+    deep = "{{a|" * 5000 + "x" + "}}" * 5000
+    assert shown(f"a {deep} [[b]]") == "a [b->B]"
+    assert shown("[[File:x|" * 5000 + "]]" * 5000 + " c") == "c"
+    assert shown("\n{|\n|" * 5000 + "\n|}" * 5000 + "\nc") == "c"
+
+
+def test_random_markup_never_crashes_and_offsets_hold():
+    random_ = random.Random(0)
+    parts = [*UNBALANCED, "a", " ", "word", "\n", "|", "é", "\ud800", "\x00", "|thumb|", "</ref>", "-->", "|}", "=="]
+    for _ in range(1500):
+        wikitext = "".join(random_.choices(parts, k=random_.randint(1, 60)))
+        plain = plain_text(wikitext, SITE)
+        position = 0
+        for start, end, target in plain.links:
+            anchor = plain.text[start:end]
+            assert (
+                position <= start < end <= len(plain.text)
+                and anchor.strip() == anchor
+                and "\n" not in anchor
+                and target
+            )
+            position = end
+        assert 0 <= plain.lead_end <= len(plain.text)
+        plain.text.encode()
+        assert plain.text == plain.text.strip() and "\n\n" not in plain.text and "  " not in plain.text, wikitext
+
+
+def test_an_empty_link_is_counted_though_another_leads_there():
+    plain = plain_text("[[a|{{x}}]] and [[a]]", SITE)
+    assert plain.links == [(4, 5, "A")] and plain.losses == [("link-empty", "A")]

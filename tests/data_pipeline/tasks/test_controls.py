@@ -1,0 +1,310 @@
+"""The controls' tasks: ICT, WLP and PROP against slow versions and their distributions, and the job with all of them."""
+
+import json
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from data_pipeline.engine.engine import read
+from data_pipeline.output.manifest import load_manifest
+from data_pipeline.pairs.predictors import NAMES
+from data_pipeline.pairs.term_collection import UNIT, TermCollection
+from data_pipeline.pipeline import generate
+from data_pipeline.tasks import ict, prop, wlp
+from data_pipeline.tasks.pair import Passages, Request
+from data_pipeline.tasks.sampling import Dropped, Sampler
+from data_pipeline.text.sentences import sentences
+from data_pipeline.text.terms import load_terms
+from harp_jax.input.records import TASKS
+from harp_jax.input.tfrecords import RecordReader
+from harp_jax.randomness import generator
+from tests.support import corpus
+
+SAMPLER = Sampler(lambda word: True)
+CONTROLS = ("ict", "wlp", "prop")
+
+
+def test_ict_passages_are_whole_sentences_in_order():
+    text = [[1] * 4, [2] * 3, [], [3] * 12, [4] * 6, [5] * 4]
+    assert ict.passages(text, 10) == [[[1] * 4, [2] * 3], [[3] * 10], [[4] * 6, [5] * 4]]
+
+
+def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
+    passage = [[1, 2], [3], [4, 5, 6]]
+    passages = [[[7], [8]], passage, [[9], [10]], [[11]]]
+    rng = generator("ict")
+    chosen, kept, negatives = Counter(), 0, Counter()
+    for _ in range(6_000):
+        query, document, neg_query, neg_document = ict.sides(passage, passages, 1, 0.1, rng)
+        assert neg_query is None and query in passage
+        whole = [1, 2, 3, 4, 5, 6]
+        assert document in (whole, [token for token in whole if token not in query])
+        chosen[tuple(query)] += 1
+        kept += document == whole
+        # The negative loses a sentence exactly where the positive did, and is never a passage that this would empty.
+        assert len(neg_document) == (2 if document == whole else 1)
+        if document != whole:
+            negatives[tuple(neg_document)] += 1
+    assert stats.chisquare([chosen[tuple(sentence)] for sentence in passage]).pvalue > 0.01
+    assert stats.chisquare([negatives[token,] for token in (7, 8, 9, 10)]).pvalue > 0.01 and len(negatives) == 4
+    assert stats.binomtest(kept, 6_000, 0.1).pvalue > 0.01
+
+
+def test_ict_drops_what_has_no_rest_or_no_other_passage():
+    with pytest.raises(Dropped, match="one-sentence"):
+        ict.sides([[1, 2]], [[[3]]], None, 0.1, generator("ict"))
+    with pytest.raises(Dropped, match="no-other-passage-of-two-sentences"):
+        ict.sides([[1], [2]], [[[1], [2]], [[3]]], 0, 0.1, generator("ict"))
+    assert ict.sides([[1], [2]], [[[3], [4]]], None, 1.0, generator("ict")).neg_doc == [3, 4]
+
+
+def test_ict_documents_are_not_told_apart_by_their_length():
+    shorter, pairs = 0.0, 0
+    for article in range(400):
+        rng = generator("ict lengths", article)
+        found = ict.passages([[0] * int(n) for n in rng.integers(5, 40, 30)], 100)
+        for at, passage in enumerate(found):
+            try:
+                sides = ict.sides(passage, found, at, 0.1, rng)
+            except Dropped:
+                continue
+            gap = len(sides.neg_doc) - len(sides.pos_doc)
+            shorter, pairs = shorter + (gap > 0) + 0.5 * (gap == 0), pairs + 1
+    # Pairs of an article depend on each other, but within three standard deviations of independent ones they stay.
+    assert pairs > 2_000 and abs(shorter / pairs - 0.5) < 3 * 0.5 / math.sqrt(pairs)
+
+
+def test_wlp_candidates_are_the_other_destinations_and_the_sentence_any_of_the_page():
+    rng = generator("wlp")
+    firsts = Counter()
+    for _ in range(3_000):
+        request, draws = wlp.request("b", 3, [5, 7, 9, 11], 1, 40, None, 2, rng)
+        assert (request.positive, request.words_of, request.key) == (3, 7, "b@40")
+        assert len({draw.doc for draw in draws}) == 2 and all(draw.one == 7 != draw.doc for draw in draws)
+        firsts[draws[0].doc] += 1
+    assert stats.chisquare([firsts[doc] for doc in (5, 9, 11)]).pvalue > 0.01
+    with pytest.raises(Dropped, match="one-destination"):
+        wlp.request("b", 3, [7], 0, 40, None, 2, rng)
+    _, draws = wlp.request("b", 3, [7], 0, 40, 100, 8, rng)
+    assert len(draws) == 8 and all(draw.doc is None and 0 <= draw.place < 100 for draw in draws)
+
+    passages = Passages([1], [2], None, page=[10, 11, 12, 13, 14, 15], sentences=[2, 3, 6])
+    request = Request("wlp", "b@40", "b", 3)
+    chosen = Counter(tuple(wlp.sides(request, passages, SAMPLER, rng).pos_query) for _ in range(3_000))
+    assert set(chosen) == {(10, 11), (12,), (13, 14, 15)} and stats.chisquare(list(chosen.values())).pvalue > 0.01
+
+
+class Listed:
+    """A collection in a dict."""
+
+    def __init__(self, counts):
+        self.counts, self.total = counts, sum(counts.values())
+
+    def share(self, word):
+        return self.counts[word] / self.total
+
+    def draw(self, rng):
+        words = list(self.counts)
+        return words[rng.choice(len(words), p=[self.counts[word] / self.total for word in words])]
+
+
+COLLECTION = Listed({(1,): 5, (2,): 3, (3,): 8, (4, 5): 2, (6,): 2})
+PAGE = {(1,): 2, (4, 5): 1, (3,): 1}
+
+
+def slow_smoothed(word, mu):
+    return (PAGE.get(word, 0) + mu * COLLECTION.counts[word] / 20) / (4 + mu)
+
+
+@pytest.mark.parametrize("mu", [1e-9, 6.0])
+def test_prop_draws_from_the_smoothed_model_over_the_whole_vocabulary(mu):
+    model, rng = prop.Smoothed(PAGE, COLLECTION, mu), generator("prop", str(mu))
+    drawn = Counter(tuple(model.sample(rng, 2)) for _ in range(8_000))
+    p = {word: slow_smoothed(word, mu) for word in COLLECTION.counts}
+    assert sum(p.values()) == pytest.approx(1)
+    expected = {(a, b): p[a] * p[b] / (1 - p[a]) for a in p for b in p if a != b and p[a] * p[b] > 1e-6}
+    assert set(drawn) <= set(expected)
+    assert stats.chisquare([drawn[pair] for pair in expected], [8_000 * q for q in expected.values()]).pvalue > 0.01
+
+
+def test_prop_prefers_the_likelier_set_of_the_same_length():
+    mu = 6.0
+    model, seen = prop.Smoothed(PAGE, COLLECTION, mu), 0
+    for seed in range(200):
+        try:
+            better, document, worse, neg_document = prop.sides(
+                model, [9, 9], Sampler(None, 1.0), generator("sides", seed)
+            )
+        except Dropped as dropped:
+            assert str(dropped) in ("no-contrast", "collection-has-too-few-terms")
+            continue
+        seen += 1
+        assert document == [9, 9] and neg_document is None
+        sets = [[(4, 5) if piece == 4 else (piece,) for piece in side if piece != 5] for side in (better, worse)]
+        assert len(sets[0]) == len(sets[1]) and all(len(set(words)) == len(words) for words in sets)
+        scores = [sum(math.log(slow_smoothed(word, mu)) for word in words) for words in sets]
+        assert scores[0] > scores[1]
+    assert seen > 100
+
+
+def test_bprop_scores_divergence_from_randomness():
+    shares = {(1,): 0.5, (3,): 0.3, (6,): 0.2}
+    model, rng = prop.Contrastive(shares, COLLECTION), generator("bprop")
+    gamma = {(1,): -0.5 * math.log2(5 / 20), (3,): -0.3 * math.log2(8 / 20), (6,): -0.2 * math.log2(2 / 20)}
+    assert model.log_likelihood([(1,), (6,)]) == pytest.approx(gamma[1,] + gamma[6,])
+    z = sum(math.exp(g) for g in gamma.values())
+    first = Counter(model.sample(rng, 2)[0] for _ in range(6_000))
+    assert (
+        stats.chisquare([first[word] for word in gamma], [6_000 * math.exp(g) / z for g in gamma.values()]).pvalue
+        > 0.01
+    )
+    with pytest.raises(Dropped, match="too-few-terms"):
+        model.sample(rng, 4)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """All seven tasks, on links, with two pages that may not be shown; weights for every page, since B-PROP needs them."""
+    folder = corpus.write(tmp_path_factory.mktemp("controls"))
+    output = folder / "out"
+    (folder / "judged.txt").write_text("p3\np4\n")
+    fields = dict(encoder="idf", workers=1, keep_work=True, prop_distribution="contrastive", ict_passage_tokens=150)
+    fields["exclude_destinations"] = str(folder / "judged.txt")
+    generate(corpus.config(folder, tasks=TASKS, **fields), str(output))
+    return folder, output
+
+
+def table(output, name):
+    return read({"work": str(output / ".work")}, name).to_pylist()
+
+
+def records(output):
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_from_directory(str(output))
+    return [row for split in builder.info.splits for row in tfds.as_numpy(builder.as_dataset(split=split))]
+
+
+def test_every_task_reports_every_trivial_predictor(made):
+    manifest = load_manifest(str(made[1]))
+    assert set(manifest["tasks"]) == set(TASKS)
+    for task, entry in manifest["tasks"].items():
+        assert entry["pairs"] > 10 and entry["predictor_pairs"] > 5, task
+        assert set(entry["predictors"]) == set(NAMES) and all(0 <= value <= 1 for value in entry["predictors"].values())
+    # What both sides share cannot tell them apart.
+    assert manifest["tasks"]["prop"]["predictors"]["document_only"] == 0.5
+    assert manifest["tasks"]["wlp"]["predictors"]["query_only"] == 0.5
+
+
+def test_no_pair_of_any_task_has_two_equal_sides(made):
+    for row in records(made[1]):
+        same_query = not len(row["neg_query"]) or list(row["neg_query"]) == list(row["pos_query"])
+        same_doc = not len(row["neg_doc"]) or list(row["neg_doc"]) == list(row["pos_doc"])
+        assert not (same_query and same_doc), row["key"]
+
+
+def test_wlp_positives_link_to_the_querys_page_and_negatives_do_not(made):
+    folder, output = made
+    terms = load_terms(str(folder / "vocab.txt"), "")
+    pages = {page["id"]: page for page in map(corpus.page, range(corpus.PAGES))}
+    leads = {tuple(terms.tokenizer.encode(p["text"][: p["lead_end"]])): i for i, p in pages.items()}
+    linked = {(row["one"], row["other"]) for row in table(output, "linked")}
+    numbers = {row["id"]: row["doc"] for row in table(output, "pages")}
+    requests = {row["key"]: row for row in table(output, "requests") if row["task"] == "wlp"}
+    mine = [row for row in records(output) if row["task"] == b"wlp"]
+    assert len(mine) > 100
+    for row in mine:
+        a = requests[row["key"].decode()]["words_of"]
+        positive, negative = (numbers[leads[tuple(row[side].tolist())]] for side in ("pos_doc", "neg_doc"))
+        assert (positive, a) in linked and (negative, a) not in linked and (positive, negative) in linked
+        lead = next(p["text"][: p["lead_end"]] for i, p in pages.items() if numbers[i] == a)
+        assert row["pos_query"].tolist() in [terms.tokenizer.encode(lead[s:e]) for s, e in sentences(lead)]
+
+
+def test_qdm_negatives_are_what_the_drawn_ranks_lead_to(made):
+    rows = {name: table(made[1], name) for name in ("anchor_destination", "qdm_draws", "negatives", "requests")}
+    by_rank = {(row["anchor"], row["rank"]): row["destination"] for row in rows["anchor_destination"]}
+    drawn = {row["key"]: by_rank[row["anchor"], row["rank"]] for row in rows["qdm_draws"]}
+    assert len(drawn) > 20
+    assert drawn == {row["key"]: row["destination"] for row in rows["negatives"] if row["task"] == "qdm"}
+    positives = {row["key"]: row["positive"] for row in rows["requests"] if row["task"] == "qdm"}
+    assert all(positives[key] != negative for key, negative in drawn.items())
+
+
+def test_ict_queries_and_documents_come_from_the_page(made):
+    folder, output = made
+    terms = load_terms(str(folder / "vocab.txt"), "")
+    texts = {page["id"]: page["text"] for page in map(corpus.page, range(corpus.PAGES))}
+    for row in records(output):
+        if row["task"] == b"ict":
+            text = texts[row["page"].decode()]
+            cut = {tuple(terms.tokenizer.encode(text[s:e])) for s, e in sentences(text)}
+            assert tuple(row["pos_query"].tolist()) in cut
+            assert not len(row["neg_query"]) and len(row["pos_doc"]) <= 150
+
+
+def test_random_term_distribution_is_the_mean_over_pages(made):
+    folder, output = made
+    terms = load_terms(str(folder / "vocab.txt"), "")
+    weights = {row["doc"]: np.frombuffer(row["weights"], np.float16) for row in weigh_rows(output)}
+    passages = table(output, "passages")
+    assert set(weights) == {row["doc"] for row in passages}  # pages without in-links, too
+    mean: Counter = Counter()
+    for row in passages:
+        tokens, lengths = (np.frombuffer(row[name], np.int32) for name in ("tokens", "lengths"))
+        ends = np.cumsum(lengths)
+        words = [tuple(tokens[end - n : end].tolist()) for end, n in zip(ends, lengths)]
+        beta: Counter = Counter()
+        for word, weight in zip(words, weights[row["doc"]]):
+            if terms.is_term(word):
+                beta[word] += max(float(weight), 2.0**-25)
+        for word, value in beta.items():
+            mean[word] += value / sum(beta.values()) / len(passages)
+    found = TermCollection(str(output / ".work" / "collection"), True)
+    assert found.total == pytest.approx(len(passages) * UNIT, rel=1e-7)
+    for word, value in mean.items():
+        assert found.share(word) == pytest.approx(value, rel=1e-7)
+    rng = generator("draw")
+    drawn = Counter(found.draw(rng) for _ in range(5_000))
+    top = mean.most_common(20)
+    observed = [drawn[word] for word, _ in top]
+    expected = [5_000 * value for _, value in top]
+    assert stats.chisquare([*observed, 5_000 - sum(observed)], [*expected, 5_000 - sum(expected)]).pvalue > 0.01
+
+
+def weigh_rows(output):
+    place = {"passage_weights": str(output / "term_weights" / "passage_weights")}
+    return read({"work": "", "elsewhere": place}, "passage_weights").to_pylist()
+
+
+def test_pages_that_no_pair_may_show_are_in_no_control(made):
+    """They link to others: WLP drops them, ICT and PROP do not read them."""
+    assert load_manifest(str(made[1]))["losses"]["wlp-page-not-shown"]["count"] > 1
+    pages = {row["page"] for row in records(made[1]) if row["task"].decode() in CONTROLS}
+    assert len(pages) > 40 and not pages & {b"p3", b"p4"}
+
+
+def test_training_reads_the_controls_as_it_reads_harp(made):
+    reader = RecordReader((str(made[1]),), CONTROLS, "train", 1, 256, "document", 0)
+    for number, task in enumerate(CONTROLS):
+        for group in reader.read(0, task, 0, 8):
+            assert group.task == number and len(group.sequences) == 2
+
+
+def test_plain_collections_without_links_make_ict_and_prop(made, tmp_path):
+    folder, _ = made
+    config = corpus.config(folder, encoder="", tasks=("ict", "prop"), workers=1, ict_negative="other_article")
+    config.source.redirects = ()
+    plain = tmp_path / "plain.jsonl"
+    plain.write_text(
+        "".join(json.dumps(corpus.page(i) | {"links": []}) + "\n" for i in range(corpus.PAGES)), encoding="utf-8"
+    )
+    config.source.paths = (str(plain),)
+    generate(config, str(tmp_path / "out"))
+    manifest = load_manifest(str(tmp_path / "out"))
+    assert manifest["term_weights_sha256"] is None
+    assert manifest["tasks"]["prop"]["pairs"] + manifest["losses"]["prop-no-contrast"]["count"] == 5 * corpus.PAGES
+    assert manifest["tasks"]["ict"]["pairs"] > corpus.PAGES

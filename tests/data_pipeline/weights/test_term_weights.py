@@ -1,0 +1,314 @@
+"""Attention weights against one unpadded sequence at a time, summed and averaged by hand."""
+
+import dataclasses
+import json
+import os
+import shutil
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from data_pipeline.engine.engine import read
+from data_pipeline.engine.tables import unpack
+from data_pipeline.output.manifest import load_manifest
+from data_pipeline.pipeline import generate
+from data_pipeline.weights.artefact import (
+    DocumentFrequency,
+    attending,
+    from_bytes,
+    open_artefact,
+    piece_spans,
+    read_meta,
+    save_frequency,
+    word_sums,
+)
+from data_pipeline.weights.attention import CPU_LENGTHS, LENGTHS, Encoder, Sequence, batches, identify
+from harp_jax.checkpoints.checkpoint import Checkpoints
+from harp_jax.checkpoints.huggingface import save_hf
+from harp_jax.errors import InputError
+from harp_jax.model.bert import BertConfig
+from harp_jax.model.cross_encoder import Ranker, init_params
+from harp_jax.text.tokenizer import load_tokenizer
+from tests.support import corpus
+
+SHAPE = dict(layers=2, hidden=32, heads=4, intermediate=64)
+
+
+@pytest.fixture(scope="module")
+def encoder_dir(tmp_path_factory):
+    """A tiny BERT with uneven attention, as a Hugging Face directory, over the corpus's vocabulary."""
+    folder = corpus.write(tmp_path_factory.mktemp("encoder"))
+    tokenizer = load_tokenizer(str(folder / "vocab.txt"))
+    config = BertConfig(vocab_size=tokenizer.size, **SHAPE)
+    params = jax.tree.map(lambda x: 4 * x, init_params(config, jax.random.key(0)))
+    save_hf(str(folder / "hf"), config, params, tokenizer, "test")
+    return folder, config, params, tokenizer
+
+
+def slow_attention(config, params, tokenizer, tokens):
+    """[n, n] attention of the last layer averaged over heads, [CLS] and [SEP] included: one sequence, no padding."""
+    ids = jnp.array([[tokenizer.cls, *tokens, tokenizer.sep]], jnp.int32)
+    n = ids.shape[1]
+    batch = dict(tokens=ids, segment_ids=jnp.ones_like(ids), position_ids=jnp.arange(n)[None], token_type_ids=0 * ids)
+    return np.asarray(Ranker(config).apply({"params": params}, batch, jnp.arange(n)[None], method="attention_rows"))[0]
+
+
+def test_rows_of_cls_and_anchors(encoder_dir):
+    folder, config, params, tokenizer = encoder_dir
+    rng = np.random.default_rng(0)
+    sequences = []
+    for size in (1, 7, 30, 31, 3):
+        spans = [(s, min(size, s + 2)) for s in range(0, min(size, 9), 3)] if size != 30 else []
+        sequences.append(Sequence(rng.integers(5, tokenizer.size, size).astype(np.int32), spans))
+    encoder = Encoder(str(folder / "hf"), tokenizer, "float32", 512)
+    rows = list(encoder.rows(sequences))
+    found, to_cls = {i: row for i, row, _ in rows}, {i: column for i, _, column in rows}
+    assert sorted(found) == list(range(len(sequences)))
+    for i, (tokens, spans) in enumerate(sequences):
+        attention = slow_attention(config, params, tokenizer, tokens)
+        assert found[i].shape == (1 + len(spans), len(tokens))
+        np.testing.assert_allclose(found[i][0], attention[0, 1:-1], atol=1e-5)
+        for row, (start, end) in zip(found[i][1:], spans):
+            slow = sum(attention[1 + piece, 1:-1] for piece in range(start, end)) / (end - start)
+            np.testing.assert_allclose(row, slow, atol=1e-5)
+        slow = [attention[0, 0], *(attention[1 + start : 1 + end, 0].mean() for start, end in spans)]
+        np.testing.assert_allclose(to_cls[i], slow, atol=1e-5)
+
+
+def test_batches_hold_every_sequence_once_in_few_shapes():
+    tokenizer = load_tokenizer_of_five()
+    rng = np.random.default_rng(1)
+    sequences = [Sequence(np.full(n, 4, np.int32), [(0, 1)]) for n in rng.integers(1, 511, 300)]
+    made = list(batches(sequences, 4096, 4, tokenizer))
+    assert sorted(i for batch in made for i in batch.members) == list(range(300))
+    assert all(batch.tokens.size <= 4096 and batch.tokens.shape[0] % 4 == 0 for batch in made)
+    assert len({batch.tokens.shape for batch in made}) <= len(LENGTHS)
+    slots, tokens = sum(batch.tokens.size for batch in made), sum(int(batch.segment_ids.sum()) for batch in made)
+    assert tokens / slots > 0.8
+
+
+def test_the_lengths_of_a_cpu_leave_less_padding():
+    rng = np.random.default_rng(1)
+    # As sentences that hold links: 31 wordpieces on average.
+    lengths = np.clip(rng.lognormal(3.3, 0.55, 4096), 1, 500).astype(int)
+    sequences = [Sequence(np.full(n, 4, np.int32), []) for n in lengths]
+    filled = {}
+    for sizes in (LENGTHS, CPU_LENGTHS):
+        made = list(batches(sequences, 2048, 1, load_tokenizer_of_five(), sizes))
+        filled[sizes] = sum(int(b.segment_ids.sum()) for b in made) / sum(b.tokens.size for b in made)
+    assert filled[CPU_LENGTHS] > 0.92 > filled[LENGTHS] > 0.86
+
+
+def load_tokenizer_of_five():
+    from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+
+    return Tokenizer(SPECIAL_TOKENS)
+
+
+def test_anchors_that_share_a_word_ask_for_its_pieces_once(encoder_dir):
+    """An alphabet without spaces, each letter a link: every anchor is the whole word of 33 pieces."""
+    folder, config, params, tokenizer = encoder_dir
+    tokens = np.random.default_rng(2).integers(5, tokenizer.size, 40).astype(np.int32)
+    sequence = Sequence(tokens, [(4, 37)] * 33 + [(2, 3), (36, 40)])
+    (batch,) = batches([sequence], 512, 1, tokenizer)
+    assert 1 + 38 <= batch.queries.shape[1] <= 512
+    ((_, rows, to_cls),) = Encoder(str(folder / "hf"), tokenizer, "float32", 512).rows([sequence])
+    attention = slow_attention(config, params, tokenizer, tokens)
+    for row, column, (start, end) in zip(rows[1:], to_cls[1:], sequence.spans):
+        np.testing.assert_allclose(row, attention[1 + start : 1 + end, 1:-1].mean(axis=0), atol=1e-5)
+        np.testing.assert_allclose(column, attention[1 + start : 1 + end, 0].mean(), atol=1e-5)
+
+
+def test_word_sums_and_spans():
+    lengths = np.array([1, 3, 2])
+    rows = np.arange(12.0).reshape(2, 6)
+    np.testing.assert_array_equal(word_sums(rows, lengths), [[0, 6, 9], [6, 24, 21]])
+    assert word_sums(rows, lengths[:0]).shape == (2, 0)
+    anchors = [{"start": 1, "end": 3}, {"start": 0, "end": 1}]
+    assert piece_spans(lengths, anchors) == [(1, 6), (0, 1)]
+    # The authors' code: the first wordpiece of the anchor, where the sentence has it first.
+    tokens = np.arange(int(lengths.sum()))
+    assert attending(tokens, lengths, anchors, "span") == [(1, 6), (0, 1)]
+    assert attending(tokens, lengths, anchors, "first_piece") == [(1, 2), (0, 1)]
+    tokens[1] = tokens[0]
+    assert attending(tokens, lengths, anchors, "first_piece") == [(0, 1), (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def weighed(encoder_dir, tmp_path_factory):
+    """The output directory of a job with attention weights."""
+    folder, output = encoder_dir[0], tmp_path_factory.mktemp("weighed") / "out"
+    encoder = str(folder / "hf")
+    generate(
+        corpus.config(folder, tokenizer=encoder, encoder=encoder, keep_work=True, tasks=("rqp", "rdp"), workers=1),
+        str(output),
+    )
+    return output
+
+
+def test_job_with_attention_weights_stores_them_and_takes_them_back(encoder_dir, weighed, tmp_path):
+    folder, config, params, tokenizer = encoder_dir
+    encoder, output = str(folder / "hf"), tmp_path / "out"
+    shutil.copytree(weighed, output)
+    job = {
+        "work": str(output / ".work"),
+        "elsewhere": {"sentence_weights": str(output / "term_weights" / "sentence_weights")},
+    }
+    sentences, weights = (read(job, name, 1).to_pylist() for name in ("sentences", "sentence_weights"))
+    assert len(sentences) == len(weights) > 10
+    for sentence, weight in list(zip(sentences, weights))[:5]:
+        assert (sentence["doc"], sentence["start"]) == (weight["doc"], weight["start"])
+        tokens, lengths = unpack(sentence["tokens"]), unpack(sentence["lengths"])
+        attention = slow_attention(config, params, tokenizer, tokens)
+        bounds = np.concatenate([[0], np.cumsum(lengths)])
+        slow = [sum(attention[0, 1 + piece] for piece in range(a, b)) for a, b in pairwise(bounds)]
+        np.testing.assert_allclose(from_bytes(weight["cls"]), slow, rtol=2e-3, atol=1e-5)
+        assert len(from_bytes(weight["anchors"])) == len(sentence["anchors"]) * len(lengths)
+    again = tmp_path / "again"
+    given = corpus.config(
+        folder,
+        tokenizer=encoder,
+        encoder="",
+        term_weights=str(output / "term_weights"),
+        tasks=("rqp", "rdp"),
+        workers=1,
+    )
+    generate(given, str(again))
+    shards = sorted(path.name for path in output.glob("harp-*"))
+    assert all((again / name).read_bytes() == (output / name).read_bytes() for name in shards)
+    target = next((output / "term_weights" / "passage_weights").rglob("*.parquet"))
+    os.truncate(target, target.stat().st_size - 1)
+    with pytest.raises(InputError, match="do not match"):
+        generate(given, str(tmp_path / "damaged"))
+
+
+def test_another_vocabulary_is_refused(encoder_dir, tmp_path):
+    folder = encoder_dir[0]
+    other = tmp_path / "vocab.txt"
+    other.write_text((folder / "vocab.txt").read_text() + "another\n")
+    with pytest.raises(InputError, match="is not that of config.tokenizer"):
+        generate(corpus.config(folder, tokenizer=str(other), encoder=str(folder / "hf")), str(tmp_path / "out"))
+
+
+def test_idf_of_hashed_words(tmp_path):
+    path = str(tmp_path / "frequency.npz")
+    save_frequency(path, {"word": np.array([5, -3, 9]), "n": np.array([2, 1, 4])}, 10)
+    found = DocumentFrequency(path).idf(np.array([9, 7, -3, 99]))
+    np.testing.assert_allclose(found, np.log([11 / 4.5, 11 / 0.5, 11 / 1.5, 11 / 0.5]))
+    save_frequency(path, {"word": np.zeros(0, np.int64), "n": np.zeros(0, np.int64)}, 10)
+    np.testing.assert_allclose(DocumentFrequency(path).idf(np.array([9])), np.log([22]))
+
+
+def altered(source, target, changes, **config):
+    """A copy of a Hugging Face directory with some tensors and some fields of config.json changed."""
+    shutil.copytree(source, target)
+    state = load_file(str(target / "model.safetensors"))
+    state |= {name: np.ascontiguousarray(change(state[name])) for name, change in changes.items()}
+    save_file(state, str(target / "model.safetensors"))
+    fields = json.loads((target / "config.json").read_text()) | config
+    (target / "config.json").write_text(json.dumps(fields))
+    return target
+
+
+WORDS = "bert.embeddings.word_embeddings.weight"
+POSITIONS = "bert.embeddings.position_embeddings.weight"
+
+
+def test_padded_vocabulary_changes_nothing(encoder_dir, tmp_path):
+    folder, config, _, tokenizer = encoder_dir
+    pads = {WORDS: lambda x: np.pad(x, ((0, 7), (0, 0))), "cls.predictions.bias": lambda x: np.pad(x, (0, 7))}
+    padded = altered(folder / "hf", tmp_path / "hf", pads, vocab_size=config.vocab_size + 7)
+    sequences = [Sequence(np.arange(5, 5 + n, dtype=np.int32), [(0, 1)]) for n in (4, 9)]
+    found = [
+        {i: rows for i, rows, _ in Encoder(str(path), tokenizer, "float32", 256).rows(sequences)}
+        for path in (folder / "hf", padded)
+    ]
+    for i in range(2):
+        np.testing.assert_array_equal(found[0][i], found[1][i])
+
+
+def test_encoder_of_few_positions_reads_that_far(encoder_dir, tmp_path):
+    folder = encoder_dir[0]
+    short = altered(folder / "hf", tmp_path / "hf", {POSITIONS: lambda x: x[:20]}, max_position_embeddings=20)
+    output = tmp_path / "out"
+    given = dict(tokenizer=str(short), encoder=str(short), keep_work=True, tasks=("rqp",), workers=1)
+    generate(corpus.config(folder, **given), str(output))
+    job = {"work": str(output / ".work")}
+    sizes = [len(unpack(row["tokens"])) for name in ("sentences", "passages") for row in read(job, name).to_pylist()]
+    assert 14 <= max(sizes) <= 18
+    assert load_manifest(str(output))["losses"]["anchor-outside-window"]["count"] > 10
+    assert read_meta(str(output / "term_weights"))["encoder"]["positions"] == 20
+
+
+def test_two_devices_and_bfloat16_give_nearly_the_same_weights(encoder_dir):
+    folder, _, _, tokenizer = encoder_dir
+    rng = np.random.default_rng(0)
+    sequences = [
+        Sequence(rng.integers(5, tokenizer.size, n).astype(np.int32), [(0, 2)]) for n in rng.integers(3, 60, 40)
+    ]
+
+    def weights(devices, dtype):
+        encoder = Encoder(str(folder / "hf"), tokenizer, dtype, 512, jax.local_devices()[:devices])
+        found = {i: rows for i, rows, _ in encoder.rows(sequences)}
+        return np.concatenate([found[i].ravel() for i in range(len(sequences))])
+
+    one, two, rough = weights(1, "float32"), weights(2, "float32"), weights(2, "bfloat16")
+    np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-7)
+    # What reaches the files: the last bits of float32 rarely survive the rounding.
+    halves = np.float16(one), np.float16(two)
+    assert np.mean(halves[0] != halves[1]) < 0.01
+    # The weights of this encoder are four times a fresh one's, so that its attention is uneven.
+    assert np.abs(one - rough).max() < 0.05 * one.max()
+
+
+def workdir(path, config, params, step=3):
+    """A training workdir with one checkpoint."""
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(json.dumps({"bert": dataclasses.asdict(config)}))
+    checkpoints = Checkpoints(str(path))
+    checkpoints.save(step, {"params": params}, {})
+    checkpoints.close()
+    return str(path)
+
+
+def test_an_encoder_is_known_by_its_content(encoder_dir, tmp_path):
+    folder, config, params, _ = encoder_dir
+    known = identify(str(folder / "hf"))
+    assert known["positions"] == config.max_positions
+    shutil.copytree(folder / "hf", tmp_path / "copy")
+    assert identify(str(tmp_path / "copy")) == known
+    assert identify(workdir(tmp_path / "run", config, params)) == known
+    # The same step with other parameters is another encoder; so is another number of heads.
+    other = jax.tree.map(lambda x: x + 1e-3, params)
+    assert identify(workdir(tmp_path / "other", config, other)) != known
+    assert identify(workdir(tmp_path / "heads", dataclasses.replace(config, heads=2), regrouped(params))) != known
+
+
+def regrouped(params):
+    """The same numbers as two heads."""
+
+    def change(x):
+        shape = tuple({4: 2, 8: 16}[n] if n in (4, 8) else n for n in x.shape)
+        return x.reshape(shape) if (4, 8) in pairwise(x.shape) else x
+
+    return jax.tree.map(change, params)
+
+
+def test_weights_of_another_encoder_are_not_taken_over(encoder_dir, weighed, tmp_path):
+    folder = encoder_dir[0]
+    given = dict(tokenizer=str(folder / "hf"), tasks=("rqp", "rdp"), workers=1)
+    other = altered(folder / "hf", tmp_path / "hf", {WORDS: lambda x: 1.1 * x})
+    with pytest.raises(InputError, match="differing keys: encoder"):
+        generate(corpus.config(folder, encoder=str(other), **given), str(weighed))
+    shutil.copytree(folder / "hf", tmp_path / "moved")
+    generate(corpus.config(folder, encoder=str(tmp_path / "moved"), **given), str(weighed))
+    # Where manifest and work directory are gone, the weights themselves say whose they are.
+    artefact = str(weighed / "term_weights")
+    meta = read_meta(artefact)
+    assert open_artefact(artefact, meta["belongs_to"], meta["encoder"]) == meta["sha256"]
+    with pytest.raises(InputError, match="made by another encoder"):
+        open_artefact(artefact, meta["belongs_to"], meta["encoder"] | identify(str(other)))

@@ -1,0 +1,75 @@
+"""The order of training: a function of (seed, position), seekable, independent of hosts, in the configured mixture."""
+
+import numpy as np
+from scipy import stats
+
+from harp_jax.input.lanes import Batches, Cursor, Lane, mixture
+from harp_jax.input.packing import Layout
+from tests.support.synthetic import SyntheticReader
+
+LAYOUT = Layout(rows=2, row_length=128, sequences=8, group_size=2, cls=2, sep=3, pad=0)
+READER = SyntheticReader()
+SHARES = mixture(READER.sizes, "uniform")
+
+
+def stream(lanes: range, count: int, cursors=None) -> list:
+    batches = Batches(READER, LAYOUT, lanes, SHARES, 32, seed=1, cursors=cursors)
+    return [batches.make() for _ in range(count)]
+
+
+def assert_equal(a: dict, b: dict) -> None:
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+
+
+def test_a_cursor_continues_exactly():
+    whole = stream(range(2), 30)
+    for at in (1, 7, 16, 29):
+        again = stream(range(2), 30 - at, whole[at - 1][1])
+        for (expected, after), (found, after_again) in zip(whole[at:], again):
+            assert_equal(expected, found)
+            assert after == after_again
+
+
+def test_hosts_with_fewer_lanes_get_their_part_of_the_same_batches():
+    whole, parts = stream(range(4), 10), [stream(range(0, 2), 10), stream(range(2, 4), 10)]
+    for (expected, _), (first, _), (second, _) in zip(whole, *parts):
+        assert_equal(expected, {name: np.concatenate([first[name], second[name]]) for name in first})
+
+
+def test_the_thread_gives_the_same_batches():
+    batches = Batches(READER, LAYOUT, range(2), SHARES, 32, seed=1)
+    for (expected, cursor), (found, found_cursor) in zip(stream(range(2), 8), batches):
+        assert_equal(expected, found)
+        assert cursor == found_cursor
+
+
+def test_errors_of_the_thread_come_out():
+    class Broken(SyntheticReader):
+        def read(self, lane, task, start, count):
+            raise ValueError("broken shard")
+
+    batches = Batches(Broken(), LAYOUT, range(2), SHARES, 32, seed=1)
+    try:
+        next(iter(batches))
+    except ValueError as error:
+        assert "broken shard" in str(error)
+    else:
+        raise AssertionError("the error was swallowed")
+
+
+def test_the_mixture_is_uniform_or_proportional():
+    sizes = {"rqp": 900, "qdm": 100}
+    for sampling, expected in (("uniform", [0.5, 0.5]), ("proportional", [0.9, 0.1])):
+        shares = mixture(sizes, sampling)
+        lane = Lane(READER, 0, LAYOUT, shares, 1024, 0, Cursor())
+        totals = np.sum([list(lane.counts(window).values()) for window in range(50)], axis=0)
+        assert stats.chisquare(totals, totals.sum() * np.array(expected)).pvalue > 0.001
+
+
+def test_consumed_counts_what_the_windows_drew():
+    lane = Lane(READER, 0, LAYOUT, SHARES, 32, 1, Cursor())
+    while lane.cursor.window < 3:
+        lane.next()
+    expected = {task: sum(lane.counts(w)[task] for w in range(3)) for task in READER.tasks}
+    assert lane.cursor.consumed == expected and sum(expected.values()) == 96

@@ -1,0 +1,145 @@
+"""Packing loses no token, splits no group, and fills the slots."""
+
+import numpy as np
+import pytest
+
+from harp_jax.errors import InputError
+from harp_jax.input.packing import Group, Layout, Sequence, batch_shapes, fill, fit, pair_sequences, plan, text_sequence
+from harp_jax.randomness import generator
+from tests.support.synthetic import pair
+
+LAYOUT = Layout(rows=6, row_length=512, sequences=32, group_size=2, cls=2, sep=3, pad=0)
+
+
+def wiki_like_groups(count: int, seed: int = 0) -> list[Group]:
+    """Lengths as in real lead sections: log-normal, mean about 100 tokens, a few cut at the row's length."""
+    rng = generator("lengths", seed)
+    groups = []
+    for _ in range(count):
+        n, m = np.clip(np.exp(rng.normal(4.3, 0.7, 2)).astype(int), 5, 600)
+        query = rng.integers(5, 200, rng.integers(2, 7)).astype(np.int32)
+        docs = [rng.integers(5, 200, k).astype(np.int32) for k in (n, m)]
+        groups.append(Group(0, pair_sequences(query, docs[0], None, docs[1], LAYOUT.row_length)))
+    return groups
+
+
+def lengths(groups: list[Group]) -> list[tuple[int, ...]]:
+    return [tuple(len(s) for s in g.sequences) for g in groups]
+
+
+def test_every_group_is_placed_once_and_nothing_overlaps():
+    groups = wiki_like_groups(300)
+    batches = list(plan(lengths(groups), LAYOUT))
+    assert sorted(p.group for batch in batches for p in batch) == list(range(300))
+    for batch in batches:
+        used = np.zeros((LAYOUT.rows, LAYOUT.row_length), int)
+        for placement in batch:
+            for sequence, (row, start) in zip(groups[placement.group].sequences, placement.slots):
+                assert start + len(sequence) <= LAYOUT.row_length
+                used[row, start : start + len(sequence)] += 1
+        assert used.max() == 1
+
+
+def test_at_least_95_percent_of_the_slots_are_tokens():
+    groups = wiki_like_groups(1024)
+    batches = list(plan(lengths(groups), LAYOUT))
+    tokens = sum(sum(pair) for pair in lengths(groups))
+    assert tokens / (len(batches) * LAYOUT.rows * LAYOUT.row_length) >= 0.95
+
+
+def test_arrays_hold_the_sequences_as_bert_wants_them():
+    groups = wiki_like_groups(40, seed=3)
+    placements = next(plan(lengths(groups), LAYOUT))
+    batch = fill(groups, placements, LAYOUT, lane=2)
+    for name, (shape, dtype) in batch_shapes(LAYOUT, 1).items():
+        assert batch[name].shape == shape and batch[name].dtype == dtype, name
+    for number, placement in enumerate(placements):
+        for member, sequence in enumerate(groups[placement.group].sequences):
+            flat = batch["members"][0, number, member]
+            row, seat = divmod(int(flat), LAYOUT.sequences)
+            start = batch["cls_offset"][row, seat]
+            here = slice(start, start + len(sequence))
+            expected = [2, *sequence.query, 3, *sequence.document, 3]
+            assert batch["tokens"][row, here].tolist() == expected
+            assert (batch["segment_ids"][row, here] == seat + 1).all()
+            assert batch["position_ids"][row, here].tolist() == list(range(len(sequence)))
+            types = [0] * (len(sequence.query) + 2) + [1] * (len(sequence.document) + 1)
+            assert batch["token_type_ids"][row, here].tolist() == types
+    assert batch["group_valid"].sum() == len(placements)
+    assert ((batch["segment_ids"] == 0) <= (batch["tokens"] == 0)).all()
+
+
+def test_mask_ids_are_equal_exactly_where_the_text_is_shared():
+    query, document, other = np.arange(5, 9), np.arange(20, 60), np.arange(70, 100)
+    shared_document = Group(0, pair_sequences(query, document, query[::-1][:2], None, 128))
+    shared_query = Group(1, pair_sequences(query, document, None, other, 128, mask_side="both"))
+    layout = Layout(rows=2, row_length=128, sequences=8, group_size=2, cls=2, sep=3, pad=0)
+    groups = [shared_document, shared_query]
+    batch = fill(groups, next(plan(lengths(groups), layout)), layout, lane=0)
+
+    def ids(group: int, member: int, kind: int) -> list[int]:
+        row, seat = divmod(int(batch["members"][0, group, member]), layout.sequences)
+        here = (batch["segment_ids"][row] == seat + 1) & (batch["token_type_ids"][row] == kind)
+        here &= ~np.isin(batch["tokens"][row], (2, 3))
+        return batch["mask_ids"][row][here].tolist()
+
+    assert ids(0, 0, 1) == ids(0, 1, 1) and min(ids(0, 0, 1)) >= 0
+    assert set(ids(0, 0, 0)) == {-1}
+    assert ids(1, 0, 0) == ids(1, 1, 0) and min(ids(1, 0, 0)) >= 0
+    assert not set(ids(1, 0, 1)) & set(ids(1, 1, 1)) and not set(ids(0, 0, 1)) & set(ids(1, 0, 1))
+    assert (batch["mask_ids"][np.isin(batch["tokens"], (0, 2, 3))] == -1).all()
+
+
+def test_only_the_document_is_cut_unless_the_query_fills_the_row():
+    query, document = fit(np.arange(10), np.arange(500), 128)
+    assert len(query) == 10 and len(query) + len(document) + 3 == 128
+    query, document = fit(np.arange(500), np.arange(500), 128)
+    assert len(document) == 16 and len(query) + len(document) + 3 == 128
+    query, document = fit(np.arange(122), np.arange(3), 128)
+    assert len(query) == 122 and len(document) == 3
+
+
+def test_a_text_alone():
+    sequence = text_sequence(np.arange(5, 300), 128)
+    assert len(sequence) == 128
+    layout = Layout(rows=1, row_length=128, sequences=8, group_size=2, cls=2, sep=3, pad=0)
+    batch = fill([Group(0, (sequence,))], next(plan([(128,)], layout)), layout, 0)
+    assert not batch["group_valid"].any() and (batch["mask_ids"] >= 0).sum() == 126
+
+
+def test_a_group_that_fits_no_batch_is_named():
+    layout = Layout(rows=1, row_length=128, sequences=8, group_size=2, cls=2, sep=3, pad=0)
+    with pytest.raises(InputError, match=r"\(100, 100\).*batch_pairs"):
+        list(plan([(100, 100)], layout))
+
+
+def test_packing_is_a_function_of_its_input():
+    assert pair(3, "rqp")[0].tolist() == pair(3, "rqp")[0].tolist()
+    groups = wiki_like_groups(100)
+    assert list(plan(lengths(groups), LAYOUT)) == list(plan(lengths(groups), LAYOUT))
+    assert isinstance(groups[0].sequences[0], Sequence)
+
+
+@pytest.mark.parametrize(("pairs", "lanes"), [(128, 8), (32, 2), (48, 4)])
+def test_the_mean_number_of_pairs_is_the_configured_one(pairs, lanes):
+    from harp_jax.defaults import pretrain
+    from harp_jax.input.layout import make_layout
+    from tests.support.synthetic import tokenizer
+
+    groups = wiki_like_groups(4000)
+
+    class Reader:
+        def read(self, lane, task, start, count):
+            return groups[start : start + count]
+
+    config = pretrain()
+    config.batch_pairs, config.lanes = pairs, lanes
+    layout = make_layout(config, tokenizer(), Reader(), {"qdm": 1.0}, 2, 2 * pairs)
+    found = (
+        lanes
+        * len(groups)
+        / sum(1 for at in range(0, 4000, 1000) for _ in plan(lengths(groups)[at : at + 1000], layout))
+    )
+    # Whole rows a lane: as close as half a row allows.
+    half_a_row = 0.5 * lanes * layout.row_length / np.mean([sum(pair) for pair in lengths(groups)])
+    assert abs(found - pairs) <= half_a_row + 0.03 * pairs

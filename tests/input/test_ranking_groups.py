@@ -1,0 +1,187 @@
+"""Groups for fine-tuning: who is a negative, and that a draw depends on its key alone."""
+
+import logging
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from harp_jax import defaults as configs
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.folds import in_folds, read_folds, split_queries
+from harp_jax.corpus.trec import Ranking
+from harp_jax.errors import InputError
+from harp_jax.input.ranking_groups import RankingData
+from tests.support.tiny_bert import small_tokenizer
+
+TOKENIZER = small_tokenizer()
+# Each document is one token, so that token ids say which one it was.
+WORDS = [word for word in TOKENIZER.tokens[5:30] if word.isalpha()]
+DOCS = {f"D{i}": word for i, word in enumerate(WORDS)}
+QUERIES = {"q1": "the cat", "q2": "red", "q3": "one", "q4": "two", "q5": "dog"}
+QRELS = {
+    "q1": {"D0": 1, "D1": 2, "D2": 0},
+    "q2": {"D9": 1},  # not among its candidates
+    "q3": {"D3": 0},
+    "q4": {"D4": 1},
+    "q6": {"D4": 1},
+    "q5": {"D5": 1, "E1": 1},
+}
+CANDIDATES = {"q1": ["D1", "D2", "D3", "D4", "D5", "D6"], "q2": ["D3", "D4"], "q3": ["D3"], "q5": ["D5", "D7"]}
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "docs.tsv").write_text("".join(f"{d}\t\t\t{text}\n" for d, text in DOCS.items()))
+    return tmp_path
+
+
+def data(files, candidates=CANDIDATES, qrels=QRELS, **options) -> RankingData:
+    run = {}
+    for qid, docids in candidates.items():
+        run[qid] = Ranking(list(docids))
+        run[qid].scores.extend(-float(i) for i in range(len(docids)))
+    return RankingData(Documents.open(str(files / "docs.tsv")), QUERIES, qrels, run, TOKENIZER, **options)
+
+
+def names(unit) -> list[str]:
+    return [f"D{WORDS.index(TOKENIZER.tokens[document[0]])}" for _, document in unit]
+
+
+def test_units_and_what_is_left_out(files, caplog):
+    with caplog.at_level(logging.WARNING):
+        found = data(files)
+    assert found.units == [("q1", "D0"), ("q1", "D1"), ("q2", "D9"), ("q5", "D5")]
+    assert found.report == {
+        "no text": 1,
+        "no relevant document": 1,
+        "no candidates": 1,
+        "document absent": 1,
+        "not retrieved": 0,
+    }
+    assert "1 queries are left out of training: no candidates" in caplog.text
+
+
+def test_relevant_documents_that_the_first_stage_missed_are_positives_unless_told_otherwise(files, caplog):
+    with caplog.at_level(logging.WARNING):
+        found = data(files, missed_positives=False)
+    assert found.units == [("q1", "D1"), ("q5", "D5")]  # not D0 of q1, and nothing of q2
+    assert found.report["not retrieved"] == 2
+    assert "2 relevant documents are left out of training: not retrieved" in caplog.text
+
+
+def test_positive_first_then_candidates_not_judged_relevant(files):
+    found = data(files, negatives=3)
+    for epoch in range(20):
+        unit = found.unit(epoch, 0)
+        positive, *negatives = names(unit)
+        assert positive == "D0"
+        assert len(set(negatives)) == 3
+        assert set(negatives) <= {"D2", "D3", "D4", "D5", "D6"}
+        for query, document in unit:
+            assert query.tolist() == TOKENIZER.encode("the cat")
+            assert query.dtype == document.dtype == np.int32
+    positive, *negatives = names(found.unit(0, 2))
+    assert (positive, sorted(negatives)) == ("D9", ["D3", "D4"])
+
+
+def test_a_unit_depends_on_its_key_alone(files):
+    one, two = data(files, negatives=2, seed=3), data(files, dict(reversed(CANDIDATES.items())), negatives=2, seed=3)
+    drawn = [names(one.unit(epoch, i)) for epoch in range(6) for i in range(len(one))]
+    again = {(epoch, i): names(two.unit(epoch, i)) for i in reversed(range(len(two))) for epoch in reversed(range(6))}
+    assert drawn == [again[epoch, i] for epoch in range(6) for i in range(len(one))]
+    other = data(files, negatives=2, seed=4)
+    assert drawn != [names(other.unit(epoch, i)) for epoch in range(6) for i in range(len(one))]
+    assert len({tuple(names(one.unit(epoch, 0))) for epoch in range(20)}) > 5
+
+
+def test_negatives_are_uniform(files):
+    found = data(files, negatives=2)
+    counts = Counter(name for epoch in range(2000) for name in names(found.unit(epoch, 0))[1:])
+    assert set(counts) == {"D2", "D3", "D4", "D5", "D6"}
+    assert chisquare(list(counts.values())).pvalue > 0.01
+
+
+def test_long_documents_are_cut_and_the_cache_forgets(files, monkeypatch):
+    import harp_jax.input.ranking_groups
+
+    (files / "docs.tsv").write_text("".join(f"{d}\t\t\t{(text + ' ') * 500}\n" for d, text in DOCS.items()))
+    found = data(files, max_length=20)
+    assert {len(document) for _, document in found.unit(0, 0)} == {20}
+    monkeypatch.setattr(harp_jax.input.ranking_groups, "CACHED_DOCUMENTS", 3)
+    for epoch in range(5):
+        assert names(found.unit(epoch, 0))[0] == "D0"
+    assert len(found._tokens) <= 3 + 8
+
+
+def test_bad_input(files):
+    with pytest.raises(InputError, match=r"candidate E7 of query q1 is not in .*docs\.tsv"):
+        data(files, {**CANDIDATES, "q1": ["D1", "E7"]})
+    with pytest.raises(InputError, match="no query can be trained on"):
+        data(files, {"q9": ["D1"]})
+    with pytest.raises(InputError, match="negatives=0"):
+        data(files, negatives=0)
+
+
+def test_from_config_with_folds(files):
+    (files / "queries.tsv").write_text("".join(f"{q}\t{text}\n" for q, text in QUERIES.items()))
+    (files / "qrels").write_text("".join(f"{q} 0 {d} {r}\n" for q, j in QRELS.items() for d, r in j.items()))
+    (files / "run").write_text("".join(f"{q} {d} {i + 1}\n" for q, c in CANDIDATES.items() for i, d in enumerate(c)))
+    (files / "folds.tsv").write_text("q1\t0\nq2\t1\nq5\t2\n")
+    config = configs.finetune()
+    config.docs, config.queries = str(files / "docs.tsv"), str(files / "queries.tsv")
+    config.qrels, config.candidates = str(files / "qrels"), str(files / "run")
+    assert RankingData.from_config(config, TOKENIZER).units == data(files).units
+    config.folds, config.train_folds = str(files / "folds.tsv"), (1, 2)
+    assert RankingData.from_config(config, TOKENIZER).units == [("q2", "D9"), ("q5", "D5")]
+    config.train_folds = (1, 7)
+    with pytest.raises(InputError, match=r"has no fold 7; its folds are 0, 1, 2"):
+        RankingData.from_config(config, TOKENIZER)
+    config.train_folds, config.folds = (1,), ""
+    with pytest.raises(InputError, match="no folds file"):
+        RankingData.from_config(config, TOKENIZER)
+    config.qrels = ""
+    with pytest.raises(InputError, match=r"set --config\.qrels"):
+        RankingData.from_config(config, TOKENIZER)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [("q1\t0\nq1\t1\n", "line 2: query q1 a second time"), ("q1\n", "line 1: 1 columns"), ("\n", "folds is empty")],
+)
+def test_bad_folds(tmp_path, text, message):
+    (tmp_path / "folds").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_folds(str(tmp_path / "folds"))
+
+
+def test_folds_by_number_or_name():
+    assert in_folds({"a": "0", "b": "x"}, [0, "x"]) == {"a", "b"}
+
+
+judgments = st.dictionaries(
+    st.integers(0, 40).map(lambda i: f"q{i}"),
+    st.dictionaries(st.integers(0, 30).map(lambda i: f"D{i}"), st.integers(-1, 2), max_size=3),
+    min_size=1,
+)
+
+
+@given(judgments, st.floats(0, 1), st.integers(0, 5))
+def test_split_never_shares_a_relevant_document(qrels, fraction, seed):
+    train, held = split_queries(qrels, fraction, seed)
+    assert {**train, **held} == qrels and not train.keys() & held.keys()
+    assert len(held) <= round(fraction * len(qrels))
+    relevant = lambda part: {d for judged in part.values() for d, level in judged.items() if level > 0}  # noqa: E731
+    assert not relevant(train) & relevant(held)
+    assert split_queries(dict(reversed(qrels.items())), fraction, seed)[1].keys() == held.keys()
+
+
+def test_split_takes_its_share():
+    qrels = {f"q{i}": {f"D{i // 2}": 1} for i in range(400)}
+    train, held = split_queries(qrels, 0.1, 0)
+    assert len(held) == 40
+    assert split_queries(qrels, 0.1, 1)[1].keys() != held.keys()

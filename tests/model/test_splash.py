@@ -1,0 +1,181 @@
+"""TPU's attention kernel, interpreted on CPU, against the products: values, gradients, meshes, the whole step."""
+
+import os
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, NamedSharding
+
+from harp_jax.checkpoints.encoder import load_encoder
+from harp_jax.errors import InputError
+from harp_jax.model import sharding, splash
+from harp_jax.model.attention import attend, choose
+from harp_jax.model.cross_encoder import Ranker, init_params
+from harp_jax.training import metrics_log
+from harp_jax.training.loop import train
+from tests.support.tiny_bert import CONFIG, random_params
+from tests.support.tiny_run import tiny_config, tiny_stage
+
+
+@pytest.fixture
+def interpreted(monkeypatch):
+    monkeypatch.setattr(splash, "INTERPRET", True)
+
+
+def packed_segments(rows: int, length: int, seed: int = 0) -> np.ndarray:
+    """[rows, length] int32: several segments to a row, of all lengths down to 1, padding behind most; one row is full."""
+    rng = np.random.default_rng(seed)
+    out = np.zeros((rows, length), np.int32)
+    for row in range(rows):
+        cuts = np.sort(rng.choice(np.arange(1, length), 5, replace=False))
+        for number, (start, end) in enumerate(zip([0, *cuts], [*cuts, length])):
+            out[row, start:end] = number + 1
+        if row:
+            out[row, cuts[-1] :] = 0
+    return out
+
+
+def case(rows: int, length: int, heads: int, head_dim: int) -> tuple:
+    """q, k, v and a direction for gradients, float64, and segments."""
+    rng = np.random.default_rng(1)
+    shape = (rows, length, heads, head_dim)
+    return *(rng.normal(0, 2, shape) for _ in range(4)), packed_segments(rows, length)
+
+
+def value_and_grads(
+    implementation: str, dtype: str, q, k, v, direction, segments, place=lambda x: x
+) -> list[np.ndarray]:
+    """Attention, and the gradients to q, k and v of its product with `direction`, in float64."""
+    q, k, v = (place(jnp.asarray(x, dtype)) for x in (q, k, v))
+
+    def mixed(q, k, v):
+        out = attend(q, k, v, segments, segments, implementation)
+        return (out.astype("float32" if dtype == "bfloat16" else dtype) * direction).sum(), out
+
+    segments, direction = place(jnp.asarray(segments)), place(jnp.asarray(direction, "float32"))
+    (_, out), grads = jax.jit(jax.value_and_grad(mixed, (0, 1, 2), has_aux=True))(q, k, v)
+    assert out.dtype == dtype
+    return [np.asarray(x.astype("float32"), np.float64) for x in (out, *grads)]
+
+
+def exact(q, k, v, direction, segments) -> list[np.ndarray]:
+    """The textbook's softmax attention and its gradients in float64 numpy."""
+    mask = (segments[:, :, None] == segments[:, None, :])[:, None]
+    scale = 1 / np.sqrt(q.shape[-1])
+    logits = np.where(mask, np.einsum("rthd,rshd->rhts", q, k) * scale, -np.inf)
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    dw = np.einsum("rthd,rshd->rhts", direction, v)
+    ds = weights * (dw - (weights * dw).sum(-1, keepdims=True)) * scale
+    out = np.einsum("rhts,rshd->rthd", weights, v)
+    dq, dk = np.einsum("rhts,rshd->rthd", ds, k), np.einsum("rhts,rthd->rshd", ds, q)
+    return [out, dq, dk, np.einsum("rhts,rthd->rshd", weights, direction)]
+
+
+@pytest.mark.parametrize("length", [128, 384, 1024])
+def test_equals_the_textbook_in_float32(interpreted, length):
+    arrays = case(2, length, 2, 64)
+    for found, expected in zip(value_and_grads("splash", "float32", *arrays), exact(*arrays)):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
+
+
+def test_bfloat16_is_no_further_from_the_truth_than_the_products(interpreted):
+    arrays = case(2, 256, 2, 64)
+    expected = exact(*arrays)
+    theirs, ours = (value_and_grads(name, "bfloat16", *arrays) for name in ("xla", "splash"))
+    for a, b, e in zip(ours, theirs, expected):
+        assert np.abs(a - e).mean() <= 1.25 * np.abs(b - e).mean()
+
+
+def test_factors_of_cores_without_bfloat16_products_are_float32(interpreted):
+    q, k, v, _, segments = case(1, 128, 1, 64)
+    q, k, v = (jnp.asarray(x, jnp.bfloat16) for x in (q, k, v))
+    for kind, dtype in (("TPU v3", "f32"), ("TPU v5 lite", "bf16")):
+        run = lambda *x, kind=kind: splash.attend(*x, segments, None, kind)  # noqa: E731
+        kernel = str(jax.make_jaxpr(run)(q, k, v)).split("pallas_call")[0].splitlines()[-8:]
+        assert run(q, k, v).dtype == jnp.bfloat16
+        assert any(f"{dtype}[1,128" in line for line in kernel), kernel
+
+
+def test_a_mesh_cuts_rows_and_heads_and_nothing_travels(interpreted):
+    arrays = case(8, 128, 4, 16)
+    mesh = jax.make_mesh((2, 2, 2), sharding.AXES, axis_types=(AxisType.Auto,) * 3)
+    heads = jax.sharding.PartitionSpec(*sharding.BATCH, None, "model")
+    place = lambda x: jax.device_put(x, NamedSharding(mesh, heads if x.ndim == 4 else sharding.BATCH))  # noqa: E731
+    whole = value_and_grads("splash", "float32", *arrays)
+    for found, expected in zip(value_and_grads("splash", "float32", *arrays, place), whole):
+        np.testing.assert_array_equal(found, expected)
+    q, k, v, _, segments = (place(jnp.asarray(x, "int32" if x.ndim == 2 else "float32")) for x in arrays)
+    grad = jax.jit(jax.grad(lambda q, k, v, s: attend(q, k, v, s, s, "splash").sum(), (0, 1, 2)))
+    text = grad.lower(q, k, v, segments).compile().as_text()
+    assert not [kind for kind in ("all-reduce", "all-gather", "all-to-all", "collective-permute") if kind in text]
+
+
+@pytest.mark.parametrize("remat", ["none", "dots", "layer"])
+def test_the_encoder_trains_alike_whatever_is_computed_again(interpreted, remat):
+    config = replace(CONFIG, max_positions=128, hidden=32, heads=2)
+    params, segments = random_params(config), packed_segments(2, 128)
+    tokens = np.random.default_rng(0).integers(0, 46, (2, 128)).astype(np.int32)
+    positions = np.tile(np.arange(128, dtype=np.int32), (2, 1))
+    batch = {"tokens": tokens, "segment_ids": segments, "position_ids": positions, "token_type_ids": tokens % 2}
+
+    def gradient(config):
+        loss = lambda p: (Ranker(config).apply({"params": p}, batch, method="encode")[..., :4] ** 2).sum()  # noqa: E731
+        return jax.jit(jax.grad(loss))(params)
+
+    expected = gradient(replace(config, attention="xla"))
+    found = gradient(replace(config, attention="splash", remat=remat))
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected)):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * max(np.abs(b).max(), 1))
+
+
+def losses(directory, devices: int, **changes) -> list[float]:
+    config = tiny_config(str(directory), steps=3, **changes)
+    train(config, os.path.join(directory, "run"), tiny_stage(config), jax.devices()[:devices])
+    return [row["loss"] for row in metrics_log.read(os.path.join(directory, "run")) if row["split"] == "train"]
+
+
+def test_training_on_a_mesh_has_the_losses_of_the_products_on_one_device(interpreted, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    expected = losses(tmp_path / "a", 1, accumulate=2)
+    mesh = {"mesh.data": 2, "mesh.fsdp": 2, "mesh.model": 2}
+    found = losses(tmp_path / "b", 8, accumulate=2, **mesh, **{"model.attention": "splash"})
+    assert len(found) == 3 and abs(found[0] - expected[0]) <= 1e-5
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    # Its parameters go on elsewhere, where there is no such kernel.
+    assert load_encoder(str(tmp_path / "b" / "run"))[0].attention == "auto"
+
+
+def test_auto_by_platform_dtype_and_length():
+    chosen = lambda platform, dtype="bfloat16", drops=False, n=512: choose("auto", dtype, drops, platform, n)  # noqa: E731
+    assert [chosen(platform) for platform in ("cpu", "gpu", "tpu")] == ["xla", "cudnn", "splash"]
+    assert [chosen("tpu", "float32"), chosen("gpu", "float32")] == ["splash", "xla"]
+    assert {chosen("tpu", drops=True), chosen("gpu", drops=True), chosen("tpu", n=100), chosen("tpu", "float64")} == {
+        "xla"
+    }
+
+
+def test_what_a_kernel_cannot_do_is_refused(interpreted, monkeypatch):
+    q = jnp.zeros((1, 100, 2, 16))
+    with pytest.raises(InputError, match="rows of a multiple of 128 tokens, not float32 ones of 100"):
+        attend(q, q, q, jnp.zeros((1, 100), jnp.int32), jnp.zeros((1, 100), jnp.int32), "splash")
+    with pytest.raises(InputError, match=r"model\.attention='splash' cannot drop attention weights"):
+        replace(CONFIG, attention="splash", attention_dropout=0.1)
+    monkeypatch.setattr(splash, "INTERPRET", False)
+    with pytest.raises(InputError, match="'splash' is a kernel for TPUs, and this runs on CPU"):
+        choose("splash", "float32", False, "cpu", 512)
+    with pytest.raises(InputError, match="'cudnn' is a kernel for GPUs, and this runs on CPU"):
+        choose("cudnn", "bfloat16", False, "cpu", 512)
+
+
+@pytest.mark.parametrize("attention", ["cudnn", "splash"])
+def test_parameters_are_made_whatever_the_kernel(attention):
+    """A kernel's own dtypes and lengths are nothing to `init`, which runs 8 tokens in float32 (training did not start)."""
+    config = replace(CONFIG, attention=attention)
+    assert jax.tree.all(
+        jax.tree.map(np.array_equal, init_params(config, jax.random.key(0)), init_params(CONFIG, jax.random.key(0)))
+    )

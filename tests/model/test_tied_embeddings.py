@@ -1,0 +1,35 @@
+"""The word embeddings' two gradients meet before they travel, and are the ones of one device."""
+
+import math
+import os
+
+import jax
+import numpy as np
+
+from harp_jax.model.cross_encoder import init_params
+from harp_jax.training import dry_run, metrics_log
+from harp_jax.training.loop import train
+from tests.support.tiny_run import tiny_config, tiny_stage
+
+
+def losses(directory: str, devices: int) -> list[float]:
+    os.mkdir(directory)
+    config = tiny_config(directory, accumulate=2)
+    train(config, os.path.join(directory, "run"), tiny_stage(config), jax.devices()[:devices])
+    return [row["loss"] for row in metrics_log.read(os.path.join(directory, "run")) if row["split"] == "train"]
+
+
+def test_eight_parts_have_the_losses_of_one_device(tmp_path):
+    expected, found = (losses(str(tmp_path / str(n)), n) for n in (1, 8))
+    assert len(found) == 20 and abs(found[0] - expected[0]) <= 1e-5
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_every_gradient_travels_once(tmp_path):
+    """What all-reduces carry on a data mesh is the parameters' size and a few scalars, the words not twice."""
+    compiled, shape, _, mesh = dry_run.compile_step(tiny_config(str(tmp_path)), jax.devices())
+    sent = dry_run.collectives(compiled.as_text())
+    tree = jax.eval_shape(lambda: init_params(shape, jax.random.key(0)))
+    size = 4 * sum(math.prod(x.shape) for x in jax.tree.leaves(tree))
+    assert mesh.size == 8 and {kind for kind, _ in sent} == {"all-reduce"}
+    assert size <= sum(total for _, total in sent) <= size + 256

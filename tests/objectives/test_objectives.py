@@ -1,0 +1,187 @@
+"""Losses of a packed batch against a slow loop over its pairs; the compiled step's collectives."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from harp_jax.input.lanes import Batches
+from harp_jax.input.packing import fill, plan
+from harp_jax.model import sharding
+from harp_jax.objectives.pretrain import summarise
+from harp_jax.training.cost import step_flops
+from harp_jax.training.dry_run import collectives, compile_step
+from harp_jax.training.optimizer import make as make_optimizer
+from harp_jax.training.step import USUAL, follow, gradients, initial, make_eval, make_step, spikes
+from tests.support.synthetic import SyntheticReader
+from tests.support.tiny_run import tiny_config, tiny_stage
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory):
+    config = tiny_config(str(tmp_path_factory.mktemp("objective")), **{"task_weights.qdm": 0.5, "mlm_weight": 0.0})
+    stage = tiny_stage(config)
+    params = stage.start(stage.bert, jax.random.key(1))
+    params["score"]["kernel"] = params["score"]["kernel"] * 2e4  # or all pairs sit at the margin
+    return config, stage, params
+
+
+def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
+    config, stage, params = setting
+    objective = dataclasses.replace(stage.objective(stage.bert), mlm_rate=0.0)
+    batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
+    loss, sums = jax.jit(objective, static_argnums=3)(params, batch, jax.random.key(0, impl="threefry2x32"), None)
+
+    single = dataclasses.replace(stage.layout, rows=1, group_size=1)
+    hinges, weights = [], []
+
+    @jax.jit
+    def first_score(one):
+        hidden = objective.ranker.apply({"params": params}, one, method="encode")
+        return objective.ranker.apply({"params": params}, hidden, one["cls_offset"], method="scores")[0, 0]
+
+    for lane in range(config.lanes):
+        lane_batches = Batches(stage.reader, stage.layout, range(lane, lane + 1), stage.shares, 64, 0)
+        lane_batches.make()
+        owner = lane_batches._lanes[0]
+        for placement in owner._plans[0]:
+            group = owner._groups[placement.group]
+            scores = []
+            for sequence in group.sequences:
+                alone = group._replace(sequences=(sequence,))
+                one = fill([alone], next(plan([(len(sequence),)], single)), single, 0)
+                scores.append(float(first_score(one)))
+            hinges.append(max(0.0, 1 - scores[0] + scores[1]))
+            weights.append(objective.task_weights[group.task])
+    assert sums["pairs"] == len(hinges)
+    assert np.std(hinges) > 0.1
+    assert float(loss) == pytest.approx(np.dot(hinges, weights) / len(hinges), rel=1e-5)
+
+
+def test_summaries_divide_by_what_was_there(setting):
+    config, stage, params = setting
+    objective = stage.objective(stage.bert)
+    batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
+    sums = jax.jit(make_eval(objective, 0))(params, batch)
+    out = summarise({k: float(v) for k, v in sums.items()}, stage.tasks)
+    assert out["fill"] == pytest.approx((batch["segment_ids"] > 0).mean())
+    assert 4.0 < out["mlm_loss"] < 7.0 and 0 <= out["rqp_accuracy"] <= 1
+    assert out["pairs_per_step"] == batch["group_valid"].sum()
+
+
+def test_four_microbatches_give_the_gradients_of_one_batch(setting):
+    config, stage, params = setting
+    objective = dataclasses.replace(stage.objective(stage.bert.computing_in("float64")), mlm_weight=1.0)
+    layout = dataclasses.replace(stage.layout, microbatches=4)
+    parts, _ = Batches(stage.reader, layout, range(config.lanes), stage.shares, 64, 0).make()
+    whole = {name: x.reshape(-1, *x.shape[2:]) for name, x in parts.items()}
+    key = jax.random.key(0, impl="threefry2x32")
+    with jax.enable_x64(True):  # or the rounding of these large scores would hide what it tests
+        params = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
+        compute = jax.jit(lambda batch: gradients(objective, params, batch, key, None))
+        (found, sums), (expected, whole_sums) = compute(parts), compute(whole)
+    assert parts["tokens"].ndim == 3 and sums["mlm_tokens"] == whole_sums["mlm_tokens"] > 100
+    for name in sums:
+        np.testing.assert_allclose(sums[name], whole_sums[name], rtol=1e-6, err_msg=name)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected)):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-10 * float(np.abs(b).max()) + 1e-15)
+
+
+@pytest.mark.parametrize("policy", ["dots", "layer"])
+def test_remat_changes_memory_alone(setting, policy):
+    config, stage, params = setting
+    batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
+    mask, drop = jax.random.key(0, impl="threefry2x32"), jax.random.key(1)
+    found = [
+        jax.jit(lambda shape=shape: gradients(stage.objective(shape), params, batch, mask, drop)[0])()
+        for shape in (stage.bert, dataclasses.replace(stage.bert, remat=policy))
+    ]
+    for a, b in zip(*map(jax.tree.leaves, found)):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * float(np.abs(b).max()) + 1e-9)
+
+
+def test_a_loss_spike_changes_nothing_but_the_count(setting):
+    config, stage, params = setting
+    optimizer = make_optimizer(config, 10)
+    state = jax.jit(lambda p: initial(p, optimizer))(params)
+    batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
+    step = jax.jit(make_step(stage.objective(stage.bert), optimizer, 0, "threefry", False, spike=8.0))
+    usual = {"mean": np.float32(0.2), "variance": np.float32(1e-4), "seen": np.int32(USUAL)}
+    after, sums = step({**state, "loss": usual}, batch)
+    assert sums["loss"] > 0.5 and after["skipped"] == 1 and after["step"] == 1
+    for part in ("params", "opt_state", "loss"):
+        before = usual if part == "loss" else state[part]
+        assert jax.tree.all(jax.tree.map(lambda a, b: (np.asarray(a) == np.asarray(b)).all(), before, after[part]))
+    assert step({**state, "loss": {**usual, "seen": np.int32(USUAL - 1)}}, batch)[0]["skipped"] == 0
+
+
+def test_the_usual_loss_is_followed_and_a_spike_stands_out():
+    rng = np.random.default_rng(0)
+    losses = rng.normal(3, 0.1, USUAL).astype(np.float32)
+    usual = {"mean": np.float32(0), "variance": np.float32(0), "seen": np.int32(0)}
+    for loss in losses:
+        usual = follow(loss, usual)
+    assert float(usual["mean"]) == pytest.approx(losses.mean(), rel=1e-4)
+    assert float(usual["variance"]) == pytest.approx(losses.var(), rel=1e-3)
+    assert not spikes(np.float32(3.6), usual, 8.0) and spikes(np.float32(4.1), usual, 8.0)
+    assert not spikes(np.float32(40), usual, 0.0)
+
+
+def test_data_parallel_step_only_reduces_gradients_and_scalars(setting):
+    config, stage, _ = setting
+    config = config.copy_and_resolve_references()
+    config.mesh.data = 8
+    compiled, shape, _, _ = compile_step(config, jax.devices(), rows=16)
+    found = collectives(compiled.as_text())
+    assert found and {kind for kind, _ in found} == {"all-reduce"}
+    total = sum(size for _, size in found)
+    params = stage.start(shape, jax.random.key(0))
+    parameters = 4 * sum(int(np.prod(x.shape)) for x in jax.tree.leaves(params))
+    # The tied word embeddings get two gradients (lookup and decoder), which the partitioner reduces one by one; the rest
+    # is every gradient once, and some dozens of scalars (counts, metrics, the norm).
+    tied = 4 * params["bert"]["embeddings"]["word"]["embedding"].size
+    assert parameters <= total <= parameters + tied + 4 * 200
+
+
+def test_analytic_flops_agree_with_xla_on_an_unrolled_model(tmp_path):
+    config = tiny_config(str(tmp_path), **{"model.hidden": 256, "model.heads": 4, "model.dropout": 0.0})
+    config.mesh.data = 1
+    compiled, shape, layout, _ = compile_step(config, jax.devices()[:1], rows=32)
+    counted = compiled.cost_analysis()["flops"]
+    rows = layout.rows * config.lanes
+    assert step_flops(shape, rows, config.row_length, layout.sequences, 19) == pytest.approx(counted, rel=0.15)
+
+
+def test_rules_without_parameter_and_parameters_without_rule_are_errors(setting, monkeypatch):
+    from harp_jax.errors import InputError
+
+    _, stage, params = setting
+    mesh = sharding.make_mesh(tiny_mesh(8))
+    shapes = jax.eval_shape(lambda: params)
+    sharding.param_shardings(mesh, shapes)
+    with pytest.raises(InputError, match="no sharding rule for parameter new/kernel"):
+        sharding.param_shardings(mesh, {**shapes, "new": {"kernel": jax.ShapeDtypeStruct((4, 4), np.float32)}})
+    monkeypatch.setattr(sharding, "RULES", (*sharding.RULES, (r"decoder/kernel$", sharding.P())))
+    with pytest.raises(InputError, match="match no parameter.*decoder"):
+        sharding.param_shardings(mesh, shapes)
+
+
+def tiny_mesh(data: int):
+    from harp_jax.defaults import pretrain
+
+    config = pretrain()
+    config.mesh.data = data
+    return config
+
+
+def test_a_mesh_that_does_not_fit_the_devices_says_so():
+    from harp_jax.errors import InputError
+
+    with pytest.raises(InputError, match="needs 3 devices, there are 8"):
+        sharding.make_mesh(tiny_mesh(3))
+    config = tiny_mesh(8)
+    config.lanes = 6
+    with pytest.raises(InputError, match="lanes=6 is not a multiple"):
+        sharding.make_mesh(config)
+    assert SyntheticReader().sizes

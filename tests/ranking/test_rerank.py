@@ -1,0 +1,385 @@
+"""Re-ranking: the same scores as sentence-transformers, whatever the batches, and clear words about bad runs."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from harp_jax.checkpoints.huggingface import save_hf
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.trec import read_run, write_run
+from harp_jax.errors import InputError
+from harp_jax.model.cross_encoder import Ranker
+from harp_jax.ranking.maxp import Windows
+from harp_jax.ranking.parts import Parts, fingerprint
+from harp_jax.ranking.rerank import Reranker, arguments_parser, main, rerank_run
+from harp_jax.text.marks import Marks
+from tests.support.tiny_bert import CONFIG, WORDS, pair_batch, random_params, small_tokenizer
+
+RNG = np.random.default_rng(0)
+VOCABULARY = [word for word in WORDS.split() if not word.startswith("##")]
+
+
+def prose(words: int) -> str:
+    return " ".join(RNG.choice(VOCABULARY, words))
+
+
+DOCS = {f"D{i}": prose(int(RNG.integers(0, 40))) for i in range(30)}
+QUERIES = {f"q{i}": prose(int(RNG.integers(1, 6))) for i in range(5)}
+CANDIDATES = {qid: [f"D{i}" for i in RNG.permutation(30)[:12]] for qid in list(QUERIES)[:4]}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    directory = str(tmp_path_factory.mktemp("rerank") / "model")
+    save_hf(directory, CONFIG, random_params(CONFIG), small_tokenizer(), "")
+    return directory
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "docs.tsv").write_text("".join(f"{d}\t\t\t{text}\n" for d, text in DOCS.items()))
+    (tmp_path / "queries.tsv").write_text("".join(f"{q}\t{text}\n" for q, text in QUERIES.items()))
+    write_run(str(tmp_path / "bm25.trec"), [(q, d, -np.arange(len(d))) for q, d in CANDIDATES.items()])
+    return tmp_path
+
+
+def options(files, model, **more):
+    named = {name: files / f"{name}.tsv" for name in ("docs", "queries")}
+    named |= {"model": model, "run": files / "bm25.trec", "output": files / "out.trec", **more}
+    return [f"--{name}={value}" for name, value in named.items()]
+
+
+def one_by_one(model: str, query: str, documents: list[str]) -> np.ndarray:
+    """Each pair alone in a row of its own, without any of the batching."""
+    reranker = Reranker.from_pretrained(model)
+    scores = []
+    for document in documents:
+        words = document.split()
+        room = CONFIG.max_positions - 3 - len(query.split())
+        batch = pair_batch(reranker.tokenizer, [(query, " ".join(words[:room]))], CONFIG.max_positions)
+        network = Ranker(reranker.config)
+        hidden = network.apply({"params": reranker._params}, batch, method="encode")
+        first = np.zeros((1, 1), np.int32)
+        scores.append(network.apply({"params": reranker._params}, hidden, first, method="scores")[0, 0])
+    return np.array(scores)
+
+
+def test_batches_change_nothing(model):
+    query, documents = QUERIES["q1"], list(DOCS.values())[:10]
+    expected = one_by_one(model, query, documents)
+    for batch_tokens in (None, 64, 100, 2000):
+        scores = Reranker.from_pretrained(model, batch_tokens=batch_tokens).rerank(query, documents)
+        assert scores.dtype == np.float32
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    assert Reranker.from_pretrained(model).rerank(query, []).shape == (0,)
+    with pytest.raises(TypeError, match="one string"):
+        Reranker.from_pretrained(model).rerank(query, "a document")
+
+
+def test_equals_cross_encoder(model):
+    from sentence_transformers import CrossEncoder
+
+    documents = list(DOCS.values())
+    theirs = CrossEncoder(model, device="cpu").predict([(QUERIES["q2"], document) for document in documents])
+    ours = Reranker.from_pretrained(model).rerank(QUERIES["q2"], documents)
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+
+
+def test_command_reranks_the_run(files, model):
+    done = subprocess.run(
+        [sys.executable, "-m", "harp_jax.ranking.rerank", *options(files, model)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "1 of 5 queries have no candidates" in done.stderr
+    run = read_run(str(files / "out.trec"))
+    assert list(run) == list(CANDIDATES)
+    reranker = Reranker.from_pretrained(model)
+    for qid, docids in CANDIDATES.items():
+        scores = dict(zip(docids, reranker.rerank(QUERIES[qid], [DOCS[docid] for docid in docids])))
+        assert sorted(run[qid].docids) == sorted(docids)
+        assert (np.diff(np.float32(run[qid].scores)) < 0).all()
+        np.testing.assert_allclose(run[qid].scores, [scores[docid] for docid in run[qid].docids], rtol=0, atol=1e-5)
+    assert (files / "out.trec").read_text().splitlines()[0].endswith(" harp_jax")
+
+
+def test_neither_torch_nor_tensorflow_is_imported(files, model):
+    code = (
+        "import sys; from harp_jax.ranking.rerank import Reranker\n"
+        f"print(Reranker.from_pretrained({model!r}).rerank('the cat', ['a dog', 'cat']))\n"
+        "sys.exit([m for m in ('torch', 'tensorflow', 'transformers') if m in sys.modules] or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_chunks_of_queries_change_nothing(files, model, monkeypatch):
+    import harp_jax.ranking.rerank
+
+    reranker, run = Reranker.from_pretrained(model), read_run(str(files / "bm25.trec"))
+    docs = Documents.open(str(files / "docs.tsv"))
+    whole = list(rerank_run(reranker, run, QUERIES, docs))
+    monkeypatch.setattr(harp_jax.ranking.rerank, "pairs_at_once", lambda: 20)
+    for (qid, docids, scores), (other, same, again) in zip(
+        whole, rerank_run(reranker, run, QUERIES, docs), strict=True
+    ):
+        assert (qid, docids) == (other, same)
+        np.testing.assert_allclose(scores, again, rtol=0, atol=1e-5)
+
+
+def test_k_keeps_the_best_of_the_first_stage(files, model):
+    main(arguments_parser().parse_args(options(files, model, k=3)))
+    run = read_run(str(files / "out.trec"))
+    assert {qid: set(ranking.docids) for qid, ranking in run.items()} == {q: set(d[:3]) for q, d in CANDIDATES.items()}
+
+
+def test_long_queries_are_cut_with_a_note(files, model, capsys):
+    long = prose(60)
+    (files / "queries.tsv").write_text("".join(f"{q}\t{long if q == 'q1' else text}\n" for q, text in QUERIES.items()))
+    main(arguments_parser().parse_args(options(files, model)))
+    assert "the query was cut in 12 pairs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "breakage, message",
+    [
+        ({"run": "q9 Q0 D1 1 1 x\n"}, "the run names 1 queries that --queries lacks, q9 first"),
+        (
+            {"run": "q1 Q0 D1 1 3 x\nq1 Q0 E7 2 2 x\nq2 Q0 E8 1 1 x\n"},
+            r"2 documents that .*docs.tsv lacks, E7 first \(query q1\)",
+        ),
+        ({"max_length": 41}, "the model takes 8 to 40 tokens"),
+        ({"k": 0}, "--k=0"),
+        ({"fields": "title,text"}, "unknown document field"),
+    ],
+)
+def test_bad_input_is_refused_before_scoring(files, model, breakage, message):
+    if "run" in breakage:
+        (files / "bad.trec").write_text(breakage["run"])
+        breakage = {"run": files / "bad.trec"}
+    with pytest.raises(InputError, match=message):
+        main(arguments_parser().parse_args(options(files, model, **breakage)))
+    assert not (files / "out.trec").exists()
+
+
+def test_models_that_cannot_rank(files, tmp_path):
+    params = random_params(CONFIG)
+    del params["score"]
+    save_hf(str(tmp_path / "encoder"), CONFIG, params, small_tokenizer(), "")
+    with pytest.raises(InputError, match="has no score"):
+        Reranker.from_pretrained(str(tmp_path / "encoder"))
+    Reranker(CONFIG, random_params(CONFIG), small_tokenizer())
+    save_hf(str(tmp_path / "other"), CONFIG, random_params(CONFIG), small_tokenizer(), "")
+    (tmp_path / "other" / "vocab.txt").write_text("\n".join([*small_tokenizer().tokens, "one_more", "two_more"]))
+    with pytest.raises(InputError, match=r"48 tokens, but .* has 46"):
+        Reranker.from_pretrained(str(tmp_path / "other"))
+
+
+@pytest.mark.parametrize(
+    "recorded, expected",
+    [(24, 24), (40, 40), (41, 40), (512, 40), (10**30, 40), (1e30, 40), (None, 40), (3, 40), ("absent", 40)],
+)
+def test_the_default_length_is_the_recorded_one(model, tmp_path, recorded, expected):
+    directory = tmp_path / "foreign"
+    shutil.copytree(model, directory)
+    config = json.loads((directory / "tokenizer_config.json").read_text())
+    config["model_max_length"] = recorded
+    if recorded == "absent":
+        del config["model_max_length"]
+    (directory / "tokenizer_config.json").write_text(json.dumps(config))
+    assert Reranker.from_pretrained(str(directory)).max_length == expected
+    assert Reranker.from_pretrained(str(directory), max_length=32).max_length == 32
+
+
+def reranked(files, model, **more) -> str:
+    main(arguments_parser().parse_args(options(files, model, **more)))
+    return (files / "out.trec").read_text()
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(files, model, monkeypatch, capsys):
+    import harp_jax.ranking.rerank
+
+    monkeypatch.setattr(harp_jax.ranking.rerank, "pairs_at_once", lambda: 12)  # a query a portion
+    whole = reranked(files, model)
+    capsys.readouterr()
+    scored, real = [], harp_jax.ranking.rerank.rerank_chunk
+
+    def dies_at(limit):
+        def chunk(reranker, chunk, *rest):
+            if len(scored) == limit:
+                raise KeyboardInterrupt
+            scored.append(chunk[0][0])
+            return real(reranker, chunk, *rest)
+
+        return chunk
+
+    (files / "out.trec").unlink()
+    monkeypatch.setattr(harp_jax.ranking.rerank, "rerank_chunk", dies_at(2))
+    with pytest.raises(KeyboardInterrupt):
+        reranked(files, model)
+    assert not (files / "out.trec").exists() and (files / "out.trec.parts").exists()
+    monkeypatch.setattr(harp_jax.ranking.rerank, "rerank_chunk", dies_at(99))
+    assert reranked(files, model) == whole
+    assert scored == list(CANDIDATES)
+    assert "going on after 24 of 48 pairs" in capsys.readouterr().err
+    assert not (files / "out.trec.parts").exists()
+
+
+def test_parts_of_other_inputs_are_not_used(files, model, monkeypatch):
+    import harp_jax.ranking.rerank
+
+    monkeypatch.setattr(harp_jax.ranking.rerank, "pairs_at_once", lambda: 12)
+    expected = reranked(files, model, k=3)
+    (files / "out.trec.parts").mkdir()
+    (files / "out.trec.parts" / "key.json").write_text('"another"')
+    (files / "out.trec.parts" / "000000.trec").write_text("nonsense")
+    assert reranked(files, model, k=3) == expected
+    (files / "out.trec.parts").mkdir()
+    (files / "out.trec.parts" / "diary.txt").write_text("dear diary")
+    for key in (None, '"another"'):
+        if key:
+            (files / "out.trec.parts" / "key.json").write_text(key)
+        with pytest.raises(InputError, match=r"out\.trec\.parts holds diary\.txt, no part of a run; move it away"):
+            reranked(files, model, k=3)
+        assert (files / "out.trec.parts" / "diary.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "left", [[], ["key.json.tmp.77"], ["000000.trec", "000001.trec.tmp.77"], ["000003.trec", "key.json.tmp.1"]]
+)
+def test_parts_whose_key_a_kill_took_are_made_again(files, model, monkeypatch, left):
+    import harp_jax.ranking.rerank
+
+    monkeypatch.setattr(harp_jax.ranking.rerank, "pairs_at_once", lambda: 12)
+    expected = reranked(files, model, k=3)
+    (files / "out.trec.parts").mkdir()
+    for name in left:
+        (files / "out.trec.parts" / name).write_text("nonsense")
+    assert reranked(files, model, k=3) == expected
+    assert not (files / "out.trec.parts").exists()
+
+
+def test_parts_are_removed_with_their_key_last(tmp_path, monkeypatch):
+    removed, real = [], os.remove
+    parts = Parts(str(tmp_path / "out"), "key", 2)
+    for score in (1.0, 2.0):
+        parts.add([(f"q{score}", ["d"], [score])])
+    monkeypatch.setattr(os, "remove", lambda path: (removed.append(os.path.basename(path)), real(path)))
+    parts.finish()
+    assert removed[-3:] == ["000000.trec", "000001.trec", "key.json"] and os.listdir(tmp_path) == ["out"]
+
+
+def test_a_change_inside_a_folder_of_documents_is_noticed(files, model):
+    (files / "collection").mkdir()
+    (files / "docs.tsv").rename(files / "collection" / "docs.tsv")
+    arguments = arguments_parser().parse_args(options(files, model, docs=files / "collection"))
+    before = fingerprint(arguments, "cpu")
+    assert fingerprint(arguments, "cpu") == before
+    with open(files / "collection" / "docs.tsv", "a") as file:
+        file.write("D99\t\t\tnew\n")
+    assert fingerprint(arguments, "cpu") != before
+
+
+def test_windows_cover_a_document_to_its_end():
+    document = np.arange(25)
+    spans = [(int(w[0]), int(w[-1]) + 1) for w in Windows(9, 10, 5).of(document, 99)]
+    assert spans == [(0, 10), (5, 15), (10, 20), (15, 25)]
+    assert [len(w) for w in Windows(9, 10).of(np.arange(10), 99)] == [10]
+    assert [len(w) for w in Windows(2, 10).of(document, 4)] == [4, 4]
+    assert [len(w) for w in Windows(3).of(np.arange(0), 8)] == [0]
+    assert Windows(9, 10, 5).reach(40) == 50
+    with pytest.raises(InputError, match="windows=0"):
+        Windows(0)
+
+
+def test_windows_leave_no_token_unread_and_are_never_empty():
+    with pytest.raises(InputError, match="stride=11 leaves tokens unread between windows of 10"):
+        Windows(3, 10, 11)
+    # A row with little room makes windows smaller than the stride that was asked for.
+    for windows, room in ((Windows(99, 10, 8), 4), (Windows(99, 0, 50), 7), (Windows(99, 10, 10), 10)):
+        for tokens in range(1, 40):
+            found = windows.of(np.arange(tokens), room)
+            assert all(len(window) for window in found)
+            assert sorted({int(i) for window in found for i in window}) == list(range(tokens))
+
+
+def test_maxp_is_the_best_window(model):
+    reranker = Reranker.from_pretrained(model)
+    query, documents = QUERIES["q1"], [prose(90), prose(5), ""]
+    found = reranker.rerank(query, documents, Windows(20, 16, 8))
+    ids = reranker.encode_documents(documents, 10**6)
+    (asked,) = reranker.encode_queries([query])
+    expected = [
+        max(
+            reranker.score([reranker.pair(asked, d[start : start + 16])])[0]
+            for start in range(0, max(len(d) - 8, 1), 8)
+        )
+        for d in ids
+    ]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def test_maxp_reads_as_much_beside_a_long_query_as_the_first_tokens_do(model):
+    """A query that fills the row left windows of one token; `packing.fit` leaves an eighth of the row to the document."""
+    reranker = Reranker.from_pretrained(model, max_length=40)
+    (query,) = reranker.encode_queries([prose(100)])
+    (document,) = reranker.encode_documents([prose(200)], 10**6)
+    windows = Windows(3).of(document, reranker.room(query))
+    fitted = reranker.pair(query, document)[1]
+    assert len(fitted) == 5 and len(windows[0]) == 5
+    assert [len(reranker.pair(query, window)[1]) for window in windows] == [5, 5, 5]
+
+
+def test_options_of_the_command(files, model):
+    plain = reranked(files, model)
+    assert reranked(files, model, windows=1) == plain
+    assert reranked(files, model, windows=4, window=8, stride=4) != plain
+    main(arguments_parser().parse_args([*options(files, model), "--blank_query"]))
+    scores = {}
+    for ranking in read_run(str(files / "out.trec")).values():
+        for docid, score in zip(ranking.docids, ranking.scores):
+            assert scores.setdefault(docid, score) == pytest.approx(score, abs=1e-5)
+    with pytest.raises(InputError, match="need --windows"):
+        reranked(files, model, stride=4)
+
+
+def test_queries_whose_scores_are_all_equal_are_counted(files, model, capsys):
+    reranked(files, model)
+    assert "equal" not in capsys.readouterr().err
+    (files / "docs.tsv").write_text("a\tcat\nb\tcat\nc\tdog\n")
+    write_run(str(files / "tied.trec"), [("q0", ["b", "a"], [2, 1]), ("q1", ["a", "c"], [2, 1]), ("q2", ["a"], [1])])
+    reranked(files, model, run=files / "tied.trec")
+    assert "all scores are equal for 1 of the 2 queries scored that have several candidates" in capsys.readouterr().err
+    assert read_run(str(files / "out.trec"))["q0"].ranked() == ["b", "a"]
+
+
+def test_some_queries_only(files, model, capsys):
+    (files / "folds").write_text("q0\ta\nq1\tb\nq2\tb\nq3\ta\nq4\ta\n")
+    (files / "few").write_text("q2\tits text\nq1\n")
+    reranked(files, model, folds=files / "folds", fold="b")
+    by_fold = read_run(str(files / "out.trec"))
+    assert "no candidates" not in capsys.readouterr().err
+    reranked(files, model, only=files / "few")
+    assert list(by_fold) == list(read_run(str(files / "out.trec"))) == ["q1", "q2"]
+    for wrong in ({"fold": "b"}, {"folds": files / "folds", "fold": "b", "only": files / "few"}):
+        with pytest.raises(InputError, match="give --only, or --folds with --fold"):
+            reranked(files, model, **wrong)
+
+
+def test_marks_travel_with_the_model(tmp_path):
+    tokenizer = small_tokenizer()
+    marks = Marks(tokenizer.vocab["[unused3]"], tokenizer.vocab["[unused4]"])
+    params = random_params(CONFIG)
+    save_hf(str(tmp_path / "marked"), CONFIG, params, tokenizer, "", marks)
+    loaded = Reranker.from_pretrained(str(tmp_path / "marked"))
+    assert loaded.marks == marks
+    plain = Reranker(CONFIG, params, tokenizer)
+    query, document = ([tokenizer.vocab[w] for w in text.split()] for text in ("the cat", "red dog sat"))
+    by_hand = plain.score([(np.array([marks.query, *query]), np.array([marks.document, *document]))])
+    np.testing.assert_allclose(loaded.rerank("the cat", ["red dog sat"]), by_hand, atol=1e-6)
+    assert abs(loaded.rerank("the cat", ["red dog sat"]) - plain.rerank("the cat", ["red dog sat"]))[0] > 1e-3

@@ -1,0 +1,10 @@
+"""The collection of the ranking stages, written once for each test file."""
+
+import pytest
+
+from tests.support.ranking_collection import write_collection
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory):
+    return write_collection(tmp_path_factory.mktemp("collection"))

@@ -1,0 +1,37 @@
+"""The generation job as far as the link graph, and what a job wrote: tables, records, hashes of the shards."""
+
+import hashlib
+from pathlib import Path
+
+from data_pipeline import pipeline
+from data_pipeline.config import plain
+from data_pipeline.engine.engine import LocalEngine, bucket_parts, read
+from data_pipeline.graph import link_graph
+
+
+def linked_documents(c, output) -> dict[str, dict]:
+    """The job as far as the link graph: no TensorFlow, no shards."""
+    job = {"config": plain(c), "work": str(output / ".work"), "output": str(output), "per_bucket": 1}
+    engine = LocalEngine(job, c.workers, c.memory_limit)
+    try:
+        pipeline._documents(engine)
+        engine.map("links", link_graph.extract_links, bucket_parts(job, "documents"))
+        link_graph.build(engine)
+    finally:
+        engine.close()
+    return {row["id"]: row for row in table(output, "documents")}
+
+
+def hashes(directory: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(directory.glob("harp-*"))}
+
+
+def table(output: Path, name: str) -> list[dict]:
+    return read({"work": str(output / ".work")}, name).to_pylist()
+
+
+def records(output: Path) -> list[dict]:
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_from_directory(str(output))
+    return [row for split in builder.info.splits for row in tfds.as_numpy(builder.as_dataset(split=split))]

@@ -1,0 +1,37 @@
+"""A small finished generation job on disk, of synthetic pairs: what `harp_jax.input.tfrecords` reads."""
+
+import json
+import os
+from typing import Any
+
+from data_pipeline.output.shards import shard_path, write_tfds_metadata
+from data_pipeline.pairs.examples import serialise, tensorflow
+from harp_jax.input.records import PAIR_FEATURES, split_name
+from tests.support.synthetic import pair, tokenizer
+
+
+def write_job(directory: str, records: dict[str, list[int]]) -> None:
+    """`records`: task → how many records each shard of its train split holds ("mlm" is text)."""
+    os.makedirs(directory, exist_ok=True)
+    splits: dict[str, Any] = {}
+    for task, counts in records.items():
+        shards = []
+        for number, count in enumerate(counts):
+            path = shard_path(directory, split_name(task, "train"), number, len(counts))
+            with tensorflow().io.TFRecordWriter(path) as writer:
+                for i in range(count):
+                    writer.write(_example(task, 1000 * number + i))
+            shards.append({"file": os.path.basename(path), "records": count, "bytes": os.path.getsize(path)})
+        splits[split_name(task, "train")] = {"records": sum(counts), "shards": shards}
+    write_tfds_metadata(directory, splits, "synthetic")
+    with open(os.path.join(directory, "manifest.json"), "w") as file:
+        json.dump({"splits": splits, "tokenizer_sha256": tokenizer().sha256}, file)
+
+
+def _example(task: str, number: int) -> bytes:
+    values = pair(number, task)
+    if task == "mlm":
+        features = {"text": values[1].tolist()}
+    else:
+        features = {name: [] if v is None else v.tolist() for name, v in zip(PAIR_FEATURES, values)}
+    return serialise(task, f"{task}:{number}", f"page{number}", features)

@@ -1,0 +1,19 @@
+"""Where the real data and MiniLM lie, and the reason of a skip where they do not."""
+
+import os
+
+import pytest
+
+from tests.support import ROOT
+
+SHARED = str(ROOT.parent / "shared" / "data")
+_CACHE = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+MINILM = os.environ.get("HARP_MINILM") or os.path.join(_CACHE, "harp_jax", "minilm")
+
+
+def shared(*parts: str) -> str:
+    """Path of a file below the shared data; skips the test where it is absent."""
+    path = os.path.join(SHARED, *parts)
+    if not os.path.exists(path):
+        pytest.skip(f"real data absent: {os.path.join('../shared/data', *parts)}")
+    return path

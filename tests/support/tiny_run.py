@@ -1,0 +1,61 @@
+"""A tiny pre-training run on synthetic pairs, for tests of the loop. Also a command, so that tests can kill it:
+
+python -m tests.support.tiny_run WORKDIR [FIELD=VALUE …]
+"""
+
+import dataclasses
+import os
+import sys
+
+from ml_collections import ConfigDict
+
+from harp_jax import defaults as configs
+from harp_jax.input.layout import make_layout
+from harp_jax.stages.base import Stage
+from harp_jax.stages.pretrain import pretrain
+from tests.support.synthetic import SyntheticReader, tokenizer
+
+
+def tiny_config(directory: str, **changes: object) -> ConfigDict:
+    """BERT of 2 × 32 on the synthetic vocabulary; `directory` receives the tokenizer."""
+    c = configs.pretrain()
+    c.tokenizer = os.path.join(directory, "tokenizer")
+    tokenizer().save(c.tokenizer)
+    c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = 2, 32, 2, 128
+    c.tasks = ("rqp", "qdm")
+    c.row_length, c.batch_pairs, c.window = 128, 48, 64
+    c.steps, c.log_every, c.checkpoint_every = 20, 1, 1000
+    c.learning_rate = 1e-3
+    c.compilation_cache = False
+    for name, value in changes.items():
+        c.update_from_flattened_dict({name: value})
+    return c
+
+
+def tiny_stage(config: ConfigDict) -> Stage:
+    """The stage of `tiny_config` with synthetic pairs in place of files."""
+    stage = pretrain(config, with_data=False)
+    reader = SyntheticReader(tuple(config.tasks), lanes=config.lanes, length=config.row_length)
+    layout = make_layout(config, stage.tokenizer, reader, stage.shares, 2, 2 * config.batch_pairs)
+    held_out = SyntheticReader(tuple(config.tasks), lanes=config.lanes, length=config.row_length)
+    return dataclasses.replace(stage, reader=reader, held_out=held_out if config.eval_every else None, layout=layout)
+
+
+if __name__ == "__main__":
+    import ast
+
+    import jax
+
+    from harp_jax.cli import fail
+    from harp_jax.errors import InputError
+    from harp_jax.training.loop import train
+
+    options = dict(argument.split("=", 1) for argument in sys.argv[2:])
+    if "coordinator" in options:
+        process = int(options.pop("process"))
+        jax.distributed.initialize(options.pop("coordinator"), int(options.pop("processes")), process)
+    tiny = tiny_config(sys.argv[1], **{k: ast.literal_eval(v) for k, v in options.items()})
+    try:
+        train(tiny, os.path.join(sys.argv[1], "run"), tiny_stage(tiny))
+    except InputError as error:
+        fail(error)

@@ -1,0 +1,30 @@
+"""Training runs in processes of their own, which tests kill, and what the runs wrote."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+
+from harp_jax.checkpoints.checkpoint import load_params
+from harp_jax.training import metrics_log
+from tests.support import ROOT
+
+
+def launch(directory, *options: str, devices: int = 1) -> subprocess.Popen:
+    """Starts `tiny_run` in `directory` on so many CPU devices; `options` are FIELD=VALUE."""
+    command = [sys.executable, "-m", "tests.support.tiny_run", str(directory), *options]
+    environment = {**os.environ, "JAX_NUM_CPU_DEVICES": str(devices), "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+
+
+def losses(workdir: str) -> list[float]:
+    return [row["loss"] for row in metrics_log.read(workdir) if row["split"] == "train"]
+
+
+def same_parameters(a: str, b: str) -> bool:
+    left, right = load_params(a)[0], load_params(b)[0]
+    return all(jax.tree.leaves(jax.tree.map(lambda x, y: np.array_equal(x, y), left, right)))
