@@ -16,7 +16,7 @@ import resource
 import tempfile
 import time
 
-from data_pipeline.sources import document as sources
+from data_pipeline.sources import formats
 from harp_jax.files import open_bytes
 
 
@@ -39,10 +39,10 @@ def measure(path: str) -> tuple[float, float, float, float, int, int]:
     source = {"format": "mediawiki", "paths": (path,), "redirects": (), "max_page_bytes": 2 << 20}
     size, documents, links, parsing = 0, 0, 0, 0.0
     start = time.process_time()
-    for chunk in sources.chunks(source):
+    for chunk in formats.chunks(source):
         size += len(chunk.payload.pages)
         before = time.process_time()
-        found, _ = sources.parse(chunk, source)
+        found, _ = formats.parse(chunk, source)
         parsing += time.process_time() - before
         documents += len(found)
         links += sum(len(document.links) for document in found)

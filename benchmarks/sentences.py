@@ -8,15 +8,15 @@ The documents are linked JSONL. Prints "N MB/s a core (M MB, S sentences)", the 
 import argparse
 import time
 
-from data_pipeline.sources import document as sources
+from data_pipeline.sources import formats
 from data_pipeline.text.sentences import sentences
 
 
 def linked_paragraphs(path: str) -> list[str]:
     source = {"format": "linked_jsonl", "paths": (path,), "redirects": (), "max_page_bytes": 2 << 20}
     found = []
-    for chunk in sources.chunks(source):
-        for document in sources.parse(chunk, source)[0]:
+    for chunk in formats.chunks(source):
+        for document in formats.parse(chunk, source)[0]:
             starts = {document.text.rfind("\n", 0, link.start) + 1 for link in document.links}
             found += [document.text[start:].partition("\n")[0] for start in sorted(starts)]
     return found

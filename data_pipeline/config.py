@@ -8,14 +8,20 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from data_pipeline.engine.engine import mebibytes
 from data_pipeline.presets import PRESETS
-from data_pipeline.sources import document as sources
 from harp_jax.errors import InputError
 from harp_jax.input.records import HARP_TASKS, TASKS, TEXT_TASK
 
 # What may differ between two runs that write the same bytes.
 NOT_IDENTITY = ("workers", "memory_limit", "temp_directory", "keep_work", "encoder_batch_tokens")
+FORMATS = (
+    "mediawiki",
+    "wikiextractor",
+    "linked_jsonl",
+    "harp_json",
+    "html",
+    "warc",
+)  # how each is read: sources/formats.py
 CHOICES = {
     "page_identity": ("id", "text"),
     "unit": ("words", "wordpieces"),
@@ -132,10 +138,8 @@ def plain(config: ConfigDict) -> dict[str, Any]:
     c = json.loads(config.to_json_best_effort())
     if not c["source"]["paths"]:
         raise InputError("config.source.paths is empty; name the files to read")
-    if c["source"]["format"] not in sources.FORMATS:
-        raise InputError(
-            f"unknown config.source.format {c['source']['format']!r}; use one of {', '.join(sources.FORMATS)}"
-        )
+    if c["source"]["format"] not in FORMATS:
+        raise InputError(f"unknown config.source.format {c['source']['format']!r}; use one of {', '.join(FORMATS)}")
     known = (*TASKS, TEXT_TASK)
     if not c["tasks"] or set(c["tasks"]) - set(known):
         raise InputError(f"config.tasks {c['tasks']} must name some of {', '.join(known)}")
@@ -159,7 +163,6 @@ def plain(config: ConfigDict) -> dict[str, Any]:
             raise InputError(f"config.{field} is {c[field]!r}; it must be above 0")
     if c["shard_bytes"] < 1024:
         raise InputError(f"config.shard_bytes is {c['shard_bytes']!r}; a shard needs 1024 bytes at least")
-    mebibytes(c["memory_limit"])
     if c["context_in_page"] and c["replacement"]:
         raise InputError("config.context_in_page draws without replacement; unset it or config.replacement")
     if c["max_doc_tokens"] > 510 or c["max_text_tokens"] > 510:

@@ -16,7 +16,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from data_pipeline.config import contrastive, identity, pair_tasks, plain, sentence_tasks, weighed
-from data_pipeline.engine.engine import Engine, Job, LocalEngine, bucket_parts, read, write
+from data_pipeline.engine.engine import Engine, Job, LocalEngine, bucket_parts, mebibytes, read, write
 from data_pipeline.engine.tables import table
 from data_pipeline.graph import boilerplate, link_graph
 from data_pipeline.output import shards
@@ -25,7 +25,8 @@ from data_pipeline.output.manifest import write_manifest
 from data_pipeline.pairs import predictors, text_pairs
 from data_pipeline.pairs.examples import make_pairs, make_texts
 from data_pipeline.pairs.requests import make_requests, make_wlp_requests
-from data_pipeline.sources import document as sources
+from data_pipeline.sources import formats
+from data_pipeline.sources.document import CHUNK_BYTES
 from data_pipeline.tasks import acm, qdm, wlp
 from data_pipeline.weights import artefact as weights
 from data_pipeline.weights import tokenised
@@ -58,6 +59,7 @@ def generate(config: ConfigDict, output: str, make_engine: Callable[..., Engine]
     Raises InputError for bad input and for an output directory that belongs to another job.
     """
     c = plain(config)
+    mebibytes(c["memory_limit"])  # a wrong value is found before the work starts
     tokenizer = load_tokenizer(c["tokenizer"])
     sources_read = fingerprint(c, tokenizer.sha256)
     lock = claim(output, c, sources_read)
@@ -66,7 +68,7 @@ def generate(config: ConfigDict, output: str, make_engine: Callable[..., Engine]
         return
     work = os.path.join(os.path.abspath(output), WORK)
     size = sum(file["size"] for file in sources_read["source"])
-    per_bucket = max(1, size // (sources.CHUNK_BYTES * BUCKETS))
+    per_bucket = max(1, size // (CHUNK_BYTES * BUCKETS))
     job: Job = {"config": c, "work": work, "output": os.path.abspath(output), "per_bucket": per_bucket}
     # What the encoder that weighs the terms can read, without [CLS] and [SEP].
     job["window"] = min(tokenised.WINDOW, sources_read["encoder_content"].get("positions", 512) - 2)
@@ -112,18 +114,18 @@ def _documents(engine: Engine) -> None:
     job, source = engine.job, engine.job["config"]["source"]
 
     def chunks() -> Iterator[tuple[int, Any]]:
-        yield from enumerate(sources.chunks(source))
+        yield from enumerate(formats.chunks(source))
 
-    if source["format"] in sources.WEB_FORMATS:
+    if formats.format_of(source).has_boilerplate:
         engine.map("crawled", boilerplate.parse_chunk, chunks(), per_bucket=job["per_bucket"])
         boilerplate.find(engine)
         engine.map("documents", boilerplate.drop, bucket_parts(job, "crawled"))
     else:
         engine.map("documents", link_graph.parse_chunk, chunks(), per_bucket=job["per_bucket"])
-    address_of = sources.addresser(source)
+    address_of = formats.addresser(source)
     extra = (
         dict(address=address_of(address), target=address_of(target), priority=(1 << 62) + i)
-        for i, (address, target) in enumerate(sources.redirects(source))
+        for i, (address, target) in enumerate(formats.redirects(source))
     )
     part = 0
     while rows := list(islice(extra, REDIRECTS_PER_FILE)):

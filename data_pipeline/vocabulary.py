@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from data_pipeline.config import plain
-from data_pipeline.sources import document as sources
+from data_pipeline.sources import formats
 from harp_jax.cli import ConfigParser, run
 from harp_jax.errors import InputError
 from harp_jax.progress import progress
@@ -24,8 +24,8 @@ MIN_FREQUENCY = 2
 def texts(source: dict[str, Any]) -> Iterator[str]:
     """The text of every document, paragraph by paragraph."""
     with progress(unit="documents", desc="read") as bar:
-        for chunk in sources.chunks(source):
-            for document in sources.parse(chunk, source)[0]:
+        for chunk in formats.chunks(source):
+            for document in formats.parse(chunk, source)[0]:
                 bar.update()
                 yield from filter(None, document.text.split("\n"))
 

@@ -129,18 +129,20 @@ def test_files_and_rooms_stay_small(package: str) -> None:
 
 @pytest.mark.parametrize("package", ROOMS)
 def test_every_room_says_what_it_is(package: str) -> None:
-    """Its `__init__` is a docstring that names what comes in, what goes out, what it imports, and every file."""
+    """Its `__init__` is a docstring that names what comes in, what goes out, what it imports, every file and subroom."""
     wrong = []
-    for room in ROOMS[package]:
-        tree = ast.parse((ROOT / package / room / "__init__.py").read_text(encoding="utf-8"))
+    folders = [path for path in (ROOT / package).rglob("*") if path.is_dir() and any(path.glob("*.py"))]
+    assert {path.name for path in folders if path.parent.name == package} == set(ROOMS[package])
+    for folder in sorted(folders):
+        room = folder.relative_to(ROOT)
+        tree = ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))
         said = ast.get_docstring(tree) or ""
-        wrong += [
-            f"{package}/{room}: no {word!r}" for word in ("In:", "Out:", "Imports:", "Files:") if word not in said
-        ]
-        wrong += [f"{package}/{room}: code in __init__"] if len(tree.body) != 1 else []
-        names = {path.stem for path in (ROOT / package / room).glob("*.py")} - {"__init__"}
+        wrong += [f"{room}: no {word!r}" for word in ("In:", "Out:", "Imports:", "Files:") if word not in said]
+        wrong += [f"{room}: code in __init__"] if len(tree.body) != 1 else []
+        names = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+        names |= {f"{path.name}/" for path in folders if path.parent == folder}
         listed = said.partition("Files:")[2]
-        wrong += [f"{package}/{room}: does not name {name}" for name in sorted(names) if name not in listed]
+        wrong += [f"{room}: does not name {name}" for name in sorted(names) if name not in listed]
     assert not wrong, "\n".join(wrong)
 
 

@@ -1,1 +1,11 @@
-"""TODO room."""
+"""Run the stages of a job: maps over Parquet parts and joins in SQL, on one machine or on Spark, resumable at any point.
+
+In: the job (a dict of plain values), functions for the maps, SQL for the joins.
+Out: tables as Parquet files under the work directory, identical for every engine and number of workers.
+Imports: ground files of harp_jax.
+Files:
+  tables    the columns of every table between the stages
+  engine    tables on disk, marks of finished parts, and the local engine (processes, DuckDB)
+  spark     the same stages on a Spark cluster
+  dropped   what was dropped and why, counted with examples
+"""

@@ -1,1 +1,11 @@
-"""TODO room."""
+"""The link graph: from documents to links that lead to pages, with anchor texts counted.
+
+In: chunks of the sources.
+Out: tables `documents`, `pages`, `aliases`, `ranked` (links with their sentence and destination), `candidates`, `anchors`.
+Imports: engine, text, sources.
+Files:
+  anchors       which anchor texts are no queries; entropy of an anchor text's destinations
+  link_graph    the maps and joins from documents to resolved links
+  boilerplate   links that recur on most pages of a web site
+  graph_report  the graph and what its joins dropped, in numbers
+"""

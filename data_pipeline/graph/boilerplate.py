@@ -15,9 +15,9 @@ from data_pipeline.engine.dropped import Losses
 from data_pipeline.engine.engine import Engine, Job, read
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, table
 from data_pipeline.graph import link_graph
-from data_pipeline.sources import document as sources
-from data_pipeline.sources import urls
+from data_pipeline.sources import formats
 from data_pipeline.sources.document import Chunk, Link, LinkedDocument
+from data_pipeline.sources.web import urls
 
 MIN_PAGES = 8
 _WORD = re.compile(r"\w")
@@ -37,7 +37,7 @@ Key = tuple[str, str]  # target, anchor text
 
 def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
     """Map over chunks: the pages as they are, redirects, and per site the number of pages and of pages with each link."""
-    documents, lost = sources.parse(chunk, job["config"]["source"])
+    documents, lost = formats.parse(chunk, job["config"]["source"])
     losses = Losses()
     for loss in lost:
         losses.add(loss.reason, loss.where, loss.example, loss.times)

@@ -13,7 +13,7 @@ from data_pipeline.engine.dropped import Losses
 from data_pipeline.engine.engine import Engine, Job, bucket_parts, read
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, table
 from data_pipeline.graph import anchors
-from data_pipeline.sources import document as sources
+from data_pipeline.sources import formats
 from data_pipeline.sources.document import Chunk, LinkedDocument
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import count_words, normalise_anchor
@@ -29,7 +29,7 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
     A document with a `problem` keeps its address, so that links to it are counted under that problem.
     """
     c = job["config"]
-    documents, lost = sources.parse(chunk, c["source"])
+    documents, lost = formats.parse(chunk, c["source"])
     losses = Losses()
     for loss in lost:
         losses.add(loss.reason, loss.where, loss.example, loss.times)

@@ -19,8 +19,8 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 
 from data_pipeline.sample import grammar
-from data_pipeline.sources.titles import Site
-from data_pipeline.sources.wikitext import plain_text
+from data_pipeline.sources.mediawiki.titles import Site
+from data_pipeline.sources.mediawiki.wikitext import plain_text
 from harp_jax import cli, files
 from harp_jax import randomness as keys
 from harp_jax.errors import InputError

@@ -1,1 +1,16 @@
-"""TODO room."""
+"""Read hyperlinked text: every input format becomes linked documents, chunk by chunk.
+
+In: the config's `source`: a format, files, redirects.
+Out: `LinkedDocument`s (text, links with offsets in code points), redirects, and what was dropped and why.
+Imports: ground files of harp_jax.
+Files:
+  document       LinkedDocument, Link, Chunk, and the record of what was dropped
+  marked         text with marks for links to plain text with offsets: the last step of every reader of markup
+  json_lines     files of one JSON object a line: chunks and records
+  linked_jsonl   the neutral format: id, title, text, links
+  harp_json      the format of HARP's authors: a sentence a line
+  wikiextractor  WikiExtractor's JSON with links
+  mediawiki/     XML dumps of MediaWiki
+  web/           HTML folders and WARC files
+  formats        the table of formats, and reading a source in any of them
+"""

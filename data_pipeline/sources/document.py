@@ -1,23 +1,13 @@
-"""Sources of hyperlinked text: every format becomes `LinkedDocument`s, chunk by chunk.
+"""What every source format yields: documents with links, the chunks they come in, and what was dropped."""
 
-A format is a module with `chunks(source)`, which runs in the parent and cuts the files into about 4 MiB of raw input,
-and `parse(chunk, source)`, a pure function that worker processes run. `source` is the configuration's `source`, a dict:
-format, paths (files, globs, and folders for the formats that have many files), redirects (TSV files), max_page_bytes, and
-what some formats read: index, base_url, boilerplate_share.
-"""
-
-import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, NamedTuple
 
-from harp_jax import files
-from harp_jax.errors import InputError
-
+# The config's `source` as plain values: format, paths (files, globs; folders for the formats of many files), redirects (TSV
+# files), max_page_bytes, and what some formats read: index, base_url, boilerplate_share.
+Source = Mapping[str, Any]
 CHUNK_BYTES = 4 << 20
-FORMATS = ("mediawiki", "wikiextractor", "linked_jsonl", "harp_json", "html", "warc")
-WEB_FORMATS = ("html", "warc")  # whose pages carry the boilerplate of their sites
 
 
 class Link(NamedTuple):
@@ -61,39 +51,3 @@ class Chunk(NamedTuple):
 def chunk_name(file_number: int, path: str, number: int) -> str:
     """`0000-dump.xml.bz2:00012`: the file's number keeps equal names of different folders apart."""
     return f"{file_number:04d}-{path.rsplit('/', 1)[-1]}:{number:05d}"
-
-
-def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
-    """The input in order: a pure function of the files' content.
-
-    Raises InputError for an unknown format and for input that is missing, unreadable, of another format, or cut off.
-    """
-    return _module(source).chunks(source)
-
-
-def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument], list[Loss]]:
-    """The documents of one chunk in their order, and what was dropped; raises InputError as the format says."""
-    return _module(source).parse(chunk, source)
-
-
-def redirects(source: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(alias, address) from the TSV files that `source.redirects` names; a line of other shape is an InputError."""
-    for path in files.expand(tuple(source["redirects"])):
-        for number, line in files.lines(path):
-            alias, tab, address = line.partition("\t")
-            if not (alias and tab and address) or "\t" in address:
-                where = f"{path} line {number}"
-                raise InputError(f"expected 'address<TAB>address', found {line[:80]!r}; {where}; mend the line")
-            yield alias, address
-
-
-def addresser(source: Mapping[str, Any]) -> Callable[[str], str]:
-    """Turns a title as a person writes it, in a list or a redirect file, into the address that links to it have."""
-    module = _module(source)
-    return module.addresser(source) if hasattr(module, "addresser") else str.strip
-
-
-def _module(source: Mapping[str, Any]) -> ModuleType:
-    if source["format"] not in FORMATS:
-        raise InputError(f"unknown source.format {source['format']!r}; choose one of {', '.join(FORMATS)}")
-    return importlib.import_module(f"data_pipeline.sources.{source['format']}")

@@ -11,18 +11,16 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from data_pipeline.sources import json_lines
-from data_pipeline.sources.document import Chunk, Link, LinkedDocument, Loss
-from data_pipeline.sources.json_lines import chunks as chunks
+from data_pipeline.sources.document import Chunk, Link, LinkedDocument, Loss, Source
 from harp_jax.errors import InputError
 
 _WORD = re.compile(r"\w")
 
 
-def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument], list[Loss]]:
+def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss]]:
     """Sentences and passages in the order of the lines; raises InputError for a line without tokens or anchors."""
     documents: list[LinkedDocument] = []
     losses: list[Loss] = []

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Loss, chunk_name
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Loss, Source, chunk_name
 from harp_jax import files
 from harp_jax.errors import InputError
 
@@ -26,7 +26,7 @@ class Line(NamedTuple):
     content: bytes | int
 
 
-def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
+def chunks(source: Source) -> Iterator[Chunk]:
     """Payload: a list of `Line`. Raises InputError for a missing or damaged file."""
     for file_number, path in enumerate(_files(tuple(source["paths"]))):
         number, size, batch = 0, 0, []

@@ -5,16 +5,14 @@ destinations. Files may be plain, .gz, .bz2 or .xz. The format is for data that 
 it (a missing key, offsets outside the text) is an InputError, not a loss.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from data_pipeline.sources import json_lines
-from data_pipeline.sources.document import Chunk, Link, LinkedDocument, Loss
-from data_pipeline.sources.json_lines import chunks as chunks
+from data_pipeline.sources.document import Chunk, Link, LinkedDocument, Loss, Source
 from harp_jax.errors import InputError
 
 
-def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument], list[Loss]]:
+def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss]]:
     """Documents of the chunk's lines; raises InputError (file, line, id) for a line that breaks the format."""
     losses: list[Loss] = []
     return [_document(record, where, losses) for where, record in json_lines.records(chunk, losses)], losses

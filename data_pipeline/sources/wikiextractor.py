@@ -8,14 +8,12 @@ before the first `Section::::` line, the mark of the versions that keep headings
 
 import html
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 from data_pipeline.sources import json_lines, marked
-from data_pipeline.sources.document import Chunk, Link, LinkedDocument, Loss
-from data_pipeline.sources.json_lines import chunks as chunks
-from data_pipeline.sources.titles import Site
+from data_pipeline.sources.document import Chunk, Link, LinkedDocument, Loss, Source
+from data_pipeline.sources.mediawiki.titles import Site
 
 _ANCHOR = re.compile(r'<a href="([^"\n]*)">((?:[^<\n]++|<(?!/?a\b))*+)</a>')
 _STRAY = re.compile(r'</?a\b(?:\s+href="[^"<>]*+"?)?\s*>')
@@ -24,7 +22,7 @@ _BULLET = re.compile(r"^BULLET::::-? ?", re.MULTILINE)
 _TAG = re.compile(r"<(?i:/?(?:br|b|i|nowiki|onlyinclude|templatestyles|li|ul|ol|h[1-6])\b)[^<>\n]*>")
 
 
-def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument], list[Loss]]:
+def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss]]:
     """Documents of the chunk's lines; raises InputError (file, line) for a line that breaks the format."""
     documents: list[LinkedDocument] = []
     losses: list[Loss] = []
@@ -52,7 +50,7 @@ def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument]
     return documents, losses
 
 
-def addresser(source: Mapping[str, Any]) -> Callable[[str], str]:
+def addresser(source: Source) -> Callable[[str], str]:
     """Normalises titles as links are; what no link can lead to stays as it is."""
     return lambda title: _site().resolve(title).address or title.strip()
 

@@ -1,1 +1,9 @@
-"""TODO room."""
+"""English text in pieces: sentences, words, wordpieces.
+
+In: plain text of a page.
+Out: sentence spans in code points; words as tuples of wordpiece ids, and which of them are terms.
+Imports: harp_jax.text.
+Files:
+  sentences   sentence boundaries by rules
+  terms       words and their wordpieces, stopwords, lengths in words, normalised anchor texts
+"""

@@ -9,14 +9,14 @@ import json
 import pytest
 
 from data_pipeline import pipeline
-from data_pipeline.config import plain
+from data_pipeline.config import FORMATS, plain
 from data_pipeline.engine.dropped import Losses
 from data_pipeline.graph import boilerplate
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
-from data_pipeline.sources import document as sources
-from data_pipeline.sources import warc
+from data_pipeline.sources import formats as sources
 from data_pipeline.sources.document import Link, LinkedDocument
+from data_pipeline.sources.web import warc
 from harp_jax.errors import InputError
 from tests.support import corpus
 from tests.support.corpus_site import linked, web_page
@@ -154,7 +154,7 @@ def test_configs_are_valid_and_source_fields_are_checked(name):
     c = module.get_config()
     if not c.encoder:
         c.encoder = "uniform"
-    assert plain(c)["source"]["format"] in sources.FORMATS
+    assert plain(c)["source"]["format"] in sources.FORMATS and tuple(sources.FORMATS) == FORMATS
     for field, value in (("format", "pdf"), ("boilerplate_share", 0.0), ("paths", ())):
         given, c.source[field] = c.source[field], value
         with pytest.raises(InputError, match=field):
@@ -167,9 +167,10 @@ def test_configs_are_valid_and_source_fields_are_checked(name):
 
 
 @pytest.mark.parametrize(("field", "value"), [("shard_bytes", 0), ("memory_limit", "lots"), ("memory_limit", "4")])
-def test_sizes_that_are_none_are_refused_before_the_job(folder, field, value):
+def test_sizes_that_are_none_are_refused_before_the_job(folder, tmp_path, field, value):
     with pytest.raises(InputError, match=field):
-        plain(corpus.config(folder, **{field: value}))
+        generate(corpus.config(folder, **{field: value}), str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_redirect_files_pass_in_parts(folder, tmp_path, monkeypatch):

@@ -8,10 +8,10 @@ import pytest
 
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
-from data_pipeline.sources import document as sources
-from data_pipeline.sources.html_page import read_page
-from data_pipeline.sources.titles import Site
-from data_pipeline.sources.wikitext import plain_text
+from data_pipeline.sources import formats as sources
+from data_pipeline.sources.mediawiki.titles import Site
+from data_pipeline.sources.mediawiki.wikitext import plain_text
+from data_pipeline.sources.web.html_page import read_page
 from tests.support import corpus, malformed
 from tests.support.generation_job import table
 from tests.support.mediawiki_dump import HEAD, TAIL

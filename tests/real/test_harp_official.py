@@ -2,7 +2,7 @@
 
 import pytest
 
-from data_pipeline.sources import document as sources
+from data_pipeline.sources import formats as sources
 from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real

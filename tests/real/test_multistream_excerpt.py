@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from data_pipeline.sources import document as sources
+from data_pipeline.sources import formats as sources
 from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real

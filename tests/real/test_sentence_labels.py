@@ -12,7 +12,7 @@ import json
 
 import pytest
 
-from data_pipeline.sources import document as sources
+from data_pipeline.sources import formats as sources
 from data_pipeline.text.sentences import sentences
 from tests.support import ROOT
 from tests.support.shared_data import shared

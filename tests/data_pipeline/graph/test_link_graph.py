@@ -14,7 +14,7 @@ from data_pipeline.graph import anchors, graph_report, link_graph
 from data_pipeline.graph.link_graph import in_sentences
 from data_pipeline.pipeline import _documents
 from data_pipeline.sources.document import LinkedDocument
-from data_pipeline.sources.titles import Site
+from data_pipeline.sources.mediawiki.titles import Site
 from tests.support.mediawiki_dump import HEAD, TAIL, page
 from tests.support.steps import steps
 

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from data_pipeline.sample import wiki as sample_wiki
-from data_pipeline.sources import document as sources
+from data_pipeline.sources import formats as sources
 from data_pipeline.text.sentences import sentences
 from tests.support import ROOT
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from data_pipeline.sources import document as sources
+from data_pipeline.sources import formats as sources
 from harp_jax.errors import InputError
 
 

@@ -5,7 +5,7 @@ import lzma
 
 import pytest
 
-from data_pipeline.sources import document as sources
+from data_pipeline.sources import formats as sources
 from data_pipeline.sources import json_lines
 from data_pipeline.sources.document import Link
 from harp_jax.errors import InputError

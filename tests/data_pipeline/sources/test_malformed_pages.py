@@ -8,12 +8,12 @@ from collections import Counter
 import pytest
 
 from data_pipeline.graph import link_graph
-from data_pipeline.sources import document as sources
+from data_pipeline.sources import formats as sources
 from data_pipeline.sources import json_lines, wikiextractor
-from data_pipeline.sources.document import LinkedDocument
-from data_pipeline.sources.html_page import read_page
-from data_pipeline.sources.titles import Site
-from data_pipeline.sources.wikitext import plain_text
+from data_pipeline.sources.document import Link, LinkedDocument
+from data_pipeline.sources.mediawiki.titles import Site
+from data_pipeline.sources.mediawiki.wikitext import plain_text
+from data_pipeline.sources.web.html_page import read_page
 from data_pipeline.text.sentences import sentences
 from tests.support import corpus, malformed
 from tests.support.generation_job import linked_documents, table
@@ -96,7 +96,7 @@ def test_extracted_text_keeps_its_offsets():
     for number in range(PAGES):
         text = malformed.wikitext(number).replace("[[", '<a href="x">').replace("]]", "</a>")
         plain = wikiextractor.plain_text(json_lines.string({"text": text}, "text", ""), "T")
-        links = tuple(sources.Link(*link) for link in plain.links)
+        links = tuple(Link(*link) for link in plain.links)
         malformed.check_offsets(LinkedDocument("a", "a", "T", plain.text, links, plain.lead_end))
 
 

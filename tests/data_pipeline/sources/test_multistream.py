@@ -4,8 +4,8 @@ import bz2
 
 import pytest
 
-from data_pipeline.sources import document as sources
-from data_pipeline.sources import multistream
+from data_pipeline.sources import formats as sources
+from data_pipeline.sources.mediawiki import multistream
 from harp_jax.errors import InputError
 from tests.support.mediawiki_dump import HEAD, TAIL, page, write
 

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from data_pipeline.sources import document as sources
-from data_pipeline.sources import warc
+from data_pipeline.sources import formats as sources
+from data_pipeline.sources.web import warc
 from harp_jax.errors import InputError
 from tests.support.warc_record import record
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from data_pipeline.sources import document as sources
+from data_pipeline.sources import formats as sources
 from data_pipeline.sources.wikiextractor import plain_text
 from harp_jax.errors import InputError
 from tests.support.steps import steps

@@ -7,12 +7,12 @@ import codecs
 import html
 import re
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
-from data_pipeline.sources import marked, urls
-from data_pipeline.sources.document import Link, LinkedDocument, Loss
-from data_pipeline.sources.main_content import main_content
+from data_pipeline.sources import marked
+from data_pipeline.sources.document import Link, LinkedDocument, Loss, Source
+from data_pipeline.sources.web import urls
+from data_pipeline.sources.web.main_content import main_content
 from harp_jax.errors import InputError
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -43,7 +43,7 @@ _LONG_TAG = 4 * MAX_ATTRIBUTES
 
 
 def read_page(
-    data: bytes, url: str, where: str, source: Mapping[str, Any], losses: list[Loss], charset: str | None = None
+    data: bytes, url: str, where: str, source: Source, losses: list[Loss], charset: str | None = None
 ) -> list[LinkedDocument]:
     """The page and the redirect that leads to it from `url`, or nothing, with the reason in `losses`.
 

@@ -7,7 +7,10 @@ site. What is peculiar to a site (www., tracking parameters, case of paths) its 
 
 import re
 import urllib.parse
+from collections.abc import Callable
 from functools import lru_cache
+
+from data_pipeline.sources.document import Source
 
 MAX_URL_BYTES = 2048
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -59,6 +62,11 @@ def address(url: str) -> str | None:
     query = _spelled(parts.query, SAFE + "?")
     found = f"{'https' if scheme == 'http' else scheme}://{authority}{path}{'?' + query if query else ''}"
     return found if len(found) <= MAX_URL_BYTES else None
+
+
+def addresser(source: Source) -> Callable[[str], str]:
+    """Normalises URLs as links are; what is no URL stays unchanged."""
+    return lambda url: resolve(source.get("base_url") or "file:///", url)[0] or url.strip()
 
 
 def site(address: str) -> str:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from data_pipeline.sources import marked
 from data_pipeline.sources.marked import CONTROLS, INVISIBLE, ODD_SPACE, SPACES, Plain
-from data_pipeline.sources.titles import Resolved, Site
+from data_pipeline.sources.mediawiki.titles import Resolved, Site
 
 # Extension tags whose content is no prose. The first closing tag ends them: they do not nest.
 _OPAQUE = (

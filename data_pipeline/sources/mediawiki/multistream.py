@@ -7,11 +7,11 @@ byte where it begins. A dump that is cut off, and an index of another dump, are 
 
 import bz2
 import html
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from data_pipeline.sources import mediawiki
-from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Loss, chunk_name
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Loss, Source, chunk_name
+from data_pipeline.sources.mediawiki import pages_xml
 from harp_jax import files
 from harp_jax.errors import InputError
 
@@ -35,11 +35,11 @@ class Blocks(NamedTuple):
     """The payload of a chunk: consecutive blocks of a file."""
 
     path: str
-    names: mediawiki.Names
+    names: pages_xml.Names
     blocks: tuple[Block, ...]
 
 
-def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
+def chunks(source: Source) -> Iterator[Chunk]:
     """Payload: `Blocks`. Raises InputError where an index is missing, damaged, or does not fit its dump."""
     paths, indices = files.expand(tuple(source["paths"])), files.expand(tuple(source["index"]))
     if len(paths) != len(indices):
@@ -52,8 +52,8 @@ def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
         taken: list[Block] = []
         size = _size(path)
         try:
-            names, _ = mediawiki.read_names(path, mediawiki.read_blocks(path))
-        except mediawiki.DAMAGE as error:
+            names, _ = pages_xml.read_names(path, pages_xml.read_blocks(path))
+        except pages_xml.DAMAGE as error:
             raise InputError(f"{path} is damaged: {error}; fetch the file again") from error
         for block in _blocks(path, index, size):
             if not fits:
@@ -71,7 +71,7 @@ def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
             yield Chunk(chunk_name(file_number, path, number), Blocks(path, names, tuple(taken)))
 
 
-def payloads(chunk: Blocks, max_page_bytes: int, losses: list[Loss]) -> Iterator[mediawiki.Payload]:
+def payloads(chunk: Blocks, max_page_bytes: int, losses: list[Loss]) -> Iterator[pages_xml.Payload]:
     """The pages of each block that is whole; those of a damaged one go to `losses`.
 
     Raises InputError where a whole block holds other pages than the index says.
@@ -79,7 +79,7 @@ def payloads(chunk: Blocks, max_page_bytes: int, losses: list[Loss]) -> Iterator
     for block in chunk.blocks:
         where = f"{chunk.path} byte {block.start}"
         stream = _decompressed(chunk.path, block)
-        cut = mediawiki.cut_pages(chunk.path, chunk.names, stream, max_page_bytes)
+        cut = pages_xml.cut_pages(chunk.path, chunk.names, stream, max_page_bytes)
         try:
             found = list(cut)
         except InputError:
@@ -126,7 +126,7 @@ def _size(path: str) -> int:
         end = bz2.decompress(tail[max(0, tail.rfind(_BLOCK_MAGIC) - len("BZh9")) :])
     except (OSError, ValueError):
         end = b""
-    if not mediawiki.END.fullmatch(end[-_TAIL_BYTES:].rpartition(b"</page>")[2]):
+    if not pages_xml.END.fullmatch(end[-_TAIL_BYTES:].rpartition(b"</page>")[2]):
         raise InputError(f"{path} is cut off or damaged: no </mediawiki> at its end; fetch the file again")
     return size
 
@@ -159,7 +159,7 @@ def _fits(path: str, index: str, block: Block) -> bool:
         head = next(_decompressed(path, block), b"")
     except (OSError, EOFError):
         return False
-    title = mediawiki.first_title(head)
+    title = pages_xml.first_title(head)
     if title != html.unescape(block.titles[0]):
         raise InputError(
             f"{index} does not belong to {path}: at byte {block.start} it expects {block.titles[0]!r}, there is {title!r}"

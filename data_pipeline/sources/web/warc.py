@@ -8,12 +8,12 @@ are no answers (requests, metadata) are passed over; answers that are no page (i
 import io
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
-from data_pipeline.sources import urls
-from data_pipeline.sources.document import CHUNK_BYTES, Chunk, LinkedDocument, Loss, chunk_name
-from data_pipeline.sources.html_page import read_page
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, LinkedDocument, Loss, Source, chunk_name
+from data_pipeline.sources.web import urls
+from data_pipeline.sources.web.html_page import read_page
 from harp_jax import files
 from harp_jax.errors import InputError
 
@@ -43,7 +43,7 @@ class Range(NamedTuple):
     records: tuple[Record, ...]
 
 
-def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
+def chunks(source: Source) -> Iterator[Chunk]:
     """Payload: `Range`. Raises InputError (file, byte) for damage of any kind."""
     for file_number, path in enumerate(files.expand(tuple(source["paths"]))):
         number, size = 0, 0
@@ -59,7 +59,7 @@ def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
             yield Chunk(chunk_name(file_number, path, number), Range(path, tuple(batch)))
 
 
-def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument], list[Loss]]:
+def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss]]:
     """The pages of the records. Raises InputError where the file has changed or the extra [web] is not installed."""
     try:
         from fastwarc.warc import ArchiveIterator
@@ -88,12 +88,7 @@ def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument]
     return documents, losses
 
 
-def addresser(source: Mapping[str, Any]) -> Callable[[str], str]:
-    """Normalises URLs as links are; what is none stays as it is."""
-    return lambda url: urls.resolve(source.get("base_url") or "file:///", url)[0] or url.strip()
-
-
-def _pages(record: Any, url: str, where: str, source: Mapping[str, Any], losses: list[Loss]) -> list[LinkedDocument]:
+def _pages(record: Any, url: str, where: str, source: Source, losses: list[Loss]) -> list[LinkedDocument]:
     from fastwarc.warc import WarcRecordType
 
     if record.record_type == WarcRecordType.revisit:

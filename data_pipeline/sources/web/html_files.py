@@ -11,12 +11,11 @@ guide.html, `view?id=1` that of "view?id=1" and of "view?id=1.html". So is a sym
 import os
 import re
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from data_pipeline.sources import urls
-from data_pipeline.sources.document import CHUNK_BYTES, Chunk, LinkedDocument, Loss, chunk_name
-from data_pipeline.sources.html_page import read_page
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, LinkedDocument, Loss, Source, chunk_name
+from data_pipeline.sources.web import urls
+from data_pipeline.sources.web.html_page import read_page
 from harp_jax import files
 from harp_jax.errors import InputError
 
@@ -31,7 +30,7 @@ _BEGIN_BYTES = 1024
 _PAGES_PER_CHUNK = 4096
 
 
-def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
+def chunks(source: Source) -> Iterator[Chunk]:
     """Payload: a list of (path, URL, aliases), aliases being other URLs of the page; path "" stands for a page read elsewhere.
 
     Raises InputError for a path that does not exist and a base URL that is none.
@@ -54,7 +53,7 @@ def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
             yield Chunk(chunk_name(number, given.rstrip("/"), part), batch)
 
 
-def _base(source: Mapping[str, Any]) -> str:
+def _base(source: Source) -> str:
     base = source.get("base_url") or "file:///"
     # "https://" alone: the folders are named after hosts.
     if base not in ("http://", "https://") and ("//" not in base or urls.address(base) is None):
@@ -80,7 +79,7 @@ def _aliases(base: str, relative: str) -> list[str]:
     return found
 
 
-def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument], list[Loss]]:
+def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss]]:
     """The chunk's pages; raises InputError for a file that cannot be read."""
     documents: list[LinkedDocument] = []
     losses: list[Loss] = []
@@ -112,11 +111,6 @@ def _redirects(others: list[str], url: str) -> list[LinkedDocument]:
         for address in addresses
         if address and own and address != own
     ]
-
-
-def addresser(source: Mapping[str, Any]) -> Callable[[str], str]:
-    """Normalises URLs as links are; what is none stays as it is."""
-    return lambda url: urls.resolve(source.get("base_url") or "file:///", url)[0] or url.strip()
 
 
 def _size(path: str) -> int:

@@ -1,23 +1,18 @@
-"""MediaWiki XML dumps (.xml, .xml.bz2, .gz, .xz): the main namespace's articles and redirects.
+"""The bytes of a MediaWiki XML export: its head, and whole `<page>` elements, as one stream or block by block.
 
-The parent streams the bytes and cuts them between pages; workers parse whole pages. A dump must end with
-</mediawiki>: Python's bz2 can stop silently at a damaged stream boundary. Characters that XML forbids are replaced
-and counted; broken elements mean a damaged file and are an InputError. Of several revisions the last one counts.
+A stream is split between pages without parsing; workers parse whole pages. Characters that XML forbids are replaced and
+counted; broken elements mean a damaged file and are an InputError.
 """
 
 import html
-import itertools
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Generator, Iterable, Iterator
+from typing import NamedTuple
 from xml.etree import ElementTree
 
-from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Link, LinkedDocument, Loss, chunk_name
-from data_pipeline.sources.titles import Site
-from data_pipeline.sources.wikitext import plain_text
+from data_pipeline.sources.document import CHUNK_BYTES, Loss
 from harp_jax import files
 from harp_jax.errors import InputError
 
@@ -29,28 +24,6 @@ _ROOT = re.compile(rb"<mediawiki(?=[\s>])(?:[^<>]*?\bxml:lang=[\"']([\w-]+)[\"']
 _TITLE = re.compile(rb"<title>([^<]*)</title>")
 END = re.compile(rb"\s*</mediawiki>\s*")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:[xX][0-9a-fA-F]+|[0-9]+);")
-_REDIRECT = re.compile(
-    r"\s*#(?i:redirect|redirection|weiterleitung|redirección|rinvia|doorverwijzing|перенаправление|patrz|przekieruj|"
-    r"tam|転送|重定向|omdirigering|redirecionamento)\s*:?\s*\[\[([^\[\]|\n]+)"
-)
-# Templates that only disambiguation pages carry; not {{disambiguation needed}}, which marks a link of an article.
-_DISAMBIGUATION = re.compile(
-    r"\{\{\s*(?i:disambig\w*|dab|disamb|hndis|geodis|numberdis|schooldis|roaddis|mathdab|hospitaldis|"
-    r"(?:[\w-]+ ){0,3}disambig(?:uation)?(?: page)?|begriffsklärung|homonymie|desambiguación|desambiguação|disambigua|"
-    r"неоднозначность|ujednoznacznienie|doorverwijspagina)[ _-]*(?i:cleanup\s*)?[|}]|__DISAMBIG__"
-)
-
-# Their categories, where a template unknown here would have set them, and the words in brackets of their titles.
-_DISAMBIGUATION_CATEGORY = re.compile(
-    r"\[\[[^\[\]|:]{1,20}:[^\[\]|]{0,40}(?i:disambiguation pages|begriffsklärung|homonymie|desambigua|disambigua\b|"
-    r"doorverwijspagina|страницы значений|ujednoznacz|förgreningssid|曖昧さ回避|消歧义)"
-)
-_DISAMBIGUATION_TITLES = tuple(
-    f"({word})"
-    for word in """disambiguation begriffsklärung homonymie desambiguación desambiguação disambigua doorverwijspagina
-    значения ujednoznacznienie 曖昧さ回避 消歧义""".split()  # noqa: SIM905
-)
-_NUMBER = re.compile(r"-?[0-9]{1,6}")
 _WIKIMEDIA = re.compile(
     r"(?:^|\.)(?:wiki(?:pedia|media|source|books|quote|news|versity|voyage|data|functions)|wiktionary|mediawiki)\.org$"
 )
@@ -73,59 +46,6 @@ class Payload(NamedTuple):
     pages: bytes
     too_large: tuple[tuple[str, int], ...]
     previous: str  # title of the last page before this chunk, for error messages
-
-
-def chunks(source: Mapping[str, Any]) -> Iterator[Chunk]:
-    """Payload: `Payload`. Raises InputError (file, last good page) for a file that is missing, damaged or no dump."""
-    if source.get("index"):
-        from data_pipeline.sources import multistream
-
-        yield from multistream.chunks(source)
-        return
-    for file_number, path in enumerate(files.expand(tuple(source["paths"]))):
-        for number, payload in enumerate(_payloads(path, int(source["max_page_bytes"]))):
-            yield Chunk(chunk_name(file_number, path, number), payload)
-
-
-def addresser(source: Mapping[str, Any]) -> Callable[[str], str]:
-    """Normalises titles as the first file's links are; what no link can lead to stays as it is."""
-    path = files.expand(tuple(source["paths"]))[0]
-    site = _site(read_names(path, read_blocks(path))[0])
-    return lambda title: site.resolve(title).address or title.strip()
-
-
-def parse(chunk: Chunk, source: Mapping[str, Any]) -> tuple[list[LinkedDocument], list[Loss]]:
-    """Documents of the chunk's pages. Raises InputError where the XML is broken (not for odd characters in it)."""
-    documents: list[LinkedDocument] = []
-    losses: list[Loss] = []
-    if isinstance(chunk.payload, Payload):
-        payloads: Iterable[Payload] = [chunk.payload]
-    else:
-        from data_pipeline.sources import multistream
-
-        payloads = multistream.payloads(chunk.payload, int(source["max_page_bytes"]), losses)
-    for payload in payloads:
-        site = _site(payload.names)
-        for title, size in payload.too_large:
-            losses.append(Loss(f"{payload.path}: {title}", "page-too-large", f"{size} bytes"))
-        for page in _elements(payload, losses):
-            document = _document(page, payload.path, site, int(source["max_page_bytes"]), losses)
-            if document:
-                documents.append(document)
-    return documents, losses
-
-
-def _payloads(path: str, max_page_bytes: int) -> Iterator[Payload]:
-    blocks = read_blocks(path)
-    try:
-        names, rest = read_names(path, blocks)
-    except DAMAGE as error:
-        raise InputError(f"{path} is damaged: {error}; fetch the file again") from error
-    tail, last = yield from cut_pages(path, names, itertools.chain([rest], blocks), max_page_bytes)
-    if not END.fullmatch(tail):
-        raise InputError(
-            f"{path} is cut off or damaged: no </mediawiki> at its end; last good page {last!r}; fetch the file again"
-        )
 
 
 def cut_pages(
@@ -222,12 +142,7 @@ def _is_wikimedia(base: str) -> bool:
     return not host or _WIKIMEDIA.search(host[1].lower()) is not None
 
 
-@lru_cache(maxsize=8)
-def _site(names: Names) -> Site:
-    return Site(dict(names.namespaces), names.first_letter, names.language, names.wikimedia)
-
-
-def _elements(payload: Payload, losses: list[Loss]) -> Iterator[ElementTree.Element]:
+def elements(payload: Payload, losses: list[Loss]) -> Iterator[ElementTree.Element]:
     """The chunk's <page> elements; where a page does not parse as it is, the chunk is taken page by page."""
     try:
         yield from ElementTree.fromstring(b"<mediawiki>%b</mediawiki>" % payload.pages).iter("page")
@@ -260,59 +175,3 @@ def _replacement(match: re.Match[str]) -> str:
     code = int(digits[1:], 16) if digits[0] in "xX" else int(digits)
     legal = code in (9, 10, 13) or 32 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or 0x10000 <= code < 0x110000
     return match[0] if legal else "\ufffd"
-
-
-def _document(
-    page: ElementTree.Element, path: str, site: Site, max_page_bytes: int, losses: list[Loss]
-) -> LinkedDocument | None:
-    title = page.findtext("title") or ""
-    where = f"{path}: {title}"
-    number = (page.findtext("ns") or "").strip()
-    if int(number) if _NUMBER.fullmatch(number) else site.namespace(title):
-        losses.append(Loss(where, "page-namespace", title))
-        return None
-    revision = page.findall("revision")[-1:]
-    model = revision[0].findtext("model") if revision else None
-    text = revision[0].findtext("text") if revision else None
-    identity = (site.address(title), page.findtext("id") or title, title)
-    redirect = page.find("redirect")
-    match = _REDIRECT.match(text or "")
-    target = redirect.get("title") if redirect is not None else None
-    target = target or (match[1] if match else None)
-    if target is not None:
-        address, reason, _ = site.resolve(target)
-        if address is None:
-            losses.append(Loss(where, reason.replace("link-", "redirect-"), target))
-            return None
-        return LinkedDocument(*identity, text="", links=(), lead_end=0, redirect=address)
-    reason = ""
-    if model not in (None, "wikitext"):
-        reason = "page-model"
-    elif not text:
-        reason = "page-empty"
-    elif 4 * len(text) > max_page_bytes and len(text.encode("utf-8", "replace")) > max_page_bytes:
-        reason = "page-too-large"
-    if not text or reason:
-        losses.append(Loss(where, reason, model or ""))
-        return None
-    plain = plain_text(text, site)
-    losses.extend(Loss(where, *loss) for loss in plain.losses)
-    # In templates, tables, references, comments and captions; files and categories themselves.
-    if (outside := text.count("[[") - len(plain.links) - len(plain.losses)) > 0:
-        losses.append(Loss(where, "link-outside-prose", f"{outside} of {outside + len(plain.links)}", outside))
-    return LinkedDocument(
-        *identity,
-        text=plain.text,
-        links=tuple(Link(*link) for link in plain.links),
-        lead_end=plain.lead_end,
-        is_disambiguation=_is_disambiguation(title, text),
-    )
-
-
-def _is_disambiguation(title: str, wikitext: str) -> bool:
-    """A flag of the page: its title, its templates or its categories say so."""
-    return (
-        title.lower().endswith(_DISAMBIGUATION_TITLES)
-        or _DISAMBIGUATION.search(wikitext) is not None
-        or _DISAMBIGUATION_CATEGORY.search(wikitext) is not None
-    )

@@ -1,0 +1,94 @@
+"""One `<page>` element of a MediaWiki export to a LinkedDocument: an article, a redirect, or the reason why neither."""
+
+import re
+from functools import lru_cache
+from xml.etree import ElementTree
+
+from data_pipeline.sources.document import Link, LinkedDocument, Loss
+from data_pipeline.sources.mediawiki.pages_xml import Names
+from data_pipeline.sources.mediawiki.titles import Site
+from data_pipeline.sources.mediawiki.wikitext import plain_text
+
+_REDIRECT = re.compile(
+    r"\s*#(?i:redirect|redirection|weiterleitung|redirección|rinvia|doorverwijzing|перенаправление|patrz|przekieruj|"
+    r"tam|転送|重定向|omdirigering|redirecionamento)\s*:?\s*\[\[([^\[\]|\n]+)"
+)
+# Templates that only disambiguation pages carry; not {{disambiguation needed}}, which marks a link of an article.
+_DISAMBIGUATION = re.compile(
+    r"\{\{\s*(?i:disambig\w*|dab|disamb|hndis|geodis|numberdis|schooldis|roaddis|mathdab|hospitaldis|"
+    r"(?:[\w-]+ ){0,3}disambig(?:uation)?(?: page)?|begriffsklärung|homonymie|desambiguación|desambiguação|disambigua|"
+    r"неоднозначность|ujednoznacznienie|doorverwijspagina)[ _-]*(?i:cleanup\s*)?[|}]|__DISAMBIG__"
+)
+
+# Their categories, where a template unknown here would have set them, and the words in brackets of their titles.
+_DISAMBIGUATION_CATEGORY = re.compile(
+    r"\[\[[^\[\]|:]{1,20}:[^\[\]|]{0,40}(?i:disambiguation pages|begriffsklärung|homonymie|desambigua|disambigua\b|"
+    r"doorverwijspagina|страницы значений|ujednoznacz|förgreningssid|曖昧さ回避|消歧义)"
+)
+_DISAMBIGUATION_TITLES = tuple(
+    f"({word})"
+    for word in """disambiguation begriffsklärung homonymie desambiguación desambiguação disambigua doorverwijspagina
+    значения ujednoznacznienie 曖昧さ回避 消歧义""".split()  # noqa: SIM905
+)
+_NUMBER = re.compile(r"-?[0-9]{1,6}")
+
+
+@lru_cache(maxsize=8)
+def site_of(names: Names) -> Site:
+    return Site(dict(names.namespaces), names.first_letter, names.language, names.wikimedia)
+
+
+def read_article(
+    page: ElementTree.Element, path: str, site: Site, max_page_bytes: int, losses: list[Loss]
+) -> LinkedDocument | None:
+    title = page.findtext("title") or ""
+    where = f"{path}: {title}"
+    number = (page.findtext("ns") or "").strip()
+    if int(number) if _NUMBER.fullmatch(number) else site.namespace(title):
+        losses.append(Loss(where, "page-namespace", title))
+        return None
+    revision = page.findall("revision")[-1:]
+    model = revision[0].findtext("model") if revision else None
+    text = revision[0].findtext("text") if revision else None
+    identity = (site.address(title), page.findtext("id") or title, title)
+    redirect = page.find("redirect")
+    match = _REDIRECT.match(text or "")
+    target = redirect.get("title") if redirect is not None else None
+    target = target or (match[1] if match else None)
+    if target is not None:
+        address, reason, _ = site.resolve(target)
+        if address is None:
+            losses.append(Loss(where, reason.replace("link-", "redirect-"), target))
+            return None
+        return LinkedDocument(*identity, text="", links=(), lead_end=0, redirect=address)
+    reason = ""
+    if model not in (None, "wikitext"):
+        reason = "page-model"
+    elif not text:
+        reason = "page-empty"
+    elif 4 * len(text) > max_page_bytes and len(text.encode("utf-8", "replace")) > max_page_bytes:
+        reason = "page-too-large"
+    if not text or reason:
+        losses.append(Loss(where, reason, model or ""))
+        return None
+    plain = plain_text(text, site)
+    losses.extend(Loss(where, *loss) for loss in plain.losses)
+    # In templates, tables, references, comments and captions; files and categories themselves.
+    if (outside := text.count("[[") - len(plain.links) - len(plain.losses)) > 0:
+        losses.append(Loss(where, "link-outside-prose", f"{outside} of {outside + len(plain.links)}", outside))
+    return LinkedDocument(
+        *identity,
+        text=plain.text,
+        links=tuple(Link(*link) for link in plain.links),
+        lead_end=plain.lead_end,
+        is_disambiguation=is_disambiguation(title, text),
+    )
+
+
+def is_disambiguation(title: str, wikitext: str) -> bool:
+    """A flag of the page: its title, its templates or its categories say so."""
+    return (
+        title.lower().endswith(_DISAMBIGUATION_TITLES)
+        or _DISAMBIGUATION.search(wikitext) is not None
+        or _DISAMBIGUATION_CATEGORY.search(wikitext) is not None
+    )

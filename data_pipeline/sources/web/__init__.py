@@ -1,0 +1,12 @@
+"""Read web pages: folders of HTML and WARC crawls.
+
+In: HTML files or WARC records with their URLs.
+Out: linked documents of the pages' main content; redirects.
+Imports: sources.document, sources.marked.
+Files:
+  urls          URLs in one normal form, the addresses of pages
+  main_content  the main content of an HTML tree as text with marks
+  html_page     one page as bytes to a linked document
+  html_files    folders and files of HTML
+  warc          WARC files
+"""
