@@ -80,7 +80,7 @@ def get_plan() -> list[Command]:
         "--baseline=fine_tuned",
         "--per_query={out}",
     ]
-    return [*commands, Command("table", "harp_jax.evaluation.evaluate", table, [place["qrels"]], ".tsv")]
+    return [*commands, Command("table", "evaluate", table, [place["qrels"]], ".tsv")]
 
 
 def learned(name: str, arguments: list[str]) -> Command:

@@ -138,4 +138,4 @@ def get_plan() -> list[Command]:
         table.append(
             f"--queries={next(iter(rows.values()))[0]}"
         )  # the queries of these folds, as the joined run names them
-    return [*commands, Command("table", "harp_jax.evaluation.evaluate", table, suffix=".tsv")]
+    return [*commands, Command("table", "evaluate", table, suffix=".tsv")]

@@ -77,4 +77,4 @@ def get_plan() -> list[Command]:
                 runs["okapi"].append(okapi)
     table = [f"{name}=" + ",".join("{" + run + "}" for run in made) for name, made in runs.items()]
     table += [f"--qrels={qrels}", "--measures=P@10 Rprec AP nDCG@10", "--baseline=okapi", "--per_query={out}"]
-    return [*commands, Command("evaluate", "harp_jax.evaluation.evaluate", table, suffix=".tsv")]
+    return [*commands, Command("evaluate", "evaluate", table, suffix=".tsv")]

@@ -117,7 +117,7 @@ def get_plan() -> list[Command]:
     runs = [f"{model}=" + ",".join("{" + run + "}" for run in made) for model, made in systems.items()]
     table = ["BM25={bm25}", "QL={ql}", *runs, f"--qrels={place['qrels']}", f"--measures={files['measures']}"]
     table += ["--baseline=BM25", "--per_query={out}"]
-    return [*commands, Command("evaluate", "harp_jax.evaluation.evaluate", table, suffix=".tsv")]
+    return [*commands, Command("evaluate", "evaluate", table, suffix=".tsv")]
 
 
 def cross_validated(system: str, seed: str, place: dict[str, str], folds: str, settings: list[str]) -> list[Command]:

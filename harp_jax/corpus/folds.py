@@ -1,8 +1,8 @@
-"""Queries in parts: given folds, and a held-out slice that shares no relevant document with the rest."""
+"""Subsets of queries: those of a list, those of some folds, and a held-out part that shares no relevant document with the rest."""
 
 from collections.abc import Collection, Iterable
 
-from harp_jax.corpus.trec import Qrels
+from harp_jax.corpus.trec import Qrels, read_ids
 from harp_jax.errors import InputError
 from harp_jax.files import lines
 from harp_jax.randomness import hash64
@@ -11,7 +11,7 @@ from harp_jax.randomness import hash64
 def read_folds(path: str) -> dict[str, str]:
     """qid → fold, from "qid<TAB>fold" lines."""
     if not path:
-        raise InputError("no folds file; name one of qid<TAB>fold lines (--folds, or --config.folds)")
+        raise InputError("no folds file; set --folds (or --config.folds) to a file of qid<TAB>fold lines")
     folds: dict[str, str] = {}
     for number, line in lines(path):
         parts = line.split()
@@ -28,12 +28,42 @@ def read_folds(path: str) -> dict[str, str]:
 
 
 def in_folds(folds: dict[str, str], wanted: Iterable[int | str], where: str = "folds") -> set[str]:
-    """The queries of the wanted folds; InputError for a fold that has none."""
+    """The queries of the wanted folds; InputError for a fold without queries. `where` names the file in the message."""
     names = {str(fold) for fold in wanted}
     unknown = names - set(folds.values())
     if unknown:
         raise InputError(f"{where} has no fold {min(unknown)}; its folds are {', '.join(sorted(set(folds.values())))}")
     return {qid for qid, fold in folds.items() if fold in names}
+
+
+def chosen_queries(only: str = "", folds: str = "", wanted: Iterable[int | str] = ()) -> set[str] | None:
+    """The ids that begin the lines of the file `only`, or those of the `wanted` folds of the file `folds`; None: no choice.
+
+    Raises InputError for both choices at once, for folds without `wanted`, and for `wanted` without folds.
+    """
+    names = [fold for fold in wanted if str(fold)]
+    if bool(folds) != bool(names) or (folds and only):
+        raise InputError("choose queries by --only, or by --folds with --fold, or not at all")
+    if folds:
+        return in_folds(read_folds(folds), names, folds)
+    return set(read_ids(only)) if only else None
+
+
+def read_subset(qrels: Qrels, listed: str = "", folds: str = "", wanted: Collection[int | str] = ()) -> Qrels:
+    """The judgments of the queries that begin the lines of the file `listed`, in its order ("": all, in the order of the
+    qrels); where folds are `wanted`, of these only.
+
+    Raises InputError for a listed query without judgments, and for a fold without queries.
+    """
+    if listed:
+        ids = read_ids(listed)
+        unjudged = [qid for qid in ids if qid not in qrels]
+        if unjudged:
+            raise InputError(
+                f"{listed}: {len(unjudged)} queries have no judgments, {unjudged[0]} first; correct the list or the qrels"
+            )
+        qrels = {qid: qrels[qid] for qid in ids}
+    return select(qrels, in_folds(read_folds(folds), wanted, folds)) if wanted else qrels
 
 
 def select(qrels: Qrels, queries: Collection[str]) -> Qrels:
@@ -44,8 +74,8 @@ def select(qrels: Qrels, queries: Collection[str]) -> Qrels:
 def split_queries(qrels: Qrels, fraction: float, seed: int) -> tuple[Qrels, Qrels]:
     """(training, held-out) judgments; about `fraction` of the queries are held out, and no more than that.
 
-    Queries that share a relevant document, directly or through others, stay together: a model that remembers
-    documents gains nothing on the held-out side. Whole groups are taken in the order of a hash of (seed, document).
+    Queries that share a relevant document, directly or through others, stay together, so that memorised documents do not
+    help on the held-out side. Whole groups are held out in the order of a hash of (seed, first query id).
     """
     groups = components(qrels)
     order = sorted(groups, key=lambda group: (hash64(seed, "held out", min(group)), min(group)))
@@ -58,7 +88,7 @@ def split_queries(qrels: Qrels, fraction: float, seed: int) -> tuple[Qrels, Qrel
 
 
 def components(qrels: Qrels) -> list[list[str]]:
-    """Queries connected by shared relevant documents (union-find over documents' first queries)."""
+    """Groups of queries connected by shared relevant documents (union-find)."""
     parent = {qid: qid for qid in qrels}
 
     def root(qid: str) -> str:

@@ -1,27 +1,31 @@
-"""Measures by name: those of ir-measures (trec_eval's numbers), and two that say what a ranking could not show.
+"""Measures by name: those of ir-measures (trec_eval's numbers), and two that describe the limits of a run or of its judgments.
 
 RR@10, nDCG@10, AP, P@5, R@100, Rprec, RR(rel=2)@10     ir-measures
-oracle(RR@10)      the measure after an ideal re-ordering of the run: what re-ranking its candidates can reach
-unjudged@10        the share of the first 10 documents that nobody has judged
+oracle(RR@10)      the measure after an ideal re-ordering of the run: an upper bound for re-ranking its candidates
+unjudged@10        the share of the top 10 documents that have no judgment
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from harp_jax.corpus.trec import Qrels, Ranking, Run
 from harp_jax.errors import InputError
 
+if TYPE_CHECKING:
+    import ir_measures
+
 Values = dict[str, float]  # qid → value
 
 
 @dataclass(frozen=True)
 class Oracle:
-    """A measure of the candidates in the order of their judgments (equal ones in the run's order)."""
+    """The measure of the run's documents sorted by relevance level (ties in the run's order)."""
 
-    measure: Any
+    measure: "ir_measures.Measure"
 
     def __str__(self) -> str:
         return f"oracle({self.measure})"
@@ -29,7 +33,7 @@ class Oracle:
 
 @dataclass(frozen=True)
 class Unjudged:
-    """Unjudged documents among the first k, divided by the documents that are there."""
+    """Share of unjudged documents among the top k (or among all, of a shorter ranking)."""
 
     k: int
 
@@ -37,8 +41,14 @@ class Unjudged:
         return f"unjudged@{self.k}"
 
 
-def parse_measures(measures: str | list[str]) -> list[Any]:
-    """Measures, each tried out on a toy run: some names parse and cannot be computed. InputError for unknown ones."""
+Measure: TypeAlias = "Oracle | Unjudged | ir_measures.Measure"
+
+
+def parse_measures(measures: str | list[str]) -> list[Measure]:
+    """Measures from their names (a list, or a string separated by spaces), duplicates removed.
+
+    Each is computed once on a toy run, because some names parse and cannot be computed. InputError for unknown names.
+    """
     names = measures.split() if isinstance(measures, str) else list(measures)
     if not names:
         raise InputError('no measure; name some, as in --measures="RR@10 nDCG@10"')
@@ -50,7 +60,7 @@ def parse_measures(measures: str | list[str]) -> list[Any]:
     return parsed
 
 
-def _parse(name: str) -> Any:
+def _parse(name: str) -> Measure:
     if inner := re.fullmatch(r"oracle\((.+)\)", name):
         return Oracle(_from_ir_measures(inner[1]))
     if depth := re.fullmatch(r"unjudged@([1-9]\d*)", name):
@@ -58,34 +68,36 @@ def _parse(name: str) -> Any:
     return _from_ir_measures(name)
 
 
-def _from_ir_measures(name: str) -> Any:
+def _from_ir_measures(name: str) -> "ir_measures.Measure":
     import ir_measures
 
     try:
         measure = ir_measures.parse_measure(name)
         ir_measures.calc_aggregate([measure], {"1": {"d": 1}}, {"1": {"d": 1.0}})
-    except Exception as error:  # ir-measures raises whatever its parser or a provider does
+    except Exception as error:  # ir-measures passes on every exception of its parser and providers
         raise InputError(
-            f"unknown measure {name!r} ({type(error).__name__}); names are those of ir-measures: "
-            "RR@10, nDCG@10, AP, P@5, R@100, Rprec; and oracle(RR@10), unjudged@10"
+            f"unknown measure {name!r} ({type(error).__name__}); use names of ir-measures (RR@10, nDCG@10, AP, P@5, "
+            "R@100, Rprec), oracle(RR@10) or unjudged@10"
         ) from error
     return measure
 
 
-def is_tested(measure: Any) -> bool:
-    """Whether a difference in it says that a run is better."""
+def is_tested(measure: Measure) -> bool:
+    """Whether a larger value means a better run, so that differences are tested: not for oracle(…) and unjudged@k."""
     return not isinstance(measure, Oracle | Unjudged)
 
 
-def calculate(qrels: Qrels, run: Run, measures: list[Any]) -> dict[str, Values]:
-    """Measure → qid → value for every query of the qrels; 0 where the run has nothing for it."""
+def calculate(qrels: Qrels, run: Run, measures: list[Measure]) -> dict[str, Values]:
+    """Measure → qid → value for every query of the qrels; 0 for queries that the run lacks."""
     import ir_measures
 
     order = {qid: ordered(run[qid]) for qid in qrels if qid in run}
     values: dict[str, Values] = {str(measure): dict.fromkeys(qrels, 0.0) for measure in measures}
     plain = [measure for measure in measures if is_tested(measure)]
     ideal = [measure.measure for measure in measures if isinstance(measure, Oracle)]
-    for wanted, rearranged, form in ((plain, lambda docids, _: docids, "{}"), (ideal, _by_judgment, "oracle({})")):
+    rearrangements: list[tuple[list, Callable[[list[str], dict[str, int]], list[str]], str]]
+    rearrangements = [(plain, lambda docids, _: docids, "{}"), (ideal, _by_judgment, "oracle({})")]
+    for wanted, rearranged, form in rearrangements:
         if wanted:
             given = {
                 qid: {docid: -float(rank) for rank, docid in enumerate(rearranged(docids, qrels[qid]))}
@@ -100,10 +112,10 @@ def calculate(qrels: Qrels, run: Run, measures: list[Any]) -> dict[str, Values]:
 
 
 def ordered(ranking: Ranking) -> list[str]:
-    """Document ids, best first, as trec_eval orders them: scores in single precision, ties by descending id.
+    """Document ids, best first, in trec_eval's order: scores in single precision, ties by descending id.
 
-    One order for all measures: the tools behind ir-measures break ties each in its own way, and a run of equal scores
-    would have another first document by RR@10 than by RR.
+    Sorting here gives all measures the same order: the providers of ir-measures break ties differently, so that a run of
+    equal scores would have another first document by RR@10 than by RR.
     """
     scored = zip(np.asarray(ranking.scores, np.float32).tolist(), ranking.docids)
     return [docid for _, docid in sorted(scored, reverse=True)]
@@ -118,9 +130,9 @@ def _unjudged(docids: list[str], judged: dict[str, int], k: int) -> float:
     return sum(docid not in judged for docid in first) / max(len(first), 1)
 
 
-def aggregate(measure: Any, values: Values) -> float:
-    """The mean over queries (or what ir-measures takes in its place for the measure)."""
-    if not is_tested(measure):
+def aggregate(measure: Measure, values: Values) -> float:
+    """The mean over queries, or the aggregate that ir-measures defines for the measure."""
+    if isinstance(measure, Oracle | Unjudged):
         return sum(values.values()) / len(values)
     total = measure.aggregator()
     for value in values.values():

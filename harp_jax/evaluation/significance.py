@@ -1,7 +1,7 @@
 """Is one run better than another? Paired tests over queries with Holm's correction, and bootstrap intervals.
 
-The p-values say whether a difference could be chance; the interval says how large it may be. Holm's correction covers all
-comparisons of one table: test the measures that were chosen beforehand (`evaluate --confirm`), not all that can be computed.
+The p-values say whether a difference may be chance; the interval, how large the difference may be. Holm's correction covers all
+comparisons of one table: test only the measures that were chosen beforehand (`harp evaluate --confirm`).
 """
 
 import math
@@ -12,16 +12,16 @@ import numpy as np
 
 from harp_jax.randomness import generator
 
-ROUNDS = 10_000
-CHUNK = 250  # rounds at once: memory is CHUNK × queries
+ROUNDS = 10_000  # of randomisation and of the bootstrap
+CHUNK = 250  # rounds computed together: memory is CHUNK × queries
 
 
 @dataclass(frozen=True)
 class Comparison:
     """A run against the baseline by one measure, over the queries of the qrels; seeds are averaged per query.
 
-    `interval` (95 %) is of the difference of means: queries are drawn again in groups that share relevant documents, and
-    each system's seeds too. The p-values are two-sided, `…_holm` corrected for all comparisons of the table.
+    `interval` is the 95 % bootstrap interval of the difference of means, resampling groups of queries that share relevant
+    documents, and each system's seeds. The p-values are two-sided; `…_holm` are corrected for all comparisons of the table.
     """
 
     run: str
@@ -41,23 +41,23 @@ class Comparison:
 
 
 def paired_t(differences: np.ndarray) -> float:
-    """Two-sided p of the paired t-test. differences: [queries], 2 at least; equal runs give 1."""
+    """Two-sided p of the paired t-test. differences: [queries]; 1 for equal runs and for fewer than two queries."""
     from scipy import stats
 
     if len(differences) < 2 or not np.ptp(differences):
-        # No variance: equal everywhere, or moved by the same amount everywhere, which t cannot weigh.
+        # No variance: the t statistic is undefined. Either all are 0, or all have moved by the same amount.
         return 1.0 if len(differences) < 2 or not differences.any() else 0.0
     return float(stats.ttest_1samp(differences, 0.0).pvalue)
 
 
 def randomisation(differences: np.ndarray, draw: np.random.Generator, rounds: int = ROUNDS) -> float:
-    """Two-sided p of Fisher's randomisation test: how often random signs give a mean as far from 0 as the one seen."""
-    seen = abs(differences.sum())
+    """Two-sided p of Fisher's randomisation test: how often random signs give a mean as far from 0 as the observed one."""
+    observed = abs(differences.sum())
     as_far = 0
     for start in range(0, rounds, CHUNK):
         signs = draw.integers(0, 2, (min(CHUNK, rounds - start), len(differences)), dtype=np.int8) * 2 - 1
-        # Sums of the same numbers in another order differ in their last bits.
-        as_far += int((np.abs(signs @ differences) >= seen * (1 - 1e-12)).sum())
+        # The tolerance: sums of the same numbers in another order differ in their last bits.
+        as_far += int((np.abs(signs @ differences) >= observed * (1 - 1e-12)).sum())
     return (as_far + 1) / (rounds + 1)
 
 
@@ -81,9 +81,9 @@ def bootstrap(
 ) -> tuple[float, float]:
     """95 % percentile interval of mean(first) - mean(second). first, second: [seeds, queries]; groups: [queries].
 
-    Whole groups of queries are drawn with replacement, the same for both; seeds are drawn for each side on its own. Of
-    few-shot draws with several seeds each (`runs_per_draw`) draws are drawn, then seeds within them: seeds of a draw share
-    their training queries, and are no independent evidence of what other queries would have given.
+    Whole groups of queries are resampled, the same for both sides; seeds are resampled for each side independently.
+    `runs_per_draw`: consecutive runs sharing one few-shot draw of training queries; draws are resampled, then runs within
+    them, because runs of one draw are not independent evidence for other training queries.
     """
     number = np.asarray(groups)
     count = int(number.max()) + 1
@@ -103,14 +103,14 @@ def bootstrap(
 
 
 def resampled(runs: int, together: int, rounds: int, draw: np.random.Generator) -> np.ndarray:
-    """Numbers [rounds, runs] of runs drawn with replacement: first draws of `together` runs each, then runs within them.
+    """Indices [rounds, runs] of runs, resampled with replacement: first draws of `together` runs each, then runs within them.
 
-    Raises ValueError where several runs are no whole number of draws.
+    Raises ValueError if several runs are not a whole number of draws.
     """
     if runs == 1 or together == 1:
         return draw.integers(0, runs, (rounds, runs))
     if runs % together:
-        raise ValueError(f"{runs} runs are no whole number of draws of {together}")
+        raise ValueError(f"{runs} runs are not a whole number of draws of {together}")
     draws = draw.integers(0, runs // together, (rounds, runs // together, 1))
     return (draws * together + draw.integers(0, together, (rounds, runs // together, together))).reshape(rounds, runs)
 
@@ -124,7 +124,7 @@ def compare(
     seed: int = 0,
     runs_per_draw: int = 1,
 ) -> list[Comparison]:
-    """Every other run against the baseline. values: run → measure → [seeds, queries]; `runs_per_draw`: see `bootstrap`."""
+    """Compares every other run with the baseline. values: run → measure → [seeds, queries]; `runs_per_draw`: see `bootstrap`."""
     found = []
     for run in values:
         for measure in measures if run != baseline else ():

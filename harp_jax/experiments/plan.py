@@ -34,7 +34,8 @@ from harp_jax.errors import InputError
 from harp_jax.files import replacing, sha256_file
 
 HASHED = 1 << 20  # bytes of a file, up to which its content is its identity
-SHOWN = ("harp_jax.evaluation.evaluate",)  # whose output is shown when several jobs run: tables
+PROGRAM = [sys.executable, "-m", "harp_jax"]
+SHOWN = ("evaluate",)  # whose output is shown when several jobs run: tables
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,8 @@ def resolve(commands: list[Command], output: str) -> list[Step]:
         key = state.hexdigest()[:10]
         place = os.path.join(output, f"{command.name}-{key}{command.suffix}")
         names = {n: s.place for n, s in steps.items()} | {"out": place, "output": output}
-        argv = [sys.executable, "-m", command.module, *(text.format(**names) for text in command.arguments)]
+        program = [sys.executable, "-m"] if "." in command.module else PROGRAM
+        argv = [*program, command.module, *(text.format(**names) for text in command.arguments)]
         steps[command.name] = Step(command, key, place, argv)
     return list(steps.values())
 

@@ -2,7 +2,7 @@
 
     python -m harp_jax.experiments.protocols cross_validate --config=configs/finetune.py --docs=docs.tsv --queries=queries.tsv \
         --qrels=qrels.txt --run=bm25.trec --folds=folds.tsv --seeds=0,1,2 --output=cv --set init=runs/harp
-    python -m harp_jax.experiments.protocols few_shot --config=… --test_queries=test.tsv --sizes=5,10,15,20 --draws=10 --set steps=100 …
+    python -m harp_jax.experiments.protocols few_shot --config=… --test_queries=test.tsv --sizes=5,10,15,20 --set steps=100
 
 Each is a plan of the project's own commands (`plan.py`): what is done is never repeated, and a killed one goes on. Every fold is
 re-ranked by models that were trained on the other folds; the last command compares with the run that was re-ranked.
@@ -53,7 +53,7 @@ def evaluation(
     given = [f"first_stage={arguments.run}", *runs, f"--qrels={arguments.qrels}", f"--queries={queries}"]
     given += [f"--measures={arguments.measures}", "--baseline=first_stage", "--per_query={out}"]
     given += [f"--runs_per_draw={runs_per_draw}"] if runs_per_draw > 1 else []
-    return Command("evaluate", "harp_jax.evaluation.evaluate", given, suffix=".tsv")
+    return Command("evaluate", "evaluate", given, suffix=".tsv")
 
 
 def judged_of(arguments: argparse.Namespace, wanted: Collection[str], where: str) -> str:

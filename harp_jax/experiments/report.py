@@ -9,10 +9,11 @@ import html
 import io
 
 from harp_jax.cli import run
+from harp_jax.corpus.folds import read_subset
 from harp_jax.corpus.trec import read_qrels, read_run
 from harp_jax.errors import InputError
-from harp_jax.evaluation.evaluate import MEASURES, evaluate, read_subset
-from harp_jax.evaluation.tables import Table, as_text, notes
+from harp_jax.evaluation.evaluate import MEASURES, evaluate
+from harp_jax.evaluation.tables import Table
 from harp_jax.files import replacing
 from harp_jax.training import metrics_log
 
@@ -98,16 +99,14 @@ def as_html(title: str, table: Table, curves: str, remarks: list[str]) -> str:
 
 
 def main(arguments: argparse.Namespace) -> None:
-    qrels = read_qrels(arguments.qrels)
-    if arguments.queries:
-        qrels = read_subset(arguments.queries, qrels)
+    qrels = read_subset(read_qrels(arguments.qrels), arguments.queries)
     runs = {name: read_run(path) for name, path in named(arguments.run, "run").items()}
     table = evaluate(qrels, runs, arguments.measures)
     curves = curves_svg(named(arguments.curves, "curves"))
-    remarks = [f"{len(qrels)} judged queries.", *arguments.remark, *notes(table)]
+    remarks = [f"{len(qrels)} judged queries.", *arguments.remark, *table.notes()]
     with replacing(arguments.output) as file:
         file.write(as_html(arguments.title, table, curves, remarks))
-    print(as_text(table))
+    print(table)
     for remark in remarks:
         print(remark)
     print(f"report: {arguments.output}")

@@ -11,10 +11,9 @@ import os
 
 from harp_jax.cli import run as run_command
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.folds import in_folds, read_folds, select
+from harp_jax.corpus.folds import read_subset, select
 from harp_jax.corpus.trec import Qrels, read_qrels, read_run
 from harp_jax.errors import InputError
-from harp_jax.evaluation.evaluate import read_subset
 from harp_jax.files import replacing
 from harp_jax.randomness import hash64
 
@@ -45,11 +44,8 @@ def numbers(text: str, option: str) -> list[int]:
 def main(arguments: argparse.Namespace) -> None:
     sizes = numbers(arguments.sizes, "sizes")
     (count,) = numbers(arguments.draws, "draws")
-    qrels = read_qrels(arguments.qrels)
-    if arguments.queries:
-        qrels = read_subset(arguments.queries, qrels)
-    if arguments.folds:
-        qrels = select(qrels, in_folds(read_folds(arguments.folds), arguments.train_folds.split(","), arguments.folds))
+    train_folds = arguments.train_folds.split(",") if arguments.folds else []
+    qrels = read_subset(read_qrels(arguments.qrels), arguments.queries, arguments.folds, train_folds)
     if arguments.docs:
         docs = Documents.open(arguments.docs)
         found = {

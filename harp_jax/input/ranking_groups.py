@@ -15,8 +15,8 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.folds import in_folds, read_folds, select
-from harp_jax.corpus.trec import Qrels, Run, read_ids, read_qrels, read_queries, read_run
+from harp_jax.corpus.folds import read_subset, select
+from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_queries, read_run
 from harp_jax.errors import InputError
 from harp_jax.input.packing import Group, Sequence, fit
 from harp_jax.randomness import generator
@@ -150,15 +150,8 @@ def training_qrels(config: ConfigDict) -> Qrels:
         if not config[name]:
             raise InputError(f"{name} is empty; set --config.{name} to a file")
     qrels = read_qrels(config.qrels)
-    if config.train_queries:
-        wanted = set(read_ids(config.train_queries))
-        if not wanted <= qrels.keys():
-            lost = min(wanted - qrels.keys())
-            raise InputError(f"{config.train_queries}: query {lost} has no judgments to train on; mend the list")
-        qrels = select(qrels, wanted)
-    if config.train_folds:
-        qrels = select(qrels, in_folds(read_folds(config.folds), config.train_folds, config.folds))
-    return qrels
+    # In the order of the qrels, whatever the order of the list: it decides the order of the units.
+    return select(qrels, read_subset(qrels, config.train_queries, config.folds, config.train_folds))
 
 
 class RankingReader:

@@ -16,10 +16,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from harp_jax.cli import run as run_command
-from harp_jax.corpus.folds import read_folds, select
+from harp_jax.corpus.folds import read_folds, read_subset, select
 from harp_jax.corpus.trec import Qrels, Rankings, Run, ordered, read_qrels, read_run, write_run
 from harp_jax.errors import InputError
-from harp_jax.evaluation.evaluate import read_subset
 from harp_jax.evaluation.measures import calculate, parse_measures
 
 METHODS = ("mean", "rrf", "weights", "join")
@@ -156,7 +155,7 @@ def main(arguments: argparse.Namespace) -> None:
     else:
         qrels = read_qrels(arguments.qrels)
         folds = read_folds(arguments.folds) if arguments.folds else {}
-        qrels = select(qrels, folds) if folds else read_subset(arguments.train_queries, qrels)
+        qrels = select(qrels, folds) if folds else read_subset(qrels, arguments.train_queries)
         weights, found = fitted(runs, qrels, folds, arguments.measure, arguments.normalise)
         for fold, values in weights.items():
             where = f"fold {fold}: " if fold else ""

@@ -13,7 +13,6 @@ from harp_jax.corpus.irds import IrdsDocuments
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
 from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.evaluation.tables import notes
 from harp_jax.ranking import first_stage
 
 
@@ -260,7 +259,7 @@ def test_ms_marco_files_with_their_warts(tmp_path, wart, packed, columns):
     assert queries["q1"] == "what makes drag" and run["q1"].ranked() == ["D1", "D2"]
     table = evaluate(qrels, {"top100": run}, "RR@10")
     assert table.per_query["top100"]["RR@10"] == {"q1": 0.5, "q2": 0.0, "q4": 1.0}
-    assert notes(table) == [
+    assert table.notes() == [
         "top100: 1 queries of the qrels are missing and count as zero: q2",
         "top100: 1 queries are not in the qrels and are left out: q3",
     ]

@@ -6,10 +6,9 @@ import json
 import pytest
 
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.folds import read_folds
+from harp_jax.corpus.folds import chosen_queries, read_folds, read_subset
 from harp_jax.corpus.trec import read_ids, read_qrels, read_queries, read_run
 from harp_jax.errors import InputError
-from harp_jax.evaluation.evaluate import read_subset
 from harp_jax.ranking.first_stage import excluded_of
 
 MARK = b"\xef\xbb\xbf"
@@ -74,7 +73,7 @@ def test_folds(write):
 def test_lists_of_queries_and_of_excluded_pairs(write):
     some = write("some", "q1\tits text\n2\nq1\n")
     assert read_ids(some) == ["q1", "2"]  # --only and train_queries
-    assert list(read_subset(some, {"2": {}, "q1": {}, "q3": {}})) == ["q1", "2"]  # --queries
+    assert list(read_subset({"2": {}, "q1": {}, "q3": {}}, some)) == ["q1", "2"]  # --queries
     assert excluded_of(write("sources", "q1\td1\n2 d2\nq1\td2\n")) == {"q1": {"d1", "d2"}, "2": {"d2"}}
 
 
@@ -97,3 +96,20 @@ def test_ids_of_digits_are_the_same_as_text_and_as_number(tmp_path):
     for value in (7, "7"):
         (tmp_path / "queries").write_text(json.dumps({"_id": value, "text": "x"}))
         assert read_queries(str(tmp_path / "queries")) == {"7": "x"}
+
+
+def test_queries_are_chosen_by_a_list_or_by_folds(tmp_path):
+    listed, folds = str(tmp_path / "listed"), str(tmp_path / "folds")
+    (tmp_path / "listed").write_text("q3\ttext\nq1\n")
+    (tmp_path / "folds").write_text("q1\ta\nq2\tb\nq3\tb\n")
+    assert chosen_queries() is None
+    assert chosen_queries(listed) == {"q1", "q3"}
+    assert chosen_queries(folds=folds, wanted=["b"]) == {"q2", "q3"}
+    for wrong in ({"only": listed, "folds": folds, "wanted": ["a"]}, {"folds": folds}, {"wanted": ["a"]}):
+        with pytest.raises(InputError, match="choose queries by --only, or by --folds with --fold"):
+            chosen_queries(**wrong)
+    qrels: dict = {"q1": {}, "q2": {}, "q3": {}}
+    assert list(read_subset(qrels)) == ["q1", "q2", "q3"]
+    assert list(read_subset(qrels, listed)) == ["q3", "q1"]
+    assert list(read_subset(qrels, "", folds, ["b", "a"])) == ["q1", "q2", "q3"]
+    assert list(read_subset(qrels, listed, folds, ["b"])) == ["q3"]

@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
+from harp_jax.commands.evaluate import arguments_parser, main, name_runs
+from harp_jax.corpus.folds import read_subset
 from harp_jax.corpus.trec import Ranking, read_run, write_run
 from harp_jax.errors import InputError
-from harp_jax.evaluation.evaluate import arguments_parser, evaluate, groups_of, main, name_runs, read_subset
-from harp_jax.evaluation.tables import as_latex, as_text, notes
+from harp_jax.evaluation.evaluate import effective_groups, evaluate, groups_of
 
 QRELS = {"q1": {"a": 2, "b": 0, "c": 1}, "q2": {"a": 1}, "q3": {"z": 1}, "q4": {"a": 0}}
 RANKINGS = {"q1": ["b", "x", "c", "a"], "q2": ["a", "b"], "q9": ["a"], "q4": ["a"]}
@@ -65,7 +66,7 @@ def test_missing_queries_count_as_zero_and_are_reported(runs):
     assert table.mean["empty_ish.run"]["RR@10"] == pytest.approx(0.5 / 4)
     assert table.missing == {"first.trec": ["q3"], "empty_ish.run": ["q1", "q3", "q4"]}
     assert table.unknown == {"first.trec": ["q9"], "empty_ish.run": []}
-    assert notes(table)[:2] == [
+    assert table.notes()[:2] == [
         "first.trec: 1 queries of the qrels are missing and count as zero: q3",
         "first.trec: 1 queries are not in the qrels and are left out: q9",
     ]
@@ -85,19 +86,19 @@ def test_levels_of_relevance(runs):
 
 def test_tables_for_people(runs):
     table = evaluate(QRELS, {"my_run": runs["first.trec"], "other": runs["empty_ish.run"]}, "RR@10 nDCG@10")
-    assert [line.split() for line in as_text(table).splitlines()] == [
+    assert [line.split() for line in table.text().splitlines()] == [
         ["run", "RR@10", "nDCG@10"],
         ["my_run", "0.3333", f"{table.mean['my_run']['nDCG@10']:.4f}"],
         ["other", "0.1250", f"{table.mean['other']['nDCG@10']:.4f}"],
     ]
-    latex = as_latex(table)
+    latex = table.latex()
     assert r"my\_run & \textbf{0." in latex and r"other & 0.1250" in latex
     assert latex.count(r"\\") == 3
 
 
 def test_only_what_is_better_when_larger_is_bold(runs):
     table = evaluate(QRELS, {"a": runs["first.trec"], "b": runs["empty_ish.run"]}, "RR@10 unjudged@10 oracle(RR@10)")
-    first, second = (line.split(" & ") for line in as_latex(table).splitlines()[4:6])
+    first, second = (line.split(" & ") for line in table.latex().splitlines()[4:6])
     assert [cell.startswith(r"\textbf") for cell in first[1:]] == [True, False, False]
     assert not any("textbf" in cell for cell in second)
 
@@ -121,7 +122,7 @@ def test_seeds_are_averaged_per_query(runs):
         first, second = (alone.per_query[name][measure] for name in runs)
         assert table.per_query["both"][measure] == pytest.approx({q: (first[q] + second[q]) / 2 for q in QRELS})
     assert table.missing == {"both (1)": ["q3"], "both (2)": ["q1", "q3", "q4"]}
-    assert "both (mean of 2)" in as_text(table)
+    assert "both (mean of 2)" in table.text()
 
 
 def test_oracle_and_unjudged(runs):
@@ -138,6 +139,19 @@ def test_oracle_and_unjudged(runs):
 
 def test_queries_that_share_a_document_are_one_group():
     assert groups_of(QRELS) == [0, 0, 1, 2]
+
+
+def test_the_effective_number_of_groups_is_that_of_equal_groups():
+    assert effective_groups([0, 0, 1, 1, 2, 2]) == 3.0
+    assert effective_groups([0, 0, 0, 1]) == pytest.approx(16 / 10)
+
+
+def test_runs_may_be_plain_dictionaries(runs):
+    plain = {qid: dict(zip(one.docids, one.scores)) for qid, one in runs["first.trec"].items()}
+    found = evaluate(QRELS, {"plain": plain, "both": [plain, runs["first.trec"]]}, "RR@10 AP")
+    expected = evaluate(QRELS, runs, "RR@10 AP").per_query["first.trec"]
+    assert found.per_query["plain"] == found.per_query["both"] == expected
+    assert str(found) == found.text() == found.format("text")
 
 
 def many(count: int, rank: int) -> tuple[dict, dict]:
@@ -161,9 +175,9 @@ def test_a_baseline_brings_tests_marks_and_intervals(tmp_path, capsys):
     assert new.t_test_holm == pytest.approx(2 * new.t_test) and new.t_test < 1e-6 and new.randomisation < 0.01
     assert (same.t_test, same.randomisation, same.interval, same.verdict) == (1.0, 1.0, (0.0, 0.0), "inconclusive")
     assert table.marked == {("new", "RR@10")}
-    text = as_text(table)
+    text = table.text()
     assert "†" in text and "inconclusive" in text and "against old" in text
-    assert r"$^\dagger$" in as_latex(table)
+    assert r"$^\dagger$" in table.latex()
     again = evaluate(qrels, {"same": dict(worse), "old": worse, "new": better}, "RR@10", "old", rounds=500)
     assert {(c.run, c.randomisation, c.interval) for c in again.comparisons} == {
         (c.run, c.randomisation, c.interval) for c in table.comparisons
@@ -189,7 +203,7 @@ def test_a_baseline_brings_tests_marks_and_intervals(tmp_path, capsys):
     lines = (tmp_path / "pq.tsv").read_text().splitlines()
     assert lines[0] == "run\tmeasure\tqid\tvalue" and len(lines) == 1 + 2 * 2 * 30
     assert "new\tRR@10\tq0\t0.250000" in lines
-    with pytest.raises(InputError, match="--rounds=5"):
+    with pytest.raises(InputError, match="rounds=5: use 100 or more"):
         main(arguments_parser().parse_args([*given, "--rounds=5"]))
 
 
@@ -201,14 +215,14 @@ def test_intervals_of_few_groups_draw_single_queries_and_the_table_says_so():
     table = evaluate(qrels, {"old": old, "new": new}, "RR@10", "old", rounds=500)
     (found,) = table.comparisons
     assert found.interval[0] == 0 < found.difference < found.interval[1] and found.verdict == "inconclusive"
-    assert any("into groups worth 1.0 equal ones, too few to draw again" in note for note in notes(table))
+    assert any("an effective 1.0 groups, too few to resample" in note for note in table.notes())
     # As many more groups of one query each, and the large one still decides every draw.
     alone = {f"a{i}": {f"x{i}": 1} for i in range(15)}
     qrels |= alone
     new |= {q: Ranking.of([*judged], [1]) for q, judged in alone.items()}
     table = evaluate(qrels, {"old": old, "new": new}, "RR@10", "old", rounds=500)
-    assert any("into groups worth 2.2 equal ones" in note for note in notes(table))
-    assert not notes(evaluate(many(30, 3)[0], {"a": many(30, 3)[1], "b": many(30, 1)[1]}, "RR@10", "a", rounds=100))
+    assert any("an effective 2.2 groups" in note for note in table.notes())
+    assert not evaluate(many(30, 3)[0], {"a": many(30, 3)[1], "b": many(30, 1)[1]}, "RR@10", "a", rounds=100).notes()
 
 
 def test_runs_of_the_same_draw_are_told_to_the_intervals(tmp_path, capsys):
@@ -226,24 +240,22 @@ def test_runs_of_the_same_draw_are_told_to_the_intervals(tmp_path, capsys):
         (found,) = evaluate(qrels, systems, "RR@10", "old", rounds=2000, runs_per_draw=count).comparisons
         widths[count] = found.interval[1] - found.interval[0]
     assert widths[2] > 1.2 * widths[1]
-    with pytest.raises(InputError, match="12 runs are no whole number of draws of 5"):
+    with pytest.raises(InputError, match="12 runs are not a whole number of draws of 5"):
         evaluate(qrels, systems, "RR@10", "old", runs_per_draw=5)
-    with pytest.raises(InputError, match="--runs_per_draw=0"):
+    with pytest.raises(InputError, match="runs_per_draw=0: use 1 or more"):
         main(arguments_parser().parse_args([*given, "--runs_per_draw=0"]))
 
 
 def test_subset_of_queries(tmp_path):
     (tmp_path / "some").write_text("q2\tsome text\r\nq1\n\n")
-    assert list(read_subset(str(tmp_path / "some"), QRELS)) == ["q2", "q1"]
+    assert list(read_subset(QRELS, str(tmp_path / "some"))) == ["q2", "q1"]
     (tmp_path / "some").write_text("q2\nq8\n")
     with pytest.raises(InputError, match="1 queries have no judgments, q8 first"):
-        read_subset(str(tmp_path / "some"), QRELS)
+        read_subset(QRELS, str(tmp_path / "some"))
 
 
 def command(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "harp_jax.evaluation.evaluate", *arguments], capture_output=True, text=True
-    )
+    return subprocess.run([sys.executable, "-m", "harp_jax", "evaluate", *arguments], capture_output=True, text=True)
 
 
 def test_command(tmp_path, runs):

@@ -1,10 +1,12 @@
 """Plans: run once for what is read, resumable, and clear about what is wrong."""
 
 import os
+import sys
 
 import pytest
 
 from harp_jax.errors import InputError
+from harp_jax.experiments import plan as plans
 from harp_jax.experiments.plan import Command, execute, load_plan, main, resolve
 from tests.support import ROOT
 
@@ -18,6 +20,7 @@ def tool(tmp_path, monkeypatch):
     (tmp_path / "input.txt").write_text("one")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(plans, "PROGRAM", [sys.executable, "-m"])
     return lambda name, *arguments, reads=(): Command(name, "tool", [*arguments], list(reads))
 
 

@@ -8,6 +8,7 @@ from functools import reduce
 
 import pytest
 
+from harp_jax.commands.table import COMMANDS
 from harp_jax.errors import InputError
 from harp_jax.experiments import protocols, subsets
 from harp_jax.experiments.plan import HASHED, load_plan, read_by
@@ -219,7 +220,7 @@ def test_plans_of_the_project_hold_together(name, monkeypatch):
     names = {command.name for command in commands} | {"out", "output"}
     assert len(names) == len(commands) + 2
     parsers = {
-        name: importlib.import_module(name).arguments_parser()
+        name: importlib.import_module(COMMANDS[name].module if name in COMMANDS else name).arguments_parser()
         for name in {c.module for c in commands}.difference(BY_FLAGS)
     }
     for command in commands:

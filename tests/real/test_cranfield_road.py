@@ -9,7 +9,6 @@ import pytest
 
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.evaluation.tables import as_text
 from harp_jax.experiments import protocols
 from harp_jax.ranking import first_stage, fuse, tune_first_stage
 from tests.support.shared_data import shared
@@ -65,7 +64,7 @@ def test_five_folds(tmp_path, monkeypatch):
     )  # fmt: skip
     judged, found = read_qrels(qrels), {name: read_run(path) for name, path in runs.items()}
     table = evaluate(judged, found, "AP nDCG@10 R@100 oracle(nDCG@10) unjudged@10", "bm25")
-    print(as_text(table))
+    print(table)
     assert not any(table.missing.values()) and not any(table.unknown.values())
     assert 0.30 < table.mean["bm25"]["AP"] < 0.37 and 0.28 < table.mean["ql"]["AP"] < 0.37
     assert table.mean["fused"]["AP"] > table.mean["bm25"]["AP"] - 0.01

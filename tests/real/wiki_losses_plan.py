@@ -123,5 +123,5 @@ def get_plan() -> list[Command]:
     ]
     return [
         *commands,
-        Command("table", "harp_jax.evaluation.evaluate", [*shown, *judged, "--per_query={out}"], suffix=".tsv"),
+        Command("table", "evaluate", [*shown, *judged, "--per_query={out}"], suffix=".tsv"),
     ]

@@ -141,7 +141,7 @@ def test_some_queries_only(collection, tmp_path):
     assert finetune(ranking_config(collection, train_folds=(), train_queries=few)).reader.sizes == {"rank": 3}
     assert finetune(ranking_config(collection, train_queries=few)).reader.sizes == {"rank": 1}
     (tmp_path / "few").write_text("q3\nq99\n")
-    with pytest.raises(InputError, match="query q99 has no judgments"):
+    with pytest.raises(InputError, match="1 queries have no judgments, q99 first"):
         finetune(ranking_config(collection, train_folds=(), train_queries=few))
 
 

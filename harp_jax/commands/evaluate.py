@@ -1,0 +1,90 @@
+"""`harp evaluate`: measures of runs, with significance tests."""
+
+import argparse
+import os
+import sys
+
+from harp_jax.cli import Parser
+from harp_jax.corpus.folds import read_subset
+from harp_jax.corpus.trec import read_qrels, read_run
+from harp_jax.errors import InputError
+from harp_jax.evaluation.evaluate import MEASURES, evaluate
+from harp_jax.evaluation.measures import parse_measures
+from harp_jax.evaluation.significance import ROUNDS
+from harp_jax.evaluation.tables import FORMATS
+from harp_jax.files import replacing
+
+
+def arguments_parser() -> Parser:
+    parser = Parser(
+        prog="harp evaluate",
+        description="Measures of runs against judgments.",
+        example='harp evaluate --qrels=qrels.txt bm25.trec "HARP=s0.trec,s1.trec" --measures="RR@10 AP" --baseline=bm25',
+    )
+    parser.add_argument(
+        "runs", nargs="+", help="TREC runs or MS MARCO's three columns; NAME=RUN[,RUN…]: a system, one run a seed"
+    )
+    parser.add_argument("--qrels", required=True, help="judgments: qid 0 docid level")
+    parser.add_argument("--measures", default=MEASURES, help=f'names as in ir-measures ("{MEASURES}")')
+    parser.add_argument(
+        "--format", default="text", choices=FORMATS, help="text, latex, or json with the values per query"
+    )
+    parser.add_argument(
+        "--per_query", default="", help="file to write the values per query to: run, measure, qid, value"
+    )
+    parser.add_argument("--queries", default="", help="a file whose lines begin with the query ids to evaluate (all)")
+    parser.add_argument("--baseline", default="", help="name of the run that the others are compared with")
+    parser.add_argument("--confirm", default="", help="measures to compare by, chosen beforehand (all of --measures)")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of randomisation and bootstrap ({ROUNDS})")
+    parser.add_argument("--seed", type=int, default=0, help="of randomisation and bootstrap (0)")
+    parser.add_argument(
+        "--runs_per_draw",
+        type=int,
+        default=1,
+        help="consecutive runs of a system that share a draw of training queries; intervals resample draws, then runs (1)",
+    )
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    named = name_runs(arguments.runs)
+    # Wrong names are reported before large runs are read.
+    parse_measures(arguments.measures)
+    if arguments.baseline and arguments.baseline not in named:
+        raise InputError(f"no run is named {arguments.baseline!r} for --baseline; the runs are {', '.join(named)}")
+    qrels = read_subset(read_qrels(arguments.qrels), arguments.queries)
+    table = evaluate(
+        qrels,
+        {name: [read_run(path) for path in paths] for name, paths in named.items()},
+        arguments.measures,
+        baseline=arguments.baseline,
+        confirm=arguments.confirm,
+        rounds=arguments.rounds,
+        seed=arguments.seed,
+        runs_per_draw=arguments.runs_per_draw,
+    )
+    for note in table.notes():
+        print(f"note: {note}", file=sys.stderr)
+    if arguments.per_query:
+        with replacing(arguments.per_query) as file:
+            file.writelines(line + "\n" for line in table.per_query_lines())
+    print(table.format(arguments.format))
+
+
+def name_runs(arguments: list[str]) -> dict[str, list[str]]:
+    """Name → paths, from NAME=PATH,PATH,… or from a path alone.
+
+    A path's name is the file's without its suffix, or the whole path if that is not unique.
+    """
+    alone = [a for a in arguments if os.path.exists(a) or "=" not in a]
+    short = [os.path.basename(path).removesuffix(".gz").rsplit(".", 1)[0] for path in alone]
+    names = {path: path if short.count(name) > 1 else name for name, path in zip(short, alone)}
+    named: dict[str, list[str]] = {}
+    for argument in arguments:
+        name, paths = (names[argument], argument) if argument in names else argument.split("=", 1)
+        if name in named:
+            raise InputError(f"two runs are named {name!r}; write NAME=PATH to tell them apart")
+        if not name or not paths:
+            raise InputError(f"{argument!r}: write NAME=PATH, or NAME=PATH,PATH for several seeds")
+        named[name] = [paths] if argument in names or os.path.exists(paths) else paths.split(",")
+    return named
