@@ -25,8 +25,8 @@ from harp_jax.input.packing import Group, pair_sequences
 from harp_jax.model import sharding
 from harp_jax.randomness import generator
 from harp_jax.stages.pretrain import pretrain
-from harp_jax.training.loop import place, state_shardings
 from harp_jax.training.optimizer import make as make_optimizer
+from harp_jax.training.state import place, state_shardings
 from harp_jax.training.step import initial, make_step
 
 

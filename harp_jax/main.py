@@ -49,7 +49,7 @@ def main(args: argparse.Namespace) -> None:
         raise InputError("no --workdir; checkpoints and metrics need a directory")
     keep_pages()
     start_processes(args)
-    from harp_jax.training.loop import train
+    from harp_jax.training.train import train
 
     last = train(args.config, args.workdir)
     if "interrupted" in last:

@@ -14,7 +14,7 @@ from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.errors import InputError
 from harp_jax.export import export, model_card
 from harp_jax.ranking.rerank import Reranker
-from harp_jax.training.loop import train
+from harp_jax.training.train import train
 from tests.support.synthetic import VOCAB
 from tests.support.tiny_run import tiny_config, tiny_stage
 

@@ -34,6 +34,9 @@ class Layout(Protocol):
     def microbatches(self) -> int:
         """That a step takes of each lane and accumulates."""
 
+    def single(self) -> "Layout":
+        """The same without microbatches, for evaluation."""
+
     def plan(self, lengths: list[tuple[int, ...]]) -> Iterator[list[Placement]]:
         """The batches of a window, given the lengths of each group's sequences."""
 

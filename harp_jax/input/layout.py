@@ -8,7 +8,7 @@ from dataclasses import replace
 from ml_collections import ConfigDict
 
 from harp_jax.input.lanes import Reader
-from harp_jax.input.packing import Layout, plan
+from harp_jax.input.packing import PackedLayout, plan
 from harp_jax.randomness import generator
 from harp_jax.text.tokenizer import Tokenizer
 
@@ -25,7 +25,7 @@ def make_layout(
     group_size: int,
     sequences: int,
     window: int = 0,
-) -> Layout:
+) -> PackedLayout:
     """The static shapes of a lane: the rows that hold its share of a batch's sequences (and of a microbatch), on average.
 
     How well sequences pack depends on their lengths, so a sample of the data is packed to find out, in windows of so many
@@ -33,7 +33,7 @@ def make_layout(
     """
     window = window or config.window
     seats = max(2, config.row_length // 16)  # rows of 512 hold up to 25 sequences on Wikipedia
-    layout = Layout(1, config.row_length, seats, group_size, tokenizer.cls, tokenizer.sep, tokenizer.pad)
+    layout = PackedLayout(1, config.row_length, seats, group_size, tokenizer.cls, tokenizer.sep, tokenizer.pad)
     layout = replace(layout, microbatches=config.accumulate)
     parts = config.lanes * config.accumulate
     lengths = [
@@ -68,7 +68,7 @@ def make_layout(
     return layout
 
 
-def batch_groups(layout: Layout, lengths: list[tuple[int, ...]], window: int) -> float:
+def batch_groups(layout: PackedLayout, lengths: list[tuple[int, ...]], window: int) -> float:
     """Groups of a lane's batch, on average: a sample (their sequences' lengths) packed in windows, whose last batches are
     what was left."""
     if len(lengths) < window:
@@ -77,7 +77,7 @@ def batch_groups(layout: Layout, lengths: list[tuple[int, ...]], window: int) ->
     return window * len(windows) / sum(len(list(plan(groups, layout))) for groups in windows)
 
 
-def rows_that_hold(layout: Layout, lengths: list[tuple[int, ...]], window: int, wanted: float) -> int:
+def rows_that_hold(layout: PackedLayout, lengths: list[tuple[int, ...]], window: int, wanted: float) -> int:
     """The rows whose batches hold the nearest to `wanted` sequences, on average over a sample."""
     size = sum(map(len, lengths)) / len(lengths)
     # A row for each sequence of a group: whatever the lengths that no sample has shown, every group fits a batch.
@@ -93,7 +93,7 @@ def rows_that_hold(layout: Layout, lengths: list[tuple[int, ...]], window: int, 
         rows += 1
 
 
-def enough_rows(layout: Layout, lengths: list[tuple[int, ...]]) -> Layout:
+def enough_rows(layout: PackedLayout, lengths: list[tuple[int, ...]]) -> PackedLayout:
     """The layout with the fewest rows in which nearly every batch of a sample reaches `layout.tokens`.
 
     Sequences of other lengths pack otherwise: tasks that shall see equally many real tokens need other numbers of rows.

@@ -6,7 +6,7 @@ Shapes are fixed; the number of groups in a batch varies, and `group_valid` says
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +42,7 @@ class Group(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class PackedLayout:
     """Static shapes of one lane's share of a batch, and the ids that packing writes."""
 
     rows: int  # per lane
@@ -60,6 +60,10 @@ class Layout:
     def groups(self) -> int:
         """Groups in a lane's batch, at most."""
         return max(1, self.rows * self.sequences // self.group_size)
+
+    def single(self) -> "PackedLayout":
+        """The same without microbatches."""
+        return replace(self, microbatches=1)
 
     def plan(self, lengths: list[tuple[int, ...]]) -> Iterator[list["Placement"]]:
         """See `plan`."""
@@ -119,7 +123,7 @@ class Placement(NamedTuple):
     slots: tuple[tuple[int, int], ...]
 
 
-def plan(lengths: list[tuple[int, ...]], layout: Layout) -> Iterator[list[Placement]]:
+def plan(lengths: list[tuple[int, ...]], layout: PackedLayout) -> Iterator[list[Placement]]:
     """Assigns the groups of a window (their sequences' lengths) to batches of `layout.rows` rows, in order.
 
     The oldest waiting group always goes first, then whatever else of the next LOOKAHEAD fits (best fit by row), until the
@@ -158,7 +162,7 @@ def plan(lengths: list[tuple[int, ...]], layout: Layout) -> Iterator[list[Placem
 
 
 def _place(
-    lengths: tuple[int, ...], space: list[int], seats: list[int], layout: Layout
+    lengths: tuple[int, ...], space: list[int], seats: list[int], layout: PackedLayout
 ) -> tuple[tuple[int, int], ...] | None:
     """Best-fit rows for every sequence of a group, or None (and nothing changed) where one finds no room."""
     slots: list[tuple[int, int]] = []
@@ -178,7 +182,7 @@ def _place(
     return tuple(slots)
 
 
-def fill(groups: list[Group], placements: list[Placement], layout: Layout, lane: int) -> dict[str, np.ndarray]:
+def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout, lane: int) -> dict[str, np.ndarray]:
     """The arrays of one lane's batch:
 
     tokens, segment_ids (0 = padding), position_ids, token_type_ids [rows, T] int32; mask_ids [rows, T] int32, equal
@@ -238,7 +242,7 @@ def fill(groups: list[Group], placements: list[Placement], layout: Layout, lane:
     }
 
 
-def batch_shapes(layout: Layout, lanes: int) -> dict[str, tuple[tuple[int, ...], type]]:
+def batch_shapes(layout: PackedLayout, lanes: int) -> dict[str, tuple[tuple[int, ...], type]]:
     """Shape and dtype of every array of a batch of `lanes` lanes, without making one.
 
     With several microbatches all arrays have them as their first axis.

@@ -57,6 +57,11 @@ class BertConfig:
     def head_dim(self) -> int:
         return self.hidden // self.heads
 
+    @property
+    def drops(self) -> bool:
+        """Whether training draws dropout masks."""
+        return self.dropout > 0 or self.attention_dropout > 0
+
     def computing_in(self, dtype: str) -> "BertConfig":
         return replace(self, dtype=dtype)
 
@@ -80,7 +85,7 @@ class SelfAttention(nn.Module):
         c = self.config
         self.query, self.key, self.value = (nn.DenseGeneral((c.heads, c.head_dim), **_dense(c)) for _ in range(3))
         self.output = nn.DenseGeneral(c.hidden, axis=(-2, -1), **_dense(c))
-        self.norm = _norm(c)
+        self.norm = layer_norm(c)
         self.drop, self.drop_weights = Dropout(c.dropout), Dropout(c.attention_dropout)
 
     def __call__(
@@ -115,7 +120,7 @@ class Mlp(nn.Module):
         c = self.config
         self.up = nn.Dense(c.intermediate, **_dense(c))
         self.down = nn.Dense(c.hidden, **_dense(c))
-        self.norm = _norm(c)
+        self.norm = layer_norm(c)
         self.drop = Dropout(c.dropout)
 
     def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
@@ -168,10 +173,10 @@ class Embeddings(nn.Module):
         c = self.config
         # Looked up in float32 at least: the gradient of [SEP] is a sum over thousands of places, which bfloat16 would lose.
         wide = jnp.promote_types(c.dtype, jnp.float32)
-        self.word = Words(c.vocab_size, c.hidden, dtype=wide, embedding_init=_normal(c))
-        self.position = nn.Embed(c.max_positions, c.hidden, dtype=wide, embedding_init=_normal(c))
-        self.token_type = nn.Embed(c.type_vocab, c.hidden, dtype=wide, embedding_init=_normal(c))
-        self.norm = _norm(c)
+        self.word = Words(c.vocab_size, c.hidden, dtype=wide, embedding_init=initializer(c))
+        self.position = nn.Embed(c.max_positions, c.hidden, dtype=wide, embedding_init=initializer(c))
+        self.token_type = nn.Embed(c.type_vocab, c.hidden, dtype=wide, embedding_init=initializer(c))
+        self.norm = layer_norm(c)
         self.drop = Dropout(c.dropout)
 
     def __call__(self, tokens: jax.Array, positions: jax.Array, types: jax.Array, deterministic: bool) -> jax.Array:
@@ -228,15 +233,17 @@ class Bert(nn.Module):
         return getattr(self, f"layer_{self.config.layers - 1}").attention.rows(x, segment_ids, query_positions)
 
 
-def _normal(config: BertConfig) -> Any:
+def initializer(config: BertConfig) -> nn.initializers.Initializer:
+    """Truncated normal of BERT's range, for every kernel and embedding."""
     return nn.initializers.truncated_normal(config.initializer_range)
 
 
 def _dense(config: BertConfig) -> dict[str, Any]:
     wide = partial(lax.dot_general, preferred_element_type=jnp.float32) if config.wide_products else None
-    return dict(dtype=config.dtype, kernel_init=_normal(config), dot_general=wide)
+    return dict(dtype=config.dtype, kernel_init=initializer(config), dot_general=wide)
 
 
-def _norm(config: BertConfig) -> Norm:
+def layer_norm(config: BertConfig) -> Norm:
+    """The layer norm of a shape, computed in float32 at least."""
     wide = jnp.promote_types(config.dtype, jnp.float32)
     return Norm(epsilon=config.layer_norm_eps, dtype=wide, use_fast_variance=False)

@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from harp_jax.model.bert import Bert, BertConfig, _norm, _normal, gelu
+from harp_jax.model.bert import Bert, BertConfig, gelu, initializer, layer_norm
 from harp_jax.model.dropout import Dropout
 from harp_jax.model.tied_embeddings import by_parts
 from harp_jax.model.vocabulary_loss import vocabulary_cross_entropy
@@ -17,8 +17,8 @@ class MlmHead(nn.Module):
 
     def setup(self) -> None:
         c = self.config
-        self.transform = nn.Dense(c.hidden, dtype=c.dtype, kernel_init=_normal(c))
-        self.norm = _norm(c)
+        self.transform = nn.Dense(c.hidden, dtype=c.dtype, kernel_init=initializer(c))
+        self.norm = layer_norm(c)
         self.bias = self.param("bias", nn.initializers.zeros, (c.vocab_size,))
 
     def __call__(self, hidden: jax.Array, embedding: jax.Array) -> jax.Array:
@@ -44,9 +44,9 @@ class Ranker(nn.Module):
     def setup(self) -> None:
         c = self.config
         self.bert = Bert(c)
-        self.pooler = nn.Dense(c.hidden, dtype=c.dtype, kernel_init=_normal(c))
+        self.pooler = nn.Dense(c.hidden, dtype=c.dtype, kernel_init=initializer(c))
         # In float32 at least: bfloat16 scores would tie, and ties fall back to the first stage's order.
-        self.score = nn.Dense(1, dtype=jnp.promote_types(c.dtype, jnp.float32), kernel_init=_normal(c))
+        self.score = nn.Dense(1, dtype=jnp.promote_types(c.dtype, jnp.float32), kernel_init=initializer(c))
         self.mlm = MlmHead(c)
         self.drop = Dropout(c.dropout)
 
@@ -72,10 +72,11 @@ class Ranker(nn.Module):
         return self.mlm(picked, self.bert.embeddings.word.embedding)
 
     def linear_logits(self, hidden: jax.Array) -> jax.Array:
-        """Vocabulary logits [..., vocab] float32 of hidden states [..., hidden] by the word embeddings and a bias alone."""
+        """Vocabulary logits [rows, M, vocab] float32 of hidden states [rows, M, hidden] by the word embeddings and a bias."""
         wide = jnp.promote_types(self.config.dtype, jnp.float32)
         words = self.bert.embeddings.word.embedding.astype(hidden.dtype)
-        return jnp.einsum("...h,vh->...v", hidden, words, preferred_element_type=wide) + self.mlm.bias.astype(wide)
+        product = lambda words, rows: jnp.einsum("...h,vh->...v", rows, words, preferred_element_type=wide)  # noqa: E731
+        return by_parts(product, words, hidden) + self.mlm.bias.astype(wide)
 
     def mlm_losses(self, hidden: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Loss (float32) and hit (bool) of each target, [rows, M]; hidden: [rows, M, hidden]."""

@@ -27,6 +27,10 @@ class GroupLayout:
     document_length: int
     microbatches: int = 1  # that a step takes of each lane and accumulates
 
+    def single(self) -> "GroupLayout":
+        """The same without microbatches."""
+        return dataclasses.replace(self, microbatches=1)
+
     def plan(self, lengths: list[tuple[int, ...]]) -> Iterator[list[Placement]]:
         """So many groups a batch, in order; the last batch of a window may have fewer."""
         for start in range(0, len(lengths), self.groups):

@@ -1,52 +1,49 @@
-"""A ranking loss over each group's scores: what one step of a neural ranker computes."""
+"""What one step of a neural ranker computes: a ranking loss over each group's scores."""
 
-import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from harp_jax.neural_ir.shape import WordTables
-from harp_jax.objectives.pretrain import Metrics, ranking_loss
+from harp_jax.objectives.objective import Batch, Metrics
+from harp_jax.objectives.ranking_loss import ranking_loss
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class NeuralRank:
-    """A ranking loss over each group's scores; an objective as `step.make_step` takes it."""
+    """A ranking loss over each group's scores; an `Objective` without masking. Batches are those of `groups.GroupLayout`."""
 
-    ranker: Any  # the Linen module
+    ranker: nn.Module
     tables: WordTables
     rank_loss: str
     margin: float
+    predictions: int = 0
 
-    def counts(self, batch: dict[str, jax.Array], mask_key: jax.Array) -> Metrics:
-        """What the losses are averaged over: groups, their members, their negatives. They add up over microbatches."""
-        present = batch["present"]
+    def mask(self, batch: Batch, key: jax.Array) -> Batch:
+        return batch
+
+    def counts(self, masked: Batch) -> Metrics:
+        present = masked["present"]
         return {"groups": present.any(-1).sum(), "members": present.sum(), "negatives": present[:, 1:].sum()}
 
-    def __call__(
-        self,
-        params: Mapping,
-        batch: dict[str, jax.Array],
-        mask_key: jax.Array,
-        dropout_key: jax.Array | None,
-        counts: Metrics | None = None,
+    def loss(
+        self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics
     ) -> tuple[jax.Array, Metrics]:
-        """Loss (float32 scalar) and metric sums; without a dropout key nothing is dropped.
-
-        With the `counts` of a whole batch, a microbatch's loss is its share of the batch's.
-        """
-        counts = self.counts(batch, mask_key) if counts is None else counts
-        groups, size = batch["present"].shape
-        documents = batch["tokens"]
-        query = jnp.repeat(batch["query"], size, axis=0)
+        groups, size = masked["present"].shape
+        documents = masked["tokens"]
+        query = jnp.repeat(masked["query"], size, axis=0)
         rngs = {} if dropout_key is None else {"dropout": dropout_key}
-        scores = self.ranker.apply(
-            {"params": params}, query, documents, self.tables, deterministic=dropout_key is None, rngs=rngs
+        scores = jnp.asarray(
+            self.ranker.apply(
+                {"params": params}, query, documents, self.tables, deterministic=dropout_key is None, rngs=rngs
+            )
         )
-        members = scores.reshape(groups, size)
-        loss, metrics = ranking_loss(self.rank_loss, self.margin, members, batch["present"], counts)
+        loss, metrics = ranking_loss(
+            self.rank_loss, self.margin, scores.reshape(groups, size), masked["present"], counts
+        )
         metrics["tokens"] = (documents > 0).sum().astype(jnp.float32)
         metrics["slots"] = jnp.asarray(documents.size, jnp.float32)
         return loss, metrics

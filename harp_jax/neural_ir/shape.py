@@ -5,7 +5,7 @@ All are called alike: query [B, Lq] int32, document [B, Ld] int32, `WordTables`,
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,10 @@ class NeuralConfig:
     dropout: float = 0.0  # DUET
     dtype: str = "float32"
 
-    attention_dropout: ClassVar[float] = 0.0  # the loop asks every shape for it
+    @property
+    def drops(self) -> bool:
+        """Whether training draws dropout masks."""
+        return self.dropout > 0
 
     def __post_init__(self) -> None:
         if self.name not in NAMES:

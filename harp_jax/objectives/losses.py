@@ -1,10 +1,13 @@
 """The losses: pairwise preferences, masked language modelling, and relevance. All are per item; callers average."""
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import optax
+
+from harp_jax.errors import InputError
 
 
 def hinge(positive: jax.Array, negative: jax.Array, margin: float = 1.0) -> jax.Array:
@@ -23,6 +26,13 @@ def softmax_margin(positive: jax.Array, negative: jax.Array) -> jax.Array:
 
 
 PAIRWISE: dict[str, Callable[..., jax.Array]] = {"hinge": hinge, "logistic": logistic, "softmax_margin": softmax_margin}
+
+
+def pair_loss(name: str, margin: float) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    """The pairwise loss that a config names; `margin` is the hinge's. InputError for an unknown name."""
+    if name not in PAIRWISE:
+        raise InputError(f"unknown pairwise loss {name!r}; choose from {', '.join(PAIRWISE)}")
+    return partial(hinge, margin=margin) if name == "hinge" else PAIRWISE[name]
 
 
 def masked_cross_entropy(logits: jax.Array, targets: jax.Array) -> jax.Array:

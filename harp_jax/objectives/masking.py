@@ -1,17 +1,16 @@
 """Dynamic masking on the device: 15 % of the tokens that may be masked, of these 80 % [MASK], 10 % random, 10 % kept."""
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 from jax.extend.random import threefry2x32_p
 
+from harp_jax.objectives.objective import Batch
 
-class Masked(NamedTuple):
-    tokens: jax.Array  # [rows, T] the encoder's input
-    positions: jax.Array  # [rows, M] where to predict
-    targets: jax.Array  # [rows, M] the tokens that stood there
-    weights: jax.Array  # [rows, M] float32, 0 where fewer than M tokens of the row are masked
+# What masking adds to a batch:
+POSITIONS = "masked_positions"  # [rows, M] int32: where to predict
+TARGETS = "masked_targets"  # [rows, M] int32: the tokens that stood there
+WEIGHTS = "masked_weights"  # [rows, M] float32: 0 where fewer than M tokens of the row are masked
+PREDICTED = (POSITIONS, TARGETS, WEIGHTS)
 
 
 def token_bits(key: jax.Array, ids: jax.Array, stream: int) -> tuple[jax.Array, jax.Array]:
@@ -47,13 +46,21 @@ def word_ids(tokens: jax.Array, mask_ids: jax.Array, continues: jax.Array) -> ja
     return jnp.where((mask_ids >= 0) & (named >= 0), named, mask_ids)
 
 
-def mask_tokens(
-    key: jax.Array, tokens: jax.Array, mask_ids: jax.Array, rate: float, slots: int, mask_token: int, vocab_size: int
-) -> Masked:
-    """Chooses tokens of each row and hides them (HARP Eq. 15 and section 4.3.2). tokens, mask_ids: [rows, T] int32.
+def without_marks(batch: Batch, marks: tuple[int, ...]) -> jax.Array:
+    """`mask_ids` of the batch with the marks excluded, tokens such as [Q] that say nothing of the text."""
+    marked = jnp.isin(batch["tokens"], jnp.asarray(marks, jnp.int32))
+    return jnp.where(marked, -1, batch["mask_ids"])
 
-    `mask_ids` names the token (equal ids share their fate), -1 excludes it. `key` is a threefry key of this step.
+
+def mask_tokens(
+    key: jax.Array, batch: Batch, mask_ids: jax.Array, rate: float, slots: int, mask_token: int, vocab_size: int
+) -> Batch:
+    """The batch with tokens of each row masked, and what to predict (HARP Eq. 15 and section 4.3.2).
+
+    `mask_ids` [rows, T] int32 identifies the token (equal ids are masked alike), -1 excludes it. `key` is a threefry key
+    of this step. M is `slots`.
     """
+    tokens = batch["tokens"]
     choice, _ = token_bits(key, mask_ids, 0)
     kind, replacement = token_bits(key, mask_ids, 1)
     chosen = (mask_ids >= 0) & (choice < jnp.uint32(int(rate * 2**32)))
@@ -71,16 +78,15 @@ def mask_tokens(
         mask_token,
         jnp.where(kind < jnp.uint32(int(0.9 * 2**32)), random_token, tokens),
     )
-    return Masked(jnp.where(hidden, replaced, tokens), positions, targets, weights)
+    return _masked(batch, jnp.where(hidden, replaced, tokens), positions, targets, weights)
 
 
-def mask_one_each(
-    key: jax.Array, tokens: jax.Array, mask_ids: jax.Array, segment_ids: jax.Array, sequences: int, mask_token: int
-) -> Masked:
-    """Hides one token, drawn uniformly, of every sequence that has any that may be masked (SJTF's masked query).
+def mask_one_each(key: jax.Array, batch: Batch, mask_ids: jax.Array, sequences: int, mask_token: int) -> Batch:
+    """The batch with one token, drawn uniformly, masked in every sequence that has any to mask (SJTF's masked query).
 
-    tokens, mask_ids, segment_ids: [rows, T] int32. M is `sequences`, the most that a row holds.
+    `mask_ids` as in `mask_tokens`. M is `sequences`, the most that a row holds.
     """
+    tokens, segment_ids = batch["tokens"], batch["segment_ids"]
     draw, _ = token_bits(key, mask_ids, 0)
     nobody = jnp.int32(2**31 - 1)
     owner = jnp.where(mask_ids >= 0, segment_ids, nobody)
@@ -92,4 +98,8 @@ def mask_one_each(
     weights = (kept == 0).astype(jnp.float32)
     targets = jnp.take_along_axis(tokens, positions, axis=1)
     hidden = (columns[:, None, :] == jnp.where(kept == 0, positions, -1)[:, :, None]).any(axis=1)
-    return Masked(jnp.where(hidden, mask_token, tokens), positions, targets, weights)
+    return _masked(batch, jnp.where(hidden, mask_token, tokens), positions, targets, weights)
+
+
+def _masked(batch: Batch, tokens: jax.Array, *predicted: jax.Array) -> Batch:
+    return {**batch, "tokens": tokens, **dict(zip(PREDICTED, predicted, strict=True))}

@@ -1,12 +1,11 @@
 """Coarse-tuning (Keyaki and Keyaki): query-document pair prediction and MLM on clicked pairs, between pre-training and
 fine-tuning; and its control, MLM on the clicked documents alone (continual pre-training).
 
-Half of the pairs get another document (NotPair): one that was clicked for some query, drawn by clicks, so that how popular a
-document is says nothing. A pair's fate in an epoch is a pure function of (seed, epoch, number).
+Half of the pairs get another document (NotPair): one that was clicked for some query, drawn by clicks, so that a document's
+popularity does not tell the two apart. What a pair becomes in an epoch is a pure function of (seed, epoch, number).
 """
 
 import math
-from typing import Any
 
 from ml_collections import ConfigDict
 
@@ -15,51 +14,63 @@ from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.input.click_groups import STREAM, ClickReader
-from harp_jax.input.lanes import epoch_window
+from harp_jax.input.lanes import Reader, epoch_window
 from harp_jax.input.layout import make_layout
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.objectives.coarse_tune import Coarse
+from harp_jax.objectives.coarse_tune import LABELS, CoarseTune
 from harp_jax.objectives.masking import slots
 from harp_jax.stages.base import NoReader, Stage
-from harp_jax.text.marks import marks_of
+from harp_jax.stages.families import BERT
+from harp_jax.text.marks import Marks, marks_of
+from harp_jax.text.tokenizer import Tokenizer
 
-LABELS = ("clicked", "replaced")  # the tasks of a group: IsPair and NotPair
 
-
-def coarse_tune(config: ConfigDict, with_data: bool = True) -> Stage:
-    """Coarse-tuning, or continual pre-training with `documents_only`."""
+def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConfig]:
+    """Coarse-tuning, or continual pre-training with `documents_only`. Raises InputError for bad config or data."""
     bert, tokenizer, loaded = encoder_and_tokenizer(config)
     if not 0 <= config.replaced <= 1:
         raise InputError(f"replaced={config.replaced}: give the share of the pairs that get another document, 0 to 1")
     marks = marks_of(tokenizer, config.query_mark, config.document_mark)
-    reader: Any = NoReader((STREAM,))
-    if with_data:
-        for name in ("docs", "clicks"):
-            if not config[name]:
-                raise InputError(f"{name} is empty; set --config.{name} to a file")
-        docs = Documents.open(config.docs, tuple(config.fields))
-        reader = ClickReader(
-            config, tokenizer, docs, Clicks.open(config.clicks, docs, config.sample, config.seed), marks
-        )
-
-    def objective(shape: BertConfig) -> Coarse:
-        return Coarse(
-            ranker=Ranker(shape),
-            qdpp_weight=0.0 if config.documents_only else config.qdpp_weight,
-            mlm_weight=config.mlm_weight,
-            mlm_rate=config.mlm_rate,
-            mlm_slots=slots(config.row_length, config.mlm_rate),
-            mask_token=tokenizer.mask,
-            vocab_size=tokenizer.size,
-            marks=marks.ids,
-        )
+    reader: Reader = _read_data(config, tokenizer, marks) if with_data else NoReader((STREAM,))
 
     shares = {STREAM: 1.0}
     pairs, size = config.batch_pairs, reader.sizes[STREAM]
     window = epoch_window(config.window, size, config.lanes) if with_data else config.window
     layout = make_layout(config, tokenizer, reader, shares, group_size=1, sequences=pairs, window=window)
     steps = config.steps or math.ceil(config.epochs * size / (layout.step_groups or pairs))
-    start = starting_params(loaded, (), tokenizer.size)
-    tasks = () if config.documents_only else LABELS
-    return Stage(tokenizer, bert, tasks, objective, reader, None, layout, shares, steps, start, window=window)
+
+    def objective(shape: BertConfig) -> CoarseTune:
+        return CoarseTune(
+            ranker=Ranker(shape),
+            qdpp_weight=0.0 if config.documents_only else config.qdpp_weight,
+            mlm_weight=config.mlm_weight,
+            mlm_rate=config.mlm_rate,
+            predictions=slots(config.row_length, config.mlm_rate),
+            mask_token=tokenizer.mask,
+            vocab_size=tokenizer.size,
+            marks=marks.ids,
+        )
+
+    return Stage(
+        family=BERT,
+        shape=bert,
+        vocabulary=tokenizer,
+        tasks=() if config.documents_only else LABELS,
+        objective=objective,
+        reader=reader,
+        layout=layout,
+        shares=shares,
+        steps=steps,
+        start=starting_params(loaded, (), tokenizer.size),
+        window=window,
+    )
+
+
+def _read_data(config: ConfigDict, tokenizer: Tokenizer, marks: Marks) -> ClickReader:
+    for name in ("docs", "clicks"):
+        if not config[name]:
+            raise InputError(f"{name} is empty; set --config.{name} to a file")
+    docs = Documents.open(config.docs, tuple(config.fields))
+    clicks = Clicks.open(config.clicks, docs, config.sample, config.seed)
+    return ClickReader(config, tokenizer, docs, clicks, marks)

@@ -1,33 +1,86 @@
-"""What the training loop asks of a model's shape, whichever family of models it describes."""
+"""The two families of models that the loop trains: what depends on the kind of model and not on the stage."""
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import jax
+import numpy as np
 from jax.sharding import PartitionSpec as P
+from ml_collections import ConfigDict
 
-from harp_jax.model import sharding
+from harp_jax.model import cross_encoder, sharding
 from harp_jax.model.bert import BertConfig
+from harp_jax.model.flops import step_flops
+from harp_jax.neural_ir import build
+from harp_jax.neural_ir.parameters import save_selected
+from harp_jax.neural_ir.shape import NeuralConfig
+from harp_jax.text.marks import marks_of
+from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.words import Words
 
-# Neural rankers are small: every device holds all of one.
-REPLICATED = ((r".", P()),)
-
-
-def family(shape: Any) -> str:
-    """The name under which config.json keeps the shape."""
-    return "bert" if isinstance(shape, BertConfig) else "neural_ir"
-
-
-def init_params(shape: Any, key: jax.Array) -> dict:
-    """A fresh parameter tree, float32."""
-    if isinstance(shape, BertConfig):
-        from harp_jax.model.cross_encoder import init_params
-
-        return init_params(shape, key)
-    from harp_jax.neural_ir.build import init_params as init_neural
-
-    return init_neural(shape, key)
+Shape = TypeVar("Shape", BertConfig, NeuralConfig)
+Vocabulary = Tokenizer | Words
 
 
-def rules(shape: Any) -> tuple[tuple[str, P], ...]:
-    """The sharding rules of its parameters."""
-    return sharding.RULES if isinstance(shape, BertConfig) else REPLICATED
+@dataclass(frozen=True, kw_only=True)
+class Family(Generic[Shape]):
+    """Sharding rules, initialisation, and how a model in training scores and is saved for selection.
+
+    `init_params(shape, key)` is a fresh float32 tree. `scorer(shape, params, vocabulary, config)` is a `Scorer`.
+    `save(directory, shape, params, vocabulary, config)` writes parameters (numpy) that selection chose.
+    """
+
+    name: str  # under which config.json holds the shape
+    rules: tuple[tuple[str, P], ...]
+    init_params: Callable[[Shape, jax.Array], dict]
+    flops: Callable[[Shape, int, int, int, int], float] | None  # of a step: see `model/flops.py`; None: not counted
+    scorer: Callable[[Shape, dict, Any, ConfigDict], Any]
+    save: Callable[[str, Shape, dict[str, Any], Any, ConfigDict], None]
+
+
+def _cross_encoder(shape: BertConfig, params: dict, tokenizer: Tokenizer, config: ConfigDict) -> Any:
+    from harp_jax.ranking.reranker import Reranker
+
+    marks = marks_of(tokenizer, config.query_mark, config.document_mark)
+    return Reranker(shape, params, tokenizer, config.row_length, marks=marks)
+
+
+def _save_cross_encoder(
+    directory: str, shape: BertConfig, params: dict[str, Any], tokenizer: Tokenizer, config: ConfigDict
+) -> None:
+    from harp_jax.checkpoints.huggingface import save_hf
+    from harp_jax.ranking.reranker import PARTS
+
+    marks = marks_of(tokenizer, config.query_mark, config.document_mark)
+    save_hf(directory, shape, {name: params[name] for name in PARTS}, tokenizer, "", marks)
+
+
+def _neural_ranker(shape: NeuralConfig, params: dict, words: Words, config: ConfigDict) -> Any:
+    from harp_jax.ranking.neural_reranker import NeuralReranker
+
+    return NeuralReranker(shape, params, words)
+
+
+def _save_neural_ranker(
+    directory: str, shape: NeuralConfig, params: dict[str, np.ndarray], words: Words, config: ConfigDict
+) -> None:
+    save_selected(directory, params)
+
+
+BERT: Family[BertConfig] = Family(
+    name="bert",
+    rules=sharding.RULES,
+    init_params=cross_encoder.init_params,
+    flops=step_flops,
+    scorer=_cross_encoder,
+    save=_save_cross_encoder,
+)
+NEURAL_IR: Family[NeuralConfig] = Family(
+    name="neural_ir",
+    rules=((r".", P()),),  # small: every device holds all of it
+    init_params=build.init_params,
+    flops=None,
+    scorer=_neural_ranker,
+    save=_save_neural_ranker,
+)

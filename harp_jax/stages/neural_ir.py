@@ -4,7 +4,6 @@ import logging
 import math
 import os
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
@@ -12,25 +11,26 @@ from ml_collections import ConfigDict
 
 from harp_jax.corpus.documents import Documents
 from harp_jax.errors import InputError
-from harp_jax.input.lanes import epoch_window
+from harp_jax.input.lanes import Reader, epoch_window
 from harp_jax.input.ranking_groups import training_qrels
 from harp_jax.neural_ir.build import build, init_params, word_tables
 from harp_jax.neural_ir.groups import GroupLayout, GroupReader
 from harp_jax.neural_ir.objective import NeuralRank
-from harp_jax.neural_ir.parameters import save_selected
 from harp_jax.neural_ir.shape import NeuralConfig
-from harp_jax.ranking.neural_reranker import NeuralReranker
 from harp_jax.ranking.selection import Selection, held_out
-from harp_jax.stages.base import NoReader, Stage
+from harp_jax.stages.base import NoReader, Stage, selecting
+from harp_jax.stages.families import NEURAL_IR
 from harp_jax.text.words import Words, count_words, load_words, read_stopwords, read_vectors
 
 log = logging.getLogger(__name__)
 
-# Of a dry run, which must not need the documents: what it asks of words is how many there are.
+TASK = "rank"
+
+# For a dry run, which must not need the documents: only the number of words matters to it.
 STAND_IN = Words(tuple(f"word{i}" for i in range(30_000)), (1,) * 30_000, 30_000)
 
 
-def neural_ir(config: ConfigDict, with_data: bool = True) -> Stage:
+def neural_ir_stage(config: ConfigDict, with_data: bool = True) -> Stage[NeuralConfig]:
     """The stage that `config.stage == "neural_ir"` names. Raises InputError for bad config or data.
 
     Without data, for a dry run, neither documents nor vectors are read: words stand in for a vocabulary that is not there,
@@ -54,13 +54,12 @@ def neural_ir(config: ConfigDict, with_data: bool = True) -> Stage:
             "ones by --config.vectors (python -m harp_jax.text.word_vectors)"
         )
     tables, groups = word_tables(shape, words), lane_groups(config)
-    reader: Any = NoReader(("rank",))
+    reader: Reader = NoReader((TASK,))
     selection: Callable[[NeuralConfig, str], Selection] | None = None
+    window = config.window
     if with_data:
-        reader, selection = read_data(config, words)
-    steps = config.steps or math.ceil(
-        config.epochs * reader.sizes["rank"] / (groups * config.lanes * config.accumulate)
-    )
+        reader, selection = _read_data(config, words)
+        window = epoch_window(window, reader.sizes[TASK], config.lanes, groups * config.accumulate)
 
     def objective(padded: NeuralConfig) -> NeuralRank:
         return NeuralRank(build(padded), tables, config.rank_loss, config.margin)
@@ -73,12 +72,20 @@ def neural_ir(config: ConfigDict, with_data: bool = True) -> Stage:
             params["vectors"] = table
         return params
 
-    layout = GroupLayout(groups, 1 + config.negatives, shape.query_length, shape.document_length, config.accumulate)
-    window = config.window
-    if with_data:
-        window = epoch_window(window, reader.sizes["rank"], config.lanes, groups * config.accumulate)
+    per_step = groups * config.lanes * config.accumulate
     return Stage(
-        words, shape, ("rank",), objective, reader, None, layout, {"rank": 1.0}, steps, start, selection, window
+        family=NEURAL_IR,
+        shape=shape,
+        vocabulary=words,
+        tasks=(TASK,),
+        objective=objective,
+        reader=reader,
+        layout=GroupLayout(groups, 1 + config.negatives, shape.query_length, shape.document_length, config.accumulate),
+        shares={TASK: 1.0},
+        steps=config.steps or math.ceil(config.epochs * reader.sizes[TASK] / per_step),
+        start=start,
+        selection=selection,
+        window=window,
     )
 
 
@@ -113,19 +120,12 @@ def lane_groups(config: ConfigDict) -> int:
     return groups
 
 
-def read_data(config: ConfigDict, words: Words) -> tuple[GroupReader, Callable[[NeuralConfig, str], Selection] | None]:
+def _read_data(config: ConfigDict, words: Words) -> tuple[GroupReader, Callable[[NeuralConfig, str], Selection] | None]:
     """The groups to train on, and what selects the parameters (None where nothing does)."""
     if not config.select:
         return GroupReader(config, words, training_qrels(config)), None
     train, kept_back = held_out(config)
-
-    def selection(shape: NeuralConfig, workdir: str) -> Selection:
-        def reranker(params: Any) -> NeuralReranker:
-            return NeuralReranker(shape, params, words)
-
-        return Selection(config, kept_back, workdir, reranker, save_selected)
-
-    return GroupReader(config, words, train), selection
+    return GroupReader(config, words, train), selecting(config, NEURAL_IR, words, kept_back)
 
 
 def vocabulary(config: ConfigDict) -> Words:

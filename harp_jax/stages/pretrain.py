@@ -1,34 +1,33 @@
-"""What differs between the stages: where groups come from, the objective, and what the encoder starts from.
-
-Everything else (mesh, state, step, loop, checkpoints) is `train.py`'s, shared by all.
-"""
-
-import logging
-from typing import Any
+"""Pre-training on pair records, and on running text."""
 
 import numpy as np
 from ml_collections import ConfigDict
 
 from harp_jax.checkpoints.encoder import encoder_and_tokenizer, starting_params
 from harp_jax.errors import InputError
-from harp_jax.input.lanes import mixture
+from harp_jax.input.lanes import Reader, mixture
 from harp_jax.input.layout import make_layout
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.objectives.masking import slots
 from harp_jax.objectives.pretrain import Pretrain
 from harp_jax.stages.base import NoReader, Stage
+from harp_jax.stages.families import BERT
+from harp_jax.text.tokenizer import Tokenizer
 
-log = logging.getLogger(__name__)
 
-
-def pretrain(config: ConfigDict, with_data: bool = True) -> Stage:
-    """Pre-training on pair records (and on text where "mlm" is among the tasks)."""
+def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConfig]:
+    """Pre-training on pair records (and on text where "mlm" is among the tasks). Raises InputError for bad config or data."""
     bert, tokenizer, loaded = encoder_and_tokenizer(config)
     tasks = tuple(config.tasks)
     if config.mlm_side not in ("document", "query", "both"):
         raise InputError(f"mlm_side={config.mlm_side!r} is unknown; choose document, query or both")
     continues = np.array([token.startswith("##") for token in tokenizer.tokens])
+    reader: Reader = NoReader(tasks)
+    held_out: Reader | None = None
+    if with_data:
+        reader, held_out = _read_data(config, tokenizer)
+    shares = mixture(reader.sizes, config.task_sampling)
 
     def objective(shape: BertConfig) -> Pretrain:
         return Pretrain(
@@ -39,29 +38,40 @@ def pretrain(config: ConfigDict, with_data: bool = True) -> Stage:
             margin=config.margin,
             mlm_weight=config.mlm_weight,
             mlm_rate=config.mlm_rate,
-            mlm_slots=slots(config.row_length, config.mlm_rate),
+            predictions=slots(config.row_length, config.mlm_rate),
             mask_token=tokenizer.mask,
             vocab_size=tokenizer.size,
             continues=continues if config.mlm_whole_words else None,
         )
 
-    reader: Any = NoReader(tasks)
-    held_out: Any = None
-    if with_data:
-        from harp_jax.input.tfrecords import RecordReader, read_manifest
+    return Stage(
+        family=BERT,
+        shape=bert,
+        vocabulary=tokenizer,
+        tasks=tasks,
+        objective=objective,
+        reader=reader,
+        held_out=held_out,
+        layout=make_layout(config, tokenizer, reader, shares, group_size=2, sequences=2 * config.batch_pairs),
+        shares=shares,
+        steps=config.steps,
+        start=starting_params(loaded, (), tokenizer.size),
+    )
 
-        for directory in config.data:
-            found = read_manifest(directory)["tokenizer_sha256"]
-            if found != tokenizer.sha256:
-                raise InputError(
-                    f"{directory} was generated with another vocabulary ({found[:12]}…, this run's is "
-                    f"{tokenizer.sha256[:12]}…); set `tokenizer` to that one or generate the data again"
-                )
-        common = (config.lanes, config.row_length, config.mlm_side, config.seed)
-        reader = RecordReader(tuple(config.data), tasks, "train", *common)
-        if config.eval_every:
-            held_out = RecordReader(tuple(config.data), tasks, "validation", *common)
-    shares = mixture(reader.sizes, config.task_sampling)
-    layout = make_layout(config, tokenizer, reader, shares, group_size=2, sequences=2 * config.batch_pairs)
-    start = starting_params(loaded, (), tokenizer.size)
-    return Stage(tokenizer, bert, tasks, objective, reader, held_out, layout, shares, config.steps, start)
+
+def _read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple[Reader, Reader | None]:
+    """The pairs to train on, and held-out pairs where the config evaluates."""
+    from harp_jax.input.tfrecords import RecordReader, read_manifest
+
+    for directory in config.data:
+        found = read_manifest(directory)["tokenizer_sha256"]
+        if found != tokenizer.sha256:
+            raise InputError(
+                f"{directory} was generated with another vocabulary ({found[:12]}…, this run's is "
+                f"{tokenizer.sha256[:12]}…); set `tokenizer` to that one or generate the data again"
+            )
+    common = (config.lanes, config.row_length, config.mlm_side, config.seed)
+    reader = RecordReader(tuple(config.data), tuple(config.tasks), "train", *common)
+    if not config.eval_every:
+        return reader, None
+    return reader, RecordReader(tuple(config.data), tuple(config.tasks), "validation", *common)

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 
 from harp_jax.stages.base import Stage
-from harp_jax.stages.coarse_tune import coarse_tune
-from harp_jax.stages.finetune import finetune
-from harp_jax.stages.neural_ir import neural_ir
-from harp_jax.stages.pretrain import pretrain
+from harp_jax.stages.coarse_tune import coarse_tune_stage
+from harp_jax.stages.finetune import finetune_stage
+from harp_jax.stages.neural_ir import neural_ir_stage
+from harp_jax.stages.pretrain import pretrain_stage
 
 STAGES: dict[str, Callable[..., Stage]] = {
-    "pretrain": pretrain,
-    "finetune": finetune,
-    "coarse_tune": coarse_tune,
-    "neural_ir": neural_ir,
+    "pretrain": pretrain_stage,
+    "finetune": finetune_stage,
+    "coarse_tune": coarse_tune_stage,
+    "neural_ir": neural_ir_stage,
 }

@@ -1,28 +1,16 @@
-"""How many floating-point operations a step takes, counted from shapes."""
+"""The floating-point operations of a configured step."""
 
 from ml_collections import ConfigDict
 
-from harp_jax.input.packing import Layout
-from harp_jax.model.bert import BertConfig
-from harp_jax.objectives.masking import slots
+from harp_jax.objectives.objective import Objective
+from harp_jax.stages.base import Stage
+from harp_jax.stages.families import Shape
 
 
-def step_flops(shape: BertConfig, rows: int, length: int, sequences: int, predictions: int) -> float:
-    """FLOPs of one step (forward and backward, 2 per multiply-add): 3 × the forward pass's matrix products.
-
-    `rows` of `length` slots, with `sequences` [CLS] tokens and `predictions` masked tokens a row; the last layer is
-    computed for these alone. XLA's own count takes a scanned layer once and a custom call for nothing, hence this one.
-    """
-    h, tokens, asked = shape.hidden, rows * length, rows * (sequences + predictions)
-    projections, mlp = 2 * h * h, 2 * h * shape.intermediate  # of two kernels each: keys and values, queries and output
-    layer = 2 * tokens * (2 * projections + mlp) + 4 * tokens * length * h
-    last = 2 * tokens * projections + 2 * asked * (projections + mlp) + 4 * asked * length * h
-    heads = 2 * rows * (sequences * h * h + predictions * (h * h + h * shape.vocab_size))
-    return 3.0 * ((shape.layers - 1) * layer + last + heads)
-
-
-def batch_flops(config: ConfigDict, shape: BertConfig, layout: Layout) -> float:
-    """FLOPs of a step of all microbatches on all devices."""
-    predictions = slots(config.row_length, config.mlm_rate) if config.stage == "pretrain" else 0
-    rows = layout.rows * config.lanes * layout.microbatches
-    return step_flops(shape, rows, config.row_length, layout.sequences, predictions)
+def batch_flops(config: ConfigDict, stage: Stage, shape: Shape, objective: Objective) -> float:
+    """FLOPs of a step of all microbatches on all devices, the objective's predictions included; 0 where none are counted."""
+    if stage.family.flops is None:
+        return 0.0
+    layout = stage.layout
+    rows = layout.rows * config.lanes * layout.microbatches  # type: ignore[attr-defined]  # packed, as BERT's batches are
+    return stage.family.flops(shape, rows, config.row_length, layout.sequences, objective.predictions)  # type: ignore[attr-defined]

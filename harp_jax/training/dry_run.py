@@ -9,18 +9,20 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from harp_jax.errors import InputError
-from harp_jax.input.packing import Layout, batch_shapes
+from harp_jax.input.packing import PackedLayout, batch_shapes
 from harp_jax.model import sharding
 from harp_jax.model.attention import choose
 from harp_jax.model.bert import BertConfig
 from harp_jax.stages.table import STAGES
 from harp_jax.training.cost import batch_flops
 from harp_jax.training.hardware import data_sheet, peak_flops
-from harp_jax.training.loop import abstract_state, jit_step, state_shardings
 from harp_jax.training.optimizer import make as make_optimizer
+from harp_jax.training.state import abstract_state, state_shardings
+from harp_jax.training.train import jit_step, padded
 
 log = logging.getLogger(__name__)
 
@@ -62,26 +64,40 @@ def topology_devices(topology: str) -> list:
     return [device for device in found if device.core_on_chip == 0]
 
 
-def compile_step(config: ConfigDict, devices: list, rows: int | None = None) -> tuple[Any, BertConfig, Layout, Any]:
-    """Lowers and compiles the step of a config for `devices`: (compiled, encoder shape, layout, mesh). Reads no data."""
-    if config.stage == "neural_ir":
-        raise InputError("a dry run is for BERT, whose memory is the question; a neural ranker fits any device")
+class Compiled(NamedTuple):
+    """A compiled step, and what it was compiled from."""
+
+    program: Any
+    state: Any  # abstract, with shardings
+    shape: BertConfig
+    layout: PackedLayout
+    mesh: Mesh
+    flops: float
+
+
+def compile_step(config: ConfigDict, devices: list, rows: int | None = None) -> Compiled:
+    """Lowers and compiles the step of a config for `devices`, with `rows` rows a batch (the config's). Reads no data."""
     mesh = sharding.make_mesh(config, devices)
     stage = STAGES[config.stage](without_files(config), with_data=False)
+    if not isinstance(stage.layout, PackedLayout):
+        raise InputError("a dry run is for BERT, whose memory is the question; a neural ranker fits any device")
     layout = stage.layout
     if rows is not None:
         layout = dataclasses.replace(layout, rows=math.ceil(rows / config.lanes))
-    shape = dataclasses.replace(stage.bert, vocab_size=sharding.padded_vocab(stage.bert.vocab_size, mesh))
+        stage = dataclasses.replace(stage, layout=layout)
+    shape = padded(stage.shape, mesh)
     optimizer = make_optimizer(config, max(stage.steps, 1))
-    shardings = state_shardings(shape, optimizer, mesh)
-    state = abstract_state(shape, optimizer, shardings)
-    cut = sharding.batch_sharding(mesh, layout.microbatches)
+    shardings = state_shardings(stage.family, shape, optimizer, mesh)
+    state = abstract_state(stage.family, shape, optimizer, shardings)
+    split = sharding.batch_sharding(mesh, layout.microbatches)
     batch = {
-        name: jax.ShapeDtypeStruct(shape_, dtype, sharding=cut)
+        name: jax.ShapeDtypeStruct(shape_, dtype, sharding=split)
         for name, (shape_, dtype) in batch_shapes(layout, config.lanes).items()
     }
-    step = jit_step(config, stage.objective(shape), optimizer, shardings, mesh)
-    return step.lower(state, batch).compile(), shape, layout, mesh
+    objective = stage.objective(shape)
+    step = jit_step(config, objective, shape.drops, optimizer, shardings, mesh)
+    program = step.lower(state, batch).compile()
+    return Compiled(program, state, shape, layout, mesh, batch_flops(config, stage, shape, objective))
 
 
 def without_files(config: ConfigDict) -> ConfigDict:
@@ -128,7 +144,7 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
     """
     devices = topology_devices(topology)
     try:
-        compiled, shape, layout, mesh = compile_step(config, devices)
+        compiled = compile_step(config, devices)
     except Exception as error:
         if not _exceeds_memory(error):
             raise
@@ -136,9 +152,9 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
             f"the step does not fit the memory of {len(devices)} × {devices[0].device_kind} ({_used(error)}); raise "
             "config.accumulate or mesh.fsdp, set model.remat='layer', or ask --largest for the rows that fit"
         ) from error
+    shape, layout, mesh, flops = compiled.shape, compiled.layout, compiled.mesh, compiled.flops
     rows, length = layout.rows * config.lanes * layout.microbatches, config.row_length
-    flops = batch_flops(config, shape, layout)
-    found = collectives(compiled.as_text(), layout.microbatches)
+    found = collectives(compiled.program.as_text(), layout.microbatches)
     drops = shape.attention_dropout > 0
     attention = choose(shape.attention, shape.dtype, drops, devices[0].platform, length)
     parts = f" in {layout.microbatches} microbatches" if layout.microbatches > 1 else ""
@@ -148,27 +164,25 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
         f"attention          {attention}",
         f"batch              {rows} rows × {length} tokens{parts}, {config.lanes} lanes, "
         f"up to {layout.sequences} sequences a row",
-        *memory_report(config, shape, layout, mesh, compiled),
+        *memory_report(compiled),
         f"FLOPs per step     {flops:.3e} (analytic; {flops / len(devices):.3e} per device)",
         f"collectives        {len(found)}: " + ("none" if not found else ""),
     ]
     for kind in sorted({kind for kind, _ in found}):
         sizes = [size for k, size in found if k == kind]
         lines.append(f"  {kind:<17}{len(sizes)} × , {_mib(sum(sizes))} together, largest {_mib(max(sizes))}")
-    return "\n".join([*lines, *time_report(config, shape, devices, compiled, layout, flops, found)])
+    return "\n".join([*lines, *time_report(config, devices, compiled, found)])
 
 
-def memory_report(config: ConfigDict, shape: BertConfig, layout: Layout, mesh: Any, compiled: Any) -> list[str]:
+def memory_report(compiled: Compiled) -> list[str]:
     """Bytes a device, by kind; the state is overwritten by the step, so it counts once."""
-    optimizer = make_optimizer(config, 1)
-    state = abstract_state(shape, optimizer, state_shardings(shape, optimizer, mesh))
     size = lambda x: math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize  # noqa: E731
-    kinds = {part: sum(map(size, jax.tree.leaves(state[part]))) for part in ("params", "opt_state")}
-    memory = compiled.memory_analysis()
+    kinds = {part: sum(map(size, jax.tree.leaves(compiled.state[part]))) for part in ("params", "opt_state")}
+    memory = compiled.program.memory_analysis()
     temporary, program = memory.temp_size_in_bytes, memory.generated_code_size_in_bytes
     batch = max(0, memory.argument_size_in_bytes - sum(kinds.values()))
     total = memory.argument_size_in_bytes + temporary + program
-    peak = data_sheet(mesh.devices.flat[0].device_kind)
+    peak = data_sheet(compiled.mesh.devices.flat[0].device_kind)
     return [
         f"parameters         {_mib(kinds['params'])} per device",
         f"optimizer          {_mib(kinds['opt_state'])} per device (Adam's moments)",
@@ -179,17 +193,16 @@ def memory_report(config: ConfigDict, shape: BertConfig, layout: Layout, mesh: A
     ]
 
 
-def time_report(
-    config: ConfigDict, shape: BertConfig, devices: list, compiled: Any, layout: Layout, flops: float, found: list
-) -> list[str]:
+def time_report(config: ConfigDict, devices: list, compiled: Compiled, found: list[tuple[str, int]]) -> list[str]:
     """The roofline: what limits a step at best, and the run's hours from that."""
+    shape, layout, flops = compiled.shape, compiled.layout, compiled.flops
     peak, n = data_sheet(devices[0].device_kind), len(devices)
     if peak is None or devices[0].platform == "cpu":
         rate = peak_flops(devices, shape.dtype)
         parts = {"computing": flops / rate}
         said = f"matrix products at {rate / 1e9:.0f} GFLOP/s, measured here; memory and links not counted"
     else:
-        cost = compiled.cost_analysis()
+        cost = compiled.program.cost_analysis()
         # XLA counts the loop over microbatches once. What lies outside it, the update, is small beside.
         moved = float((cost[0] if isinstance(cost, list) else cost).get("bytes accessed", 0.0)) * layout.microbatches
         sent = sum(size for _, size in found) * 2 * (n - 1) / n
@@ -224,7 +237,7 @@ def largest_batch(config: ConfigDict, topology: str = "") -> str:
 
     def needed(rows_a_lane: int) -> Bytes | None:
         try:
-            memory = compile_step(config, devices, rows_a_lane * config.lanes)[0].memory_analysis()
+            memory = compile_step(config, devices, rows_a_lane * config.lanes).program.memory_analysis()
         except Exception as error:
             # The compiler's own limit is a little below the data sheet's, and it computes again what it cannot keep.
             if _exceeds_memory(error):

@@ -1,7 +1,5 @@
 """The training loop that all stages share: mesh, data, state, step, restore, run."""
 
-import contextlib
-import dataclasses
 import itertools
 import json
 import logging
@@ -17,98 +15,16 @@ from ml_collections import ConfigDict
 
 from harp_jax import __version__
 from harp_jax.checkpoints.checkpoint import Checkpoints
-from harp_jax.cli import keep_compiled
 from harp_jax.errors import InputError
 from harp_jax.input.lanes import Batches
 from harp_jax.model import sharding
-from harp_jax.model.bert import BertConfig
-from harp_jax.objectives.pretrain import summarise
+from harp_jax.objectives.metrics import summarise
 from harp_jax.progress import progress
-from harp_jax.stages import families as models
 from harp_jax.stages.base import Stage
-from harp_jax.stages.table import STAGES
-from harp_jax.training.cost import batch_flops
-from harp_jax.training.hardware import peak_flops
 from harp_jax.training.metrics_log import MetricsLog
-from harp_jax.training.optimizer import make as make_optimizer
 from harp_jax.training.optimizer import schedule
-from harp_jax.training.step import initial, make_eval, make_step
-from harp_jax.training.workdir import claim_workdir, room_on_disk
 
 log = logging.getLogger(__name__)
-
-
-def train(
-    config: ConfigDict, workdir: str, stage: Stage | None = None, devices: list | None = None
-) -> dict[str, float]:
-    """Runs a stage to its last step, resuming from the workdir; returns the last logged metrics.
-
-    A run that SIGTERM ended returns {"interrupted": 1.0}, its state saved. `stage` replaces the one that the config
-    describes (a reader of one's own, without TensorFlow); `devices` all devices.
-
-    Raises InputError for bad config or data, and where the workdir belongs to another config.
-    """
-    if config.stage not in STAGES:
-        raise InputError(f"unknown stage {config.stage!r}; choose from {', '.join(STAGES)}")
-    set_up_cache(config)
-    with contextlib.ExitStack() as at_the_end:
-        at_the_end.enter_context(room_on_disk(workdir))
-        return _train(config, workdir, stage, devices, at_the_end)
-
-
-def _train(
-    config: ConfigDict, workdir: str, stage: Stage | None, devices: list | None, at_the_end: contextlib.ExitStack
-) -> dict[str, float]:
-    mesh = sharding.make_mesh(config, devices)
-    stage = STAGES[config.stage](config) if stage is None else stage
-    shape = dataclasses.replace(stage.bert, vocab_size=sharding.padded_vocab(stage.bert.vocab_size, mesh))
-    lock = claim_workdir(workdir, config, stage)
-    if lock is not None:
-        at_the_end.callback(lock.close)
-
-    optimizer = make_optimizer(config, stage.steps)
-    shardings = state_shardings(shape, optimizer, mesh)
-    checkpoints = Checkpoints(workdir, config.keep_checkpoints)
-    at_the_end.callback(checkpoints.close)
-    restored = checkpoints.restore(abstract_state(shape, optimizer, shardings))
-    if restored is None:
-        params = place(stage.start(shape, jax.random.key(config.seed)), shardings["params"])
-        state = jax.jit(lambda p: initial(p, optimizer), out_shardings=shardings)(params)
-        start, cursors = 0, None
-    else:
-        start, state, meta = restored
-        cursors = meta["cursors"]
-        log.info("resuming at step %d of %d", start, stage.steps)
-
-    objective = stage.objective(shape)
-    step = jit_step(config, objective, optimizer, shardings, mesh)
-    lanes = sharding.host_lanes(mesh, config.lanes)
-    batches = Batches(
-        stage.reader, stage.layout, lanes, stage.shares, stage.window or config.window, config.seed, cursors
-    )
-    if stage.selection is None:
-        evaluate = make_evaluate(config, stage, objective, mesh, lanes)
-    else:
-        evaluate = stage.selection(shape, workdir)
-    metrics_log = MetricsLog(workdir, -1 if restored is None else start, enabled=jax.process_index() == 0)
-    at_the_end.callback(metrics_log.close)
-    loop = Loop(config, stage, mesh, step, evaluate, checkpoints, metrics_log)
-    if isinstance(shape, BertConfig):
-        loop.flops = batch_flops(config, shape, stage.layout)
-        loop.peak = peak_flops(list(mesh.devices.flat), shape.dtype)
-    return loop.run(state, start, batches)
-
-
-def jit_step(config: ConfigDict, objective: Any, optimizer: Any, shardings: Any, mesh: Any) -> Any:
-    """The step, partitioned over the mesh; its state is donated."""
-    shape = objective.ranker.config
-    dropout = shape.dropout > 0 or shape.attention_dropout > 0
-    return jax.jit(
-        make_step(objective, optimizer, config.seed, config.prng, dropout, config.spike),
-        donate_argnums=0,
-        in_shardings=(shardings, sharding.batch_sharding(mesh, config.accumulate)),
-        out_shardings=(shardings, sharding.replicated(mesh)),
-    )
 
 
 class Loop:
@@ -225,50 +141,6 @@ def gather_cursors(cursors: Mapping[str, Any]) -> dict[str, Any]:
     rows = multihost_utils.process_allgather(buffer)
     merged = [json.loads(bytes(row[:n])) for row, n in zip(rows, length)]
     return dict(itertools.chain.from_iterable(m.items() for m in merged))
-
-
-def make_evaluate(config: ConfigDict, stage: Stage, objective: Any, mesh: Any, lanes: range) -> Any:
-    """A function from parameters and step to held-out metrics over the same few batches every time, or None."""
-    if stage.held_out is None:
-        return None
-    layout = dataclasses.replace(stage.layout, microbatches=1)
-    batches = Batches(stage.held_out, layout, lanes, stage.shares, config.window, config.seed)
-    fixed = [batches.make()[0] for _ in range(config.eval_batches)]
-    compute = jax.jit(make_eval(objective, config.seed), out_shardings=sharding.replicated(mesh))
-
-    def evaluate(params: Any, step: int) -> dict[str, float]:
-        return summarise(add([jax.device_get(compute(params, sharding.put(b, mesh))) for b in fixed]), stage.tasks)
-
-    return evaluate
-
-
-def abstract_state(shape: Any, optimizer: Any, shardings: Any) -> Any:
-    """The state's shapes and dtypes with their shardings, without making it."""
-    tree = _state_shapes(shape, optimizer)
-    return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), tree, shardings)
-
-
-def state_shardings(shape: Any, optimizer: Any, mesh: Any) -> Any:
-    """Where every leaf of the state lies."""
-    return sharding.param_shardings(mesh, _state_shapes(shape, optimizer), models.rules(shape))
-
-
-def _state_shapes(shape: Any, optimizer: Any) -> Any:
-    wide = dataclasses.replace(shape, dtype="float32")
-    return jax.eval_shape(lambda: initial(models.init_params(wide, jax.random.key(0)), optimizer))
-
-
-def place(params: dict, shardings: dict) -> dict:
-    """Puts host parameters where they belong; every process holds all of them and keeps its part."""
-    return jax.tree.map(
-        lambda x, s: jax.make_array_from_callback(x.shape, s, lambda index: x[index]), params, dict(shardings)
-    )
-
-
-def set_up_cache(config: ConfigDict) -> None:
-    """Compiled programs are kept between runs (16 s of compilation become one)."""
-    if config.compilation_cache:
-        keep_compiled()
 
 
 class _sigterm:

@@ -7,13 +7,12 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from harp_jax.objectives.pretrain import Metrics
+from harp_jax.objectives.objective import Batch, Metrics, Objective
 
 # params, opt_state, step (int32), skipped (int32), and of the loss its running mean, variance and number of steps.
 State = dict[str, Any]
-Objective = Callable[..., tuple[jax.Array, Metrics]]
 
-# A loss is compared with the last USUAL steps, and not before as many have been seen.
+# Steps in the running mean of the loss; no spike test before.
 USUAL = 200
 
 
@@ -62,29 +61,30 @@ def make_step(
 
 
 def gradients(
-    objective: Any, params: dict, batch: dict[str, jax.Array], mask_key: jax.Array, dropout_key: jax.Array | None
+    objective: Objective, params: dict, batch: Batch, mask_key: jax.Array, dropout_key: jax.Array | None
 ) -> tuple[dict, Metrics]:
     """Gradients of the batch's loss, and its metric sums. A batch [microbatches, rows, T] goes one by one.
 
     The losses divide by the counts of the whole batch, so microbatches add up to the gradient of the batch in one piece.
     """
-    compute = jax.value_and_grad(objective, has_aux=True)
+    compute = jax.value_and_grad(objective.loss, has_aux=True)
     if batch["tokens"].ndim == 2:
-        (_, metrics), grads = compute(params, batch, mask_key, dropout_key)
+        masked = objective.mask(batch, mask_key)
+        (_, metrics), grads = compute(params, masked, dropout_key, objective.counts(masked))
         return grads, metrics
-    each = jax.lax.map(lambda part: objective.counts(part, mask_key), batch)
-    counts = jax.tree.map(lambda x: x.sum(0), each)
+    parts = jax.lax.map(lambda part: objective.mask(part, mask_key), batch)
+    counts = jax.tree.map(lambda x: x.sum(0), jax.lax.map(objective.counts, parts))
 
     def one(sums: Any, numbered: Any) -> tuple[Any, None]:
-        number, part = numbered
+        number, masked = numbered
         key = None if dropout_key is None else jax.random.fold_in(dropout_key, number)
-        (_, metrics), grads = compute(params, part, mask_key, key, counts)
+        (_, metrics), grads = compute(params, masked, key, counts)
         return jax.tree.map(jnp.add, sums, (grads, metrics)), None
 
-    first = jax.tree.map(lambda x: x[0], batch)
-    (_, metrics), grads = jax.eval_shape(compute, params, first, mask_key, dropout_key, counts)
+    first = jax.tree.map(lambda x: x[0], parts)
+    (_, metrics), grads = jax.eval_shape(compute, params, first, dropout_key, counts)
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (grads, metrics))
-    sums, _ = jax.lax.scan(one, zeros, (jnp.arange(len(batch["tokens"])), batch))
+    sums, _ = jax.lax.scan(one, zeros, (jnp.arange(len(batch["tokens"])), parts))
     return sums
 
 
@@ -107,7 +107,8 @@ def make_eval(objective: Objective, seed: int) -> Callable[[dict, dict], Metrics
     """`params, batch → metric sums` without dropout; the masks of a batch are the same at every evaluation."""
 
     def evaluate(params: dict, batch: dict[str, jax.Array]) -> Metrics:
-        _, metrics = objective(params, batch, jax.random.key(seed, impl="threefry2x32"), None)
+        masked = objective.mask(batch, jax.random.key(seed, impl="threefry2x32"))
+        _, metrics = objective.loss(params, masked, None, objective.counts(masked))
         return {**metrics, "steps": jnp.ones(())}
 
     return evaluate

@@ -15,7 +15,6 @@ from ml_collections import ConfigDict
 from harp_jax.checkpoints.checkpoint import remove_unfinished
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
-from harp_jax.stages import families as models
 from harp_jax.stages.base import Stage
 
 # What a resumed run may change without becoming another run.
@@ -46,7 +45,7 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
     lock = None
     if jax.process_index() == 0:
         lock = locked(workdir)
-    own = json.loads(config.to_json_best_effort()) | {models.family(stage.bert): dataclasses.asdict(stage.bert)}
+    own = json.loads(config.to_json_best_effort()) | {stage.family.name: dataclasses.asdict(stage.shape)}
     path = os.path.join(workdir, "config.json")
     if os.path.exists(path):
         try:
@@ -66,7 +65,7 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
         if lock is not None:
             remove_unfinished(workdir)
     elif lock is not None:
-        stage.tokenizer.save(os.path.join(workdir, "tokenizer"))
+        stage.vocabulary.save(os.path.join(workdir, "tokenizer"))
         with replacing(path) as file:
             json.dump(own, file, indent=2)
     return lock

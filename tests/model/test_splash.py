@@ -15,7 +15,7 @@ from harp_jax.model import sharding, splash
 from harp_jax.model.attention import attend, choose
 from harp_jax.model.cross_encoder import Ranker, init_params
 from harp_jax.training import metrics_log
-from harp_jax.training.loop import train
+from harp_jax.training.train import train
 from tests.support.tiny_bert import CONFIG, random_params
 from tests.support.tiny_run import tiny_config, tiny_stage
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.training import dry_run, metrics_log
-from harp_jax.training.loop import train
+from harp_jax.training.train import train
 from tests.support.tiny_run import tiny_config, tiny_stage
 
 

@@ -21,7 +21,7 @@ from harp_jax.linklearn.train import train as train_linklearn
 from harp_jax.randomness import generator
 from harp_jax.ranking import first_stage, rerank
 from harp_jax.text import word_vectors, words
-from harp_jax.training.loop import train
+from harp_jax.training.train import train
 from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real

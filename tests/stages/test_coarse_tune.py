@@ -24,7 +24,7 @@ from harp_jax.ranking.reranker import Reranker
 from harp_jax.stages.coarse_tune import coarse_tune
 from harp_jax.stages.finetune import finetune
 from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.training.loop import train
+from harp_jax.training.train import train
 from tests.support.ranking_collection import ranking_config, units_seen
 from tests.support.synthetic import tokenizer
 

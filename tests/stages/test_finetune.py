@@ -16,7 +16,7 @@ from harp_jax.input.packing import plan
 from harp_jax.objectives.masking import mask_one_each
 from harp_jax.stages.finetune import finetune
 from harp_jax.training import metrics_log
-from harp_jax.training.loop import train
+from harp_jax.training.train import train
 from tests.support.ranking_collection import ranking_config, units_seen
 
 

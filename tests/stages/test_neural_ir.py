@@ -25,7 +25,7 @@ from harp_jax.ranking.rerank import main as rerank_main
 from harp_jax.stages.neural_ir import neural_ir
 from harp_jax.stages.neural_ir import neural_ir as neural_stage
 from harp_jax.text.words import Words, count_words, load_words
-from harp_jax.training.loop import train
+from harp_jax.training.train import train
 from tests.support import ROOT
 
 NEGATIVES, LENGTH, TRAINED, HELD_OUT = 4, 12, 400, 60

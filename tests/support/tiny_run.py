@@ -48,7 +48,7 @@ if __name__ == "__main__":
 
     from harp_jax.cli import fail
     from harp_jax.errors import InputError
-    from harp_jax.training.loop import train
+    from harp_jax.training.train import train
 
     options = dict(argument.split("=", 1) for argument in sys.argv[2:])
     if "coordinator" in options:

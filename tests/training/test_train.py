@@ -14,7 +14,7 @@ import pytest
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.errors import InputError
 from harp_jax.training import metrics_log
-from harp_jax.training.loop import train
+from harp_jax.training.train import train
 from harp_jax.training.workdir import locked
 from tests.support.tiny_run import tiny_config, tiny_stage
 from tests.support.training_processes import launch, losses, same_parameters

@@ -1,0 +1,75 @@
+"""Fine-tuning on judged queries: a ranking loss over groups, and masked query prediction (SJTF) with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from harp_jax.model.cross_encoder import Ranker
+from harp_jax.objectives.losses import masked_cross_entropy
+from harp_jax.objectives.masking import TARGETS, WEIGHTS, mask_one_each, without_marks
+from harp_jax.objectives.metrics import fill
+from harp_jax.objectives.objective import Batch, Metrics
+from harp_jax.objectives.ranking_loss import ranking_loss
+from harp_jax.objectives.scores import Forward, by_group, forward
+
+
+@dataclass(frozen=True)
+class Finetune:
+    """Relevance of judged documents against negatives (HARP Eq. 18, or a pairwise or listwise loss), an `Objective`.
+
+    With `mqp_weight`, masked query prediction (SJTF) is added: the second member of each group is the positive pair again
+    with one query token masked, and the token is predicted from its hidden state by a linear decoder, which is the word
+    embedding matrix.
+    """
+
+    ranker: Ranker
+    rank_loss: str
+    margin: float
+    mqp_weight: float = 0.0
+    predictions: int = 0  # masked positions of a row: its sequences with masked query prediction, else 0
+    mask_token: int = 0
+    marks: tuple[int, ...] = ()  # tokens before every query, such as [Q]: there is nothing to predict in them
+
+    def mask(self, batch: Batch, key: jax.Array) -> Batch:
+        if not self.mqp_weight > 0:
+            return batch
+        return mask_one_each(key, batch, without_marks(batch, self.marks), self.predictions, self.mask_token)
+
+    def counts(self, masked: Batch) -> Metrics:
+        present = self._present(masked)
+        counts = {"groups": present.any(-1).sum(), "members": present.sum(), "negatives": present[..., 1:].sum()}
+        if self.mqp_weight > 0:
+            counts["predicted"] = masked[WEIGHTS].sum()
+        return counts
+
+    def _present(self, batch: Batch) -> jax.Array:
+        """Which members of the groups are there to rank: [lanes, groups, size] bool."""
+        present = (batch["members"] >= 0) & batch["group_valid"][..., None]
+        return self._ranked(present)
+
+    def _ranked(self, members: jax.Array) -> jax.Array:
+        """Groups [..., size] without the member that is there for masked query prediction."""
+        return jnp.delete(members, 1, axis=-1) if self.mqp_weight > 0 else members
+
+    def loss(
+        self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics
+    ) -> tuple[jax.Array, Metrics]:
+        found = forward(self.ranker, params, masked, dropout_key)
+        members = self._ranked(by_group(found.scores, masked["members"]))
+        loss, metrics = ranking_loss(self.rank_loss, self.margin, members, self._present(masked), counts)
+        if self.mqp_weight > 0:
+            mqp = self._query_prediction(found, masked)
+            loss = loss + self.mqp_weight * mqp["mlm"] / jnp.maximum(counts["predicted"], 1)
+            metrics |= {**mqp, "loss": loss}
+        return loss, {**metrics, **fill(masked)}
+
+    def _query_prediction(self, found: Forward, masked: Batch) -> Metrics:
+        """Metric sums of the masked query tokens: cross-entropy, hits, and their number."""
+        logits: Any = self.ranker.apply({"params": found.params}, found.hidden, method="linear_logits")
+        targets, weights = masked[TARGETS], masked[WEIGHTS]
+        loss = masked_cross_entropy(logits, targets) * weights
+        hits = (jnp.argmax(logits, -1) == targets) * weights
+        return {"mlm": loss.sum(), "mlm_hits": hits.sum(), "mlm_tokens": weights.sum()}
