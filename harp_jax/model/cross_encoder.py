@@ -53,12 +53,15 @@ class Ranker(nn.Module):
     def encode(
         self, batch: dict[str, jax.Array], deterministic: bool = True, positions: jax.Array | None = None
     ) -> jax.Array:
-        """Hidden states [rows, T, hidden] of a packed batch (`packing.py` names its arrays), or at `positions` only."""
+        """Hidden states [rows, T, hidden] of a packed batch (named as `input/packing.fill` does), or at `positions` only.
+
+        Each sequence is [CLS] query [SEP] document [SEP] (HARP Eq. 8, and the Transformer of Eq. 17).
+        """
         inputs = (batch["tokens"], batch["segment_ids"], batch["position_ids"], batch["token_type_ids"])
         return self.bert(*inputs, deterministic, positions)
 
     def scores(self, hidden: jax.Array, cls_offset: jax.Array, deterministic: bool = True) -> jax.Array:
-        """Relevance scores [rows, K] float32 of the sequences whose [CLS] stand at `cls_offset` [rows, K] (HARP Eq. 7).
+        """Relevance scores [rows, K] float32 of the sequences with their [CLS] at `cls_offset` [rows, K] (MLP of HARP Eq. 7, 17).
 
         The gather stays inside its row: a global one would make every device collect all activations.
         """
