@@ -24,7 +24,7 @@ from harp_jax.input.layout import make_layout
 from harp_jax.input.packing import Group, pair_sequences
 from harp_jax.model import sharding
 from harp_jax.randomness import generator
-from harp_jax.stages.pretrain import pretrain
+from harp_jax.stages.pretrain import pretrain_stage
 from harp_jax.training.optimizer import make as make_optimizer
 from harp_jax.training.state import place, state_shardings
 from harp_jax.training.step import initial, make_step
@@ -75,17 +75,17 @@ def main() -> None:
     c.tokenizer, c.tasks, c.row_length, c.batch_pairs = args.tokenizer, ("qdm",), args.row_length, args.pairs
     c.model.layers, c.model.hidden, c.model.heads, c.model.dropout = args.layers, args.hidden, args.heads, args.dropout
     c.model.attention, c.dtype, c.lanes = args.attention, args.dtype, args.lanes
-    stage = pretrain(c, with_data=False)
-    reader = CollectionReader(load_documents(args.documents, stage.tokenizer, 2000), args.row_length)
-    layout = make_layout(c, stage.tokenizer, reader, stage.shares, 2, 2 * c.batch_pairs)
+    stage = pretrain_stage(c, with_data=False)
+    reader = CollectionReader(load_documents(args.documents, stage.vocabulary, 2000), args.row_length)
+    layout = make_layout(c, stage.vocabulary, reader, stage.shares, 2, 2 * c.batch_pairs)
     stage = dataclasses.replace(stage, reader=reader, layout=layout)
     mesh = sharding.make_mesh(c)
     optimizer = make_optimizer(c, 1000)
-    shardings = state_shardings(stage.bert, optimizer, mesh)
+    shardings = state_shardings(stage.shape, optimizer, mesh)
     state = jax.jit(lambda p: initial(p, optimizer))(
-        place(stage.start(stage.bert, jax.random.key(0)), shardings["params"])
+        place(stage.start(stage.shape, jax.random.key(0)), shardings["params"])
     )
-    step = jax.jit(make_step(stage.objective(stage.bert), optimizer, 0, c.prng, args.dropout > 0), donate_argnums=0)
+    step = jax.jit(make_step(stage.objective(stage.shape), optimizer, 0, c.prng, args.dropout > 0), donate_argnums=0)
     stream = iter(Batches(reader, layout, range(c.lanes), stage.shares, c.window, 0))
     rates, tokens, slots = [], 0, 0
     for number in range(args.steps + 3):

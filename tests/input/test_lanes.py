@@ -4,10 +4,10 @@ import numpy as np
 from scipy import stats
 
 from harp_jax.input.lanes import Batches, Cursor, Lane, mixture
-from harp_jax.input.packing import Layout
+from harp_jax.input.packing import PackedLayout
 from tests.support.synthetic import SyntheticReader
 
-LAYOUT = Layout(rows=2, row_length=128, sequences=8, group_size=2, cls=2, sep=3, pad=0)
+LAYOUT = PackedLayout(rows=2, row_length=128, sequences=8, group_size=2, cls=2, sep=3, pad=0)
 READER = SyntheticReader()
 SHARES = mixture(READER.sizes, "uniform")
 

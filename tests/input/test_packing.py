@@ -4,11 +4,21 @@ import numpy as np
 import pytest
 
 from harp_jax.errors import InputError
-from harp_jax.input.packing import Group, Layout, Sequence, batch_shapes, fill, fit, pair_sequences, plan, text_sequence
+from harp_jax.input.packing import (
+    Group,
+    PackedLayout,
+    Sequence,
+    batch_shapes,
+    fill,
+    fit,
+    pair_sequences,
+    plan,
+    text_sequence,
+)
 from harp_jax.randomness import generator
 from tests.support.synthetic import pair
 
-LAYOUT = Layout(rows=6, row_length=512, sequences=32, group_size=2, cls=2, sep=3, pad=0)
+LAYOUT = PackedLayout(rows=6, row_length=512, sequences=32, group_size=2, cls=2, sep=3, pad=0)
 
 
 def wiki_like_groups(count: int, seed: int = 0) -> list[Group]:
@@ -73,7 +83,7 @@ def test_mask_ids_are_equal_exactly_where_the_text_is_shared():
     query, document, other = np.arange(5, 9), np.arange(20, 60), np.arange(70, 100)
     shared_document = Group(0, pair_sequences(query, document, query[::-1][:2], None, 128))
     shared_query = Group(1, pair_sequences(query, document, None, other, 128, mask_side="both"))
-    layout = Layout(rows=2, row_length=128, sequences=8, group_size=2, cls=2, sep=3, pad=0)
+    layout = PackedLayout(rows=2, row_length=128, sequences=8, group_size=2, cls=2, sep=3, pad=0)
     groups = [shared_document, shared_query]
     batch = fill(groups, next(plan(lengths(groups), layout)), layout, lane=0)
 
@@ -102,13 +112,13 @@ def test_only_the_document_is_cut_unless_the_query_fills_the_row():
 def test_a_text_alone():
     sequence = text_sequence(np.arange(5, 300), 128)
     assert len(sequence) == 128
-    layout = Layout(rows=1, row_length=128, sequences=8, group_size=2, cls=2, sep=3, pad=0)
+    layout = PackedLayout(rows=1, row_length=128, sequences=8, group_size=2, cls=2, sep=3, pad=0)
     batch = fill([Group(0, (sequence,))], next(plan([(128,)], layout)), layout, 0)
     assert not batch["group_valid"].any() and (batch["mask_ids"] >= 0).sum() == 126
 
 
 def test_a_group_that_fits_no_batch_is_named():
-    layout = Layout(rows=1, row_length=128, sequences=8, group_size=2, cls=2, sep=3, pad=0)
+    layout = PackedLayout(rows=1, row_length=128, sequences=8, group_size=2, cls=2, sep=3, pad=0)
     with pytest.raises(InputError, match=r"\(100, 100\).*batch_pairs"):
         list(plan([(100, 100)], layout))
 

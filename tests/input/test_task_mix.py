@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from harp_jax.input.lanes import Cursor, Lane, mixture
-from harp_jax.input.packing import Layout
+from harp_jax.input.packing import PackedLayout
 
 SIZES = {"rqp": 17_710, "qdm": 1_350, "rdp": 6_490, "acm": 12_640}
 
@@ -15,7 +15,7 @@ def test_tasks_of_a_window_follow_the_mix(sampling):
     shares = mixture(SIZES, sampling)
     expected = dict.fromkeys(SIZES, 0.25) if sampling == "uniform" else {t: n / 38_190 for t, n in SIZES.items()}
     assert shares == pytest.approx(expected)
-    layout = Layout(1, 64, 4, 2, 1, 2, 0)
+    layout = PackedLayout(1, 64, 4, 2, 1, 2, 0)
     totals = dict.fromkeys(SIZES, 0)
     spread = []
     for lane in range(2):

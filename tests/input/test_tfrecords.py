@@ -139,12 +139,12 @@ def test_what_is_not_there_is_named(directory, tmp_path):
 
 def test_data_of_another_vocabulary_is_refused(directory, tmp_path):
 
-    from harp_jax.stages.pretrain import pretrain
+    from harp_jax.stages.pretrain import pretrain_stage
     from tests.support.tiny_run import tiny_config
 
     config = tiny_config(str(tmp_path), data=(directory,))
     manifest = json.load(open(os.path.join(directory, "manifest.json")))
-    stage = pretrain(config)
+    stage = pretrain_stage(config)
     assert stage.reader.sizes == {"rqp": 63, "qdm": 102}
     manifest["tokenizer_sha256"] = "0" * 64
     other = tmp_path / "other"
@@ -152,5 +152,5 @@ def test_data_of_another_vocabulary_is_refused(directory, tmp_path):
     (other / "manifest.json").write_text(json.dumps(manifest))
     config = tiny_config(str(tmp_path), data=(str(other),))
     with pytest.raises(InputError, match="another vocabulary"):
-        pretrain(config)
+        pretrain_stage(config)
     assert np.isclose(sum(stage.shares.values()), 1)

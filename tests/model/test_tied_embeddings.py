@@ -5,7 +5,10 @@ import os
 
 import jax
 import numpy as np
+import pytest
+from ml_collections import ConfigDict
 
+from harp_jax import defaults
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.training import dry_run, metrics_log
 from harp_jax.training.train import train
@@ -25,11 +28,28 @@ def test_eight_parts_have_the_losses_of_one_device(tmp_path):
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
-def test_every_gradient_travels_once(tmp_path):
+def config_of(stage: str, directory: str) -> ConfigDict:
+    if stage == "pretrain":
+        return tiny_config(directory)
+    config = {"coarse_tune": defaults.coarse_tune, "finetune": defaults.finetune}[stage]()
+    config.tokenizer = tiny_config(directory).tokenizer
+    config.model.layers, config.model.hidden, config.model.heads, config.model.max_positions = 2, 32, 2, 128
+    config.row_length, config.steps = 128, 10
+    if stage == "finetune":
+        config.mqp_weight = 0.5
+    else:
+        config.query_mark = config.document_mark = ""
+    return config
+
+
+@pytest.mark.parametrize("stage", ["pretrain", "coarse_tune", "finetune"])
+def test_every_gradient_travels_once(tmp_path, stage):
     """What all-reduces carry on a data mesh is the parameters' size and a few scalars, the words not twice."""
-    compiled, shape, _, mesh = dry_run.compile_step(tiny_config(str(tmp_path)), jax.devices())
-    sent = dry_run.collectives(compiled.as_text())
-    tree = jax.eval_shape(lambda: init_params(shape, jax.random.key(0)))
+    compiled = dry_run.compile_step(config_of(stage, str(tmp_path)), jax.devices())
+    sent = dry_run.collectives(compiled.program.as_text())
+    tree = jax.eval_shape(lambda: init_params(compiled.shape, jax.random.key(0)))
+    if stage == "finetune":  # masked query prediction has a linear decoder
+        del tree["mlm"]["transform"], tree["mlm"]["norm"]
     size = 4 * sum(math.prod(x.shape) for x in jax.tree.leaves(tree))
-    assert mesh.size == 8 and {kind for kind, _ in sent} == {"all-reduce"}
+    assert compiled.mesh.size == 8 and {kind for kind, _ in sent} == {"all-reduce"}
     assert size <= sum(total for _, total in sent) <= size + 256

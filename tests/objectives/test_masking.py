@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
-from harp_jax.objectives.masking import mask_tokens, slots, token_bits, word_ids
+from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS, mask_tokens, slots, token_bits, word_ids
 
 KEY = jax.random.key(7, impl="threefry2x32")
 VOCAB, MASK = 1000, 4
@@ -20,7 +20,7 @@ def tokens_and_ids(rows: int = 64, length: int = 512) -> tuple[jax.Array, jax.Ar
 
 def masked(rate: float = 0.15, key: jax.Array = KEY):
     tokens, ids = tokens_and_ids()
-    return tokens, ids, mask_tokens(key, tokens, ids, rate, slots(512, rate), MASK, VOCAB)
+    return tokens, ids, mask_tokens(key, {"tokens": tokens}, ids, rate, slots(512, rate), MASK, VOCAB)
 
 
 def test_rates_are_15_percent_and_80_10_10():
@@ -28,11 +28,11 @@ def test_rates_are_15_percent_and_80_10_10():
     kinds = np.zeros(3)
     chosen = 0
     for row in range(tokens.shape[0]):
-        for position, target, weight in zip(out.positions[row], out.targets[row], out.weights[row]):
+        for position, target, weight in zip(out[POSITIONS][row], out[TARGETS][row], out[WEIGHTS][row]):
             if weight:
                 chosen += 1
                 assert target == tokens[row, position] and ids[row, position] >= 0
-                new = out.tokens[row, position]
+                new = out["tokens"][row, position]
                 kinds[0 if new == MASK else 2 if new == target else 1] += 1
     # Each row masks a binomial number of its candidates, at most M.
     expected = variance = 0.0
@@ -49,33 +49,35 @@ def test_rates_are_15_percent_and_80_10_10():
 
 def test_nothing_else_changes():
     tokens, _, out = masked()
-    changed = np.asarray(out.tokens != tokens)
+    changed = np.asarray(out["tokens"] != tokens)
     predicted = np.zeros_like(changed)
     for row in range(tokens.shape[0]):
-        predicted[row, np.asarray(out.positions[row])[np.asarray(out.weights[row]) > 0]] = True
+        predicted[row, np.asarray(out[POSITIONS][row])[np.asarray(out[WEIGHTS][row]) > 0]] = True
     assert not (changed & ~predicted).any()
 
 
 def test_random_replacements_are_uniform():
     _, _, out = masked(rate=0.5)
     tokens, _ = tokens_and_ids()
-    new = np.asarray(out.tokens)[(np.asarray(out.tokens) != np.asarray(tokens)) & (np.asarray(out.tokens) != MASK)]
+    new = np.asarray(out["tokens"])[
+        (np.asarray(out["tokens"]) != np.asarray(tokens)) & (np.asarray(out["tokens"]) != MASK)
+    ]
     counts = np.bincount(new // 100, minlength=10)
     assert stats.chisquare(counts).pvalue > 0.001
 
 
 def test_the_same_text_is_hidden_alike_wherever_it_lies():
     tokens, ids = tokens_and_ids(4, 128)
-    out = mask_tokens(KEY, tokens, ids, 0.15, 40, MASK, VOCAB)
+    out = mask_tokens(KEY, {"tokens": tokens}, ids, 0.15, 40, MASK, VOCAB)
     order = jnp.asarray([2, 0, 3, 1])
     shifted = mask_tokens(
-        KEY, jnp.roll(tokens[order], 17, axis=1), jnp.roll(ids[order], 17, axis=1), 0.15, 40, MASK, VOCAB
+        KEY, {"tokens": jnp.roll(tokens[order], 17, axis=1)}, jnp.roll(ids[order], 17, axis=1), 0.15, 40, MASK, VOCAB
     )
-    np.testing.assert_array_equal(jnp.roll(out.tokens[order], 17, axis=1), shifted.tokens)
+    np.testing.assert_array_equal(jnp.roll(out["tokens"][order], 17, axis=1), shifted["tokens"])
 
 
 def test_another_step_hides_other_tokens():
-    assert (masked()[2].tokens != masked(key=jax.random.fold_in(KEY, 1))[2].tokens).any()
+    assert (masked()[2]["tokens"] != masked(key=jax.random.fold_in(KEY, 1))[2]["tokens"]).any()
 
 
 def test_bits_are_uniform_over_consecutive_ids():
@@ -96,11 +98,11 @@ def test_wordpieces_of_a_word_are_hidden_together():
             word = word if continues[token] else own
             expected.append(word if word >= 0 else own)  # pieces whose word begins in no text stand alone
         assert named[row].tolist() == expected
-    out = mask_tokens(KEY, tokens, jnp.asarray(named), 0.15, slots(512, 0.15), MASK, VOCAB)
+    out = mask_tokens(KEY, {"tokens": tokens}, jnp.asarray(named), 0.15, slots(512, 0.15), MASK, VOCAB)
     hidden: dict[int, set[bool]] = {}
-    for row, position, weight in zip(*np.nonzero(np.ones_like(out.positions)), np.asarray(out.weights).ravel()):
+    for row, position, weight in zip(*np.nonzero(np.ones_like(out[POSITIONS])), np.asarray(out[WEIGHTS]).ravel()):
         if weight:
-            hidden.setdefault(int(row), set()).add(int(out.positions[row, position]))
+            hidden.setdefault(int(row), set()).add(int(out[POSITIONS][row, position]))
     whole = split = 0
     for row, chosen in hidden.items():
         if len(chosen) < slots(512, 0.15):  # a full row leaves the rest of its last word

@@ -9,11 +9,12 @@ import pytest
 from harp_jax.input.lanes import Batches
 from harp_jax.input.packing import fill, plan
 from harp_jax.model import sharding
-from harp_jax.objectives.pretrain import summarise
-from harp_jax.training.cost import step_flops
+from harp_jax.model.flops import step_flops
+from harp_jax.objectives.metrics import summarise
 from harp_jax.training.dry_run import collectives, compile_step
 from harp_jax.training.optimizer import make as make_optimizer
 from harp_jax.training.step import USUAL, follow, gradients, initial, make_eval, make_step, spikes
+from tests.support.objective import loss_of
 from tests.support.synthetic import SyntheticReader
 from tests.support.tiny_run import tiny_config, tiny_stage
 
@@ -22,16 +23,18 @@ from tests.support.tiny_run import tiny_config, tiny_stage
 def setting(tmp_path_factory):
     config = tiny_config(str(tmp_path_factory.mktemp("objective")), **{"task_weights.qdm": 0.5, "mlm_weight": 0.0})
     stage = tiny_stage(config)
-    params = stage.start(stage.bert, jax.random.key(1))
+    params = stage.start(stage.shape, jax.random.key(1))
     params["score"]["kernel"] = params["score"]["kernel"] * 2e4  # or all pairs sit at the margin
     return config, stage, params
 
 
 def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
     config, stage, params = setting
-    objective = dataclasses.replace(stage.objective(stage.bert), mlm_rate=0.0)
+    objective = dataclasses.replace(stage.objective(stage.shape), mlm_rate=0.0)
     batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
-    loss, sums = jax.jit(objective, static_argnums=3)(params, batch, jax.random.key(0, impl="threefry2x32"), None)
+    loss, sums = jax.jit(lambda p, b, key: loss_of(objective, p, b, key))(
+        params, batch, jax.random.key(0, impl="threefry2x32")
+    )
 
     single = dataclasses.replace(stage.layout, rows=1, group_size=1)
     hinges, weights = [], []
@@ -61,7 +64,7 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
 
 def test_summaries_divide_by_what_was_there(setting):
     config, stage, params = setting
-    objective = stage.objective(stage.bert)
+    objective = stage.objective(stage.shape)
     batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
     sums = jax.jit(make_eval(objective, 0))(params, batch)
     out = summarise({k: float(v) for k, v in sums.items()}, stage.tasks)
@@ -72,7 +75,7 @@ def test_summaries_divide_by_what_was_there(setting):
 
 def test_four_microbatches_give_the_gradients_of_one_batch(setting):
     config, stage, params = setting
-    objective = dataclasses.replace(stage.objective(stage.bert.computing_in("float64")), mlm_weight=1.0)
+    objective = dataclasses.replace(stage.objective(stage.shape.computing_in("float64")), mlm_weight=1.0)
     layout = dataclasses.replace(stage.layout, microbatches=4)
     parts, _ = Batches(stage.reader, layout, range(config.lanes), stage.shares, 64, 0).make()
     whole = {name: x.reshape(-1, *x.shape[2:]) for name, x in parts.items()}
@@ -95,7 +98,7 @@ def test_remat_changes_memory_alone(setting, policy):
     mask, drop = jax.random.key(0, impl="threefry2x32"), jax.random.key(1)
     found = [
         jax.jit(lambda shape=shape: gradients(stage.objective(shape), params, batch, mask, drop)[0])()
-        for shape in (stage.bert, dataclasses.replace(stage.bert, remat=policy))
+        for shape in (stage.shape, dataclasses.replace(stage.shape, remat=policy))
     ]
     for a, b in zip(*map(jax.tree.leaves, found)):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * float(np.abs(b).max()) + 1e-9)
@@ -106,7 +109,7 @@ def test_a_loss_spike_changes_nothing_but_the_count(setting):
     optimizer = make_optimizer(config, 10)
     state = jax.jit(lambda p: initial(p, optimizer))(params)
     batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
-    step = jax.jit(make_step(stage.objective(stage.bert), optimizer, 0, "threefry", False, spike=8.0))
+    step = jax.jit(make_step(stage.objective(stage.shape), optimizer, 0, "threefry", False, spike=8.0))
     usual = {"mean": np.float32(0.2), "variance": np.float32(1e-4), "seen": np.int32(USUAL)}
     after, sums = step({**state, "loss": usual}, batch)
     assert sums["loss"] > 0.5 and after["skipped"] == 1 and after["step"] == 1
@@ -132,11 +135,11 @@ def test_data_parallel_step_only_reduces_gradients_and_scalars(setting):
     config, stage, _ = setting
     config = config.copy_and_resolve_references()
     config.mesh.data = 8
-    compiled, shape, _, _ = compile_step(config, jax.devices(), rows=16)
-    found = collectives(compiled.as_text())
+    compiled = compile_step(config, jax.devices(), rows=16)
+    found = collectives(compiled.program.as_text())
     assert found and {kind for kind, _ in found} == {"all-reduce"}
     total = sum(size for _, size in found)
-    params = stage.start(shape, jax.random.key(0))
+    params = stage.start(compiled.shape, jax.random.key(0))
     parameters = 4 * sum(int(np.prod(x.shape)) for x in jax.tree.leaves(params))
     # The tied word embeddings get two gradients (lookup and decoder), which the partitioner reduces one by one; the rest
     # is every gradient once, and some dozens of scalars (counts, metrics, the norm).
@@ -147,10 +150,11 @@ def test_data_parallel_step_only_reduces_gradients_and_scalars(setting):
 def test_analytic_flops_agree_with_xla_on_an_unrolled_model(tmp_path):
     config = tiny_config(str(tmp_path), **{"model.hidden": 256, "model.heads": 4, "model.dropout": 0.0})
     config.mesh.data = 1
-    compiled, shape, layout, _ = compile_step(config, jax.devices()[:1], rows=32)
-    counted = compiled.cost_analysis()["flops"]
-    rows = layout.rows * config.lanes
-    assert step_flops(shape, rows, config.row_length, layout.sequences, 19) == pytest.approx(counted, rel=0.15)
+    compiled = compile_step(config, jax.devices()[:1], rows=32)
+    counted = compiled.program.cost_analysis()["flops"]
+    rows = compiled.layout.rows * config.lanes
+    found = step_flops(compiled.shape, rows, config.row_length, compiled.layout.sequences, 19)
+    assert found == pytest.approx(counted, rel=0.15) and compiled.flops == found
 
 
 def test_rules_without_parameter_and_parameters_without_rule_are_errors(setting, monkeypatch):

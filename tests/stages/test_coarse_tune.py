@@ -19,12 +19,14 @@ from harp_jax.export import export
 from harp_jax.input.click_groups import STREAM
 from harp_jax.input.lanes import Batches
 from harp_jax.model.cross_encoder import Ranker
+from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
 from harp_jax.ranking import query_probe
 from harp_jax.ranking.reranker import Reranker
-from harp_jax.stages.coarse_tune import coarse_tune
-from harp_jax.stages.finetune import finetune
+from harp_jax.stages.coarse_tune import coarse_tune_stage
+from harp_jax.stages.finetune import finetune_stage
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.train import train
+from tests.support.objective import loss_of
 from tests.support.ranking_collection import ranking_config, units_seen
 from tests.support.synthetic import tokenizer
 
@@ -111,7 +113,7 @@ def test_bad_logs_name_the_line(clicked, tmp_path, text, sample, message):
 
 
 def test_half_of_the_pairs_get_another_document_drawn_by_clicks(clicked):
-    reader = coarse_tune(coarse_config(clicked)).reader
+    reader = coarse_tune_stage(coarse_config(clicked)).reader
     rows = [(number, *reader.labelled(epoch, number)) for epoch in range(60) for number in range(80)]
     assert binomtest(sum(label for _, label, _, _ in rows), len(rows), 0.5).pvalue > 0.01
     for number, label, _, docid in rows:
@@ -119,17 +121,17 @@ def test_half_of_the_pairs_get_another_document_drawn_by_clicks(clicked):
         assert (docid not in reader.clicks.clicked(qid)) if label else docid == own
     counts = np.bincount([int(docid[1:]) for _, label, _, docid in rows if label], minlength=40)
     assert chisquare(counts).pvalue > 0.001  # every document has two clicks
-    assert reader.labelled(3, 7) == coarse_tune(coarse_config(clicked)).reader.labelled(3, 7)
+    assert reader.labelled(3, 7) == coarse_tune_stage(coarse_config(clicked)).reader.labelled(3, 7)
 
 
 def test_an_epoch_has_every_pair_or_document_once(clicked):
-    reader = coarse_tune(coarse_config(clicked, replaced=0.0)).reader
+    reader = coarse_tune_stage(coarse_config(clicked, replaced=0.0)).reader
     groups = [g for lane in range(2) for g in reader.read(lane, STREAM, 0, 40)]
     unused = [reader.tokenizer.vocab[f"[unused{i}]"] for i in range(2)]
     assert len({(tuple(g.sequences[0].query), tuple(g.sequences[0].document)) for g in groups}) == 80
     assert all(g.task == 0 and g.sequences[0].query[0] == unused[0] for g in groups)
     assert all(g.sequences[0].document[0] == unused[1] for g in groups)
-    alone = coarse_tune(coarse_config(clicked, documents_only=True)).reader
+    alone = coarse_tune_stage(coarse_config(clicked, documents_only=True)).reader
     texts = [tuple(g.sequences[0].query) for lane in range(2) for g in alone.read(lane, STREAM, 0, 20)]
     assert len(set(texts)) == 40 and not set(unused) & {i for text in texts for i in text}
 
@@ -140,24 +142,24 @@ def every_output(ranker, params, batch, masked):
     @jax.jit
     def compute(params, batch):
         apply = lambda *inputs, method: ranker.apply({"params": params}, *inputs, method=method)  # noqa: E731
-        hidden = apply({**batch, "tokens": masked.tokens}, method="encode")
+        hidden = apply({**batch, "tokens": masked["tokens"]}, method="encode")
         scores = apply(hidden, batch["cls_offset"], method="scores")
-        return scores, apply(hidden, masked.positions, method="mlm_logits")
+        return scores, apply(hidden, masked[POSITIONS], method="mlm_logits")
 
     return compute(params, batch)
 
 
 def test_the_loss_is_that_of_a_loop(clicked):
-    stage = coarse_tune(coarse_config(clicked, mlm_weight=0.7))
-    params = stage.start(stage.bert, jax.random.key(0))
+    stage = coarse_tune_stage(coarse_config(clicked, mlm_weight=0.7))
+    params = stage.start(stage.shape, jax.random.key(0))
     params["score"]["kernel"] = params["score"]["kernel"] * 2e3
     batch, _ = Batches(stage.reader, stage.layout, range(2), stage.shares, 32, 0).make()
-    objective = stage.objective(stage.bert)
+    objective = stage.objective(stage.shape)
     key = jax.random.key(1, impl="threefry2x32")
-    loss, sums = jax.jit(lambda p, b: objective(p, b, key, None))(params, batch)
-    masked = objective._masked(batch, key)
-    changed = np.asarray(masked.tokens) != batch["tokens"]
-    unused = [stage.tokenizer.vocab[f"[unused{i}]"] for i in range(2)]
+    loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, key))(params, batch)
+    masked = objective.mask(batch, key)
+    changed = np.asarray(masked["tokens"]) != batch["tokens"]
+    unused = [stage.vocabulary.vocab[f"[unused{i}]"] for i in range(2)]
     assert not np.isin(batch["tokens"][changed], unused).any()
     assert (changed & (batch["token_type_ids"] == 0)).any() and (changed & (batch["token_type_ids"] == 1)).any()
     scores, logits = jax.tree.map(np.asarray, every_output(objective.ranker, params, batch, masked))
@@ -168,25 +170,27 @@ def test_the_loss_is_that_of_a_loop(clicked):
                 p = 1 / (1 + np.exp(-by_lane[member]))
                 each.append(-np.log(1 - p if label else p))
     assert len(each) == sums["pairs"] and {0, 1} == set(batch["group_task"][batch["members"][..., 0] >= 0])
-    chosen = np.asarray(masked.weights) > 0
+    chosen = np.asarray(masked[WEIGHTS]) > 0
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    mlm = -np.take_along_axis(log_p, np.asarray(masked.targets)[..., None], -1)[..., 0][chosen]
+    mlm = -np.take_along_axis(log_p, np.asarray(masked[TARGETS])[..., None], -1)[..., 0][chosen]
     assert float(loss) == pytest.approx(np.mean(each) + 0.7 * np.mean(mlm), rel=1e-4)
 
 
 def test_wrong_configs_are_named(clicked, collection):
     with pytest.raises(InputError, match=r"no token '\[unused0\]' for a mark"):
-        coarse_tune(coarse_config(clicked, tokenizer=str(collection / "tokenizer")))
+        coarse_tune_stage(coarse_config(clicked, tokenizer=str(collection / "tokenizer")))
     with pytest.raises(InputError, match="clicks is empty"):
-        coarse_tune(coarse_config(clicked, clicks=""))
+        coarse_tune_stage(coarse_config(clicked, clicks=""))
     with pytest.raises(InputError, match="replaced=1.5"):
-        coarse_tune(coarse_config(clicked, replaced=1.5))
+        coarse_tune_stage(coarse_config(clicked, replaced=1.5))
 
 
 @pytest.mark.parametrize("changes", [{"batch_pairs": 30}, {"rows": 20}, {"lanes": 4, "batch_pairs": 8}])
 def test_epochs_are_counted_by_what_batches_hold(clicked, changes):
     """A sample of few batches, its partial last one counted as whole, had doubled the epochs."""
-    stage = coarse_tune(coarse_config(clicked, **{"lanes": 1, "window": 1024, "steps": 0, "epochs": 4.0, **changes}))
+    stage = coarse_tune_stage(
+        coarse_config(clicked, **{"lanes": 1, "window": 1024, "steps": 0, "epochs": 4.0, **changes})
+    )
     assert sum(units_seen(stage).values()) == pytest.approx(4 * 80, rel=0.15)
 
 
@@ -204,11 +208,11 @@ def test_the_run_reports_both_kinds_of_pairs(trained):
 
 def test_fine_tuning_goes_on_from_it_with_the_same_marks(clicked, trained, tmp_path):
     marks = {"query_mark": "[unused0]", "document_mark": "[unused1]"}
-    stage = finetune(ranking_config(clicked, init=str(trained), tokenizer="", init_head="pretrained", **marks))
+    stage = finetune_stage(ranking_config(clicked, init=str(trained), tokenizer="", init_head="pretrained", **marks))
     (group,) = stage.reader.read(0, "rank", 0, 1)
-    ids = [stage.tokenizer.vocab[mark] for mark in marks.values()]
+    ids = [stage.vocabulary.vocab[mark] for mark in marks.values()]
     assert all([int(s.query[0]), int(s.document[0])] == ids for s in group.sequences)
-    coarse, params = load_encoder(str(trained))[1], stage.start(stage.bert, jax.random.key(0))
+    coarse, params = load_encoder(str(trained))[1], stage.start(stage.shape, jax.random.key(0))
     np.testing.assert_array_equal(params["score"]["kernel"], coarse["score"]["kernel"])
     export(str(trained), str(tmp_path / "model"))
     reranker = Reranker.from_pretrained(str(tmp_path / "model"))

@@ -22,11 +22,11 @@ from harp_jax.randomness import generator
 from harp_jax.ranking.neural_reranker import NeuralReranker
 from harp_jax.ranking.rerank import arguments_parser, load, rerank_run
 from harp_jax.ranking.rerank import main as rerank_main
-from harp_jax.stages.neural_ir import neural_ir
-from harp_jax.stages.neural_ir import neural_ir as neural_stage
+from harp_jax.stages.neural_ir import neural_ir_stage
 from harp_jax.text.words import Words, count_words, load_words
 from harp_jax.training.train import train
 from tests.support import ROOT
+from tests.support.objective import loss_of
 
 NEGATIVES, LENGTH, TRAINED, HELD_OUT = 4, 12, 400, 60
 DUET = {"filters": 24, "hidden": 24, "pool": 4, "graphs": 120, "dropout": 0.1}
@@ -124,8 +124,8 @@ def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
     # The candidates come in the right order, and KNRM's weights start at zero: no score tells anything apart.
     assert rows[0]["RR@10"] == 0 and found["step"] > 0
     assert found["value"] == pytest.approx(max(r["RR@10"] for r in rows), rel=1e-5)
-    stage = neural_ir(config)
-    selection = stage.selection(stage.bert, str(tmp_path / "again"))
+    stage = neural_ir_stage(config)
+    selection = stage.selection(stage.shape, str(tmp_path / "again"))
     assert not set(selection.held_out) & {qid for qid, _ in stage.reader.data.units}
     ranked = rerank_run(load(workdir), selection.run, selection.queries, selection.docs)
     again = evaluate(selection.held_out, {"": dict(ordered(ranked))}, selection.measure).mean[""]
@@ -171,13 +171,13 @@ def test_the_configs_are_those_of_the_models(name):
 @pytest.mark.parametrize("loss", ["hinge", "lce"])
 def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
     config = neural_config(planted, "knrm", rank_loss=loss, window=24, negatives=4, batch_pairs=48)
-    stage = neural_ir(config)
-    params = stage.start(stage.bert, jax.random.key(0))
+    stage = neural_ir_stage(config)
+    params = stage.start(stage.shape, jax.random.key(0))
     batches = Batches(stage.reader, stage.layout, range(1), stage.shares, 20, 0)
     full, rest = batches.make()[0], batches.make()[0]
     assert full["present"].any(1).sum() == 12 and rest["present"].any(1).sum() == 8
-    objective = stage.objective(stage.bert)
-    compute = jax.jit(jax.value_and_grad(lambda p, b: objective(p, b, jax.random.key(0), None)[0]))
+    objective = stage.objective(stage.shape)
+    compute = jax.jit(jax.value_and_grad(lambda p, b: loss_of(objective, p, b, jax.random.key(0))[0]))
     cut = {name: array[: 8 * len(array) // 12] for name, array in rest.items()}
     (found, gradient), (expected, same) = compute(params, rest), compute(params, cut)
     assert float(found) == pytest.approx(float(expected), rel=1e-6)
@@ -196,7 +196,7 @@ def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
 )  # fmt: skip
 def test_values_out_of_range_are_named(planted, changes, message):
     with pytest.raises(InputError, match=message):
-        neural_ir(neural_config(planted, "knrm", **changes))
+        neural_ir_stage(neural_config(planted, "knrm", **changes))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_values_out_of_range_are_named(planted, changes, message):
 )
 def test_options_without_effect_are_refused(planted, name, changes, message):
     with pytest.raises(InputError, match=message):
-        neural_ir(neural_config(planted, name, **changes))
+        neural_ir_stage(neural_config(planted, name, **changes))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -218,15 +218,15 @@ def test_a_stage_without_data_reads_no_file(tmp_path, name):
     config = neural_config(tmp_path, name, tokenizer=str(tmp_path / "words"), steps=7)
     config.vectors = "" if name == "duet" else str(tmp_path / "vectors.txt")
     assert not os.listdir(tmp_path)
-    stage = neural_stage(config, with_data=False)
-    assert stage.steps == 7 and stage.bert.dimension == 32 and stage.layout.groups == 16
-    assert stage.bert.vocab_size == 30_001
-    params = jax.eval_shape(lambda key: init_params(stage.bert, key), jax.random.key(0))
+    stage = neural_ir_stage(config, with_data=False)
+    assert stage.steps == 7 and stage.shape.dimension == 32 and stage.layout.groups == 16
+    assert stage.shape.vocab_size == 30_001
+    params = jax.eval_shape(lambda key: init_params(stage.shape, key), jax.random.key(0))
     batch = {name: jnp.asarray(x) for name, x in stage.layout.fill([], [], 0).items()}
-    loss = jax.eval_shape(lambda p: stage.objective(stage.bert)(p, batch, jax.random.key(0), None)[0], params)
+    loss = jax.eval_shape(lambda p: loss_of(stage.objective(stage.shape), p, batch, jax.random.key(0))[0], params)
     assert loss.shape == ()
     Words(("fox", "owl"), (1, 1), 2).save(config.tokenizer)
-    assert neural_stage(config, with_data=False).bert.vocab_size == 3
+    assert neural_ir_stage(config, with_data=False).shape.vocab_size == 3
 
 
 @pytest.mark.parametrize("negatives, accumulate, good", [(1, 1, 4096), (4, 1, 1024), (4, 2, 1024), (7, 1, 585)])
@@ -235,9 +235,9 @@ def test_windows_hold_whole_batches(planted, negatives, accumulate, good):
     with pytest.raises(
         InputError, match=f"window=256: a lane takes {good} groups a step .* set --config.window={good}$"
     ):
-        neural_ir(config)
+        neural_ir_stage(config)
     config.window, config.epochs = good, 20.0
-    stage = neural_ir(config)
+    stage = neural_ir_stage(config)
     assert stage.steps == -(-20 * TRAINED // good)
     batches = Batches(stage.reader, stage.layout, range(1), stage.shares, config.window, 0)
     for _ in range(2):
@@ -292,7 +292,7 @@ def test_vectors_that_are_not_trained_stay(planted, tmp_path):
         np.testing.assert_array_equal(params["vectors"][ids[word(number)]], [number, 1, -number])
     config.weight_decay = 0.1
     with pytest.raises(InputError, match="would shrink word vectors"):
-        neural_ir(config)
+        neural_ir_stage(config)
 
 
 def test_other_workdirs_and_lengths_are_refused(trained, tmp_path):
@@ -314,10 +314,10 @@ def test_a_vocabulary_of_other_texts_is_refused_or_warned_of(planted, trained, t
     with pytest.raises(
         InputError, match=r"^0\.0% of the words of the training queries are in the vocabulary \(2 words"
     ):
-        neural_ir(neural_config(planted, "knrm", tokenizer=str(tmp_path / "foreign")))
-    neural_ir(neural_config(planted, "knrm"))
+        neural_ir_stage(neural_config(planted, "knrm", tokenizer=str(tmp_path / "foreign")))
+    neural_ir_stage(neural_config(planted, "knrm"))
     assert "words of the" not in caplog.text
-    neural_ir(neural_config(planted, "knrm", tokenizer=str(tmp_path / "thin")))
+    neural_ir_stage(neural_config(planted, "knrm", tokenizer=str(tmp_path / "thin")))
     for what in ("training queries", "documents to train on"):
         assert f"% of the words of the {what} are in the vocabulary; is it of this collection?" in caplog.text
     text = (planted / "docs.tsv").read_text().splitlines()
@@ -345,5 +345,5 @@ def test_blank_queries_are_for_models_that_look_at_documents_for_themselves(plan
     "name, frozen, warned", [("drmm", False, True), ("knrm", True, True), ("knrm", False, False), ("duet", True, False)]
 )
 def test_random_vectors_that_are_not_trained_are_warned_of(planted, caplog, name, frozen, warned):
-    neural_stage(neural_config(planted, name, model={"train_vectors": not frozen}, steps=1), with_data=False)
+    neural_ir_stage(neural_config(planted, name, model={"train_vectors": not frozen}, steps=1), with_data=False)
     assert ("the word vectors are random and are not trained" in caplog.text) == warned

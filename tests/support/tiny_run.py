@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 from harp_jax import defaults as configs
 from harp_jax.input.layout import make_layout
 from harp_jax.stages.base import Stage
-from harp_jax.stages.pretrain import pretrain
+from harp_jax.stages.pretrain import pretrain_stage
 from tests.support.synthetic import SyntheticReader, tokenizer
 
 
@@ -34,9 +34,9 @@ def tiny_config(directory: str, **changes: object) -> ConfigDict:
 
 def tiny_stage(config: ConfigDict) -> Stage:
     """The stage of `tiny_config` with synthetic pairs in place of files."""
-    stage = pretrain(config, with_data=False)
+    stage = pretrain_stage(config, with_data=False)
     reader = SyntheticReader(tuple(config.tasks), lanes=config.lanes, length=config.row_length)
-    layout = make_layout(config, stage.tokenizer, reader, stage.shares, 2, 2 * config.batch_pairs)
+    layout = make_layout(config, stage.vocabulary, reader, stage.shares, 2, 2 * config.batch_pairs)
     held_out = SyntheticReader(tuple(config.tasks), lanes=config.lanes, length=config.row_length)
     return dataclasses.replace(stage, reader=reader, held_out=held_out if config.eval_every else None, layout=layout)
 
