@@ -30,10 +30,10 @@ def test_eight_parts_have_the_losses_of_one_device(tmp_path):
 
 def config_of(stage: str, directory: str) -> ConfigDict:
     if stage == "pretrain":
-        return tiny_config(directory)
+        return tiny_config(directory, **{"model.layers": 1})
     config = {"coarse_tune": defaults.coarse_tune, "finetune": defaults.finetune}[stage]()
     config.tokenizer = tiny_config(directory).tokenizer
-    config.model.layers, config.model.hidden, config.model.heads, config.model.max_positions = 2, 32, 2, 128
+    config.model.layers, config.model.hidden, config.model.heads, config.model.max_positions = 1, 32, 2, 128
     config.row_length, config.steps = 128, 10
     if stage == "finetune":
         config.mqp_weight = 0.5
