@@ -1,63 +1,14 @@
 """The house: rooms import only rooms that stand above them, in a line, and take no private names across files."""
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.support import ROOT
+from tests.support.rooms import ROOMS, SHARED, files, imports, lines, module_of, room_lines, room_of
 
-# In the order of their arrows: a room may import the ground files and every room above it.
-ROOMS = {
-    "harp_jax": (
-        "corpus", "text", "model", "evaluation", "input", "objectives", "checkpoints", "neural_ir", "ranking",
-        "stages", "training", "linklearn", "experiments", "commands",
-    ),
-    "data_pipeline": (
-        "engine", "text", "sources", "graph", "weights", "tasks", "pairs", "output", "sample", "commands",
-    ),
-}  # fmt: skip
-GROUND = {
-    "harp_jax": ("errors", "files", "progress", "cli", "allocator", "randomness", "defaults"),
-    "data_pipeline": ("presets", "config"),
-}
-# What the generation job may take from harp_jax: files on disk, text, the encoder and its parameters.
-SHARED = ("corpus", "text", "model", "input", "checkpoints")
 MAX_FILE, MAX_ROOM = 350, 1800
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-
-
-def files(package: str) -> list[Path]:
-    return sorted((ROOT / package).rglob("*.py"))
-
-
-def room_of(package: str, name: str) -> str | None:
-    """The room of a dotted module, "" for a ground file, None for the files on top (main, export, …)."""
-    second = name.split(".")[1] if "." in name else ""
-    if second in ROOMS[package]:
-        return second
-    return "" if second in GROUND[package] else None
-
-
-def module_of(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
-def imports(path: Path) -> Iterator[tuple[int, str, str]]:
-    """(line, module, imported name) of every import of the project's own packages, lazy ones too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in ROOMS:
-            for alias in node.names:
-                inner = node.module + "." + alias.name
-                is_module = (ROOT / inner.replace(".", "/")).is_dir() or (
-                    ROOT / f"{inner.replace('.', '/')}.py"
-                ).exists()
-                yield node.lineno, inner if is_module else node.module, "" if is_module else alias.name
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.split(".")[0] in ROOMS:
-                    yield node.lineno, alias.name, ""
 
 
 @pytest.mark.parametrize("package", ROOMS)
@@ -118,12 +69,8 @@ def test_no_private_name_crosses_files(package: str) -> None:
 
 @pytest.mark.parametrize("package", ROOMS)
 def test_files_and_rooms_stay_small(package: str) -> None:
-    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in files(package)}
-    large = [f"{path.relative_to(ROOT)}: {n}" for path, n in lines.items() if n > MAX_FILE]
-    rooms: dict[str, int] = {}
-    for path, n in lines.items():
-        rooms[str(path.parent.relative_to(ROOT))] = rooms.get(str(path.parent.relative_to(ROOT)), 0) + n
-    large += [f"{room}: {n}" for room, n in rooms.items() if n > MAX_ROOM]
+    large = [f"{path.relative_to(ROOT)}: {lines(path)}" for path in files(package) if lines(path) > MAX_FILE]
+    large += [f"{room}: {n}" for room, n in room_lines(package).items() if n > MAX_ROOM]
     assert not large, "\n".join(large)
 
 
