@@ -28,12 +28,13 @@ from dump import repeat
 from pairs import prepare
 
 from data_pipeline.config import generation
-from data_pipeline.engine.engine import Job, buckets, read
+from data_pipeline.engine.job import Job
+from data_pipeline.engine.store import buckets, read
 from data_pipeline.output.claim import WORK
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pairs.examples import make_pairs, tensorflow
 from data_pipeline.pipeline import BUCKETS, generate
-from data_pipeline.weights import artefact as weights
+from data_pipeline.weights import artefact
 
 XML_MB, PAGES, PAIRS = 100_000, 15.5e6, 38.19e6
 ENCODER_PARAMETERS = 85e6  # of BERT-base's layers
@@ -52,7 +53,7 @@ UNIT_OF = {name: unit for unit, names in TABLES.items() for name in names.split(
 
 
 def job_of(output: str) -> Job:
-    elsewhere = {name: os.path.join(output, "term_weights", name) for name in weights.TABLES}
+    elsewhere = {name: os.path.join(output, "term_weights", name) for name in artefact.TABLES}
     return {"config": load_manifest(output)["config"], "work": os.path.join(output, WORK), "elsewhere": elsewhere}
 
 

@@ -27,11 +27,13 @@ import pyarrow as pa
 
 from data_pipeline import pipeline
 from data_pipeline.config import generation
-from data_pipeline.engine.engine import Job, LocalEngine, bucket_parts, read
+from data_pipeline.engine.job import Job
+from data_pipeline.engine.local import LocalEngine
+from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.output.claim import WORK
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pairs.examples import make_pairs, tensorflow
-from data_pipeline.weights import artefact as weights
+from data_pipeline.weights import artefact
 from harp_jax.files import lines, replacing
 from harp_jax.randomness import hash64
 
@@ -91,7 +93,7 @@ def measure(output: str) -> tuple[int, dict[str, tuple[float, float]]]:
     for name in [*MADE, *(f"{stage}.marks" for stage in ("requests", "pairs", *map(clock_of, range(len(STAGES) + 1))))]:
         shutil.rmtree(os.path.join(work, name), ignore_errors=True)
     job: Job = {"config": config, "work": work, "output": output, "per_bucket": 1}
-    job["elsewhere"] = {name: os.path.join(output, "term_weights", name) for name in weights.TABLES}
+    job["elsewhere"] = {name: os.path.join(output, "term_weights", name) for name in artefact.TABLES}
     engine = LocalEngine(job, 1, config["memory_limit"])
 
     def cpu(number: int) -> float:
@@ -118,8 +120,8 @@ def clock_of(number: int) -> str:
 
 
 STAGES: dict[str, Callable[[LocalEngine], None]] = {
-    "requests": pipeline._requests,  # and the join of the negatives
-    "assembled": pipeline._assemble,
+    "requests": pipeline.make_pair_requests,  # and the join of the negatives
+    "assembled": pipeline.assemble,
     "pairs": lambda engine: engine.map("pairs", make_pairs, bucket_parts(engine.job, "assembled")),
 }
 

@@ -23,9 +23,9 @@ import numpy as np
 
 from data_pipeline.graph.link_graph import in_sentences
 from data_pipeline.text.terms import load_terms
-from data_pipeline.weights.artefact import piece_spans, word_sums
 from data_pipeline.weights.attention import Encoder, Sequence
-from data_pipeline.weights.tokenised import WINDOW
+from data_pipeline.weights.word_weights import piece_spans, word_sums
+from data_pipeline.weights.wordpieces import WINDOW
 from harp_jax.allocator import keep_pages
 from harp_jax.files import lines
 from harp_jax.randomness import generator

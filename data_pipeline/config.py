@@ -12,6 +12,8 @@ from data_pipeline.presets import PRESETS
 from harp_jax.errors import InputError
 from harp_jax.input.records import HARP_TASKS, TASKS, TEXT_TASK
 
+Config = dict[str, Any]  # a generation config as plain JSON values: what `plain` returns
+
 # What may differ between two runs that write the same bytes.
 NOT_IDENTITY = ("workers", "memory_limit", "temp_directory", "keep_work", "encoder_batch_tokens")
 FORMATS = (
@@ -133,7 +135,7 @@ def generation(preset: str = "") -> ConfigDict:
     return c
 
 
-def plain(config: ConfigDict) -> dict[str, Any]:
+def plain(config: ConfigDict) -> Config:
     """The config as JSON holds it; raises InputError for values that make no sense together."""
     c = json.loads(config.to_json_best_effort())
     if not c["source"]["paths"]:
@@ -189,32 +191,32 @@ def plain(config: ConfigDict) -> dict[str, Any]:
     return c
 
 
-def pair_tasks(c: dict[str, Any]) -> list[str]:
+def pair_tasks(c: Config) -> list[str]:
     """The configured tasks that make pairs."""
     return [task for task in TASKS if task in c["tasks"]]
 
 
-def sentence_tasks(c: dict[str, Any]) -> list[str]:
+def sentence_tasks(c: Config) -> list[str]:
     """The configured tasks that start from a sentence with links and its term weights."""
     return [task for task in HARP_TASKS if task in c["tasks"]]
 
 
-def contrastive(c: dict[str, Any]) -> bool:
+def contrastive(c: Config) -> bool:
     """Does the job need term weights of every page (B-PROP)?"""
     return "prop" in c["tasks"] and c["prop_distribution"] == "contrastive"
 
 
-def weighed(c: dict[str, Any]) -> bool:
+def weighed(c: Config) -> bool:
     """Does the job need term weights?"""
     return bool(sentence_tasks(c)) or contrastive(c)
 
 
-def all_passages(c: dict[str, Any]) -> bool:
+def all_passages(c: Config) -> bool:
     """Does the job show pages that no link leads to?"""
     return c["acm_negative"] == "corpus" or not {"wlp", "prop"}.isdisjoint(c["tasks"])
 
 
-def identity(c: dict[str, Any]) -> dict[str, Any]:
+def identity(c: Config) -> dict[str, Any]:
     """What decides the bytes of the output, field by field."""
     flat = {key: value for key, value in c.items() if key not in (*NOT_IDENTITY, "source")}
     return flat | {f"source.{key}": value for key, value in c["source"].items()}

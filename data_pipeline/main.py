@@ -15,7 +15,7 @@ from harp_jax.cli import ConfigParser, run
 from harp_jax.errors import InputError
 
 if TYPE_CHECKING:
-    from data_pipeline.engine.engine import Engine
+    from data_pipeline.engine.job import Engine
 
 
 def arguments_parser() -> ConfigParser:
@@ -39,7 +39,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def _engine(args: argparse.Namespace) -> Callable[..., Engine]:
-    from data_pipeline.engine.engine import LocalEngine
+    from data_pipeline.engine.local import LocalEngine
 
     if args.engine == "spark":
         from data_pipeline.engine.spark import SparkEngine

@@ -3,7 +3,6 @@
 documents → links → link graph → sentences, passages → term weights → requests → assembled → records → shards → manifest
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -15,21 +14,22 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from data_pipeline.config import contrastive, identity, pair_tasks, plain, sentence_tasks, weighed
-from data_pipeline.engine.engine import Engine, Job, LocalEngine, bucket_parts, mebibytes, read, write
+from data_pipeline.config import pair_tasks, plain, sentence_tasks, weighed
+from data_pipeline.engine.job import Engine, EngineFactory, Inputs, Job
+from data_pipeline.engine.local import LocalEngine, mebibytes
+from data_pipeline.engine.store import bucket_parts, read, write
 from data_pipeline.engine.tables import table
 from data_pipeline.graph import boilerplate, link_graph
 from data_pipeline.output import shards
 from data_pipeline.output.claim import WORK, claim, fingerprint
-from data_pipeline.output.manifest import write_manifest
+from data_pipeline.output.manifest import load_manifest, write_manifest
 from data_pipeline.pairs import predictors, text_pairs
 from data_pipeline.pairs.examples import make_pairs, make_texts
 from data_pipeline.pairs.requests import make_requests, make_wlp_requests
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import CHUNK_BYTES
 from data_pipeline.tasks import acm, qdm, wlp
-from data_pipeline.weights import artefact as weights
-from data_pipeline.weights import tokenised
+from data_pipeline.weights import artefact, without_encoder, wordpieces
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
 from harp_jax.text.tokenizer import load_tokenizer
@@ -53,49 +53,64 @@ ASSEMBLED_SQL = """
 """
 
 
-def generate(config: ConfigDict, output: str, make_engine: Callable[..., Engine] = LocalEngine) -> None:
-    """Runs the job into `output`, or what is left of it; a finished job is left alone.
+def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineFactory = LocalEngine) -> dict[str, Any]:
+    """Runs the job of a config into the directory `output` and returns its manifest (the content of manifest.json).
+
+        from data_pipeline.config import generation
+        from data_pipeline.pipeline import generate
+
+        config = generation()
+        config.source.format, config.source.paths = "linked_jsonl", ("pages.jsonl",)
+        config.tokenizer, config.encoder = "vocab.txt", "uniform"
+        manifest = generate(config, "pairs")
+
+    An unfinished job of the same config resumes; of a finished one only the manifest is read. `engine` makes what runs the stages:
+    `LocalEngine`, or `functools.partial(SparkEngine, master=URL)`. The local engine starts processes: a script that calls this
+    needs `if __name__ == "__main__":`.
 
     Raises InputError for bad input and for an output directory that belongs to another job.
     """
-    c = plain(config)
-    mebibytes(c["memory_limit"])  # a wrong value is found before the work starts
+    output, c = os.fspath(output), plain(config)
+    mebibytes(c["memory_limit"])  # a wrong value is reported before the work starts
     tokenizer = load_tokenizer(c["tokenizer"])
-    sources_read = fingerprint(c, tokenizer.sha256)
-    lock = claim(output, c, sources_read)
+    inputs = fingerprint(c, tokenizer.sha256)
+    lock = claim(output, c, inputs)
     if lock is None:
         print(f"{output} is complete: nothing to do", file=sys.stderr)
-        return
+        return load_manifest(output)
     work = os.path.join(os.path.abspath(output), WORK)
-    size = sum(file["size"] for file in sources_read["source"])
+    size = sum(file["size"] for file in inputs["source"])
+    # Positions of the encoder that weighs the terms, without [CLS] and [SEP].
+    window = min(wordpieces.WINDOW, inputs["encoder_content"].get("positions", 512) - 2)
     per_bucket = max(1, size // (CHUNK_BYTES * BUCKETS))
-    job: Job = {"config": c, "work": work, "output": os.path.abspath(output), "per_bucket": per_bucket}
-    # What the encoder that weighs the terms can read, without [CLS] and [SEP].
-    job["window"] = min(tokenised.WINDOW, sources_read["encoder_content"].get("positions", 512) - 2)
+    job: Job = {
+        "config": c, "work": work, "output": os.path.abspath(output), "per_bucket": per_bucket, "window": window,
+    }  # fmt: skip
     shards.remove_unfinished(output)
-    engine = make_engine(job, c["workers"], c["memory_limit"], c["temp_directory"])
+    running = engine(job, c["workers"], c["memory_limit"], c["temp_directory"])
     with lock:
         try:
-            _run(engine, sources_read, tokenizer.size)
+            _run(running, inputs, tokenizer.size)
         finally:
-            engine.close()
+            running.close()
         if not c["keep_work"]:
             shutil.rmtree(work, ignore_errors=True)
+    return load_manifest(output)
 
 
-def _run(engine: Engine, sources_read: dict[str, Any], vocab_size: int) -> None:
+def _run(engine: Engine, inputs: Inputs, vocab_size: int) -> None:
     job, c = engine.job, engine.job["config"]
     timed = _Clock(os.path.join(job["work"], "seconds.json"))
-    timed("documents", lambda: _documents(engine))
+    timed("documents", lambda: parse_documents(engine))
     weights_sha256 = None
     if pair_tasks(c):
         timed("links", lambda: engine.map("links", link_graph.extract_links, bucket_parts(job, "documents")))
         timed("link graph", lambda: link_graph.build(engine))
         timed("tokenised", lambda: _tokenise(engine))
         if weighed(c):
-            weights_sha256 = timed("term weights", lambda: _weigh(engine, sources_read))
-        timed("requests", lambda: _requests(engine))
-        timed("assembled", lambda: _assemble(engine))
+            weights_sha256 = timed("term weights", lambda: artefact.provide(engine, inputs))
+        timed("requests", lambda: make_pair_requests(engine))
+        timed("assembled", lambda: assemble(engine))
         timed("pairs", lambda: engine.map("pairs", make_pairs, bucket_parts(job, "assembled")))
         if not {"ict", "prop"}.isdisjoint(c["tasks"]):
             timed("text pairs", lambda: text_pairs.build(engine))
@@ -105,11 +120,11 @@ def _run(engine: Engine, sources_read: dict[str, Any], vocab_size: int) -> None:
         timed("texts", lambda: engine.map("texts", make_texts, bucket_parts(job, "documents")))
     timed("shards", lambda: _shards(engine))
     timed("predictors", lambda: _predict(engine, vocab_size))
-    write_manifest(engine, sources_read, weights_sha256, vocab_size)
+    write_manifest(engine, inputs, weights_sha256, vocab_size)
     timed.report()
 
 
-def _documents(engine: Engine) -> None:
+def parse_documents(engine: Engine) -> None:
     """Parsing, and the tables that come from other files than the sources."""
     job, source = engine.job, engine.job["config"]["source"]
 
@@ -139,8 +154,8 @@ def _documents(engine: Engine) -> None:
 
 def _tokenise(engine: Engine) -> None:
     if sentence_tasks(engine.job["config"]):
-        engine.map("sentences", tokenised.tokenise_sentences, bucket_parts(engine.job, "ranked"))
-    engine.map("passages", tokenised.tokenise_passages, bucket_parts(engine.job, "candidates"))
+        engine.map("sentences", wordpieces.tokenise_sentences, bucket_parts(engine.job, "ranked"))
+    engine.map("passages", wordpieces.tokenise_passages, bucket_parts(engine.job, "candidates"))
     if engine.job["config"]["encoder"] == "idf":
         path = os.path.join(engine.job["work"], "document_frequency.npz")
         if not os.path.exists(path):
@@ -151,46 +166,10 @@ def _tokenise(engine: Engine) -> None:
             )
             totals = read(engine.job, "word_totals")
             columns = {name: totals.column(name).to_numpy() for name in ("word", "n")}
-            weights.save_frequency(path, columns, _count(engine, "passages"))
+            without_encoder.save_frequency(path, columns, _count(engine, "passages"))
 
 
-def _weigh(engine: Engine, sources_read: dict[str, Any]) -> str:
-    """Makes the term weights, or takes given ones; returns their sha256."""
-    job, c = engine.job, engine.job["config"]
-    decides = {key: value for key, value in identity(c).items() if key in WEIGHTED_BY}
-    decides["passages"] = "all" if contrastive(c) else "linked"
-    belongs_to = hashlib.sha256(
-        json.dumps([decides, sources_read["source"], sources_read["tokenizer_sha256"]]).encode()
-    )
-    if c["term_weights"]:
-        sha256 = weights.open_artefact(c["term_weights"], belongs_to.hexdigest())
-        job["elsewhere"] = {name: os.path.join(os.path.abspath(c["term_weights"]), name) for name in weights.TABLES}
-        return sha256
-    encoder = sources_read["encoder_content"] | {"dtype": c["encoder_dtype"]}
-    folder = os.path.join(job["output"] if c["keep_term_weights"] else job["work"], weights.FOLDER)
-    job["elsewhere"] = {name: os.path.join(folder, name) for name in weights.TABLES}
-    if not os.path.exists(os.path.join(folder, weights.META)):
-        if c["encoder"] in weights.WITHOUT_ENCODER:
-            engine.map("weigh sentences", weights.weigh_sentences, bucket_parts(job, "sentences"))
-            engine.map("weigh passages", weights.weigh_passages, bucket_parts(job, "passages"))
-        else:
-            from data_pipeline.weights import attention as term_weights
-
-            term_weights.compute(job)
-        weights.write_meta(folder, belongs_to.hexdigest(), encoder)
-    return weights.open_artefact(folder, belongs_to.hexdigest(), encoder)
-
-
-# The fields that decide which sentences and passages there are, and how they read.
-WEIGHTED_BY = (
-    "min_article_words", "keep_disambiguation", "exclude_destinations", "max_anchor_words", "drop_number_anchors",
-    "drop_boilerplate", "boilerplate_anchors", "max_link_pages", "max_anchor_destinations", "document_title",
-    "max_doc_tokens", "source.format", "source.max_page_bytes", "source.base_url", "source.boilerplate_share",
-    "page_identity", "unit", "anchor_row",
-)  # fmt: skip
-
-
-def _requests(engine: Engine) -> None:
+def make_pair_requests(engine: Engine) -> None:
     job, c = engine.job, engine.job["config"]
     job["candidates"] = _count(engine, "candidates")
     job["unlinked"] = engine.query("SELECT COUNT(*) FROM candidates WHERE in_links = 0", ["candidates"])[0][0]
@@ -207,7 +186,7 @@ def _requests(engine: Engine) -> None:
         engine.join("negatives", sql, inputs)
 
 
-def _assemble(engine: Engine) -> None:
+def assemble(engine: Engine) -> None:
     inputs = ["requests", "negatives", "passages", "passage_weights"]
     engine.join("assembled", ASSEMBLED_SQL, inputs, partitioned=True)
 

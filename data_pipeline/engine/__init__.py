@@ -5,7 +5,9 @@ Out: tables as Parquet files under the work directory, identical for every engin
 Imports: ground files of harp_jax.
 Files:
   tables    the columns of every table between the stages
-  engine    tables on disk, marks of finished parts, and the local engine (processes, DuckDB)
+  job       what every engine runs: job, parts of a map, the operations on tables
+  store     tables on disk, and the marks of what is finished
+  local     the local engine: processes and DuckDB
   spark     the same stages on a Spark cluster
   dropped   what was dropped and why, counted with examples
 """

@@ -1,4 +1,6 @@
-"""What was dropped and why: counted by reason, with a few examples each, so that nothing is lost in silence.
+"""What was dropped and why: counted by reason, with a few examples each, so that nothing is dropped silently.
+
+The table is called `losses`, as in the manifest.
 
 A reason begins with what was dropped: `page-` and `redirect-` (never a document, or an address without one), `link-` (by where
 it leads or stands), `anchor-` (by its text), `exclusion-` (a line of config.exclude_destinations), `characters-`, or the name
@@ -15,8 +17,8 @@ from data_pipeline.engine.tables import table
 EXAMPLES = 3
 
 
-class Losses:
-    """The losses of one part of a map. Reasons are short stable slugs."""
+class DropCounts:
+    """What one part of a map dropped, by reason: a short stable slug."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}

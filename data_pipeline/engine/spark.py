@@ -15,18 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from data_pipeline.engine.engine import (
-    Job,
-    MapFunction,
-    Part,
-    finish,
-    finished,
-    mark_path,
-    mebibytes,
-    place,
-    run_part,
-    unfinished,
-)
+from data_pipeline.engine.job import Job, MapFunction, Part
+from data_pipeline.engine.local import mebibytes
+from data_pipeline.engine.store import finish, finished, mark_path, place, run_part, unfinished
 from data_pipeline.engine.tables import SCHEMAS
 from harp_jax.errors import InputError
 from harp_jax.progress import progress

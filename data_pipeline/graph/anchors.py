@@ -13,7 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from data_pipeline.engine.engine import Job, read
+from data_pipeline.config import Config
+from data_pipeline.engine.job import Job
+from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import table
 from data_pipeline.text.terms import count_words, normalise_anchor
 
@@ -39,7 +41,7 @@ _OF_NUMBERS = re.compile(
 )
 
 
-def reason_to_drop(anchor: str, c: dict[str, Any], phrases: frozenset[str]) -> str:
+def reason_to_drop(anchor: str, c: Config, phrases: frozenset[str]) -> str:
     """Why a normalised anchor text is no query, as a slug; empty for a good one. `phrases`: see `boilerplate`."""
     if count_words(anchor) > c["max_anchor_words"]:
         return "anchor-too-long"
@@ -50,7 +52,7 @@ def reason_to_drop(anchor: str, c: dict[str, Any], phrases: frozenset[str]) -> s
     return ""
 
 
-def boilerplate(c: dict[str, Any]) -> frozenset[str]:
+def boilerplate(c: Config) -> frozenset[str]:
     """The phrases that are dropped as anchors, normalised; none where config.drop_boilerplate is off."""
     if not c["drop_boilerplate"]:
         return frozenset()
@@ -69,7 +71,7 @@ def is_number(anchor: str) -> bool:
     return all(_OF_NUMBERS.fullmatch(word) for word in _WORD.findall(anchor))
 
 
-def limits(c: dict[str, Any], pages: int) -> tuple[int, int]:
+def limits(c: Config, pages: int) -> tuple[int, int]:
     """(pages that a link may stand on, destinations that an anchor text may have), of so many pages with links."""
     if not c["drop_boilerplate"]:
         return (1 << 62, 1 << 62)
@@ -83,7 +85,7 @@ def entropy(counts: Iterable[int]) -> float:
     return math.fsum(-n / total * math.log2(n / total) for n in given) + 0.0
 
 
-def statistics(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+def statistics(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over the buckets of `link_counts`, each of which holds all rows of its anchors: one row an anchor text."""
     counted = read(job, "link_counts", number)
     destinations: dict[str, list[int]] = {}

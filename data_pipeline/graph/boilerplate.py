@@ -11,8 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from data_pipeline.engine.dropped import Losses
-from data_pipeline.engine.engine import Engine, Job, read
+from data_pipeline.engine.dropped import DropCounts
+from data_pipeline.engine.job import Engine, Job
+from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, table
 from data_pipeline.graph import link_graph
 from data_pipeline.sources import formats
@@ -37,10 +38,10 @@ Key = tuple[str, str]  # target, anchor text
 
 def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
     """Map over chunks: the pages as they are, redirects, and per site the number of pages and of pages with each link."""
-    documents, lost = formats.parse(chunk, job["config"]["source"])
-    losses = Losses()
-    for loss in lost:
-        losses.add(loss.reason, loss.where, loss.example, loss.times)
+    documents, dropped = formats.parse(chunk, job["config"]["source"])
+    counts = DropCounts()
+    for item in dropped:
+        counts.add(item.reason, item.where, item.example, item.times)
     rows: list[dict[str, Any]] = []
     redirects: list[dict[str, Any]] = []
     pages: Counter[str] = Counter()
@@ -66,7 +67,7 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
             "site_links",
             [dict(site=site, target=target, anchor=anchor, n=n) for (site, target, anchor), n in links.items()],
         ),
-        "losses": losses.table(),
+        "losses": counts.table(),
     }
 
 
@@ -76,27 +77,27 @@ def find(engine: Engine) -> None:
     engine.join("boilerplate", BOILERPLATE_SQL.format(MIN_PAGES, share), ["site_links", "site_pages"], partitioned=True)
 
 
-def drop(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+def drop(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over `crawled`: the documents without boilerplate, and how much of it there was."""
     found: dict[str, set[Key]] = {}
     for row in read(job, "boilerplate", number).to_pylist():
         found.setdefault(row["site"], set()).add((row["target"], row["anchor"]))
-    losses = Losses()
+    counts = DropCounts()
     documents: list[tuple[int, LinkedDocument]] = []
     for batch in read(job, "crawled", number).to_batches(max_chunksize=256):
         for row in batch.to_pylist():
             links = tuple(Link(**link) for link in row["links"])
             document = LinkedDocument(row["address"], row["address"], row["title"], row["text"], links, row["lead_end"])
             known = found.get(urls.site(document.address))
-            documents.append((row["doc"], _without(document, known, losses) if known else document))
-    return link_graph.tabulate(job["config"], number, documents, losses)
+            documents.append((row["doc"], _without(document, known, counts) if known else document))
+    return link_graph.tabulate(job["config"], number, documents, counts)
 
 
 def _key(text: str, link: Link) -> Key:
     return link.target, text[link.start : link.end]
 
 
-def _without(document: LinkedDocument, known: set[Key], losses: Losses) -> LinkedDocument:
+def _without(document: LinkedDocument, known: set[Key], counts: DropCounts) -> LinkedDocument:
     text, lead_end = document.text, document.lead_end
     pieces: list[str] = []
     kept: list[Link] = []
@@ -109,14 +110,14 @@ def _without(document: LinkedDocument, known: set[Key], losses: Losses) -> Linke
             link = document.links[at]
             at += 1
             if _key(text, link) in known:
-                losses.add("link-boilerplate", document.address, f"{text[link.start : link.end]} -> {link.target}")
+                counts.add("link-boilerplate", document.address, f"{text[link.start : link.end]} -> {link.target}")
                 rest += text[position : link.start]
                 position = link.end
             else:
                 links.append(link)
         rest += text[position:end]
         if len(rest) < len(paragraph) and not links and not _WORD.search(rest):
-            losses.add("paragraph-boilerplate", document.address, paragraph)
+            counts.add("paragraph-boilerplate", document.address, paragraph)
         else:
             kept += [Link(link.start - start + length, link.end - start + length, link.target) for link in links]
             pieces.append(paragraph)

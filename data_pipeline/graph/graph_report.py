@@ -1,12 +1,13 @@
 """What the link graph holds and what its joins dropped: counts, and the first examples in a total order.
 
-Losses that a map sees (anchors, namespaces, pages too short …) are counted there, see losses.py.
+What a map drops (anchors, namespaces, short pages …) is counted there: see engine/dropped.py.
 """
 
 from typing import Any
 
 from data_pipeline.engine.dropped import EXAMPLES
-from data_pipeline.engine.engine import Engine, read
+from data_pipeline.engine.job import Engine
+from data_pipeline.engine.store import read
 from data_pipeline.graph import anchors
 from data_pipeline.graph.link_graph import EXCLUDED
 
@@ -18,11 +19,11 @@ _EXAMPLES = f"""
         FROM ({{0}}) d JOIN (SELECT reason, COUNT(*) AS total FROM ({{0}}) GROUP BY reason) t ON d.reason = t.reason
     ) WHERE place <= {EXAMPLES}
 """
-_PAGE_LOSSES = """
+_DROPPED_PAGES = """
     SELECT 'page-duplicate' AS reason, a.id AS location, a.address AS example
     FROM addresses a LEFT JOIN places p ON a.doc = p.doc WHERE p.doc IS NULL
 """
-_REDIRECT_LOSSES = """
+_DROPPED_REDIRECTS = """
     SELECT CASE WHEN n.address IS NULL THEN 'redirect-to-no-page' ELSE 'redirect-endless' END AS reason,
         a.address AS location, a.target AS example
     FROM aliases a LEFT JOIN places p ON a.target = p.address LEFT JOIN aliases n ON a.target = n.address
@@ -33,24 +34,24 @@ _REDIRECT_DUPLICATES = """
     SELECT 'redirect-duplicate' AS reason, r.address AS location, r.target AS example
     FROM redirects r LEFT JOIN aliases_0 a ON r.address = a.address AND r.target = a.target WHERE a.address IS NULL
 """
-_EXCLUSION_LOSSES = f"""
+_DROPPED_EXCLUSIONS = f"""
     SELECT 'exclusion-of-no-page' AS reason, e.line AS location, e.address AS example FROM {EXCLUDED}
     WHERE COALESCE(p.doc, q.doc) IS NULL
 """
-_LINK_LOSSES = """
+_DROPPED_LINKS = """
     SELECT r.problem AS reason, p.id AS location, r.anchor || ' -> ' || r.target AS example
     FROM resolved r JOIN pages p ON r.doc = p.doc WHERE r.problem <> ''
 """
 
 
-def losses(engine: Engine, with_links: bool) -> list[tuple[str, int, str, str]]:
+def dropped(engine: Engine, with_links: bool) -> list[tuple[str, int, str, str]]:
     """(reason, count, location, example) of the pages, redirects, exclusions and links that the joins dropped."""
-    rows = engine.query(_EXAMPLES.format(_PAGE_LOSSES), ["addresses", "places"])
-    rows += engine.query(_EXAMPLES.format(_REDIRECT_LOSSES), ["aliases", "places"])
+    rows = engine.query(_EXAMPLES.format(_DROPPED_PAGES), ["addresses", "places"])
+    rows += engine.query(_EXAMPLES.format(_DROPPED_REDIRECTS), ["aliases", "places"])
     rows += engine.query(_EXAMPLES.format(_REDIRECT_DUPLICATES), ["redirects", "aliases_0"])
-    rows += engine.query(_EXAMPLES.format(_EXCLUSION_LOSSES), ["excluded", "places", "aliases"])
+    rows += engine.query(_EXAMPLES.format(_DROPPED_EXCLUSIONS), ["excluded", "places", "aliases"])
     if with_links:
-        rows += engine.query(_EXAMPLES.format(_LINK_LOSSES), ["resolved", "pages"])
+        rows += engine.query(_EXAMPLES.format(_DROPPED_LINKS), ["resolved", "pages"])
     return rows
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from data_pipeline.config import all_passages
-from data_pipeline.engine.dropped import Losses
-from data_pipeline.engine.engine import Engine, Job, bucket_parts, read
+from data_pipeline.config import Config, all_passages
+from data_pipeline.engine.dropped import DropCounts
+from data_pipeline.engine.job import Engine, Job
+from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, table
 from data_pipeline.graph import anchors
 from data_pipeline.sources import formats
@@ -29,16 +30,16 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
     A document with a `problem` keeps its address, so that links to it are counted under that problem.
     """
     c = job["config"]
-    documents, lost = formats.parse(chunk, c["source"])
-    losses = Losses()
-    for loss in lost:
-        losses.add(loss.reason, loss.where, loss.example, loss.times)
+    documents, dropped = formats.parse(chunk, c["source"])
+    counts = DropCounts()
+    for item in dropped:
+        counts.add(item.reason, item.where, item.example, item.times)
     numbered = ((number * DOCS_PER_CHUNK + position, document) for position, document in enumerate(documents))
-    return tabulate(c, number // job["per_bucket"], numbered, losses)
+    return tabulate(c, number // job["per_bucket"], numbered, counts)
 
 
 def tabulate(
-    c: dict[str, Any], home: int, numbered: Iterable[tuple[int, LinkedDocument]], losses: Losses
+    c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]], counts: DropCounts
 ) -> dict[str, pa.Table]:
     """The tables of documents with their numbers; `home` is their bucket."""
     rows: list[dict[str, Any]] = []
@@ -56,7 +57,7 @@ def tabulate(
             )
         )  # fmt: skip
         if problem == "link-to-short-page":
-            losses.add("page-too-short", document.id, document.title)
+            counts.add("page-too-short", document.id, document.title)
             continue
         links = [dict(start=link.start, end=link.end, target=link.target) for link in document.links]
         rows.append(
@@ -73,7 +74,7 @@ def tabulate(
         "documents": table("documents", rows),
         "addresses": table("addresses", addresses),
         "redirects": table("redirects", redirects),
-        "losses": losses.table(),
+        "losses": counts.table(),
     }
 
 
@@ -82,7 +83,7 @@ def _identity(doc: int, document: LinkedDocument, page_identity: str) -> int:
     return doc if page_identity == "id" else signed64("page", document.text[: document.lead_end].lower())
 
 
-def _problem(document: LinkedDocument, c: dict[str, Any]) -> str:
+def _problem(document: LinkedDocument, c: Config) -> str:
     """Why no link may lead to the page: a slug, or empty."""
     wanted = c["min_article_words"]
     # Cutting at spaces is fast, and enough for most pages.
@@ -95,10 +96,10 @@ def _problem(document: LinkedDocument, c: dict[str, Any]) -> str:
     return ""
 
 
-def extract_links(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+def extract_links(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over documents: every link with the sentence around it. Only paragraphs with links are cut into sentences."""
     rows: list[dict[str, Any]] = []
-    losses = Losses()
+    counts = DropCounts()
     phrases = anchors.boilerplate(job["config"])
     for batch in read(job, "documents", number).select(["doc", "id", "text", "links"]).to_batches(max_chunksize=256):
         for document in batch.to_pylist():
@@ -109,7 +110,7 @@ def extract_links(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
                     anchors.reason_to_drop(anchor, job["config"], phrases) if sentence else "anchor-across-paragraphs"
                 )
                 if reason:
-                    losses.add(reason, document["id"], f"{shown} -> {link['target']}")
+                    counts.add(reason, document["id"], f"{shown} -> {link['target']}")
                     continue
                 rows.append(
                     dict(
@@ -117,7 +118,7 @@ def extract_links(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
                         sentence_end=sentence[1], anchor=anchor, target=link["target"],
                     )
                 )  # fmt: skip
-    return {"links": table("links", rows), "losses": losses.table()}
+    return {"links": table("links", rows), "losses": counts.table()}
 
 
 def in_sentences(text: str, links: list[dict[str, Any]]) -> list[tuple[dict[str, Any], list[int]]]:

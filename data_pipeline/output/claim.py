@@ -11,8 +11,9 @@ import os
 import shutil
 from typing import IO, Any
 
-from data_pipeline.config import identity
-from data_pipeline.weights.artefact import FOLDER, META, WITHOUT_ENCODER, read_meta
+from data_pipeline.config import Config, identity
+from data_pipeline.engine.job import Inputs
+from data_pipeline.weights import artefact, attention, without_encoder
 from harp_jax.errors import InputError
 from harp_jax.files import expand, links_within, replacing, sha256_file, walk
 from harp_jax.progress import progress
@@ -21,7 +22,7 @@ MANIFEST = "manifest.json"
 WORK = ".work"
 
 
-def fingerprint(c: dict[str, Any], tokenizer_sha256: str) -> dict[str, Any]:
+def fingerprint(c: Config, tokenizer_sha256: str) -> Inputs:
     """What the job reads: name, size and sha256 of every source file, the vocabulary, the encoder."""
     encoder = _encoder(c)
     paths = [path for field in ("paths", "redirects", "index") for path in expand(tuple(c["source"][field]))]
@@ -56,27 +57,25 @@ def _file(path: str) -> dict[str, Any]:
         raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
 
 
-def _encoder(c: dict[str, Any]) -> dict[str, Any]:
+def _encoder(c: Config) -> dict[str, Any]:
     """What weighs the terms, by its content; "positions" bounds what it can read."""
     encoder = c["encoder"]
     if c["term_weights"]:
-        meta = read_meta(c["term_weights"])
+        meta = artefact.read_meta(c["term_weights"])
         return {**meta["encoder"], "term_weights_sha256": meta["sha256"]}
-    if not encoder or encoder in WITHOUT_ENCODER:
+    if not encoder or encoder in without_encoder.METHODS:
         return {"sha256": encoder}
     if not os.path.isdir(encoder):
         raise InputError(f'config.encoder {encoder!r} is no directory; give an encoder, "uniform" or "idf"')
-    from data_pipeline.weights import attention as term_weights
-
-    return term_weights.identify(encoder)
+    return attention.identify(encoder)
 
 
-def claim(output: str, c: dict[str, Any], read: dict[str, Any]) -> IO[str] | None:
+def claim(output: str, c: Config, inputs: Inputs) -> IO[str] | None:
     """Takes the directory for this job and returns its lock, or None where the job has been finished already.
 
     Raises InputError where the directory belongs to another job, or another process is writing there.
     """
-    mine = json.loads(json.dumps({"config": c, **read}))
+    mine = json.loads(json.dumps({"config": c, **inputs}))
     manifest = os.path.join(output, MANIFEST)
     work = os.path.join(output, WORK)
     while True:
@@ -101,8 +100,8 @@ def claim(output: str, c: dict[str, Any], read: dict[str, Any]) -> IO[str] | Non
     if os.path.exists(path):
         _compare(_load(path), mine, output)
     else:
-        unfinished = os.path.join(output, FOLDER)
-        if not os.path.exists(os.path.join(unfinished, META)):
+        unfinished = os.path.join(output, artefact.FOLDER)
+        if not os.path.exists(os.path.join(unfinished, artefact.META)):
             # Of an earlier job whose work directory is gone: its files are nobody's.
             shutil.rmtree(unfinished, ignore_errors=True)
         with replacing(path) as file:

@@ -7,8 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from data_pipeline.config import pair_tasks
-from data_pipeline.engine import dropped as losses
-from data_pipeline.engine.engine import Engine, read
+from data_pipeline.engine import dropped
+from data_pipeline.engine.job import Engine, Inputs
+from data_pipeline.engine.store import read
 from data_pipeline.graph import graph_report
 from data_pipeline.output.claim import MANIFEST
 from data_pipeline.output.shards import write_tfds_metadata
@@ -26,12 +27,12 @@ STATISTICS_SQL = """
 """
 
 
-def write_manifest(engine: Engine, sources_read: dict[str, Any], weights_sha256: str | None, vocab_size: int) -> None:
+def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, vocab_size: int) -> None:
     """Writes TFDS's metadata, then manifest.json, the last file of the job."""
     job, c = engine.job, engine.job["config"]
     splits = _splits(engine)
-    dropped = losses.summary(_losses(engine))
-    if unmatched := dropped.get("exclusion-of-no-page"):
+    losses = dropped.summary(_dropped(engine))
+    if unmatched := losses.get("exclusion-of-no-page"):
         shown = ", ".join(repr(line) for line, _ in unmatched["examples"])
         print(f"exclude_destinations: {unmatched['count']} line(s) name no page, among them {shown}", file=sys.stderr)
     manifest = {
@@ -42,11 +43,11 @@ def write_manifest(engine: Engine, sources_read: dict[str, Any], weights_sha256:
         "seed": c["seed"],
         "vocab_size": vocab_size,
         "term_weights_sha256": weights_sha256,
-        **sources_read,
+        **inputs,
         "tasks": _tasks(engine),
         "splits": splits,
         "link_graph": graph_report.summary(engine, with_links=bool(pair_tasks(c))),
-        "losses": dropped,
+        "losses": losses,
     }
     write_tfds_metadata(job["output"], splits, "Pre-training pairs from hyperlinks and anchor texts (HARP).")
     with replacing(os.path.join(job["output"], MANIFEST)) as file:
@@ -106,9 +107,9 @@ def _tasks(engine: Engine) -> dict[str, Any]:
     return found
 
 
-def _losses(engine: Engine) -> list[tuple[str, int, str, str]]:
+def _dropped(engine: Engine) -> list[tuple[str, int, str, str]]:
     rows = engine.query("SELECT reason, n, location, example FROM losses", ["losses"])
-    return rows + graph_report.losses(engine, with_links=bool(pair_tasks(engine.job["config"])))
+    return rows + graph_report.dropped(engine, with_links=bool(pair_tasks(engine.job["config"])))
 
 
 def load_manifest(directory: str) -> dict[str, Any]:

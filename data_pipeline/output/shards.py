@@ -6,7 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from data_pipeline.engine.engine import Job, read
+from data_pipeline.engine.job import Job
+from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import table
 from data_pipeline.pairs.examples import tensorflow
 from harp_jax.files import replacing, sha256_file

@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from data_pipeline.engine.dropped import Losses
-from data_pipeline.engine.engine import Job, read
+from data_pipeline.config import Config
+from data_pipeline.engine.dropped import DropCounts
+from data_pipeline.engine.job import Job
+from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import pack, table, unpack
 from data_pipeline.pairs.requests import make_sampler
 from data_pipeline.tasks import acm, mlm, qdm, rdp, rqp, wlp
 from data_pipeline.tasks.pair import Passages, Request, Sides
-from data_pipeline.tasks.sampling import Dropped, Sampler, Weighted
+from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.text.terms import Span, Word, load_terms
-from data_pipeline.weights.artefact import from_bytes
-from data_pipeline.weights.tokenised import running_text
+from data_pipeline.weights.word_weights import from_bytes
+from data_pipeline.weights.wordpieces import running_text
 from harp_jax.input.records import PairRecord, TextRecord
 from harp_jax.randomness import generator, hash64
 
@@ -39,8 +41,8 @@ def shuffle_key(task: str, key: str) -> int:
     return hash64("shard", task, key) >> 1
 
 
-def make_pairs(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
-    """Map over the buckets of `assembled`: records, held-out pairs for the trivial predictors, token counts, losses."""
+def make_pairs(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+    """Map over the buckets of `assembled`: records, held-out pairs for the trivial predictors, token counts, dropped pairs."""
     c = job["config"]
     terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
     sampler = make_sampler(c, terms)
@@ -53,15 +55,15 @@ def make_pairs(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
             try:
                 rng = generator(c["seed"], task, key, "page")
                 sides = sides_of[task](_request(row), _passages(row), sampler, rng)
-                record = cut(task, key, row["page"], sides, c["max_query_tokens"], c["max_doc_tokens"])
-            except Dropped as dropped:
-                out.losses.add(f"{task}-{dropped}", key)
+                record = pair_record(task, key, row["page"], sides, c["max_query_tokens"], c["max_doc_tokens"])
+            except NoPair as reason:
+                out.dropped.add(f"{task}-{reason}", key)
                 continue
             out.add_pair(record, row["positive_in_links"], row["negative_in_links"])
     return out.tables()
 
 
-def make_texts(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+def make_texts(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over the buckets of `documents`: text records."""
     c = job["config"]
     out = Examples(c, 0)
@@ -85,7 +87,7 @@ def _words(tokens: bytes, lengths: bytes) -> list[Word]:
 
 def _passages(row: dict[str, Any]) -> Passages:
     if row["positive"] is None:
-        raise Dropped("page-not-shown")  # WLP: a page that no link may lead to, but that links itself
+        raise NoPair("page-not-shown")  # WLP: a page that no link may lead to, but that links itself
     positive = unpack(row["positive"]).tolist()
     negative = None if row["negative"] is None else unpack(row["negative"]).tolist()
     if row["words"] is None:
@@ -96,15 +98,15 @@ def _passages(row: dict[str, Any]) -> Passages:
     return Passages(positive, negative, Weighted(_words(row["words"], row["lengths"]), from_bytes(row["weights"])))
 
 
-def cut(task: str, key: str, page: str, sides: Sides, query_limit: int, doc_limit: int) -> PairRecord:
-    """The record of two sides, cut to the limits; Dropped where both sides then read the same, or one is empty."""
+def pair_record(task: str, key: str, page: str, sides: Sides, query_limit: int, doc_limit: int) -> PairRecord:
+    """The record of two sides, truncated to the limits; NoPair where both sides then read the same, or one is empty."""
     pos_query, pos_doc = list(sides.pos_query)[:query_limit], list(sides.pos_doc)[:doc_limit]
     neg_query = None if sides.neg_query is None else list(sides.neg_query)[:query_limit]
     neg_doc = None if sides.neg_doc is None else list(sides.neg_doc)[:doc_limit]
     if neg_query in (None, pos_query) and neg_doc in (None, pos_doc):
-        raise Dropped("sides-equal")
+        raise NoPair("sides-equal")
     if not pos_query or not pos_doc or neg_query == [] or neg_doc == []:
-        raise Dropped("side-empty")
+        raise NoPair("side-empty")
     # What the sides share is stored once, also where it was drawn twice.
     neg_query, neg_doc = (None if neg_query == pos_query else neg_query), (None if neg_doc == pos_doc else neg_doc)
     return PairRecord(task, key, page, pos_query, pos_doc, neg_query, neg_doc)
@@ -113,12 +115,12 @@ def cut(task: str, key: str, page: str, sides: Sides, query_limit: int, doc_limi
 class Examples:
     """Collects one part's output."""
 
-    def __init__(self, c: dict[str, Any], vocab_size: int) -> None:
+    def __init__(self, c: Config, vocab_size: int) -> None:
         self.fraction, self.vocab_size = c["validation_fraction"], vocab_size
         self.records: list[dict[str, Any]] = []
         self.validation: list[dict[str, Any]] = []
         self.counts: dict[tuple[str, str], np.ndarray] = {}
-        self.losses = Losses()
+        self.dropped = DropCounts()
 
     def add_pair(self, record: PairRecord, pos_in_links: int, neg_in_links: int | None) -> None:
         neg_query = record.pos_query if record.neg_query is None else record.neg_query
@@ -181,7 +183,7 @@ class Examples:
             "records": table("records", self.records),
             "validation": table("validation", self.validation),
             "token_counts": table("token_counts", counts),
-            "losses": self.losses.table(),
+            "losses": self.dropped.table(),
         }
 
 

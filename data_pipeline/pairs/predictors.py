@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from data_pipeline.engine.engine import Job, read
+from data_pipeline.engine.job import Job
+from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import table, unpack
 from harp_jax.files import replacing
 
@@ -41,7 +42,7 @@ def log_odds(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
     return np.log((positive + 1) / (positive + 1).sum()) - np.log((negative + 1) / (negative + 1).sum())
 
 
-def predict(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+def predict(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over `validation`: per task and predictor twice the number of wins plus the ties, and the number of pairs."""
     with np.load(os.path.join(job["work"], "predictors.npz")) as file:
         arrays = dict(file)

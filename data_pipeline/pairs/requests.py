@@ -10,26 +10,28 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from data_pipeline.engine.dropped import Losses
-from data_pipeline.engine.engine import Job, read
+from data_pipeline.config import Config
+from data_pipeline.engine.dropped import DropCounts
+from data_pipeline.engine.job import Job
+from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import pack, table, unpack
 from data_pipeline.tasks import acm, qdm, rdp, rqp, wlp
 from data_pipeline.tasks.pair import Anchor, Request, Sentence
-from data_pipeline.tasks.sampling import Dropped, Sampler
+from data_pipeline.tasks.sampling import NoPair, Sampler
 from data_pipeline.text.terms import Span, Terms, join, load_terms
-from data_pipeline.weights.artefact import from_bytes
+from data_pipeline.weights.word_weights import from_bytes
 from harp_jax.errors import InputError
 from harp_jax.randomness import generator
 
 SAMPLER_FIELDS = [field.name for field in fields(Sampler) if field.name != "is_term"]
 
 
-def make_sampler(c: dict[str, Any], terms: Terms) -> Sampler:
+def make_sampler(c: Config, terms: Terms) -> Sampler:
     """The sampler's fields have the names of the config's."""
     return Sampler(terms.is_term, **{name: c[name] for name in SAMPLER_FIELDS})
 
 
-def make_requests(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+def make_requests(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over the buckets of `sentences`, merged row by row with their weights."""
     c = job["config"]
     terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
@@ -76,7 +78,7 @@ def _sentence(row: dict[str, Any], weight: dict[str, Any]) -> Sentence:
     return Sentence(row["page"], row["start"], span.words(), span.tokens.tolist(), cls, by_anchor, anchors, to_cls)
 
 
-def make_wlp_requests(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+def make_wlp_requests(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over the buckets of `ranked`: WLP's requests, one for each page and destination."""
     c = job["config"]
     collected = _Requests(c, load_terms(c["tokenizer"], c["stopwords"], c["unit"]), (0, job["candidates"]))
@@ -94,14 +96,14 @@ def make_wlp_requests(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
 
 
 class _Requests:
-    """The requests, draws and losses of one part. Every request has its own generator: (seed, task, key)."""
+    """The requests and draws of one part, and what was dropped. Every request has its own generator: (seed, task, key)."""
 
-    def __init__(self, c: dict[str, Any], terms: Terms, places: tuple[int, int]) -> None:
+    def __init__(self, c: Config, terms: Terms, places: tuple[int, int]) -> None:
         self.c, self.terms, self.places = c, terms, places
         self.sampler = make_sampler(c, terms)
         self.rows: list[dict[str, Any]] = []
         self.draws: dict[str, list[dict[str, Any]]] = {"qdm_draws": [], "acm_draws": [], "wlp_draws": []}
-        self.losses = Losses()
+        self.dropped = DropCounts()
 
     def add(self, sentence: Sentence) -> None:
         tasks = self.c["tasks"]
@@ -126,8 +128,8 @@ class _Requests:
     def _try(self, task: str, key: str, build: Callable[[np.random.Generator], None]) -> None:
         try:
             build(self._generator(task, key))
-        except Dropped as dropped:
-            self.losses.add(f"{task}-{dropped}", key)
+        except NoPair as reason:
+            self.dropped.add(f"{task}-{reason}", key)
 
     def _rqp(self, sentence: Sentence, index: int, rng: np.random.Generator) -> None:
         self._keep(rqp.request(sentence, index, self.terms, self.sampler, rng))
@@ -173,5 +175,5 @@ class _Requests:
         return {
             "requests": table("requests", self.rows),
             **{name: table(name, rows) for name, rows in self.draws.items()},
-            "losses": self.losses.table(),
+            "losses": self.dropped.table(),
         }

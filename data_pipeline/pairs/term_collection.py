@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from data_pipeline.engine.engine import Job, buckets, read
+from data_pipeline.engine.job import Job
+from data_pipeline.engine.store import buckets, read
 from data_pipeline.engine.tables import pack, table
 from data_pipeline.text.terms import Word
 from harp_jax.files import replacing

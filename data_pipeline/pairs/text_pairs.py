@@ -8,16 +8,17 @@ import numpy as np
 import pyarrow as pa
 
 from data_pipeline.config import contrastive
-from data_pipeline.engine.engine import Engine, Job, bucket_parts, read
+from data_pipeline.engine.job import Engine, Job
+from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.engine.tables import unpack
 from data_pipeline.pairs import term_collection
-from data_pipeline.pairs.examples import Examples, cut
+from data_pipeline.pairs.examples import Examples, pair_record
 from data_pipeline.pairs.requests import make_sampler
 from data_pipeline.tasks import ict, prop
-from data_pipeline.tasks.sampling import Dropped
+from data_pipeline.tasks.sampling import NoPair
 from data_pipeline.text.terms import Span, Terms, Word, load_terms
-from data_pipeline.weights.artefact import from_bytes
-from data_pipeline.weights.tokenised import running_text
+from data_pipeline.weights.word_weights import from_bytes
+from data_pipeline.weights.wordpieces import running_text
 from harp_jax.randomness import generator
 
 # Articles that "other_article" draws a negative from.
@@ -39,7 +40,7 @@ def build(engine: Engine) -> None:
         engine.map("prop pairs", make_prop, bucket_parts(job, "passages"))
 
 
-def make_ict(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+def make_ict(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over the buckets of `documents`: one pair for each passage of at least two sentences."""
     c = job["config"]
     out = Examples(c, load_terms(c["tokenizer"], c["stopwords"], c["unit"]).tokenizer.size)
@@ -56,12 +57,12 @@ def make_ict(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
                     other += other >= which
                 others = articles[other][1], at if other == which else None
                 try:
-                    record = cut(
+                    record = pair_record(
                         ict.TASK, key, page, ict.sides(passage, *others, c["ict_keep"], rng), c["max_query_tokens"],
                         c["max_doc_tokens"],
                     )  # fmt: skip
-                except Dropped as dropped:
-                    out.losses.add(f"{ict.TASK}-{dropped}", key)
+                except NoPair as reason:
+                    out.dropped.add(f"{ict.TASK}-{reason}", key)
                     continue
                 out.add_pair(record, in_links[page], in_links[articles[other][0]])
     return out.tables()
@@ -89,7 +90,7 @@ def _in_links(job: Job, number: int) -> Iterator[dict[str, Any]]:
             yield row | {"in_links": counts.get(row["doc"], 0)}
 
 
-def count_terms(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+def count_terms(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over the buckets of `passages`: how often each term occurs, or its shares of attention in units of 2⁻³²."""
     c = job["config"]
     terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
@@ -102,7 +103,7 @@ def count_terms(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
     return {"term_counts": term_collection.counted(counts)}
 
 
-def make_prop(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+def make_prop(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over the buckets of `passages`: `prop_pairs` pairs of word sets of each page."""
     c = job["config"]
     terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
@@ -116,7 +117,7 @@ def make_prop(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
         if c["text_pages"] == "linked" and not page["in_links"]:
             continue
         if not amounts:
-            out.losses.add(f"{prop.TASK}-page-has-too-few-terms", page["id"])
+            out.dropped.add(f"{prop.TASK}-page-has-too-few-terms", page["id"])
             continue
         model: prop.Smoothed | prop.Contrastive
         if contrastive(c):
@@ -128,9 +129,9 @@ def make_prop(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
             rng = generator(c["seed"], prop.TASK, key)
             try:
                 sides = prop.sides(model, tokens, sampler, rng)
-                record = cut(prop.TASK, key, page["id"], sides, c["max_query_tokens"], c["max_doc_tokens"])
-            except Dropped as dropped:
-                out.losses.add(f"{prop.TASK}-{dropped}", key)
+                record = pair_record(prop.TASK, key, page["id"], sides, c["max_query_tokens"], c["max_doc_tokens"])
+            except NoPair as reason:
+                out.dropped.add(f"{prop.TASK}-{reason}", key)
                 continue
             out.add_pair(record, page["in_links"], None)
     return out.tables()

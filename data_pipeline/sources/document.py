@@ -32,7 +32,7 @@ class LinkedDocument:
     is_disambiguation: bool = False
 
 
-class Loss(NamedTuple):
+class Dropped(NamedTuple):
     """A page, link or line that was dropped: where, why (a short stable slug), what it looked like; so many `times`."""
 
     where: str

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from data_pipeline.sources import harp_json, json_lines, linked_jsonl, wikiextractor
-from data_pipeline.sources.document import Chunk, LinkedDocument, Loss, Source
+from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument, Source
 from data_pipeline.sources.mediawiki import dump
 from data_pipeline.sources.web import html_files, urls, warc
 from harp_jax import files
@@ -27,7 +27,7 @@ class Format(NamedTuple):
     """
 
     chunks: Callable[[Source], Iterator[Chunk]]
-    parse: Callable[[Chunk, Source], tuple[list[LinkedDocument], list[Loss]]]
+    parse: Callable[[Chunk, Source], tuple[list[LinkedDocument], list[Dropped]]]
     addresser: Callable[[Source], Callable[[str], str]] = _stripped
     has_boilerplate: bool = False
 
@@ -57,7 +57,7 @@ def chunks(source: Source) -> Iterator[Chunk]:
     return format_of(source).chunks(source)
 
 
-def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss]]:
+def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
     """The documents of one chunk in their order, and what was dropped; raises InputError as the format says."""
     return format_of(source).parse(chunk, source)
 

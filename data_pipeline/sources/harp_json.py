@@ -14,18 +14,18 @@ import re
 from typing import Any
 
 from data_pipeline.sources import json_lines
-from data_pipeline.sources.document import Chunk, Link, LinkedDocument, Loss, Source
+from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument, Source
 from harp_jax.errors import InputError
 
 _WORD = re.compile(r"\w")
 
 
-def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss]]:
+def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
     """Sentences and passages in the order of the lines; raises InputError for a line without tokens or anchors."""
     documents: list[LinkedDocument] = []
-    losses: list[Loss] = []
+    dropped: list[Dropped] = []
     known: set[str] = set()
-    for where, record in json_lines.records(chunk, losses):
+    for where, record in json_lines.records(chunk, dropped):
         tokens, anchors = record.get("tokenized_sentence"), record.get("anchors")
         if not (isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)):
             raise InputError(f"'tokenized_sentence' is missing or no list of strings; {where}; mend the line")
@@ -39,7 +39,7 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss
         for anchor in [anchor for group in anchors for anchor in (group if isinstance(group, list) else [group])]:
             span = _span(text, starts, anchor)
             if span is None:
-                losses.append(Loss(where, "anchor-malformed", json.dumps(anchor, ensure_ascii=False)))
+                dropped.append(Dropped(where, "anchor-malformed", json.dumps(anchor, ensure_ascii=False)))
                 continue
             passage = json_lines.string(anchor, "passage", where)
             address = "passage-" + hashlib.blake2b(passage.encode(), digest_size=12).hexdigest()
@@ -49,9 +49,9 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss
                 passages.append(LinkedDocument(address, address, "", passage, (), len(passage)))
         number = where.rpartition(" ")[2]
         id_ = f"{chunk.name.rpartition(':')[0]}-{number}"
-        documents.append(LinkedDocument(id_, id_, "", text, _disjoint(links, text, where, losses), len(text)))
+        documents.append(LinkedDocument(id_, id_, "", text, _disjoint(links, text, where, dropped), len(text)))
         documents += passages
-    return documents, losses
+    return documents, dropped
 
 
 def _span(sentence: str, starts: list[int], anchor: Any) -> tuple[int, int] | None:
@@ -74,11 +74,11 @@ def _span(sentence: str, starts: list[int], anchor: Any) -> tuple[int, int] | No
     return at, after
 
 
-def _disjoint(links: list[Link], text: str, where: str, losses: list[Loss]) -> tuple[Link, ...]:
+def _disjoint(links: list[Link], text: str, where: str, dropped: list[Dropped]) -> tuple[Link, ...]:
     kept: list[Link] = []
     for link in sorted(links):
         if kept and link.start < kept[-1].end:
-            losses.append(Loss(where, "link-overlap", text[link.start : link.end]))
+            dropped.append(Dropped(where, "link-overlap", text[link.start : link.end]))
         else:
             kept.append(link)
     return tuple(kept)

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Loss, Source, chunk_name
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, Source, chunk_name
 from harp_jax import files
 from harp_jax.errors import InputError
 
@@ -40,12 +40,12 @@ def chunks(source: Source) -> Iterator[Chunk]:
             yield Chunk(chunk_name(file_number, path, number), batch)
 
 
-def records(chunk: Chunk, losses: list[Loss]) -> Iterator[tuple[str, dict[str, Any]]]:
+def records(chunk: Chunk, dropped: list[Dropped]) -> Iterator[tuple[str, dict[str, Any]]]:
     """(place, JSON object) of the chunk's lines; raises InputError for a line that is not UTF-8 or no object."""
     for path, number, content in chunk.payload:
         where = f"{path} line {number}"
         if isinstance(content, int):
-            losses.append(Loss(where, "page-too-large", f"{content} bytes"))
+            dropped.append(Dropped(where, "page-too-large", f"{content} bytes"))
             continue
         if not content.strip():
             continue

@@ -8,31 +8,31 @@ it (a missing key, offsets outside the text) is an InputError, not a loss.
 from typing import Any
 
 from data_pipeline.sources import json_lines
-from data_pipeline.sources.document import Chunk, Link, LinkedDocument, Loss, Source
+from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument, Source
 from harp_jax.errors import InputError
 
 
-def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss]]:
+def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
     """Documents of the chunk's lines; raises InputError (file, line, id) for a line that breaks the format."""
-    losses: list[Loss] = []
-    return [_document(record, where, losses) for where, record in json_lines.records(chunk, losses)], losses
+    dropped: list[Dropped] = []
+    return [_document(record, where, dropped) for where, record in json_lines.records(chunk, dropped)], dropped
 
 
-def _document(record: dict[str, Any], where: str, losses: list[Loss]) -> LinkedDocument:
+def _document(record: dict[str, Any], where: str, dropped: list[Dropped]) -> LinkedDocument:
     where += f", id {str(record.get('id'))[:80]!r}"
     id_ = json_lines.string(record, "id", where, empty=False)
     title, text = (json_lines.string(record, key, where) for key in ("title", "text"))
     lead_end = record.get("lead_end", len(text))
     if not _is_offset(lead_end, len(text)):
         raise InputError(f"lead_end {lead_end!r} lies outside the text of {len(text)} code points; {where}; mend it")
-    return LinkedDocument(id_, id_, title, text, _links(record, text, where, losses), lead_end)
+    return LinkedDocument(id_, id_, title, text, _links(record, text, where, dropped), lead_end)
 
 
 def _is_offset(value: Any, size: int) -> bool:
     return type(value) is int and 0 <= value <= size
 
 
-def _links(record: dict[str, Any], text: str, where: str, losses: list[Loss]) -> tuple[Link, ...]:
+def _links(record: dict[str, Any], text: str, where: str, dropped: list[Dropped]) -> tuple[Link, ...]:
     given = record.get("links", [])
     if not isinstance(given, list) or not all(isinstance(link, dict) for link in given):
         raise InputError(f"'links' is not a list of objects; {where}; mend the line")
@@ -53,9 +53,9 @@ def _links(record: dict[str, Any], text: str, where: str, losses: list[Loss]) ->
     kept: list[Link] = []
     for item in links:
         if not text[item.start : item.end].strip() or not item.target:
-            losses.append(Loss(where, "link-empty", item.target))
+            dropped.append(Dropped(where, "link-empty", item.target))
         elif kept and item.start < kept[-1].end:
-            losses.append(Loss(where, "link-overlap", text[item.start : item.end]))
+            dropped.append(Dropped(where, "link-overlap", text[item.start : item.end]))
         else:
             kept.append(item)
     return tuple(kept)

@@ -22,12 +22,12 @@ _MARK = re.compile("[\x02-\x04](?:(?<=\x02)(\\d+)\x05)?")
 
 
 class Plain(NamedTuple):
-    """Paragraphs separated by line feeds; links (start, end, address); end of the lead; (reason, example) of losses."""
+    """Paragraphs separated by line feeds; links (start, end, address); end of the lead; (reason, example) of what was dropped."""
 
     text: str
     links: list[tuple[int, int, str]]
     lead_end: int
-    losses: list[tuple[str, str]]
+    dropped: list[tuple[str, str]]
 
 
 def tidy(text: str) -> str:
@@ -43,7 +43,7 @@ def tidy(text: str) -> str:
     return _LEAD_MARKS.sub("\x04\n", text.replace("\n\x04", "\x04"))
 
 
-def assemble(text: str, addresses: list[str], losses: list[tuple[str, str]]) -> Plain:
+def assemble(text: str, addresses: list[str], dropped: list[tuple[str, str]]) -> Plain:
     """Takes the marks out and turns their places into offsets; `addresses[number]` is where link `number` leads."""
     text = text.lstrip("\n\x04 ").rstrip("\n\x04 ")
     pieces: list[str] = []
@@ -67,5 +67,5 @@ def assemble(text: str, addresses: list[str], losses: list[tuple[str, str]]) -> 
             opened = None
     pieces.append(text[position:])
     plain = "".join(pieces)
-    losses += [("link-empty", address) for number, address in enumerate(addresses) if number not in kept]
-    return Plain(plain, links, len(plain) if lead_end < 0 else lead_end, losses)
+    dropped += [("link-empty", address) for number, address in enumerate(addresses) if number not in kept]
+    return Plain(plain, links, len(plain) if lead_end < 0 else lead_end, dropped)

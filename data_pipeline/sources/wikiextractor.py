@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from data_pipeline.sources import json_lines, marked
-from data_pipeline.sources.document import Chunk, Link, LinkedDocument, Loss, Source
+from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument, Source
 from data_pipeline.sources.mediawiki.titles import Site
 
 _ANCHOR = re.compile(r'<a href="([^"\n]*)">((?:[^<\n]++|<(?!/?a\b))*+)</a>')
@@ -22,17 +22,17 @@ _BULLET = re.compile(r"^BULLET::::-? ?", re.MULTILINE)
 _TAG = re.compile(r"<(?i:/?(?:br|b|i|nowiki|onlyinclude|templatestyles|li|ul|ol|h[1-6])\b)[^<>\n]*>")
 
 
-def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss]]:
+def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
     """Documents of the chunk's lines; raises InputError (file, line) for a line that breaks the format."""
     documents: list[LinkedDocument] = []
-    losses: list[Loss] = []
-    for where, record in json_lines.records(chunk, losses):
+    dropped: list[Dropped] = []
+    for where, record in json_lines.records(chunk, dropped):
         id_, title = (json_lines.string(record, key, where, empty=False) for key in ("id", "title"))
         text = json_lines.string(record, "text", where)
         plain = plain_text(text, title)
-        losses += [Loss(f"{where}: {title}", *loss) for loss in plain.losses]
+        dropped += [Dropped(f"{where}: {title}", *each) for each in plain.dropped]
         if not plain.text:
-            losses.append(Loss(f"{where}: {title}", "page-empty", ""))
+            dropped.append(Dropped(f"{where}: {title}", "page-empty", ""))
             continue
         links = tuple(Link(*link) for link in plain.links)
         is_disambiguation = title.lower().endswith("(disambiguation)")
@@ -47,7 +47,7 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss
                 is_disambiguation=is_disambiguation,
             )
         )
-    return documents, losses
+    return documents, dropped
 
 
 def addresser(source: Source) -> Callable[[str], str]:
@@ -60,24 +60,24 @@ def plain_text(text: str, title: str) -> marked.Plain:
     text = html.unescape(text).removeprefix(title + "\n")
     text = marked.CONTROLS.sub("", text).replace("\r", "\n").replace("\t", " ")
     addresses: list[str] = []
-    losses: list[tuple[str, str]] = []
+    dropped: list[tuple[str, str]] = []
 
     def mark(match: re.Match[str]) -> str:
         address, reason, _ = _site().resolve(match[1])
         if address is None:
-            losses.append((reason, match[1][:200]))
+            dropped.append((reason, match[1][:200]))
             return match[2]
         addresses.append(address)
         return f"\x02{len(addresses) - 1}\x05{match[2]}\x03"
 
     def stray(match: re.Match[str]) -> str:
-        losses.append(("link-malformed", match[0][:200]))
+        dropped.append(("link-malformed", match[0][:200]))
         return ""
 
     text = _STRAY.sub(stray, _ANCHOR.sub(mark, text))
     text = _BULLET.sub("", _SECTION.sub("\x04", _TAG.sub("", text)))
     text = marked.ODD_SPACE.sub(" ", marked.INVISIBLE.sub("", text))
-    return marked.assemble(marked.tidy(marked.SPACES.sub(" ", text.replace("\n", "\n\n"))), addresses, losses)
+    return marked.assemble(marked.tidy(marked.SPACES.sub(" ", text.replace("\n", "\n\n"))), addresses, dropped)
 
 
 @lru_cache(maxsize=1)

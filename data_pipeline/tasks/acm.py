@@ -7,7 +7,7 @@ import numpy as np
 
 from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence, Sides
 from data_pipeline.tasks.rqp import anchor_words
-from data_pipeline.tasks.sampling import Dropped, Sampler
+from data_pipeline.tasks.sampling import NoPair, Sampler
 from data_pipeline.text.terms import Terms, join
 
 TASK = "acm"
@@ -91,10 +91,10 @@ def sides(
     """
     assert passages.words is not None
     if passages.negative is None:
-        raise Dropped("candidates-all-co-linked")
+        raise NoPair("candidates-all-co-linked")
     if anew and list(passages.negative) == list(passages.positive):
         # Two draws of words for one page: nothing to prefer.
-        raise Dropped("documents-equal")
+        raise NoPair("documents-equal")
     anchor = list(request.anchor)
     queries: list[list[int]] = []
     for length in [request.length, *([sampler.length(rng)] if anew else [])]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from data_pipeline.tasks.pair import Sides
-from data_pipeline.tasks.sampling import Dropped
+from data_pipeline.tasks.sampling import NoPair
 
 TASK = "ict"
 Passage = list[list[int]]  # sentences as token ids
@@ -34,10 +34,10 @@ def passages(sentences: Sequence[Sequence[int]], limit: int) -> list[Passage]:
 def cloze(passage: Passage, keep: float, rng: np.random.Generator) -> tuple[list[int], list[int], bool]:
     """(s, P \\ s, False): a sentence, uniform over the passage's, and the rest of it; with probability `keep`, (s, P, True).
 
-    Where the sentence stays in, exact matches are worth learning, too. Dropped for a passage of one sentence.
+    Where the sentence stays in, exact matches are worth learning, too. NoPair for a passage of one sentence.
     """
     if len(passage) < 2:
-        raise Dropped("passage-has-one-sentence")
+        raise NoPair("passage-has-one-sentence")
     at = int(rng.integers(len(passage)))
     kept = rng.random() < keep
     return passage[at], _joined(passage, None if kept else at), kept
@@ -46,11 +46,11 @@ def cloze(passage: Passage, keep: float, rng: np.random.Generator) -> tuple[list
 def negative(passages: Sequence[Passage], but: int | None, whole: bool, rng: np.random.Generator) -> list[int]:
     """A passage, uniform over those of two sentences or more but that number; unless `whole`, less one of its sentences.
 
-    Which one is uniform, too. Dropped where there is no such passage.
+    Which one is uniform, too. NoPair where there is no such passage.
     """
     others = [passage for i, passage in enumerate(passages) if i != but and len(passage) > 1]
     if not others:
-        raise Dropped("article-has-no-other-passage-of-two-sentences")
+        raise NoPair("article-has-no-other-passage-of-two-sentences")
     passage = others[int(rng.integers(len(others)))]
     return _joined(passage, None if whole else int(rng.integers(len(passage))))
 

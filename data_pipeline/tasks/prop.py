@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from data_pipeline.tasks.pair import Sides
-from data_pipeline.tasks.sampling import Dropped, Sampler, probabilities, shuffled, without_replacement
+from data_pipeline.tasks.sampling import NoPair, Sampler, probabilities, shuffled, without_replacement
 from data_pipeline.text.terms import Word, join
 
 TASK = "prop"
@@ -35,7 +35,7 @@ class Smoothed:
         self._ends = np.cumsum(np.fromiter(counts.values(), np.int64, len(counts)))
 
     def sample(self, rng: np.random.Generator, count: int) -> list[Word]:
-        """`count` different words, drawn from p(·|D) one by one, over the whole vocabulary; Dropped where there are too few.
+        """`count` different words, drawn from p(·|D) one by one, over the whole vocabulary; NoPair where there are too few.
 
         p(·|D) is a mixture: an occurrence of the page with |D| / (|D| + μ), else a word of the collection.
         """
@@ -48,7 +48,7 @@ class Smoothed:
                 drawn[self.collection.draw(rng)] = None
             if len(drawn) == count:
                 return list(drawn)
-        raise Dropped("collection-has-too-few-terms")
+        raise NoPair("collection-has-too-few-terms")
 
     def log_likelihood(self, words: Sequence[Word]) -> float:
         """log p(S|D) = Σ log p(w|D)."""
@@ -69,9 +69,9 @@ class Contrastive:
         self._p = probabilities(np.fromiter(self.gamma.values(), np.float64, len(self.words)), "softmax", 1.0)
 
     def sample(self, rng: np.random.Generator, count: int) -> list[Word]:
-        """`count` different words of the page; Dropped where it has fewer."""
+        """`count` different words of the page; NoPair where it has fewer."""
         if len(self.words) < count:
-            raise Dropped("page-has-too-few-terms")
+            raise NoPair("page-has-too-few-terms")
         return [self.words[i] for i in without_replacement(rng, self._p, count)]
 
     def log_likelihood(self, words: Sequence[Word]) -> float:
@@ -82,13 +82,13 @@ class Contrastive:
 def sides(model: Smoothed | Contrastive, document: Sequence[int], sampler: Sampler, rng: np.random.Generator) -> Sides:
     """(S⁺, D) against (S⁻, D): two sets of l words, l as HARP's (Eq. 4), the likelier one first; words in random order.
 
-    Dropped("no-contrast") where they are equally likely.
+    NoPair("no-contrast") where they are equally likely.
     """
     length = sampler.length(rng)
     sets = [model.sample(rng, length) for _ in range(2)]
     # Sorted, so that equal sets have the same sum to the bit.
     one, two = (model.log_likelihood(sorted(words)) for words in sets)
     if one == two:
-        raise Dropped("no-contrast")
+        raise NoPair("no-contrast")
     better, worse = sets if one > two else sets[::-1]
     return Sides(join(shuffled(rng, better)), document, join(shuffled(rng, worse)), None)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from data_pipeline.tasks.pair import Passages, Request, Sentence, Sides
-from data_pipeline.tasks.sampling import Dropped, Sampler, probabilities
+from data_pipeline.tasks.sampling import NoPair, Sampler, probabilities
 
 TASK = "rdp"
 # Weights are stored as float16 (11 bits); a smaller relative gap is rounding, not importance.
@@ -40,7 +40,7 @@ def choose(
     """Indices of two anchors, the more important one first.
 
     Both are sampled by p(a) of Eq. 11 without replacement, with `contrast` the second among those that lead to another page
-    with another weight; Dropped("no-contrast") where there is none.
+    with another weight; NoPair("no-contrast") where there is none.
     """
     p = probabilities(sampler.attention_scale * eta, sampler.weighting, sampler.temperature)
     one = int(rng.choice(len(p), p=p))
@@ -50,7 +50,7 @@ def choose(
         allowed &= np.array([destination != destinations[one] for destination in destinations])
     rest = np.where(allowed, p, 0.0)
     if not rest.any():
-        raise Dropped("no-contrast")
+        raise NoPair("no-contrast")
     other = int(rng.choice(len(p), p=rest / rest.sum()))
     return (one, other) if eta[one] >= eta[other] else (other, one)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence, Sides
-from data_pipeline.tasks.sampling import Dropped, Sampler, Weighted
+from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.text.terms import Terms, Word, join
 
 TASK = "rqp"
@@ -13,7 +13,7 @@ def anchor_words(sentence: Sentence, anchor: Anchor, terms: Terms) -> list[Word]
     """The words of the anchor text, without its punctuation."""
     words = [word for word in sentence.words[anchor.start : anchor.end] if terms.has_content(word)]
     if not words:
-        raise Dropped("anchor-without-words")
+        raise NoPair("anchor-without-words")
     return words
 
 
@@ -60,7 +60,7 @@ def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random
         present = set(passages.words.words)
         context = [word for word in request.context if word in present][: request.length]
         if len(context) < request.length:
-            raise Dropped("sentence-has-too-few-terms-of-the-page")
+            raise NoPair("sentence-has-too-few-terms-of-the-page")
         query = join(sampler.query(rng, context, anchor))
     count = request.length + len(anchor) if sampler.s2_length == "equal" else sampler.length(rng)
     excluded = set() if sampler.anchor_in_s2 else set(anchor)

@@ -13,8 +13,8 @@ import numpy as np
 from data_pipeline.text.terms import Word
 
 
-class Dropped(Exception):
-    """A pair that cannot be built; the argument is the reason's slug in the list of losses."""
+class NoPair(Exception):
+    """A pair that cannot be built; the argument is the reason, a short slug."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ class Sampler:
     def sample(
         self, rng: np.random.Generator, text: Weighted, excluded: Collection[Word], count: int, source: str
     ) -> list[Word]:
-        """`count` terms of the text, different ones unless with replacement; Dropped, naming the source, if it has too few."""
+        """`count` terms of the text, different ones unless with replacement; NoPair, naming the source, if it has too few."""
         words, p = self.distribution(text, excluded)
         if len(words) < (1 if self.replacement else count):
-            raise Dropped(f"{source}-has-too-few-terms")
+            raise NoPair(f"{source}-has-too-few-terms")
         if self.replacement:
             return [words[i] for i in rng.choice(len(p), size=count, p=p)]
         return [words[i] for i in without_replacement(rng, p, count)]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from data_pipeline.tasks.pair import Passages, Request, Sides
-from data_pipeline.tasks.sampling import Dropped, Sampler
+from data_pipeline.tasks.sampling import NoPair, Sampler
 
 TASK = "wlp"
 
@@ -34,10 +34,10 @@ class Draw(NamedTuple):
 
 
 def neighbours(destinations: Sequence[int], at: int, draws: int, rng: np.random.Generator) -> list[int]:
-    """Pages that B links to besides A, destination number `at`: `draws` at most, in random order; Dropped without any."""
+    """Pages that B links to besides A, destination number `at`: `draws` at most, in random order; NoPair without any."""
     others = len(destinations) - 1
     if not others:
-        raise Dropped("page-has-one-destination")
+        raise NoPair("page-has-one-destination")
     drawn = rng.choice(others, size=min(draws, others), replace=False).tolist()
     return [destinations[i + (i >= at)] for i in drawn]
 
@@ -69,10 +69,10 @@ def request(
 def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator) -> Sides:
     """(s, B) against (s, C): s is a sentence of A's first section, uniform over them; B links to A, C does not."""
     if passages.negative is None:
-        raise Dropped("candidates-all-link-to-the-page")
+        raise NoPair("candidates-all-link-to-the-page")
     ends = list(passages.sentences)
     if not ends:
-        raise Dropped("page-without-sentences")
+        raise NoPair("page-without-sentences")
     at = int(rng.integers(len(ends)))
     sentence = list(passages.page[ends[at - 1] if at else 0 : ends[at]])
     return Sides(sentence, passages.positive, None, passages.negative)

@@ -4,7 +4,9 @@ In: tables `documents`, `ranked`, `candidates`.
 Out: tables `sentences`, `passages`, and the term weights: an artefact of its own, named by its sha256.
 Imports: engine, text; of harp_jax the encoder and its checkpoints.
 Files:
-  tokenised   sentences, passages and running text as wordpieces
-  artefact    term weights as files; weights that need no encoder
-  attention   weights from an encoder's attention, in JAX
+  wordpieces       sentences, passages and running text as wordpieces
+  word_weights     one weight for each word: sums over wordpieces, the stored form
+  without_encoder  "uniform" and "idf" weights
+  attention        weights from an encoder's attention, in JAX
+  artefact         the finished weights as a directory with a sha256: made once, verified at each use
 """

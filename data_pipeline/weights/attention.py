@@ -10,16 +10,17 @@ survive the rounding to float16.
 
 import hashlib
 import os
+from collections import abc
 from collections.abc import Iterator
-from collections.abc import Sequence as Sequences
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from data_pipeline.engine.engine import Job, buckets, read, write
+from data_pipeline.engine.job import Job
+from data_pipeline.engine.store import buckets, read, write
 from data_pipeline.engine.tables import table, unpack
-from data_pipeline.weights.artefact import attending, is_weighed, to_bytes, word_sums
+from data_pipeline.weights.word_weights import attending, is_weighed, to_bytes, word_sums
 from harp_jax.allocator import keep_pages
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
@@ -91,7 +92,7 @@ class Encoder:
     """An encoder on the given devices (default: all local ones), rows of a batch divided among them."""
 
     def __init__(
-        self, path: str, tokenizer: Tokenizer, dtype: str, slots: int, devices: Sequences[Any] | None = None
+        self, path: str, tokenizer: Tokenizer, dtype: str, slots: int, devices: abc.Sequence[Any] | None = None
     ) -> None:
         import jax
         from jax.sharding import AxisType, NamedSharding, PartitionSpec

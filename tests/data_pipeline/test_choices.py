@@ -15,13 +15,14 @@ from scipy import stats
 
 from data_pipeline import pipeline
 from data_pipeline.config import CHOICES, generation, plain
-from data_pipeline.engine.engine import LocalEngine, bucket_parts, read
+from data_pipeline.engine.local import LocalEngine
+from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.graph import link_graph
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.presets import PRESETS
 from data_pipeline.tasks import acm, qdm, rdp, rqp
 from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence
-from data_pipeline.tasks.sampling import Dropped, Sampler, Weighted
+from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.text.terms import Terms, join, load_terms
 from harp_jax.errors import InputError
 from harp_jax.randomness import generator
@@ -60,7 +61,7 @@ def test_sampling_with_replacement_follows_the_distribution_each_time():
     p = {(6,): 0.625, (7,): 0.375}
     expected = {(a, b): p[a] * p[b] for a in p for b in p}
     assert stats.chisquare([drawn[pair] for pair in expected], [8_000 * q for q in expected.values()]).pvalue > 0.01
-    with pytest.raises(Dropped):
+    with pytest.raises(NoPair):
         sampler.sample(rng, text, set(text.words), 1, "text")
 
 
@@ -122,7 +123,7 @@ def test_acm_queries_drawn_anew_differ_and_share_the_anchor():
     sides = acm.sides(request, Passages([1], [2], PAGE), SAMPLER, generator("anew"), anew=True)
     assert sides.neg_query and sides.neg_query != sides.pos_query and 6 in sides.neg_query and 6 in sides.pos_query
     assert acm.sides(request, Passages([1], [2], PAGE), SAMPLER, generator("anew")).neg_query is None
-    with pytest.raises(Dropped, match="documents-equal"):
+    with pytest.raises(NoPair, match="documents-equal"):
         acm.sides(request, Passages([1], [1], PAGE), SAMPLER, generator("anew"), anew=True)
 
 
@@ -212,7 +213,7 @@ def test_pages_of_one_text_are_one_page_by_choice(tmp_path):
     job = {"config": c, "work": str(tmp_path / "work"), "output": str(tmp_path), "per_bucket": 1}
     engine = LocalEngine(job, 1, "500MB")
     try:
-        pipeline._documents(engine)
+        pipeline.parse_documents(engine)
         engine.map("links", link_graph.extract_links, bucket_parts(job, "documents"))
         link_graph.build(engine)
     finally:

@@ -10,11 +10,11 @@ import pytest
 
 from data_pipeline import pipeline
 from data_pipeline.config import FORMATS, plain
-from data_pipeline.engine.dropped import Losses
+from data_pipeline.engine.dropped import DropCounts
 from data_pipeline.graph import boilerplate
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
-from data_pipeline.sources import formats as sources
+from data_pipeline.sources import formats
 from data_pipeline.sources.document import Link, LinkedDocument
 from data_pipeline.sources.web import warc
 from harp_jax.errors import InputError
@@ -54,10 +54,10 @@ def site(folder):
 
 def test_a_folder_of_html_becomes_shards(site):
     manifest = load_manifest(str(site))
-    losses = manifest["losses"]
-    assert losses["link-boilerplate"]["count"] == 3 * corpus.PAGES
-    assert losses["paragraph-boilerplate"]["count"] == 3 * corpus.PAGES
-    assert losses["link-outside-content"]["count"] == corpus.PAGES == losses["link-unresolved"]["count"]
+    dropped = manifest["losses"]
+    assert dropped["link-boilerplate"]["count"] == 3 * corpus.PAGES
+    assert dropped["paragraph-boilerplate"]["count"] == 3 * corpus.PAGES
+    assert dropped["link-outside-content"]["count"] == corpus.PAGES == dropped["link-unresolved"]["count"]
     assert all(entry["pairs"] > 10 for entry in manifest["tasks"].values()) and set(manifest["tasks"]) > {"rqp", "acm"}
     assert len(records(site)) == sum(split["records"] for split in manifest["splits"].values())
     documents = {row["id"]: row for row in table(site, "documents")}
@@ -154,7 +154,7 @@ def test_configs_are_valid_and_source_fields_are_checked(name):
     c = module.get_config()
     if not c.encoder:
         c.encoder = "uniform"
-    assert plain(c)["source"]["format"] in sources.FORMATS and tuple(sources.FORMATS) == FORMATS
+    assert plain(c)["source"]["format"] in formats.FORMATS and tuple(formats.FORMATS) == FORMATS
     for field, value in (("format", "pdf"), ("boilerplate_share", 0.0), ("paths", ())):
         given, c.source[field] = c.source[field], value
         with pytest.raises(InputError, match=field):
@@ -192,13 +192,13 @@ def test_boilerplate_leaves_offsets_and_first_section_right():
         Link(45, 49, "h"),
     ]
     document = LinkedDocument("https://x.org/a", "a", "T", text, tuple(links), 35)
-    losses = Losses()
-    found = boilerplate._without(document, {("h", "Home"), ("d", "Docs")}, losses)
+    dropped = DropCounts()
+    found = boilerplate._without(document, {("h", "Home"), ("d", "Docs")}, dropped)
     assert found.text == "See Docs and this.\nThe end, Home." and found.text[: found.lead_end] == "See Docs and this."
     assert [(found.text[link.start : link.end], link.target) for link in found.links] == [("this", "t")]
-    assert {row["reason"]: row["n"] for row in losses.table().to_pylist() if row["n"]} == {
+    assert {row["reason"]: row["n"] for row in dropped.table().to_pylist() if row["n"]} == {
         "link-boilerplate": 5,
         "paragraph-boilerplate": 2,
     }
     menu_first = LinkedDocument("https://x.org/a", "a", "T", "Home\nText.", (Link(0, 4, "h"),), 4)
-    assert boilerplate._without(menu_first, {("h", "Home")}, losses).lead_end == len("Text.")
+    assert boilerplate._without(menu_first, {("h", "Home")}, dropped).lead_end == len("Text.")

@@ -8,7 +8,7 @@ import pytest
 
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
-from data_pipeline.sources import formats as sources
+from data_pipeline.sources import formats
 from data_pipeline.sources.mediawiki.titles import Site
 from data_pipeline.sources.mediawiki.wikitext import plain_text
 from data_pipeline.sources.web.html_page import read_page
@@ -79,7 +79,7 @@ def test_steps_grow_with_the_length_of_a_page_and_no_faster():
 def test_the_huge_page_is_read_in_flat_memory(dump):
     source = {"format": "mediawiki", "paths": (str(dump),), "redirects": (), "max_page_bytes": 2 << 20}
     tracemalloc.start()
-    for chunk in sources.chunks(source):
+    for chunk in formats.chunks(source):
         assert len(chunk.payload.pages) < 40 << 20
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -90,10 +90,10 @@ def test_the_huge_page_is_read_in_flat_memory(dump):
 def test_html_pages_are_read_or_counted():
     reasons: Counter = Counter()
     for number in range(PAGES):
-        losses: list = []
-        documents = read_page(malformed.html_page(number), "https://x.org/", "w", {"max_page_bytes": 2 << 20}, losses)
-        reasons.update(loss.reason for loss in losses)
-        assert documents or any(loss.reason.startswith("page-") for loss in losses)
+        dropped: list = []
+        documents = read_page(malformed.html_page(number), "https://x.org/", "w", {"max_page_bytes": 2 << 20}, dropped)
+        reasons.update(each.reason for each in dropped)
+        assert documents or any(each.reason.startswith("page-") for each in dropped)
         for document in documents:
             malformed.check_offsets(document)
     print("\n", dict(reasons))

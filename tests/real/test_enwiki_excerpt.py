@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from data_pipeline.sources import formats as sources
+from data_pipeline.sources import formats
 from data_pipeline.sources.mediawiki.titles import Site
 from data_pipeline.sources.mediawiki.wikitext import plain_text
 from tests.support.shared_data import SHARED
@@ -27,7 +27,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def parsed():
-    return [sources.parse(chunk, SOURCE) for chunk in sources.chunks(SOURCE)]
+    return [formats.parse(chunk, SOURCE) for chunk in formats.chunks(SOURCE)]
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +45,10 @@ def wikitexts(articles):
 
 def test_every_page_is_accounted_for(parsed):
     documents = [document for some, _ in parsed for document in some]
-    losses = [loss for _, some in parsed for loss in some if loss.reason.startswith("page-")]
+    dropped = [each for _, some in parsed for each in some if each.reason.startswith("page-")]
     assert sum(document.redirect is None for document in documents) == 106
     assert sum(document.redirect is not None for document in documents) == 99
-    assert [loss.reason for loss in losses] == ["page-namespace"]
+    assert [each.reason for each in dropped] == ["page-namespace"]
     disambiguation = {document.title for document in documents if document.is_disambiguation}
     assert {"Alien", "Ada", "Aa River", "Austin (disambiguation)"} <= disambiguation
     assert not disambiguation & {"Anarchism", "Albedo", "Alabama", "Achilles"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from data_pipeline.sources import formats as sources
+from data_pipeline.sources import formats
 from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real
@@ -11,10 +11,10 @@ pytestmark = pytest.mark.real
 def test_every_sentence_and_every_anchor_is_accounted_for():
     source = {"format": "harp_json", "paths": (shared("harp_official", "demo_data.jsonl"),), "redirects": ()}
     source["max_page_bytes"] = 2 << 20
-    (chunk,) = sources.chunks(source)
-    documents, losses = sources.parse(chunk, source)
+    (chunk,) = formats.chunks(source)
+    documents, dropped = formats.parse(chunk, source)
     sentences = [document for document in documents if not document.address.startswith("passage-")]
     assert len(sentences) == 95 and sum(len(document.links) for document in sentences) == 97
-    assert [(loss.reason, loss.where.rpartition(" ")[2]) for loss in losses] == [
+    assert [(each.reason, each.where.rpartition(" ")[2]) for each in dropped] == [
         ("anchor-malformed", "2"), ("anchor-malformed", "24"), ("anchor-malformed", "95"),
     ]  # fmt: skip

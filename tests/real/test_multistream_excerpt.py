@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from data_pipeline.sources import formats as sources
+from data_pipeline.sources import formats
 from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real
@@ -34,18 +34,18 @@ def packed(tmp_path_factory):
 def read(path, *index):
     source = {"format": "mediawiki", "paths": (str(path),), "index": tuple(map(str, index)), "redirects": ()}
     source["max_page_bytes"] = 2 << 20
-    parsed = [sources.parse(chunk, source) for chunk in sources.chunks(source)]
+    parsed = [formats.parse(chunk, source) for chunk in formats.chunks(source)]
     return [document for documents, _ in parsed for document in documents], [
-        loss for _, some in parsed for loss in some
+        each for _, some in parsed for each in some
     ]
 
 
 def test_blocks_give_the_documents_of_the_whole_dump(packed):
     folder, _ = packed
-    documents, losses = read(folder / "dump.xml.bz2", folder / "index.txt.bz2")
-    expected, expected_losses = read(shared("dumps", "enwiki-excerpt.xml.bz2"))
+    documents, dropped = read(folder / "dump.xml.bz2", folder / "index.txt.bz2")
+    expected, expected_dropped = read(shared("dumps", "enwiki-excerpt.xml.bz2"))
     assert documents == expected and len(documents) == 205
-    assert [loss[1:] for loss in losses] == [loss[1:] for loss in expected_losses]
+    assert [each[1:] for each in dropped] == [each[1:] for each in expected_dropped]
 
 
 def test_a_damaged_block_costs_its_pages(packed):
@@ -53,9 +53,9 @@ def test_a_damaged_block_costs_its_pages(packed):
     data = bytearray((folder / "dump.xml.bz2").read_bytes())
     data[starts[4] + 5000] ^= 1
     (folder / "damaged.xml.bz2").write_bytes(data)
-    documents, losses = read(folder / "damaged.xml.bz2", folder / "index.txt.bz2")
-    damaged = [loss for loss in losses if loss.reason == "page-in-damaged-block"]
+    documents, dropped = read(folder / "damaged.xml.bz2", folder / "index.txt.bz2")
+    damaged = [each for each in dropped if each.reason == "page-in-damaged-block"]
     assert len(damaged) == 20 and damaged[0].where == f"{folder / 'damaged.xml.bz2'} byte {starts[4]}"
     whole, _ = read(folder / "dump.xml.bz2", folder / "index.txt.bz2")
-    lost = {loss.example for loss in damaged}
+    lost = {each.example for each in damaged}
     assert documents == [document for document in whole if document.title not in lost]

@@ -12,7 +12,7 @@ import json
 
 import pytest
 
-from data_pipeline.sources import formats as sources
+from data_pipeline.sources import formats
 from data_pipeline.text.sentences import sentences
 from tests.support import ROOT
 from tests.support.shared_data import shared
@@ -31,8 +31,8 @@ def paragraphs(source: str, wanted: set[str]) -> dict[tuple[str, str], str]:
     form, *path = FILES[source]
     config = {"format": form, "paths": (shared(*path),), "redirects": (), "max_page_bytes": 2 << 20}
     found = {}
-    for chunk in sources.chunks(config):
-        for document in sources.parse(chunk, config)[0]:
+    for chunk in formats.chunks(config):
+        for document in formats.parse(chunk, config)[0]:
             if document.id in wanted:
                 for paragraph in document.text.split("\n"):
                     found[document.id, hashlib.sha256(paragraph.encode()).hexdigest()[:12]] = paragraph

@@ -50,7 +50,7 @@ def test_dump_excerpt(tmp_path):
     config.encoder = "uniform"
     config.keep_work = True
     generate(config, str(tmp_path / "out"))
-    from data_pipeline.engine.engine import read
+    from data_pipeline.engine.store import read
 
     job = {"work": str(tmp_path / "out" / ".work")}
     addresses, redirects = (read(job, name).to_pylist() for name in ("addresses", "redirects"))

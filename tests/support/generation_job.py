@@ -5,7 +5,8 @@ from pathlib import Path
 
 from data_pipeline import pipeline
 from data_pipeline.config import plain
-from data_pipeline.engine.engine import LocalEngine, bucket_parts, read
+from data_pipeline.engine.local import LocalEngine
+from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.graph import link_graph
 
 
@@ -14,7 +15,7 @@ def linked_documents(c, output) -> dict[str, dict]:
     job = {"config": plain(c), "work": str(output / ".work"), "output": str(output), "per_bucket": 1}
     engine = LocalEngine(job, c.workers, c.memory_limit)
     try:
-        pipeline._documents(engine)
+        pipeline.parse_documents(engine)
         engine.map("links", link_graph.extract_links, bucket_parts(job, "documents"))
         link_graph.build(engine)
     finally:

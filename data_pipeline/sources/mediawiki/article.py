@@ -4,8 +4,8 @@ import re
 from functools import lru_cache
 from xml.etree import ElementTree
 
-from data_pipeline.sources.document import Link, LinkedDocument, Loss
-from data_pipeline.sources.mediawiki.pages_xml import Names
+from data_pipeline.sources.document import Dropped, Link, LinkedDocument
+from data_pipeline.sources.mediawiki.pages_xml import SiteInfo
 from data_pipeline.sources.mediawiki.titles import Site
 from data_pipeline.sources.mediawiki.wikitext import plain_text
 
@@ -34,18 +34,18 @@ _NUMBER = re.compile(r"-?[0-9]{1,6}")
 
 
 @lru_cache(maxsize=8)
-def site_of(names: Names) -> Site:
-    return Site(dict(names.namespaces), names.first_letter, names.language, names.wikimedia)
+def site_of(siteinfo: SiteInfo) -> Site:
+    return Site(dict(siteinfo.namespaces), siteinfo.first_letter, siteinfo.language, siteinfo.wikimedia)
 
 
 def read_article(
-    page: ElementTree.Element, path: str, site: Site, max_page_bytes: int, losses: list[Loss]
+    page: ElementTree.Element, path: str, site: Site, max_page_bytes: int, dropped: list[Dropped]
 ) -> LinkedDocument | None:
     title = page.findtext("title") or ""
     where = f"{path}: {title}"
     number = (page.findtext("ns") or "").strip()
     if int(number) if _NUMBER.fullmatch(number) else site.namespace(title):
-        losses.append(Loss(where, "page-namespace", title))
+        dropped.append(Dropped(where, "page-namespace", title))
         return None
     revision = page.findall("revision")[-1:]
     model = revision[0].findtext("model") if revision else None
@@ -58,7 +58,7 @@ def read_article(
     if target is not None:
         address, reason, _ = site.resolve(target)
         if address is None:
-            losses.append(Loss(where, reason.replace("link-", "redirect-"), target))
+            dropped.append(Dropped(where, reason.replace("link-", "redirect-"), target))
             return None
         return LinkedDocument(*identity, text="", links=(), lead_end=0, redirect=address)
     reason = ""
@@ -69,13 +69,13 @@ def read_article(
     elif 4 * len(text) > max_page_bytes and len(text.encode("utf-8", "replace")) > max_page_bytes:
         reason = "page-too-large"
     if not text or reason:
-        losses.append(Loss(where, reason, model or ""))
+        dropped.append(Dropped(where, reason, model or ""))
         return None
     plain = plain_text(text, site)
-    losses.extend(Loss(where, *loss) for loss in plain.losses)
+    dropped.extend(Dropped(where, *each) for each in plain.dropped)
     # In templates, tables, references, comments and captions; files and categories themselves.
-    if (outside := text.count("[[") - len(plain.links) - len(plain.losses)) > 0:
-        losses.append(Loss(where, "link-outside-prose", f"{outside} of {outside + len(plain.links)}", outside))
+    if (outside := text.count("[[") - len(plain.links) - len(plain.dropped)) > 0:
+        dropped.append(Dropped(where, "link-outside-prose", f"{outside} of {outside + len(plain.links)}", outside))
     return LinkedDocument(
         *identity,
         text=plain.text,

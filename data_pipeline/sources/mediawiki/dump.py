@@ -7,16 +7,24 @@ The parent streams the bytes and splits them between pages; workers parse whole 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 
-from data_pipeline.sources.document import Chunk, LinkedDocument, Loss, Source, chunk_name
+from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument, Source, chunk_name
 from data_pipeline.sources.mediawiki import multistream
 from data_pipeline.sources.mediawiki.article import read_article, site_of
-from data_pipeline.sources.mediawiki.pages_xml import DAMAGE, END, Payload, cut_pages, elements, read_blocks, read_names
+from data_pipeline.sources.mediawiki.pages_xml import (
+    DAMAGE,
+    END,
+    PageBytes,
+    elements,
+    read_blocks,
+    read_siteinfo,
+    split_pages,
+)
 from harp_jax import files
 from harp_jax.errors import InputError
 
 
 def chunks(source: Source) -> Iterator[Chunk]:
-    """Payload: `Payload`. Raises InputError (file, last good page) for a file that is missing, damaged or no dump."""
+    """Payload: `PageBytes`. Raises InputError (file, last good page) for a file that is missing, damaged or no dump."""
     if source.get("index"):
         yield from multistream.chunks(source)
         return
@@ -28,36 +36,36 @@ def chunks(source: Source) -> Iterator[Chunk]:
 def addresser(source: Source) -> Callable[[str], str]:
     """Normalises titles as the first file's links are; what no link can lead to stays as it is."""
     path = files.expand(tuple(source["paths"]))[0]
-    site = site_of(read_names(path, read_blocks(path))[0])
+    site = site_of(read_siteinfo(path, read_blocks(path))[0])
     return lambda title: site.resolve(title).address or title.strip()
 
 
-def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss]]:
+def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
     """Documents of the chunk's pages. Raises InputError where the XML is broken (not for odd characters in it)."""
     documents: list[LinkedDocument] = []
-    losses: list[Loss] = []
-    if isinstance(chunk.payload, Payload):
-        payloads: Iterable[Payload] = [chunk.payload]
+    dropped: list[Dropped] = []
+    if isinstance(chunk.payload, PageBytes):
+        payloads: Iterable[PageBytes] = [chunk.payload]
     else:
-        payloads = multistream.payloads(chunk.payload, int(source["max_page_bytes"]), losses)
+        payloads = multistream.payloads(chunk.payload, int(source["max_page_bytes"]), dropped)
     for payload in payloads:
-        site = site_of(payload.names)
+        site = site_of(payload.siteinfo)
         for title, size in payload.too_large:
-            losses.append(Loss(f"{payload.path}: {title}", "page-too-large", f"{size} bytes"))
-        for page in elements(payload, losses):
-            document = read_article(page, payload.path, site, int(source["max_page_bytes"]), losses)
+            dropped.append(Dropped(f"{payload.path}: {title}", "page-too-large", f"{size} bytes"))
+        for page in elements(payload, dropped):
+            document = read_article(page, payload.path, site, int(source["max_page_bytes"]), dropped)
             if document:
                 documents.append(document)
-    return documents, losses
+    return documents, dropped
 
 
-def _payloads(path: str, max_page_bytes: int) -> Iterator[Payload]:
+def _payloads(path: str, max_page_bytes: int) -> Iterator[PageBytes]:
     blocks = read_blocks(path)
     try:
-        names, rest = read_names(path, blocks)
+        siteinfo, rest = read_siteinfo(path, blocks)
     except DAMAGE as error:
         raise InputError(f"{path} is damaged: {error}; fetch the file again") from error
-    tail, last = yield from cut_pages(path, names, itertools.chain([rest], blocks), max_page_bytes)
+    tail, last = yield from split_pages(path, siteinfo, itertools.chain([rest], blocks), max_page_bytes)
     if not END.fullmatch(tail):
         raise InputError(
             f"{path} is cut off or damaged: no </mediawiki> at its end; last good page {last!r}; fetch the file again"

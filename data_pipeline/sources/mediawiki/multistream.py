@@ -10,7 +10,7 @@ import html
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Loss, Source, chunk_name
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, Source, chunk_name
 from data_pipeline.sources.mediawiki import pages_xml
 from harp_jax import files
 from harp_jax.errors import InputError
@@ -35,7 +35,7 @@ class Blocks(NamedTuple):
     """The payload of a chunk: consecutive blocks of a file."""
 
     path: str
-    names: pages_xml.Names
+    siteinfo: pages_xml.SiteInfo
     blocks: tuple[Block, ...]
 
 
@@ -52,7 +52,7 @@ def chunks(source: Source) -> Iterator[Chunk]:
         taken: list[Block] = []
         size = _size(path)
         try:
-            names, _ = pages_xml.read_names(path, pages_xml.read_blocks(path))
+            siteinfo, _ = pages_xml.read_siteinfo(path, pages_xml.read_blocks(path))
         except pages_xml.DAMAGE as error:
             raise InputError(f"{path} is damaged: {error}; fetch the file again") from error
         for block in _blocks(path, index, size):
@@ -65,25 +65,25 @@ def chunks(source: Source) -> Iterator[Chunk]:
                     )
             taken.append(block)
             if block.end - taken[0].start >= _CHUNK_BYTES:
-                yield Chunk(chunk_name(file_number, path, number), Blocks(path, names, tuple(taken)))
+                yield Chunk(chunk_name(file_number, path, number), Blocks(path, siteinfo, tuple(taken)))
                 number, taken = number + 1, []
         if taken:
-            yield Chunk(chunk_name(file_number, path, number), Blocks(path, names, tuple(taken)))
+            yield Chunk(chunk_name(file_number, path, number), Blocks(path, siteinfo, tuple(taken)))
 
 
-def payloads(chunk: Blocks, max_page_bytes: int, losses: list[Loss]) -> Iterator[pages_xml.Payload]:
-    """The pages of each block that is whole; those of a damaged one go to `losses`.
+def payloads(chunk: Blocks, max_page_bytes: int, dropped: list[Dropped]) -> Iterator[pages_xml.PageBytes]:
+    """The pages of each block that is whole; those of a damaged one go to `dropped`.
 
     Raises InputError where a whole block holds other pages than the index says.
     """
     for block in chunk.blocks:
         where = f"{chunk.path} byte {block.start}"
         stream = _decompressed(chunk.path, block)
-        cut = pages_xml.cut_pages(chunk.path, chunk.names, stream, max_page_bytes)
+        cut = pages_xml.split_pages(chunk.path, chunk.siteinfo, stream, max_page_bytes)
         try:
             found = list(cut)
         except InputError:
-            losses.extend(Loss(where, "page-in-damaged-block", title) for title in block.titles)
+            dropped.extend(Dropped(where, "page-in-damaged-block", title) for title in block.titles)
             continue
         pages = sum(payload.pages.count(b"<page>") + len(payload.too_large) for payload in found)
         if pages != len(block.titles):

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from data_pipeline.sources.document import CHUNK_BYTES, Loss
+from data_pipeline.sources.document import CHUNK_BYTES, Dropped
 from harp_jax import files
 from harp_jax.errors import InputError
 
@@ -29,7 +29,7 @@ _WIKIMEDIA = re.compile(
 )
 
 
-class Names(NamedTuple):
+class SiteInfo(NamedTuple):
     """What <siteinfo> and <mediawiki> tell about titles; hashable, so that a worker builds each `Site` once."""
 
     namespaces: tuple[tuple[str, int], ...]
@@ -38,19 +38,19 @@ class Names(NamedTuple):
     wikimedia: bool  # one of Wikipedia's family, to which the prefixes of sister projects and language editions belong
 
 
-class Payload(NamedTuple):
+class PageBytes(NamedTuple):
     """One chunk: whole <page> elements, and the pages that were too large to carry (title, bytes)."""
 
     path: str
-    names: Names
+    siteinfo: SiteInfo
     pages: bytes
     too_large: tuple[tuple[str, int], ...]
     previous: str  # title of the last page before this chunk, for error messages
 
 
-def cut_pages(
-    path: str, names: Names, blocks: Iterable[bytes], max_page_bytes: int
-) -> Generator[Payload, None, tuple[bytes, str]]:
+def split_pages(
+    path: str, siteinfo: SiteInfo, blocks: Iterable[bytes], max_page_bytes: int
+) -> Generator[PageBytes, None, tuple[bytes, str]]:
     """Cuts a stream between pages; returns what follows the last page, and that page's title.
 
     Raises InputError (file, last good page) where reading the stream fails.
@@ -76,7 +76,7 @@ def cut_pages(
             complete = found + len(_PAGE_END) if found >= 0 else complete
             large = len(buffer) - complete > limit
             if complete >= CHUNK_BYTES or (large and complete):
-                yield Payload(path, names, buffer[:complete], tuple(too_large), previous)
+                yield PageBytes(path, siteinfo, buffer[:complete], tuple(too_large), previous)
                 previous = _last_title(buffer[:complete]) or previous
                 buffer, complete, too_large = buffer[complete:], 0, []
             if large:
@@ -86,7 +86,7 @@ def cut_pages(
         last = _last_title(buffer[:complete]) or previous
         raise InputError(f"{path} is damaged: {error}; last good page {last!r}; fetch the file again") from error
     if complete or too_large:
-        yield Payload(path, names, buffer[:complete], tuple(too_large), previous)
+        yield PageBytes(path, siteinfo, buffer[:complete], tuple(too_large), previous)
     return buffer[complete:], _last_title(buffer[:complete]) or previous
 
 
@@ -108,8 +108,8 @@ def first_title(pages: bytes) -> str:
     return html.unescape(match[1].decode("utf-8", "replace")) if match else ""
 
 
-def read_names(path: str, blocks: Iterator[bytes]) -> tuple[Names, bytes]:
-    """The names that the dump's head gives (MediaWiki's defaults without <siteinfo>), and the bytes read after it."""
+def read_siteinfo(path: str, blocks: Iterator[bytes]) -> tuple[SiteInfo, bytes]:
+    """The siteinfo that the dump's head gives (MediaWiki's defaults without <siteinfo>), and the bytes read after it."""
     head = b""
     for block in blocks:
         head += block
@@ -121,7 +121,7 @@ def read_names(path: str, blocks: Iterator[bytes]) -> tuple[Names, bytes]:
     end = head.find(b"</siteinfo>", root.end()) + len(b"</siteinfo>")
     language = root[1].decode("ascii", "replace") if root[1] else "en"
     if end < len(b"</siteinfo>"):
-        return Names((), True, language, True), head[root.end() :]
+        return SiteInfo((), True, language, True), head[root.end() :]
     try:
         info = ElementTree.fromstring(head[head.index(b"<siteinfo", root.end()) : end])
     except (ElementTree.ParseError, ValueError) as error:
@@ -133,7 +133,7 @@ def read_names(path: str, blocks: Iterator[bytes]) -> tuple[Names, bytes]:
             f"{path} has a broken <siteinfo>: a namespace key is no number; fetch the file again"
         ) from None
     first_letter = info.findtext("case", "first-letter") == "first-letter"
-    return Names(spaces, first_letter, language, _is_wikimedia(info.findtext("base") or "")), head[end:]
+    return SiteInfo(spaces, first_letter, language, _is_wikimedia(info.findtext("base") or "")), head[end:]
 
 
 def _is_wikimedia(base: str) -> bool:
@@ -142,7 +142,7 @@ def _is_wikimedia(base: str) -> bool:
     return not host or _WIKIMEDIA.search(host[1].lower()) is not None
 
 
-def elements(payload: Payload, losses: list[Loss]) -> Iterator[ElementTree.Element]:
+def elements(payload: PageBytes, dropped: list[Dropped]) -> Iterator[ElementTree.Element]:
     """The chunk's <page> elements; where a page does not parse as it is, the chunk is taken page by page."""
     try:
         yield from ElementTree.fromstring(b"<mediawiki>%b</mediawiki>" % payload.pages).iter("page")
@@ -163,7 +163,7 @@ def elements(payload: Payload, losses: list[Loss]) -> Iterator[ElementTree.Eleme
                 raise InputError(
                     f"broken XML in {payload.path} ({error}); last good page {last!r}; fetch the file again"
                 ) from None
-            losses.append(Loss(f"{payload.path}: {page.findtext('title')}", "characters-replaced", ""))
+            dropped.append(Dropped(f"{payload.path}: {page.findtext('title')}", "characters-replaced", ""))
         last = page.findtext("title") or last
         yield page
 

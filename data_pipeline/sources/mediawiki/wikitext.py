@@ -66,8 +66,8 @@ def plain_text(wikitext: str, site: Site) -> Plain:
     if "<" in text:
         text = _INLINE_TAG.sub("", _SPACE_TAG.sub(" ", _BLOCK_TAG.sub("\n\n", text)))
     text = _without_media(text, site)
-    text, addresses, losses = _mark_links(text, site)
-    return marked.assemble(_clean(text), addresses, losses)
+    text, addresses, dropped = _mark_links(text, site)
+    return marked.assemble(_clean(text), addresses, dropped)
 
 
 def _cut(text: str, spans: Iterable[tuple[int, int]], filler: str = "\x01") -> str:
@@ -226,14 +226,14 @@ def _link_pattern(language: str) -> re.Pattern[str]:
 
 def _mark_links(text: str, site: Site) -> tuple[str, list[str], list[tuple[str, str]]]:
     addresses: list[str] = []
-    losses: list[tuple[str, str]] = []
+    dropped: list[tuple[str, str]] = []
 
     def mark(match: re.Match[str]) -> str:
         target, anchor, bracket, trail = match.groups()
         resolved: Resolved = site.resolve(target)
         if resolved.hidden:
             if resolved.reason == "link-interwiki":
-                losses.append((resolved.reason, target))
+                dropped.append((resolved.reason, target))
             return "\x01" + (bracket or "") + trail
         if anchor is None:
             anchor = target.strip().removeprefix(":").replace("_", " ")
@@ -247,12 +247,12 @@ def _mark_links(text: str, site: Site) -> tuple[str, list[str], list[tuple[str, 
         elif bracket:
             outside, trail = bracket + trail, ""
         if resolved.address is None:
-            losses.append((resolved.reason, match[0][:200]))
+            dropped.append((resolved.reason, match[0][:200]))
             return anchor + trail + outside
         addresses.append(resolved.address)
         return f"\x02{len(addresses) - 1}\x05{anchor}{trail}\x03{outside}"
 
-    return _link_pattern(site.language).sub(mark, text), addresses, losses
+    return _link_pattern(site.language).sub(mark, text), addresses, dropped
 
 
 def _pipe_trick(target: str) -> str:

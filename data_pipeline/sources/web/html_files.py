@@ -13,7 +13,7 @@ import re
 import urllib.parse
 from collections.abc import Iterator
 
-from data_pipeline.sources.document import CHUNK_BYTES, Chunk, LinkedDocument, Loss, Source, chunk_name
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, LinkedDocument, Source, chunk_name
 from data_pipeline.sources.web import urls
 from data_pipeline.sources.web.html_page import read_page
 from harp_jax import files
@@ -79,10 +79,10 @@ def _aliases(base: str, relative: str) -> list[str]:
     return found
 
 
-def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss]]:
+def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
     """The chunk's pages; raises InputError for a file that cannot be read."""
     documents: list[LinkedDocument] = []
-    losses: list[Loss] = []
+    dropped: list[Dropped] = []
     limit = int(source["max_page_bytes"])
     for path, url, others in chunk.payload:
         if not path:
@@ -95,11 +95,11 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}; check its permissions") from error
         if size > limit:
-            losses.append(Loss(path, "page-too-large", f"{size} bytes"))
+            dropped.append(Dropped(path, "page-too-large", f"{size} bytes"))
             continue
-        read = read_page(data, url, path, source, losses)
+        read = read_page(data, url, path, source, dropped)
         documents += read + (_redirects(others, url) if read else [])
-    return documents, losses
+    return documents, dropped
 
 
 def _redirects(others: list[str], url: str) -> list[LinkedDocument]:

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 from data_pipeline.sources import marked
-from data_pipeline.sources.document import Link, LinkedDocument, Loss, Source
+from data_pipeline.sources.document import Dropped, Link, LinkedDocument, Source
 from data_pipeline.sources.web import urls
 from data_pipeline.sources.web.main_content import main_content
 from harp_jax.errors import InputError
@@ -43,24 +43,24 @@ _LONG_TAG = 4 * MAX_ATTRIBUTES
 
 
 def read_page(
-    data: bytes, url: str, where: str, source: Source, losses: list[Loss], charset: str | None = None
+    data: bytes, url: str, where: str, source: Source, dropped: list[Dropped], charset: str | None = None
 ) -> list[LinkedDocument]:
-    """The page and the redirect that leads to it from `url`, or nothing, with the reason in `losses`.
+    """The page and the redirect that leads to it from `url`, or nothing, with the reason in `dropped`.
 
     `charset` is what the transport says. Raises InputError only where the extra [web] is not installed.
     """
     own = urls.address(url)
     if own is None:
-        losses.append(Loss(where, "page-url", url))
+        dropped.append(Dropped(where, "page-url", url))
         return []
     if len(data) > source["max_page_bytes"]:
-        losses.append(Loss(where, "page-too-large", f"{len(data)} bytes"))
+        dropped.append(Dropped(where, "page-too-large", f"{len(data)} bytes"))
         return []
-    text = _decoded(data, charset, where, losses)
+    text = _decoded(data, charset, where, dropped)
     try:
         tree = _parser()(_untangled(text))
     except _Tangled as error:
-        losses.append(Loss(where, "page-too-tangled", str(error)))
+        dropped.append(Dropped(where, "page-too-tangled", str(error)))
         return []
     base = _attribute(tree, "base[href]", "href")
     base = (_joined(url, base) if base else None) or url
@@ -70,24 +70,24 @@ def read_page(
     aliases = [LinkedDocument(own, own, "", "", (), 0, redirect=address)] if address != own else []
     if (elsewhere := _refresh(tree, base)) not in (None, address, own):
         return [LinkedDocument(own, own, "", "", (), 0, redirect=elsewhere)]
-    document = _document(tree, base, address, where, losses)
+    document = _document(tree, base, address, where, dropped)
     return [*aliases, document] if document else aliases
 
 
-def _document(tree: Any, base: str, address: str, where: str, losses: list[Loss]) -> LinkedDocument | None:
+def _document(tree: Any, base: str, address: str, where: str, dropped: list[Dropped]) -> LinkedDocument | None:
     content = main_content(tree)
-    lost: list[tuple[str, str]] = []
+    left_out: list[tuple[str, str]] = []
     if content.outside:
         shown = f"{content.outside} of {content.outside + len(content.hrefs)}"
-        losses.append(Loss(where, "link-outside-content", shown, content.outside))
+        dropped.append(Dropped(where, "link-outside-content", shown, content.outside))
     addresses = [urls.resolve(base, href) for href in content.hrefs]
     text = marked.ODD_SPACE.sub(" ", marked.INVISIBLE.sub("", content.text))
     text = marked.tidy(marked.SPACES.sub(" ", text))
-    plain = marked.assemble(text, [target or "" for target, _ in addresses], lost)
-    lost += [(reason, href) for (target, reason), href in zip(addresses, content.hrefs) if target is None]
-    losses += [Loss(where, *loss) for loss in lost if loss != ("link-empty", "")]
+    plain = marked.assemble(text, [target or "" for target, _ in addresses], left_out)
+    left_out += [(reason, href) for (target, reason), href in zip(addresses, content.hrefs) if target is None]
+    dropped += [Dropped(where, *each) for each in left_out if each != ("link-empty", "")]
     if not plain.text:
-        losses.append(Loss(where, "page-empty", ""))
+        dropped.append(Dropped(where, "page-empty", ""))
         return None
     title = content.heading
     if not title and (element := tree.css_first("title")) is not None:
@@ -96,7 +96,7 @@ def _document(tree: Any, base: str, address: str, where: str, losses: list[Loss]
     return LinkedDocument(address, address, marked.CONTROLS.sub("", title)[:500], plain.text, links, plain.lead_end)
 
 
-def _decoded(data: bytes, charset: str | None, where: str, losses: list[Loss]) -> str:
+def _decoded(data: bytes, charset: str | None, where: str, dropped: list[Dropped]) -> str:
     """The text, by byte order mark, transport, <meta> or else UTF-8; what cannot be decoded is replaced and counted."""
     encoding = next((name for mark, name in _BOMS if data.startswith(mark)), None)
     encoding = encoding or _encoding(charset)
@@ -106,7 +106,7 @@ def _decoded(data: bytes, charset: str | None, where: str, losses: list[Loss]) -
             encoding = "utf-8"  # in UTF-16 the <meta> could not have been read
     text = data.decode(encoding or "utf-8", "replace").removeprefix("\ufeff")
     if "\ufffd" in text:
-        losses.append(Loss(where, "characters-replaced", encoding or "utf-8"))
+        dropped.append(Dropped(where, "characters-replaced", encoding or "utf-8"))
     return text.replace("\0", "\ufffd")
 
 

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
-from data_pipeline.sources.document import CHUNK_BYTES, Chunk, LinkedDocument, Loss, Source, chunk_name
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, LinkedDocument, Source, chunk_name
 from data_pipeline.sources.web import urls
 from data_pipeline.sources.web.html_page import read_page
 from harp_jax import files
@@ -59,7 +59,7 @@ def chunks(source: Source) -> Iterator[Chunk]:
             yield Chunk(chunk_name(file_number, path, number), Range(path, tuple(batch)))
 
 
-def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss]]:
+def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
     """The pages of the records. Raises InputError where the file has changed or the extra [web] is not installed."""
     try:
         from fastwarc.warc import ArchiveIterator
@@ -67,11 +67,11 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss
         raise InputError("reading WARC files needs fastwarc; install harp_jax[web]") from None
     path, records = chunk.payload
     documents: list[LinkedDocument] = []
-    losses: list[Loss] = []
+    dropped: list[Dropped] = []
     with _opened(path) as file:
         for place in records:
             if place.size > int(source["max_page_bytes"]) + _HEAD_BYTES:
-                losses.append(Loss(f"{path} byte {place.start}", "page-too-large", f"{place.size} bytes"))
+                dropped.append(Dropped(f"{path} byte {place.start}", "page-too-large", f"{place.size} bytes"))
                 continue
             file.seek(place.start)
             data = io.BytesIO(file.read(place.end - place.start))
@@ -84,43 +84,43 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Loss
                 ) from error
             if record is not None:
                 url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
-                documents += _pages(record, url, f"{path} byte {place.start}: {url}"[:300], source, losses)
-    return documents, losses
+                documents += _pages(record, url, f"{path} byte {place.start}: {url}"[:300], source, dropped)
+    return documents, dropped
 
 
-def _pages(record: Any, url: str, where: str, source: Source, losses: list[Loss]) -> list[LinkedDocument]:
+def _pages(record: Any, url: str, where: str, source: Source, dropped: list[Dropped]) -> list[LinkedDocument]:
     from fastwarc.warc import WarcRecordType
 
     if record.record_type == WarcRecordType.revisit:
-        losses.append(Loss(where, "page-revisit", url))
+        dropped.append(Dropped(where, "page-revisit", url))
         return []
     try:
         if record.is_http:
             record.parse_http(auto_decode="all")
             status = record.http_headers.status_code
             if status in _REDIRECTS:
-                return _redirect(url, record.http_headers.get("Location") or "", where, losses)
+                return _redirect(url, record.http_headers.get("Location") or "", where, dropped)
             if status != 200:
-                losses.append(Loss(where, "page-status", str(status)))
+                dropped.append(Dropped(where, "page-status", str(status)))
                 return []
             kind, charset = record.http_content_type, record.http_charset
         else:
             kind, charset = (record.headers.get("Content-Type") or "").partition(";")[0].strip().lower(), None
         if kind not in _HTML:
-            losses.append(Loss(where, "page-type", str(kind)))
+            dropped.append(Dropped(where, "page-type", str(kind)))
             return []
         data = record.reader.read(int(source["max_page_bytes"]) + 1)
     except (OSError, ValueError, AttributeError) as error:  # the last: no HTTP headers at all
-        losses.append(Loss(where, "page-http", str(error)))
+        dropped.append(Dropped(where, "page-http", str(error)))
         return []
-    return read_page(data, url, where, source, losses, charset)
+    return read_page(data, url, where, source, dropped, charset)
 
 
-def _redirect(url: str, location: str, where: str, losses: list[Loss]) -> list[LinkedDocument]:
+def _redirect(url: str, location: str, where: str, dropped: list[Dropped]) -> list[LinkedDocument]:
     address = urls.address(url)
     target, reason = urls.resolve(url, location)
     if address is None or target is None:
-        losses.append(Loss(where, reason.replace("link-", "redirect-") or "page-url", location))
+        dropped.append(Dropped(where, reason.replace("link-", "redirect-") or "page-url", location))
         return []
     return [LinkedDocument(address, address, "", "", (), 0, redirect=target)] if target != address else []
 

@@ -7,12 +7,13 @@ from collections import Counter, defaultdict
 import pytest
 
 from data_pipeline.config import generation, plain
-from data_pipeline.engine import dropped as losses
-from data_pipeline.engine.engine import LocalEngine, bucket_parts, read, write
+from data_pipeline.engine import dropped
+from data_pipeline.engine.local import LocalEngine
+from data_pipeline.engine.store import bucket_parts, read, write
 from data_pipeline.engine.tables import SCHEMAS, table
 from data_pipeline.graph import anchors, graph_report, link_graph
 from data_pipeline.graph.link_graph import in_sentences
-from data_pipeline.pipeline import _documents
+from data_pipeline.pipeline import parse_documents
 from data_pipeline.sources.document import LinkedDocument
 from data_pipeline.sources.mediawiki.titles import Site
 from tests.support.mediawiki_dump import HEAD, TAIL, page
@@ -105,12 +106,12 @@ def built(tmp_path_factory):
     config = plain(c)
     engine = LocalEngine({"config": config, "work": str(folder / "work"), "per_bucket": 1}, 1, "500MB")
     try:
-        _documents(engine)
+        parse_documents(engine)
         engine.map("links", link_graph.extract_links, bucket_parts(engine.job, "documents"))
         link_graph.build(engine)
         rows = engine.query("SELECT reason, n, location, example FROM losses", ["losses"])
-        rows += graph_report.losses(engine, with_links=True)
-        yield engine, losses.summary(rows)
+        rows += graph_report.dropped(engine, with_links=True)
+        yield engine, dropped.summary(rows)
     finally:
         engine.close()
 
@@ -208,7 +209,7 @@ def test_sentences_of_very_many_links_make_linearly_many_pairs(tmp_path):
 
 
 def test_file_names_that_are_not_utf8_can_be_reported():
-    lost = losses.Losses()
+    lost = dropped.DropCounts()
     lost.add("page-empty", "caf\udce9.html", "\udce9")
     assert lost.table().column("location").to_pylist() == ["caf\\udce9.html"]
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from data_pipeline.engine.engine import write
+from data_pipeline.engine.store import write
 from data_pipeline.engine.tables import pack, table
 from data_pipeline.pairs.predictors import NAMES, log_odds, predict, save_tables, score
 

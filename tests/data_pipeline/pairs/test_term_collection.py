@@ -6,7 +6,8 @@ import tracemalloc
 import numpy as np
 import pyarrow.compute as pc
 
-from data_pipeline.engine.engine import LocalEngine, write
+from data_pipeline.engine.local import LocalEngine
+from data_pipeline.engine.store import write
 from data_pipeline.pairs import term_collection
 from harp_jax.randomness import signed64
 

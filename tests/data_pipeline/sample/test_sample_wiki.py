@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from data_pipeline.sample import wiki as sample_wiki
-from data_pipeline.sources import formats as sources
+from data_pipeline.sources import formats
 from data_pipeline.text.sentences import sentences
 from tests.support import ROOT
 
@@ -29,7 +29,7 @@ def documents(output):
         "redirects": (),
         "max_page_bytes": 2 << 20,
     }
-    return [document for chunk in sources.chunks(source) for document in sources.parse(chunk, source)[0]]
+    return [document for chunk in formats.chunks(source) for document in formats.parse(chunk, source)[0]]
 
 
 def rows(output, name, separator="\t"):

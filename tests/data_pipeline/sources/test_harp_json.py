@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from data_pipeline.sources import formats as sources
+from data_pipeline.sources import formats
 from harp_jax.errors import InputError
 
 
@@ -17,13 +17,13 @@ def anchor(text, first, last, passage="A passage."):
 def read(path, *records):
     path.write_text("\n".join(json.dumps(record) for record in records))
     source = {"format": "harp_json", "paths": (str(path),), "redirects": (), "max_page_bytes": 2 << 20}
-    (chunk,) = sources.chunks(source)
-    return sources.parse(chunk, source)
+    (chunk,) = formats.chunks(source)
+    return formats.parse(chunk, source)
 
 
 def test_sentences_and_passages(tmp_path):
     tokens = ["The", "“old", "town”,", "by", "the", "River", "Ä."]
-    documents, losses = read(
+    documents, dropped = read(
         tmp_path / "a.jsonl",
         line(tokens, anchor("old town", 1, 2), anchor("River Ä", 5, 6, "A river."), anchor("by", 3, 3)),
         line(["No", "link"]),
@@ -32,7 +32,7 @@ def test_sentences_and_passages(tmp_path):
     assert [sentence.text[start:end] for start, end, _ in sentence.links] == ["old town", "by", "River Ä"]
     assert [link.target for link in sentence.links] == [town.address, town.address, river.address]
     assert (town.text, town.lead_end, river.text, other.text) == ("A passage.", 10, "A river.", "No link")
-    assert losses == [] and len({document.id for document in documents}) == 4
+    assert dropped == [] and len({document.id for document in documents}) == 4
 
 
 @pytest.mark.parametrize(
@@ -44,14 +44,14 @@ def test_sentences_and_passages(tmp_path):
     ],
 )  # fmt: skip
 def test_malformed_anchors_are_counted(tmp_path, bad):
-    documents, losses = read(tmp_path / "a.jsonl", line(["a", "b"], bad, anchor("b", 1, 1)))
-    assert len(documents[0].links) == 1 and [loss.reason for loss in losses] == ["anchor-malformed"]
-    assert losses[0].where.endswith("a.jsonl line 1")
+    documents, dropped = read(tmp_path / "a.jsonl", line(["a", "b"], bad, anchor("b", 1, 1)))
+    assert len(documents[0].links) == 1 and [each.reason for each in dropped] == ["anchor-malformed"]
+    assert dropped[0].where.endswith("a.jsonl line 1")
 
 
 def test_overlapping_anchors_are_counted(tmp_path):
-    documents, losses = read(tmp_path / "a.jsonl", line(["a", "b"], anchor("a b", 0, 1), anchor("b", 1, 1)))
-    assert len(documents[0].links) == 1 and [loss.reason for loss in losses] == ["link-overlap"]
+    documents, dropped = read(tmp_path / "a.jsonl", line(["a", "b"], anchor("a b", 0, 1), anchor("b", 1, 1)))
+    assert len(documents[0].links) == 1 and [each.reason for each in dropped] == ["link-overlap"]
 
 
 @pytest.mark.parametrize(

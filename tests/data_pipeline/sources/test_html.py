@@ -1,8 +1,8 @@
-"""HTML pages and folders: what counts as content, where links lead, what is counted as lost."""
+"""HTML pages and folders: what counts as content, where links lead, what is counted as dropped."""
 
 import pytest
 
-from data_pipeline.sources import formats as sources
+from data_pipeline.sources import formats
 from data_pipeline.sources.web import urls
 from data_pipeline.sources.web.html_page import MAX_OPEN, read_page
 from data_pipeline.sources.web.main_content import main_content
@@ -13,9 +13,9 @@ URL = "https://x.org/guide/index.html"
 
 
 def read(page, url=URL, charset=None, **fields):
-    losses = []
+    dropped = []
     data = page if isinstance(page, bytes) else page.encode()
-    return read_page(data, url, "w", SOURCE | fields, losses, charset), losses
+    return read_page(data, url, "w", SOURCE | fields, dropped, charset), dropped
 
 
 def shown(page, url=URL):
@@ -64,9 +64,9 @@ def test_shows_what_a_reader_reads(page, expected):
 
 def test_every_link_that_is_no_anchor_of_the_text_is_counted():
     page = "<nav><a href=1>a</a><a href=2>b</a></nav><p>c <a href=3><img></a> <a href='#'>d</a><a href='tel:1'>e</a><a href='http://['>f</a>"
-    (document,), losses = read(page)
+    (document,), dropped = read(page)
     assert document.links == ()
-    assert sorted((loss.reason, loss.times) for loss in losses) == [
+    assert sorted((each.reason, each.times) for each in dropped) == [
         ("link-empty", 1), ("link-invalid", 1), ("link-outside-content", 2), ("link-scheme", 1), ("link-self", 1),
     ]  # fmt: skip
 
@@ -85,8 +85,8 @@ def test_canonical_links_and_moved_pages_are_redirects():
     alias, document = read("<link rel='shortlink canonical' href='/Guide/'>a <a href=x>b</a>")[0]
     assert (alias.address, alias.redirect) == ("https://x.org/guide", "https://x.org/Guide")
     assert document.address == "https://x.org/Guide" and document.links[0].target == "https://x.org/guide/x"
-    (moved,), losses = read("<meta http-equiv=Refresh content=' 0; URL=\"../new/\"'><p>moved")
-    assert (moved.address, moved.redirect, losses) == ("https://x.org/guide", "https://x.org/new", [])
+    (moved,), dropped = read("<meta http-equiv=Refresh content=' 0; URL=\"../new/\"'><p>moved")
+    assert (moved.address, moved.redirect, dropped) == ("https://x.org/guide", "https://x.org/new", [])
     (document,), _ = read("<link rel=canonical href='index.html'>a")
     assert document.redirect is None
 
@@ -106,9 +106,9 @@ def test_canonical_links_and_moved_pages_are_redirects():
     ],
 )  # fmt: skip
 def test_encodings(data, charset, text, replaced):
-    (document,), losses = read(data, charset=charset)
+    (document,), dropped = read(data, charset=charset)
     assert document.text == text
-    assert [loss.reason for loss in losses] == ["characters-replaced"] * replaced
+    assert [each.reason for each in dropped] == ["characters-replaced"] * replaced
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,8 @@ def test_tangled_pages_are_read_or_counted(name):
     markup, times = TANGLES[name]
     page = "<p>before " + ("<a " if name == "attributes" else "")
     page += "".join(markup.format(i) for i in range(times)) + "after <a href=z>end</a>"
-    documents, losses = read(page)
-    assert documents or losses
+    documents, dropped = read(page)
+    assert documents or dropped
     for document in documents:
         assert all(document.text[start:end].strip() for start, end, _ in document.links)
 
@@ -194,12 +194,12 @@ def write(folder, pages):
 
 def read_folder(*paths, **fields):
     source = SOURCE | {"paths": tuple(map(str, paths))} | fields
-    documents, losses = [], []
-    for chunk in sources.chunks(source):
-        some, lost = sources.parse(chunk, source)
+    documents, dropped = [], []
+    for chunk in formats.chunks(source):
+        some, some_dropped = formats.parse(chunk, source)
         documents += some
-        losses += lost
-    return documents, losses
+        dropped += some_dropped
+    return documents, dropped
 
 
 def test_folders(tmp_path):
@@ -213,7 +213,7 @@ def test_folders(tmp_path):
         ".git/x.html": "hidden",
     }
     folder = write(tmp_path / "site", pages)
-    documents, losses = read_folder(folder, max_page_bytes=4000)
+    documents, dropped = read_folder(folder, max_page_bytes=4000)
     found = {document.address: document for document in documents if document.redirect is None}
     assert list(found) == ["file:///b%20c.htm", "file:///guide", "file://", "file:///%C3%A4.xhtml"]
     assert {d.address: d.redirect for d in documents if d.redirect is not None} == {
@@ -225,7 +225,7 @@ def test_folders(tmp_path):
         "file:///b%20c.htm",
         "https://x.org/docs/guide",
     ]
-    assert [(loss.where, loss.reason) for loss in losses] == [(str(folder / "large.html"), "page-too-large")]
+    assert [(each.where, each.reason) for each in dropped] == [(str(folder / "large.html"), "page-too-large")]
     documents, _ = read_folder(folder / "*.htm*", folder / "guide", base_url="https://x.org/docs")
     assert "https://x.org/docs/b%20c.htm" in [document.address for document in documents]
     for wrong in ("x.org", "http://[bad"):
@@ -278,8 +278,8 @@ def test_a_mirror_whose_links_were_not_converted(tmp_path, base, adjusted):
         "a.js": "'<html>'",
     }
     folder = write(tmp_path / "site" / ("x.org" if base == "https://" else ""), pages | others)
-    documents, losses = read_folder(tmp_path / "site", base_url=base)
-    assert losses == [] and len([d for d in documents if d.redirect is None]) == len(pages), folder
+    documents, dropped = read_folder(tmp_path / "site", base_url=base)
+    assert dropped == [] and len([d for d in documents if d.redirect is None]) == len(pages), folder
     found = reached(documents)
     assert all(found.values()) and len(set(found.values())) == len(found) == len(SERVED), found
 
@@ -318,8 +318,8 @@ def test_symbolic_links_lead_to_pages(tmp_path):
     }.items():  # fmt: skip
         (folder / link).symlink_to(target)
     (tmp_path / "elsewhere" / "round").symlink_to(tmp_path / "elsewhere")
-    documents, losses = read_folder(folder, base_url="https://x.org")
-    assert losses == []
+    documents, dropped = read_folder(folder, base_url="https://x.org")
+    assert dropped == []
     pages = [document.text.split()[0] for document in documents if document.redirect is None]
     assert sorted(pages) == ["a", "b", "c", "d", "hidden"]
     assert reached(documents) == {

@@ -5,8 +5,7 @@ import lzma
 
 import pytest
 
-from data_pipeline.sources import formats as sources
-from data_pipeline.sources import json_lines
+from data_pipeline.sources import formats, json_lines
 from data_pipeline.sources.document import Link
 from harp_jax.errors import InputError
 
@@ -18,12 +17,12 @@ def source(*paths, **fields):
 
 def read(*paths, **fields):
     where = source(*paths, **fields)
-    documents, losses = [], []
-    for chunk in sources.chunks(where):
-        some, lost = sources.parse(chunk, where)
+    documents, dropped = [], []
+    for chunk in formats.chunks(where):
+        some, some_dropped = formats.parse(chunk, where)
         documents += some
-        losses += lost
-    return documents, losses
+        dropped += some_dropped
+    return documents, dropped
 
 
 def write(path, *records, opener=open):
@@ -46,8 +45,8 @@ PAGE = {
 @pytest.mark.parametrize("name,opener", [("a", open), ("a.gz", gzip.open), ("a.bz2", bz2.open), ("a.xz", lzma.open)])
 def test_reads_documents_with_code_point_offsets(tmp_path, name, opener):
     path = write(tmp_path / name, PAGE, "", {"id": "p2", "title": "Rhun", "text": "A river."}, opener=opener)
-    (page, destination), losses = read(path)
-    assert losses == []
+    (page, destination), dropped = read(path)
+    assert dropped == []
     assert (page.address, page.id, page.title, page.lead_end) == ("p1", "p1", "Öbel", 30)
     assert page.links == (Link(17, 21, "p2"),) and page.text[17:21] == "Rhun"
     assert destination.links == () and destination.lead_end == len("A river.")
@@ -60,7 +59,7 @@ def test_chunks_have_unique_ordered_names_and_keep_every_line(tmp_path, monkeypa
         records = [{"id": f"{folder}{i}", "title": "", "text": "x" * 30} for i in range(9)]
         write(tmp_path / folder / "same.jsonl", *records)
     where = source(tmp_path / "*" / "same.jsonl")
-    names = [chunk.name for chunk in sources.chunks(where)]
+    names = [chunk.name for chunk in formats.chunks(where)]
     assert len(names) > 4 and names == sorted(set(names))
     documents, _ = read(*where["paths"])
     assert [d.id for d in documents] == [f"{folder}{i}" for folder in "ab" for i in range(9)]
@@ -93,27 +92,27 @@ def test_broken_lines_are_named_by_file_line_and_id(tmp_path, line, part):
         assert "'p9'" in message
 
 
-def test_empty_and_overlapping_links_are_losses(tmp_path):
+def test_empty_and_overlapping_links_are_dropped(tmp_path):
     spans = [(4, 7, "b"), (0, 5, "a"), (5, 5, "c"), (8, 11, "d"), (8, 11, "")]
     links = [{"start": start, "end": end, "target": target} for start, end, target in spans]
-    (page,), losses = read(write(tmp_path / "a", {"id": "p", "title": "", "text": "one two six", "links": links}))
+    (page,), dropped = read(write(tmp_path / "a", {"id": "p", "title": "", "text": "one two six", "links": links}))
     assert page.links == (Link(0, 5, "a"), Link(8, 11, "d"))
-    assert sorted(loss.reason for loss in losses) == ["link-empty", "link-empty", "link-overlap"]
+    assert sorted(each.reason for each in dropped) == ["link-empty", "link-empty", "link-overlap"]
 
 
 def test_an_anchor_loses_the_spaces_around_it(tmp_path):
     links = [{"start": 7, "end": 12, "target": "f"}]
-    (page,), losses = read(
+    (page,), dropped = read(
         write(tmp_path / "a", {"id": "p", "title": "", "text": "End it. Foo bar is.", "links": links})
     )
-    assert page.links == (Link(8, 11, "f"),) and not losses
+    assert page.links == (Link(8, 11, "f"),) and not dropped
 
 
 def test_large_lines_are_counted_and_surrogates_replaced(tmp_path):
     surrogate = '{"id": "q", "title": "", "text": "a\\ud800b"}'
     path = write(tmp_path / "a", {"id": "p", "title": "x" * 200, "text": ""}, surrogate)
-    (page,), losses = read(path, max_page_bytes=100)
-    assert page.text == "a\ufffdb" and [loss.reason for loss in losses] == ["page-too-large"]
+    (page,), dropped = read(path, max_page_bytes=100)
+    assert page.text == "a\ufffdb" and [each.reason for each in dropped] == ["page-too-large"]
 
 
 def test_damage_and_absence_are_input_errors(tmp_path):
@@ -127,12 +126,12 @@ def test_damage_and_absence_are_input_errors(tmp_path):
     with pytest.raises(InputError, match="latin"):
         read(tmp_path / "latin")
     with pytest.raises(InputError, match="unknown source"):
-        sources.chunks({"format": "odt"})
+        formats.chunks({"format": "odt"})
 
 
 def test_redirects_come_from_tsv_files(tmp_path):
     path = write(tmp_path / "r.tsv", "a\tp1", "b\tp2")
-    assert list(sources.redirects(source(redirects=(str(path),)))) == [("a", "p1"), ("b", "p2")]
+    assert list(formats.redirects(source(redirects=(str(path),)))) == [("a", "p1"), ("b", "p2")]
     write(path, "a p1")
     with pytest.raises(InputError, match=r"r\.tsv line 1"):
-        list(sources.redirects(source(redirects=(str(path),))))
+        list(formats.redirects(source(redirects=(str(path),))))

@@ -8,8 +8,7 @@ from collections import Counter
 import pytest
 
 from data_pipeline.graph import link_graph
-from data_pipeline.sources import formats as sources
-from data_pipeline.sources import json_lines, wikiextractor
+from data_pipeline.sources import formats, json_lines, wikiextractor
 from data_pipeline.sources.document import Link, LinkedDocument
 from data_pipeline.sources.mediawiki.titles import Site
 from data_pipeline.sources.mediawiki.wikitext import plain_text
@@ -85,9 +84,9 @@ def test_twice_the_html_takes_twice_the_steps(number):
 
 def test_html_pages_are_read_or_counted():
     for number in range(300):
-        losses: list = []
-        documents = read_page(malformed.html_page(number), "https://x.org/", "w", {"max_page_bytes": 2 << 20}, losses)
-        assert documents or any(loss.reason.startswith("page-") for loss in losses)
+        dropped: list = []
+        documents = read_page(malformed.html_page(number), "https://x.org/", "w", {"max_page_bytes": 2 << 20}, dropped)
+        assert documents or any(each.reason.startswith("page-") for each in dropped)
         for document in documents:
             malformed.check_offsets(document)
 
@@ -115,10 +114,10 @@ def test_a_long_line_is_measured_and_not_held(tmp_path):
         "max_page_bytes": 1 << 16,
     }
     tracemalloc.start()
-    (chunk,) = sources.chunks(source)
-    documents, losses = sources.parse(chunk, source)
+    (chunk,) = formats.chunks(source)
+    documents, dropped = formats.parse(chunk, source)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert [document.id for document in documents] == ["a", "c"] and peak < 8 << 20
-    assert [(loss.reason, loss.where.rpartition(" ")[2]) for loss in losses] == [("page-too-large", "2")]
-    assert 31.4e6 < int(losses[0].example.split()[0]) < 31.5e6
+    assert [(each.reason, each.where.rpartition(" ")[2]) for each in dropped] == [("page-too-large", "2")]
+    assert 31.4e6 < int(dropped[0].example.split()[0]) < 31.5e6

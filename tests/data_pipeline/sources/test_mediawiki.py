@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from data_pipeline.sources import formats as sources
+from data_pipeline.sources import formats
 from data_pipeline.sources.document import Link
 from data_pipeline.sources.mediawiki import article, pages_xml
 from harp_jax.errors import InputError
@@ -18,12 +18,12 @@ def source(path, **fields):
 
 def read(path, **fields):
     where = source(path, **fields)
-    documents, losses = [], []
-    for chunk in sources.chunks(where):
-        some, lost = sources.parse(chunk, where)
+    documents, dropped = [], []
+    for chunk in formats.chunks(where):
+        some, some_dropped = formats.parse(chunk, where)
         documents += some
-        losses += lost
-    return documents, losses
+        dropped += some_dropped
+    return documents, dropped
 
 
 SMALL = HEAD + page("Öbel", "'''Öbel''' is on the [[rhun|Rhun]]. [[Datei:x|y]]\n== A ==\nB.", 7)
@@ -34,12 +34,12 @@ SMALL += page("Obel", "#WEITERLEITUNG [[öbel]]", 8, redirect="Öbel") + page("D
     "name,opener", [("a.xml", open), ("a.gz", gzip.open), ("a.xml.bz2", bz2.open), ("a.xz", lzma.open)]
 )
 def test_reads_articles_and_redirects(tmp_path, name, opener):
-    (article, alias), losses = read(write(tmp_path / name, SMALL + TAIL, opener))
+    (article, alias), dropped = read(write(tmp_path / name, SMALL + TAIL, opener))
     assert (article.address, article.id, article.title) == ("Öbel", "7", "Öbel")
     assert article.text == "Öbel is on the Rhun.\nB." and article.links == (Link(15, 19, "Rhun"),)
     assert article.text[: article.lead_end] == "Öbel is on the Rhun." and article.redirect is None
     assert (alias.address, alias.redirect, alias.text, alias.links) == ("Obel", "Öbel", "", ())
-    assert losses == [
+    assert dropped == [
         (f"{tmp_path / name}: Öbel", "link-outside-prose", "1 of 2", 1),  # the file
         (f"{tmp_path / name}: Diskussion:Öbel", "page-namespace", "Diskussion:Öbel", 1),
     ]
@@ -51,7 +51,7 @@ def test_chunks_hold_whole_pages_wherever_blocks_end(tmp_path, monkeypatch):
     for block in (1, 7, 64, 1000):
         monkeypatch.setattr(pages_xml, "_BLOCK", block)
         monkeypatch.setattr(pages_xml, "CHUNK_BYTES", 3000)
-        names = [chunk.name for chunk in sources.chunks(source(tmp_path / "a.xml"))]
+        names = [chunk.name for chunk in formats.chunks(source(tmp_path / "a.xml"))]
         documents, _ = read(tmp_path / "a.xml")
         assert documents == expected and len(names) > 5 and names == sorted(set(names))
 
@@ -69,11 +69,11 @@ def test_kinds_of_pages(tmp_path):
     text += "<page><title>Datei:J</title><id>5</id><revision><text>old export without ns</text></revision></page>"
     text += "<page><title>K</title><id>6</id><revision><text>one</text></revision>"
     text += "<revision><text>two</text></revision></page>"
-    documents, losses = read(write(tmp_path / "a.xml", text + TAIL), max_page_bytes=250)
+    documents, dropped = read(write(tmp_path / "a.xml", text + TAIL), max_page_bytes=250)
     assert [d.address for d in documents] == ["A", "F", "G (disambiguation)", "H", "I", "K"]
     assert [d.is_disambiguation for d in documents] == [False, True, True, False, True, False]
     assert documents[0].redirect == "B" and documents[-1].text == "two"
-    assert [loss.reason for loss in losses] == [
+    assert [each.reason for each in dropped] == [
         "redirect-namespace", "page-empty", "page-model", "page-too-large", "page-namespace",
     ]  # fmt: skip
 
@@ -109,11 +109,11 @@ def test_a_page_of_any_size_is_skipped_in_flat_memory(tmp_path):
             file.write("[[" * (1 << 19))
         file.write("</text></revision></page>" + page("Last", "z") + TAIL)
     tracemalloc.start()
-    documents, losses = read(path, max_page_bytes=1 << 16)
+    documents, dropped = read(path, max_page_bytes=1 << 16)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert [d.title for d in documents] == ["First", "Last"]
-    ((where, reason, example, _),) = losses
+    ((where, reason, example, _),) = dropped
     assert where.endswith("a.xml: Huge") and reason == "page-too-large" and 31.4e6 < int(example.split()[0]) < 31.5e6
     assert peak < 12 << 20
 
@@ -132,8 +132,8 @@ def test_prefixes_of_other_wikis_belong_to_wikimedia_alone(tmp_path):
 
 def test_a_namespace_that_is_no_number_is_told_by_the_title(tmp_path):
     text = HEAD + page("A", "a", ns="x") + page("Diskussion:A", "b", ns="") + TAIL
-    documents, losses = read(write(tmp_path / "a.xml", text))
-    assert [d.title for d in documents] == ["A"] and [loss.reason for loss in losses] == ["page-namespace"]
+    documents, dropped = read(write(tmp_path / "a.xml", text))
+    assert [d.title for d in documents] == ["A"] and [each.reason for each in dropped] == ["page-namespace"]
 
 
 @pytest.mark.parametrize(
@@ -181,10 +181,10 @@ def test_odd_characters_are_replaced_and_counted(tmp_path):
     data += page("Bytes", "a@b").encode().replace(b"@", b"\xff") + page("Nul", "a@b").encode().replace(b"@", b"\0")
     data += page("Reference", "a@b&amp;").encode().replace(b"@", b"&#0;&#65;")
     data += page("Surrogate", "a@b").encode().replace(b"@", b"\xed\xa0\x80") + TAIL.encode()
-    documents, losses = read(write(tmp_path / "a.xml", data))
+    documents, dropped = read(write(tmp_path / "a.xml", data))
     texts = {document.title: document.text for document in documents}
     assert texts["Bytes"] == texts["Nul"] == "a\ufffdb" and texts["Reference"] == "a\ufffdAb&"
-    assert [loss.reason for loss in losses].count("characters-replaced") == 4
+    assert [each.reason for each in dropped].count("characters-replaced") == 4
 
 
 def test_several_files_follow_each_other(tmp_path):

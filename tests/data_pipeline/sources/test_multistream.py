@@ -4,7 +4,7 @@ import bz2
 
 import pytest
 
-from data_pipeline.sources import formats as sources
+from data_pipeline.sources import formats
 from data_pipeline.sources.mediawiki import multistream
 from harp_jax.errors import InputError
 from tests.support.mediawiki_dump import HEAD, TAIL, page, write
@@ -32,19 +32,19 @@ def source(path, *index, **fields):
 
 
 def read(where):
-    documents, losses = [], []
-    for chunk in sources.chunks(where):
-        some, lost = sources.parse(chunk, where)
+    documents, dropped = [], []
+    for chunk in formats.chunks(where):
+        some, some_dropped = formats.parse(chunk, where)
         documents += some
-        losses += lost
-    return documents, losses
+        dropped += some_dropped
+    return documents, dropped
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 1500, 1 << 20])
 def test_the_same_documents_as_without_the_index(tmp_path, monkeypatch, chunk_bytes):
     monkeypatch.setattr(multistream, "_CHUNK_BYTES", chunk_bytes)
     where, _ = dump(tmp_path)
-    names = [chunk.name for chunk in sources.chunks(where)]
+    names = [chunk.name for chunk in formats.chunks(where)]
     assert names == sorted(set(names)) and len(names) == {1: 6, 1500: len(names), 1 << 20: 1}[chunk_bytes]
     assert read(where) == read(where | {"index": ()}) and len(read(where)[0]) == 30
 
@@ -56,10 +56,10 @@ def test_damage_costs_its_block_and_names_the_place(tmp_path):
     expected = [document.title for document in read(where)[0]]
     for place in (starts[2], starts[2] + 20, (starts[2] + starts[3]) // 2, starts[3] - 3):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
-        documents, losses = read(where)
+        documents, dropped = read(where)
         assert [document.title for document in documents] == expected[:10] + expected[15:]
-        assert [loss.reason for loss in losses] == ["page-in-damaged-block"] * 5
-        assert losses[0].where == f"{path} byte {starts[2]}" and losses[0].example == "Page: 10 &amp; more"
+        assert [each.reason for each in dropped] == ["page-in-damaged-block"] * 5
+        assert dropped[0].where == f"{path} byte {starts[2]}" and dropped[0].example == "Page: 10 &amp; more"
 
 
 def test_the_first_block_may_be_damaged(tmp_path):
@@ -67,8 +67,8 @@ def test_the_first_block_may_be_damaged(tmp_path):
     data = bytearray((tmp_path / "a.xml.bz2").read_bytes())
     data[starts[0]] ^= 0xFF
     (tmp_path / "a.xml.bz2").write_bytes(data)
-    documents, losses = read(where)
-    assert len(documents) == 25 and len(losses) == 5
+    documents, dropped = read(where)
+    assert len(documents) == 25 and len(dropped) == 5
     for start in starts[1:4]:
         data[start] ^= 0xFF
     (tmp_path / "a.xml.bz2").write_bytes(data)
@@ -78,8 +78,8 @@ def test_the_first_block_may_be_damaged(tmp_path):
 
 def test_pages_that_are_too_large_are_counted(tmp_path):
     where, _ = dump(tmp_path, text="x" * 100)
-    documents, losses = read(where | {"max_page_bytes": 2999})
-    assert documents == [] and {loss.reason for loss in losses} == {"page-too-large"} and len(losses) == 30
+    documents, dropped = read(where | {"max_page_bytes": 2999})
+    assert documents == [] and {each.reason for each in dropped} == {"page-too-large"} and len(dropped) == 30
 
 
 def test_a_block_with_a_huge_page_stays_small_in_memory(tmp_path):
@@ -91,10 +91,10 @@ def test_a_block_with_a_huge_page_stays_small_in_memory(tmp_path):
     write(tmp_path / "i.txt", f"{len(head)}:1:A\n{len(head)}:2:B\n")
     where = source(tmp_path / "a.xml.bz2", tmp_path / "i.txt", max_page_bytes=1 << 16)
     tracemalloc.start()
-    documents, losses = read(where)
+    documents, dropped = read(where)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert [document.title for document in documents] == ["B"] and losses[0].reason == "page-too-large"
+    assert [document.title for document in documents] == ["B"] and dropped[0].reason == "page-too-large"
     assert peak < 12 << 20
 
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from data_pipeline.sources import formats as sources
+from data_pipeline.sources import formats
 from data_pipeline.sources.web import warc
 from harp_jax.errors import InputError
 from tests.support.warc_record import record
@@ -17,14 +17,14 @@ def chunked(body):
 
 def read(*paths, **fields):
     source = {"format": "warc", "paths": tuple(map(str, paths)), "redirects": (), "max_page_bytes": 2 << 20} | fields
-    documents, losses, names = [], [], []
-    for chunk in sources.chunks(source):
+    documents, dropped, names = [], [], []
+    for chunk in formats.chunks(source):
         names.append(chunk.name)
-        some, lost = sources.parse(chunk, source)
+        some, some_dropped = formats.parse(chunk, source)
         documents += some
-        losses += lost
+        dropped += some_dropped
     assert names == sorted(set(names))
-    return documents, losses
+    return documents, dropped
 
 
 LONG = b"<p>" + b"much text " * 30_000
@@ -52,7 +52,7 @@ RECORDS = [
 def test_pages_and_redirects_of_a_crawl(tmp_path, monkeypatch, name, chunk_bytes):
     monkeypatch.setattr(warc, "CHUNK_BYTES", chunk_bytes)
     (tmp_path / name).write_bytes(b"".join(map(gzip.compress, RECORDS) if name.endswith("gz") else RECORDS))
-    documents, losses = read(tmp_path / name, max_page_bytes=350_000)
+    documents, dropped = read(tmp_path / name, max_page_bytes=350_000)
     assert [(d.address, d.redirect, d.text[:20]) for d in documents] == [
         ("https://x.org", None, "Home of the first pa"),
         ("https://x.org/a", "https://x.org/b", ""),
@@ -61,16 +61,16 @@ def test_pages_and_redirects_of_a_crawl(tmp_path, monkeypatch, name, chunk_bytes
         ("https://x.org/f", None, "a resource"),
     ]
     assert documents[0].links[0].target == "https://x.org/a" and len(documents[3].text) == 299_999
-    assert [loss.reason for loss in losses] == [
+    assert [each.reason for each in dropped] == [
         "page-type", "page-status", "page-revisit", "page-http", "page-url", "redirect-invalid", "page-too-large",
     ]  # fmt: skip
-    assert all(f"{name} byte " in loss.where for loss in losses)
+    assert all(f"{name} byte " in each.where for each in dropped)
 
 
 def test_what_inflates_beyond_the_limit_is_counted(tmp_path):
     bomb = record("http://x.org/", gzip.compress(b"x" * (50 << 20)), headers="Content-Encoding: gzip\r\n")
     (tmp_path / "a.warc.gz").write_bytes(gzip.compress(bomb))
-    assert [loss.reason for loss in read(tmp_path / "a.warc.gz")[1]] == ["page-too-large"]
+    assert [each.reason for each in read(tmp_path / "a.warc.gz")[1]] == ["page-too-large"]
 
 
 @pytest.mark.parametrize("name", ["a.warc", "a.warc.gz"])
@@ -109,6 +109,6 @@ def test_random_bytes_in_records_are_no_crash(tmp_path):
             data[draw.randrange(content, len(data) - 4)] = draw.randrange(256)
         records.append(bytes(data))
     (tmp_path / "a.warc").write_bytes(b"".join(records))
-    documents, losses = read(tmp_path / "a.warc")
-    pages = [loss for loss in losses if loss.reason.startswith("page-")]
+    documents, dropped = read(tmp_path / "a.warc")
+    pages = [each for each in dropped if each.reason.startswith("page-")]
     assert len([d for d in documents if d.redirect is None]) + len(pages) >= 150

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from data_pipeline.sources import formats as sources
+from data_pipeline.sources import formats
 from data_pipeline.sources.wikiextractor import plain_text
 from harp_jax.errors import InputError
 from tests.support.steps import steps
@@ -21,12 +21,12 @@ def read(*paths, **fields):
         "redirects": (),
         "max_page_bytes": 2 << 20,
     } | fields
-    documents, losses = [], []
-    for chunk in sources.chunks(source):
-        some, lost = sources.parse(chunk, source)
+    documents, dropped = [], []
+    for chunk in formats.chunks(source):
+        some, some_dropped = formats.parse(chunk, source)
         documents += some
-        losses += lost
-    return documents, losses
+        dropped += some_dropped
+    return documents, dropped
 
 
 def shown(text, title="T"):
@@ -65,9 +65,9 @@ def test_text_and_links(text, expected):
     assert shown(text.replace("\ud800", "")) == expected
 
 
-def test_sections_and_losses():
+def test_sections_and_what_is_dropped():
     plain = plain_text('Lead.\nSection::::A.\nBody <a href="x">y.', "T")
-    assert plain.text[: plain.lead_end] == "Lead." and plain.losses == [("link-malformed", '<a href="x">')]
+    assert plain.text[: plain.lead_end] == "Lead." and plain.dropped == [("link-malformed", '<a href="x">')]
     assert plain_text("One.\nTwo.", "T").lead_end == len("One.\nTwo.")
 
 
@@ -76,14 +76,14 @@ def test_folders_of_plain_and_compressed_files(tmp_path):
         (tmp_path / folder).mkdir(exist_ok=True)
         lines = f"{article(len(name), f'{folder} {name[5:7]}', RAW)}\n{article(9, 'Empty', '')}\n"
         (tmp_path / folder / name).write_bytes(bz2.compress(lines.encode()) if name.endswith("bz2") else lines.encode())
-    documents, losses = read(tmp_path)
+    documents, dropped = read(tmp_path)
     assert [document.address for document in documents] == ["AA 00", "AA 01", "AB 00"]
-    assert [loss.reason for loss in losses] == ["page-empty"] * 3
+    assert [each.reason for each in dropped] == ["page-empty"] * 3
     with open(tmp_path / "large", "w") as file:
         file.write(article(1, "L", "x" * 5000) + "\n" + article(2, "bus (disambiguation)", "Buses."))
-    (document,), losses = read(tmp_path / "large", max_page_bytes=5000)
+    (document,), dropped = read(tmp_path / "large", max_page_bytes=5000)
     assert document.address == "Bus (disambiguation)" and document.is_disambiguation
-    assert [(loss.reason, loss.where) for loss in losses] == [("page-too-large", f"{tmp_path / 'large'} line 1")]
+    assert [(each.reason, each.where) for each in dropped] == [("page-too-large", f"{tmp_path / 'large'} line 1")]
 
 
 @pytest.mark.parametrize(

@@ -85,9 +85,9 @@ def test_lead_ends_before_the_first_heading_with_text_above_it():
     assert plain_text("No heading.", SITE).lead_end == len("No heading.")
 
 
-def test_losses_have_reasons():
+def test_what_is_dropped_has_a_reason():
     plain = plain_text("[[#a|b]] [[fr:c]] [[Talk:d]] [[e|{{f}}]] [[:|g]]", SITE)
-    assert sorted(reason for reason, _ in plain.losses) == [
+    assert sorted(reason for reason, _ in plain.dropped) == [
         "link-empty", "link-interwiki", "link-invalid", "link-namespace", "link-self",
     ]  # fmt: skip
 
@@ -159,4 +159,4 @@ def test_random_markup_never_crashes_and_offsets_hold():
 
 def test_an_empty_link_is_counted_though_another_leads_there():
     plain = plain_text("[[a|{{x}}]] and [[a]]", SITE)
-    assert plain.links == [(4, 5, "A")] and plain.losses == [("link-empty", "A")]
+    assert plain.links == [(4, 5, "A")] and plain.dropped == [("link-empty", "A")]

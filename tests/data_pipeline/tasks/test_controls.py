@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from data_pipeline.engine.engine import read
+from data_pipeline.engine.store import read
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pairs.predictors import NAMES
 from data_pipeline.pairs.term_collection import UNIT, TermCollection
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks import ict, prop, wlp
 from data_pipeline.tasks.pair import Passages, Request
-from data_pipeline.tasks.sampling import Dropped, Sampler
+from data_pipeline.tasks.sampling import NoPair, Sampler
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import load_terms
 from harp_jax.input.records import TASKS
@@ -54,9 +54,9 @@ def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
 
 
 def test_ict_drops_what_has_no_rest_or_no_other_passage():
-    with pytest.raises(Dropped, match="one-sentence"):
+    with pytest.raises(NoPair, match="one-sentence"):
         ict.sides([[1, 2]], [[[3]]], None, 0.1, generator("ict"))
-    with pytest.raises(Dropped, match="no-other-passage-of-two-sentences"):
+    with pytest.raises(NoPair, match="no-other-passage-of-two-sentences"):
         ict.sides([[1], [2]], [[[1], [2]], [[3]]], 0, 0.1, generator("ict"))
     assert ict.sides([[1], [2]], [[[3], [4]]], None, 1.0, generator("ict")).neg_doc == [3, 4]
 
@@ -69,7 +69,7 @@ def test_ict_documents_are_not_told_apart_by_their_length():
         for at, passage in enumerate(found):
             try:
                 sides = ict.sides(passage, found, at, 0.1, rng)
-            except Dropped:
+            except NoPair:
                 continue
             gap = len(sides.neg_doc) - len(sides.pos_doc)
             shorter, pairs = shorter + (gap > 0) + 0.5 * (gap == 0), pairs + 1
@@ -86,7 +86,7 @@ def test_wlp_candidates_are_the_other_destinations_and_the_sentence_any_of_the_p
         assert len({draw.doc for draw in draws}) == 2 and all(draw.one == 7 != draw.doc for draw in draws)
         firsts[draws[0].doc] += 1
     assert stats.chisquare([firsts[doc] for doc in (5, 9, 11)]).pvalue > 0.01
-    with pytest.raises(Dropped, match="one-destination"):
+    with pytest.raises(NoPair, match="one-destination"):
         wlp.request("b", 3, [7], 0, 40, None, 2, rng)
     _, draws = wlp.request("b", 3, [7], 0, 40, 100, 8, rng)
     assert len(draws) == 8 and all(draw.doc is None and 0 <= draw.place < 100 for draw in draws)
@@ -138,7 +138,7 @@ def test_prop_prefers_the_likelier_set_of_the_same_length():
             better, document, worse, neg_document = prop.sides(
                 model, [9, 9], Sampler(None, 1.0), generator("sides", seed)
             )
-        except Dropped as dropped:
+        except NoPair as dropped:
             assert str(dropped) in ("no-contrast", "collection-has-too-few-terms")
             continue
         seen += 1
@@ -161,7 +161,7 @@ def test_bprop_scores_divergence_from_randomness():
         stats.chisquare([first[word] for word in gamma], [6_000 * math.exp(g) / z for g in gamma.values()]).pvalue
         > 0.01
     )
-    with pytest.raises(Dropped, match="too-few-terms"):
+    with pytest.raises(NoPair, match="too-few-terms"):
         model.sample(rng, 4)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from data_pipeline.tasks.sampling import Dropped, Sampler, Weighted, shuffled, without_replacement
+from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted, shuffled, without_replacement
 from harp_jax.randomness import generator
 
 WORDS = [(1,), (2,), (3,), (1,), (4, 9), (5,), (2,), (6,)]
@@ -91,9 +91,9 @@ def test_sampled_words_are_distinct_and_a_short_pool_is_a_loss():
     sampler = Sampler(is_term)
     words = sampler.sample(generator("all"), Weighted(WORDS, WEIGHTS), {(3,)}, 4, "page")
     assert sorted(words) == [(1,), (2,), (4, 9), (6,)]
-    with pytest.raises(Dropped, match="page-has-too-few-terms"):
+    with pytest.raises(NoPair, match="page-has-too-few-terms"):
         sampler.sample(generator("all"), Weighted(WORDS, WEIGHTS), {(3,)}, 5, "page")
-    with pytest.raises(Dropped):
+    with pytest.raises(NoPair):
         sampler.sample(generator("all"), Weighted([], np.zeros(0)), set(), 1, "page")
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from data_pipeline.pairs.examples import cut
+from data_pipeline.pairs.examples import pair_record
 from data_pipeline.tasks import acm, mlm, qdm, rdp, rqp
 from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence, Sides
-from data_pipeline.tasks.sampling import Dropped, Sampler, Weighted
+from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.text.terms import Terms, join
 from harp_jax.randomness import generator
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
@@ -43,7 +43,7 @@ def test_rqp_queries_are_equally_long_and_s2_has_no_anchor_word():
     for seed in range(300):
         try:
             request = rqp.request(SENTENCE, 0, TERMS, SAMPLER, generator("rqp", seed))
-        except Dropped as dropped:
+        except NoPair as dropped:
             assert str(dropped) == "sentence-has-too-few-terms"
             continue
         assert (request.key, request.positive, request.words_of, request.negative) == ("page@110", 7, 7, None)
@@ -80,7 +80,7 @@ def test_rqp_can_restrict_its_context_to_the_page():
         request = rqp.request(SENTENCE, 0, TERMS, sampler, generator("in page", seed))
         try:
             sides = rqp.sides(request, Passages(POSITIVE, None, page), sampler, generator("s2", seed))
-        except Dropped:
+        except NoPair:
             continue
         made += 1
         assert set(sides.pos_query) <= {8, X, *(7 + i for i in (0, 2, 3, 6))}
@@ -90,10 +90,10 @@ def test_rqp_can_restrict_its_context_to_the_page():
 
 def test_short_pages_and_anchors_of_punctuation_are_losses():
     request = rqp.request(SENTENCE, 1, TERMS, SAMPLER, generator("short"))
-    with pytest.raises(Dropped, match="page-has-too-few-terms"):
+    with pytest.raises(NoPair, match="page-has-too-few-terms"):
         rqp.sides(request, Passages(POSITIVE, None, Weighted([word(1)], np.ones(1))), SAMPLER, generator("s2"))
     sentence = replace(SENTENCE, anchors=[anchor(1, ".", 3, 4, 7)])
-    with pytest.raises(Dropped, match="anchor-without-words"):
+    with pytest.raises(NoPair, match="anchor-without-words"):
         rqp.request(sentence, 0, TERMS, SAMPLER, generator("short"))
 
 
@@ -148,7 +148,7 @@ def test_rdp_anchors_follow_eq_11(weighting):
 
 def test_rdp_drops_sentences_without_contrast():
     for eta, destinations in (([0.1, 0.1], [1, 2]), ([0.1, 0.2], [1, 1]), ([0.1, 0.1 * (1 + 2**-12)], [1, 2])):
-        with pytest.raises(Dropped, match="no-contrast"):
+        with pytest.raises(NoPair, match="no-contrast"):
             rdp.choose(np.array(eta), destinations, SAMPLER, generator("rdp"))
     assert rdp.requests(replace(SENTENCE, anchors=SENTENCE.anchors[:1]), SAMPLER, generator("rdp")) == []
     (request,) = rdp.requests(SENTENCE, SAMPLER, generator("rdp"))
@@ -183,7 +183,7 @@ def test_acm_query_is_the_anchor_with_words_of_its_page():
     assert sides.neg_query is None and sides.pos_doc == POSITIVE and sides.neg_doc == NEGATIVE
     assert Counter(sides.pos_query)[11] == Counter(sides.pos_query)[12] == 1  # w4 and w5, once each
     assert len(sides.pos_query) - 2 - Counter(sides.pos_query)[X] == request.length
-    with pytest.raises(Dropped, match="co-linked"):
+    with pytest.raises(NoPair, match="co-linked"):
         acm.sides(request, Passages(POSITIVE, None, PAGE), SAMPLER, generator("query"))
 
 
@@ -202,5 +202,5 @@ def test_keys_do_not_collide_between_links_of_a_sentence():
 
 
 def test_what_was_drawn_twice_and_is_equal_is_stored_once():
-    record = cut("acm", "k", "p", Sides([1, 2], [3], [1, 2], [4]), 9, 9)
+    record = pair_record("acm", "k", "p", Sides([1, 2], [3], [1, 2], [4]), 9, 9)
     assert record.neg_query is None and record.neg_doc == [4]

@@ -12,21 +12,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from data_pipeline.engine.engine import read
+from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import unpack
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
-from data_pipeline.weights.artefact import (
-    DocumentFrequency,
-    attending,
-    from_bytes,
-    open_artefact,
-    piece_spans,
-    read_meta,
-    save_frequency,
-    word_sums,
-)
+from data_pipeline.weights.artefact import read_meta, verify
 from data_pipeline.weights.attention import CPU_LENGTHS, LENGTHS, Encoder, Sequence, batches, identify
+from data_pipeline.weights.without_encoder import DocumentFrequency, save_frequency
+from data_pipeline.weights.word_weights import attending, from_bytes, piece_spans, word_sums
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.errors import InputError
@@ -309,6 +302,6 @@ def test_weights_of_another_encoder_are_not_taken_over(encoder_dir, weighed, tmp
     # Where manifest and work directory are gone, the weights themselves say whose they are.
     artefact = str(weighed / "term_weights")
     meta = read_meta(artefact)
-    assert open_artefact(artefact, meta["belongs_to"], meta["encoder"]) == meta["sha256"]
+    assert verify(artefact, meta["belongs_to"], meta["encoder"]) == meta["sha256"]
     with pytest.raises(InputError, match="made by another encoder"):
-        open_artefact(artefact, meta["belongs_to"], meta["encoder"] | identify(str(other)))
+        verify(artefact, meta["belongs_to"], meta["encoder"] | identify(str(other)))

@@ -1,9 +1,4 @@
-"""Tables as Parquet files, and the local engine: maps in a pool of spawned processes, joins in DuckDB.
-
-A stage that is finished is not repeated: a part of a map leaves a mark when all its outputs have their final names, a join's
-directory gets its name when it is complete. Rerunning a killed job therefore continues it, and since every part is a pure
-function of its input, ends with the same bytes. One machine; the tables lie on a file system that its processes share.
-"""
+"""The local engine: maps in a pool of spawned processes, joins in DuckDB. One machine."""
 
 import contextlib
 import glob
@@ -12,100 +7,21 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
+from data_pipeline.engine.job import Job, MapFunction, Part
+from data_pipeline.engine.store import finish, finished, mark_path, place, run_part
 from data_pipeline.engine.tables import SCHEMAS
 from harp_jax.errors import InputError
-from harp_jax.files import replacing
 from harp_jax.progress import progress
 
-Job = dict[str, Any]  # plain values that every part of a map receives
 # Of the memory of the joins: what a thread needs to write a table in hundreds of buckets at once.
 JOIN_THREAD_MIB = 200
-Part = tuple[int, Any]  # number of the part, which is the bucket of its output, and its payload
-MapFunction = Callable[[Job, int, Any], dict[str, pa.Table]]
-
-
-class Engine(Protocol):
-    """What runs the stages of one job; `job["work"]` is the directory of its tables. Local below, or `spark_engine.py`."""
-
-    job: Job
-
-    def map(self, stage: str, function: MapFunction, parts: Iterable[Part], per_bucket: int = 1) -> None: ...
-
-    def join(self, output: str, sql: str, inputs: Iterable[str], partitioned: bool = False) -> None: ...
-
-    def query(self, sql: str, inputs: Iterable[str]) -> list[tuple]: ...
-
-    def close(self) -> None: ...
-
-
-def read(job: Job, name: str, bucket: int | None = None, columns: list[str] | None = None) -> pa.Table:
-    """A bucket of a table (or all of it), files in the order of their names; no rows where there are no files."""
-    import pyarrow.parquet as pq
-
-    folder = "*" if bucket is None else f"bucket={bucket}"
-    paths = sorted(glob.glob(os.path.join(glob.escape(place(job, name)), folder, "*.parquet")))
-    # Files are read one by one: as a data set, their folders would become a column.
-    tables = [pq.ParquetFile(path).read(columns) for path in paths]
-    return pa.concat_tables(tables) if tables else SCHEMAS[name].empty_table().select(columns or SCHEMAS[name].names)
-
-
-def buckets(job: Job, name: str) -> list[int]:
-    """The numbers of a table's buckets."""
-    folders = glob.glob(os.path.join(glob.escape(place(job, name)), "bucket=*"))
-    return sorted(int(folder.rsplit("=", 1)[1]) for folder in folders)
-
-
-def write(job: Job, name: str, bucket: int, stage: str, part: int, rows: pa.Table) -> None:
-    """Writes a file of a table, complete or not at all; several stages may write to one table. No rows, no file."""
-    import pyarrow.parquet as pq
-
-    if rows.num_rows:
-        path = os.path.join(place(job, name), f"bucket={bucket}", f"{stage}-{part:07d}.parquet")
-        with replacing(path, "wb") as file:
-            pq.write_table(rows.cast(SCHEMAS[name]), file, compression="zstd", row_group_size=16384)
-
-
-def place(job: Job, name: str) -> str:
-    """The directory of a table."""
-    return job.get("elsewhere", {}).get(name) or os.path.join(job["work"], name)
-
-
-def run_part(stage: str, function: MapFunction, job: Job, number: int, bucket: int, payload: Any, mark: str) -> int:
-    """Runs a part and leaves its mark; the number of rows it wrote."""
-    outputs = function(job, number, payload)
-    for name, rows in outputs.items():
-        write(job, name, bucket, stage, number, rows)
-    with replacing(mark) as file:
-        file.write("done\n")
-    return sum(rows.num_rows for rows in outputs.values())
-
-
-def mark_path(job: Job, stage: str, part: int | str) -> str:
-    """The file whose presence says that a part is done; part "all": the stage."""
-    name = part if isinstance(part, str) else f"{part:07d}"
-    return os.path.join(job["work"], f"{stage}.marks", name)
-
-
-def unfinished(job: Job, stage: str, parts: Iterable[Part]) -> Iterator[Part]:
-    """Those of the parts that have no mark yet."""
-    return (part for part in parts if not os.path.exists(mark_path(job, stage, part[0])))
-
-
-def finish(job: Job, stage: str) -> None:
-    """Marks a stage as done."""
-    with replacing(mark_path(job, stage, "all")) as file:
-        file.write("done\n")
-
-
-def finished(job: Job, stage: str) -> bool:
-    return os.path.exists(mark_path(job, stage, "all"))
 
 
 def _follow_parent() -> None:
@@ -260,8 +176,3 @@ def mebibytes(limit: str) -> int:
 
 def _quoted(text: str) -> str:
     return text.replace("'", "''")
-
-
-def bucket_parts(job: Job, name: str) -> list[Part]:
-    """One part for each bucket of a table."""
-    return [(bucket, None) for bucket in buckets(job, name)]

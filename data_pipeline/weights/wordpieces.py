@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from data_pipeline.engine.dropped import Losses
-from data_pipeline.engine.engine import Job, read
+from data_pipeline.engine.dropped import DropCounts
+from data_pipeline.engine.job import Job
+from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import pack, table
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Span, Terms, load_terms
@@ -23,9 +24,9 @@ def _terms(job: Job) -> Terms:
     return load_terms(c["tokenizer"], c["stopwords"], c["unit"])
 
 
-def tokenise_sentences(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+def tokenise_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over the buckets of links: each sentence that has links once, as words, with its anchors as spans of words."""
-    terms, losses = _terms(job), Losses()
+    terms, counts = _terms(job), DropCounts()
     order = [("doc", "ascending"), ("link_start", "ascending")]
     links = read(job, "ranked", number).sort_by(order).to_pylist()
     texts = _texts(job, number, {link["doc"] for link in links})
@@ -40,7 +41,7 @@ def tokenise_sentences(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
         batch = groups[at : at + BATCH]
         cut = [texts[g[0]["doc"]][g[0]["sentence_start"] : g[0]["sentence_end"]] for g in batch]
         for group, (span, starts, ends) in zip(batch, terms.split(cut, job["window"])):
-            anchors = [_anchor(link, starts, ends, losses) for link in group]
+            anchors = [_anchor(link, starts, ends, counts) for link in group]
             if kept := [anchor for anchor in anchors if anchor]:
                 first = group[0]
                 rows.append(
@@ -49,17 +50,17 @@ def tokenise_sentences(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
                         tokens=pack(span.tokens), lengths=pack(span.lengths), anchors=kept,
                     )
                 )  # fmt: skip
-    return {"sentences": table("sentences", rows), "losses": losses.table()}
+    return {"sentences": table("sentences", rows), "losses": counts.table()}
 
 
-def _anchor(link: dict[str, Any], starts: np.ndarray, ends: np.ndarray, losses: Losses) -> dict[str, Any] | None:
+def _anchor(link: dict[str, Any], starts: np.ndarray, ends: np.ndarray, counts: DropCounts) -> dict[str, Any] | None:
     """The link as a span of words: those that overlap its characters."""
     base = link["sentence_start"]
     start = int(np.searchsorted(ends, link["link_start"] - base, side="right"))
     end = int(np.searchsorted(starts, link["link_end"] - base, side="left"))
     if start >= end:
         # A sentence longer than the encoder's window, or an anchor of characters that the tokenizer drops.
-        losses.add("anchor-outside-window", link["id"], link["anchor"])
+        counts.add("anchor-outside-window", link["id"], link["anchor"])
         return None
     fields = ("anchor", "destination", "place", "first", "own", "total", "occurrence", "occurrences")
     return {"number": link["link_start"], "start": start, "end": end} | {field: link[field] for field in fields}
@@ -75,7 +76,7 @@ def _texts(job: Job, number: int, wanted: set[int]) -> dict[int, str]:
     return found
 
 
-def tokenise_passages(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
+def tokenise_passages(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over the buckets of candidates: the first section of each, as far as a record will show it, as words.
 
     S2 is sampled from what the model sees; words behind the cut would be a negative query that no reader could match.

@@ -1,0 +1,64 @@
+"""What every engine runs: a job, the parts of its maps, and the three operations on tables.
+
+A map is a pure function of a part; a join is SQL over whole tables. What is finished is not repeated (see store.py), so that
+rerunning a killed job continues it and ends with the same bytes.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NotRequired, Protocol, TypedDict
+
+import pyarrow as pa
+
+from data_pipeline.config import Config
+
+
+class Job(TypedDict):
+    """Plain values that every part of a map receives.
+
+    per_bucket: chunks of the input in one bucket; window: tokens that the encoder reads; elsewhere: directories of the tables
+    outside the work directory; candidates, unlinked: number of destinations, and of those without in-links.
+    """
+
+    config: Config
+    work: str
+    output: str
+    per_bucket: int
+    window: NotRequired[int]
+    elsewhere: NotRequired[dict[str, str]]
+    candidates: NotRequired[int]
+    unlinked: NotRequired[int]
+
+
+class Inputs(TypedDict):
+    """What a job reads, by content; a part of its manifest.
+
+    source: name, size and sha256 of every file; encoder_content: sha256 and number of positions, or the name of a method.
+    """
+
+    source: list[dict[str, Any]]
+    tokenizer_sha256: str
+    encoder_content: dict[str, Any]
+
+
+Part = tuple[int, Any]  # number of the part, which is the bucket of its output, and its payload
+MapFunction = Callable[[Job, int, Any], dict[str, pa.Table]]
+
+
+class Engine(Protocol):
+    """What runs the stages of one job; `job["work"]` is the directory of its tables."""
+
+    job: Job
+
+    def map(self, stage: str, function: MapFunction, parts: Iterable[Part], per_bucket: int = 1) -> None: ...
+
+    def join(self, output: str, sql: str, inputs: Iterable[str], partitioned: bool = False) -> None: ...
+
+    def query(self, sql: str, inputs: Iterable[str]) -> list[tuple]: ...
+
+    def close(self) -> None: ...
+
+
+class EngineFactory(Protocol):
+    """Makes an engine: `LocalEngine`, or `SparkEngine` with its master."""
+
+    def __call__(self, job: Job, workers: int, memory_limit: str, temp_directory: str = "") -> Engine: ...

@@ -1,0 +1,81 @@
+"""Term weights that need no encoder: "uniform" over wordpieces, or "idf" over the passages."""
+
+import os
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from data_pipeline.engine.job import Job
+from data_pipeline.engine.store import read
+from data_pipeline.engine.tables import table, unpack
+from data_pipeline.text.terms import Span
+from data_pipeline.weights.word_weights import is_weighed, to_bytes
+from harp_jax.files import replacing
+from harp_jax.randomness import signed64
+
+METHODS = ("uniform", "idf")
+
+
+def weigh_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+    """Map over `sentences`: weights without an encoder; the rows of all anchors equal that of [CLS]."""
+    weigh = _weigher(job)
+    rows = []
+    for sentence in read(job, "sentences", number).to_pylist():
+        span = Span(unpack(sentence["tokens"]), unpack(sentence["lengths"]))
+        alpha, found = weigh(span), sentence["anchors"]
+        # Nothing attends to [CLS]: both directions of Eq. 10 are the mean over the anchor's pieces.
+        to_cls = [alpha[a["start"] : a["end"]].sum() / span.lengths[a["start"] : a["end"]].sum() for a in found]
+        rows.append(
+            dict(
+                doc=sentence["doc"], start=sentence["start"], cls=to_bytes(alpha),
+                anchors=to_bytes(np.tile(alpha, len(found))), to_cls=to_bytes(np.array(to_cls)),
+            )
+        )  # fmt: skip
+    return {"sentence_weights": table("sentence_weights", rows)}
+
+
+def weigh_passages(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+    """Map over `passages`: weights without an encoder."""
+    weigh = _weigher(job)
+    rows = []
+    for passage in read(job, "passages", number).to_pylist():
+        if is_weighed(passage, job["config"]):
+            alpha = weigh(Span(unpack(passage["tokens"]), unpack(passage["lengths"])))
+            rows.append(dict(doc=passage["doc"], weights=to_bytes(alpha)))
+    return {"passage_weights": table("passage_weights", rows)}
+
+
+def _weigher(job: Job) -> Callable[[Span], np.ndarray]:
+    if job["config"]["encoder"] == "uniform":
+        return lambda span: span.lengths / max(1, len(span.tokens))
+    frequency = DocumentFrequency(os.path.join(job["work"], "document_frequency.npz"))
+
+    def idf(span: Span) -> np.ndarray:
+        alpha = frequency.idf(np.array([signed64("word", *word) for word in span.words()], np.int64))
+        return alpha / max(alpha.sum(), 1e-9)
+
+    return idf
+
+
+class DocumentFrequency:
+    """How many passages hold a word: sorted arrays on disk, since the words of a large corpus fit no dict."""
+
+    def __init__(self, path: str) -> None:
+        with np.load(path) as arrays:
+            self.words, self.counts, self.passages = arrays["words"], arrays["counts"], int(arrays["passages"])
+
+    def idf(self, words: np.ndarray) -> np.ndarray:
+        """log((N + 1) / (df + 1/2)) of hashed words, [n]; positive for every word."""
+        if not len(self.words):
+            return np.full(len(words), np.log((self.passages + 1) / 0.5))
+        at = np.minimum(np.searchsorted(self.words, words), len(self.words) - 1)
+        counts = np.where(self.words[at] == words, self.counts[at], 0)
+        return np.log((self.passages + 1) / (counts + 0.5))
+
+
+def save_frequency(path: str, rows: Mapping[str, np.ndarray], passages: int) -> None:
+    """Writes the columns `word` and `n`, sorted by word."""
+    order = np.argsort(rows["word"])
+    with replacing(path, "wb") as file:
+        np.savez(file, words=rows["word"][order], counts=rows["n"][order], passages=passages)

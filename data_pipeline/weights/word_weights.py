@@ -1,0 +1,49 @@
+"""One weight for each word: sums over wordpieces, whose attention weighs an anchor's context, and the stored form (float16)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from data_pipeline.config import Config, contrastive
+
+
+def word_sums(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Attention over wordpieces [..., pieces] to attention over words [..., words]: the sum over a word's pieces."""
+    if not len(lengths):
+        return rows[..., :0]
+    return np.add.reduceat(rows, np.concatenate([[0], np.cumsum(lengths)[:-1]]), axis=-1)
+
+
+def piece_spans(lengths: np.ndarray, anchors: list[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Each anchor's span of wordpieces, from its span of words."""
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    return [(int(bounds[anchor["start"]]), int(bounds[anchor["end"]])) for anchor in anchors]
+
+
+def attending(
+    tokens: np.ndarray, lengths: np.ndarray, anchors: list[Mapping[str, Any]], anchor_row: str
+) -> list[tuple[int, int]]:
+    """The wordpieces whose attention weighs the context of each anchor (Eq. 1).
+
+    "span": the anchor's own; "first_piece": its first wordpiece, where that occurs first in the sentence.
+    """
+    spans = piece_spans(lengths, anchors)
+    if anchor_row == "span":
+        return spans
+    first = [int(np.argmax(tokens == tokens[start])) for start, _ in spans]
+    return [(at, at + 1) for at in first]
+
+
+def is_weighed(passage: Mapping[str, Any], c: Config) -> bool:
+    """Do the words of a passage need weights? Without B-PROP only destinations of links do."""
+    return passage["in_links"] > 0 or contrastive(c)
+
+
+def to_bytes(weights: np.ndarray) -> bytes:
+    return np.asarray(weights, np.float16).tobytes()
+
+
+def from_bytes(data: bytes) -> np.ndarray:
+    """[n] float64, so that all arithmetic after the stored float16 is exact to the same bits everywhere."""
+    return np.frombuffer(data, np.float16).astype(np.float64)
