@@ -171,14 +171,6 @@ def plain(config: ConfigDict) -> Config:
         raise InputError("config.max_doc_tokens and config.max_text_tokens can be 510 at most; lower them")
     if not 0 <= c["validation_fraction"] < 1:
         raise InputError(f"config.validation_fraction is {c['validation_fraction']!r}; it must lie in [0, 1)")
-    if not 0 < c["source"]["boilerplate_share"] <= 1:
-        raise InputError(
-            f"config.source.boilerplate_share is {c['source']['boilerplate_share']!r}; it must lie in (0, 1]; 1 keeps all"
-        )
-    if c["source"]["index"] and c["source"]["format"] != "mediawiki":
-        raise InputError(
-            "config.source.index is for multistream dumps; set config.source.format to mediawiki, or drop it"
-        )
     if not 0 <= c["ict_keep"] <= 1:
         raise InputError(f"config.ict_keep is {c['ict_keep']!r}; it must lie in [0, 1]")
     for field in ("qdm_positives", "prop_mu"):
@@ -189,6 +181,29 @@ def plain(config: ConfigDict) -> Config:
     if not c["encoder"] and not c["term_weights"] and weighed(c):
         raise InputError('no config.encoder; name a Hugging Face directory, a training workdir, "uniform" or "idf"')
     return c
+
+
+def check_source(source: dict[str, Any]) -> None:
+    """Raises InputError for values of config.source that make no sense together."""
+    if not source["paths"]:
+        raise InputError("config.source.paths is empty; name the files to read")
+    if source["format"] not in FORMATS:
+        raise InputError(f"unknown config.source.format {source['format']!r}; use one of {', '.join(FORMATS)}")
+    if not 0 < source["boilerplate_share"] <= 1:
+        raise InputError(
+            f"config.source.boilerplate_share is {source['boilerplate_share']!r}; it must lie in (0, 1]; 1 keeps all"
+        )
+    if source["index"] and source["format"] != "mediawiki":
+        raise InputError(
+            "config.source.index is for multistream dumps; set config.source.format to mediawiki, or leave the index out"
+        )
+
+
+def plain_source(config: ConfigDict) -> dict[str, Any]:
+    """config.source as JSON holds it, checked; for commands that read the source alone."""
+    source = json.loads(config.source.to_json_best_effort())
+    check_source(source)
+    return source
 
 
 def pair_tasks(c: Config) -> list[str]:

@@ -7,7 +7,6 @@ python -m data_pipeline.main --config=configs/data/FILE.py --output=DIR [--confi
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from harp_jax.cli import ConfigParser, run
 from harp_jax.errors import InputError
 
 if TYPE_CHECKING:
-    from data_pipeline.engine.job import Engine
+    from data_pipeline.engine.job import EngineFactory
 
 
 def arguments_parser() -> ConfigParser:
@@ -24,29 +23,29 @@ def arguments_parser() -> ConfigParser:
         description="Generate pre-training pairs: hyperlinked pages to TFRecord shards and a manifest.",
         example="python -m data_pipeline.main --config=configs/data/html.py --config.source.paths=\"('site/',)\" --output=pairs",
     )
-    parser.add_argument("--output", help="directory for shards and manifest; made if absent, continued if unfinished")
+    parser.add_argument("--output", help="directory for shards and manifest; an unfinished job there resumes")
     parser.add_argument("--engine", default="local", choices=("local", "spark"), help="what runs the stages (local)")
     parser.add_argument("--master", default="", help="Spark's master URL, or local[N] (config.workers cores here)")
     return parser
 
 
-def main(args: argparse.Namespace) -> None:
+def main(arguments: argparse.Namespace) -> None:
     from data_pipeline.pipeline import generate
 
-    if args.config is None or not args.output:
+    if arguments.config is None or not arguments.output:
         raise InputError("--config=FILE.py and --output=DIR are both needed; see configs/data/")
-    generate(args.config, args.output, _engine(args))
+    generate(arguments.config, arguments.output, _engine(arguments.engine, arguments.master))
 
 
-def _engine(args: argparse.Namespace) -> Callable[..., Engine]:
+def _engine(name: str, master: str) -> EngineFactory:
     from data_pipeline.engine.local import LocalEngine
 
-    if args.engine == "spark":
+    if name == "spark":
         from data_pipeline.engine.spark import SparkEngine
 
-        return partial(SparkEngine, master=args.master)
-    if args.master:
-        raise InputError("--master is for --engine=spark; give both or none")
+        return partial(SparkEngine, master=master)
+    if master:
+        raise InputError("--master is for --engine=spark; use both or neither")
     return LocalEngine
 
 

@@ -7,4 +7,6 @@ Files:
   claim     an output directory belongs to one job
   shards    which record goes where, writing, TFDS's metadata
   manifest  what a finished job wrote, from what, and what was dropped
+  check     every shard against the manifest
+  report    a finished job in numbers and examples
 """

@@ -1,15 +1,11 @@
-"""A small invented wiki with questions: everything the demo needs, made from a grammar in seconds.
+"""A small invented wiki with questions, made from a grammar in seconds: `harp sample-wiki`.
 
-python -m data_pipeline.sample.wiki --output=DIR [--pages=400] [--seed=0]
-
-Writes DIR/wiki.xml.bz2 (a MediaWiki export: `pages` articles, and redirects, disambiguation pages and a talk page
-beside them), DIR/docs.tsv (docid, url, title, body: the articles' leads), DIR/queries.tsv, DIR/qrels.txt,
-DIR/folds.tsv (5 folds, disjoint in relevant documents) and DIR/{train,test}.queries.tsv (folds 0-2 and 3-4). Names
-are shared by several pages, so that an anchor or a question needs its context; see `sample_grammar` for how facts are
-worded. The same seed gives the same bytes.
+Writes DIR/wiki.xml.bz2 (a MediaWiki export of articles, redirects, disambiguation pages and a talk page), DIR/docs.tsv (docid, url,
+title, body: the articles' leads), DIR/queries.tsv, DIR/qrels.txt, DIR/folds.tsv (5 folds, disjoint in relevant documents) and
+DIR/{train,test}.queries.tsv (folds 0-2 and 3-4). Several pages share a name, so that an anchor or a question needs its context;
+grammar.py says how facts are worded. The same seed writes the same bytes.
 """
 
-import argparse
 import bz2
 import os
 from collections.abc import Iterator
@@ -21,9 +17,9 @@ import numpy as np
 from data_pipeline.sample import grammar
 from data_pipeline.sources.mediawiki.titles import Site
 from data_pipeline.sources.mediawiki.wikitext import plain_text
-from harp_jax import cli, files
-from harp_jax import randomness as keys
+from harp_jax import files
 from harp_jax.errors import InputError
+from harp_jax.randomness import generator
 
 FOLDS = 5
 TRAIN_FOLDS = 3
@@ -45,7 +41,7 @@ class Page(NamedTuple):
 
 def world(count: int, seed: int) -> list[Page]:
     """The pages and their facts. Pages of one name differ in their facts as far as there are facts enough."""
-    draw = keys.generator("sample_wiki", seed, "world")
+    draw = generator("sample_wiki", seed, "world")
     names = _names(max(4, count // HOMONYMS), draw)
     pages: list[Page] = []
     taken: set[str] = set()
@@ -88,7 +84,7 @@ def _fact(table: tuple[str, ...], used: set[str], draw: np.random.Generator) -> 
 
 def article(page: Page, pages: list[Page], seed: int) -> str:
     """The wikitext of a page: infobox, lead, sections with links, a table, references, categories."""
-    draw = keys.generator("sample_wiki", seed, "article", page.id)
+    draw = generator("sample_wiki", seed, "article", page.id)
     noun, opening = grammar.NOUNS[page.kind]
     (lead_a, _, _), (lead_b, _, _) = page.facts
     facts = [f"It {lead_a}.", f"The {noun} {lead_b}."]
@@ -198,7 +194,7 @@ def _element(title: str, number: int, text: str, redirect: str = "", namespace: 
 
 def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, int]]:
     """(qid, question, relevant page, fold) for three pages of four, in random order."""
-    draw = keys.generator("sample_wiki", seed, "questions")
+    draw = generator("sample_wiki", seed, "questions")
     for number, place in enumerate(draw.permutation(len(pages))[: len(pages) * 3 // 4]):
         page = pages[place]
         _, _, fact = page.facts[int(draw.integers(2))]
@@ -207,9 +203,9 @@ def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, in
 
 
 def write(output: str, count: int, seed: int) -> None:
-    """Writes the five files; InputError where the directory cannot be written or the wiki would be too small."""
+    """Writes the seven files of a wiki of `count` articles; InputError if `output` cannot be written or `count` is too small."""
     if count < 2 * FOLDS:
-        raise InputError(f"--pages={count} is too few for {FOLDS} folds; give at least {2 * FOLDS}")
+        raise InputError(f"{count} pages are too few for {FOLDS} folds; use at least {2 * FOLDS} pages")
     pages = world(count, seed)
     site = Site(_NAMESPACES)
     with files.replacing(os.path.join(output, "docs.tsv")) as file:
@@ -237,17 +233,3 @@ def write(output: str, count: int, seed: int) -> None:
     ):
         for piece in dump(pages, seed):
             file.write(piece)
-
-
-def main(arguments: argparse.Namespace) -> None:
-    """Writes the wiki and says what it wrote."""
-    write(arguments.output, arguments.pages, arguments.seed)
-    print(f"{arguments.pages} articles and {arguments.pages * 3 // 4} questions in {arguments.output}")
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", required=True, help="directory to write")
-    parser.add_argument("--pages", type=int, default=400, help="number of articles (default 400)")
-    parser.add_argument("--seed", type=int, default=0)
-    cli.run(main, parser)

@@ -13,6 +13,7 @@ from data_pipeline.sources.mediawiki import dump
 from data_pipeline.sources.web import html_files, urls, warc
 from harp_jax import files
 from harp_jax.errors import InputError
+from harp_jax.progress import progress
 
 
 def _stripped(source: Source) -> Callable[[str], str]:
@@ -76,3 +77,12 @@ def redirects(source: Source) -> Iterator[tuple[str, str]]:
                 where = f"{path} line {number}"
                 raise InputError(f"expected 'address<TAB>address', found {line[:80]!r}; {where}; fix the line")
             yield alias, address
+
+
+def paragraphs(source: Source) -> Iterator[str]:
+    """The paragraphs of all documents, with a progress bar."""
+    with progress(unit="documents", desc="read") as bar:
+        for chunk in chunks(source):
+            for document in parse(chunk, source)[0]:
+                bar.update()
+                yield from filter(None, document.text.split("\n"))

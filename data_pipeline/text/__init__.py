@@ -5,5 +5,6 @@ Out: sentence spans in code points; words as tuples of wordpiece ids, and which 
 Imports: harp_jax.text.
 Files:
   sentences   sentence boundaries by rules
+  vocabulary  training of a WordPiece vocabulary
   terms       words and their wordpieces, stopwords, lengths in words, normalised anchor texts
 """

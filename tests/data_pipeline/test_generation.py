@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from data_pipeline import inspect
 from data_pipeline.output.manifest import load_manifest
+from data_pipeline.output.report import as_text, report
 from data_pipeline.pipeline import generate
 from data_pipeline.text.terms import load_terms
 from harp_jax.errors import InputError
@@ -227,7 +227,7 @@ def test_options_of_the_field_notes_run(tmp_path, capfd):
     manifest = load_manifest(str(tmp_path / "out"))
     assert manifest["losses"]["link-to-excluded"]["count"] > 10
     assert "1 line(s) name no page, among them 'p4711'" in capfd.readouterr().err
-    assert "exclusion-of-no-page" in inspect.as_text(inspect.report(str(tmp_path / "out"), 1))
+    assert "exclusion-of-no-page" in as_text(report(str(tmp_path / "out"), 1))
     assert len(manifest["splits"]["rqp_train"]["shards"]) > 1
     assert all(shard["bytes"] <= 20_000 for split in manifest["splits"].values() for shard in split["shards"])
     generate(
@@ -239,9 +239,9 @@ def test_options_of_the_field_notes_run(tmp_path, capfd):
 
 def test_inspect_reports_and_finds_damage(made, tmp_path):
     _, output = made
-    found = inspect.report(str(output), 5)
+    found = report(str(output), 5)
     assert all(len(examples) == 5 for examples in found["examples"].values())
-    text = inspect.as_text(found)
+    text = as_text(found)
     for line in ("Table 1", "Link graph: pages 48", "links kept", "bits a link", "link-unresolved\n"):
         assert line in text
     json.dumps(found)
@@ -250,7 +250,7 @@ def test_inspect_reports_and_finds_damage(made, tmp_path):
         shutil.copytree(output, copy, ignore=shutil.ignore_patterns(".work", "term_weights"))
         harm(copy / "harp-qdm_train.tfrecord-00000-of-00001")
         with pytest.raises(InputError, match=f"harp-qdm_train.*{message}"):
-            inspect.report(str(copy), 5)
+            report(str(copy), 5)
 
 
 def test_inspect_counts_and_finds_what_the_manifest_does_not_say(made, tmp_path):
@@ -264,7 +264,7 @@ def test_inspect_counts_and_finds_what_the_manifest_does_not_say(made, tmp_path)
         change(manifest)
         (copy / "manifest.json").write_text(json.dumps(manifest))
         with pytest.raises(InputError, match=message):
-            inspect.report(str(copy), 5)
+            report(str(copy), 5)
         (copy / "manifest.json").write_text(text)
 
     def one_more(manifest):
@@ -323,5 +323,26 @@ def test_bad_usage_is_one_line_and_status_2(tmp_path, arguments, message):
 
 
 def test_inspect_command_exits_with_2_on_an_unfinished_directory(tmp_path):
-    result = command("data_pipeline.inspect", str(tmp_path))
+    result = command("harp_jax", "inspect", str(tmp_path))
     assert result.returncode == 2 and "manifest.json" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_inspect_ends_quietly_when_its_reader_does(made):
+    """`harp inspect … | head`: a real pipe, closed after the first bytes."""
+    arguments = [sys.executable, "-m", "harp_jax", "inspect", str(made[1]), "--examples=400"]
+    with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.read(20)
+        process.stdout.close()
+        errors = process.stderr.read().decode()
+        assert process.wait(120) == 1
+    assert "Traceback" not in errors and "Broken pipe" not in errors and "error" not in errors
+
+
+def test_generate_is_a_function_that_returns_the_manifest(tmp_path):
+    """From Python: a ConfigDict and a path in, the manifest out; a second call reads it."""
+    config = corpus.config(corpus.write(tmp_path / "corpus", files=1), tasks=("mlm",), workers=1)
+    manifest = generate(config, tmp_path / "out")
+    assert (
+        manifest == json.loads((tmp_path / "out" / "manifest.json").read_text()) == generate(config, tmp_path / "out")
+    )
+    assert manifest["tasks"]["mlm"]["pairs"] > 0 and manifest["splits"]["mlm_train"]["records"] > 0

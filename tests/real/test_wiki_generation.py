@@ -2,9 +2,9 @@
 
 import pytest
 
-from data_pipeline import inspect
 from data_pipeline.config import generation
 from data_pipeline.output.manifest import load_manifest
+from data_pipeline.output.report import as_text, report
 from data_pipeline.pipeline import generate
 from tests.support.shared_data import shared
 
@@ -40,7 +40,7 @@ def test_linked_pages_into_the_collection(tmp_path):
     assert pairs["rqp"] > 25_000 and pairs["qdm"] > 3_000 and pairs["rdp"] > 2_000 and pairs["acm"] > 10_000
     assert all(entry["predictor_pairs"] > 20 for entry in manifest["tasks"].values())
     assert 5 < manifest["tasks"]["rqp"]["mean_query_tokens"] < 8
-    print(inspect.as_text(inspect.report(str(tmp_path / "out"), 1)))
+    print(as_text(report(str(tmp_path / "out"), 1)))
 
 
 def test_dump_excerpt(tmp_path):
@@ -57,4 +57,4 @@ def test_dump_excerpt(tmp_path):
     assert len(addresses) == 106 and len(redirects) == 99
     manifest = load_manifest(str(tmp_path / "out"))
     assert manifest["tasks"]["rqp"]["pairs"] > 50 and manifest["tasks"]["mlm"]["pairs"] > 500
-    inspect.report(str(tmp_path / "out"), 1)
+    report(str(tmp_path / "out"), 1)

@@ -40,7 +40,7 @@ def test_of_two_jobs_started_together_one_writes(tmp_path):
         errors = [line for line in text.splitlines() if "error" in line.lower()]
         assert len(errors) == (job.returncode == 2) and "Traceback" not in text
         assert not errors or "another process is writing" in errors[0]
-    assert subprocess.run([*arguments[:2], "data_pipeline.inspect", str(tmp_path / "out")], cwd=ROOT).returncode == 0
+    assert subprocess.run([*arguments[:2], "harp_jax", "inspect", str(tmp_path / "out")], cwd=ROOT).returncode == 0
 
 
 @pytest.mark.parametrize("before", ["lock", "open"])

@@ -113,10 +113,10 @@ def test_bm25_is_decent_but_not_perfect(output):
 
 def test_command_reports_bad_usage(tmp_path):
     def run(*arguments):
-        command = [sys.executable, "-m", "data_pipeline.sample.wiki", *arguments]
+        command = [sys.executable, "-m", "harp_jax", "sample-wiki", *arguments]
         return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
 
     done = run(f"--output={tmp_path / 'a'}", "--pages=40", "--seed=3")
     assert done.returncode == 0 and sorted(os.listdir(tmp_path / "a")) == sorted(FILES)
     few = run(f"--output={tmp_path / 'b'}", "--pages=3")
-    assert few.returncode == 2 and few.stderr.startswith("error: --pages=3") and not (tmp_path / "b").exists()
+    assert few.returncode == 2 and few.stderr.startswith("error: 3 pages are too few") and not (tmp_path / "b").exists()

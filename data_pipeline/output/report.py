@@ -1,72 +1,17 @@
-"""Looks at a finished generation job and checks every shard against the manifest.
+"""A finished generation job in numbers and examples: what `harp inspect` prints."""
 
-python -m data_pipeline.inspect DIR [--format=json] [--examples=5]
-"""
-
-import argparse
-import json
 import os
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from data_pipeline.output.check import check
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pairs.examples import tensorflow
-from harp_jax.cli import run
 from harp_jax.errors import InputError
-from harp_jax.files import sha256_file
-from harp_jax.input.records import DATASET, PAIR_FEATURES, TEXT_FEATURES, split_name
-from harp_jax.progress import progress
+from harp_jax.input.records import PAIR_FEATURES, TEXT_FEATURES, split_name
 from harp_jax.text.tokenizer import load_tokenizer
 
 COLUMNS = ("tokens", "pairs", "mean_query_tokens", "mean_doc_tokens", "mean_sequence_tokens")
-
-
-def check(directory: str, manifest: dict[str, Any]) -> None:
-    """InputError naming the first shard whose bytes or records are not those of the manifest, or that it does not know."""
-    tf = tensorflow()
-    _check_counts(directory, manifest)
-    shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
-    with progress(shards, unit="shards", desc="check") as bar:
-        for shard in bar:
-            path = os.path.join(directory, shard["file"])
-            if not os.path.exists(path):
-                raise InputError(f"shard {path} is missing; generate the data again in an empty directory")
-            found = {"bytes": os.path.getsize(path), "sha256": sha256_file(path)}
-            for field, value in found.items():
-                if value != shard[field]:
-                    raise InputError(
-                        f"shard {path} is damaged: {field} is {value}, the manifest says {shard[field]}; "
-                        "copy it again, or generate the data again in an empty directory"
-                    )
-            try:
-                records = sum(1 for _ in tf.data.TFRecordDataset(path))
-            except tf.errors.OpError as error:
-                raise InputError(
-                    f"shard {path} is damaged ({type(error).__name__}); generate the data again"
-                ) from error
-            if records != shard["records"]:
-                raise InputError(f"shard {path} holds {records} records, the manifest says {shard['records']}")
-
-
-def _check_counts(directory: str, manifest: dict[str, Any]) -> None:
-    """The manifest agrees with itself and with the names in the directory."""
-    for name, split in manifest["splits"].items():
-        if split["records"] != sum(shard["records"] for shard in split["shards"]):
-            raise InputError(
-                f"{directory}: the manifest's shards of split {name} do not add up to its records; copy it again"
-            )
-    for task, entry in manifest["tasks"].items():
-        splits = [manifest["splits"].get(split_name(task, split), {"records": 0}) for split in ("train", "validation")]
-        if entry["pairs"] != sum(split["records"] for split in splits):
-            raise InputError(
-                f"{directory}: the manifest's splits of task {task} do not add up to its pairs; copy it again"
-            )
-    known = {shard["file"] for split in manifest["splits"].values() for shard in split["shards"]}
-    strange = sorted(name for name in os.listdir(directory) if name.startswith(f"{DATASET}-") and name not in known)
-    if strange:
-        raise InputError(f"shard {os.path.join(directory, strange[0])} is not in the manifest; remove it")
-    for name in ("dataset_info.json", "features.json"):
-        if not os.path.exists(os.path.join(directory, name)):
-            raise InputError(f"{directory} has no {name}, without which TFDS cannot read it; copy it again")
 
 
 def examples(directory: str, manifest: dict[str, Any], task: str, count: int) -> list[dict[str, Any]]:
@@ -86,7 +31,7 @@ def examples(directory: str, manifest: dict[str, Any], task: str, count: int) ->
     return found
 
 
-def _decoder(manifest: dict[str, Any]) -> Any:
+def _decoder(manifest: dict[str, Any]) -> Callable[[Iterable[int]], str | list[int]]:
     try:
         tokenizer = load_tokenizer(manifest["config"]["tokenizer"])
     except InputError:
@@ -153,20 +98,3 @@ def _number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
-
-
-def main(arguments: argparse.Namespace) -> None:
-    found = report(arguments.directory, arguments.examples)
-    print(json.dumps(found, indent=1, ensure_ascii=False) if arguments.format == "json" else as_text(found))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m data_pipeline.inspect", description=__doc__)
-    parser.add_argument("directory", help="output directory of a generation job")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
-    parser.add_argument("--examples", type=int, default=5, help="decoded records of each task")
-    return parser
-
-
-if __name__ == "__main__":
-    run(main, _parser())

@@ -1,0 +1,10 @@
+"""The commands of the generation job besides `harp generate`: options to calls of the library.
+
+In: parsed options.
+Out: printed results, files.
+Imports: every room of the package; the parsers of harp_jax.cli.
+Files:
+  inspect      harp inspect: check the shards of a job, print statistics and examples
+  vocabulary   harp vocabulary: train a WordPiece vocabulary
+  sample_wiki  harp sample-wiki: write an invented wiki
+"""

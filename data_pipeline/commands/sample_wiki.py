@@ -1,0 +1,23 @@
+"""harp sample-wiki"""
+
+import argparse
+
+from data_pipeline.sample import wiki
+from harp_jax.cli import Parser
+
+
+def arguments_parser() -> Parser:
+    parser = Parser(
+        prog="harp sample-wiki",
+        description="Write a small invented wiki with documents, queries, judgments and folds; for trials and the demo.",
+        example="harp sample-wiki --output=wiki --pages=400",
+    )
+    parser.add_argument("--output", required=True, help="directory for the dump and the six text files")
+    parser.add_argument("--pages", type=int, default=400, help="articles (400)")
+    parser.add_argument("--seed", type=int, default=0, help="the same seed writes the same bytes (0)")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    wiki.write(arguments.output, arguments.pages, arguments.seed)
+    print(f"{arguments.pages} articles and {arguments.pages * 3 // 4} questions in {arguments.output}")

@@ -1,0 +1,59 @@
+"""Check a finished generation job: every shard against the manifest, and the manifest against itself."""
+
+import os
+from typing import Any
+
+from data_pipeline.pairs.examples import tensorflow
+from harp_jax.errors import InputError
+from harp_jax.files import sha256_file
+from harp_jax.input.records import DATASET, split_name
+from harp_jax.progress import progress
+
+
+def check(directory: str, manifest: dict[str, Any]) -> None:
+    """InputError naming the first shard whose bytes or records are not those of the manifest, or that it does not know."""
+    tf = tensorflow()
+    _check_counts(directory, manifest)
+    shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
+    with progress(shards, unit="shards", desc="check") as bar:
+        for shard in bar:
+            path = os.path.join(directory, shard["file"])
+            if not os.path.exists(path):
+                raise InputError(f"shard {path} is missing; generate the data again in an empty directory")
+            found = {"bytes": os.path.getsize(path), "sha256": sha256_file(path)}
+            for field, value in found.items():
+                if value != shard[field]:
+                    raise InputError(
+                        f"shard {path} is damaged: {field} is {value}, the manifest says {shard[field]}; "
+                        "copy it again, or generate the data again in an empty directory"
+                    )
+            try:
+                records = sum(1 for _ in tf.data.TFRecordDataset(path))
+            except tf.errors.OpError as error:
+                raise InputError(
+                    f"shard {path} is damaged ({type(error).__name__}); generate the data again"
+                ) from error
+            if records != shard["records"]:
+                raise InputError(f"shard {path} holds {records} records, the manifest says {shard['records']}")
+
+
+def _check_counts(directory: str, manifest: dict[str, Any]) -> None:
+    """The manifest agrees with itself and with the names in the directory."""
+    for name, split in manifest["splits"].items():
+        if split["records"] != sum(shard["records"] for shard in split["shards"]):
+            raise InputError(
+                f"{directory}: the manifest's shards of split {name} do not add up to its records; copy it again"
+            )
+    for task, entry in manifest["tasks"].items():
+        splits = [manifest["splits"].get(split_name(task, split), {"records": 0}) for split in ("train", "validation")]
+        if entry["pairs"] != sum(split["records"] for split in splits):
+            raise InputError(
+                f"{directory}: the manifest's splits of task {task} do not add up to its pairs; copy it again"
+            )
+    known = {shard["file"] for split in manifest["splits"].values() for shard in split["shards"]}
+    strange = sorted(name for name in os.listdir(directory) if name.startswith(f"{DATASET}-") and name not in known)
+    if strange:
+        raise InputError(f"shard {os.path.join(directory, strange[0])} is not in the manifest; remove it")
+    for name in ("dataset_info.json", "features.json"):
+        if not os.path.exists(os.path.join(directory, name)):
+            raise InputError(f"{directory} has no {name}, without which TFDS cannot read it; copy it again")

@@ -1,0 +1,59 @@
+"""Train an uncased WordPiece vocabulary that depends on the text alone.
+
+`WordPieceTrainer` breaks ties by ids that it assigns in the order of a randomly seeded hash map. Here the characters and their ##
+forms get sorted ids first, so the same text always gives the same vocabulary.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from harp_jax.errors import InputError
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+
+ALPHABET = 1000  # characters at most, as in BERT; rarer ones become [UNK]
+MIN_FREQUENCY = 2
+
+
+def train(texts: Callable[[], Iterable[str]], size: int) -> Tokenizer:
+    """A vocabulary of at most `size` tokens, the five special ones included, from all strings of `texts()`.
+
+    Calls `texts` three times: for the characters, their ## forms, and the merges. Holds the counts of all distinct words.
+    Raises InputError where there is no text, or more characters than `size` allows.
+    """
+    characters: Counter[str] = Counter()
+    normalise = _empty().normalizer.normalize_str
+    for text in texts():
+        characters.update(normalise(text))
+    ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
+    alphabet = sorted(c for c, _ in ranked[:ALPHABET] if not c.isspace())
+    if not alphabet:
+        raise InputError("there is no text to train a vocabulary on; check config.source")
+    # With size 0 there are no merges: only the characters and the ## forms that occur.
+    forms = sorted(set(_run(texts, [], alphabet, 0)) - set(SPECIAL_TOKENS))
+    if len(forms) + len(SPECIAL_TOKENS) > size:
+        raise InputError(
+            f"a vocabulary of {size} tokens cannot hold the {len(forms)} characters and ## forms of the text; raise the size"
+        )
+    tokens = _run(texts, forms, alphabet, size)
+    return Tokenizer((*SPECIAL_TOKENS, *sorted(set(tokens) - set(SPECIAL_TOKENS))))
+
+
+def _empty() -> Any:
+    from tokenizers import BertWordPieceTokenizer
+
+    return BertWordPieceTokenizer(lowercase=True)
+
+
+def _run(texts: Callable[[], Iterable[str]], first: list[str], alphabet: list[str], size: int) -> list[str]:
+    trainer = _empty()
+    trainer.train_from_iterator(
+        texts(),
+        vocab_size=size,
+        min_frequency=MIN_FREQUENCY,
+        special_tokens=[*SPECIAL_TOKENS, *first],
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        show_progress=False,
+    )
+    return list(trainer.get_vocab())
