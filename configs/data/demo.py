@@ -1,7 +1,7 @@
 """Pairs from the small invented wiki, about a minute on 2 cores. `make demo` runs this as one step of its plan.
 
-python -m data_pipeline.sample.wiki --output=demo/wiki
-python -m data_pipeline.vocabulary --config=configs/data/demo.py --output=demo/vocabulary --size=2000
+harp sample-wiki --output=demo/wiki
+harp vocabulary --config=configs/data/demo.py --output=demo/vocabulary --size=2000
 python -m data_pipeline.main --config=configs/data/demo.py --config.tasks="('mlm',)" --output=demo/text
 python -m harp_jax.main …  (BERT-tiny on demo/text, from scratch, workdir demo/mlm)
 python -m data_pipeline.main --config=configs/data/demo.py --config.encoder=demo/mlm --output=demo/pairs

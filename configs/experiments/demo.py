@@ -52,11 +52,17 @@ def get_plan() -> list[Command]:
     texts = ["--config.data=('{texts}',)", "--config.tokenizer={vocabulary}"]
     judged = ["--qrels={wiki}/qrels.txt", "--queries={wiki}/test.queries.tsv", "--measures=RR@10 nDCG@10"]
     return [
-        Command("wiki", "data_pipeline.sample.wiki", ["--output={out}", "--pages=800"]),
+        Command("wiki", "harp_jax", ["sample-wiki", "--output={out}", "--pages=800"]),
         Command(
             "vocabulary",
-            "data_pipeline.vocabulary",
-            [f"--config={DATA}", "--config.source.paths=('{wiki}/wiki.xml.bz2',)", "--output={out}", "--size=4000"],
+            "harp_jax",
+            [
+                "vocabulary",
+                f"--config={DATA}",
+                "--config.source.paths=('{wiki}/wiki.xml.bz2',)",
+                "--output={out}",
+                "--size=4000",
+            ],
             [DATA],
         ),
         generation("texts", "--config.tasks=('mlm',)", "--config.encoder=uniform"),

@@ -149,14 +149,14 @@ class RecordReader:
         except tf.errors.OpError as error:
             raise InputError(
                 f"{shard.path} is damaged or missing ({type(error).__name__}); "
-                "check the directory with python -m data_pipeline.inspect"
+                "check the directory with harp inspect"
             ) from error
         records = [] if batch is None else batch.numpy().tolist()
         # A file cut at a record boundary reads without any error: only the count tells.
         if len(records) != shard.records:
             raise InputError(
                 f"{shard.path} holds {len(records)} records, the manifest says {shard.records}; "
-                "check the directory with python -m data_pipeline.inspect"
+                "check the directory with harp inspect"
             )
         self._cache[shard.path] = records
         if len(self._cache) > self._cached_shards:
