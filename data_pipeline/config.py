@@ -1,6 +1,7 @@
-"""Every field a generation config may have, with its default. A config file takes one and changes what it means.
+"""The fields of a generation config and their defaults; a config file starts from these and sets its own.
 
-The choices where paper and authors' code differ are fields (see presets.py); the defaults are argued for where they are used.
+Where the paper and its authors' code differ, the choice is a field (see presets.py). The reason for a default is given where the
+field is used.
 """
 
 import json
@@ -14,7 +15,7 @@ from harp_jax.input.records import HARP_TASKS, TASKS, TEXT_TASK
 
 Config = dict[str, Any]  # a generation config as plain JSON values: what `plain` returns
 
-# What may differ between two runs that write the same bytes.
+# Fields that do not change the bytes of the output.
 NOT_IDENTITY = ("workers", "memory_limit", "temp_directory", "keep_work", "encoder_batch_tokens")
 FORMATS = (
     "mediawiki",
@@ -48,85 +49,89 @@ CHOICES = {
 
 
 def generation(preset: str = "") -> ConfigDict:
-    """Defaults of the generation job, or what `presets.py` says of "paper" or "official"; InputError for another name."""
+    """The defaults, changed by the preset "paper" or "official" if one is named; InputError for an unknown preset."""
     c = ConfigDict()
     c.source = ConfigDict()
     c.source.format = "mediawiki"  # or "wikiextractor", "linked_jsonl", "harp_json", "html", "warc"
-    c.source.paths = ()  # files or globs; for html, wikiextractor and JSONL folders too
-    c.source.index = ()  # mediawiki: the indices of multistream dumps, one a dump; blocks are read in parallel then
-    c.source.base_url = ""  # html: the URL of the folder; its pages link by URL, and relative links need none
-    c.source.boilerplate_share = 0.5  # html, warc: a link that more than this share of a site's pages has is dropped
-    c.source.redirects = ()  # further redirects, files of `address<TAB>address`
+    c.source.paths = ()  # files or globs; also folders for html, wikiextractor and JSONL
+    c.source.index = ()  # mediawiki: indices of multistream dumps, one per dump; the workers then decompress in parallel
+    c.source.base_url = ""  # html: URL of the folder, for links written as whole URLs; relative links do not need it
+    c.source.boilerplate_share = 0.5  # html, warc: drop links that occur on more than this share of a site's pages
+    c.source.redirects = ()  # more redirects: files of `address<TAB>address`
     c.source.max_page_bytes = 2 << 20  # MediaWiki's own limit; larger pages are counted and skipped
     c.tokenizer = ""  # Hugging Face directory or vocab.txt
-    c.encoder = ""  # whose attention weighs the terms: Hugging Face directory or training workdir; "uniform", "idf"
-    c.encoder_dtype = "float32"  # of its products; "bfloat16" is several times as fast where the hardware has it
-    c.encoder_batch_tokens = 2048  # slots of one batch of the encoder; an accelerator wants 65536
+    c.encoder = (
+        ""  # source of the term weights: Hugging Face directory, training workdir, or "uniform", "idf" (no encoder)
+    )
+    c.encoder_dtype = (
+        "float32"  # of its matrix products; "bfloat16" is several times faster where the hardware supports it
+    )
+    c.encoder_batch_tokens = 2048  # token slots per batch of the encoder; use 65536 on an accelerator
     c.term_weights = ""  # a finished term_weights/ directory of the same input, used instead of the encoder
     c.keep_term_weights = True  # keep them in the output directory
     c.tasks = (*HARP_TASKS, TEXT_TASK)  # controls: "ict", "wlp", "prop"; without links only "ict", "prop", "mlm"
     c.seed = 0
 
-    c.min_article_words = 100  # shorter pages are left out altogether, as in the paper (section 4.1.1)
-    c.keep_disambiguation = False  # may links lead to disambiguation pages?
-    c.exclude_destinations = ""  # a file of titles or ids, one a line, that no pair may link to (judged documents)
+    c.min_article_words = 100  # shorter pages are dropped, as in the paper (section 4.1.1)
+    c.keep_disambiguation = False  # keep links to disambiguation pages
+    c.exclude_destinations = ""  # file of titles or ids, one per line, that no pair may link to (judged documents)
     c.max_anchor_words = 16  # longer anchors are whole clauses, not queries
     c.drop_number_anchors = True  # years, dates and other numbers: "1990s", "5 May 1821"
-    c.drop_boilerplate = True  # navigation: by phrase, and by the two limits below; see anchors.py
-    c.boilerplate_anchors = ()  # further phrases
-    c.max_link_pages = 0.5  # one anchor to one destination on more than this share of the pages (and on 20) is a menu
-    c.max_anchor_destinations = 1000  # an anchor text that leads to more pages than this describes none of them
-    c.document_title = False  # show the title before the destination's first section (it would leak RQP)
-    c.page_identity = "id"  # or pages are one if their first sections are the same lower-cased "text"
+    c.drop_boilerplate = True  # navigation: known phrases, and the two limits below; see anchors.py
+    c.boilerplate_anchors = ()  # more phrases
+    c.max_link_pages = 0.5  # an anchor with one destination on more than this share of the pages (and on 20) is a menu
+    c.max_anchor_destinations = 1000  # an anchor text with more destinations describes none of them
+    c.document_title = False  # put the title before the destination's first section (it would leak RQP)
+    c.page_identity = "id"  # or "text": pages whose first sections are equal in lower case are one page
 
-    c.stopwords = ""  # a list, one word a line; empty: our own of English function words
-    c.unit = "words"  # that are sampled, or "wordpieces", whose ## pieces no stopword list stops
+    c.stopwords = ""  # file with one word per line; empty: the built-in list of English function words
+    c.unit = "words"  # what is sampled; or "wordpieces", whose ## pieces no stopword list contains
     c.query_length = 3.0  # λ of the Poisson distribution, truncated to at least 1 (Eq. 4)
     c.length_distribution = "poisson"  # or "normal": int(N(λ, 1)), at least 1
-    c.anchor_row = (
-        "span"  # Eq. 1: attention from the anchor's own span, or from its "first_piece" where that first occurs
-    )
-    c.attention_scale = 1.0  # of β; 12: summed over BERT-base's heads instead of averaged
-    c.weighting = "softmax"  # of the present words (Eq. 3), or "normalised": β/Σβ
+    c.anchor_row = "span"  # Eq. 1: attention from the anchor's span, or from the first occurrence of its "first_piece"
+    c.attention_scale = 1.0  # factor of β; 12: attention summed over BERT-base's heads instead of averaged
+    c.weighting = "softmax"  # over the words of the text (Eq. 3), or "normalised": β/Σβ
     c.temperature = 1.0  # of "normalised": weights^(1/temperature); below 1 sharpens
-    c.replacement = False  # may a query hold a sampled word twice?
-    c.query_order = "shuffled"  # or "anchor_last", which tells S1 from S2 by itself
-    c.anchor_in_context = False  # may the sampled context (RQP, QDM, ACM) repeat words of the anchor?
-    c.anchor_in_s2 = False  # Eq. 5 keeps the anchor's words out of S2
-    c.s2_length = "equal"  # in words, to S1's; or "drawn" anew
-    c.context_in_page = False  # RQP: only words of P as S1's context; else "a word absent from P" tells S1 from S2
+    c.replacement = False  # sample the words of a query with replacement
+    c.query_order = "shuffled"  # or "anchor_last", which alone distinguishes S1 from S2
+    c.anchor_in_context = False  # allow words of the anchor in the sampled context (RQP, QDM, ACM)
+    c.anchor_in_s2 = False  # allow words of the anchor in S2; Eq. 5 excludes them
+    c.s2_length = "equal"  # to S1's, in words; or "drawn" independently
+    c.context_in_page = False  # RQP: sample S1's context from words of P only; else a word absent from P identifies S1
 
-    c.qdm_positives = 10  # occurrences of an ambiguous anchor text that become pairs, at most; 0: all
-    c.qdm_positive = "sampled"  # which ones, or the "first"
+    c.qdm_positives = 10  # at most this many occurrences of an ambiguous anchor text become pairs; 0: all
+    c.qdm_positive = "sampled"  # which occurrences, or the "first"
     c.qdm_negative = "uniform"  # over the anchor's other destinations, or weighted by "occurrence"
     c.rdp_direction = "from_cls"  # Eq. 10: attention from [CLS] to the anchor, or from the anchor "to_cls"
-    c.rdp_repeats = "summed"  # Eq. 11: over the occurrences of an anchor text, or that of the "first"
+    c.rdp_repeats = "summed"  # Eq. 11: over the occurrences of an anchor text, or only the "first"
     c.rdp_pairs = "sampled"  # two anchors by Eq. 11, or "all" pairs of a sentence
-    c.rdp_contrast = True  # different destinations and a weight gap; else ties become pairs
+    c.rdp_contrast = True  # require different destinations and different weights; otherwise ties become pairs
     c.acm_query = "shared"  # by both sides, or drawn "anew" for each
     c.acm_negative = "linked"  # any link destination, one of similar "in_links", or any page of the "corpus"
-    c.acm_exclude_colinked = True  # no negative that some sentence links together with P1
-    c.acm_draws = 8  # candidates for a negative, of which the first that is not co-linked is taken
-    c.acm_directions = 2  # 2: either anchor of the sampled two gives a query, as Table 1's counts suggest; or 1
+    c.acm_exclude_colinked = True  # no negative that occurs with P1 in the links of one sentence
+    c.acm_draws = 8  # candidates for a negative; the first that is not co-linked is used
+    c.acm_directions = (
+        2  # 2: each of the two sampled anchors yields a query, as Table 1's counts suggest; 1: one of them
+    )
 
-    c.text_pages = "all"  # that ICT and PROP make pairs of, or those that are "linked": the documents that HARP shows
+    c.text_pages = "all"  # pages used by ICT and PROP, or "linked": those that links lead to, the documents of HARP
     c.ict_passage_tokens = 128  # passages are about as long as HARP's documents
     c.ict_keep = 0.1  # share of the pairs whose passage keeps the sentence
-    c.ict_negative = "article"  # another passage of it, or one of an "other_article", as in-batch negatives are
-    c.wlp_negative = "neighbour"  # a page that the positive links to, or any of the "corpus", as in-batch negatives are
-    c.wlp_draws = 8  # candidates for a negative, of which the first that does not link to the query's page is taken
-    c.prop_pairs = 5  # pairs of word sets of a page
+    c.ict_negative = "article"  # another passage of it, or one of an "other_article", like in-batch negatives
+    c.wlp_negative = "neighbour"  # a page that the positive links to, or any of the "corpus", like in-batch negatives
+    c.wlp_draws = 8  # candidates for a negative; the first that does not link to the query's page is used
+    c.prop_pairs = 5  # pairs of word sets per page
     c.prop_distribution = "query_likelihood"  # with Dirichlet smoothing (PROP), or "contrastive" (B-PROP)
     c.prop_mu = 0.0  # μ of the smoothing; 0: the mean length of the documents in words
 
-    c.max_query_tokens = 256  # only sentences (RDP) come near it
+    c.max_query_tokens = 256  # only sentences (RDP) come close to it
     c.max_doc_tokens = 509
     c.max_text_tokens = 510  # of a piece of running text
     c.validation_fraction = 0.01  # of the source pages
     c.shard_bytes = 64 << 20  # at most
-    c.workers = 2  # processes of the maps; each holds one bucket (about 200 MB of a 100 GB dump), a few times over
-    c.memory_limit = "4GB"  # of the joins, beside the workers, which wait meanwhile; what exceeds it spills to disk
-    c.temp_directory = ""  # where they spill; empty: in the output directory
+    c.workers = 2  # processes of the maps; each needs a few times the size of a bucket (about 200 MB for a 100 GB dump)
+    c.memory_limit = "4GB"  # of the joins, in addition to the idle workers; what exceeds it spills to disk
+    c.temp_directory = ""  # where joins spill; empty: in the output directory
     c.keep_work = False  # keep the intermediate tables after the job
     if preset not in ("", *PRESETS):
         raise InputError(f"unknown preset {preset!r}; use one of {', '.join(PRESETS)}, or none")
@@ -136,7 +141,7 @@ def generation(preset: str = "") -> ConfigDict:
 
 
 def plain(config: ConfigDict) -> Config:
-    """The config as JSON holds it; raises InputError for values that make no sense together."""
+    """The config as JSON holds it; raises InputError for invalid values."""
     c = json.loads(config.to_json_best_effort())
     if not c["source"]["paths"]:
         raise InputError("config.source.paths is empty; name the files to read")
@@ -144,7 +149,7 @@ def plain(config: ConfigDict) -> Config:
         raise InputError(f"unknown config.source.format {c['source']['format']!r}; use one of {', '.join(FORMATS)}")
     known = (*TASKS, TEXT_TASK)
     if not c["tasks"] or set(c["tasks"]) - set(known):
-        raise InputError(f"config.tasks {c['tasks']} must name some of {', '.join(known)}")
+        raise InputError(f"config.tasks {c['tasks']} must name one or more of {', '.join(known)}")
     for field, choices in CHOICES.items():
         if c[field] not in choices:
             raise InputError(f"config.{field} is {c[field]!r}; choose one of {', '.join(choices)}")
@@ -164,11 +169,11 @@ def plain(config: ConfigDict) -> Config:
         if not c[field] > 0:
             raise InputError(f"config.{field} is {c[field]!r}; it must be above 0")
     if c["shard_bytes"] < 1024:
-        raise InputError(f"config.shard_bytes is {c['shard_bytes']!r}; a shard needs 1024 bytes at least")
+        raise InputError(f"config.shard_bytes is {c['shard_bytes']!r}; it must be at least 1024")
     if c["context_in_page"] and c["replacement"]:
         raise InputError("config.context_in_page draws without replacement; unset it or config.replacement")
     if c["max_doc_tokens"] > 510 or c["max_text_tokens"] > 510:
-        raise InputError("config.max_doc_tokens and config.max_text_tokens can be 510 at most; lower them")
+        raise InputError("config.max_doc_tokens and config.max_text_tokens must be 510 at most; lower them")
     if not 0 <= c["validation_fraction"] < 1:
         raise InputError(f"config.validation_fraction is {c['validation_fraction']!r}; it must lie in [0, 1)")
     if not 0 <= c["ict_keep"] <= 1:
@@ -184,7 +189,7 @@ def plain(config: ConfigDict) -> Config:
 
 
 def check_source(source: dict[str, Any]) -> None:
-    """Raises InputError for values of config.source that make no sense together."""
+    """Raises InputError for invalid values of config.source."""
     if not source["paths"]:
         raise InputError("config.source.paths is empty; name the files to read")
     if source["format"] not in FORMATS:
@@ -207,7 +212,7 @@ def plain_source(config: ConfigDict) -> dict[str, Any]:
 
 
 def pair_tasks(c: Config) -> list[str]:
-    """The configured tasks that make pairs."""
+    """The configured tasks that produce pairs."""
     return [task for task in TASKS if task in c["tasks"]]
 
 
@@ -227,11 +232,11 @@ def weighed(c: Config) -> bool:
 
 
 def all_passages(c: Config) -> bool:
-    """Does the job show pages that no link leads to?"""
+    """Does the job use pages without in-links as documents?"""
     return c["acm_negative"] == "corpus" or not {"wlp", "prop"}.isdisjoint(c["tasks"])
 
 
 def identity(c: Config) -> dict[str, Any]:
-    """What decides the bytes of the output, field by field."""
+    """The fields that determine the bytes of the output, flattened: "source.paths", "seed", …"""
     flat = {key: value for key, value in c.items() if key not in (*NOT_IDENTITY, "source")}
     return flat | {f"source.{key}": value for key, value in c["source"].items()}

@@ -34,9 +34,9 @@ from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
 from harp_jax.text.tokenizer import load_tokenizer
 
-# So many buckets at most, counted by the size of the files as stored; compressed ones give a few times more.
+# Maximum number of buckets, estimated from the size on disk; compressed files make a few times more.
 BUCKETS = 512
-# Of the rows of source.redirects; English Wikipedia has ten million redirects.
+# Rows per table file of source.redirects; English Wikipedia has ten million redirects.
 REDIRECTS_PER_FILE = 1 << 17
 
 ASSEMBLED_SQL = """
@@ -125,7 +125,7 @@ def _run(engine: Engine, inputs: Inputs, vocab_size: int) -> None:
 
 
 def parse_documents(engine: Engine) -> None:
-    """Parsing, and the tables that come from other files than the sources."""
+    """Parses the sources; reads redirects and excluded destinations."""
     job, source = engine.job, engine.job["config"]["source"]
 
     def chunks() -> Iterator[tuple[int, Any]]:
@@ -195,7 +195,7 @@ def _shards(engine: Engine) -> None:
     job, c = engine.job, engine.job["config"]
     sizes = engine.query("SELECT task, split, CAST(SUM(size) AS BIGINT) FROM records GROUP BY task, split", ["records"])
     if not sizes:
-        raise InputError("no pair and no text came out of the input; see the sources, and config.min_article_words")
+        raise InputError("the input produced no pair and no text; check config.source and config.min_article_words")
     splits = shards.plan(sizes, c["shard_bytes"])
     write(job, "splits", 0, "plan", 0, table("splits", splits))
     engine.join("sharded", shards.SHARDED_SQL, ["records", "splits"], partitioned=True)
@@ -222,7 +222,7 @@ def _count(engine: Engine, name: str) -> int:
 
 
 class _Clock:
-    """Says how long the stages took; adds up over restarts."""
+    """Seconds of each stage, summed over restarts."""
 
     def __init__(self, path: str) -> None:
         self.path = path

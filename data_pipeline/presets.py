@@ -1,13 +1,13 @@
 """Presets of the generation job: the paper's choices and those of its authors' code, where they differ from ours.
 
-A config file takes the name behind a colon, and fields on the command line still win:
+A preset is named after a colon; fields on the command line override it:
 
 python -m data_pipeline.main --config=configs/data/enwiki.py:official --config.replacement=False …
 
-Where the paper cannot be followed to the letter, "paper" has the repair: lengths are Poisson with the factorial that Eq. 4
-lacks, given at least 1; the softmax of Eq. 3 runs over the words that are present (over a whole vocabulary nearly all mass
-falls on absent words); Eq. 5 leaves the anchor's words out (with a weight of 0 the softmax would still sample them); of two
-anchors with one destination or equal weights no pair is made. Neither preset makes pairs whose two sides are equal.
+Where the paper's equations cannot be used as printed, "paper" corrects them: lengths are Poisson with the factorial that Eq. 4
+lacks, conditioned on at least 1; the softmax of Eq. 3 runs over the words of the text (over a whole vocabulary, nearly all mass
+falls on absent words); Eq. 5 excludes the anchor's words (with a weight of 0 the softmax would still sample them); two anchors
+with one destination or equal weights make no pair. Neither preset makes pairs whose two sides are equal.
 """
 
 from typing import Any

@@ -1,10 +1,7 @@
-"""What was dropped and why: counted by reason, with a few examples each, so that nothing is dropped silently.
+"""What was dropped and why: counts by reason, with a few examples each. The table is called `losses`, as in the manifest.
 
-The table is called `losses`, as in the manifest.
-
-A reason begins with what was dropped: `page-` and `redirect-` (never a document, or an address without one), `link-` (by where
-it leads or stands), `anchor-` (by its text), `exclusion-` (a line of config.exclude_destinations), `characters-`, or the name
-of a task (a pair that could not be made).
+A reason begins with what was dropped: `page-`, `redirect-`, `link-` (by destination or position), `anchor-` (by text),
+`exclusion-` (a line of config.exclude_destinations), `characters-`, or the name of a task (a pair that could not be made).
 """
 
 from collections.abc import Iterable
@@ -28,11 +25,11 @@ class DropCounts:
         self._counts[reason] = self._counts.get(reason, 0) + count
         examples = self._examples.setdefault(reason, [])
         if len(examples) < EXAMPLES:
-            # File names that are not UTF-8 come with lone surrogates, which no table can hold.
+            # File names that are not UTF-8 contain lone surrogates, which Parquet cannot store.
             examples.append((_printable(location), _printable(example[:200])))
 
     def table(self) -> pa.Table:
-        """Each reason's count stands in its first row; further rows bring examples only."""
+        """The count of a reason is in its first row; its other rows have n = 0 and an example."""
         rows = [
             dict(reason=reason, n=self._counts[reason] if i == 0 else 0, location=location, example=example)
             for reason, examples in self._examples.items()

@@ -1,7 +1,7 @@
 """What every engine runs: a job, the parts of its maps, and the three operations on tables.
 
-A map is a pure function of a part; a join is SQL over whole tables. What is finished is not repeated (see store.py), so that
-rerunning a killed job continues it and ends with the same bytes.
+A map is a pure function of a part; a join is SQL over whole tables. Finished parts and joins are not repeated (see store.py):
+rerunning a killed job resumes it, and the output has the same bytes.
 """
 
 from collections.abc import Callable, Iterable
@@ -45,7 +45,7 @@ MapFunction = Callable[[Job, int, Any], dict[str, pa.Table]]
 
 
 class Engine(Protocol):
-    """What runs the stages of one job; `job["work"]` is the directory of its tables."""
+    """Runs the stages of one job; `job["work"]` is the directory of its tables."""
 
     job: Job
 

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import pyarrow as pa
@@ -20,12 +21,12 @@ from data_pipeline.engine.tables import SCHEMAS
 from harp_jax.errors import InputError
 from harp_jax.progress import progress
 
-# Of the memory of the joins: what a thread needs to write a table in hundreds of buckets at once.
+# Memory that a DuckDB thread needs to write a table in hundreds of buckets at once.
 JOIN_THREAD_MIB = 200
 
 
 def _follow_parent() -> None:
-    """Ends this worker with its parent: a killed parent cannot end it, and the queue it reads from never closes."""
+    """Ends this worker when its parent ends: a killed parent cannot stop it, and the queue it reads from never closes."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     parent = multiprocessing.parent_process()
@@ -33,13 +34,13 @@ def _follow_parent() -> None:
         threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
 
 
-def _end_after(parent: Any) -> None:
+def _end_after(parent: BaseProcess) -> None:
     parent.join()
     os._exit(1)
 
 
 class LocalEngine:
-    """Runs the stages of one job in `workers` processes; joins take `memory_limit` and then spill to `temp_directory`."""
+    """Runs the stages of one job in `workers` processes; joins use `memory_limit`, then spill to `temp_directory`."""
 
     def __init__(self, job: Job, workers: int, memory_limit: str, temp_directory: str = "") -> None:
         self.job, self.workers, self.memory_limit = job, workers, memory_limit
@@ -80,7 +81,7 @@ class LocalEngine:
             except BrokenProcessPool as error:
                 raise InputError(
                     f"a worker process of stage {stage!r} was killed (out of memory?); lower config.workers and run the "
-                    "command again: it continues"
+                    "command again: it resumes"
                 ) from error
             finally:
                 for future in running:
@@ -97,8 +98,8 @@ class LocalEngine:
     def join(self, output: str, sql: str, inputs: Iterable[str], partitioned: bool = False) -> None:
         """Runs `sql` over the named tables and writes its rows as table `output`.
 
-        With `partitioned` the column `bucket` of the result says where a row goes; otherwise everything is bucket 0.
-        The order of the rows within a bucket is not defined: who reads them sorts them.
+        With `partitioned` the result has a column `bucket`, the bucket of each row; otherwise all rows are in bucket 0.
+        The order of rows within a bucket is undefined: readers must sort.
         """
         folder = place(self.job, output)
         if os.path.isdir(folder):
@@ -122,7 +123,7 @@ class LocalEngine:
         os.replace(temporary, folder)
 
     def query(self, sql: str, inputs: Iterable[str]) -> list[tuple]:
-        """The rows of a small result."""
+        """The rows of a small result, in memory."""
         with self._connection(inputs) as connection, self._memory("query"):
             return connection.execute(sql).fetchall()
 
@@ -135,7 +136,7 @@ class LocalEngine:
         except duckdb.OutOfMemoryException as error:
             raise InputError(
                 f"config.memory_limit={self.memory_limit} is too little for the join {stage!r}; raise it and run the command "
-                "again: it continues"
+                "again: it resumes"
             ) from error
 
     def _connection(self, inputs: Iterable[str]) -> Any:
@@ -169,7 +170,9 @@ def mebibytes(limit: str) -> int:
     """`config.memory_limit` ("4GB", "500 MiB") in MiB."""
     found = re.fullmatch(r"\s*([\d.]+)\s*([KMGT])(i?)B?\s*", limit, re.IGNORECASE)
     if not found:
-        raise InputError(f"config.memory_limit {limit!r} is no size such as 4GB; mend it")
+        raise InputError(
+            f"config.memory_limit {limit!r} is not a size; write a number with a unit, such as 4GB or 500MiB"
+        )
     power = "KMGT".index(found[2].upper()) + 1
     return int(float(found[1]) * (1024 if found[3] else 1000) ** power) >> 20
 

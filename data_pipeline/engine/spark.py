@@ -1,8 +1,8 @@
 """The Spark engine: the same maps as Spark tasks, the same joins in Spark SQL, over the same Parquet files.
 
-For corpora that outgrow one machine. Output, work directory and sources lie on a file system that driver and executors see
-under one path; Python with this package, and Java 17, are on every node. A killed executor's parts run again elsewhere; a
-killed job continues with either engine, for the tables and the marks of finished parts are those of `engine.py`.
+For corpora that are too large for one machine. Output, work directory and sources are on a file system that driver and executors
+mount under one path; every node has Python with this package, and Java 17. A killed executor's parts run again elsewhere; a
+killed job resumes with either engine, since both use the tables and marks of `store.py`.
 """
 
 import glob
@@ -22,7 +22,7 @@ from data_pipeline.engine.tables import SCHEMAS
 from harp_jax.errors import InputError
 from harp_jax.progress import progress
 
-# Parts of a stream that are in flight at once, for each core: their payloads pass through the driver's memory.
+# Parts of a stream in flight per core: their payloads pass through the driver's memory.
 IN_FLIGHT = 4
 TYPES = {
     pa.int32(): "INT",
@@ -43,10 +43,10 @@ def sql_type(kind: pa.DataType) -> str:
 
 
 class SparkEngine:
-    """Runs the stages of one job; see `engine.Engine`.
+    """Runs the stages of one job; see `job.Engine`.
 
-    master: any Spark master URL; empty: all here, `workers` cores. `memory_limit` is the driver's JVM heap, in which a
-    local master does everything; executors, and all else, follow Spark's own configuration (spark-defaults.conf).
+    master: any Spark master URL; empty: this machine, `workers` cores. `memory_limit` is the JVM heap of the driver, where a
+    local master runs everything; executors and all else follow Spark's configuration (spark-defaults.conf).
     """
 
     def __init__(self, job: Job, workers: int, memory_limit: str, temp_directory: str = "", master: str = "") -> None:
@@ -60,7 +60,7 @@ class SparkEngine:
 
     @property
     def spark(self) -> Any:
-        """The session, started by the first stage that has something to do."""
+        """The session, started by the first unfinished stage."""
         if self._session is None:
             self._session = self._start()
         return self._session
@@ -80,13 +80,13 @@ class SparkEngine:
             "spark.executorEnv.PYTHONPATH": os.pathsep.join(search),
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
-            # A destination that many links lead to is divided among tasks, also where the next join has the same key.
+            # Split a destination with many links among tasks, also if the next join has the same key.
             "spark.sql.adaptive.enabled": "true",
             "spark.sql.adaptive.skewJoin.enabled": "true",
             "spark.sql.adaptive.forceOptimizeSkewedJoin": "true",
             "spark.sql.parquet.compression.codec": "zstd",
         }
-        # A cluster has disks of its own to spill to; the work directory is on a shared one.
+        # A cluster spills to its local disks; the work directory is on a shared one.
         spill = self.temp_directory or (
             os.path.join(self.job["work"], "spill") if self.master.startswith("local") else ""
         )
@@ -107,7 +107,7 @@ class SparkEngine:
         return session
 
     def map(self, stage: str, function: MapFunction, parts: Iterable[Part], per_bucket: int = 1) -> None:
-        """As `LocalEngine.map`: each part is a task of its own, which reads and writes whole files."""
+        """As `LocalEngine.map`: each part is a Spark task that reads and writes whole files."""
         if finished(self.job, stage):
             return
         os.makedirs(os.path.dirname(mark_path(self.job, stage, "all")), exist_ok=True)
@@ -124,28 +124,28 @@ class SparkEngine:
         job, folder = self.job, os.getcwd()
 
         def run(part: Part) -> tuple[int, str]:
-            os.chdir(folder)  # the config's relative paths are the driver's
+            os.chdir(folder)  # relative paths of the config are relative to the driver's directory
             os.environ["TOKENIZERS_PARALLELISM"], os.environ["CUDA_VISIBLE_DEVICES"] = "false", ""
             number, payload = part
             try:
                 run_part(stage, function, job, number, number // per_bucket, payload, mark_path(job, stage, number))
             except InputError as error:
-                # Bad input stays bad: an exception would be tried four times and end in a traceback.
+                # Bad input is not retried: Spark would retry an exception four times and print a traceback.
                 return number, str(error)
             return number, ""
 
-        # Not mapInArrow: whole files go in and out by name, no rows, and it would need pandas.
+        # Not mapInArrow: a part reads and writes whole files by name, not rows, and mapInArrow needs pandas.
         tasks = self.spark.sparkContext.parallelize(parts, len(parts)).map(run)
         for _, problem in sorted(self._try(tasks.collect, stage)):
             if problem:
                 raise InputError(problem)
 
     def join(self, output: str, sql: str, inputs: Iterable[str], partitioned: bool = False) -> None:
-        """As `LocalEngine.join`. A bucket may become several files: rebalancing divides large ones among tasks."""
+        """As `LocalEngine.join`. A bucket may have several files: rebalancing splits large ones among tasks."""
         target = place(self.job, output)
         if os.path.isdir(target):
             return
-        # Another name than a killed job's: what is left of its executors may still be writing.
+        # Not the name of a killed job's directory: its executors may still be writing.
         for left in glob.glob(glob.escape(target) + ".tmp*"):
             shutil.rmtree(left, ignore_errors=True)
         temporary = f"{target}.tmp.{os.getpid()}"
@@ -166,7 +166,7 @@ class SparkEngine:
         return [tuple(row) for row in self._try(self.spark.sql(sql).collect, "query")]
 
     def _views(self, inputs: Iterable[str]) -> None:
-        # The joins' tasks: so many that one bucket's share fits a task; adaptive execution merges small ones.
+        # Enough join tasks that each holds about one bucket; adaptive execution merges small ones.
         folders = glob.glob(os.path.join(glob.escape(self.job["work"]), "*", "bucket=*"))
         self.spark.conf.set(
             "spark.sql.shuffle.partitions", str(max(4, 2 * len({os.path.basename(f) for f in folders})))
@@ -175,7 +175,7 @@ class SparkEngine:
             folder = place(self.job, name)
             schema = ", ".join(f"`{field.name}` {sql_type(field.type)}" for field in SCHEMAS[name]) + ", bucket INT"
             if glob.glob(os.path.join(glob.escape(folder), "*", "*.parquet")):
-                # Not what a kill left under a temporary name.
+                # Ignore temporary files of a killed job.
                 reader = self.spark.read.schema(schema).option("pathGlobFilter", "*.parquet")
                 frame = reader.option("basePath", _uri(folder)).parquet(_uri(folder))
             else:
@@ -190,10 +190,9 @@ class SparkEngine:
             return action()
         except (PySparkException, Py4JError) as error:
             if "Traceback (most recent call last)" in str(error):
-                raise  # a fault of ours in a map
+                raise  # a bug in a map, not in the input
             raise InputError(
-                f"Spark gave up in stage {stage!r} ({_first_line(error)}); see its log, and run the command again: it "
-                "continues"
+                f"Spark failed in stage {stage!r} ({_first_line(error)}); see its log and run the command again: it resumes"
             ) from error
 
     def close(self) -> None:
@@ -203,7 +202,7 @@ class SparkEngine:
 
 
 def _uri(path: str) -> str:
-    """Not the cluster's default file system: `place` and `read` see the same files."""
+    """A file:// URI, not the cluster's default file system: `store.read` must find the same files."""
     return "file://" + os.path.abspath(path)
 
 

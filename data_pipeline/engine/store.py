@@ -1,7 +1,7 @@
 """Tables on disk as Parquet files, and the marks of what is finished.
 
-A part of a map leaves a mark when all its outputs have their final names; the directory of a join's table gets its name when it
-is complete. The tables lie on a file system that all processes share.
+A part of a map is marked when all its outputs have their final names; the directory of a join's table is renamed to its final
+name when it is complete. All processes must share the file system.
 """
 
 import glob
@@ -17,12 +17,12 @@ from harp_jax.files import replacing
 
 
 def read(job: Job, name: str, bucket: int | None = None, columns: list[str] | None = None) -> pa.Table:
-    """A bucket of a table (or all of it), files in the order of their names; no rows where there are no files."""
+    """A bucket of a table (default: all of it), files in the order of their names; an empty table if there are none."""
     import pyarrow.parquet as pq
 
     folder = "*" if bucket is None else f"bucket={bucket}"
     paths = sorted(glob.glob(os.path.join(glob.escape(place(job, name)), folder, "*.parquet")))
-    # Files are read one by one: as a data set, their folders would become a column.
+    # Files are read one by one: as a data set, the folder names would become a column.
     tables = [pq.ParquetFile(path).read(columns) for path in paths]
     return pa.concat_tables(tables) if tables else SCHEMAS[name].empty_table().select(columns or SCHEMAS[name].names)
 
@@ -39,7 +39,7 @@ def bucket_parts(job: Job, name: str) -> list[Part]:
 
 
 def write(job: Job, name: str, bucket: int, stage: str, part: int, rows: pa.Table) -> None:
-    """Writes a file of a table, complete or not at all; several stages may write to one table. No rows, no file."""
+    """Writes a file of a table, complete or not at all; several stages may write to one table. Writes no file for zero rows."""
     import pyarrow.parquet as pq
 
     if rows.num_rows:
@@ -54,7 +54,7 @@ def place(job: Job, name: str) -> str:
 
 
 def run_part(stage: str, function: MapFunction, job: Job, number: int, bucket: int, payload: Any, mark: str) -> int:
-    """Runs a part and leaves its mark; the number of rows it wrote."""
+    """Runs a part, writes its tables and its mark; returns the number of rows."""
     outputs = function(job, number, payload)
     for name, rows in outputs.items():
         write(job, name, bucket, stage, number, rows)
@@ -64,13 +64,13 @@ def run_part(stage: str, function: MapFunction, job: Job, number: int, bucket: i
 
 
 def mark_path(job: Job, stage: str, part: int | str) -> str:
-    """The file whose presence says that a part is done; part "all": the stage."""
+    """The file that marks a part as finished; part "all": the stage."""
     name = part if isinstance(part, str) else f"{part:07d}"
     return os.path.join(job["work"], f"{stage}.marks", name)
 
 
 def unfinished(job: Job, stage: str, parts: Iterable[Part]) -> Iterator[Part]:
-    """Those of the parts that have no mark yet."""
+    """The parts that have no mark yet."""
     return (part for part in parts if not os.path.exists(mark_path(job, stage, part[0])))
 
 

@@ -1,19 +1,20 @@
 """The tables between the stages: Parquet files under `work/TABLE/bucket=N/`, with their columns.
 
-`doc` numbers the documents in the order of the input (chunk number · 2²⁴ + position), and so does not depend on who read
-them. A bucket holds the documents of a few chunks; tables about the sentences of a page lie in that page's bucket, so that
-a map can merge them without moving the text.
+`doc` numbers the documents in the order of the input (chunk number · 2²⁴ + position), whichever worker reads them. A bucket
+holds the documents of a few chunks; tables about the sentences of a page are in that page's bucket, so that a map can merge
+them without moving the text.
 """
 
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike
 
 DOCS_PER_CHUNK = 1 << 24
 _i, _l, _s, _b = pa.int32(), pa.int64(), pa.string(), pa.binary()
 _link = pa.struct([("start", _i), ("end", _i), ("target", _s)])
-# `number`: code point of the page's text where the anchor starts; the numbers from `first` on: see link_graph.py.
+# `number`: code point of the page's text where the anchor starts; `first` to `occurrences`: see tasks/pair.py, Anchor.
 _anchor = pa.struct(
     [
         *(("number", _i), ("anchor", _s), ("start", _i), ("end", _i), ("destination", _l), ("place", _l)),
@@ -100,10 +101,11 @@ def table(name: str, rows: list[dict[str, Any]] | dict[str, Any]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SCHEMAS[name])
 
 
-def pack(ids: Any) -> bytes:
-    """Token ids or anything that fits int32 as bytes."""
+def pack(ids: ArrayLike) -> bytes:
+    """Integers that fit int32, such as token ids, as bytes."""
     return np.asarray(ids, np.int32).tobytes()
 
 
 def unpack(data: bytes) -> np.ndarray:
+    """The int32 array of `pack`, read-only."""
     return np.frombuffer(data, np.int32)

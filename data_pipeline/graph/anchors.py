@@ -1,7 +1,7 @@
-"""Anchor texts: those that say nothing about where they lead, and what is counted of the others.
+"""Anchor texts: which ones do not describe their destination, and statistics of the others.
 
-A link is dropped by its own text (a number or date, a navigation phrase, too many words), or by how often it is seen: the
-same anchor and destination on most pages is a menu, and an anchor text with very many destinations describes none of them.
+A link is dropped for its text (a number or date, a navigation phrase, too many words), or for its frequency: the same anchor and
+destination on most pages is a menu, and an anchor text with very many destinations describes none of them.
 """
 
 import heapq
@@ -19,7 +19,7 @@ from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import table
 from data_pipeline.text.terms import count_words, normalise_anchor
 
-# Phrases that invite to click and name no topic; config.boilerplate_anchors adds to them.
+# Navigation phrases without a topic; config.boilerplate_anchors adds to them.
 NAVIGATION = frozenset(
     phrase.strip()
     for phrase in """here; click; click here; this page; this link; this article; link; links; more; read more; learn more;
@@ -30,7 +30,7 @@ NAVIGATION = frozenset(
         "\n", " "
     ).split(";")
 )
-# A link recurs on most pages only where there are pages enough to tell.
+# Minimum number of pages with the same link before it counts as a menu.
 RECURS_ON = 20
 MOST_AMBIGUOUS = 5
 
@@ -42,7 +42,7 @@ _OF_NUMBERS = re.compile(
 
 
 def reason_to_drop(anchor: str, c: Config, phrases: frozenset[str]) -> str:
-    """Why a normalised anchor text is no query, as a slug; empty for a good one. `phrases`: see `boilerplate`."""
+    """Why a normalised anchor text is not a query, as a slug; empty for a good one. `phrases`: see `boilerplate`."""
     if count_words(anchor) > c["max_anchor_words"]:
         return "anchor-too-long"
     if c["drop_number_anchors"] and is_number(anchor):
@@ -53,16 +53,16 @@ def reason_to_drop(anchor: str, c: Config, phrases: frozenset[str]) -> str:
 
 
 def boilerplate(c: Config) -> frozenset[str]:
-    """The phrases that are dropped as anchors, normalised; none where config.drop_boilerplate is off."""
+    """The phrases that are dropped as anchors, normalised; none without config.drop_boilerplate."""
     if not c["drop_boilerplate"]:
         return frozenset()
     return NAVIGATION | {normalise_anchor(phrase) for phrase in c["boilerplate_anchors"]}
 
 
 def is_number(anchor: str) -> bool:
-    """Years, dates, centuries and other numbers, and what has neither a letter nor a digit ("1990s", "5 may", "[1]", "—").
+    """Years, dates, centuries and other numbers, and texts without letters ("1990s", "5 may", "[1]", "—").
 
-    Dates are understood in English and Chinese characters; a number with a unit or a noun ("5 km", "1990 season") is none.
+    Dates are recognised in English and in Chinese characters; a number with a unit or a noun ("5 km", "1990 season") is not one.
     """
     if not any(character.isalpha() for character in anchor):
         return True
@@ -72,21 +72,21 @@ def is_number(anchor: str) -> bool:
 
 
 def limits(c: Config, pages: int) -> tuple[int, int]:
-    """(pages that a link may stand on, destinations that an anchor text may have), of so many pages with links."""
+    """(maximum pages with the same link, maximum destinations of an anchor text), given the number of pages with links."""
     if not c["drop_boilerplate"]:
         return (1 << 62, 1 << 62)
     return max(RECURS_ON, int(c["max_link_pages"] * pages)), c["max_anchor_destinations"]
 
 
 def entropy(counts: Iterable[int]) -> float:
-    """H = -Σ p log₂ p of the destinations of one anchor text, in bits; 0 where all its links agree."""
+    """H = -Σ p log₂ p of the destinations of one anchor text, in bits; 0 if all its links have one destination."""
     given = sorted(counts)
     total = sum(given)
     return math.fsum(-n / total * math.log2(n / total) for n in given) + 0.0
 
 
 def statistics(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
-    """Map over the buckets of `link_counts`, each of which holds all rows of its anchors: one row an anchor text."""
+    """Map over the buckets of `link_counts`, each with all rows of its anchors: one row per anchor text."""
     counted = read(job, "link_counts", number)
     destinations: dict[str, list[int]] = {}
     for anchor, n, problem in zip(*(counted.column(name).to_pylist() for name in ("anchor", "n", "problem"))):
@@ -108,7 +108,7 @@ def statistics(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
 
 
 def summarise(summaries: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the manifest says about anchor texts, from the rows of `anchor_summaries` in any order."""
+    """The manifest's statistics of anchor texts, from the rows of `anchor_summaries` in any order."""
     links = sum(row["links"] for row in summaries)
     best = [row for summary in summaries for row in json.loads(summary["most_ambiguous"])]
     return {

@@ -1,8 +1,8 @@
 """The boilerplate of web sites, found by frequency: links that recur on most pages of a site.
 
-A link is boilerplate where more than `source.boilerplate_share` of the site's pages have it, with the same anchor text
-and the same target. A paragraph that consists of such links and punctuation (a menu) goes with them, so that it does
-not open the text that a destination shows. On sites of few pages frequency tells nothing: they are left as they are.
+A link is boilerplate if more than `source.boilerplate_share` of the site's pages contain it, with the same anchor text and the
+same target. A paragraph of only such links and punctuation (a menu) is removed, so that it does not begin the text of a
+destination. Sites with few pages are not changed, since frequencies say nothing there.
 """
 
 import re
@@ -23,7 +23,7 @@ from data_pipeline.sources.web import urls
 MIN_PAGES = 8
 _WORD = re.compile(r"\w")
 
-# The links of each bucket that are boilerplate; {} is the share in thousandths.
+# The boilerplate links of each bucket; arguments: minimum pages of a site, share in thousandths.
 BOILERPLATE_SQL = """
     SELECT DISTINCT l.site, l.target, l.anchor, l.bucket
     FROM site_links l
@@ -37,7 +37,7 @@ Key = tuple[str, str]  # target, anchor text
 
 
 def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
-    """Map over chunks: the pages as they are, redirects, and per site the number of pages and of pages with each link."""
+    """Map over chunks: the unchanged pages, redirects, and per site the number of pages and of pages with each link."""
     documents, dropped = formats.parse(chunk, job["config"]["source"])
     counts = DropCounts()
     for item in dropped:
@@ -72,13 +72,13 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
 
 
 def find(engine: Engine) -> None:
-    """The join from the counts to `boilerplate`."""
+    """Joins the counts into the table `boilerplate`."""
     share = round(1000 * engine.job["config"]["source"]["boilerplate_share"])
     engine.join("boilerplate", BOILERPLATE_SQL.format(MIN_PAGES, share), ["site_links", "site_pages"], partitioned=True)
 
 
 def drop(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
-    """Map over `crawled`: the documents without boilerplate, and how much of it there was."""
+    """Map over `crawled`: the documents without boilerplate; counts what was removed."""
     found: dict[str, set[Key]] = {}
     for row in read(job, "boilerplate", number).to_pylist():
         found.setdefault(row["site"], set()).add((row["target"], row["anchor"]))
@@ -126,6 +126,6 @@ def _without(document: LinkedDocument, known: set[Key], counts: DropCounts) -> L
                 new_lead_end = length - 1 - max(0, end - lead_end)
         start = end + 1
     text = "\n".join(pieces)
-    # Where a menu was all of the first section, nothing tells where the second ends.
+    # If the first section was only a menu, the end of the next section is unknown.
     lead_end = new_lead_end if text[:new_lead_end].strip() else len(text)
     return LinkedDocument(document.address, document.id, document.title, text, tuple(kept), lead_end)

@@ -1,6 +1,6 @@
-"""What the link graph holds and what its joins dropped: counts, and the first examples in a total order.
+"""Statistics of the link graph, and what its joins dropped: counts, and the first examples in a total order.
 
-What a map drops (anchors, namespaces, short pages …) is counted there: see engine/dropped.py.
+Maps count what they drop (anchors, namespaces, short pages …) themselves: see engine/dropped.py.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from data_pipeline.engine.store import read
 from data_pipeline.graph import anchors
 from data_pipeline.graph.link_graph import EXCLUDED
 
-# (reason, count, location, example) of what the joins dropped: the first examples of a reason come with its count.
+# (reason, count, location, example) of what the joins dropped; the count is in the first row of a reason, the others have 0.
 _EXAMPLES = f"""
     SELECT reason, CASE WHEN place = 1 THEN total ELSE 0 END, location, example FROM (
         SELECT d.reason, d.location, d.example, t.total,
@@ -29,7 +29,7 @@ _DROPPED_REDIRECTS = """
     FROM aliases a LEFT JOIN places p ON a.target = p.address LEFT JOIN aliases n ON a.target = n.address
     WHERE p.address IS NULL
 """
-# A page, or an earlier redirect that leads elsewhere, has the address.
+# The address belongs to a page, or to an earlier redirect with another target.
 _REDIRECT_DUPLICATES = """
     SELECT 'redirect-duplicate' AS reason, r.address AS location, r.target AS example
     FROM redirects r LEFT JOIN aliases_0 a ON r.address = a.address AND r.target = a.target WHERE a.address IS NULL
@@ -56,7 +56,7 @@ def dropped(engine: Engine, with_links: bool) -> list[tuple[str, int, str, str]]
 
 
 def summary(engine: Engine, with_links: bool) -> dict[str, Any]:
-    """What the manifest says about the graph: pages, redirects, links and anchor texts, counted."""
+    """The manifest's `link_graph`: counts of pages, redirects, links and anchor texts."""
     sql = "SELECT COUNT(*), COUNT(CASE WHEN problem = '' THEN 1 END), CAST(COALESCE(SUM(disambiguation), 0) AS BIGINT) FROM pages"
     pages, destinations, disambiguation = engine.query(sql, ["pages"])[0]
     redirects = engine.query("SELECT COUNT(*) FROM redirects", ["redirects"])[0][0]

@@ -1,6 +1,6 @@
-"""The link graph: from documents to links that lead to pages, with redirects resolved and anchor texts counted.
+"""The link graph: links with their destination pages, redirects resolved, anchor texts counted.
 
-The SQL keeps to what DuckDB and Spark SQL compute alike: equi-joins, integer aggregates, row_number over total orders.
+The SQL uses only what DuckDB and Spark SQL compute alike: equi-joins, integer aggregates, row_number over total orders.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import count_words, normalise_anchor
 from harp_jax.randomness import signed64
 
-# Chains of up to 2⁴ redirects are followed; MediaWiki itself follows one.
+# Chains of up to 2⁴ redirects are followed; MediaWiki follows one.
 DOUBLINGS = 4
 
 
@@ -41,7 +41,7 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
 def tabulate(
     c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]], counts: DropCounts
 ) -> dict[str, pa.Table]:
-    """The tables of documents with their numbers; `home` is their bucket."""
+    """The tables of numbered documents; `home` is their bucket."""
     rows: list[dict[str, Any]] = []
     addresses: list[dict[str, Any]] = []
     redirects: list[dict[str, Any]] = []
@@ -79,14 +79,14 @@ def tabulate(
 
 
 def _identity(doc: int, document: LinkedDocument, page_identity: str) -> int:
-    """What makes a page the same as another one: its number, or its first section in lower case."""
+    """Equal for documents that are one page: the number, or a hash of the first section in lower case."""
     return doc if page_identity == "id" else signed64("page", document.text[: document.lead_end].lower())
 
 
 def _problem(document: LinkedDocument, c: Config) -> str:
-    """Why no link may lead to the page: a slug, or empty."""
+    """The reason why links to the page are dropped, as a slug; empty if they are kept."""
     wanted = c["min_article_words"]
-    # Cutting at spaces is fast, and enough for most pages.
+    # Splitting at spaces is fast, and enough for most pages.
     if wanted and len(document.text.split()) < wanted and count_words(document.text) < wanted:
         return "link-to-short-page"
     if document.is_disambiguation and not c["keep_disambiguation"]:
@@ -97,7 +97,7 @@ def _problem(document: LinkedDocument, c: Config) -> str:
 
 
 def extract_links(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
-    """Map over documents: every link with the sentence around it. Only paragraphs with links are cut into sentences."""
+    """Map over documents: every link with its sentence. Only paragraphs with links are split into sentences."""
     rows: list[dict[str, Any]] = []
     counts = DropCounts()
     phrases = anchors.boilerplate(job["config"])
@@ -122,9 +122,9 @@ def extract_links(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
 
 
 def in_sentences(text: str, links: list[dict[str, Any]]) -> list[tuple[dict[str, Any], list[int]]]:
-    """Each link with [start, end] of its sentence, empty for an anchor over two paragraphs or of white space.
+    """Each link with [start, end] of its sentence; an empty list if the anchor spans paragraphs or is white space.
 
-    A link across sentence bounds (Yahoo! Inc.) joins the sentences. Linear in the text and in the links.
+    A link across a sentence boundary (Yahoo! Inc.) joins the sentences. Linear in the text and in the links.
     """
     found: list[tuple[dict[str, Any], list[int]]] = []
     bounds: list[tuple[int, int]] = []
@@ -147,13 +147,13 @@ def in_sentences(text: str, links: list[dict[str, Any]]) -> list[tuple[dict[str,
             continue
         if at > joined_until:
             joined = [*bounds[at]]
-        # The links of the sentences before a join share this list, and so see it grow.
+        # Links already found in these sentences share this list: their span grows, too.
         joined[1], joined_until = max(joined[1], bounds[last][1]), max(joined_until, last)
         found.append((link, joined))
     return found
 
 
-# Of several documents with one address, or with one id, the first.
+# The first of several documents with one address, or with one id.
 PLACES_SQL = """
     SELECT doc, home, home AS bucket, address, id, disambiguation, identity, problem FROM (
         SELECT doc, home, address, id, disambiguation, identity, problem,
@@ -166,7 +166,7 @@ PLACES_SQL = """
     ) WHERE same_id = 1
 """
 
-# A page wins over a redirect of the same address, the first redirect over later ones.
+# A page has priority over a redirect of the same address, an earlier redirect over a later one.
 ALIASES_SQL = """
     SELECT address, target FROM (
         SELECT r.address, r.target, row_number() OVER (PARTITION BY r.address ORDER BY r.priority, r.target) AS copy
@@ -175,12 +175,12 @@ ALIASES_SQL = """
     ) WHERE copy = 1
 """
 
-# Twice the reach of the step before; what runs in a cycle never arrives at a page.
+# Doubles the length of the chains followed; cycles never reach a page.
 FOLLOW_SQL = """
     SELECT a.address AS address, COALESCE(b.target, a.target) AS target FROM {0} a LEFT JOIN {0} b ON a.target = b.address
 """
 
-# What is excluded by the name of a redirect is the page behind it.
+# Excluding a redirect excludes its target page.
 EXCLUDED = """
     excluded e LEFT JOIN places p ON e.address = p.address
     LEFT JOIN aliases a ON e.address = a.address LEFT JOIN places q ON a.target = q.address
@@ -216,7 +216,7 @@ LINK_PAGES_SQL = """
     ) GROUP BY anchor, destination, home
 """
 
-# All rows of an anchor text lie in one bucket, that of one of its destinations. The limits come from anchors.limits.
+# All rows of an anchor text are in one bucket, that of one of its destinations. Arguments: anchors.limits.
 LINK_COUNTS_SQL = """
     SELECT l.anchor, l.destination, l.n, t.bucket,
         CASE WHEN l.pages > {} THEN 'link-boilerplate' WHEN t.destinations > {} THEN 'anchor-boilerplate' ELSE '' END AS problem
@@ -233,12 +233,12 @@ RESOLVED_SQL = """
 """
 
 ANCHOR_DESTINATION_SQL = {
-    # Every destination of an anchor text once:
+    # Each destination of an anchor text once:
     "uniform": """
         SELECT anchor, destination, row_number() OVER (PARTITION BY anchor ORDER BY destination) - 1 AS rank
         FROM (SELECT DISTINCT anchor, destination FROM resolved WHERE problem = '')
     """,
-    # Every occurrence; those of one destination have consecutive ranks:
+    # Each occurrence; those of one destination have consecutive ranks:
     "occurrence": """
         SELECT anchor, destination,
             row_number() OVER (PARTITION BY anchor ORDER BY destination, doc, link_start) - 1 AS rank
@@ -246,7 +246,7 @@ ANCHOR_DESTINATION_SQL = {
     """,
 }
 
-# What negatives are drawn from, in the order of in-links; only these pages' passages are read.
+# The pages that negatives are drawn from, ordered by in-links; only their passages are read.
 CANDIDATES_SQL = """
     SELECT doc, home AS bucket, in_links, row_number() OVER (ORDER BY in_links, doc) - 1 AS place FROM (
         SELECT p.doc AS doc, p.home AS home, COALESCE(c.n, 0) AS in_links
@@ -271,8 +271,7 @@ RANKED_SQL = """
     WHERE l.problem = ''
 """
 
-# Of a sentence with very many links the pairs of the first ones: what lies behind the encoder's window makes no pair,
-# and all of them would be quadratic.
+# Links per sentence whose pairs are recorded: links behind the encoder's window make no pair, and all pairs would be quadratic.
 TOGETHER = 512
 _IN_SENTENCE = f"""
     SELECT doc, sentence_start, destination FROM (

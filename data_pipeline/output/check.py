@@ -11,7 +11,7 @@ from harp_jax.progress import progress
 
 
 def check(directory: str, manifest: dict[str, Any]) -> None:
-    """InputError naming the first shard whose bytes or records are not those of the manifest, or that it does not know."""
+    """Raises InputError with the first shard that is missing, damaged, or not in the manifest."""
     tf = tensorflow()
     _check_counts(directory, manifest)
     shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
@@ -34,11 +34,13 @@ def check(directory: str, manifest: dict[str, Any]) -> None:
                     f"shard {path} is damaged ({type(error).__name__}); generate the data again"
                 ) from error
             if records != shard["records"]:
-                raise InputError(f"shard {path} holds {records} records, the manifest says {shard['records']}")
+                raise InputError(
+                    f"shard {path} holds {records} records, the manifest says {shard['records']}; generate the data again"
+                )
 
 
 def _check_counts(directory: str, manifest: dict[str, Any]) -> None:
-    """The manifest agrees with itself and with the names in the directory."""
+    """Checks the manifest's sums, and that the directory contains exactly its shards."""
     for name, split in manifest["splits"].items():
         if split["records"] != sum(shard["records"] for shard in split["shards"]):
             raise InputError(

@@ -1,7 +1,7 @@
-"""An output directory belongs to one job: what the job is, whether it is done, and who is writing.
+"""An output directory belongs to one job: which job, whether it has finished, and which process writes.
 
-The job is its config, the content of its input files, its vocabulary and its encoder. The directory is complete exactly
-when manifest.json is there.
+A job is identified by its config, the content of its input files, its vocabulary and its encoder. The directory is complete
+exactly if manifest.json exists.
 """
 
 import fcntl
@@ -23,7 +23,7 @@ WORK = ".work"
 
 
 def fingerprint(c: Config, tokenizer_sha256: str) -> Inputs:
-    """What the job reads: name, size and sha256 of every source file, the vocabulary, the encoder."""
+    """What the job reads, by content: every source file, the vocabulary, the encoder."""
     encoder = _encoder(c)
     paths = [path for field in ("paths", "redirects", "index") for path in expand(tuple(c["source"][field]))]
     paths += [c[field] for field in ("exclude_destinations", "stopwords") if c[field]]
@@ -33,7 +33,7 @@ def fingerprint(c: Config, tokenizer_sha256: str) -> Inputs:
 
 
 def _file(path: str) -> dict[str, Any]:
-    """A folder counts as one: its digest is over the names and digests of the files below."""
+    """Name, size and sha256; a folder has one digest over the names and digests of its files."""
     try:
         if os.path.isdir(path):
             digest, size, inside = hashlib.sha256(), 0, 0
@@ -58,7 +58,7 @@ def _file(path: str) -> dict[str, Any]:
 
 
 def _encoder(c: Config) -> dict[str, Any]:
-    """What weighs the terms, by its content; "positions" bounds what it can read."""
+    """The source of the term weights by content; "positions" limits the length of its input."""
     encoder = c["encoder"]
     if c["term_weights"]:
         meta = artefact.read_meta(c["term_weights"])
@@ -66,14 +66,14 @@ def _encoder(c: Config) -> dict[str, Any]:
     if not encoder or encoder in without_encoder.METHODS:
         return {"sha256": encoder}
     if not os.path.isdir(encoder):
-        raise InputError(f'config.encoder {encoder!r} is no directory; give an encoder, "uniform" or "idf"')
+        raise InputError(f'config.encoder {encoder!r} is not a directory; name an encoder, "uniform" or "idf"')
     return attention.identify(encoder)
 
 
 def claim(output: str, c: Config, inputs: Inputs) -> IO[str] | None:
-    """Takes the directory for this job and returns its lock, or None where the job has been finished already.
+    """Locks the directory for this job and returns the lock; None if the job has already finished.
 
-    Raises InputError where the directory belongs to another job, or another process is writing there.
+    Raises InputError if the directory belongs to another job, or another process is writing to it.
     """
     mine = json.loads(json.dumps({"config": c, **inputs}))
     manifest = os.path.join(output, MANIFEST)
@@ -85,7 +85,7 @@ def claim(output: str, c: Config, inputs: Inputs) -> IO[str] | None:
                 finished = _load(manifest)
                 _compare(finished, mine, output)
                 if not finished["config"]["keep_work"]:
-                    # What a kill between the manifest and the last line of the job left.
+                    # Left by a job that was killed after writing the manifest.
                     shutil.rmtree(work, ignore_errors=True)
                 return None
         except OSError as error:
@@ -93,7 +93,7 @@ def claim(output: str, c: Config, inputs: Inputs) -> IO[str] | None:
         lock = _lock(work, output)
         if lock is not None and not os.path.exists(manifest):
             break
-        # Another job has finished since the manifest was looked for: its directory must not be written again.
+        # Another process has finished the job since the check above: check again.
         if lock is not None:
             lock.close()
     path = os.path.join(work, "job.json")
@@ -102,7 +102,7 @@ def claim(output: str, c: Config, inputs: Inputs) -> IO[str] | None:
     else:
         unfinished = os.path.join(output, artefact.FOLDER)
         if not os.path.exists(os.path.join(unfinished, artefact.META)):
-            # Of an earlier job whose work directory is gone: its files are nobody's.
+            # Unfinished weights of an earlier job whose work directory was removed.
             shutil.rmtree(unfinished, ignore_errors=True)
         with replacing(path) as file:
             json.dump(mine, file, indent=1)
@@ -110,9 +110,9 @@ def claim(output: str, c: Config, inputs: Inputs) -> IO[str] | None:
 
 
 def _lock(work: str, output: str) -> IO[str] | None:
-    """The lock of the work directory, or None where the job that held it has just removed it.
+    """The lock of the work directory; None if the job that held it has just removed it.
 
-    Raises InputError where another process holds it.
+    Raises InputError if another process holds it.
     """
     path = os.path.join(work, "lock")
     lock = None
@@ -120,7 +120,7 @@ def _lock(work: str, output: str) -> IO[str] | None:
         os.makedirs(work, exist_ok=True)
         lock = open(path, "w")
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # A lock on a file that has lost its name keeps nobody out.
+        # A lock on a deleted file excludes no other process.
         if os.path.samestat(os.fstat(lock.fileno()), os.stat(path)):
             return lock
     except FileNotFoundError:
@@ -148,9 +148,9 @@ def _compare(theirs: dict[str, Any], mine: dict[str, Any], output: str) -> None:
     try:
         old = identity(theirs["config"]) | {name: theirs[name] for name in fields}
     except KeyError as error:
-        raise InputError(f"{output} was written by another program (no {error}); choose another --output") from None
+        raise InputError(f"{output} was written by another version (no {error}); choose another --output") from None
     new = identity(mine["config"]) | {name: mine[name] for name in fields}
-    # A path may change where the content it names does not.
+    # Paths may differ if the content is the same.
     for path, content in (
         *(("tokenizer", "tokenizer_sha256"), ("source.paths", "source"), ("source.index", "source")),
         *(("encoder", "encoder_content"), ("term_weights", "encoder_content")),

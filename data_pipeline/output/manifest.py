@@ -1,4 +1,4 @@
-"""The manifest: what a finished job wrote, from what, and what was dropped. Its presence says that the job is complete."""
+"""The manifest: what a finished job wrote, from what, and what was dropped. The job is complete if it exists."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, v
     losses = dropped.summary(_dropped(engine))
     if unmatched := losses.get("exclusion-of-no-page"):
         shown = ", ".join(repr(line) for line, _ in unmatched["examples"])
-        print(f"exclude_destinations: {unmatched['count']} line(s) name no page, among them {shown}", file=sys.stderr)
+        print(f"exclude_destinations: {unmatched['count']} line(s) name no page, for example {shown}", file=sys.stderr)
     manifest = {
         "format": FORMAT,
         "software": _software(),
@@ -113,7 +113,7 @@ def _dropped(engine: Engine) -> list[tuple[str, int, str, str]]:
 
 
 def load_manifest(directory: str) -> dict[str, Any]:
-    """The manifest of a finished job; InputError where there is none or it cannot be read."""
+    """The manifest of a finished job; InputError if there is none or it cannot be read."""
     path = os.path.join(directory, MANIFEST)
     try:
         with open(path, encoding="utf-8") as file:

@@ -15,7 +15,7 @@ COLUMNS = ("tokens", "pairs", "mean_query_tokens", "mean_doc_tokens", "mean_sequ
 
 
 def examples(directory: str, manifest: dict[str, Any], task: str, count: int) -> list[dict[str, Any]]:
-    """The first records of a task's first split, ids decoded where the job's tokenizer is still there."""
+    """The first records of a task; ids are decoded if the job's tokenizer is still at its path."""
     tf = tensorflow()
     decode = _decoder(manifest)
     found: list[dict[str, Any]] = []
@@ -40,7 +40,10 @@ def _decoder(manifest: dict[str, Any]) -> Callable[[Iterable[int]], str | list[i
 
 
 def report(directory: str, count: int) -> dict[str, Any]:
-    """Statistics, predictors, losses and decoded examples of a directory that has been checked."""
+    """Checks a directory; returns its statistics, predictors, counts of dropped items, and `count` decoded records per task.
+
+    Raises InputError for an unfinished or damaged directory.
+    """
     manifest = load_manifest(directory)
     check(directory, manifest)
     return {
@@ -54,18 +57,18 @@ def report(directory: str, count: int) -> dict[str, Any]:
 
 
 def as_text(found: dict[str, Any]) -> str:
-    """The report for people."""
-    lines = [f"{found['directory']}: complete, every shard as the manifest says", "", "Table 1"]
+    """The report as text."""
+    lines = [f"{found['directory']}: complete; all shards match the manifest", "", "Table 1"]
     lines.append(f"{'task':6}" + "".join(f"{name:>22}" for name in COLUMNS))
     for task, entry in found["tasks"].items():
         lines.append(f"{task:6}" + "".join(f"{_number(entry.get(name)):>22}" for name in COLUMNS))
-    lines += ["", "Trivial predictors: accuracy on held-out pairs (n of them)"]
+    lines += ["", "Trivial predictors: accuracy on n held-out pairs"]
     for task, entry in found["tasks"].items():
         if entry.get("predictors"):
             scores = "  ".join(f"{name} {value:.3f}" for name, value in entry["predictors"].items())
             lines.append(f"{task:6}n={entry['predictor_pairs']:<8} {scores}")
     lines += ["", "Records: " + ", ".join(f"{name} {n:,}" for name, n in found["splits"].items())]
-    lines += ["", *_link_graph(found["link_graph"]), "", "Dropped, and where"]
+    lines += ["", *_link_graph(found["link_graph"]), "", "Dropped, with examples"]
     for reason, entry in found["losses"].items():
         lines.append(f"{entry['count']:>10,}  {reason}")
         lines += [f"{'':14}{': '.join(part for part in example if part)[:160]}" for example in entry["examples"]]
@@ -84,8 +87,8 @@ def _link_graph(graph: dict[str, Any]) -> list[str]:
     if "anchors" in graph:
         anchors = graph["anchors"]
         lines.append(
-            f"Anchor texts: {anchors['texts']:,}, {anchors['ambiguous']:,} of them lead to several pages; "
-            f"mean entropy {anchors['mean_entropy_bits']:.3f} bits a link; the most ambiguous:"
+            f"Anchor texts: {anchors['texts']:,}, {anchors['ambiguous']:,} of them with several destinations; "
+            f"mean entropy {anchors['mean_entropy_bits']:.3f} bits per link; most ambiguous:"
         )
         lines += [
             f"  {row['anchor'][:60]!r}: {row['n']:,} links, {row['destinations']:,} pages, {row['entropy']:.2f} bits"

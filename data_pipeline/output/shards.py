@@ -13,7 +13,7 @@ from data_pipeline.pairs.examples import tensorflow
 from harp_jax.files import replacing, sha256_file
 from harp_jax.input.records import BYTES_FEATURES, DATASET, PAIR_FEATURES, TEXT_FEATURES, split_name
 
-# Shards are planned a little below the limit, since hashing does not fill them evenly.
+# Planned fill of a shard: hashing does not fill shards evenly.
 FILL = 0.85
 
 SHARDED_SQL = """
@@ -23,7 +23,7 @@ SHARDED_SQL = """
 
 
 def plan(sizes: list[tuple[str, str, int]], limit: int) -> list[dict[str, Any]]:
-    """Rows of `splits` from (task, split, bytes): how many shards each split has, and the number of its first one."""
+    """Rows of `splits` from (task, split, bytes): the number of shards of each split, and of its first shard."""
     rows, first = [], 0
     for task, split, size in sorted(sizes):
         shards = max(1, -(-size // int(limit * FILL)))
@@ -33,11 +33,12 @@ def plan(sizes: list[tuple[str, str, int]], limit: int) -> list[dict[str, Any]]:
 
 
 def shard_path(directory: str, split: str, shard: int, shards: int) -> str:
+    """The path of a shard, named as TFDS expects."""
     return os.path.join(directory, f"{DATASET}-{split}.tfrecord-{shard:05d}-of-{shards:05d}")
 
 
 def write_shard(job: Job, number: int, payload: Any) -> dict[str, pa.Table]:
-    """Map over all shards (empty ones too): records by (hash, key) in one TFRecord file."""
+    """Map over all shards, including empty ones: records ordered by (hash, key) in one TFRecord file."""
     task, split, shard, shards = payload
     path = shard_path(job["output"], split_name(task, split), shard, shards)
     rows = read(job, "sharded", number).sort_by([("shuffle", "ascending"), ("key", "ascending")])
@@ -51,7 +52,7 @@ def write_shard(job: Job, number: int, payload: Any) -> dict[str, pa.Table]:
 
 
 def remove_unfinished(directory: str) -> None:
-    """Removes what a killed job left under temporary names."""
+    """Removes temporary files of a killed job."""
     for name in os.listdir(directory):
         if re.fullmatch(rf"({DATASET}-.*\.tfrecord-.*|manifest\.json)\.tmp\.\d+", name):
             os.remove(os.path.join(directory, name))

@@ -1,4 +1,4 @@
-"""Maps from requests with their passages, and from running text, to serialized records with their statistics."""
+"""Maps from requests with their passages, and from running text, to serialized records with statistics."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -27,17 +27,17 @@ SIDES: dict[str, Callable[[Request, Passages, Sampler, np.random.Generator], Sid
     task.TASK: task.sides for task in (rqp, qdm, rdp, acm, wlp)
 }
 SPECIALS = 3  # [CLS] query [SEP] document [SEP]
-# Of a TFRecord: length and two checksums.
+# Overhead of a TFRecord: length and two checksums.
 FRAME_BYTES = 16
 
 
 def split_of(page: str, fraction: float) -> str:
-    """The split of a source page, by its hash alone: the same for every task, seed and run."""
+    """The split of a source page, by the hash of its id: the same for every task, seed and run."""
     return "validation" if hash64("validation", page) < fraction * 2.0**64 else "train"
 
 
 def shuffle_key(task: str, key: str) -> int:
-    """63 bits that place a record in a shard and order it there; not negative, so that SQL's % is the same everywhere."""
+    """63 bits that determine the shard of a record and its order there; not negative, since SQL engines differ in % then."""
     return hash64("shard", task, key) >> 1
 
 
@@ -87,7 +87,7 @@ def _words(tokens: bytes, lengths: bytes) -> list[Word]:
 
 def _passages(row: dict[str, Any]) -> Passages:
     if row["positive"] is None:
-        raise NoPair("page-not-shown")  # WLP: a page that no link may lead to, but that links itself
+        raise NoPair("page-not-shown")  # WLP: a page with links, to which links are dropped
     positive = unpack(row["positive"]).tolist()
     negative = None if row["negative"] is None else unpack(row["negative"]).tolist()
     if row["words"] is None:
@@ -99,7 +99,7 @@ def _passages(row: dict[str, Any]) -> Passages:
 
 
 def pair_record(task: str, key: str, page: str, sides: Sides, query_limit: int, doc_limit: int) -> PairRecord:
-    """The record of two sides, truncated to the limits; NoPair where both sides then read the same, or one is empty."""
+    """The record of two sides, truncated to the limits; NoPair if both sides are then equal, or one is empty."""
     pos_query, pos_doc = list(sides.pos_query)[:query_limit], list(sides.pos_doc)[:doc_limit]
     neg_query = None if sides.neg_query is None else list(sides.neg_query)[:query_limit]
     neg_doc = None if sides.neg_doc is None else list(sides.neg_doc)[:doc_limit]
@@ -107,13 +107,13 @@ def pair_record(task: str, key: str, page: str, sides: Sides, query_limit: int, 
         raise NoPair("sides-equal")
     if not pos_query or not pos_doc or neg_query == [] or neg_doc == []:
         raise NoPair("side-empty")
-    # What the sides share is stored once, also where it was drawn twice.
+    # Equal queries or documents of the two sides are stored once, even if drawn separately.
     neg_query, neg_doc = (None if neg_query == pos_query else neg_query), (None if neg_doc == pos_doc else neg_doc)
     return PairRecord(task, key, page, pos_query, pos_doc, neg_query, neg_doc)
 
 
 class Examples:
-    """Collects one part's output."""
+    """Collects the records and statistics of one part."""
 
     def __init__(self, c: Config, vocab_size: int) -> None:
         self.fraction, self.vocab_size = c["validation_fraction"], vocab_size
@@ -123,6 +123,7 @@ class Examples:
         self.dropped = DropCounts()
 
     def add_pair(self, record: PairRecord, pos_in_links: int, neg_in_links: int | None) -> None:
+        """Adds a pair; in-links are those of the documents' pages."""
         neg_query = record.pos_query if record.neg_query is None else record.neg_query
         neg_doc = record.pos_doc if record.neg_doc is None else record.neg_doc
         features = dict(pos_query=record.pos_query, pos_doc=record.pos_doc)
@@ -139,7 +140,7 @@ class Examples:
                 )
             )  # fmt: skip
             return
-        # Only what differs can tell the sides apart.
+        # Count only queries or documents that differ between the sides.
         for side, tokens, absent in (
             ("pos_query", record.pos_query, record.neg_query is None),
             ("neg_query", neg_query, record.neg_query is None),
@@ -151,6 +152,7 @@ class Examples:
                 np.add.at(count, np.asarray(tokens), 1)
 
     def add_text(self, record: TextRecord) -> None:
+        """Adds a piece of running text."""
         self._add(mlm.TASK, record.key, record.page, {"text": record.text}, 0, len(record.text), 1)
 
     def _add(
@@ -174,6 +176,7 @@ class Examples:
         return split
 
     def tables(self) -> dict[str, pa.Table]:
+        """The part's output: `records`, `validation`, `token_counts`, `losses`."""
         counts = [
             dict(task=task, side=side, token=int(token), n=int(count[token]))
             for (task, side), count in self.counts.items()
@@ -188,7 +191,7 @@ class Examples:
 
 
 def serialise(task: str, key: str, page: str, features: dict[str, Sequence[int]]) -> bytes:
-    """A tf.train.Example; lists that are empty are left out, which readers decode as empty."""
+    """A serialized tf.train.Example; empty lists are omitted, which readers decode as empty."""
     tf = tensorflow()
     named = {
         name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
@@ -202,7 +205,7 @@ def serialise(task: str, key: str, page: str, features: dict[str, Sequence[int]]
 
 
 def tensorflow() -> Any:
-    """Imported late (5 s), and without its greetings."""
+    """The tensorflow module, imported at the first use (5 s) and without its log messages."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     import tensorflow as tf

@@ -1,7 +1,7 @@
-"""Trivial predictors of held-out pairs: what a task gives away without any understanding.
+"""Trivial predictors of held-out pairs: how well a task is solved without understanding the text.
 
-Each scores both sides and prefers the higher one; a tie counts one half. An accuracy far from .5, in either direction, is a
-shortcut that a model will learn first. `n` is reported with them: small validation sets say little.
+Each scores both sides and prefers the higher score; a tie counts one half. An accuracy far from .5, in either direction, is a
+shortcut that a model learns first. `n` is reported, too: accuracies on small validation sets are unreliable.
 """
 
 import os
@@ -21,7 +21,7 @@ Arrays = dict[str, Any]
 
 
 def save_tables(path: str, vocab_size: int, idf_rows: list[tuple], passages: int, count_rows: list[tuple]) -> None:
-    """idf [vocab] of wordpieces, and [vocab] unigram log-odds of the positive against the negative side per task."""
+    """Writes idf [vocab] of wordpieces, and per task [vocab] unigram log-odds of the positive against the negative side."""
     document_frequency = np.zeros(vocab_size)
     for piece, n in idf_rows:
         document_frequency[piece] = n
@@ -43,7 +43,7 @@ def log_odds(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
 
 
 def predict(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
-    """Map over `validation`: per task and predictor twice the number of wins plus the ties, and the number of pairs."""
+    """Map over `validation`: per task and predictor 2 · wins + ties, and the number of pairs."""
     with np.load(os.path.join(job["work"], "predictors.npz")) as file:
         arrays = dict(file)
     points: dict[tuple[str, str], list[int]] = {}
@@ -64,7 +64,7 @@ def predict(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
 def score(name: str, task: str, query: np.ndarray, doc: np.ndarray, in_links: int, arrays: Arrays) -> float:
     """The score of one side.
 
-    overlap: share of the query's tokens that the document holds; idf: their summed IDF; length: tokens; query_only and
+    overlap: share of the query's tokens that the document contains; idf: their summed IDF; length: tokens; query_only and
     document_only: summed log-odds; in_links: of the document's page.
     """
     scorers: dict[str, Callable[[], float]] = {

@@ -1,4 +1,4 @@
-"""Map from weighted sentences to requests: what each task asks for, before the passages are joined."""
+"""Map from weighted sentences to requests: what each task needs before the passages are joined."""
 
 import itertools
 from collections.abc import Callable
@@ -27,12 +27,12 @@ SAMPLER_FIELDS = [field.name for field in fields(Sampler) if field.name != "is_t
 
 
 def make_sampler(c: Config, terms: Terms) -> Sampler:
-    """The sampler's fields have the names of the config's."""
+    """A sampler with the config's fields of the same names."""
     return Sampler(terms.is_term, **{name: c[name] for name in SAMPLER_FIELDS})
 
 
 def make_requests(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
-    """Map over the buckets of `sentences`, merged row by row with their weights."""
+    """Map over the buckets of `sentences`, merged row by row with their weights: requests, and draws of negatives."""
     c = job["config"]
     terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
     # Candidates are ordered by in-links.
@@ -41,7 +41,7 @@ def make_requests(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     sentences, weights = read(job, "sentences", number), read(job, "sentence_weights", number)
     if sentences.num_rows != weights.num_rows:
         raise InputError(
-            "the term weights do not belong to these sentences; make them again (unset config.term_weights)"
+            "the term weights do not belong to these sentences; leave config.term_weights empty to compute them again"
         )
     for at in range(0, sentences.num_rows, 1024):
         rows = sentences.slice(at, 1024).to_pylist()
@@ -53,7 +53,7 @@ def make_requests(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
 def _sentence(row: dict[str, Any], weight: dict[str, Any]) -> Sentence:
     if (row["doc"], row["start"]) != (weight["doc"], weight["start"]):
         raise InputError(
-            "the term weights do not belong to these sentences; make them again (unset config.term_weights)"
+            "the term weights do not belong to these sentences; leave config.term_weights empty to compute them again"
         )
     span = Span(unpack(row["tokens"]), unpack(row["lengths"]))
     cls = from_bytes(weight["cls"])
@@ -79,7 +79,7 @@ def _sentence(row: dict[str, Any], weight: dict[str, Any]) -> Sentence:
 
 
 def make_wlp_requests(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
-    """Map over the buckets of `ranked`: WLP's requests, one for each page and destination."""
+    """Map over the buckets of `ranked`: WLP's requests, one per page and destination."""
     c = job["config"]
     collected = _Requests(c, load_terms(c["tokenizer"], c["stopwords"], c["unit"]), (0, job["candidates"]))
     places = job["candidates"] if c["wlp_negative"] == "corpus" else None
@@ -96,7 +96,7 @@ def make_wlp_requests(job: Job, number: int, payload: None) -> dict[str, pa.Tabl
 
 
 class _Requests:
-    """The requests and draws of one part, and what was dropped. Every request has its own generator: (seed, task, key)."""
+    """The requests and draws of one part, and what was dropped. Each request has its own generator: (seed, task, key)."""
 
     def __init__(self, c: Config, terms: Terms, places: tuple[int, int]) -> None:
         self.c, self.terms, self.places = c, terms, places

@@ -1,7 +1,7 @@
-"""p(w|C), the language model of the whole collection that PROP and B-PROP draw from and compare with.
+"""p(w|C), the language model of the whole collection, which PROP and B-PROP sample from and compare with.
 
-Its words grow with the corpus: English Wikipedia has millions. A join sums them up by ranges of their hashes, and they are
-written range by range as arrays that all workers map into memory together: no process holds more than one range.
+The number of words grows with the corpus: English Wikipedia has millions. A join sums their counts by ranges of their hashes,
+and the ranges are written one after another into arrays that all workers map into memory: no process holds more than one.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from data_pipeline.text.terms import Word
 from harp_jax.files import replacing
 from harp_jax.randomness import signed64
 
-# Shares of attention are added up as integers, so that every engine gets the same sums; 2³¹ pages fit 63 bits.
+# Shares of attention are summed as integers, so that the sums do not depend on the order; 2³¹ pages fit 63 bits.
 UNIT = 1 << 32
 RANGE_BITS = 7
 
@@ -28,7 +28,7 @@ TERM_TOTALS_SQL = """
 
 
 def counted(counts: dict[Word, int]) -> pa.Table:
-    """Rows of `term_counts`. `part` is the range of the word's hash; the ranges have the order of the hashes."""
+    """Rows of `term_counts`. `part` is the range of the word's hash; ranges are ordered like the hashes."""
     hashes = [signed64("word", *word) for word in counts]
     columns = {
         "word": hashes,
@@ -40,9 +40,10 @@ def counted(counts: dict[Word, int]) -> pa.Table:
 
 
 def save(job: Job, folder: str, pages: int) -> None:
-    """Writes the rows of `term_totals`, in the order of their hashes, as the arrays of a `TermCollection`.
+    """Writes the rows of `term_totals`, ordered by hash, as the arrays of a `TermCollection`.
 
-    words [terms]: hashes; ends [terms]: sums of n; offsets [terms + 1]: where in pieces [Σ] a word's wordpieces begin.
+    words [terms] int64: hashes; ends [terms] int64: cumulated n; pieces [Σ] int32: wordpieces of all words; offsets [terms + 1]
+    int64: where each word's pieces begin.
     """
     ranges = buckets(job, "term_totals")
     terms = total = ended = began = 0

@@ -1,4 +1,4 @@
-"""Pairs that need no links: the maps of ICT and PROP from text to records, on a linked corpus or a plain collection."""
+"""Pairs that need no links: the maps of ICT and PROP from text to records, for a linked corpus or a plain collection."""
 
 import os
 from collections.abc import Collection, Iterator
@@ -21,12 +21,12 @@ from data_pipeline.weights.word_weights import from_bytes
 from data_pipeline.weights.wordpieces import running_text
 from harp_jax.randomness import generator
 
-# Articles that "other_article" draws a negative from.
+# Consecutive articles among which "other_article" draws a negative.
 ARTICLES = 256
 
 
 def build(engine: Engine) -> None:
-    """The configured ones of ICT and PROP; PROP counts the collection's words first."""
+    """Runs ICT and PROP as configured; for PROP the words of the collection are counted first."""
     job = engine.job
     if "ict" in job["config"]["tasks"]:
         engine.map("ict pairs", make_ict, bucket_parts(job, "documents"))
@@ -41,7 +41,7 @@ def build(engine: Engine) -> None:
 
 
 def make_ict(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
-    """Map over the buckets of `documents`: one pair for each passage of at least two sentences."""
+    """Map over the buckets of `documents`: one pair per passage of at least two sentences."""
     c = job["config"]
     out = Examples(c, load_terms(c["tokenizer"], c["stopwords"], c["unit"]).tokenizer.size)
     in_links = {row["id"]: row["in_links"] for row in _in_links(job, number)}
@@ -69,7 +69,7 @@ def make_ict(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
 
 
 def _batches(job: Job, number: int, wanted: Collection[str]) -> Iterator[list[tuple[str, list[ict.Passage]]]]:
-    """The wanted articles as passages, some hundred at a time."""
+    """The wanted articles as passages, `ARTICLES` at a time."""
     batch: list[tuple[str, list[ict.Passage]]] = []
     for page, sentences in running_text(job, number):
         passages = ict.passages(sentences, job["config"]["ict_passage_tokens"])
@@ -83,7 +83,7 @@ def _batches(job: Job, number: int, wanted: Collection[str]) -> Iterator[list[tu
 
 
 def _in_links(job: Job, number: int) -> Iterator[dict[str, Any]]:
-    """Rows {doc, id, in_links} of a bucket's pages that pairs may show."""
+    """Rows {doc, id, in_links} of a bucket's pages that may be documents of pairs."""
     counts = {row["doc"]: row["in_links"] for row in read(job, "candidates", number).to_pylist()}
     for row in read(job, "pages", number).select(["doc", "id", "problem"]).to_pylist():
         if not row["problem"]:
@@ -104,7 +104,7 @@ def count_terms(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
 
 
 def make_prop(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
-    """Map over the buckets of `passages`: `prop_pairs` pairs of word sets of each page."""
+    """Map over the buckets of `passages`: `prop_pairs` pairs of word sets per page."""
     c = job["config"]
     terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
     sampler = make_sampler(c, terms)
@@ -145,7 +145,7 @@ def _pages(job: Job, number: int, terms: Terms) -> Iterator[tuple[int, list[int]
     for batch in read(job, "passages", number).to_batches(max_chunksize=512):
         for row in batch.to_pylist():
             words = Span(unpack(row["tokens"]), unpack(row["lengths"])).words()
-            # float16 can store a tiny weight as 0; such a word stays possible.
+            # float16 stores tiny weights as 0; such a word keeps a small probability.
             each = np.maximum(from_bytes(weights[row["doc"]]), 2.0**-25).tolist() if weights else [1.0] * len(words)
             amounts: dict[Word, float] = {}
             for word, amount in zip(words, each):

@@ -1,8 +1,8 @@
-"""The vocabulary of the invented wiki: each fact is told in three ways that share few words.
+"""The vocabulary of the invented wiki: each fact has three wordings that share few words.
 
-A fact is `how the page's own lead says it | how a sentence that links there says it | how a question asks for it`.
-Whoever reads links learns that "the ferrymen of Ondel" belong to "landing stages and flat boats"; a question asks
-with the links' words and with words that stand nowhere in the wiki, never with the lead's. {x} is the anchor.
+A fact is `wording of the page's lead | wording of a sentence that links to it | wording of a question`. From links a model can
+learn that "the ferrymen of Ondel" belong to "landing stages and flat boats"; questions use the links' words and words that
+do not occur in the wiki, never the lead's. {x} is the anchor.
 """
 
 KINDS = ("town", "river", "person", "guild", "creature", "device")
@@ -142,7 +142,7 @@ FACTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 
-# Sentences that hold one, two or three link phrases.
+# Sentences with one, two or three link phrases.
 FRAMES = (
     "In {year} {0} were mentioned together with {1}.",
     "Old letters compare {0} with {1}, and some add {2}.",

@@ -8,7 +8,7 @@ grammar.py says how facts are worded. The same seed writes the same bytes.
 
 import bz2
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
@@ -28,7 +28,7 @@ _NAMESPACES = {"Talk": 1, "File": 6, "Template": 10, "Category": 14}
 
 
 class Page(NamedTuple):
-    """An article to be: `facts` are three-way wordings (lead, link, question); `alias` is the title of a redirect."""
+    """A planned article: `facts` are (lead, link, question) wordings; `alias` is the title of a redirect."""
 
     id: int
     kind: str
@@ -40,7 +40,7 @@ class Page(NamedTuple):
 
 
 def world(count: int, seed: int) -> list[Page]:
-    """The pages and their facts. Pages of one name differ in their facts as far as there are facts enough."""
+    """The pages and their facts. Pages of one name have different facts as long as there are enough."""
     draw = generator("sample_wiki", seed, "world")
     names = _names(max(4, count // HOMONYMS), draw)
     pages: list[Page] = []
@@ -70,7 +70,7 @@ def _names(count: int, draw: np.random.Generator) -> list[str]:
     return [name for name in names if len(name) > 3] or list(names)
 
 
-def _pick(options, draw: np.random.Generator) -> str:
+def _pick(options: Sequence[str], draw: np.random.Generator) -> str:
     return options[int(draw.integers(len(options)))]
 
 
@@ -119,13 +119,13 @@ def _plain(page: Page, draw: np.random.Generator) -> str:
 
 
 def _other(page: Page, pages: list[Page], draw: np.random.Generator) -> Page:
-    # The square makes some pages popular and most of them rare destinations, as in real link graphs.
+    # The square makes few destinations popular and most of them rare, as in real link graphs.
     other = pages[int(len(pages) * float(draw.random()) ** 2)]
     return other if other is not page else pages[(page.id - 10 + 1) % len(pages)]
 
 
 def _linking(page: Page, pages: list[Page], draw: np.random.Generator) -> str:
-    """A sentence whose links stand in phrases that tell, in the links' words, which page is meant."""
+    """A sentence with links, each in a phrase that describes its page in the links' wording."""
     frame = _pick(grammar.FRAMES, draw)
     phrases = []
     for _ in range(3):
@@ -137,7 +137,7 @@ def _linking(page: Page, pages: list[Page], draw: np.random.Generator) -> str:
 
 
 def _anchor(page: Page, draw: np.random.Generator) -> str:
-    """A link: the bare name mostly, sometimes through a redirect, by a description, or by the title."""
+    """A link: mostly the name; sometimes through a redirect, with a description, or with the title."""
     target = page.alias if page.alias and draw.random() < 0.25 else page.title
     if draw.random() < 0.1:
         target = (target[0].lower() + target[1:]).replace(" ", "_")
@@ -153,7 +153,7 @@ def _anchor(page: Page, draw: np.random.Generator) -> str:
 
 
 def dump(pages: list[Page], seed: int) -> Iterator[str]:
-    """A MediaWiki export, piece by piece."""
+    """The text of a MediaWiki export, in pieces."""
     yield (
         '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="en">\n  <siteinfo>\n'
         "    <sitename>Sample wiki</sitename>\n    <dbname>samplewiki</dbname>\n    <case>first-letter</case>\n"
@@ -193,7 +193,7 @@ def _element(title: str, number: int, text: str, redirect: str = "", namespace: 
 
 
 def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, int]]:
-    """(qid, question, relevant page, fold) for three pages of four, in random order."""
+    """(qid, question, relevant page, fold) for three quarters of the pages, in random order."""
     draw = generator("sample_wiki", seed, "questions")
     for number, place in enumerate(draw.permutation(len(pages))[: len(pages) * 3 // 4]):
         page = pages[place]

@@ -6,9 +6,9 @@ Imports: ground files of harp_jax.
 Files:
   document       LinkedDocument, Link, Chunk, and the record of what was dropped
   marked         text with marks for links to plain text with offsets: the last step of every reader of markup
-  json_lines     files of one JSON object a line: chunks and records
+  json_lines     files of one JSON object per line: chunks and records
   linked_jsonl   the neutral format: id, title, text, links
-  harp_json      the format of HARP's authors: a sentence a line
+  harp_json      the format of HARP's authors: one sentence per line
   wikiextractor  WikiExtractor's JSON with links
   mediawiki/     XML dumps of MediaWiki
   web/           HTML folders and WARC files

@@ -20,20 +20,20 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class LinkedDocument:
-    """A page: plain text with paragraphs separated by line feeds, and its links sorted by start, never overlapping."""
+    """A page: plain text with paragraphs separated by line feeds, and its links, sorted by start, without overlap."""
 
-    address: str  # what links point at: the normalised title (MediaWiki), the URL (HTML, WARC), the id (JSONL)
+    address: str  # the target of links: the normalised title (MediaWiki), the URL (HTML, WARC), the id (JSONL)
     id: str
     title: str
     text: str
     links: tuple[Link, ...]
-    lead_end: int  # end of the first section in code points; len(text) where sections are unknown
-    redirect: str | None = None  # the address that this page redirects to; text and links are empty then
+    lead_end: int  # end of the first section in code points; len(text) if sections are unknown
+    redirect: str | None = None  # the address that this page redirects to; text and links are then empty
     is_disambiguation: bool = False
 
 
 class Dropped(NamedTuple):
-    """A page, link or line that was dropped: where, why (a short stable slug), what it looked like; so many `times`."""
+    """A page, link or line that was dropped: where, the reason (a short stable slug), an excerpt, and how many times."""
 
     where: str
     reason: str
@@ -42,12 +42,12 @@ class Dropped(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A part of the input. Names are unique and sort in the order of the input; payloads can be pickled."""
+    """A part of the input. Names are unique and sort in input order; payloads can be pickled."""
 
     name: str
     payload: Any
 
 
 def chunk_name(file_number: int, path: str, number: int) -> str:
-    """`0000-dump.xml.bz2:00012`: the file's number keeps equal names of different folders apart."""
+    """`0000-dump.xml.bz2:00012`: the file's number distinguishes equal names of different folders."""
     return f"{file_number:04d}-{path.rsplit('/', 1)[-1]}:{number:05d}"

@@ -23,8 +23,8 @@ def _stripped(source: Source) -> Callable[[str], str]:
 class Format(NamedTuple):
     """How to read a format.
 
-    `addresser(source)` returns the function from a title or URL, as a person writes it in a list or a redirect file, to the
-    address that links to that page have. `has_boilerplate`: its pages carry the menus of their sites.
+    `addresser(source)` returns a function from a title or URL, as written in a list or a redirect file, to the address that links
+    to that page have. `has_boilerplate`: the pages contain the menus of their sites.
     """
 
     chunks: Callable[[Source], Iterator[Chunk]]
@@ -59,12 +59,12 @@ def chunks(source: Source) -> Iterator[Chunk]:
 
 
 def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
-    """The documents of one chunk in their order, and what was dropped; raises InputError as the format says."""
+    """The documents of one chunk in their order, and what was dropped; see the format's module for the InputErrors."""
     return format_of(source).parse(chunk, source)
 
 
 def addresser(source: Source) -> Callable[[str], str]:
-    """The function from a title or URL as a person writes it to the page's address; see `Format`."""
+    """A function from a title or URL to the page's address; see `Format`."""
     return format_of(source).addresser(source)
 
 

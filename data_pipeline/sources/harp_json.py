@@ -1,10 +1,10 @@
-"""The format in which HARP's authors publish their data: one sentence a line, destinations given by their text.
+"""The format in which HARP's authors publish their data: one sentence per line, destinations by their text.
 
 `{"tokenized_sentence": [...], "anchors": [[{"text", "pos": [first, last], "passage"}]]}`; `pos` are inclusive indices
-into the tokens. Every sentence becomes a document, and so does every passage; a passage that several anchors share
-is one page (it is repeated in the file, and what comes again in a later chunk is counted as `page-duplicate`). An anchor
-whose `pos` does not cover its text is counted and skipped: the authors' demo has 3 of 100. The text is the tokens with
-single spaces, because that is what `pos` counts (`sentence` differs from it where someone has edited it).
+into the tokens. Every sentence and every passage becomes a document; a passage of several anchors is one page (repeats
+in later chunks are counted as `page-duplicate`). An anchor whose `pos` does not match its text is counted and skipped: 3 of
+100 in the authors' demo. The text is the tokens joined by single spaces, which is what `pos` refers to (`sentence` differs
+from it in places).
 """
 
 import hashlib
@@ -28,9 +28,9 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
     for where, record in json_lines.records(chunk, dropped):
         tokens, anchors = record.get("tokenized_sentence"), record.get("anchors")
         if not (isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)):
-            raise InputError(f"'tokenized_sentence' is missing or no list of strings; {where}; mend the line")
+            raise InputError(f"'tokenized_sentence' is missing or not a list of strings; {where}; fix the line")
         if not isinstance(anchors, list):
-            raise InputError(f"'anchors' is missing or no list; {where}; mend the line")
+            raise InputError(f"'anchors' is missing or not a list; {where}; fix the line")
         tokens = [json_lines.string({"token": token}, "token", where) for token in tokens]
         text = " ".join(tokens)
         starts = [0, *itertools.accumulate(len(token) + 1 for token in tokens)]
@@ -55,7 +55,7 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
 
 
 def _span(sentence: str, starts: list[int], anchor: Any) -> tuple[int, int] | None:
-    """Where the anchor's text stands: the tokens of `pos` hold it and beside it only punctuation; else None."""
+    """The span of the anchor's text in the tokens of `pos`; None if they contain other words, too."""
     if not isinstance(anchor, dict):
         return None
     text, pos, passage = anchor.get("text"), anchor.get("pos"), anchor.get("passage")

@@ -1,6 +1,6 @@
-"""Files of one JSON object a line, as three formats use them; plain, .gz, .bz2 or .xz, or folders of them.
+"""Files of one JSON object per line, used by three formats; plain, .gz, .bz2 or .xz, or folders of them.
 
-A line longer than the page limit is never held: it is measured and passed on as its size.
+A line longer than the page limit is never held in memory: only its size is kept.
 """
 
 import json
@@ -19,7 +19,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Line(NamedTuple):
-    """A line of a file, counted from 1; of one that is too large the size in bytes alone."""
+    """A line of a file, counted from 1; `content` is its size in bytes if it is too large."""
 
     path: str
     number: int
@@ -41,7 +41,7 @@ def chunks(source: Source) -> Iterator[Chunk]:
 
 
 def records(chunk: Chunk, dropped: list[Dropped]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(place, JSON object) of the chunk's lines; raises InputError for a line that is not UTF-8 or no object."""
+    """(file and line, JSON object) of the chunk's lines; raises InputError for a line that is not UTF-8 or not an object."""
     for path, number, content in chunk.payload:
         where = f"{path} line {number}"
         if isinstance(content, int):
@@ -53,18 +53,18 @@ def records(chunk: Chunk, dropped: list[Dropped]) -> Iterator[tuple[str, dict[st
             record = json.loads(content.decode("utf-8-sig" if number == 1 else "utf-8"))
         except (ValueError, RecursionError) as error:
             hint = "; WikiExtractor writes JSON with --json" if content.startswith(b"<doc ") else ""
-            raise InputError(f"not JSON ({error}); {where}; write one JSON object a line{hint}") from None
+            raise InputError(f"not JSON ({error}); {where}; write one JSON object per line{hint}") from None
         if not isinstance(record, dict):
-            raise InputError(f"not a JSON object; {where}; write one JSON object a line")
+            raise InputError(f"not a JSON object; {where}; write one JSON object per line")
         yield where, record
 
 
 def string(record: Mapping[str, Any], key: str, where: str, empty: bool = True) -> str:
-    """The string under `key`; raises InputError where it is missing, no string, or empty though it must not be."""
+    """The string under `key`; raises InputError if it is missing, not a string, or empty without `empty`."""
     value = record.get(key)
     if not isinstance(value, str) or not (value or empty):
-        raise InputError(f"the key {key!r} is missing or not a string; {where}; mend the line")
-    # JSON can spell lone surrogates, which no UTF-8 file can hold; one replacement each keeps the offsets right.
+        raise InputError(f"the key {key!r} is missing or not a string; {where}; fix the line")
+    # JSON can encode lone surrogates, which UTF-8 cannot; one replacement character each keeps the offsets right.
     return _SURROGATE.sub("\ufffd", value)
 
 
@@ -80,7 +80,7 @@ def _lines(path: str, limit: int) -> Iterator[Line]:
     number = 0
     try:
         with files.open_bytes(path) as file:
-            while content := file.readline(limit + 2):  # a line end is no part of the page
+            while content := file.readline(limit + 2):  # the limit excludes the line end
                 number += 1
                 size = len(content.rstrip(b"\r\n"))
                 if size <= limit:
@@ -90,4 +90,4 @@ def _lines(path: str, limit: int) -> Iterator[Line]:
                     size += len(content.rstrip(b"\r\n"))
                 yield Line(path, number, size)
     except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
-        raise InputError(f"{path} is damaged after line {number}: {error}; fetch or write the file again") from error
+        raise InputError(f"{path} is damaged after line {number}: {error}; download or write the file again") from error

@@ -1,8 +1,8 @@
-"""Linked JSONL: one document a line, `{"id", "title", "text", "links": [{"start", "end", "target"}], "lead_end"?}`.
+"""Linked JSONL: one document per line, `{"id", "title", "text", "links": [{"start", "end", "target"}], "lead_end"?}`.
 
-`text[start:end]` is the anchor text in code points and `target` the destination's id. Lines without "links" are pure
-destinations. Files may be plain, .gz, .bz2 or .xz. The format is for data that a program wrote, so what contradicts
-it (a missing key, offsets outside the text) is an InputError, not a loss.
+`text[start:end]` is the anchor text in code points and `target` the destination's id. Lines without "links" are only
+destinations. Files may be plain, .gz, .bz2 or .xz. The format is written by programs, so a violation (a missing key, offsets
+outside the text) is an InputError and not counted as dropped.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ def _document(record: dict[str, Any], where: str, dropped: list[Dropped]) -> Lin
     title, text = (json_lines.string(record, key, where) for key in ("title", "text"))
     lead_end = record.get("lead_end", len(text))
     if not _is_offset(lead_end, len(text)):
-        raise InputError(f"lead_end {lead_end!r} lies outside the text of {len(text)} code points; {where}; mend it")
+        raise InputError(f"lead_end {lead_end!r} lies outside the text of {len(text)} code points; {where}; fix it")
     return LinkedDocument(id_, id_, title, text, _links(record, text, where, dropped), lead_end)
 
 
@@ -35,7 +35,7 @@ def _is_offset(value: Any, size: int) -> bool:
 def _links(record: dict[str, Any], text: str, where: str, dropped: list[Dropped]) -> tuple[Link, ...]:
     given = record.get("links", [])
     if not isinstance(given, list) or not all(isinstance(link, dict) for link in given):
-        raise InputError(f"'links' is not a list of objects; {where}; mend the line")
+        raise InputError(f"'links' is not a list of objects; {where}; fix the line")
     links: list[Link] = []
     for link in given:
         start, end = link.get("start"), link.get("end")
@@ -44,7 +44,7 @@ def _links(record: dict[str, Any], text: str, where: str, dropped: list[Dropped]
                 f"link offsets {start!r}..{end!r} lie outside the text of {len(text)} code points; {where}; "
                 "offsets count code points from 0"
             )
-        # An anchor is its words: a space before a sentence's first word would put the link across two sentences.
+        # Strip the anchor: a space before a sentence's first word would put the link across two sentences.
         shown = text[start:end]
         if shown.strip():
             start, end = end - len(shown.lstrip()), start + len(shown.rstrip())

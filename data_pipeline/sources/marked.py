@@ -1,8 +1,8 @@
 """Text with marks to plain text with offsets: the last step of every reader of markup.
 
-Links and ends of sections travel with the text as control characters (`\\x02number\\x05anchor\\x03`, `\\x04`), so that
-the steps that clean it need not know about offsets; these functions take them out. The text itself must not hold
-any other control characters than line ends. Paragraphs are separated by blank lines; a single line end is a space.
+Links and ends of sections are control characters in the text (`\\x02number\\x05anchor\\x03`, `\\x04`), so that the steps that
+clean it need no offsets; the functions here remove them. The text must contain no other control characters than line
+ends. Paragraphs are separated by blank lines; a single line end is a space.
 """
 
 import re
@@ -15,14 +15,14 @@ _EMPTY_LINK = re.compile("\x02\\d+\x05\x03")
 _SOFT_LINE_END = re.compile("\n(?!\n)(?<!\n\n)")
 _LINE_ENDS = re.compile("\n\n+")
 _LEAD_MARKS = re.compile("\x04[\n\x04]*")
-CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")  # what must go before marks are set
+CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")  # must be removed before marks are set
 ODD_SPACE = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]")
 _MARK = re.compile("[\x02-\x04](?:(?<=\x02)(\\d+)\x05)?")
 
 
 class Plain(NamedTuple):
-    """Paragraphs separated by line feeds; links (start, end, address); end of the lead; (reason, example) of what was dropped."""
+    """Paragraphs separated by line feeds; links (start, end, address); end of the lead; (reason, example) of dropped links."""
 
     text: str
     links: list[tuple[int, int, str]]
@@ -31,8 +31,8 @@ class Plain(NamedTuple):
 
 
 def tidy(text: str) -> str:
-    """Trims links and lines, and makes one line of every paragraph. Linear."""
-    # Links begin and end with a letter, not with a space; empty ones go.
+    """Trims links and lines; one line per paragraph. Linear."""
+    # Move spaces out of links; remove empty links.
     if "\x05 " in text:
         text = _SPACE_INSIDE.sub(r" \1", text)
     text = _EMPTY_LINK.sub("", text.replace(" \x03", "\x03 "))
@@ -44,7 +44,7 @@ def tidy(text: str) -> str:
 
 
 def assemble(text: str, addresses: list[str], dropped: list[tuple[str, str]]) -> Plain:
-    """Takes the marks out and turns their places into offsets; `addresses[number]` is where link `number` leads."""
+    """Replaces the marks by offsets; `addresses[number]` is the destination of link `number`. Appends to `dropped`."""
     text = text.lstrip("\n\x04 ").rstrip("\n\x04 ")
     pieces: list[str] = []
     links: list[tuple[int, int, str]] = []

@@ -1,9 +1,9 @@
-"""WikiExtractor's JSON with links kept: files or folders (AA/wiki_00, plain or .bz2) of `{"id", "title", "text"}` a line.
+"""WikiExtractor's JSON with links kept: files or folders (AA/wiki_00, plain or .bz2), one `{"id", "title", "text"}` per line.
 
-Links stand in the text as `<a href="Percent%20encoded%20title">anchor</a>`, HTML-escaped in most versions and not in
-others: the text is unescaped once. Targets are titles as the article's author wrote them, not pages: they go through
-MediaWiki's rules here, and redirects, which WikiExtractor leaves out, come from `source.redirects`. The lead ends
-before the first `Section::::` line, the mark of the versions that keep headings; others tell nothing of sections.
+Links are `<a href="Percent%20encoded%20title">anchor</a>` in the text, HTML-escaped in most versions and not in others: the
+text is unescaped once. Targets are titles as the article's author wrote them: they are normalised by MediaWiki's rules, and
+redirects, which WikiExtractor omits, come from `source.redirects`. The lead ends before the first `Section::::` line, which
+only versions that keep headings write.
 """
 
 import html
@@ -51,12 +51,12 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
 
 
 def addresser(source: Source) -> Callable[[str], str]:
-    """Normalises titles as links are; what no link can lead to stays as it is."""
+    """Normalises titles like link targets; leaves titles that no link can have unchanged."""
     return lambda title: _site().resolve(title).address or title.strip()
 
 
 def plain_text(text: str, title: str) -> marked.Plain:
-    """The prose of an extracted article, without the title that some versions begin it with. Never raises; linear."""
+    """The prose of an extracted article, without the title that some versions put first. Never raises; linear."""
     text = html.unescape(text).removeprefix(title + "\n")
     text = marked.CONTROLS.sub("", text).replace("\r", "\n").replace("\t", " ")
     addresses: list[str] = []

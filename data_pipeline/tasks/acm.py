@@ -1,4 +1,4 @@
-"""Anchor Co-occurrence Modeling (HARP 3.2.4): words of a page match the page that is linked beside it."""
+"""Anchor Co-occurrence Modeling (HARP 3.2.4): words of a page match the page that is linked in the same sentence."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from data_pipeline.text.terms import Terms, join
 
 TASK = "acm"
 
-# The negative: the first drawn candidate, or the first that no sentence links together with P1 (P1 is with itself).
+# The negative: the first drawn candidate, or the first that is not co-linked with P1 in any sentence (P1 itself is).
 NEGATIVES_SQL = {
     False: """
         SELECT 'acm' AS task, d.key AS key, c.doc AS destination
@@ -31,6 +31,8 @@ NEGATIVES_SQL = {
 
 
 class Draw(NamedTuple):
+    """A candidate for the negative of the pair `key`: the page at `place`; `one` is P1."""
+
     key: str
     draw: int
     one: int
@@ -38,7 +40,7 @@ class Draw(NamedTuple):
 
 
 def choose(anchors: Sequence[Anchor], rng: np.random.Generator) -> tuple[int, int] | None:
-    """Two anchors of a sentence that lead to different pages, uniform over all such pairs in either order."""
+    """Indices of two anchors with different pages, uniform over all ordered pairs; None if there are none."""
     if len({anchor.destination for anchor in anchors}) < 2:
         return None
     while True:
@@ -50,9 +52,9 @@ def choose(anchors: Sequence[Anchor], rng: np.random.Generator) -> tuple[int, in
 def negative_places(
     rng: np.random.Generator, positive: Anchor, places: tuple[int, int], draws: int, similar: bool
 ) -> list[int]:
-    """Places from [low, high): uniform, or near the positive's, which then has about as many in-links.
+    """`draws` places from [low, high): uniform, or with `similar` near the positive's, where in-links are about equal.
 
-    Candidates are ordered by in-links; "near" is within 1 % of them, and within 50 at least.
+    Candidates are ordered by in-links; "near" means within 1 % of all candidates, at least within 50.
     """
     low, high = places
     if similar:
@@ -71,7 +73,7 @@ def request(
     draws: int,
     similar: bool,
 ) -> tuple[Request, list[Draw]]:
-    """(a1, P1) gives the query, P2 is the positive page; the negative comes from the draws (Eq. 14)."""
+    """The query is from (a1, P1), P2 is the positive page; the negative is one of the draws (Eq. 14)."""
     one, two = sentence.anchors[pair[0]], sentence.anchors[pair[1]]
     words = anchor_words(sentence, one, terms)
     key = f"{sentence.anchor_key(one)}+{two.number}"
@@ -87,13 +89,13 @@ def sides(
 ) -> Sides:
     """S1 = a1 ∪ l words of P1 sampled by the attention of [CLS] (Eq. 13): (S1, P2) against (S1, P̃).
 
-    `anew` draws the words again for the negative side, as the authors' code does.
+    `anew`: the words of the negative side are drawn independently, as in the authors' code.
     """
     assert passages.words is not None
     if passages.negative is None:
         raise NoPair("candidates-all-co-linked")
     if anew and list(passages.negative) == list(passages.positive):
-        # Two draws of words for one page: nothing to prefer.
+        # Two queries drawn alike for one page: neither is better.
         raise NoPair("documents-equal")
     anchor = list(request.anchor)
     queries: list[list[int]] = []

@@ -1,7 +1,7 @@
-"""Inverse Cloze Task, a control (after Lee et al., ACL 2019): a sentence matches the passage that it was taken from.
+"""Inverse Cloze Task, a control (after Lee et al., ACL 2019): a sentence matches its passage.
 
-A positive that its sentence was taken out of is shorter than a whole passage: "the shorter one" would be right for 69 % of the
-pairs, without a look at a word. So negatives lose a sentence, too, wherever the positive did.
+Without its sentence a positive passage is shorter than a whole one: preferring the shorter document would be right for 69 % of
+the pairs. So a sentence is removed from the negative, too, if one was removed from the positive.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ Passage = list[list[int]]  # sentences as token ids
 
 
 def passages(sentences: Sequence[Sequence[int]], limit: int) -> list[Passage]:
-    """An article's sentences in order, as many to a passage as fit `limit` tokens; a longer sentence is cut to it."""
+    """An article's sentences in order, as many per passage as fit `limit` tokens; longer sentences are truncated."""
     found: list[Passage] = []
     room = 0
     for sentence in sentences:
@@ -34,7 +34,7 @@ def passages(sentences: Sequence[Sequence[int]], limit: int) -> list[Passage]:
 def cloze(passage: Passage, keep: float, rng: np.random.Generator) -> tuple[list[int], list[int], bool]:
     """(s, P \\ s, False): a sentence, uniform over the passage's, and the rest of it; with probability `keep`, (s, P, True).
 
-    Where the sentence stays in, exact matches are worth learning, too. NoPair for a passage of one sentence.
+    Pairs that keep the sentence make exact matches worth learning. NoPair for a passage of one sentence.
     """
     if len(passage) < 2:
         raise NoPair("passage-has-one-sentence")
@@ -44,9 +44,9 @@ def cloze(passage: Passage, keep: float, rng: np.random.Generator) -> tuple[list
 
 
 def negative(passages: Sequence[Passage], but: int | None, whole: bool, rng: np.random.Generator) -> list[int]:
-    """A passage, uniform over those of two sentences or more but that number; unless `whole`, less one of its sentences.
+    """A passage, uniform over those of at least two sentences except number `but`; unless `whole`, without one of its sentences.
 
-    Which one is uniform, too. NoPair where there is no such passage.
+    The removed sentence is uniform, too. NoPair if there is no such passage.
     """
     others = [passage for i, passage in enumerate(passages) if i != but and len(passage) > 1]
     if not others:
@@ -56,7 +56,7 @@ def negative(passages: Sequence[Passage], but: int | None, whole: bool, rng: np.
 
 
 def _joined(passage: Passage, but: int | None) -> list[int]:
-    """The tokens of all sentences but that number."""
+    """The tokens of all sentences except number `but`."""
     return [token for i, sentence in enumerate(passage) if i != but for token in sentence]
 
 
@@ -65,7 +65,7 @@ def sides(
 ) -> Sides:
     """(s, P \\ s) against (s, P' \\ s'), or (s, P) against (s, P').
 
-    P' is another passage of the article (P is its number `but`), or one of another's.
+    P' is another passage of the article (P is number `but`), or one of another article.
     """
     query, document, kept = cloze(passage, keep, rng)
     return Sides(query, document, None, negative(passages, but, kept, rng))

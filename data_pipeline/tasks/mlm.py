@@ -1,4 +1,4 @@
-"""Running text for masked language modelling (HARP Eq. 15): a page cut into pieces of whole sentences."""
+"""Running text for masked language modelling (HARP Eq. 15): a page split into pieces of whole sentences."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,7 +8,7 @@ TASK = TEXT_TASK
 
 
 def pieces(page: str, sentences: Iterable[Sequence[int]], limit: int) -> Iterable[TextRecord]:
-    """The page's sentences (token ids) in order, as many to a piece as fit `limit` tokens; a longer sentence is cut."""
+    """The page's sentences (token ids) in order, as many per piece as fit `limit` tokens; longer sentences are split."""
     number = 0
     piece: list[int] = []
     for sentence in sentences:

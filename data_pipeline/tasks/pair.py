@@ -1,8 +1,8 @@
-"""The pre-training tasks. Each is two pure functions around the join that brings the pages' passages:
+"""The data that the pre-training tasks exchange.
 
-`request` turns a sentence with its anchors into a request (a query, and which pages it needs), `sides` turns a request and
-its passages into the token ids of the two sides. Plain data in, plain data out; all randomness comes from the generator.
-The controls ICT and PROP need no links: their pairs come from one page, in one step.
+Most tasks are two pure functions, before and after the join with the passages: `request` turns a sentence with its anchors into a
+request (a query, and the pages it needs), `sides` turns a request and its passages into the token ids of the two sides. All
+randomness comes from the generator argument. The controls ICT and PROP need no links and make pairs from one page in one step.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from data_pipeline.text.terms import Word
 class Anchor(NamedTuple):
     """An anchor of a sentence.
 
-    number: where it starts in the page; text: normalised; words[start:end] of the sentence; destination: page; place: of
-    the destination among the candidates for negatives; the anchor's ranks [first, first + own) of `total` lead to it;
-    this is number `occurrence` of the `occurrences` of the text.
+    number: code point of the page where it starts; text: normalised; start, end: words of the sentence; destination: page; place:
+    rank of the destination among the candidates for negatives; the ranks [first, first + own) out of `total` of the anchor text
+    are this destination's; occurrence: number of this link among the `occurrences` of the text.
     """
 
     number: int
@@ -38,9 +38,8 @@ class Anchor(NamedTuple):
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence with links: cls [words] is the attention from [CLS], by_anchor [anchors, words] that from each anchor.
-
-    to_cls [anchors] is what each anchor pays to [CLS].
+    """A sentence with links: attention from [CLS] (cls [words]), from each anchor (by_anchor [anchors, words]), and from each
+    anchor to [CLS] (to_cls [anchors]), all float64.
     """
 
     page: str
@@ -64,9 +63,9 @@ class Sentence:
 class Request:
     """A pair before its passages are known. Pages are `doc` numbers.
 
-    query: token ids, empty where it is made when the page is known; anchor and length (l): for queries sampled from the
-    page `words_of`; context: words of the sentence to choose from, the first ones first; negative: None where it is
-    drawn by a join, or where both sides show the same page.
+    query: token ids, empty if it depends on the page; anchor, length (l): for queries sampled from the page `words_of`; context:
+    words of the sentence to choose from, in order of preference; negative: None if a join draws it, or if both sides have the
+    same page.
     """
 
     task: str
@@ -83,9 +82,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Passages:
-    """What a request asked for: documents as token ids, and the page to sample words from, or to take a sentence from.
-
-    sentences: where those of `words_of` end, in tokens.
+    """The passages of a request: documents as token ids; the page `words_of` as weighted words, or as tokens with the ends of its
+    sentences.
     """
 
     positive: Sequence[int]

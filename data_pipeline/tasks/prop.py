@@ -1,6 +1,6 @@
 """Representative Words Prediction, a control (PROP, Ma et al., WSDM 2021; B-PROP, SIGIR 2021).
 
-Of two word sets of equal length that are drawn from a page's language model, the likelier one is the better query.
+Two word sets of equal length are drawn from a page's language model; the more likely one is the better query.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from data_pipeline.tasks.sampling import NoPair, Sampler, probabilities, shuffle
 from data_pipeline.text.terms import Word, join
 
 TASK = "prop"
-# So many draws a word until a set has its length; only a corpus of a handful of words needs more.
+# Maximum draws per word of a set; only a corpus of a handful of words needs more.
 PATIENCE = 100
 
 
@@ -35,9 +35,9 @@ class Smoothed:
         self._ends = np.cumsum(np.fromiter(counts.values(), np.int64, len(counts)))
 
     def sample(self, rng: np.random.Generator, count: int) -> list[Word]:
-        """`count` different words, drawn from p(·|D) one by one, over the whole vocabulary; NoPair where there are too few.
+        """`count` distinct words, drawn one by one from p(·|D) over the whole vocabulary; NoPair if there are too few.
 
-        p(·|D) is a mixture: an occurrence of the page with |D| / (|D| + μ), else a word of the collection.
+        p(·|D) is a mixture: a word of the page with probability |D| / (|D| + μ), else a word of the collection.
         """
         drawn: dict[Word, None] = {}
         for _ in range(PATIENCE * count):
@@ -69,7 +69,7 @@ class Contrastive:
         self._p = probabilities(np.fromiter(self.gamma.values(), np.float64, len(self.words)), "softmax", 1.0)
 
     def sample(self, rng: np.random.Generator, count: int) -> list[Word]:
-        """`count` different words of the page; NoPair where it has fewer."""
+        """`count` distinct words of the page; NoPair if it has fewer."""
         if len(self.words) < count:
             raise NoPair("page-has-too-few-terms")
         return [self.words[i] for i in without_replacement(rng, self._p, count)]
@@ -80,13 +80,13 @@ class Contrastive:
 
 
 def sides(model: Smoothed | Contrastive, document: Sequence[int], sampler: Sampler, rng: np.random.Generator) -> Sides:
-    """(S⁺, D) against (S⁻, D): two sets of l words, l as HARP's (Eq. 4), the likelier one first; words in random order.
+    """(S⁺, D) against (S⁻, D): two sets of l words (l as in HARP Eq. 4), the more likely one first; words in random order.
 
-    NoPair("no-contrast") where they are equally likely.
+    NoPair("no-contrast") if they are equally likely.
     """
     length = sampler.length(rng)
     sets = [model.sample(rng, length) for _ in range(2)]
-    # Sorted, so that equal sets have the same sum to the bit.
+    # Sorted, so that equal sets have bitwise equal sums.
     one, two = (model.log_likelihood(sorted(words)) for words in sets)
     if one == two:
         raise NoPair("no-contrast")

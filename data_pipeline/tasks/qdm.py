@@ -1,4 +1,4 @@
-"""Query Disambiguation Modeling (HARP 3.2.2): the context of an ambiguous anchor tells its page from its other pages."""
+"""Query Disambiguation Modeling (HARP 3.2.2): the context of an ambiguous anchor identifies its page among the anchor's pages."""
 
 from typing import NamedTuple
 
@@ -12,8 +12,8 @@ from harp_jax.randomness import generator
 
 TASK = "qdm"
 
-# The negative: what the drawn rank of the anchor leads to. `link_graph.py` ranks destinations once each (uniform) or once
-# for every occurrence.
+# The negative: the destination of the anchor at the drawn rank. link_graph.py ranks each destination once (uniform) or once per
+# occurrence.
 NEGATIVES_SQL = """
     SELECT 'qdm' AS task, d.key AS key, r.destination AS destination
     FROM qdm_draws d JOIN anchor_destination r ON d.anchor = r.anchor AND d.rank = r.rank
@@ -21,6 +21,8 @@ NEGATIVES_SQL = """
 
 
 class Draw(NamedTuple):
+    """The negative of the pair `key`: the destination of `anchor` at `rank`."""
+
     key: str
     anchor: str
     rank: int
@@ -33,9 +35,9 @@ def negative_rank(anchor: Anchor, rng: np.random.Generator) -> int:
 
 
 def chosen(anchor: Anchor, limit: int, positive: str, seed: int) -> bool:
-    """Is this one of the at most `limit` (0: any number) occurrences of its anchor text that become pairs?
+    """Whether this occurrence of its anchor text becomes a pair: at most `limit` do (0: all).
 
-    "first" takes the first of the corpus, "sampled" any `limit` of them, the same ones whichever occurrence asks.
+    "first": the first ones of the corpus; "sampled": a random subset, the same for all occurrences of the text.
     """
     if not limit or anchor.occurrences <= limit or positive == "first":
         return not limit or anchor.occurrence < limit
@@ -46,7 +48,7 @@ def chosen(anchor: Anchor, limit: int, positive: str, seed: int) -> bool:
 def request(
     sentence: Sentence, index: int, terms: Terms, sampler: Sampler, rng: np.random.Generator
 ) -> tuple[Request, Draw] | None:
-    """The query S1 and page P of one link, and the draw of P̃; None for an anchor text that leads to one page only."""
+    """The query S1 and page P of one link, and the draw of P̃; None for an anchor text with a single destination."""
     anchor = sentence.anchors[index]
     if anchor.total == anchor.own:
         return None

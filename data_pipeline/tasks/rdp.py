@@ -1,4 +1,4 @@
-"""Representative Document Prediction (HARP 3.2.3): of two pages that a sentence links to, the one that matters more in it."""
+"""Representative Document Prediction (HARP 3.2.3): of two pages linked in a sentence, the one with the more important anchor."""
 
 import itertools
 
@@ -8,7 +8,7 @@ from data_pipeline.tasks.pair import Passages, Request, Sentence, Sides
 from data_pipeline.tasks.sampling import NoPair, Sampler, probabilities
 
 TASK = "rdp"
-# Weights are stored as float16 (11 bits); a smaller relative gap is rounding, not importance.
+# Weights are stored as float16 (11 bits); smaller relative differences are rounding errors.
 RESOLUTION = 2.0**-10
 
 
@@ -17,9 +17,9 @@ def importance(
 ) -> dict[str, tuple[float, int]]:
     """Anchor text → (η, destination of its first occurrence) in order of occurrence.
 
-    γ of an occurrence is the attention from [CLS] averaged over the anchor's wordpieces (lengths [words] counts them), or
-    that from the anchor "to_cls" (Eq. 10, read literally); η is the sum of γ over the occurrences of the same anchor text
-    (Eq. 11), or that of its "first".
+    γ of an occurrence is the attention from [CLS], averaged over the anchor's wordpieces (lengths [words]), or with "to_cls" from
+    the anchor to [CLS] (Eq. 10, read literally). η is the sum of γ over the occurrences of the anchor text (Eq. 11), or γ of
+    the "first".
     """
     eta: dict[str, tuple[float, int]] = {}
     for index, anchor in enumerate(sentence.anchors):
@@ -39,8 +39,8 @@ def choose(
 ) -> tuple[int, int]:
     """Indices of two anchors, the more important one first.
 
-    Both are sampled by p(a) of Eq. 11 without replacement, with `contrast` the second among those that lead to another page
-    with another weight; NoPair("no-contrast") where there is none.
+    Both are sampled by p(a) of Eq. 11 without replacement; with `contrast` the second only among anchors with another page and
+    another weight. NoPair("no-contrast") if there is none.
     """
     p = probabilities(sampler.attention_scale * eta, sampler.weighting, sampler.temperature)
     one = int(rng.choice(len(p), p=p))
@@ -56,7 +56,7 @@ def choose(
 
 
 def every_pair(eta: np.ndarray, destinations: list[int], contrast: bool) -> list[tuple[int, int]]:
-    """All pairs of anchors, the more important one first; without `contrast` ties and equal destinations too."""
+    """All pairs of anchors, the more important one first; without `contrast` also ties and equal destinations."""
     pairs = []
     for one, other in itertools.combinations(range(len(eta)), 2):
         gap = abs(eta[one] - eta[other]) > RESOLUTION * max(eta[one], eta[other])
@@ -74,7 +74,7 @@ def requests(
     pairs: str = "sampled",
     contrast: bool = True,
 ) -> list[Request]:
-    """The sentence S as the query, P1 over P2 (Eq. 12); none for a sentence with one anchor text.
+    """The sentence S as query, P1 preferred to P2 (Eq. 12); no request for a sentence with one anchor text.
 
     One pair, sampled by Eq. 11, or "all" pairs of the sentence.
     """

@@ -23,7 +23,7 @@ def context_query(
     """S1 in random order, the anchor's words, and l.
 
     S1 = anchor ∪ l words sampled from the sentence by the attention of the anchor's own span (Eq. 1 to 4); l is the
-    number of sampled words. The anchor's words are not in the pool, unless `anchor_in_context`.
+    number of sampled words. The anchor's words are excluded, unless `anchor_in_context`.
     """
     anchor = anchor_words(sentence, sentence.anchors[index], terms)
     length = sampler.length(rng)
@@ -33,9 +33,9 @@ def context_query(
 
 
 def request(sentence: Sentence, index: int, terms: Terms, sampler: Sampler, rng: np.random.Generator) -> Request:
-    """The positive query S1 of one link; its page P is both document and the source of S2.
+    """The positive query S1 of one link; its page P is both the document and the source of S2.
 
-    With `context_in_page` S1 has to wait for P: the request then brings the sentence's words in sampled order.
+    With `context_in_page` S1 depends on P: the request then has the sentence's words in sampled order instead of a query.
     """
     anchor = sentence.anchors[index]
     query: list[Word] = []
@@ -50,9 +50,9 @@ def request(sentence: Sentence, index: int, terms: Terms, sampler: Sampler, rng:
 
 
 def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator) -> Sides:
-    """S2: as many words as S1 has, sampled from P by the attention of [CLS], none of them the anchor's (Eq. 5).
+    """(S1, P) against (S2, P). S2: as many words as S1, sampled from P by the attention of [CLS], without the anchor's (Eq. 5).
 
-    Two options of the authors' code: `anchor_in_s2`, and a length drawn anew.
+    Options of the authors' code: `anchor_in_s2`, and a length drawn independently (`s2_length`).
     """
     assert passages.words is not None
     anchor, query = list(request.anchor), request.query

@@ -1,8 +1,8 @@
 """Sampling words by their weights: HARP Eq. 2 to 5.
 
-Weights are attention shares that all lie below 1, so the softmax of Eq. 3 is close to uniform (`weighting="normalised"` with
-a temperature is the sharper choice). Over the whole vocabulary, as Eq. 3 is printed, nearly all mass would fall on words that
-do not occur; here it runs over the words that are present.
+Weights are attention shares below 1, so the softmax of Eq. 3 is close to uniform (`weighting="normalised"` with a temperature is
+sharper). Eq. 3 as printed runs over the whole vocabulary, where nearly all mass would fall on words that do not occur; here it
+runs over the words of the text.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -43,9 +43,9 @@ class Sampler:
     s2_length: str = "equal"
 
     def length(self, rng: np.random.Generator) -> int:
-        """l ~ Poisson(λ) given l ≥ 1 (Eq. 4, whose printed form diverges for want of a factorial).
+        """l ~ Poisson(λ) given l ≥ 1 (Eq. 4, whose printed form diverges because the factorial is missing).
 
-        "normal": int(N(λ, 1)) given l ≥ 1, as the authors' code draws it.
+        "normal": int(N(λ, 1)) given l ≥ 1, as in the authors' code.
         """
         while True:
             drawn = (
@@ -59,8 +59,8 @@ class Sampler:
     def distribution(self, text: Weighted, excluded: Collection[Word]) -> tuple[list[Word], np.ndarray]:
         """The distinct terms of a text in order of first occurrence, and p over them (Eq. 2 and 3).
 
-        β_w = Σ α over the occurrences of w; p = softmax(β), or ∝ (β/Σβ)^(1/temperature). Excluded words (those of the
-        anchor, Eq. 5) are left out before normalising: with a weight of 0 the softmax would still sample them.
+        β_w = Σ α over the occurrences of w; p = softmax(β), or ∝ (β/Σβ)^(1/temperature). Excluded words (the
+        anchor's, Eq. 5) are removed before normalising: with a weight of 0 the softmax would still sample them.
         """
         beta: dict[Word, float] = {}
         for word, alpha in zip(text.words, text.weights.tolist()):
@@ -74,7 +74,7 @@ class Sampler:
     def sample(
         self, rng: np.random.Generator, text: Weighted, excluded: Collection[Word], count: int, source: str
     ) -> list[Word]:
-        """`count` terms of the text, different ones unless with replacement; NoPair, naming the source, if it has too few."""
+        """`count` terms of the text, distinct unless `replacement`; NoPair, naming the source, if there are too few."""
         words, p = self.distribution(text, excluded)
         if len(words) < (1 if self.replacement else count):
             raise NoPair(f"{source}-has-too-few-terms")
@@ -83,15 +83,15 @@ class Sampler:
         return [words[i] for i in without_replacement(rng, p, count)]
 
     def query(self, rng: np.random.Generator, context: list[Word], anchor: list[Word]) -> list[Word]:
-        """Sampled words and the anchor's: in random order, since the anchor's place must not tell S1 from S2."""
+        """Sampled words and the anchor's, in random order: the anchor's position must not distinguish S1 from S2."""
         return shuffled(rng, anchor + context) if self.query_order == "shuffled" else context + anchor
 
     def outside(self, anchor: Collection[Word]) -> set[Word]:
-        """The words that the context of an anchor is not drawn from."""
+        """The words excluded from the context of an anchor."""
         return set() if self.anchor_in_context else set(anchor)
 
     def ranking(self, rng: np.random.Generator, text: Weighted, excluded: Collection[Word]) -> list[Word]:
-        """All terms in the order of being drawn. Its first words that lie in a set are a sample from that set alone."""
+        """All terms in the order they are drawn; the first ones that belong to a set are a sample from that set."""
         words, p = self.distribution(text, excluded)
         return [words[i] for i in without_replacement(rng, p, len(words))]
 
@@ -103,7 +103,7 @@ def probabilities(beta: np.ndarray, weighting: str, temperature: float) -> np.nd
     if weighting == "softmax":
         p = np.exp(beta - beta.max())
     else:
-        # float16 can store a tiny weight as 0; such a word stays possible.
+        # float16 stores tiny weights as 0; such a word keeps a small probability.
         share = np.maximum(beta, 2.0**-25)
         p = (share / share.max()) ** (1.0 / temperature)
     return p / p.sum()

@@ -34,7 +34,7 @@ class Draw(NamedTuple):
 
 
 def neighbours(destinations: Sequence[int], at: int, draws: int, rng: np.random.Generator) -> list[int]:
-    """Pages that B links to besides A, destination number `at`: `draws` at most, in random order; NoPair without any."""
+    """Up to `draws` pages that B links to, except A (destination number `at`), in random order; NoPair if there are none."""
     others = len(destinations) - 1
     if not others:
         raise NoPair("page-has-one-destination")
@@ -52,10 +52,10 @@ def request(
     draws: int,
     rng: np.random.Generator,
 ) -> tuple[Request, list[Draw]]:
-    """Page B, which links to A first at `number`, as the positive; the draws of C.
+    """Page B, whose first link to A is at `number`, as the positive; the draws for the negative C.
 
-    A is number `at` of `destinations`, what B links to, all different. Candidates for C are the others of them, or any of
-    the `places` of the corpus.
+    A is number `at` of `destinations`, the distinct pages that B links to. Candidates for C are the other destinations, or with
+    `places` all pages of the corpus.
     """
     a = destinations[at]
     key = f"{page}@{number}"
@@ -67,7 +67,7 @@ def request(
 
 
 def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator) -> Sides:
-    """(s, B) against (s, C): s is a sentence of A's first section, uniform over them; B links to A, C does not."""
+    """(s, B) against (s, C): s is a random sentence of A's first section; B links to A, C does not."""
     if passages.negative is None:
         raise NoPair("candidates-all-link-to-the-page")
     ends = list(passages.sentences)

@@ -1,7 +1,7 @@
-"""Sentence boundaries by rules, in one pass: regular expressions find the candidates, a few words around decide.
+"""Sentence boundaries by rules, in one pass: a regular expression finds candidates, the neighbouring words decide.
 
-Made for English prose; other languages in Latin, Greek or Cyrillic script get by with the general rules, Chinese and
-Japanese with their own full stops. Text whose punctuation stands apart ("Eek ! The Cat is a series .") works too.
+For English prose; for other languages in Latin, Greek or Cyrillic script only the general rules apply, for Chinese and Japanese
+their own full stops. Text with spaces around punctuation ("Eek ! The Cat is a series .") works too.
 Known limits: a sentence that begins in lower case is joined to the one before, and so is one that follows an
 abbreviation without beginning with a usual opening word.
 """
@@ -9,7 +9,7 @@ abbreviation without beginning with a usual opening word.
 import re
 
 _CANDIDATE = re.compile(
-    # Closing marks and references may stand between the stop and the space; the space itself is often forgotten.
+    # Closing marks and references may follow the stop; the space after them is often missing.
     r"(?<![.!?…])([.!?…]++)([\"'”’»)\]]*+(?:\[\w{1,4}\])*+)(?:[^\S\n]++(?=\S)|(?<=[a-z0-9][a-z0-9]\.)(?=[A-Z][a-z]))"
     r"|(?<![。！？])[。！？]++[」』”’）]*+|\n++"
 )
@@ -21,18 +21,18 @@ _OPENERS = ('"', "“", "‘", "«")
 _NUMERAL = re.compile(r"[0-9]|[IVXLC]+$")
 _LOOK_BACK = 28
 
-# Never the end of a sentence: a name or a number follows.
+# Abbreviations that never end a sentence: a name or a number follows.
 _BEFORE_NAMES = frozenset(
     """mr mrs ms mx dr prof rev hon gen col maj capt cpt lt sgt cpl pvt adm cmdr gov sen rep pres amb fr mme mlle mgr
     messrs vs v cf viz e.g i.e eg ie ca approx resp incl ed eds trans fig figs eq eqs ref refs fl lit née
     mt ft pt brig def rs""".split()  # noqa: SIM905
 )
-# An abbreviation only before a number ("No. 5"), otherwise a word ("He said no. Then ...").
+# Abbreviations only before a number ("No. 5"), otherwise words ("He said no. Then ...").
 _BEFORE_NUMBERS = frozenset(
     """no nos nr vol vols p pp ch chap sec art op bk pl par §
     jan feb mar apr jun jul aug sep sept oct nov dec""".split()  # noqa: SIM905
 )
-# Abbreviations that may end a sentence: they do before a word that usually opens one.
+# Abbreviations that end a sentence if a usual opening word follows.
 _MAY_END = frozenset(
     """inc ltd co corp jr sr al bros ave blvd rd st dept univ assn est ltda llc plc cie mfg intl natl
     hrs ph.d m.d d.c u.s u.k u.n""".split()  # noqa: SIM905
@@ -47,7 +47,7 @@ _OPENING_WORDS = frozenset(
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """Spans (start, end) in code points, in order, without outer white space; none crosses a line feed."""
+    """Spans (start, end) in code points, in order, without surrounding white space; none contains a line feed."""
     spans: list[tuple[int, int]] = []
     start = counted = quotes = 0
 
@@ -65,7 +65,7 @@ def sentences(text: str) -> list[tuple[int, int]]:
             close(end)
             start = end
         elif _is_boundary(text, start, match):
-            # A straight quotation mark that stands alone closes if it has an open partner.
+            # A straight quotation mark after the stop closes a quotation if one is open.
             quotes = (quotes if counted > start else 0) + text.count('"', max(counted, start), end)
             counted = end
             if text.startswith('" ', end) and quotes % 2:
@@ -96,10 +96,10 @@ def _is_boundary(text: str, start: int, match: re.Match[str]) -> bool:
     last = _LAST_WORD.search(before.rstrip() if before.endswith(" ") else before)[0]  # type: ignore[index]
     whole = last.strip() == text[start : start + _LOOK_BACK + 1][: match.start() - start].strip()
     if "." not in stop or len(stop) > 1:
-        # One word and a mark is a name or an exclamation ("Yahoo! Mail", "Eek ! The Cat"): it stays with what follows.
+        # One word and a mark is a name or an exclamation ("Yahoo! Mail", "Eek ! The Cat"): no boundary.
         if stop != "!" or closers:
             return True
-        # So is a capitalised word inside a sentence ("Jeopardy! College"), and a word said twice ("Turn! Turn!").
+        # The same for a capitalised word inside a sentence ("Jeopardy! College") and a repeated word ("Turn! Turn!").
         return not whole and word != last.strip() and (not last[:1].isupper() or word in _OPENING_WORDS)
     if closers:
         return True

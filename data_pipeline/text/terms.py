@@ -1,7 +1,7 @@
-"""Words and their wordpieces: what a query is sampled from.
+"""Words and their wordpieces: what queries are sampled from.
 
-A *word* is a unit between whitespace and punctuation, as BERT's pre-tokenizer cuts the text; its identity is the tuple of its
-wordpiece ids. A *term* is a word that may be sampled: not a stopword, not punctuation, not unknown to the vocabulary.
+A *word* is a unit of BERT's pre-tokenizer (split at white space and punctuation), identified by the tuple of its wordpiece ids. A
+*term* is a word that may be sampled: no stopword, no punctuation, not unknown to the vocabulary.
 """
 
 import re
@@ -18,7 +18,7 @@ from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 Word = tuple[int, ...]
 
-# English function words by class; the last class is what the pre-tokenizer leaves of contractions.
+# English function words by class; the last class is the parts of contractions that the pre-tokenizer splits off.
 STOPWORDS = frozenset(
     """
     a an the
@@ -63,7 +63,7 @@ class Terms:
 
     @cached_property
     def _content(self) -> list[bool]:
-        """By wordpiece id: does it hold a letter or a digit?"""
+        """By wordpiece id: does it contain a letter or a digit?"""
         return [
             any(c.isalnum() for c in token) and not re.fullmatch(r"\[[A-Z]+\]", token)
             for token in self.tokenizer.tokens
@@ -73,12 +73,12 @@ class Terms:
     def _stop_ids(self) -> frozenset[Word]:
         forms = sorted({form for word in self.stopwords for form in (word, word.capitalize(), word.upper())})
         found = [(e.ids, e.word_ids) for e in self.tokenizer.encode_batch(forms)]
-        # Of an entry such as doesn't the pieces are no words of their own: it stops nothing.
+        # An entry of several words, such as doesn't, matches no single word and is ignored.
         return frozenset(tuple(ids) for ids, words in found if ids and words[0] == words[-1])
 
     @cached_property
     def _single(self) -> list[bool]:
-        """By wordpiece id: is the word that consists of this piece alone a term? Four in five words do."""
+        """By wordpiece id: is the word of this single piece a term? Four of five words have one piece."""
         return [self._is_term((piece,)) for piece in range(self.tokenizer.size)]
 
     def _is_term(self, word: Word) -> bool:
@@ -86,15 +86,16 @@ class Terms:
         return word not in self._stop_ids and unknown not in word and any(content[piece] for piece in word)
 
     def is_term(self, word: Word) -> bool:
+        """Whether the word may be sampled."""
         return self._single[word[0]] if len(word) == 1 else self._is_term(word)
 
     def has_content(self, word: Word) -> bool:
-        """A word rather than punctuation; stopwords and unknown words count."""
+        """Whether it is a word and not punctuation; True for stopwords and unknown words."""
         return any(self._content[piece] or piece == self.tokenizer.unk for piece in word)
 
     def split(self, texts: list[str], limit: int) -> Iterable[tuple[Span, np.ndarray, np.ndarray]]:
-        """For each text its whole words up to `limit` wordpieces, and where each word starts and ends in it (code points)."""
-        # Words are shorter than 32 characters on average by far; what lies beyond would be cut anyway.
+        """For each text its whole words up to `limit` wordpieces, and the start and end of each ([words] int32, code points)."""
+        # Words are far shorter than 32 characters on average; text beyond that is truncated anyway.
         for encoding in self.tokenizer.encode_batch([text[: 32 * limit] for text in texts]):
             yield _words(encoding, limit, self.unit)
 
@@ -115,11 +116,11 @@ def _words(encoding: Any, limit: int, unit: str) -> tuple[Span, np.ndarray, np.n
 
 
 def join(words: Iterable[Word]) -> list[int]:
-    """The wordpieces of words, one after the other."""
+    """The wordpieces of words, concatenated."""
     return [piece for word in words for piece in word]
 
 
-# Scripts that put no spaces between words, with the letters that a word takes on average; their punctuation ends words.
+# Scripts without spaces between words, with the average letters per word; their punctuation ends words.
 _UNSPACED = (
     (re.compile("[\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"), 2),
     (re.compile("[\u0e01-\u0edf\u1000-\u109f\u1780-\u17dd\uaa60-\uaa7f]"), 5),  # Thai, Lao, Burmese, Khmer
@@ -128,7 +129,7 @@ _STOPS = re.compile("[\u3000-\u3004\u3006-\u303f\uff00-\uff65]+")
 
 
 def count_words(text: str) -> int:
-    """How many words a text has, for lengths: those between white space, and of Chinese, Japanese, Thai … an estimate."""
+    """Number of words of a text: split at white space; an estimate for Chinese, Japanese, Thai …"""
     if text.isascii():
         return len(text.split())
     count = 0
@@ -139,12 +140,12 @@ def count_words(text: str) -> int:
 
 
 def normalise_anchor(text: str) -> str:
-    """The identity of an anchor text: NFKC, case-folded, single spaces."""
+    """The anchor text in the form that is compared: NFKC, case-folded, single spaces."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def read_stopwords(path: str) -> frozenset[str]:
-    """The words of a list (one a line), or our own where `path` is empty; InputError for a file that cannot be read."""
+    """The words of a list (one per line), or `STOPWORDS` for an empty path; InputError for a file that cannot be read."""
     if not path:
         return STOPWORDS
     return frozenset(line.strip().lower() for _, line in lines(path) if line.strip())
@@ -152,5 +153,5 @@ def read_stopwords(path: str) -> frozenset[str]:
 
 @lru_cache(maxsize=2)
 def load_terms(tokenizer: str, stopwords: str, unit: str = "words") -> Terms:
-    """Once per process."""
+    """The terms of a tokenizer and a stopword list; loaded once per process."""
     return Terms(load_tokenizer(tokenizer), read_stopwords(stopwords), unit)

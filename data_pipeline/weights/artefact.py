@@ -1,6 +1,6 @@
 """Finished term weights as a directory that is identified by its sha256.
 
-They are made once and kept, because attention changes in its last bits with batch shapes and hardware.
+They are computed once and kept: the last bits of attention depend on batch shapes and hardware.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ def digest(folder: str) -> str:
     state = hashlib.sha256()
     for name in TABLES:
         for parent, _, files in sorted(os.walk(os.path.join(folder, name))):
-            # Not what a kill left under a temporary name.
+            # Ignore temporary files of a killed job.
             for file in sorted(name for name in files if name.endswith(".parquet")):
                 path = os.path.join(parent, file)
                 state.update(f"{os.path.relpath(path, folder)} {sha256_file(path)}\n".encode())
@@ -46,18 +46,18 @@ def read_meta(folder: str) -> dict[str, Any]:
 
 
 def write_meta(folder: str, belongs_to: str, encoder: Mapping[str, Any]) -> None:
-    """The last file of finished term weights."""
+    """Writes meta.json, which marks the term weights as finished."""
     with replacing(os.path.join(folder, META)) as file:
         fields = {"format": FORMAT, "encoder": encoder, "belongs_to": belongs_to, "sha256": digest(folder)}
         json.dump(fields, file, indent=1)
 
 
 def verify(folder: str, belongs_to: str, encoder: Mapping[str, Any] | None = None) -> str:
-    """The sha256 of a finished artefact; InputError unless it is complete and made for this input (by this encoder)."""
+    """The sha256 of finished term weights; InputError if they are incomplete, damaged, or of another input or encoder."""
     meta = read_meta(folder)
     if meta["belongs_to"] != belongs_to:
         raise InputError(
-            f"the term weights in {folder} were made for other input, tokenizer or link settings; unset config.term_weights"
+            f"the term weights in {folder} were made for other input, tokenizer or link settings; leave config.term_weights empty"
         )
     if encoder is not None and meta["encoder"] != encoder:
         raise InputError(f"the term weights in {folder} were made by another encoder; remove that directory")
@@ -66,7 +66,7 @@ def verify(folder: str, belongs_to: str, encoder: Mapping[str, Any] | None = Non
     return meta["sha256"]
 
 
-# The fields that decide which sentences and passages there are, and how they read.
+# The fields that determine the sentences and passages.
 WEIGHTED_BY = (
     "min_article_words", "keep_disambiguation", "exclude_destinations", "max_anchor_words", "drop_number_anchors",
     "drop_boilerplate", "boilerplate_anchors", "max_link_pages", "max_anchor_destinations", "document_title",
@@ -76,7 +76,7 @@ WEIGHTED_BY = (
 
 
 def provide(engine: Engine, inputs: Inputs) -> str:
-    """Makes the term weights of a job, or takes those of config.term_weights; returns their sha256.
+    """Computes the term weights of a job, or uses those of config.term_weights; returns their sha256.
 
     Sets `job["elsewhere"]` to the directories of their tables. Raises InputError for weights of another input or encoder.
     """

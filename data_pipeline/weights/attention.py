@@ -1,11 +1,12 @@
 """Attention of a BERT encoder as term weights (HARP Eq. 1, 5, 10, 13): the JAX job between tokenising and sampling.
 
-One forward pass of a sentence serves its [CLS] row and all its anchors; only these rows of the last layer are computed, and
-only they leave the device. Runs in the parent process on all local devices; resumable by file. The batches of a file are a
-pure function of its content: sequences from long to short, as many to a batch as fit its slots, padded to a few lengths.
+One forward pass per sentence returns the attention from [CLS] and from all anchors; only these rows of the last layer are
+computed and copied to the host. Runs in the parent process on all local devices; resumes bucket by bucket. The batches of a
+bucket are a pure function of its content: sequences sorted by length, longest first, batches of a fixed number of slots,
+padded to a few lengths.
 
-With another number of devices the last bits of a weight may differ, since each then multiplies other shapes; few of them
-survive the rounding to float16.
+With another number of devices the last bits of a weight may differ, because matrix shapes differ; the rounding to float16 removes
+most of these differences.
 """
 
 import hashlib
@@ -27,27 +28,27 @@ from harp_jax.files import replacing
 from harp_jax.progress import progress
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
-# Row lengths and rows of attention of a batch, each pair a program to compile. On Wikipedia's sentences the lengths of an
-# accelerator, which computes in tiles of eight rows, fill 88 % of the slots; those of a CPU 93 %.
+# Row lengths of a batch, and numbers of attending positions; each pair is compiled once. On Wikipedia's sentences the lengths for
+# accelerators (multiples of 8) fill 88 % of the slots, those for CPUs 93 %.
 LENGTHS = (16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 448, 512)
 CPU_LENGTHS = (*range(8, 64, 4), *range(64, 128, 8), *range(128, 256, 16), *range(256, 513, 32))
 QUERIES = (1, 16, 64, 512)
 
 
 class Sequence(NamedTuple):
-    """tokens [n] int32 without specials; the wordpiece spans whose attention is wanted besides that of [CLS]."""
+    """tokens [n] int32 without special tokens; the spans of wordpieces whose attention is returned, in addition to [CLS]."""
 
     tokens: np.ndarray
     spans: list[tuple[int, int]]
 
     @property
     def positions(self) -> list[int]:
-        """The spans' pieces, each once: the anchors of an alphabet without spaces share one word."""
+        """The positions of all spans, each once: anchors in scripts without spaces can share a word."""
         return sorted({position for start, end in self.spans for position in range(start, end)})
 
 
 class Batch(NamedTuple):
-    """Indices of the sequences, and the arrays of one forward pass: tokens, segment_ids [rows, T], queries [rows, Q]."""
+    """Indices of the sequences, and the arrays of one forward pass: tokens, segment_ids [rows, T], queries [rows, Q] int32."""
 
     members: list[int]
     tokens: np.ndarray
@@ -62,7 +63,7 @@ def batches(
     tokenizer: Tokenizer,
     lengths: tuple[int, ...] = LENGTHS,
 ) -> Iterator[Batch]:
-    """From long to short; each batch has that of the lengths that holds its first sequence, and about `slots` slots."""
+    """Batches of about `slots` slots, longest sequences first, padded to the smallest of `lengths` that fits."""
     order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i].tokens))
     at = 0
     while at < len(order):
@@ -89,7 +90,10 @@ def _at_least(sizes: tuple[int, ...], size: int) -> int:
 
 
 class Encoder:
-    """An encoder on the given devices (default: all local ones), rows of a batch divided among them."""
+    """An encoder on the given devices (default: all local ones); the rows of a batch are sharded.
+
+    Raises InputError for an encoder that cannot be read or has another vocabulary.
+    """
 
     def __init__(
         self, path: str, tokenizer: Tokenizer, dtype: str, slots: int, devices: abc.Sequence[Any] | None = None
@@ -109,7 +113,7 @@ class Encoder:
             )
         devices = devices or jax.local_devices()
         if dtype != "float32":
-            # Once, not in every batch; biases and norms are added in float32.
+            # Cast once, not per batch; biases and norms stay in float32.
             params = jax.tree.map(lambda x: x.astype(dtype) if x.ndim > 1 else x, params)
         mesh = jax.make_mesh((len(devices),), ("data",), axis_types=(AxisType.Auto,), devices=devices)
         rows = NamedSharding(mesh, PartitionSpec("data"))
@@ -129,16 +133,16 @@ class Encoder:
         self._attention = jax.jit(attention)
 
     def rows(self, sequences: list[Sequence]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """(index, [1 + spans, n], [1 + spans] float32): attention from [CLS] and, averaged over its pieces, from each span.
+        """(index, [1 + spans, n], [1 + spans] float32): attention from [CLS], then from each span (mean over its pieces).
 
-        The first to the sequence's tokens (Eq. 1), the second to [CLS] (Eq. 10, read literally). Sequences without tokens
-        come with no columns.
+        The first array is attention to the sequence's tokens (HARP Eq. 1), the second to [CLS] (Eq. 10, read literally). n is 0
+        for sequences without tokens.
         """
         waiting: list[tuple[Batch, Any]] = []
         for batch in batches(sequences, self.slots, self.devices, self.tokenizer, self.lengths):
             arrays = [self._place(x) for x in (batch.tokens, batch.segment_ids, batch.queries)]
             waiting.append((batch, self._attention(self._params, *arrays)))
-            # The device works on the next batch while the host unpacks this one.
+            # The device computes the next batch while the host unpacks this one.
             if len(waiting) > 1:
                 yield from _unpacked(*waiting.pop(0), sequences)
         for batch, result in waiting:
@@ -158,9 +162,9 @@ def _unpacked(batch: Batch, result: Any, sequences: list[Sequence]) -> Iterator[
 
 
 def identify(path: str) -> dict[str, Any]:
-    """What an encoder is, wherever it lies: sha256 over its shape and parameters, and how many positions it has.
+    """An encoder by content: {"sha256" over its shape and parameters, "positions" that it has}.
 
-    A training workdir is what its newest checkpoint that verifies holds; its export is the same encoder.
+    A training workdir stands for its newest checkpoint that verifies, and is identical to its export.
     """
     import jax
 
@@ -177,7 +181,7 @@ def identify(path: str) -> dict[str, Any]:
 
 
 def compute(job: Job) -> None:
-    """Weighs all sentences and the passages with in-links, bucket by bucket, skipping what is done."""
+    """Computes the weights of all sentences, and of the passages that need them, bucket by bucket; skips finished buckets."""
     c = job["config"]
     marks = os.path.join(job["work"], "term_weights.marks")
     os.makedirs(marks, exist_ok=True)
@@ -191,24 +195,24 @@ def compute(job: Job) -> None:
         return
     keep_pages()
     encoder = Encoder(c["encoder"], load_tokenizer(c["tokenizer"]), c["encoder_dtype"], c["encoder_batch_tokens"])
-    total = sum(_size(job, name, bucket) for name, bucket in todo)
+    total = sum(_count(job, name, bucket) for name, bucket in todo)
     with progress(total=total, unit="sequences", desc="term_weights") as bar:
         for name, bucket in todo:
-            weigh = _sentences if name == "sentences" else _passages
+            weigh = _weigh_sentences if name == "sentences" else _weigh_passages
             weigh(job, encoder, bucket, bar)
             with replacing(os.path.join(marks, f"{name}-{bucket}")) as file:
                 file.write("done\n")
 
 
-def _size(job: Job, name: str, bucket: int) -> int:
-    """Sequences of a bucket that will be weighed."""
+def _count(job: Job, name: str, bucket: int) -> int:
+    """Number of sequences of a bucket to compute."""
     if name == "sentences":
         return read(job, name, bucket, ["doc"]).num_rows
     rows = read(job, name, bucket, ["in_links"]).to_pylist()
     return sum(is_weighed(row, job["config"]) for row in rows)
 
 
-def _sentences(job: Job, encoder: Encoder, bucket: int, bar: Any) -> None:
+def _weigh_sentences(job: Job, encoder: Encoder, bucket: int, bar: Any) -> None:
     rows = read(job, "sentences", bucket).to_pylist()
     lengths = [unpack(row["lengths"]) for row in rows]
     tokens, anchor_row = [unpack(row["tokens"]) for row in rows], job["config"]["anchor_row"]
@@ -228,7 +232,7 @@ def _sentences(job: Job, encoder: Encoder, bucket: int, bar: Any) -> None:
     )
 
 
-def _passages(job: Job, encoder: Encoder, bucket: int, bar: Any) -> None:
+def _weigh_passages(job: Job, encoder: Encoder, bucket: int, bar: Any) -> None:
     rows = [row for row in read(job, "passages", bucket).to_pylist() if is_weighed(row, job["config"])]
     lengths = [unpack(row["lengths"]) for row in rows]
     found: list[dict[str, Any] | None] = [None] * len(rows)

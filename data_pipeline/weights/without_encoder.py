@@ -18,13 +18,13 @@ METHODS = ("uniform", "idf")
 
 
 def weigh_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
-    """Map over `sentences`: weights without an encoder; the rows of all anchors equal that of [CLS]."""
+    """Map over `sentences`: weights without an encoder; every anchor has the weights of [CLS]."""
     weigh = _weigher(job)
     rows = []
     for sentence in read(job, "sentences", number).to_pylist():
         span = Span(unpack(sentence["tokens"]), unpack(sentence["lengths"]))
         alpha, found = weigh(span), sentence["anchors"]
-        # Nothing attends to [CLS]: both directions of Eq. 10 are the mean over the anchor's pieces.
+        # Without attention to [CLS], both directions of Eq. 10 are the mean over the anchor's pieces.
         to_cls = [alpha[a["start"] : a["end"]].sum() / span.lengths[a["start"] : a["end"]].sum() for a in found]
         rows.append(
             dict(
@@ -59,7 +59,7 @@ def _weigher(job: Job) -> Callable[[Span], np.ndarray]:
 
 
 class DocumentFrequency:
-    """How many passages hold a word: sorted arrays on disk, since the words of a large corpus fit no dict."""
+    """Number of passages that contain a word, as sorted arrays: the words of a large corpus are too many for a dict."""
 
     def __init__(self, path: str) -> None:
         with np.load(path) as arrays:
@@ -75,7 +75,7 @@ class DocumentFrequency:
 
 
 def save_frequency(path: str, rows: Mapping[str, np.ndarray], passages: int) -> None:
-    """Writes the columns `word` and `n`, sorted by word."""
+    """Writes a `DocumentFrequency` file from the columns `word` (hash) and `n`."""
     order = np.argsort(rows["word"])
     with replacing(path, "wb") as file:
         np.savez(file, words=rows["word"][order], counts=rows["n"][order], passages=passages)

@@ -1,4 +1,4 @@
-"""One weight for each word: sums over wordpieces, whose attention weighs an anchor's context, and the stored form (float16)."""
+"""One weight per word: sums over its wordpieces; which wordpieces attend for an anchor; the stored form (float16)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,9 +24,9 @@ def piece_spans(lengths: np.ndarray, anchors: list[Mapping[str, Any]]) -> list[t
 def attending(
     tokens: np.ndarray, lengths: np.ndarray, anchors: list[Mapping[str, Any]], anchor_row: str
 ) -> list[tuple[int, int]]:
-    """The wordpieces whose attention weighs the context of each anchor (Eq. 1).
+    """For each anchor the span of wordpieces whose attention weighs its context (HARP Eq. 1).
 
-    "span": the anchor's own; "first_piece": its first wordpiece, where that occurs first in the sentence.
+    "span": the anchor's wordpieces; "first_piece": the first occurrence of its first wordpiece in the sentence.
     """
     spans = piece_spans(lengths, anchors)
     if anchor_row == "span":
@@ -36,14 +36,15 @@ def attending(
 
 
 def is_weighed(passage: Mapping[str, Any], c: Config) -> bool:
-    """Do the words of a passage need weights? Without B-PROP only destinations of links do."""
+    """Whether a passage needs weights: destinations of links do, with B-PROP all passages."""
     return passage["in_links"] > 0 or contrastive(c)
 
 
 def to_bytes(weights: np.ndarray) -> bytes:
+    """The stored form: float16."""
     return np.asarray(weights, np.float16).tobytes()
 
 
 def from_bytes(data: bytes) -> np.ndarray:
-    """[n] float64, so that all arithmetic after the stored float16 is exact to the same bits everywhere."""
+    """The stored weights as [n] float64, in which later arithmetic gives the same bits on every machine."""
     return np.frombuffer(data, np.float16).astype(np.float64)

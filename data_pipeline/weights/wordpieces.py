@@ -14,7 +14,7 @@ from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Span, Terms, load_terms
 from harp_jax.randomness import signed64
 
-# [CLS] and [SEP] take two of the 512 positions of the encoder that weighs the terms.
+# The encoder that weighs the terms has 512 positions, two of them for [CLS] and [SEP].
 WINDOW = 510
 BATCH = 512
 
@@ -25,7 +25,7 @@ def _terms(job: Job) -> Terms:
 
 
 def tokenise_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
-    """Map over the buckets of links: each sentence that has links once, as words, with its anchors as spans of words."""
+    """Map over the buckets of `ranked`: each sentence with links, as words, and its anchors as spans of words."""
     terms, counts = _terms(job), DropCounts()
     order = [("doc", "ascending"), ("link_start", "ascending")]
     links = read(job, "ranked", number).sort_by(order).to_pylist()
@@ -39,8 +39,8 @@ def tokenise_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Tab
     rows: list[dict[str, Any]] = []
     for at in range(0, len(groups), BATCH):
         batch = groups[at : at + BATCH]
-        cut = [texts[g[0]["doc"]][g[0]["sentence_start"] : g[0]["sentence_end"]] for g in batch]
-        for group, (span, starts, ends) in zip(batch, terms.split(cut, job["window"])):
+        found = [texts[g[0]["doc"]][g[0]["sentence_start"] : g[0]["sentence_end"]] for g in batch]
+        for group, (span, starts, ends) in zip(batch, terms.split(found, job["window"])):
             anchors = [_anchor(link, starts, ends, counts) for link in group]
             if kept := [anchor for anchor in anchors if anchor]:
                 first = group[0]
@@ -54,12 +54,12 @@ def tokenise_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Tab
 
 
 def _anchor(link: dict[str, Any], starts: np.ndarray, ends: np.ndarray, counts: DropCounts) -> dict[str, Any] | None:
-    """The link as a span of words: those that overlap its characters."""
+    """The link as a span of the words that overlap its characters; None if there are none."""
     base = link["sentence_start"]
     start = int(np.searchsorted(ends, link["link_start"] - base, side="right"))
     end = int(np.searchsorted(starts, link["link_end"] - base, side="left"))
     if start >= end:
-        # A sentence longer than the encoder's window, or an anchor of characters that the tokenizer drops.
+        # Behind the encoder's window, or only characters that the tokenizer drops.
         counts.add("anchor-outside-window", link["id"], link["anchor"])
         return None
     fields = ("anchor", "destination", "place", "first", "own", "total", "occurrence", "occurrences")
@@ -77,11 +77,10 @@ def _texts(job: Job, number: int, wanted: set[int]) -> dict[int, str]:
 
 
 def tokenise_passages(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
-    """Map over the buckets of candidates: the first section of each, as far as a record will show it, as words.
+    """Map over the buckets of `candidates`: the first section of each, truncated as in the records, as words.
 
-    S2 is sampled from what the model sees; words behind the cut would be a negative query that no reader could match.
-
-    With WLP also where its sentences end. Also how many of these passages hold each word (hashed) and each wordpiece.
+    S2 is sampled from the truncated text: the model could not match words after it. Also the ends of its sentences (for WLP), and
+    the number of passages that contain each word (hashed) and each wordpiece.
     """
     terms = _terms(job)
     shown = min(job["window"], job["config"]["max_doc_tokens"])
@@ -118,19 +117,19 @@ def tokenise_passages(job: Job, number: int, payload: None) -> dict[str, pa.Tabl
 
 
 def _sentence_ends(text: str, span: Span, starts: np.ndarray) -> list[int]:
-    """Where the sentences of a text end, in wordpieces; starts: [words] in code points."""
+    """The ends of the sentences of a text, in wordpieces; starts: [words] in code points."""
     pieces = np.concatenate([[0], np.cumsum(span.lengths)])
     ends = [int(pieces[np.searchsorted(starts, end, side="left")]) for _, end in sentences(text)]
     return sorted({end for end in ends if end})
 
 
 def running_text(job: Job, number: int) -> Iterator[tuple[str, list[list[int]]]]:
-    """(page id, token ids of its sentences) of the documents of a bucket; of pages with one address, the first."""
+    """(page id, token ids of its sentences) of the documents of a bucket; only the first of documents with one address."""
     terms = _terms(job)
     kept = set(read(job, "pages", number).column("doc").to_pylist())
     for batch in read(job, "documents", number).select(["doc", "id", "text"]).to_batches(max_chunksize=64):
         for document in batch.to_pylist():
             if document["doc"] in kept:
                 text = document["text"]
-                cut = [text[start:end] for start, end in sentences(text)]
-                yield document["id"], [encoding.ids for encoding in terms.tokenizer.encode_batch(cut)]
+                found = [text[start:end] for start, end in sentences(text)]
+                yield document["id"], [encoding.ids for encoding in terms.tokenizer.encode_batch(found)]

@@ -1,4 +1,4 @@
-"""One `<page>` element of a MediaWiki export to a LinkedDocument: an article, a redirect, or the reason why neither."""
+"""One `<page>` element of a MediaWiki export to a LinkedDocument: an article or a redirect, or the reason to drop it."""
 
 import re
 from functools import lru_cache
@@ -13,14 +13,14 @@ _REDIRECT = re.compile(
     r"\s*#(?i:redirect|redirection|weiterleitung|redirección|rinvia|doorverwijzing|перенаправление|patrz|przekieruj|"
     r"tam|転送|重定向|omdirigering|redirecionamento)\s*:?\s*\[\[([^\[\]|\n]+)"
 )
-# Templates that only disambiguation pages carry; not {{disambiguation needed}}, which marks a link of an article.
+# Templates that only disambiguation pages have; not {{disambiguation needed}}, which marks a link of an article.
 _DISAMBIGUATION = re.compile(
     r"\{\{\s*(?i:disambig\w*|dab|disamb|hndis|geodis|numberdis|schooldis|roaddis|mathdab|hospitaldis|"
     r"(?:[\w-]+ ){0,3}disambig(?:uation)?(?: page)?|begriffsklärung|homonymie|desambiguación|desambiguação|disambigua|"
     r"неоднозначность|ujednoznacznienie|doorverwijspagina)[ _-]*(?i:cleanup\s*)?[|}]|__DISAMBIG__"
 )
 
-# Their categories, where a template unknown here would have set them, and the words in brackets of their titles.
+# Their categories, which templates unknown here may have set, and the words in brackets of their titles.
 _DISAMBIGUATION_CATEGORY = re.compile(
     r"\[\[[^\[\]|:]{1,20}:[^\[\]|]{0,40}(?i:disambiguation pages|begriffsklärung|homonymie|desambigua|disambigua\b|"
     r"doorverwijspagina|страницы значений|ujednoznacz|förgreningssid|曖昧さ回避|消歧义)"
@@ -35,12 +35,14 @@ _NUMBER = re.compile(r"-?[0-9]{1,6}")
 
 @lru_cache(maxsize=8)
 def site_of(siteinfo: SiteInfo) -> Site:
+    """The naming rules of a dump, cached."""
     return Site(dict(siteinfo.namespaces), siteinfo.first_letter, siteinfo.language, siteinfo.wikimedia)
 
 
 def read_article(
     page: ElementTree.Element, path: str, site: Site, max_page_bytes: int, dropped: list[Dropped]
 ) -> LinkedDocument | None:
+    """The page's last revision in the main namespace; None, with the reason appended to `dropped`, for other pages."""
     title = page.findtext("title") or ""
     where = f"{path}: {title}"
     number = (page.findtext("ns") or "").strip()
@@ -73,7 +75,7 @@ def read_article(
         return None
     plain = plain_text(text, site)
     dropped.extend(Dropped(where, *each) for each in plain.dropped)
-    # In templates, tables, references, comments and captions; files and categories themselves.
+    # Links in templates, tables, references, comments and captions; links to files and categories.
     if (outside := text.count("[[") - len(plain.links) - len(plain.dropped)) > 0:
         dropped.append(Dropped(where, "link-outside-prose", f"{outside} of {outside + len(plain.links)}", outside))
     return LinkedDocument(
@@ -86,7 +88,7 @@ def read_article(
 
 
 def is_disambiguation(title: str, wikitext: str) -> bool:
-    """A flag of the page: its title, its templates or its categories say so."""
+    """Whether the title, a template or a category marks the page as a disambiguation page."""
     return (
         title.lower().endswith(_DISAMBIGUATION_TITLES)
         or _DISAMBIGUATION.search(wikitext) is not None

@@ -24,7 +24,7 @@ from harp_jax.errors import InputError
 
 
 def chunks(source: Source) -> Iterator[Chunk]:
-    """Payload: `PageBytes`. Raises InputError (file, last good page) for a file that is missing, damaged or no dump."""
+    """Payload: `PageBytes`. Raises InputError (file, last good page) for a file that is missing, damaged or not a dump."""
     if source.get("index"):
         yield from multistream.chunks(source)
         return
@@ -34,14 +34,14 @@ def chunks(source: Source) -> Iterator[Chunk]:
 
 
 def addresser(source: Source) -> Callable[[str], str]:
-    """Normalises titles as the first file's links are; what no link can lead to stays as it is."""
+    """Normalises titles by the rules of the first file; leaves titles that no link can have unchanged."""
     path = files.expand(tuple(source["paths"]))[0]
     site = site_of(read_siteinfo(path, read_blocks(path))[0])
     return lambda title: site.resolve(title).address or title.strip()
 
 
 def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
-    """Documents of the chunk's pages. Raises InputError where the XML is broken (not for odd characters in it)."""
+    """Documents of the chunk's pages. Raises InputError for broken XML (not for forbidden characters)."""
     documents: list[LinkedDocument] = []
     dropped: list[Dropped] = []
     if isinstance(chunk.payload, PageBytes):
@@ -64,9 +64,9 @@ def _payloads(path: str, max_page_bytes: int) -> Iterator[PageBytes]:
     try:
         siteinfo, rest = read_siteinfo(path, blocks)
     except DAMAGE as error:
-        raise InputError(f"{path} is damaged: {error}; fetch the file again") from error
+        raise InputError(f"{path} is damaged: {error}; download it again") from error
     tail, last = yield from split_pages(path, siteinfo, itertools.chain([rest], blocks), max_page_bytes)
     if not END.fullmatch(tail):
         raise InputError(
-            f"{path} is cut off or damaged: no </mediawiki> at its end; last good page {last!r}; fetch the file again"
+            f"{path} is truncated or damaged: no </mediawiki> at its end; last good page {last!r}; download it again"
         )

@@ -1,8 +1,8 @@
 """MediaWiki multistream dumps with their index: blocks of about 100 pages, each a bz2 stream, decompressed by the workers.
 
-The index (`source.index`, one file for each of `source.paths`, in their order) says at which byte a block begins and
-which pages it holds. Damage in a block costs that block: its pages are counted as `page-in-damaged-block` with the
-byte where it begins. A dump that is cut off, and an index of another dump, are InputErrors.
+The index (`source.index`, one file for each of `source.paths`, in their order) lists at which byte a block begins and which
+pages it contains. A damaged block loses only its own pages, which are counted as `page-in-damaged-block` with the byte where
+it begins. A truncated dump and the index of another dump are InputErrors.
 """
 
 import bz2
@@ -15,16 +15,16 @@ from data_pipeline.sources.mediawiki import pages_xml
 from harp_jax import files
 from harp_jax.errors import InputError
 
-# Wikitext shrinks to about a quarter.
+# bz2 compresses wikitext to about a quarter.
 _CHUNK_BYTES = CHUNK_BYTES // 4
 _READ_BYTES = 1 << 20
 _TAIL_BYTES = 4 << 20
-_DAMAGED_IN_A_ROW = 3  # as many blocks at the beginning do not look like damage, but like another dump
+_DAMAGED_IN_A_ROW = 3  # more damaged blocks at the beginning mean an index of another dump
 _BLOCK_MAGIC = b"1AY&SY"  # of the first block of a bz2 stream, after "BZh" and a digit
 
 
 class Block(NamedTuple):
-    """Where a bz2 stream lies in the file, and the titles of its pages by the index."""
+    """The bytes of a bz2 stream in the file, and the titles of its pages in the index."""
 
     start: int
     end: int
@@ -40,11 +40,11 @@ class Blocks(NamedTuple):
 
 
 def chunks(source: Source) -> Iterator[Chunk]:
-    """Payload: `Blocks`. Raises InputError where an index is missing, damaged, or does not fit its dump."""
+    """Payload: `Blocks`. Raises InputError if an index is missing, damaged, or of another dump."""
     paths, indices = files.expand(tuple(source["paths"])), files.expand(tuple(source["index"]))
     if len(paths) != len(indices):
         raise InputError(
-            f"config.source.index names {len(indices)} files and config.source.paths {len(paths)}; give one index a dump"
+            f"config.source.index names {len(indices)} files and config.source.paths {len(paths)}; name one index per dump"
         )
     for file_number, (path, index) in enumerate(zip(paths, indices)):
         number = damaged = 0
@@ -54,14 +54,14 @@ def chunks(source: Source) -> Iterator[Chunk]:
         try:
             siteinfo, _ = pages_xml.read_siteinfo(path, pages_xml.read_blocks(path))
         except pages_xml.DAMAGE as error:
-            raise InputError(f"{path} is damaged: {error}; fetch the file again") from error
+            raise InputError(f"{path} is damaged: {error}; download it again") from error
         for block in _blocks(path, index, size):
             if not fits:
                 fits = _fits(path, index, block)
                 damaged += not fits
                 if damaged > _DAMAGED_IN_A_ROW:
                     raise InputError(
-                        f"{index} does not belong to {path}, or its first blocks are damaged; fetch both again"
+                        f"{index} does not belong to {path}, or its first blocks are damaged; download both again"
                     )
             taken.append(block)
             if block.end - taken[0].start >= _CHUNK_BYTES:
@@ -72,9 +72,9 @@ def chunks(source: Source) -> Iterator[Chunk]:
 
 
 def payloads(chunk: Blocks, max_page_bytes: int, dropped: list[Dropped]) -> Iterator[pages_xml.PageBytes]:
-    """The pages of each block that is whole; those of a damaged one go to `dropped`.
+    """The pages of each intact block; the pages of damaged blocks are appended to `dropped`.
 
-    Raises InputError where a whole block holds other pages than the index says.
+    Raises InputError if an intact block does not contain the pages that the index lists.
     """
     for block in chunk.blocks:
         where = f"{chunk.path} byte {block.start}"
@@ -88,7 +88,7 @@ def payloads(chunk: Blocks, max_page_bytes: int, dropped: list[Dropped]) -> Iter
         pages = sum(payload.pages.count(b"<page>") + len(payload.too_large) for payload in found)
         if pages != len(block.titles):
             raise InputError(
-                f"the index names {len(block.titles)} pages at {where}, there are {pages}; fetch both again"
+                f"the index names {len(block.titles)} pages at {where}, there are {pages}; download both again"
             )
         yield from found
 
@@ -100,21 +100,23 @@ def _blocks(path: str, index: str, size: int) -> Iterator[Block]:
         offset, _, rest = line.partition(":")
         page, colon, title = rest.partition(":")
         if not (offset.isdecimal() and page.isdecimal() and colon and start <= int(offset)):
-            raise InputError(f"expected 'byte:page:title' with bytes in order; {index} line {number}; fetch it again")
+            raise InputError(
+                f"expected 'byte:page:title' with bytes in order; {index} line {number}; download it again"
+            )
         if int(offset) >= size:
-            raise InputError(f"{path} is cut off: {index} names byte {offset}, it has {size}; fetch it again")
+            raise InputError(f"{path} is truncated: {index} names byte {offset}, it has {size}; download it again")
         if int(offset) > start and titles:
             yield Block(start, int(offset), tuple(titles))
             titles = []
         start = int(offset)
         titles.append(title)
     if not titles:
-        raise InputError(f"{index} is empty; fetch it again")
+        raise InputError(f"{index} is empty; download it again")
     yield Block(start, size, tuple(titles))
 
 
 def _size(path: str) -> int:
-    """The size of a dump whose last stream is whole and ends the XML."""
+    """The size of a dump; InputError unless its last stream is intact and ends the XML."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, 2)
@@ -127,12 +129,12 @@ def _size(path: str) -> int:
     except (OSError, ValueError):
         end = b""
     if not pages_xml.END.fullmatch(end[-_TAIL_BYTES:].rpartition(b"</page>")[2]):
-        raise InputError(f"{path} is cut off or damaged: no </mediawiki> at its end; fetch the file again")
+        raise InputError(f"{path} is truncated or damaged: no </mediawiki> at its end; download it again")
     return size
 
 
 def _decompressed(path: str, block: Block) -> Iterator[bytes]:
-    """The block's bytes, a MiB at most at a time; raises OSError or EOFError where it is damaged."""
+    """The block's decompressed bytes, at most 1 MiB at a time; raises OSError or EOFError if it is damaged."""
     with open(path, "rb") as file:
         file.seek(block.start)
         left = block.end - block.start
@@ -143,7 +145,7 @@ def _decompressed(path: str, block: Block) -> Iterator[bytes]:
                     data = file.read(min(left, _READ_BYTES))
                     left -= len(data)
                     if not data:
-                        raise EOFError("the stream is cut off")
+                        raise EOFError("the stream is truncated")
                 yield stream.decompress(data, _READ_BYTES)
                 data = b""
             file.seek(-len(stream.unused_data), 1)
@@ -151,9 +153,9 @@ def _decompressed(path: str, block: Block) -> Iterator[bytes]:
 
 
 def _fits(path: str, index: str, block: Block) -> bool:
-    """Whether the block begins with the page that the index says; False where it is damaged.
+    """Whether the block begins with the page that the index names; False if it is damaged.
 
-    Raises InputError where it begins with another: by the index of another dump every block would look damaged.
+    Raises InputError if it begins with another page: the index belongs to another dump.
     """
     try:
         head = next(_decompressed(path, block), b"")
@@ -162,6 +164,7 @@ def _fits(path: str, index: str, block: Block) -> bool:
     title = pages_xml.first_title(head)
     if title != html.unescape(block.titles[0]):
         raise InputError(
-            f"{index} does not belong to {path}: at byte {block.start} it expects {block.titles[0]!r}, there is {title!r}"
+            f"{index} does not belong to {path}: it lists {block.titles[0]!r} at byte {block.start}, "
+            f"but {title!r} is there; download both again"
         )
     return True

@@ -30,16 +30,16 @@ _WIKIMEDIA = re.compile(
 
 
 class SiteInfo(NamedTuple):
-    """What <siteinfo> and <mediawiki> tell about titles; hashable, so that a worker builds each `Site` once."""
+    """What <siteinfo> and <mediawiki> define about titles; hashable, so that a worker builds each `Site` once."""
 
     namespaces: tuple[tuple[str, int], ...]
     first_letter: bool
     language: str
-    wikimedia: bool  # one of Wikipedia's family, to which the prefixes of sister projects and language editions belong
+    wikimedia: bool  # a Wikimedia project, where the prefixes of sister projects and language editions apply
 
 
 class PageBytes(NamedTuple):
-    """One chunk: whole <page> elements, and the pages that were too large to carry (title, bytes)."""
+    """One chunk: whole <page> elements, and the skipped pages that are too large (title, bytes)."""
 
     path: str
     siteinfo: SiteInfo
@@ -51,9 +51,9 @@ class PageBytes(NamedTuple):
 def split_pages(
     path: str, siteinfo: SiteInfo, blocks: Iterable[bytes], max_page_bytes: int
 ) -> Generator[PageBytes, None, tuple[bytes, str]]:
-    """Cuts a stream between pages; returns what follows the last page, and that page's title.
+    """Splits a stream between pages; returns what follows the last page, and that page's title.
 
-    Raises InputError (file, last good page) where reading the stream fails.
+    Raises InputError (file, last good page) if reading the stream fails.
     """
     # A page's XML is longer than its text: up to 6 bytes for an escaped character, and the elements around it.
     limit = 6 * max_page_bytes + _BLOCK
@@ -66,7 +66,7 @@ def split_pages(
             if skipping:
                 end = buffer.find(_PAGE_END)
                 skipping += len(buffer) if end < 0 else end
-                if end < 0:  # keep what may be the beginning of </page>
+                if end < 0:  # keep a possible beginning of </page>
                     buffer = buffer[-len(_PAGE_END) :]
                     skipping -= len(buffer)
                     continue
@@ -84,7 +84,7 @@ def split_pages(
                 buffer, skipping = buffer[-len(_PAGE_END) :], len(buffer) - len(_PAGE_END)
     except DAMAGE as error:
         last = _last_title(buffer[:complete]) or previous
-        raise InputError(f"{path} is damaged: {error}; last good page {last!r}; fetch the file again") from error
+        raise InputError(f"{path} is damaged: {error}; last good page {last!r}; download it again") from error
     if complete or too_large:
         yield PageBytes(path, siteinfo, buffer[:complete], tuple(too_large), previous)
     return buffer[complete:], _last_title(buffer[:complete]) or previous
@@ -109,7 +109,7 @@ def first_title(pages: bytes) -> str:
 
 
 def read_siteinfo(path: str, blocks: Iterator[bytes]) -> tuple[SiteInfo, bytes]:
-    """The siteinfo that the dump's head gives (MediaWiki's defaults without <siteinfo>), and the bytes read after it."""
+    """The siteinfo in the dump's head (MediaWiki's defaults if it has none), and the bytes read after it."""
     head = b""
     for block in blocks:
         head += block
@@ -117,7 +117,9 @@ def read_siteinfo(path: str, blocks: Iterator[bytes]) -> tuple[SiteInfo, bytes]:
             break
     root = _ROOT.search(head)
     if not root:
-        raise InputError(f"{path} is not a MediaWiki XML dump: it has no <mediawiki> element; check the file")
+        raise InputError(
+            f"{path} is not a MediaWiki XML dump: it has no <mediawiki> element; check config.source.paths"
+        )
     end = head.find(b"</siteinfo>", root.end()) + len(b"</siteinfo>")
     language = root[1].decode("ascii", "replace") if root[1] else "en"
     if end < len(b"</siteinfo>"):
@@ -125,25 +127,25 @@ def read_siteinfo(path: str, blocks: Iterator[bytes]) -> tuple[SiteInfo, bytes]:
     try:
         info = ElementTree.fromstring(head[head.index(b"<siteinfo", root.end()) : end])
     except (ElementTree.ParseError, ValueError) as error:
-        raise InputError(f"{path} has a broken <siteinfo>: {error}; fetch the file again") from None
+        raise InputError(f"{path} has a broken <siteinfo>: {error}; download it again") from None
     try:
         spaces = tuple((item.text or "", int(item.get("key", "0"))) for item in info.iter("namespace"))
     except ValueError:
         raise InputError(
-            f"{path} has a broken <siteinfo>: a namespace key is no number; fetch the file again"
+            f"{path} has a broken <siteinfo>: a namespace key is not a number; download it again"
         ) from None
     first_letter = info.findtext("case", "first-letter") == "first-letter"
     return SiteInfo(spaces, first_letter, language, _is_wikimedia(info.findtext("base") or "")), head[end:]
 
 
 def _is_wikimedia(base: str) -> bool:
-    """By the address of the main page, as <base> has it; a dump that tells none counts as one of theirs."""
+    """By the address of the main page in <base>; True if there is none."""
     host = re.match(r"(?:https?:)?//(?:[^/@]*@)?([^/:]+)", base)
     return not host or _WIKIMEDIA.search(host[1].lower()) is not None
 
 
 def elements(payload: PageBytes, dropped: list[Dropped]) -> Iterator[ElementTree.Element]:
-    """The chunk's <page> elements; where a page does not parse as it is, the chunk is taken page by page."""
+    """The chunk's <page> elements; if the chunk does not parse, each page is parsed and repaired by itself."""
     try:
         yield from ElementTree.fromstring(b"<mediawiki>%b</mediawiki>" % payload.pages).iter("page")
         return
@@ -155,13 +157,13 @@ def elements(payload: PageBytes, dropped: list[Dropped]) -> Iterator[ElementTree
         try:
             page = ElementTree.fromstring(raw)
         except ElementTree.ParseError:
-            # Bytes that are not UTF-8 and characters that XML 1.0 forbids: one replacement character each.
+            # One replacement character for each invalid byte and each character that XML 1.0 forbids.
             repaired = _FORBIDDEN.sub(_replacement, raw.decode("utf-8", "replace"))
             try:
                 page = ElementTree.fromstring(repaired)
             except ElementTree.ParseError as error:
                 raise InputError(
-                    f"broken XML in {payload.path} ({error}); last good page {last!r}; fetch the file again"
+                    f"broken XML in {payload.path} ({error}); last good page {last!r}; download it again"
                 ) from None
             dropped.append(Dropped(f"{payload.path}: {page.findtext('title')}", "characters-replaced", ""))
         last = page.findtext("title") or last

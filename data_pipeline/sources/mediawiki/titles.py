@@ -1,8 +1,8 @@
-"""Titles of a MediaWiki site: link targets become the addresses that pages carry.
+"""Titles of a MediaWiki site: link targets to the addresses of pages.
 
-MediaWiki's rules, as far as a dump tells them: `_` is a space, runs of spaces are one, `#fragment` is no part of the
-title, the first letter is upper case where <case> says so, a prefix that names a namespace or another wiki leads
-elsewhere. A dump lists its namespaces but neither their aliases nor the interwiki prefixes: the common ones are below.
+MediaWiki's rules: `_` is a space, runs of spaces are one space, `#fragment` is not part of the title, the first letter is upper
+case if <case> is "first-letter", and a prefix may name a namespace or another wiki. A dump lists its namespaces but neither
+their aliases nor the interwiki prefixes: the common ones are below.
 """
 
 import html
@@ -15,7 +15,7 @@ from typing import NamedTuple
 MAX_TITLE_BYTES = 255
 CACHED_TARGETS = 1 << 16
 
-# Names that every wiki knows beside its own (MediaWiki's canonical names and long-lived aliases).
+# Namespaces that every wiki has (MediaWiki's canonical names and long-lived aliases).
 CANONICAL = {
     "media": -2, "special": -1, "talk": 1, "user": 2, "user talk": 3, "project": 4, "project talk": 5, "file": 6,
     "file talk": 7, "image": 6, "image talk": 7, "mediawiki": 8, "mediawiki talk": 9, "template": 10,
@@ -36,7 +36,7 @@ INTERWIKI = frozenset(
     wookieepedia""".split()  # noqa: SIM905
 )
 
-# Language editions: an unpiped or piped link with such a prefix shows nothing (it belongs to the sidebar).
+# Language editions: a link with such a prefix is shown in the sidebar, not in the text.
 LANGUAGES = frozenset(
     """aa ab ace ady af ak als am an ang ar arc ary arz as ast atj av avk awa ay az azb ba ban bar bat-smg bcl be
     be-tarask be-x-old bg bh bi bjn bm bn bo bpy br bs bug bxr ca cbk-zam cdo ce ceb ch cho chr chy ckb co cr crh cs
@@ -57,7 +57,7 @@ _INVALID = re.compile(r"[\[\]{}|<>\x00-\x1f\x7f\ufffd]")
 
 
 class Resolved(NamedTuple):
-    """What a link target means: an address, or the reason (a slug) why there is none; hidden links show no text."""
+    """A link target: an address, or the reason (a slug) why it has none; hidden links are not part of the text."""
 
     address: str | None
     reason: str = ""
@@ -67,7 +67,7 @@ class Resolved(NamedTuple):
 class Site:
     """The naming rules of one dump. `namespaces`: name in lower case → number; `language`: BCP 47 tag of the dump.
 
-    Only among `wikimedia` sites are `IT:` and `HR:` language editions: in an intranet wiki they are the titles of pages.
+    `IT:` and `HR:` are language editions only on `wikimedia` sites: in an intranet wiki they begin page titles.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Site:
         self._resolved: dict[str, Resolved] = {}
 
     def resolve(self, target: str) -> Resolved:
-        """The meaning of what stands between `[[` and `|` or `]]`."""
+        """Resolves the text between `[[` and `|` or `]]`; cached."""
         found = self._resolved.get(target)
         if found is None:
             if len(self._resolved) >= CACHED_TARGETS:
@@ -128,7 +128,7 @@ class Site:
 
 
 def upper_first(title: str) -> str:
-    """The title with its first letter in upper case, where that is one letter (ß stays, and so do Georgian letters)."""
+    """The title with its first letter in upper case, if that is a single letter; ß and Georgian letters do not change."""
     first = title[:1]
     upper = first.upper()
     return upper + title[1:] if len(upper) == 1 and not "\u10d0" <= first <= "\u10ff" else title

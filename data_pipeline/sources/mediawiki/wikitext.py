@@ -1,9 +1,8 @@
-"""Wikitext to plain text with link offsets, in time linear in the page whatever its markup.
+"""Wikitext to plain text with link offsets, in linear time for any markup.
 
-Each step is a compiled regular expression that jumps from markup to markup, and nesting is a stack: there is no
-recursion and no backtracking over unbalanced brackets. Links are replaced early by marks that travel with the text
-(see marked.py), so that the cleaning steps need not know about offsets. Not shown, and therefore lost: what templates
-would expand to, tables, references, captions, headings.
+Each step is a compiled regular expression that jumps from markup to markup; nesting uses a stack: no recursion and no
+backtracking over unbalanced brackets. Links are replaced early by marks in the text (see marked.py), so that the cleaning
+steps need no offsets. Removed: templates (which are not expanded), tables, references, captions, headings.
 """
 
 import html
@@ -15,7 +14,7 @@ from data_pipeline.sources import marked
 from data_pipeline.sources.marked import CONTROLS, INVISIBLE, ODD_SPACE, SPACES, Plain
 from data_pipeline.sources.mediawiki.titles import Resolved, Site
 
-# Extension tags whose content is no prose. The first closing tag ends them: they do not nest.
+# Extension tags whose content is not prose. The first closing tag ends them: they do not nest.
 _OPAQUE = (
     "nowiki|ref|references|math|chem|ce|gallery|score|code|syntaxhighlight|source|timeline|imagemap|pre|hiero|graph|"
     "mapframe|maplink|templatedata|templatestyles|inputbox|indicator|categorytree|includeonly|dynamicpagelist|rss|"
@@ -30,7 +29,7 @@ _LOWER = "a-z\u00df-\u00f6\u00f8-\u00ff\u0101-\u024f\u03ac-\u03ce\u0430-\u045f\u
 
 _HIDDEN = re.compile(rf"<(?:!--|(?i:({_OPAQUE}))\b([^<>]*)>)")
 _CLOSING = {name: re.compile(rf"<(?i:/{name}\s*>)") for name in _OPAQUE.split("|")}
-# Templates that show their last argument as it is; without them anchors like [[Ilah|{{transl|ar|ilāh}}]] are empty.
+# Templates that display their last argument unchanged; without them anchors like [[Ilah|{{transl|ar|ilāh}}]] are empty.
 _SHOWN = re.compile(
     r"\{\{(?i:nowrap|nobr|nobold|small|lang|transl|transliteration|smallcaps)\|(?:[^{}\[\]|=]*\|)*?([^{}\[\]|=]*)\}\}"
 )
@@ -54,7 +53,7 @@ _LEAN = re.compile(r"\( *+[,;](?: *+[,;:])*+ *+")
 
 
 def plain_text(wikitext: str, site: Site) -> Plain:
-    """The prose of a page. `text[start:end]` is exactly what MediaWiki shows as the link, never empty, never spaces.
+    """The prose of a page. `text[start:end]` is exactly the link text that MediaWiki displays, never empty or only spaces.
 
     The lead ends before the first heading that has text above it. Never raises; linear in len(wikitext).
     """
@@ -70,8 +69,8 @@ def plain_text(wikitext: str, site: Site) -> Plain:
     return marked.assemble(_clean(text), addresses, dropped)
 
 
-def _cut(text: str, spans: Iterable[tuple[int, int]], filler: str = "\x01") -> str:
-    """The text without the spans (sorted, disjoint); the filler keeps what stood around them apart."""
+def _remove(text: str, spans: Iterable[tuple[int, int]], filler: str = "\x01") -> str:
+    """The text without the spans (sorted, disjoint); the filler separates the text around them."""
     pieces, position = [], 0
     for start, end in spans:
         pieces += [text[position:start], filler]
@@ -81,14 +80,14 @@ def _cut(text: str, spans: Iterable[tuple[int, int]], filler: str = "\x01") -> s
 
 
 def _close(spans: list[tuple[int, int]], start: int, end: int) -> None:
-    """Adds a span; those inside it are swallowed. Each is added and removed once, so closing stays linear."""
+    """Adds a span and removes the spans inside it. Each is added and removed at most once: linear."""
     while spans and spans[-1][0] >= start:
         spans.pop()
     spans.append((start, end))
 
 
 def _without_hidden(text: str) -> str:
-    """Without comments and extension tags. One that is never closed is a literal (and then every later one is)."""
+    """Without comments and extension tags. An unclosed one is literal text, and so are all later ones of its kind."""
     pieces, position, unclosed = [], 0, set()
     match = _HIDDEN.search(text)
     while match:
@@ -97,7 +96,7 @@ def _without_hidden(text: str) -> str:
         if name == "!--":
             end = -1 if name in unclosed else text.find("-->", after)
             filler, end = "", end if end < 0 else end + 3
-            # A comment alone on its line takes the line with it, or it would split a paragraph.
+            # Remove the line of a comment that is alone on it: an empty line would split the paragraph.
             if end > 0 and text[start - 1] == "\n" and text.startswith("\n", end):
                 end += 1
         elif match[2].endswith("/"):
@@ -116,7 +115,7 @@ def _without_hidden(text: str) -> str:
 
 
 def _without_templates(text: str) -> str:
-    """Without `{{...}}` and `{{{...}}}`, to any depth; what is unbalanced stays."""
+    """Without `{{...}}` and `{{{...}}}`, to any depth; unbalanced braces stay."""
     spans: list[tuple[int, int]] = []
     stack: list[list[int]] = []  # [position of the run of braces, how many are still open]
     for match in _BRACES.finditer(text):
@@ -133,7 +132,7 @@ def _without_templates(text: str) -> str:
                 stack[-1][1] = count - matched
             else:
                 stack.pop()
-    return _cut(text, spans)
+    return _remove(text, spans)
 
 
 def _without_tables(text: str) -> str:
@@ -161,9 +160,9 @@ def _without_tables(text: str) -> str:
         if start >= position:
             heading = _HEADING.search(text, start + 1)
             position = heading.start() if heading else len(text)
-            # Closed tables inside it, and those after it that `_close` would not reach, are sorted out by the merge.
+            # The merge handles closed tables inside it, and those after it that `_close` does not reach.
             spans.append((start, position))
-    return _cut(text, _merged(spans), "\n\x01\n")
+    return _remove(text, _merged(spans), "\n\x01\n")
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -178,14 +177,14 @@ def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @lru_cache(maxsize=8)
 def _media_patterns(names: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Where a file link opens; every pair of brackets, with the group set where it opens one."""
+    """Patterns of an opening file link, and of all brackets (the group is set if a file link opens)."""
     alternatives = "|".join(re.escape(name).replace(r"\ ", "[ _]") for name in names)
     opening = rf"[ _]*(?i:{alternatives})[ _]*:"
     return re.compile(rf"\[\[{opening}"), re.compile(rf"\[\[({opening})?|\]\]")
 
 
 def _without_media(text: str, site: Site) -> str:
-    """Without `[[File:...|caption]]`, captions with links of their own included."""
+    """Without `[[File:...|caption]]`, including captions that contain links."""
     opening, brackets = _media_patterns(tuple(site.media))
     spans: list[tuple[int, int]] = []
     match = opening.search(text)
@@ -196,11 +195,11 @@ def _without_media(text: str, site: Site) -> str:
             if not depth:
                 break
         else:
-            # One that never closes may hold others that do; looking from each of them to the end would be quadratic.
-            return _cut(text, _media_spans(text, brackets))
+            # An unclosed link may contain closed ones; searching from each of them to the end would be quadratic.
+            return _remove(text, _media_spans(text, brackets))
         spans.append((match.start(), bracket.end()))
         match = opening.search(text, bracket.end())
-    return _cut(text, spans)
+    return _remove(text, spans)
 
 
 def _media_spans(text: str, brackets: re.Pattern[str]) -> list[tuple[int, int]]:
@@ -218,7 +217,7 @@ def _media_spans(text: str, brackets: re.Pattern[str]) -> list[tuple[int, int]]:
 
 @lru_cache(maxsize=8)
 def _link_pattern(language: str) -> re.Pattern[str]:
-    # Letters right after a link belong to it: "[[bus]]es". Their alphabet depends on the wiki's language.
+    # Letters right after a link belong to it: "[[bus]]es". The alphabet depends on the wiki's language.
     trail = "a-z" if language.startswith("en") else _LOWER
     anchor = r"(?>[^\[\]\x04]+|\[(?!\[)|\](?!\]))*+"
     return re.compile(rf"\[\[([^\[\]|{{}}<>\n\x01-\x05]+)(?:\|({anchor}))?\]\](\](?!\]))?([{trail}]*)")
@@ -256,7 +255,7 @@ def _mark_links(text: str, site: Site) -> tuple[str, list[str], list[tuple[str, 
 
 
 def _pipe_trick(target: str) -> str:
-    """`[[Wiki:Rome (city)|]]` shows "Rome", and `[[Rome, Georgia|]]` too."""
+    """`[[Wiki:Rome (city)|]]` and `[[Rome, Georgia|]]` display "Rome"."""
     name = target.strip().removeprefix(":")
     name = name.partition(":")[2] or name
     if name.endswith(")") and " (" in name:
@@ -265,7 +264,7 @@ def _pipe_trick(target: str) -> str:
 
 
 def _clean(text: str) -> str:
-    # Patterns begin with a literal character wherever they can: the engine then jumps to it.
+    # Patterns begin with a literal character if possible: the regex engine then searches for it.
     text = _EXTERNAL.sub(r"\1", text)
     text = _without_quotes(text)
     text = _SWITCH.sub("", _RULE_OR_ROW.sub("\n", text))
@@ -281,7 +280,7 @@ def _clean(text: str) -> str:
 
 
 def _without_quotes(text: str) -> str:
-    """Without bold and italic quotes, but with the apostrophes among them."""
+    """Without bold and italic quotes; apostrophes next to them stay."""
     if "''" not in text:
         return text
     if "'''s" in text:
@@ -292,7 +291,7 @@ def _without_quotes(text: str) -> str:
 
 
 def _possessive(line: str) -> str:
-    """`''The Times'''s`: where bold and italics are both odd in a line, MediaWiki reads one ''' as ' and ''."""
+    """`''The Times'''s`: if bold and italics are both odd in a line, MediaWiki reads one ''' as ' and ''."""
     runs = [len(run) for run in re.findall("''+", line)]
     bold = sum(run in (3, 4) or run >= 5 for run in runs)
     italic = sum(run == 2 or run >= 5 for run in runs)

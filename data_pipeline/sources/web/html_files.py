@@ -1,11 +1,11 @@
-"""HTML folders: a mirror of a site, a documentation build, an exported wiki; single files too.
+"""HTML folders: a mirror of a site, a documentation build, an exported wiki; also single files.
 
-A page's URL is `source.base_url` and its path below the given folder; without a base URL, `file:///` and that path, so that
-relative links meet. Files named .html, .htm and .xhtml are read, other files that begin as HTML does, and whatever
-`source.paths` names itself.
+A page's URL is `source.base_url` plus its path below the given folder; without a base URL, `file:///` plus that path, so that
+relative links resolve. Read are files named .html, .htm and .xhtml, other files that begin like HTML, and all files that
+`source.paths` names directly.
 
-Links as a server's pages have them find their files, too (`wget --mirror` without -k): `guide` is also the address of
-guide.html, `view?id=1` that of "view?id=1" and of "view?id=1.html". So is a symbolic link that of the file it leads to.
+Links in the form of the server (`wget --mirror` without -k) resolve, too: `guide` is also an address of guide.html, `view?id=1`
+of "view?id=1" and "view?id=1.html". A symbolic link is also an address of its target.
 """
 
 import os
@@ -20,7 +20,7 @@ from harp_jax import files
 from harp_jax.errors import InputError
 
 _SUFFIXES = (".html", ".htm", ".xhtml")
-# Of wget -K and of editors: another version of a page that lies beside it.
+# Backup copies by wget -K and by editors.
 _COPIES = (".orig", ".bak", "~")
 _BEGIN = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?>.*?-->)\s*+)*+<(?:!doctype\s+html|html)[\s>]",
@@ -31,9 +31,9 @@ _PAGES_PER_CHUNK = 4096
 
 
 def chunks(source: Source) -> Iterator[Chunk]:
-    """Payload: a list of (path, URL, aliases), aliases being other URLs of the page; path "" stands for a page read elsewhere.
+    """Payload: a list of (path, URL, aliases), aliases being other URLs of the page; path "" if another entry reads the page.
 
-    Raises InputError for a path that does not exist and a base URL that is none.
+    Raises InputError for a path that does not exist and an invalid base URL.
     """
     base = _base(source)
     for number, given in enumerate(files.expand(tuple(source["paths"]))):
@@ -57,17 +57,17 @@ def _base(source: Source) -> str:
     base = source.get("base_url") or "file:///"
     # "https://" alone: the folders are named after hosts.
     if base not in ("http://", "https://") and ("//" not in base or urls.address(base) is None):
-        raise InputError(f"config.source.base_url {base!r} is no URL; write https://host/path/")
+        raise InputError(f"config.source.base_url {base!r} is not a URL; write https://host/path/")
     return base if base.endswith("/") else base + "/"
 
 
 def _quoted(relative: str) -> str:
-    """Escaped as in links: Talk:A&B.html has nothing to escape, %, ? and # have."""
+    """Escaped as in links: %, ? and # are escaped, the characters of Talk:A&B.html are not."""
     return urllib.parse.quote(os.fsencode(relative), urls.SAFE.replace("%", ""))
 
 
 def _aliases(base: str, relative: str) -> list[str]:
-    """The URLs that a server may answer with this file."""
+    """Other URLs that a server may answer with this file."""
     stem, suffix = os.path.splitext(relative)
     names = [relative]
     if suffix.lower() in _SUFFIXES and os.path.basename(stem).lower() != "index":
@@ -103,7 +103,7 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
 
 
 def _redirects(others: list[str], url: str) -> list[LinkedDocument]:
-    """Redirects from the other URLs of a page; a page of that address wins over them."""
+    """Redirects from the other URLs of a page; a page with the same address has priority."""
     own = urls.address(url)
     addresses = dict.fromkeys(urls.address(other) for other in others)
     return [
@@ -121,7 +121,7 @@ def _size(path: str) -> int:
 
 
 def _pages(given: str) -> Iterator[tuple[str, str]]:
-    """(path, path below the given folder) of its pages."""
+    """(path, path relative to the folder) of the pages of a folder, or of a single file."""
     if not os.path.isdir(given):
         yield given, os.path.basename(given)
         return
@@ -131,7 +131,7 @@ def _pages(given: str) -> Iterator[tuple[str, str]]:
 
 
 def _links(given: str) -> Iterator[tuple[str, str]]:
-    """(name, page it leads to) of symbolic links to pages, and below links to folders, both below the given folder."""
+    """(link, target) of symbolic links to pages, and to folders of pages, as paths below the given folder."""
     if os.path.isdir(given):
         for link, target in files.links_within(given):
             for path in files.walk(target) if os.path.isdir(target) else [target]:

@@ -1,6 +1,6 @@
-"""One HTML page, as bytes with its URL, to a LinkedDocument, and a redirect where the page names another address.
+"""One HTML page (bytes and URL) to a LinkedDocument, and a redirect if the page names another address.
 
-Offsets count in the extracted text. The address is the canonical link's, where the page has one, else its URL's.
+Offsets refer to the extracted text. The address is that of the canonical link if the page has one, else of its URL.
 """
 
 import codecs
@@ -17,7 +17,7 @@ from harp_jax.errors import InputError
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _META_CHARSET = re.compile(rb"<meta[^<>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
-# Labels as the web uses them: what calls itself Latin-1 is Windows-1252.
+# Encoding labels as browsers read them: Latin-1 means Windows-1252.
 _ENCODINGS = {"iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
 _KNOWN = re.compile(
     r"(?:utf-8|utf-16(?:-le|-be)?|cp125\d|cp(?:866|874|932|949|950)|iso8859-\d+|ascii|koi8-[ru]|mac-(?:roman|cyrillic)|"
@@ -27,12 +27,12 @@ _REFRESH = re.compile(r"\s*(\d{1,3})\s*[;,]\s*url\s*=\s*[\"']?([^\"'\s>]+)", re.
 _TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)([^<>]*)")
 _FORMATTING = "b big code em font i nobr s small strike strong tt u"
 _FORMATTING_TAG = re.compile(rf"</?(?:{_FORMATTING.replace(' ', '|')})(?=[\s/>])[^<>]*>", re.IGNORECASE)
-# Elements that never stay open, or that the next of their kind closes.
+# Void elements, and elements closed by the next of their kind.
 _CLOSED = frozenset(
     """area base br col embed hr img input link meta param source track wbr a p li dd dt tr td th thead tbody tfoot option
     optgroup colgroup rt rp html head body script style""".split()  # noqa: SIM905
 )
-# <path/> closes itself in drawings and formulas alone, and these elements end a drawing.
+# Only inside <svg> and <math> is <path/> self-closing; the elements below end them.
 _FOREIGN = ("svg", "math")
 _ENDS_FOREIGN = frozenset("div span p table ul ol li center pre blockquote font code h1 h2 h3 h4 h5 h6".split())  # noqa: SIM905
 _FORMATS = frozenset(_FORMATTING.split())
@@ -45,9 +45,9 @@ _LONG_TAG = 4 * MAX_ATTRIBUTES
 def read_page(
     data: bytes, url: str, where: str, source: Source, dropped: list[Dropped], charset: str | None = None
 ) -> list[LinkedDocument]:
-    """The page and the redirect that leads to it from `url`, or nothing, with the reason in `dropped`.
+    """The page, and a redirect to it from `url` if its address differs; or nothing, with the reason appended to `dropped`.
 
-    `charset` is what the transport says. Raises InputError only where the extra [web] is not installed.
+    `charset` is that of the HTTP headers. Raises InputError only if the extra [web] is not installed.
     """
     own = urls.address(url)
     if own is None:
@@ -97,13 +97,13 @@ def _document(tree: Any, base: str, address: str, where: str, dropped: list[Drop
 
 
 def _decoded(data: bytes, charset: str | None, where: str, dropped: list[Dropped]) -> str:
-    """The text, by byte order mark, transport, <meta> or else UTF-8; what cannot be decoded is replaced and counted."""
+    """The text, decoded by byte order mark, HTTP charset, <meta> or else UTF-8; invalid bytes are replaced and counted."""
     encoding = next((name for mark, name in _BOMS if data.startswith(mark)), None)
     encoding = encoding or _encoding(charset)
     if encoding is None and (meta := _META_CHARSET.search(data, 0, 4096)):
         encoding = _encoding(meta[1].decode("ascii"))
         if encoding and encoding.startswith("utf-16"):
-            encoding = "utf-8"  # in UTF-16 the <meta> could not have been read
+            encoding = "utf-8"  # an ASCII <meta> cannot be part of UTF-16
     text = data.decode(encoding or "utf-8", "replace").removeprefix("\ufeff")
     if "\ufffd" in text:
         dropped.append(Dropped(where, "characters-replaced", encoding or "utf-8"))
@@ -119,14 +119,14 @@ def _encoding(label: str | None) -> str | None:
 
 
 class _Tangled(Exception):
-    """Building the tree would take more than linear time."""
+    """Parsing the page would take more than linear time."""
 
 
 def _untangled(text: str) -> str:
-    """What the parser can read in linear time; raises `_Tangled` where that takes more than leaving tags out.
+    """The text in a form that parses in linear time; raises `_Tangled` if removing formatting tags is not enough.
 
-    The parser walks over its open elements, and over a tag's attributes; and each paragraph opens again the bold, font
-    and the like that were never closed, which are left out where there are many.
+    The parser walks over all open elements, and over all attributes of a tag; each paragraph reopens unclosed formatting (bold,
+    font …), which is removed if there is much of it.
     """
     opened: Counter[str] = Counter()
     total = formats = most_formats = 0
@@ -177,7 +177,7 @@ def _joined(url: str, reference: str) -> str | None:
 
 
 def _refresh(tree: Any, base: str) -> str | None:
-    """Where `<meta http-equiv="refresh" content="0; url=...">` leads, as documentation sites write for moved pages."""
+    """The target of `<meta http-equiv="refresh" content="0; url=...">`, which documentation sites use for moved pages."""
     content = _attribute(tree, 'meta[http-equiv="refresh" i][content]', "content")
     match = _REFRESH.match(html.unescape(content or ""))
     return urls.resolve(base, match[2])[0] if match and int(match[1]) <= 10 else None

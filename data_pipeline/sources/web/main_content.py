@@ -1,15 +1,15 @@
 """The main content of an HTML tree as text with marks (marked.py): one walk over its nodes, no recursion.
 
-Content is what <main>, a single <article> or else <body> holds, without navigation, headers, footers, sidebars, forms,
-code listings, figures, tables of data (with <th> or <caption>; others lay out the page) and hidden parts; headings are
-not shown; they end sections, but for the first <h1>, which is the title. Menus that pages build from plain <div>s
-look like content here: boilerplate.py finds them by their frequency.
+Content is the text of <main>, of a single <article>, or else of <body>, without navigation, headers, footers, sidebars, forms,
+code listings, figures, data tables (with <th> or <caption>; other tables are layout) and hidden parts. Headings are left out;
+they end sections, except the first <h1>, which is the title. Menus built from plain <div>s cannot be recognised here:
+graph/boilerplate.py finds them by frequency.
 """
 
 import re
 from typing import Any, NamedTuple
 
-# Never shown as prose, or about the site rather than the page. <noscript> repeats what a script shows.
+# Never displayed as prose, or about the site rather than the page. <noscript> repeats what a script displays.
 _OPAQUE = frozenset(
     """script style noscript template svg math iframe object embed canvas audio video map select textarea button datalist
     input img rp rt head title -comment""".split()  # noqa: SIM905
@@ -23,13 +23,13 @@ _INLINE = frozenset(
     """a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr output q ruby rb s samp
     small span strike strong sub sup time tt u var wbr meter progress picture""".split()  # noqa: SIM905
 )
-# References such as &#2; can spell what marks are made of.
+# Character references such as &#2; can produce the control characters used as marks.
 _WHITE = re.compile("[\x00-\x1f\ud800-\udfff]")
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 
 
 class Content(NamedTuple):
-    """Text with marks, the hrefs of its links by number, the first <h1>, and how many links stood outside."""
+    """Text with marks, the hrefs of its links by number, the first <h1>, and the number of links outside the content."""
 
     text: str
     hrefs: list[str]
@@ -59,7 +59,7 @@ def main_content(tree: Any) -> Content:
             pieces.append(_WHITE.sub(" ", node.text_content or ""))
         elif tag in _HEADINGS:
             if tag == "h1" and not titled:
-                # The page begins here: what a menu or a byline above it says is no section.
+                # The page begins here: menus and bylines above it are not a section.
                 heading, titled = " ".join((node.text() or "").split()), True
                 pieces = ["".join(pieces).replace("\x04", ""), " " if inside else "\n\n"]
             else:

@@ -1,8 +1,8 @@
-"""URLs as addresses of pages: those that a server would answer with the same page become equal.
+"""URLs as addresses of pages: URLs that a server answers with the same page become equal.
 
-Lower case of scheme and host, no default port, no fragment, percent-encoding in one spelling (RFC 3986 section 6.2.2), no
-dot segments, no final `index.html` and no final slash, and https for http: the rules that hold on practically every
-site. What is peculiar to a site (www., tracking parameters, case of paths) its redirects and canonical links tell.
+Scheme and host in lower case, no default port, no fragment, one spelling of percent-encoding (RFC 3986 section 6.2.2), no dot
+segments, no final `index.html`, no final slash, https for http: rules that hold on practically every site. What differs by
+site (www., tracking parameters, case of paths) is left to its redirects and canonical links.
 """
 
 import re
@@ -27,7 +27,7 @@ _PORTS = {"http": "80", "https": "443"}
 def resolve(base: str, href: str) -> tuple[str | None, str]:
     """The address that `href` on the page `base` leads to, or None and the reason: a short slug.
 
-    A link into the page itself (`#part`) has no address; neither have mailto: and the like.
+    A link into the page itself (`#part`) has no address, nor has mailto: and the like.
     """
     href = _IGNORED.sub("", href).strip(_BLANK)
     if not href or href.startswith("#"):
@@ -44,7 +44,7 @@ def resolve(base: str, href: str) -> tuple[str | None, str]:
 
 @lru_cache(maxsize=1 << 16)  # pages of a site link to the same pages
 def address(url: str) -> str | None:
-    """The normalised form of an absolute http, https or file URL; None where it is none or longer than 2,048 bytes."""
+    """The normalised form of an absolute http, https or file URL; None for anything else, or more than 2,048 bytes."""
     try:
         parts = urllib.parse.urlsplit(url)
         host, port = (parts.hostname or "").rstrip("."), parts.port
@@ -65,12 +65,12 @@ def address(url: str) -> str | None:
 
 
 def addresser(source: Source) -> Callable[[str], str]:
-    """Normalises URLs as links are; what is no URL stays unchanged."""
+    """Normalises URLs like links; leaves other strings unchanged."""
     return lambda url: resolve(source.get("base_url") or "file:///", url)[0] or url.strip()
 
 
 def site(address: str) -> str:
-    """The host of an address; empty for the files of a folder without `source.base_url`."""
+    """The host of an address; empty for files of a folder without `source.base_url`."""
     return address.split("/", 3)[2]
 
 

@@ -1,8 +1,8 @@
 """WARC files of web crawls (.warc, .warc.gz): pages that a server delivered as HTML, and its redirects.
 
-The parent walks over the records and checks that every one is whole; workers read theirs with fastwarc, which decodes
-transfer and content encodings. In .warc.gz every record is a gzip member of its own, as the standard asks. Records that
-are no answers (requests, metadata) are passed over; answers that are no page (images, errors, revisits) are counted.
+The parent scans the records and checks that each is complete; workers read theirs with fastwarc, which decodes transfer
+and content encodings. In .warc.gz every record must be a gzip member of its own, as the standard requires. Records other than
+responses (requests, metadata) are skipped; responses that are not pages (images, errors, revisits) are counted as dropped.
 """
 
 import io
@@ -28,7 +28,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class Record(NamedTuple):
-    """A record's place in the file, its size without compression, and whether it may hold a page."""
+    """A record's bytes in the file, its uncompressed size, and whether it may contain a page."""
 
     start: int
     end: int
@@ -37,7 +37,7 @@ class Record(NamedTuple):
 
 
 class Range(NamedTuple):
-    """The payload of a chunk: records of a file that may hold pages."""
+    """The payload of a chunk: records of a file that may contain pages."""
 
     path: str
     records: tuple[Record, ...]
@@ -60,7 +60,7 @@ def chunks(source: Source) -> Iterator[Chunk]:
 
 
 def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
-    """The pages of the records. Raises InputError where the file has changed or the extra [web] is not installed."""
+    """The pages of the records. Raises InputError if the file has changed or the extra [web] is not installed."""
     try:
         from fastwarc.warc import ArchiveIterator
     except ImportError:
@@ -75,7 +75,7 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
                 continue
             file.seek(place.start)
             data = io.BytesIO(file.read(place.end - place.start))
-            # An iterator for each record: an encoding that is broken in one must not spoil those after it.
+            # One iterator per record: a broken encoding must not affect the records after it.
             try:
                 record = next(ArchiveIterator(data, parse_http=False), None)
             except OSError as error:
@@ -110,7 +110,7 @@ def _pages(record: Any, url: str, where: str, source: Source, dropped: list[Drop
             dropped.append(Dropped(where, "page-type", str(kind)))
             return []
         data = record.reader.read(int(source["max_page_bytes"]) + 1)
-    except (OSError, ValueError, AttributeError) as error:  # the last: no HTTP headers at all
+    except (OSError, ValueError, AttributeError) as error:  # AttributeError: no HTTP headers
         dropped.append(Dropped(where, "page-http", str(error)))
         return []
     return read_page(data, url, where, source, dropped, charset)
@@ -135,7 +135,7 @@ def _records(path: str) -> Iterator[Record]:
                 yield record
                 start = record.end
         except (OSError, EOFError, ValueError, zlib.error) as error:
-            raise InputError(f"{path} is damaged after byte {start}: {error}; fetch the file again") from error
+            raise InputError(f"{path} is damaged after byte {start}: {error}; download it again") from error
 
 
 def _opened(path: str) -> IO[bytes]:
@@ -167,9 +167,9 @@ def _compressed(file: IO[bytes]) -> Iterator[Record]:
         consumed, size, begin = 0, 0, b""
         while not member.eof:
             if not (pending or (pending := file.read(_BLOCK))):
-                raise EOFError("the last record is cut off")
+                raise EOFError("the last record is truncated")
             given = len(pending)
-            # Bounded output, whatever the compression makes of a few bytes.
+            # Bounded output: a few bytes can decompress to very many.
             data = member.decompress(pending, 8 * _BLOCK)
             pending = member.unused_data if member.eof else member.unconsumed_tail
             consumed += given - len(pending)
@@ -177,7 +177,7 @@ def _compressed(file: IO[bytes]) -> Iterator[Record]:
             begin += data[: _HEAD_BYTES - len(begin)]
         head, length = _head(begin)
         if not 0 <= size - len(head) - length <= 4:
-            raise ValueError("a gzip member holds other than one record; recompress the file record by record")
+            raise ValueError("a gzip member contains not exactly one record; recompress the file record by record")
         yield Record(start, start + consumed, size, bool(_PAGE_TYPE.search(head)))
         start += consumed
 
