@@ -1,11 +1,11 @@
-"""Dump to linked documents: megabytes of decompressed XML a second on one core, and whether memory stays flat.
+"""Dump to linked documents: megabytes of decompressed XML per second and core, and peak memory at two sizes.
 
 python benchmarks/dump.py --dump=enwiki-excerpt.xml.bz2 [--megabytes=60]
 
 The pages of the dump are repeated to at least `megabytes` and to ten times that; each size is read in a fresh process, from
-bzip2 to plain text with links, sections and redirects. Prints for both "60 MB: N MB/s a core (P with decompression), peak RSS M
-MiB", and the ratio of the peaks. Repeated pages find their link targets cached; the first line, one pass in a fresh process,
-shows the rate without that.
+bzip2 to plain text with links, sections and redirects. Prints for each "60 MB: N MB/s per core (P with decompression), peak RSS M
+MiB", and the ratio of the peaks. Link targets of repeated pages are cached; the first line, a single pass over the pages, is the
+rate without this.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from harp_jax.files import open_bytes
 
 
 def repeat(dump: str, path: str, megabytes: float) -> None:
-    """A dump of whole repetitions, as many bzip2 streams; `megabytes` = 0: the pages once."""
+    """Writes a dump that repeats the pages, one bzip2 stream per repetition; `megabytes` = 0: once."""
     with open_bytes(dump) as file:
         text = file.read()
     start, end = text.index(b"<page>"), text.rindex(b"</page>") + len(b"</page>")
@@ -35,7 +35,7 @@ def repeat(dump: str, path: str, megabytes: float) -> None:
 
 
 def measure(path: str) -> tuple[float, float, float, float, int, int]:
-    """Decompressed MB, seconds of CPU in all and in parsing, peak RSS in MiB, documents, links, in a process of its own."""
+    """Decompressed MB, CPU seconds in total and of parsing, peak RSS in MiB, documents, links; for a fresh process."""
     source = {"format": "mediawiki", "paths": (path,), "redirects": (), "max_page_bytes": 2 << 20}
     size, documents, links, parsing = 0, 0, 0, 0.0
     start = time.process_time()
@@ -64,7 +64,7 @@ def main() -> None:
                 size, seconds, parsing, peak, documents, links = pool.apply(measure, (path,))
             peaks.append(peak)
             print(
-                f"{size:.0f} MB: {size / parsing:.1f} MB/s a core ({size / seconds:.1f} with decompression), "
+                f"{size:.0f} MB: {size / parsing:.1f} MB/s per core ({size / seconds:.1f} with decompression), "
                 f"peak RSS {peak:.0f} MiB, {documents:,} documents, {links:,} links",
                 flush=True,
             )

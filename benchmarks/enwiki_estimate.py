@@ -2,15 +2,15 @@
 
 python benchmarks/enwiki_estimate.py --wiki=DIR --dump=enwiki-excerpt.xml.bz2 --vocabulary=vocab.txt [--work=DIR --cores=32]
 
-Two jobs run with one worker: real pages with links into real lead sections (DIR as for benchmarks/pairs.py) for everything
-from links on, and an excerpt of the dump, repeated to `megabytes`, for parsing and for what a megabyte of XML holds. A
-stage's seconds divided by what it worked through (megabytes, links, tokens, pairs) is its rate; English Wikipedia is 100 GB of
-XML, 15.5 M pages and 38.19 M pairs (the paper's section 4.1.1 and Table 1), its links those of the excerpt by the megabyte.
-Stages are taken to gain from every core (parsing does with the dump's multistream index), start-up times count in full. The
-disk holds all tables at once, and the shards. A worker's memory is that of a fresh process that makes the pairs of the
-largest part of the sample: what it needs above the imports, scaled to a part of 1/512 of the pairs.
+Two jobs run with one worker: one on real pages with links to real lead sections (DIR as for benchmarks/pairs.py), for all stages
+from links on; one on an excerpt of the dump, repeated to `megabytes`, for parsing and for the contents of a megabyte of XML. The
+rate of a stage is the amount it processed (megabytes, links, tokens, pairs) divided by its seconds. English Wikipedia is 100 GB of
+XML, 15.5 M pages and 38.19 M pairs (section 4.1.1 and Table 1 of the paper), with as many links per megabyte as the excerpt.
+Assumed: stages scale with the number of cores (parsing does with the dump's multistream index); start-up times are not scaled
+down. Disk: all tables at once, and the shards. Memory of a worker: a fresh process makes the pairs of the largest bucket of the
+sample; its memory above that of the imports is scaled to 1/512 of all pairs.
 
-The term weights are no measurement: tokens × 2 × 85 M parameters at --tflops sustained (100: an A100 at a third of its peak).
+The term weights are not measured: tokens × 2 × 85 M parameters at --tflops sustained (100: an A100 at a third of its peak).
 """
 
 import argparse
@@ -38,12 +38,12 @@ from data_pipeline.weights import artefact
 
 XML_MB, PAGES, PAIRS = 100_000, 15.5e6, 38.19e6
 ENCODER_PARAMETERS = 85e6  # of BERT-base's layers
-# What the time of a stage goes with.
+# The amount that the time of a stage is proportional to.
 STAGES = {
     "documents": "MB of XML", "links": "MB of XML", "texts": "MB of pages", "link graph": "links", "tokenised": "tokens",
     "requests": "pairs", "assembled": "pairs", "pairs": "pairs", "shards": "pairs", "predictors": "pairs",
 }  # fmt: skip
-# What the size of a table goes with; the others, and the shards, go with the pairs.
+# The amount that the size of a table is proportional to; all others, and the shards: the pairs.
 TABLES = {
     "MB of XML": "documents addresses places pages redirects aliases aliases_0 aliases_1 aliases_2 aliases_3",
     "links": "links targets resolved ranked link_pages link_counts anchors anchor_destination colinked",
@@ -53,8 +53,10 @@ UNIT_OF = {name: unit for unit, names in TABLES.items() for name in names.split(
 
 
 def job_of(output: str) -> Job:
+    """The job of a finished directory, to read its tables."""
     elsewhere = {name: os.path.join(output, "term_weights", name) for name in artefact.TABLES}
-    return {"config": load_manifest(output)["config"], "work": os.path.join(output, WORK), "elsewhere": elsewhere}
+    work, config = os.path.join(output, WORK), load_manifest(output)["config"]
+    return {"config": config, "work": work, "output": output, "per_bucket": 1, "elsewhere": elsewhere}
 
 
 def rows(folder: str) -> int:
@@ -96,9 +98,9 @@ def of_wiki(output: str) -> tuple[dict[str, float], dict[str, float], dict[str, 
 
 
 def of_dump(args: argparse.Namespace) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
-    """The same of a job on the repeated excerpt, of which parsing, links and running text are looked at.
+    """The same for a job on the repeated excerpt, used for parsing, links and running text.
 
-    Running text is that of the pages once ("MB of pages"), and nearly all records are texts: few links lead to its pages.
+    Running text is counted once per page ("MB of pages"), and nearly all records are texts: few links lead to pages of the excerpt.
     """
     dump = os.path.join(args.work, "dump.xml.bz2")
     if not os.path.exists(dump):
@@ -125,7 +127,7 @@ def memory(job: Job, bucket: int) -> tuple[float, float]:
 
 
 def worker_memory(output: str) -> float:
-    """GiB of a worker at a part of 1/512 of English Wikipedia's pairs."""
+    """GiB of a worker for a bucket with 1/512 of English Wikipedia's pairs."""
     job = job_of(output)
     sizes: dict[int, int] = {
         b: rows(os.path.join(job["work"], "assembled", f"bucket={b}")) for b in buckets(job, "assembled")
@@ -163,7 +165,7 @@ def estimate(args: argparse.Namespace) -> None:
     enwiki["links"] = dump_amounts["links"] / dump_amounts["MB of XML"] * XML_MB
     enwiki["tokens"] = passages * PAGES + sentences * PAIRS
     total = 0.0
-    print(f"{'stage':14}{'measured rate a core':>32}{'English Wikipedia':>28}{'hours':>8}")
+    print(f"{'stage':14}{'measured rate per core':>32}{'English Wikipedia':>28}{'hours':>8}")
     for stage, unit in STAGES.items():
         spent = (dump_seconds if unit.startswith("MB") else seconds)[stage]
         hours = spent / sample[unit] * enwiki[unit] / args.cores / 3600
@@ -185,7 +187,7 @@ def estimate(args: argparse.Namespace) -> None:
     joins = args.memory_limit * 1e9 / 2**30
     print(
         f"memory: {args.cores * worker + joins:.0f} GiB: {args.cores} workers of {worker:.1f}, and {joins:.0f} in a join "
-        "(which the workers wait for with what they hold)"
+        "(while the workers keep their memory)"
     )
 
 

@@ -1,16 +1,17 @@
-"""Pairs a second of the four tasks on real links, after tokenisation and term weights, and whether their cost is linear.
+"""Pairs per second of the four tasks on real links, after tokenisation and term weights, and whether the cost is linear.
 
 python benchmarks/pairs.py --wiki=DIR --vocabulary=vocab.txt [--stopwords=FILE --work=DIR --rounds=3]
 
-DIR holds linked_pages.jsonl.xz, linked_table_rows.jsonl.xz, collection.jsonl.xz and redirects.tsv. The job runs with one
-worker: on the pages alone; on the pages with the table rows, which bring many times the links; and on the latter with the
-links of every eighth page alone. Then the stages from requests to records (sampling, the joins for negatives and passages,
-the pairs) run again, the inputs in turns, `rounds` times, in a worker that has started and imported what it needs. Prints
-pairs a second of one core by the clock and by CPU time (parent and worker), medians and extremes over rounds, stage by
-stage, and the ratios of the time a pair. With --work the jobs are kept, and an interrupted run continues.
+DIR contains linked_pages.jsonl.xz, linked_table_rows.jsonl.xz, collection.jsonl.xz and redirects.tsv. The job runs with one worker
+on three inputs: the pages; the pages and the table rows, which have many times the links; and the latter with the links of only
+every eighth page. Then the stages from requests to records (sampling, the joins for negatives and passages, the pairs) run again,
+alternating between the inputs, `rounds` times, in a worker that has already started and imported its modules. Prints pairs per
+second and core by wall time and by CPU time (parent and worker), medians and extremes over rounds, per stage, and the ratios of
+the time per pair. With --work the jobs are kept, and an interrupted run resumes.
 
-The rows' pages are shorter than the others, which makes their pairs cheaper: the tokens a pair are printed, too. The eighth
-has the same pages and about as many tokens a pair as the whole, so that its ratio is that of the links alone.
+The pages of the table rows are shorter than the others, which makes their pairs cheaper: tokens per pair are printed, too. The
+input with an eighth of the links has the same pages and about as many tokens per pair, so its ratio shows the effect of the
+links alone.
 """
 
 import argparse
@@ -54,7 +55,7 @@ MADE = (
 
 
 def prepare(args: argparse.Namespace, name: str, files: list[str]) -> str:
-    """The finished job with its tables kept."""
+    """Runs a job, keeping its tables; returns its output directory."""
     config = generation()
     config.source.format = "linked_jsonl"
     config.source.paths = tuple(os.path.join(args.wiki, file) for file in files)
@@ -67,7 +68,7 @@ def prepare(args: argparse.Namespace, name: str, files: list[str]) -> str:
 
 
 def thin(args: argparse.Namespace, name: str) -> str:
-    """The documents of a file, with the links of one page in `ONE_IN`, as a file."""
+    """Writes the documents of a file with the links of only one page in `ONE_IN`; returns the path."""
     path = os.path.abspath(os.path.join(args.work, f"eighth-of-{name.split('.')[0]}.jsonl"))
     if not os.path.exists(path):
         with replacing(path) as file:
@@ -80,7 +81,7 @@ def thin(args: argparse.Namespace, name: str) -> str:
 
 
 def clock(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
-    """A map that warms its process up and writes down the CPU time it has used."""
+    """A map that imports TensorFlow in its worker and writes the CPU time that the worker has used."""
     tensorflow()
     with open(os.path.join(job["work"], f"cpu-{number}"), "w") as file:
         file.write(repr(time.process_time()))
@@ -150,13 +151,13 @@ def main() -> None:
         for stage in ("all", *STAGES):
             ratios = sorted(more / one for one, more in zip(found[less][stage], found["pages-and-rows"][stage]))
             shown = f"{statistics.median(ratios):.3f}x ({ratios[0]:.3f} to {ratios[-1]:.3f})"
-            print(f"CPU time a pair of pages-and-rows against {less}, {stage}: {shown}")
+            print(f"CPU time per pair of pages-and-rows relative to {less}, {stage}: {shown}")
 
 
 def report(
     name: str, manifest: dict[str, Any], rounds: list[tuple[int, dict[str, tuple[float, float]]]]
 ) -> dict[str, list[float]]:
-    """Prints a job's rates; CPU seconds a pair by stage and round."""
+    """Prints a job's rates; returns CPU seconds per pair, by stage and round."""
     pairs, tasks = rounds[0][0], manifest["tasks"]
     rates = sorted(pairs / sum(seconds for seconds, _ in spent.values()) for _, spent in rounds)
     found = {stage: [spent[stage][1] / pairs for _, spent in rounds] for stage in STAGES}
@@ -164,12 +165,12 @@ def report(
     by_cpu = sorted(1 / each for each in found["all"])
     tokens = sum(entry["tokens"] for entry in tasks.values()) / pairs
     print(
-        f"{name}: {pairs} pairs of {tokens:.0f} tokens; {statistics.median(rates):.0f} pairs/s a core "
+        f"{name}: {pairs} pairs of {tokens:.0f} tokens; {statistics.median(rates):.0f} pairs/s per core "
         f"({rates[0]:.0f} to {rates[-1]:.0f}), {statistics.median(by_cpu):.0f} by CPU time ({by_cpu[0]:.0f} to {by_cpu[-1]:.0f})"
     )
     print(f"  {json.dumps({task: entry['pairs'] for task, entry in tasks.items()})}")
     print(
-        "  microseconds a pair: " + ", ".join(f"{s} {1e6 * statistics.median(found[s]):.0f}" for s in STAGES),
+        "  microseconds per pair: " + ", ".join(f"{s} {1e6 * statistics.median(found[s]):.0f}" for s in STAGES),
         flush=True,
     )
     return found

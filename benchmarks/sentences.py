@@ -1,8 +1,8 @@
-"""Sentence splitting: megabytes of UTF-8 text a second on one core, over the paragraphs that have links.
+"""Sentence splitting: megabytes of UTF-8 text per second and core, for paragraphs with links.
 
 python benchmarks/sentences.py --documents=linked_pages.jsonl.xz
 
-The documents are linked JSONL. Prints "N MB/s a core (M MB, S sentences)", the best of three passes.
+The documents are linked JSONL. Prints "N MB/s per core (M MB, S sentences)", the best of three passes.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def main() -> None:
         start = time.process_time()
         count = sum(len(sentences(paragraph)) for paragraph in paragraphs)
         rates.append(size / (time.process_time() - start))
-    print(f"{max(rates):.1f} MB/s a core ({size:.1f} MB, {count:,} sentences)")
+    print(f"{max(rates):.1f} MB/s per core ({size:.1f} MB, {count:,} sentences)")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Sentences a second of the term weights, beside the straightforward way of making them, in one run on this machine.
+"""Sentences per second of the term weights, compared with a straightforward implementation on the same machine.
 
 python benchmarks/term_weights.py --documents=linked_pages.jsonl.xz --encoder=DIR [--sentences=2048 --rounds=4]
 
-The sentences that hold links are drawn from linked JSONL; every link of a sentence is an anchor. The straightforward way is
-PyTorch's BERT of the same weights: one encode for each (sentence, anchor), all layers' attentions asked for, batches in the
-order of the text padded to their longest. Both start from token ids and end at one weight a word, of [CLS] and of every
-anchor. They take turns on the same sentences, a new set each round; compilation and first calls come before the clock.
-Prints the rates, the ratios to the straightforward way (medians over rounds) and the largest difference of a weight, for
-both values of config.encoder_dtype: bfloat16 is that of configs/data/enwiki.py.
+Sentences with links are drawn from linked JSONL; every link of a sentence is an anchor. The straightforward implementation uses
+PyTorch's BERT with the same weights: one forward pass per (sentence, anchor) that returns the attentions of all layers, batches
+in text order, padded to their longest sequence. Both start from token ids and end with one weight per word, for [CLS] and for
+every anchor. They alternate on the same sentences, a new set each round; compilation and first calls are not timed. Prints the
+rates, the ratios to the straightforward implementation (medians over rounds) and the largest difference of a weight, for both
+values of config.encoder_dtype (bfloat16 is that of configs/data/enwiki.py).
 """
 
 import argparse
@@ -57,7 +57,7 @@ def load_sentences(path: str, tokenizer: str, count: int) -> list[tuple[Sequence
 
 
 def straightforward(network: Any, sentences: list, tokenizer: Any, batch: int) -> Weighed:
-    """One encode for each anchor."""
+    """One forward pass per anchor."""
     import torch
 
     pairs = [(i, k) for i, (sequence, _) in enumerate(sentences) for k in range(len(sequence.spans))]
@@ -91,13 +91,15 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--documents", required=True)
     parser.add_argument("--encoder", required=True, help="Hugging Face BERT directory")
-    parser.add_argument("--sentences", type=int, default=2048, help="of a round; a file of the job holds thousands")
+    parser.add_argument("--sentences", type=int, default=2048, help="per round; a bucket of a job has thousands")
     parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--batch", type=int, default=32, help="encodes in a batch of the straightforward way")
-    parser.add_argument("--torch_dtype", default="float32", help="of the straightforward way")
+    parser.add_argument(
+        "--batch", type=int, default=32, help="sequences per batch of the straightforward implementation"
+    )
+    parser.add_argument("--torch_dtype", default="float32", help="of the straightforward implementation")
     parser.add_argument("--slots", type=int, default=2048, help="config.encoder_batch_tokens")
     args = parser.parse_args()
-    keep_pages()  # for all sides
+    keep_pages()  # for both implementations
 
     import torch
     import transformers

@@ -6,9 +6,9 @@ python -m data_pipeline.main --config=configs/data/enwiki.py --output=DIR \
     --config.encoder=bert-base-uncased --config.tokenizer=bert-base-uncased
 
 `encoder` is the checkpoint that pre-training starts from, as a local Hugging Face directory; its attention weighs the terms.
-With the multistream index the workers decompress too, and damage in the dump costs the pages of its block (counted in the
-manifest as `page-in-damaged-block`); without it one process decompresses for all.
-The term weights want an accelerator; everything else runs on the cores. Not yet run at full size.
+With the multistream index the workers decompress in parallel, and a damaged block loses only its own pages (counted in the
+manifest as `page-in-damaged-block`); without it one process decompresses everything.
+The term weights need an accelerator; all other stages run on the CPU. Not run at full size yet.
 """
 
 from ml_collections import ConfigDict

@@ -1,4 +1,4 @@
-"""Pairs from the format in which HARP's authors publish their data: a sentence a line, destinations given by their text.
+"""Pairs from the format in which HARP's authors publish their data: one sentence per line, destinations by their text.
 
 python -m data_pipeline.main --config=configs/data/harp_json.py --output=pairs \
     --config.source.paths="('demo_data.jsonl',)" --config.tokenizer=bert-base-uncased/ --config.encoder=bert-base-uncased/

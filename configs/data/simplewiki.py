@@ -1,10 +1,10 @@
-"""The same job on Simple English Wikipedia, for a first look at real links on a workstation.
+"""The job of enwiki.py on Simple English Wikipedia, for a first run with real links on a workstation.
 
 python -m data_pipeline.main --config=configs/data/simplewiki.py --output=DIR \
     --config.source.paths="('simplewiki-latest-pages-articles-multistream.xml.bz2',)" \
     --config.encoder=ENCODER --config.tokenizer=ENCODER
 
-Many of its articles are stubs, so the shortest are kept: 50 words instead of 100. Not yet run at full size.
+Many of its articles are stubs: the minimum is 50 words instead of 100. Not run at full size yet.
 """
 
 from ml_collections import ConfigDict

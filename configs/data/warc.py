@@ -3,8 +3,8 @@
 python -m data_pipeline.main --config=configs/data/warc.py --output=pairs \
     --config.source.paths="('crawl/*.warc.gz',)" --config.tokenizer=bert-base-uncased/ --config.encoder=bert-base-uncased/
 
-Needs the extra [web]. HTTP redirects, canonical links and <meta refresh> of the crawl resolve its links; of several captures of
-a page the first counts. One process per file scans for the bounds of records, the workers parse. Not yet run on a real crawl.
+Needs the extra [web]. Links are resolved by HTTP redirects, canonical links and <meta refresh> of the crawl; of several captures
+of a page the first is used. The parent process finds the records, the workers parse them. Not run on a real crawl yet.
 """
 
 from ml_collections import ConfigDict

@@ -226,7 +226,7 @@ def test_options_of_the_field_notes_run(tmp_path, capfd):
     generate(corpus.config(folder, **options), str(tmp_path / "out"))
     manifest = load_manifest(str(tmp_path / "out"))
     assert manifest["losses"]["link-to-excluded"]["count"] > 10
-    assert "1 line(s) name no page, among them 'p4711'" in capfd.readouterr().err
+    assert "1 line(s) name no page, for example 'p4711'" in capfd.readouterr().err
     assert "exclusion-of-no-page" in as_text(report(str(tmp_path / "out"), 1))
     assert len(manifest["splits"]["rqp_train"]["shards"]) > 1
     assert all(shard["bytes"] <= 20_000 for split in manifest["splits"].values() for shard in split["shards"])
@@ -242,7 +242,7 @@ def test_inspect_reports_and_finds_damage(made, tmp_path):
     found = report(str(output), 5)
     assert all(len(examples) == 5 for examples in found["examples"].values())
     text = as_text(found)
-    for line in ("Table 1", "Link graph: pages 48", "links kept", "bits a link", "link-unresolved\n"):
+    for line in ("Table 1", "Link graph: pages 48", "links kept", "bits per link", "link-unresolved\n"):
         assert line in text
     json.dumps(found)
     for harm, message in ((flip, "sha256"), (cut, "bytes"), (os.remove, "missing")):

@@ -142,21 +142,21 @@ def test_a_namespace_that_is_no_number_is_told_by_the_title(tmp_path):
         ("no dump at all", "not a MediaWiki"),
         ("", "not a MediaWiki"),
         ("<html><page></page></html>", "not a MediaWiki"),
-        (SMALL, "cut off"),
-        (SMALL[:-30], "cut off"),
-        (SMALL + page("Cut", "x" * 99)[:80], "cut off"),
-        (HEAD[:-30] + TAIL, "cut off"),
-        (SMALL + TAIL + "<more/>", "cut off"),
+        (SMALL, "truncated"),
+        (SMALL[:-30], "truncated"),
+        (SMALL + page("Cut", "x" * 99)[:80], "truncated"),
+        (HEAD[:-30] + TAIL, "truncated"),
+        (SMALL + TAIL + "<more/>", "truncated"),
         (SMALL.replace("<case>", "<case"), "broken <siteinfo>"),
         (SMALL.replace("</ns><id>8", "<ns><id>8") + TAIL, "broken XML"),
-        (SMALL.replace('key="6"', 'key="six"') + TAIL, "key is no number"),
+        (SMALL.replace('key="6"', 'key="six"') + TAIL, "key is not a number"),
     ],
 )
 def test_what_is_no_whole_dump_is_an_input_error(tmp_path, data, part):
     with pytest.raises(InputError, match=part) as error:
         read(write(tmp_path / "bad.xml", data))
     assert "bad.xml" in str(error.value)
-    if part in ("cut off", "broken XML") and "<id>7" in data:
+    if part in ("truncated", "broken XML") and "<id>7" in data:
         assert "bel'" in str(error.value)  # the last page that is whole
 
 
@@ -166,11 +166,11 @@ def test_damaged_compression_is_an_input_error(tmp_path):
     assert len(read(write(path, b"".join(streams)))[0]) == 3
     damaged = bytearray(b"".join(streams))
     damaged[len(streams[0])] ^= 0xFF  # the head of a stream: Python's bz2 ends there without a word
-    with pytest.raises(InputError, match=r"a\.xml\.bz2 is cut off .*Diskussion:Öbel"):
+    with pytest.raises(InputError, match=r"a\.xml\.bz2 is truncated .*Diskussion:Öbel"):
         read(write(path, bytes(damaged)))
     damaged = bytearray(b"".join(streams))
     damaged[len(streams[0]) + 40] ^= 0xFF
-    with pytest.raises(InputError, match=r"a\.xml\.bz2 is (damaged|cut off)"):
+    with pytest.raises(InputError, match=r"a\.xml\.bz2 is (damaged|truncated)"):
         read(write(path, bytes(damaged)))
     with pytest.raises(InputError, match=r"a\.xml\.bz2 is damaged"):
         read(write(path, b"".join(streams)[:-20]))

@@ -111,23 +111,23 @@ def test_a_dump_that_is_cut_off_is_an_input_error(tmp_path, harm):
     where, _ = dump(tmp_path)
     path = tmp_path / "a.xml.bz2"
     path.write_bytes(harm(path.read_bytes()))
-    with pytest.raises(InputError, match=r"a\.xml\.bz2 is (cut off|not a MediaWiki)"):
+    with pytest.raises(InputError, match=r"a\.xml\.bz2 is (truncated|not a MediaWiki)"):
         read(where)
 
 
 def test_an_index_that_does_not_fit_is_an_input_error(tmp_path):
     where, _ = dump(tmp_path)
-    with pytest.raises(InputError, match="one index a dump"):
+    with pytest.raises(InputError, match="one index per dump"):
         read(where | {"paths": where["paths"] * 2})
     lines = bz2.open(tmp_path / "a-index.txt.bz2", "rt").read().splitlines()
     for broken, part in (
-        ([line.replace("Page: ", "Side ") for line in lines], "does not belong to .*a.xml.bz2: at byte"),
+        ([line.replace("Page: ", "Side ") for line in lines], "does not belong to .*a.xml.bz2: it lists .* at byte"),
         ([f"{int(line.split(':')[0]) + 1}:1:a" for line in lines], "does not belong to"),
         ([*lines[:-1]], "names 4 pages"),
         (lines[::-1], "line 6"),
         (["x", *lines], "line 1"),
         ([], "is empty"),
-        ([*lines, "99999999:9:Z"], "cut off"),
+        ([*lines, "99999999:9:Z"], "truncated"),
     ):
         write(tmp_path / "broken.txt", "\n".join(broken))
         with pytest.raises(InputError, match=part):
