@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any
+from typing import TypeVar
 
 from ml_collections import ConfigDict
 
@@ -22,18 +22,19 @@ from data_pipeline.engine.tables import table
 from data_pipeline.graph import boilerplate, link_graph
 from data_pipeline.output import shards
 from data_pipeline.output.claim import WORK, claim, fingerprint
-from data_pipeline.output.manifest import load_manifest, write_manifest
+from data_pipeline.output.manifest import Manifest, load_manifest, write_manifest
 from data_pipeline.pairs import predictors, text_pairs
 from data_pipeline.pairs.examples import make_pairs, make_texts
 from data_pipeline.pairs.requests import make_requests, make_wlp_requests
 from data_pipeline.sources import formats
-from data_pipeline.sources.document import CHUNK_BYTES
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk
 from data_pipeline.tasks import acm, qdm, wlp
 from data_pipeline.weights import artefact, without_encoder, wordpieces
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
 from harp_jax.text.tokenizer import load_tokenizer
 
+T = TypeVar("T")
 # Maximum number of buckets, estimated from the size on disk; compressed files make a few times more.
 BUCKETS = 512
 # Rows per table file of source.redirects; English Wikipedia has ten million redirects.
@@ -53,7 +54,7 @@ ASSEMBLED_SQL = """
 """
 
 
-def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineFactory = LocalEngine) -> dict[str, Any]:
+def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineFactory = LocalEngine) -> Manifest:
     """Runs the job of a config into the directory `output` and returns its manifest (the content of manifest.json).
 
         from data_pipeline.config import generation
@@ -128,7 +129,7 @@ def parse_documents(engine: Engine) -> None:
     """Parses the sources; reads redirects and excluded destinations."""
     job, source = engine.job, engine.job["config"]["source"]
 
-    def chunks() -> Iterator[tuple[int, Any]]:
+    def chunks() -> Iterator[tuple[int, Chunk]]:
         yield from enumerate(formats.chunks(source))
 
     if formats.format_of(source).has_boilerplate:
@@ -231,7 +232,7 @@ class _Clock:
             with open(path) as file:
                 self.seconds = json.load(file)
 
-    def __call__(self, stage: str, run: Callable[[], Any]) -> Any:
+    def __call__(self, stage: str, run: Callable[[], T]) -> T:
         start = time.monotonic()
         result = run()
         self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - start, 2)

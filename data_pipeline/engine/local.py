@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -20,6 +20,9 @@ from data_pipeline.engine.store import finish, finished, mark_path, place, run_p
 from data_pipeline.engine.tables import SCHEMAS
 from harp_jax.errors import InputError
 from harp_jax.progress import progress
+
+if TYPE_CHECKING:
+    import duckdb
 
 # Memory that a DuckDB thread needs to write a table in hundreds of buckets at once.
 JOIN_THREAD_MIB = 200
@@ -139,7 +142,7 @@ class LocalEngine:
                 "again: it resumes"
             ) from error
 
-    def _connection(self, inputs: Iterable[str]) -> Any:
+    def _connection(self, inputs: Iterable[str]) -> "duckdb.DuckDBPyConnection":
         import duckdb
 
         connection = duckdb.connect()

@@ -8,10 +8,10 @@ killed job resumes with either engine, since both use the tables and marks of `s
 import glob
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -22,6 +22,10 @@ from data_pipeline.engine.tables import SCHEMAS
 from harp_jax.errors import InputError
 from harp_jax.progress import progress
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
 # Parts of a stream in flight per core: their payloads pass through the driver's memory.
 IN_FLIGHT = 4
 TYPES = {
@@ -56,16 +60,16 @@ class SparkEngine:
             raise InputError("--engine=spark needs pyspark: pip install 'harp_jax[spark]', and Java 17") from None
         self.job, self.master = job, master or f"local[{workers},4]"
         self.memory, self.temp_directory = max(512, mebibytes(memory_limit)), temp_directory
-        self._session: Any = None
+        self._session: SparkSession | None = None
 
     @property
-    def spark(self) -> Any:
+    def spark(self) -> "SparkSession":
         """The session, started by the first unfinished stage."""
         if self._session is None:
             self._session = self._start()
         return self._session
 
-    def _start(self) -> Any:
+    def _start(self) -> "SparkSession":
         import sys
 
         from pyspark.sql import SparkSession
@@ -182,7 +186,7 @@ class SparkEngine:
                 frame = self.spark.createDataFrame([], schema)
             frame.createOrReplaceTempView(name)
 
-    def _try(self, action: Any, stage: str) -> Any:
+    def _try(self, action: Callable[[], T], stage: str) -> T:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
+Row = dict[str, Any]  # a row of a table: its columns by name
 DOCS_PER_CHUNK = 1 << 24
 _i, _l, _s, _b = pa.int32(), pa.int64(), pa.string(), pa.binary()
 _link = pa.struct([("start", _i), ("end", _i), ("target", _s)])
@@ -94,7 +95,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 }  # fmt: skip
 
 
-def table(name: str, rows: list[dict[str, Any]] | dict[str, Any]) -> pa.Table:
+def table(name: str, rows: list[Row] | dict[str, Any]) -> pa.Table:
     """Rows (dicts) or columns as the named table."""
     if isinstance(rows, dict):
         return pa.Table.from_pydict(rows, schema=SCHEMAS[name])

@@ -16,7 +16,7 @@ import pyarrow as pa
 from data_pipeline.config import Config
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import read
-from data_pipeline.engine.tables import table
+from data_pipeline.engine.tables import Row, table
 from data_pipeline.text.terms import count_words, normalise_anchor
 
 # Navigation phrases without a topic; config.boilerplate_anchors adds to them.
@@ -92,7 +92,7 @@ def statistics(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     for anchor, n, problem in zip(*(counted.column(name).to_pylist() for name in ("anchor", "n", "problem"))):
         if not problem:
             destinations.setdefault(anchor, []).append(n)
-    rows: list[dict[str, Any]] = [
+    rows: list[Row] = [
         dict(anchor=anchor, n=sum(counts), destinations=len(counts), entropy=entropy(counts))
         for anchor, counts in sorted(destinations.items())
     ]
@@ -107,7 +107,7 @@ def statistics(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     return {"anchors": table("anchors", rows), "anchor_summaries": table("anchor_summaries", [summary])}
 
 
-def summarise(summaries: list[dict[str, Any]]) -> dict[str, Any]:
+def summarise(summaries: list[Row]) -> dict[str, Any]:
     """The manifest's statistics of anchor texts, from the rows of `anchor_summaries` in any order."""
     links = sum(row["links"] for row in summaries)
     best = [row for summary in summaries for row in json.loads(summary["most_ambiguous"])]
@@ -119,5 +119,5 @@ def summarise(summaries: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _most_ambiguous(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _most_ambiguous(rows: list[Row]) -> list[Row]:
     return heapq.nsmallest(MOST_AMBIGUOUS, rows, key=lambda row: (-row["entropy"], row["anchor"]))

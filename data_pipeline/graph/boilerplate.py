@@ -7,14 +7,13 @@ destination. Sites with few pages are not changed, since frequencies say nothing
 
 import re
 from collections import Counter
-from typing import Any
 
 import pyarrow as pa
 
 from data_pipeline.engine.dropped import DropCounts
 from data_pipeline.engine.job import Engine, Job
 from data_pipeline.engine.store import read
-from data_pipeline.engine.tables import DOCS_PER_CHUNK, table
+from data_pipeline.engine.tables import DOCS_PER_CHUNK, Row, table
 from data_pipeline.graph import link_graph
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import Chunk, Link, LinkedDocument
@@ -42,8 +41,8 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
     counts = DropCounts()
     for item in dropped:
         counts.add(item.reason, item.where, item.example, item.times)
-    rows: list[dict[str, Any]] = []
-    redirects: list[dict[str, Any]] = []
+    rows: list[Row] = []
+    redirects: list[Row] = []
     pages: Counter[str] = Counter()
     links: Counter[tuple[str, str, str]] = Counter()
     for doc, document in enumerate(documents, number * DOCS_PER_CHUNK):

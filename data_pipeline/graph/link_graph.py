@@ -4,7 +4,6 @@ The SQL uses only what DuckDB and Spark SQL compute alike: equi-joins, integer a
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 import pyarrow as pa
 
@@ -12,7 +11,7 @@ from data_pipeline.config import Config, all_passages
 from data_pipeline.engine.dropped import DropCounts
 from data_pipeline.engine.job import Engine, Job
 from data_pipeline.engine.store import bucket_parts, read
-from data_pipeline.engine.tables import DOCS_PER_CHUNK, table
+from data_pipeline.engine.tables import DOCS_PER_CHUNK, Row, table
 from data_pipeline.graph import anchors
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import Chunk, LinkedDocument
@@ -42,9 +41,9 @@ def tabulate(
     c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]], counts: DropCounts
 ) -> dict[str, pa.Table]:
     """The tables of numbered documents; `home` is their bucket."""
-    rows: list[dict[str, Any]] = []
-    addresses: list[dict[str, Any]] = []
-    redirects: list[dict[str, Any]] = []
+    rows: list[Row] = []
+    addresses: list[Row] = []
+    redirects: list[Row] = []
     for doc, document in numbered:
         if document.redirect is not None:
             redirects.append({"address": document.address, "target": document.redirect, "priority": doc})
@@ -98,7 +97,7 @@ def _problem(document: LinkedDocument, c: Config) -> str:
 
 def extract_links(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over documents: every link with its sentence. Only paragraphs with links are split into sentences."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     counts = DropCounts()
     phrases = anchors.boilerplate(job["config"])
     for batch in read(job, "documents", number).select(["doc", "id", "text", "links"]).to_batches(max_chunksize=256):
@@ -121,12 +120,12 @@ def extract_links(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     return {"links": table("links", rows), "losses": counts.table()}
 
 
-def in_sentences(text: str, links: list[dict[str, Any]]) -> list[tuple[dict[str, Any], list[int]]]:
+def in_sentences(text: str, links: list[Row]) -> list[tuple[Row, list[int]]]:
     """Each link with [start, end] of its sentence; an empty list if the anchor spans paragraphs or is white space.
 
     A link across a sentence boundary (Yahoo! Inc.) joins the sentences. Linear in the text and in the links.
     """
-    found: list[tuple[dict[str, Any], list[int]]] = []
+    found: list[tuple[Row, list[int]]] = []
     bounds: list[tuple[int, int]] = []
     paragraph, paragraph_end, at, joined_until = 0, -1, 0, -1
     joined: list[int] = []

@@ -1,8 +1,8 @@
 """Check a finished generation job: every shard against the manifest, and the manifest against itself."""
 
 import os
-from typing import Any
 
+from data_pipeline.output.manifest import Manifest
 from data_pipeline.pairs.examples import tensorflow
 from harp_jax.errors import InputError
 from harp_jax.files import sha256_file
@@ -10,7 +10,7 @@ from harp_jax.input.records import DATASET, split_name
 from harp_jax.progress import progress
 
 
-def check(directory: str, manifest: dict[str, Any]) -> None:
+def check(directory: str, manifest: Manifest) -> None:
     """Raises InputError with the first shard that is missing, damaged, or not in the manifest."""
     tf = tensorflow()
     _check_counts(directory, manifest)
@@ -39,7 +39,7 @@ def check(directory: str, manifest: dict[str, Any]) -> None:
                 )
 
 
-def _check_counts(directory: str, manifest: dict[str, Any]) -> None:
+def _check_counts(directory: str, manifest: Manifest) -> None:
     """Checks the manifest's sums, and that the directory contains exactly its shards."""
     for name, split in manifest["splits"].items():
         if split["records"] != sum(shard["records"] for shard in split["shards"]):

@@ -20,6 +20,7 @@ from harp_jax.files import replacing
 from harp_jax.input.records import TEXT_TASK, split_name
 
 FORMAT = 1
+Manifest = dict[str, Any]  # the content of manifest.json; its fields are those of `write_manifest`
 STATISTICS_SQL = """
     SELECT task, CAST(COUNT(*) AS BIGINT), CAST(SUM(query_tokens) AS BIGINT), CAST(SUM(doc_tokens) AS BIGINT),
         CAST(SUM(sequences) AS BIGINT)
@@ -35,7 +36,7 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, v
     if unmatched := losses.get("exclusion-of-no-page"):
         shown = ", ".join(repr(line) for line, _ in unmatched["examples"])
         print(f"exclude_destinations: {unmatched['count']} line(s) name no page, for example {shown}", file=sys.stderr)
-    manifest = {
+    manifest: Manifest = {
         "format": FORMAT,
         "software": _software(),
         "config": c,
@@ -112,7 +113,7 @@ def _dropped(engine: Engine) -> list[tuple[str, int, str, str]]:
     return rows + graph_report.dropped(engine, with_links=bool(pair_tasks(engine.job["config"])))
 
 
-def load_manifest(directory: str) -> dict[str, Any]:
+def load_manifest(directory: str) -> Manifest:
     """The manifest of a finished job; InputError if there is none or it cannot be read."""
     path = os.path.join(directory, MANIFEST)
     try:

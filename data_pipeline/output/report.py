@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from data_pipeline.output.check import check
-from data_pipeline.output.manifest import load_manifest
+from data_pipeline.output.manifest import Manifest, load_manifest
 from data_pipeline.pairs.examples import tensorflow
 from harp_jax.errors import InputError
 from harp_jax.input.records import PAIR_FEATURES, TEXT_FEATURES, split_name
@@ -14,7 +14,7 @@ from harp_jax.text.tokenizer import load_tokenizer
 COLUMNS = ("tokens", "pairs", "mean_query_tokens", "mean_doc_tokens", "mean_sequence_tokens")
 
 
-def examples(directory: str, manifest: dict[str, Any], task: str, count: int) -> list[dict[str, Any]]:
+def examples(directory: str, manifest: Manifest, task: str, count: int) -> list[dict[str, Any]]:
     """The first records of a task; ids are decoded if the job's tokenizer is still at its path."""
     tf = tensorflow()
     decode = _decoder(manifest)
@@ -31,7 +31,7 @@ def examples(directory: str, manifest: dict[str, Any], task: str, count: int) ->
     return found
 
 
-def _decoder(manifest: dict[str, Any]) -> Callable[[Iterable[int]], str | list[int]]:
+def _decoder(manifest: Manifest) -> Callable[[Iterable[int]], str | list[int]]:
     try:
         tokenizer = load_tokenizer(manifest["config"]["tokenizer"])
     except InputError:

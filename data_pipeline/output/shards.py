@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import read
-from data_pipeline.engine.tables import table
+from data_pipeline.engine.tables import Row, table
 from data_pipeline.pairs.examples import tensorflow
 from harp_jax.files import replacing, sha256_file
 from harp_jax.input.records import BYTES_FEATURES, DATASET, PAIR_FEATURES, TEXT_FEATURES, split_name
@@ -22,7 +22,7 @@ SHARDED_SQL = """
 """
 
 
-def plan(sizes: list[tuple[str, str, int]], limit: int) -> list[dict[str, Any]]:
+def plan(sizes: list[tuple[str, str, int]], limit: int) -> list[Row]:
     """Rows of `splits` from (task, split, bytes): the number of shards of each split, and of its first shard."""
     rows, first = [], 0
     for task, split, size in sorted(sizes):
@@ -37,8 +37,8 @@ def shard_path(directory: str, split: str, shard: int, shards: int) -> str:
     return os.path.join(directory, f"{DATASET}-{split}.tfrecord-{shard:05d}-of-{shards:05d}")
 
 
-def write_shard(job: Job, number: int, payload: Any) -> dict[str, pa.Table]:
-    """Map over all shards, including empty ones: records ordered by (hash, key) in one TFRecord file."""
+def write_shard(job: Job, number: int, payload: tuple[str, str, int, int]) -> dict[str, pa.Table]:
+    """Map over all shards, empty ones too: records by (hash, key) in one file. payload: task, split, shard, number of shards."""
     task, split, shard, shards = payload
     path = shard_path(job["output"], split_name(task, split), shard, shards)
     rows = read(job, "sharded", number).sort_by([("shuffle", "ascending"), ("key", "ascending")])

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from data_pipeline.config import Config
 from data_pipeline.engine.dropped import DropCounts
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import read
-from data_pipeline.engine.tables import pack, table, unpack
+from data_pipeline.engine.tables import Row, pack, table, unpack
 from data_pipeline.pairs.requests import make_sampler
 from data_pipeline.tasks import acm, mlm, qdm, rdp, rqp, wlp
 from data_pipeline.tasks.pair import Passages, Request, Sides
@@ -73,7 +73,7 @@ def make_texts(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     return out.tables()
 
 
-def _request(row: dict[str, Any]) -> Request:
+def _request(row: Row) -> Request:
     return Request(
         row["task"], row["key"], row["page"], positive=0, query=unpack(row["query"]).tolist(),
         anchor=_words(row["anchor"], row["anchor_lengths"]), length=row["length"],
@@ -85,7 +85,7 @@ def _words(tokens: bytes, lengths: bytes) -> list[Word]:
     return Span(unpack(tokens), unpack(lengths)).words()
 
 
-def _passages(row: dict[str, Any]) -> Passages:
+def _passages(row: Row) -> Passages:
     if row["positive"] is None:
         raise NoPair("page-not-shown")  # WLP: a page with links, to which links are dropped
     positive = unpack(row["positive"]).tolist()
@@ -117,8 +117,8 @@ class Examples:
 
     def __init__(self, c: Config, vocab_size: int) -> None:
         self.fraction, self.vocab_size = c["validation_fraction"], vocab_size
-        self.records: list[dict[str, Any]] = []
-        self.validation: list[dict[str, Any]] = []
+        self.records: list[Row] = []
+        self.validation: list[Row] = []
         self.counts: dict[tuple[str, str], np.ndarray] = {}
         self.dropped = DropCounts()
 
@@ -204,7 +204,7 @@ def serialise(task: str, key: str, page: str, features: dict[str, Sequence[int]]
     return tf.train.Example(features=tf.train.Features(feature=named)).SerializeToString(deterministic=True)
 
 
-def tensorflow() -> Any:
+def tensorflow() -> ModuleType:
     """The tensorflow module, imported at the first use (5 s) and without its log messages."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")

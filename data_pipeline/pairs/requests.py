@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,7 @@ from data_pipeline.config import Config
 from data_pipeline.engine.dropped import DropCounts
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import read
-from data_pipeline.engine.tables import pack, table, unpack
+from data_pipeline.engine.tables import Row, pack, table, unpack
 from data_pipeline.tasks import acm, qdm, rdp, rqp, wlp
 from data_pipeline.tasks.pair import Anchor, Request, Sentence
 from data_pipeline.tasks.sampling import NoPair, Sampler
@@ -50,7 +49,7 @@ def make_requests(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     return collected.tables()
 
 
-def _sentence(row: dict[str, Any], weight: dict[str, Any]) -> Sentence:
+def _sentence(row: Row, weight: Row) -> Sentence:
     if (row["doc"], row["start"]) != (weight["doc"], weight["start"]):
         raise InputError(
             "the term weights do not belong to these sentences; leave config.term_weights empty to compute them again"
@@ -86,7 +85,7 @@ def make_wlp_requests(job: Job, number: int, payload: None) -> dict[str, pa.Tabl
     links = read(job, "ranked", number).select(["doc", "link_start", "destination", "id"])
     rows = links.sort_by([("doc", "ascending"), ("link_start", "ascending")]).to_pylist()
     for _, group in itertools.groupby(rows, key=itemgetter("doc")):
-        first: dict[int, dict[str, Any]] = {}
+        first: dict[int, Row] = {}
         for row in group:
             first.setdefault(row["destination"], row)
         destinations = list(first)
@@ -101,8 +100,8 @@ class _Requests:
     def __init__(self, c: Config, terms: Terms, places: tuple[int, int]) -> None:
         self.c, self.terms, self.places = c, terms, places
         self.sampler = make_sampler(c, terms)
-        self.rows: list[dict[str, Any]] = []
-        self.draws: dict[str, list[dict[str, Any]]] = {"qdm_draws": [], "acm_draws": [], "wlp_draws": []}
+        self.rows: list[Row] = []
+        self.draws: dict[str, list[Row]] = {"qdm_draws": [], "acm_draws": [], "wlp_draws": []}
         self.dropped = DropCounts()
 
     def add(self, sentence: Sentence) -> None:
@@ -152,7 +151,7 @@ class _Requests:
         self._keep(request)
         self.draws["acm_draws"].extend(draw._asdict() for draw in drawn)
 
-    def add_wlp(self, link: dict[str, Any], destinations: list[int], at: int, places: int | None) -> None:
+    def add_wlp(self, link: Row, destinations: list[int], at: int, places: int | None) -> None:
         def build(rng: np.random.Generator) -> None:
             where = link["id"], link["doc"], destinations, at, link["link_start"]
             request, drawn = wlp.request(*where, places, self.c["wlp_draws"], rng)

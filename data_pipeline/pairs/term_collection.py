@@ -6,10 +6,11 @@ and the ranges are written one after another into arrays that all workers map in
 
 import contextlib
 import os
-from typing import Any
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import DTypeLike
 
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import buckets, read
@@ -52,7 +53,7 @@ def save(job: Job, folder: str, pages: int) -> None:
         terms, total = terms + len(lengths), total + int(lengths.sum())
     with contextlib.ExitStack() as stack:
 
-        def begin(name: str, length: int, dtype: Any = np.int64) -> Any:
+        def begin(name: str, length: int, dtype: DTypeLike = np.int64) -> IO[bytes]:
             file = stack.enter_context(replacing(os.path.join(folder, f"{name}.npy"), "wb"))
             header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (length,)}
             np.lib.format.write_array_header_1_0(file, header)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Collection, Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +9,7 @@ import pyarrow as pa
 from data_pipeline.config import contrastive
 from data_pipeline.engine.job import Engine, Job
 from data_pipeline.engine.store import bucket_parts, read
-from data_pipeline.engine.tables import unpack
+from data_pipeline.engine.tables import Row, unpack
 from data_pipeline.pairs import term_collection
 from data_pipeline.pairs.examples import Examples, pair_record
 from data_pipeline.pairs.requests import make_sampler
@@ -82,7 +81,7 @@ def _batches(job: Job, number: int, wanted: Collection[str]) -> Iterator[list[tu
         yield batch
 
 
-def _in_links(job: Job, number: int) -> Iterator[dict[str, Any]]:
+def _in_links(job: Job, number: int) -> Iterator[Row]:
     """Rows {doc, id, in_links} of a bucket's pages that may be documents of pairs."""
     counts = {row["doc"]: row["in_links"] for row in read(job, "candidates", number).to_pylist()}
     for row in read(job, "pages", number).select(["doc", "id", "problem"]).to_pylist():

@@ -9,12 +9,15 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from harp_jax.files import lines
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
 
 Word = tuple[int, ...]
 
@@ -100,7 +103,7 @@ class Terms:
             yield _words(encoding, limit, self.unit)
 
 
-def _words(encoding: Any, limit: int, unit: str) -> tuple[Span, np.ndarray, np.ndarray]:
+def _words(encoding: "Encoding", limit: int, unit: str) -> tuple[Span, np.ndarray, np.ndarray]:
     ids = np.asarray(encoding.ids, np.int32)
     word_ids = np.asarray(encoding.word_ids if unit == "words" else range(len(ids)), np.int32)
     if not len(ids):

@@ -6,10 +6,13 @@ forms get sorted ids first, so the same text always gives the same vocabulary.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from harp_jax.errors import InputError
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import BertWordPieceTokenizer
 
 ALPHABET = 1000  # characters at most, as in BERT; rarer ones become [UNK]
 MIN_FREQUENCY = 2
@@ -39,7 +42,7 @@ def train(texts: Callable[[], Iterable[str]], size: int) -> Tokenizer:
     return Tokenizer((*SPECIAL_TOKENS, *sorted(set(tokens) - set(SPECIAL_TOKENS))))
 
 
-def _empty() -> Any:
+def _empty() -> "BertWordPieceTokenizer":
     from tokenizers import BertWordPieceTokenizer
 
     return BertWordPieceTokenizer(lowercase=True)

@@ -14,19 +14,23 @@ import os
 from collections import abc
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import buckets, read, write
-from data_pipeline.engine.tables import table, unpack
+from data_pipeline.engine.tables import Row, table, unpack
 from data_pipeline.weights.word_weights import attending, is_weighed, to_bytes, word_sums
 from harp_jax.allocator import keep_pages
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.progress import progress
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
+
+if TYPE_CHECKING:
+    import jax
+    from tqdm import tqdm
 
 # Row lengths of a batch, and numbers of attending positions; each pair is compiled once. On Wikipedia's sentences the lengths for
 # accelerators (multiples of 8) fill 88 % of the slots, those for CPUs 93 %.
@@ -96,7 +100,7 @@ class Encoder:
     """
 
     def __init__(
-        self, path: str, tokenizer: Tokenizer, dtype: str, slots: int, devices: abc.Sequence[Any] | None = None
+        self, path: str, tokenizer: Tokenizer, dtype: str, slots: int, devices: "abc.Sequence[jax.Device] | None" = None
     ) -> None:
         import jax
         from jax.sharding import AxisType, NamedSharding, PartitionSpec
@@ -125,7 +129,7 @@ class Encoder:
         self.lengths = (*(length for length in (CPU_LENGTHS if on_cpu else LENGTHS) if length < longest), longest)
         model = Ranker(replace(shape.computing_in(dtype), wide_products=on_cpu and dtype != "float32"))
 
-        def attention(params: Any, tokens: Any, segments: Any, queries: Any) -> Any:
+        def attention(params: dict, tokens: jax.Array, segments: jax.Array, queries: jax.Array) -> Any:
             positions = jax.numpy.broadcast_to(jax.numpy.arange(tokens.shape[1], dtype=tokens.dtype), tokens.shape)
             batch = dict(tokens=tokens, segment_ids=segments, position_ids=positions, token_type_ids=0 * tokens)
             return model.apply({"params": params}, batch, queries, method="attention_rows")
@@ -138,7 +142,7 @@ class Encoder:
         The first array is attention to the sequence's tokens (HARP Eq. 1), the second to [CLS] (Eq. 10, read literally). n is 0
         for sequences without tokens.
         """
-        waiting: list[tuple[Batch, Any]] = []
+        waiting: list[tuple[Batch, jax.Array]] = []
         for batch in batches(sequences, self.slots, self.devices, self.tokenizer, self.lengths):
             arrays = [self._place(x) for x in (batch.tokens, batch.segment_ids, batch.queries)]
             waiting.append((batch, self._attention(self._params, *arrays)))
@@ -149,7 +153,9 @@ class Encoder:
             yield from _unpacked(batch, result, sequences)
 
 
-def _unpacked(batch: Batch, result: Any, sequences: list[Sequence]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+def _unpacked(
+    batch: Batch, result: "jax.Array", sequences: list[Sequence]
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     attention = np.asarray(result)
     for row, i in enumerate(batch.members):
         tokens, spans = sequences[i]
@@ -212,14 +218,14 @@ def _count(job: Job, name: str, bucket: int) -> int:
     return sum(is_weighed(row, job["config"]) for row in rows)
 
 
-def _weigh_sentences(job: Job, encoder: Encoder, bucket: int, bar: Any) -> None:
+def _weigh_sentences(job: Job, encoder: Encoder, bucket: int, bar: "tqdm") -> None:
     rows = read(job, "sentences", bucket).to_pylist()
     lengths = [unpack(row["lengths"]) for row in rows]
     tokens, anchor_row = [unpack(row["tokens"]) for row in rows], job["config"]["anchor_row"]
     sequences = [
         Sequence(ids, attending(ids, n, row["anchors"], anchor_row)) for ids, n, row in zip(tokens, lengths, rows)
     ]
-    found: list[dict[str, Any] | None] = [None] * len(rows)
+    found: list[Row | None] = [None] * len(rows)
     for i, attention, to_cls in encoder.rows(sequences):
         words = word_sums(attention, lengths[i])
         found[i] = dict(
@@ -232,10 +238,10 @@ def _weigh_sentences(job: Job, encoder: Encoder, bucket: int, bar: Any) -> None:
     )
 
 
-def _weigh_passages(job: Job, encoder: Encoder, bucket: int, bar: Any) -> None:
+def _weigh_passages(job: Job, encoder: Encoder, bucket: int, bar: "tqdm") -> None:
     rows = [row for row in read(job, "passages", bucket).to_pylist() if is_weighed(row, job["config"])]
     lengths = [unpack(row["lengths"]) for row in rows]
-    found: list[dict[str, Any] | None] = [None] * len(rows)
+    found: list[Row | None] = [None] * len(rows)
     for i, attention, _ in encoder.rows([Sequence(unpack(row["tokens"]), []) for row in rows]):
         found[i] = dict(doc=rows[i]["doc"], weights=to_bytes(word_sums(attention, lengths[i])[0]))
         bar.update()

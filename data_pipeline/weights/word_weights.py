@@ -1,6 +1,6 @@
 """One weight per word: sums over its wordpieces; which wordpieces attend for an anchor; the stored form (float16)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,14 @@ def word_sums(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.add.reduceat(rows, np.concatenate([[0], np.cumsum(lengths)[:-1]]), axis=-1)
 
 
-def piece_spans(lengths: np.ndarray, anchors: list[Mapping[str, Any]]) -> list[tuple[int, int]]:
+def piece_spans(lengths: np.ndarray, anchors: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
     """Each anchor's span of wordpieces, from its span of words."""
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     return [(int(bounds[anchor["start"]]), int(bounds[anchor["end"]])) for anchor in anchors]
 
 
 def attending(
-    tokens: np.ndarray, lengths: np.ndarray, anchors: list[Mapping[str, Any]], anchor_row: str
+    tokens: np.ndarray, lengths: np.ndarray, anchors: Sequence[Mapping[str, Any]], anchor_row: str
 ) -> list[tuple[int, int]]:
     """For each anchor the span of wordpieces whose attention weighs its context (HARP Eq. 1).
 

@@ -1,7 +1,6 @@
 """Maps that turn text into wordpieces: sentences with their anchors, destination passages, running text."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +8,7 @@ import pyarrow as pa
 from data_pipeline.engine.dropped import DropCounts
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import read
-from data_pipeline.engine.tables import pack, table
+from data_pipeline.engine.tables import Row, pack, table
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Span, Terms, load_terms
 from harp_jax.randomness import signed64
@@ -30,13 +29,13 @@ def tokenise_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Tab
     order = [("doc", "ascending"), ("link_start", "ascending")]
     links = read(job, "ranked", number).sort_by(order).to_pylist()
     texts = _texts(job, number, {link["doc"] for link in links})
-    groups: list[list[dict[str, Any]]] = []
+    groups: list[list[Row]] = []
     for link in links:
         if groups and all(groups[-1][0][key] == link[key] for key in ("doc", "sentence_start")):
             groups[-1].append(link)
         else:
             groups.append([link])
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for at in range(0, len(groups), BATCH):
         batch = groups[at : at + BATCH]
         found = [texts[g[0]["doc"]][g[0]["sentence_start"] : g[0]["sentence_end"]] for g in batch]
@@ -53,7 +52,7 @@ def tokenise_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Tab
     return {"sentences": table("sentences", rows), "losses": counts.table()}
 
 
-def _anchor(link: dict[str, Any], starts: np.ndarray, ends: np.ndarray, counts: DropCounts) -> dict[str, Any] | None:
+def _anchor(link: Row, starts: np.ndarray, ends: np.ndarray, counts: DropCounts) -> Row | None:
     """The link as a span of the words that overlap its characters; None if there are none."""
     base = link["sentence_start"]
     start = int(np.searchsorted(ends, link["link_start"] - base, side="right"))
@@ -88,7 +87,7 @@ def tokenise_passages(job: Job, number: int, payload: None) -> dict[str, pa.Tabl
     in_links = {row["doc"]: row["in_links"] for row in read(job, "candidates", number).to_pylist()}
     words: dict[int, int] = {}
     pieces = np.zeros(terms.tokenizer.size, np.int64)
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     columns = ["doc", "title", "text", "lead_end"]
     for batch in read(job, "documents", number).select(columns).to_batches(max_chunksize=BATCH):
         documents = [document for document in batch.to_pylist() if document["doc"] in in_links]

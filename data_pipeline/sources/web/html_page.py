@@ -7,13 +7,16 @@ import codecs
 import html
 import re
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING
 
 from data_pipeline.sources import marked
 from data_pipeline.sources.document import Dropped, Link, LinkedDocument, Source
 from data_pipeline.sources.web import urls
 from data_pipeline.sources.web.main_content import main_content
 from harp_jax.errors import InputError
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _META_CHARSET = re.compile(rb"<meta[^<>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
@@ -74,7 +77,9 @@ def read_page(
     return [*aliases, document] if document else aliases
 
 
-def _document(tree: Any, base: str, address: str, where: str, dropped: list[Dropped]) -> LinkedDocument | None:
+def _document(
+    tree: "LexborHTMLParser", base: str, address: str, where: str, dropped: list[Dropped]
+) -> LinkedDocument | None:
     content = main_content(tree)
     left_out: list[tuple[str, str]] = []
     if content.outside:
@@ -162,7 +167,7 @@ def _untangled(text: str) -> str:
     return _FORMATTING_TAG.sub("", text) if most_formats > MAX_FORMATS else text
 
 
-def _attribute(tree: Any, selector: str, name: str) -> str | None:
+def _attribute(tree: "LexborHTMLParser", selector: str, name: str) -> str | None:
     node = tree.css_first(selector)
     return node.attributes.get(name) if node is not None else None
 
@@ -176,14 +181,14 @@ def _joined(url: str, reference: str) -> str | None:
         return None
 
 
-def _refresh(tree: Any, base: str) -> str | None:
+def _refresh(tree: "LexborHTMLParser", base: str) -> str | None:
     """The target of `<meta http-equiv="refresh" content="0; url=...">`, which documentation sites use for moved pages."""
     content = _attribute(tree, 'meta[http-equiv="refresh" i][content]', "content")
     match = _REFRESH.match(html.unescape(content or ""))
     return urls.resolve(base, match[2])[0] if match and int(match[1]) <= 10 else None
 
 
-def _parser() -> Any:
+def _parser() -> "type[LexborHTMLParser]":
     try:
         from selectolax.lexbor import LexborHTMLParser
     except ImportError:

@@ -7,7 +7,10 @@ graph/boilerplate.py finds them by frequency.
 """
 
 import re
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 # Never displayed as prose, or about the site rather than the page. <noscript> repeats what a script displays.
 _OPAQUE = frozenset(
@@ -38,7 +41,7 @@ class Content(NamedTuple):
     nodes: int  # visited: the measure of work
 
 
-def main_content(tree: Any) -> Content:
+def main_content(tree: "LexborHTMLParser") -> Content:
     """Reads a parsed page (selectolax.lexbor.LexborHTMLParser). Linear in its nodes; never raises."""
     body = tree.body
     if body is None:
@@ -50,11 +53,11 @@ def main_content(tree: Any) -> Content:
     hrefs: list[str] = []
     heading, titled, nodes = "", False, 0
     inside = False  # a link
-    stack: list[tuple[Any, str]] = []
+    stack: list[tuple[LexborNode, str]] = []
     node = root.first_child
     while node is not None:
         nodes += 1
-        child, closing, tag = None, "", node.tag
+        child, closing, tag = None, "", node.tag or ""
         if tag == "-text":
             pieces.append(_WHITE.sub(" ", node.text_content or ""))
         elif tag in _HEADINGS:
@@ -95,7 +98,7 @@ def main_content(tree: Any) -> Content:
     return Content("".join(pieces), hrefs, heading, outside - len(hrefs), nodes)
 
 
-def _root(tree: Any) -> Any:
+def _root(tree: "LexborHTMLParser") -> "LexborNode | None":
     for selector in ("main", "[role=main]"):
         if (found := tree.css_first(selector)) is not None:
             return found
@@ -103,7 +106,7 @@ def _root(tree: Any) -> Any:
     return articles[0] if len(articles) == 1 else None
 
 
-def _tables_of_data(body: Any) -> set[int]:
+def _tables_of_data(body: "LexborNode") -> set[int]:
     found: set[int] = set()
     for cell in body.css("th, caption"):
         table = cell.parent  # at most <tr> and <tbody> stand between
@@ -115,7 +118,7 @@ def _tables_of_data(body: Any) -> set[int]:
     return found
 
 
-def _is_hidden(node: Any, tag: str, whole_body: bool) -> bool:
+def _is_hidden(node: "LexborNode", tag: str, whole_body: bool) -> bool:
     # The header of an article is content, that of the page is not.
     if tag in _OPAQUE_BLOCKS or (tag == "header" and whole_body):
         return True

@@ -9,13 +9,16 @@ import io
 import re
 import zlib
 from collections.abc import Iterator
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, LinkedDocument, Source, chunk_name
 from data_pipeline.sources.web import urls
 from data_pipeline.sources.web.html_page import read_page
 from harp_jax import files
 from harp_jax.errors import InputError
+
+if TYPE_CHECKING:
+    from fastwarc.warc import WarcRecord
 
 _BLOCK = 1 << 20
 _HEAD_BYTES = 1 << 16
@@ -88,7 +91,7 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
     return documents, dropped
 
 
-def _pages(record: Any, url: str, where: str, source: Source, dropped: list[Dropped]) -> list[LinkedDocument]:
+def _pages(record: "WarcRecord", url: str, where: str, source: Source, dropped: list[Dropped]) -> list[LinkedDocument]:
     from fastwarc.warc import WarcRecordType
 
     if record.record_type == WarcRecordType.revisit:
