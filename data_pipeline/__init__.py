@@ -1,0 +1,1 @@
+"""The generation job: hyperlinked text to TFRecord shards of pre-training pairs."""

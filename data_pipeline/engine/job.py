@@ -16,7 +16,7 @@ class Job(TypedDict):
     """Plain values that every part of a map receives.
 
     per_bucket: chunks of the input in one bucket; window: tokens that the encoder reads; elsewhere: directories of the tables
-    outside the work directory; candidates, unlinked: number of destinations, and of those without in-links.
+    outside the work directory; candidates: number of pages that negatives are drawn from; unlinked: those without in-links.
     """
 
     config: Config
