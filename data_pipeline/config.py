@@ -143,10 +143,7 @@ def generation(preset: str = "") -> ConfigDict:
 def plain(config: ConfigDict) -> Config:
     """The config as JSON holds it; raises InputError for invalid values."""
     c = json.loads(config.to_json_best_effort())
-    if not c["source"]["paths"]:
-        raise InputError("config.source.paths is empty; name the files to read")
-    if c["source"]["format"] not in FORMATS:
-        raise InputError(f"unknown config.source.format {c['source']['format']!r}; use one of {', '.join(FORMATS)}")
+    check_source(c["source"])
     known = (*TASKS, TEXT_TASK)
     if not c["tasks"] or set(c["tasks"]) - set(known):
         raise InputError(f"config.tasks {c['tasks']} must name one or more of {', '.join(known)}")
