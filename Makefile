@@ -89,7 +89,7 @@ bench-sentences: .venv/test
 # Real questions with BM25's candidates.
 BENCH_QUERIES ?= ../shared/data/wiki/wikipassageqa.queries.tsv
 .venv/bench_bm25.trec: | .venv/test
-	$(BIN)/python -m harp_jax.ranking.first_stage --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES) --fields=title,body --k=100 --output=$@
+	$(BIN)/python -m harp_jax first-stage --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES) --fields=title,body --k=100 --output=$@
 bench-rerank: .venv/test .venv/bench_bm25.trec | $(MINILM)
 	$(BIN)/python benchmarks/rerank.py --model=$(MINILM) --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES) --run=.venv/bench_bm25.trec
 

@@ -1,10 +1,10 @@
-"""Pairs a second of re-ranking, beside sentence-transformers' CrossEncoder on the same exported model and the same pairs.
+"""Pairs a second of re-ranking, compared with sentence-transformers' CrossEncoder on the same exported model and pairs.
 
     make bench-rerank
 
 Both sides run at their best settings (batch sizes tried first), in float32 on the same device, text in and scores out, in
-alternating rounds of one process; the figure is the ratio of the median rounds. Compilation happens before the rounds: a
-re-ranking of any size pays it once. Scores must agree to 1e-5 of the largest.
+alternating rounds of one process; the figure is the ratio of the median rounds. Compilation happens before the rounds, since
+a re-ranking of any size pays it once. Scores must agree to 1e-5 of the largest.
 """
 
 import argparse
@@ -24,7 +24,6 @@ from harp_jax.cli import keep_compiled
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
 from harp_jax.model.cross_encoder import init_params
-from harp_jax.ranking.maxp import best_of
 from harp_jax.ranking.reranker import Reranker
 from harp_jax.text.tokenizer import load_tokenizer
 
@@ -32,7 +31,7 @@ Pairs = list[tuple[str, str]]
 
 
 def exported(model: str, directory: str) -> str:
-    """An export with a score head; an encoder gets a fresh one, so that both sides have something to compute."""
+    """An export with a score head; an encoder without one gets a fresh head."""
     config, params = load_hf(model)
     fresh = jax.device_get(init_params(config, jax.random.key(0)))
     save_hf(os.path.join(directory, "model"), config, {**fresh, **params}, load_tokenizer(model), "")
@@ -59,21 +58,16 @@ def theirs(model: str, pairs: Pairs, batch_sizes: list[int]) -> tuple[str, Calla
 
 
 def ours(model: str, pairs: Pairs, batch_tokens: list[int]) -> tuple[str, Callable[[], np.ndarray]]:
-    def score(reranker: Reranker, some: Pairs) -> np.ndarray:
-        queries = reranker.encode_queries([query for query, _ in some])
-        documents = reranker.encode_documents([document for _, document in some])
-        return best_of(reranker, list(zip(queries, documents)), None)
-
     times = {}
     for tokens in batch_tokens:
         reranker = Reranker.from_pretrained(model, batch_tokens=tokens)
         some = pairs[:: max(1, len(pairs) // 100)]
-        score(reranker, some)  # compiles
-        times[tokens] = seconds(partial(score, reranker, some))
+        reranker.predict(some)  # compiles
+        times[tokens] = seconds(partial(reranker.predict, some))
     best = min(times, key=times.__getitem__)
     chosen = Reranker.from_pretrained(model, batch_tokens=best)
-    score(chosen, pairs)
-    return f"Reranker, batch_tokens={best}", lambda: score(chosen, pairs)
+    chosen.predict(pairs)
+    return f"Reranker, batch_tokens={best}", lambda: chosen.predict(pairs)
 
 
 def seconds(work: Callable[[], object]) -> float:

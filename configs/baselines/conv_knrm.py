@@ -2,7 +2,7 @@
 
 python -m harp_jax.main --config=configs/baselines/conv_knrm.py --workdir=runs/conv_knrm --config.docs=docs.tsv \
     --config.queries=queries.tsv --config.qrels=qrels.txt --config.candidates=train.trec [--config.vectors=vectors.txt]
-python -m harp_jax.ranking.rerank --model=runs/conv_knrm --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=conv_knrm.trec
+harp rerank --model=runs/conv_knrm --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=conv_knrm.trec
 
 Hardware: 2 CPU cores, about ten times KNRM's time.
 """

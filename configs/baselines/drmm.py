@@ -2,7 +2,7 @@
 
 python -m harp_jax.main --config=configs/baselines/drmm.py --workdir=runs/drmm --config.docs=docs.tsv \
     --config.queries=queries.tsv --config.qrels=qrels.txt --config.candidates=train.trec --config.vectors=vectors.txt
-python -m harp_jax.ranking.rerank --model=runs/drmm --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=drmm.trec
+harp rerank --model=runs/drmm --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=drmm.trec
 
 Hardware: 2 CPU cores, a minute or two on a thousand judgments. Word vectors are given, not learned: train some on the collection
 (python -m harp_jax.text.word_vectors). --config.model.gate=vector weighs query words by their vectors instead of their IDF.

@@ -2,7 +2,7 @@
 
 python -m harp_jax.main --config=configs/baselines/duet.py --workdir=runs/duet --config.docs=docs.tsv \
     --config.queries=queries.tsv --config.qrels=qrels.txt --config.candidates=train.trec
-python -m harp_jax.ranking.rerank --model=runs/duet --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=duet.trec
+harp rerank --model=runs/duet --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=duet.trec
 
 Hardware: 2 CPU cores, some minutes on a thousand judgments. The paper trains on 200 thousand queries with 10 and 1,000 words, 300
 filters and windows of 100 (81 million weights in one layer); fewer judgments want the smaller layers below. Its loss is the

@@ -2,7 +2,7 @@
 
 python -m harp_jax.main --config=configs/baselines/knrm.py --workdir=runs/knrm --config.docs=docs.tsv \
     --config.queries=queries.tsv --config.qrels=qrels.txt --config.candidates=train.trec [--config.vectors=vectors.txt]
-python -m harp_jax.ranking.rerank --model=runs/knrm --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=knrm.trec
+harp rerank --model=runs/knrm --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=knrm.trec
 
 Hardware: 2 CPU cores, a minute or two on a thousand judgments. Without vectors only exact matches mean anything at first: train
 some on the collection (python -m harp_jax.text.word_vectors), or give GloVe's and a vocabulary without stemming.

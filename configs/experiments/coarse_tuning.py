@@ -45,7 +45,7 @@ def get_plan() -> list[Command]:
     ]
     arguments = Namespace(config=TUNE, run="{bm25}", rerank=["max_length=256"], **place)
     commands = [
-        Command("bm25", "harp_jax.ranking.first_stage", [*common, "--k=1000", "--output={out}"], suffix=".trec"),
+        Command("bm25", "first-stage", [*common, "--k=1000", "--output={out}"], suffix=".trec"),
         # A step at rate 0 changes nothing: the pre-trained encoder with a fresh head, as an export.
         learned("pretrained", ["--config.steps=1", "--config.learning_rate=0.0"]),
         learned("coarse", [f"--config.epochs={EPOCHS}"] if EPOCHS else []),
@@ -70,7 +70,7 @@ def get_plan() -> list[Command]:
                 commands += training(f"{system}_t{trial}_f{fold}", arguments, trial, extra, only)
                 runs.append("{run_" + f"{system}_t{trial}_f{fold}" + "}")
             joined = ["--method=join", *runs, "--output={out}"]
-            commands.append(Command(f"joined_{system}_t{trial}", "harp_jax.ranking.fuse", joined, suffix=".trec"))
+            commands.append(Command(f"joined_{system}_t{trial}", "fuse", joined, suffix=".trec"))
             systems[system].append(f"joined_{system}_t{trial}")
     shown = [f"{name}=" + ",".join("{" + run + "}" for run in runs) for name, runs in systems.items()]
     table = [
@@ -92,5 +92,5 @@ def as_it_is(name: str, common: list[str]) -> list[Command]:
     ranked = ["--model={model_" + name + "}", *common, "--run={bm25}", "--max_length=256", "--output={out}"]
     return [
         Command(f"model_{name}", "harp_jax.export", ["--workdir={" + name + "}", "--output={out}"]),
-        Command(f"run_{name}", "harp_jax.ranking.rerank", ranked, suffix=".trec"),
+        Command(f"run_{name}", "rerank", ranked, suffix=".trec"),
     ]

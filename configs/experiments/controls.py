@@ -74,10 +74,10 @@ def first_stage() -> list[Command]:
     common = [f"--docs={DOCS}", f"--queries={QUERIES}", "--fields=title,body", "--k=50", f"--folds={GIVEN_FOLDS}"]
     tuning = [*common, f"--qrels={QRELS}", "--measure=RR@10", "--output={out}"]
     return [
-        Command("tuned_bm25", "harp_jax.ranking.tune_first_stage", tuning, suffix=".json"),
+        Command("tuned_bm25", "tune-first-stage", tuning, suffix=".json"),
         Command(
             "bm25",
-            "harp_jax.ranking.first_stage",
+            "first-stage",
             [*common, "--parameters={tuned_bm25}", "--output={out}"],
             suffix=".trec",
         ),
@@ -102,15 +102,15 @@ def cross_validated(start: str, seed: str, run: str) -> list[Command]:
         commands += [
             Command(tuned, "harp_jax.main", settings, [TUNE]),
             Command(exported, "harp_jax.export", ["--workdir={" + tuned + "}", "--output={out}"]),
-            Command(ranked, "harp_jax.ranking.rerank", test, suffix=".trec"),
+            Command(ranked, "rerank", test, suffix=".trec"),
         ]
         runs.append("{" + ranked + "}")
     joined = ["--method=join", *runs, "--output={out}"]
     weighed = [run, "{" + f"cv_{start}" + "}", "--method=weights", f"--qrels={QRELS}", f"--folds={GIVEN_FOLDS}"]
     weighed += ["--measure=RR@10", "--output={out}"]
-    commands.append(Command(f"cv_{start}", "harp_jax.ranking.fuse", joined, suffix=".trec"))
+    commands.append(Command(f"cv_{start}", "fuse", joined, suffix=".trec"))
     if len(FOLDS) > 1:
-        commands.append(Command(f"bm25_{start}", "harp_jax.ranking.fuse", weighed, suffix=".trec"))
+        commands.append(Command(f"bm25_{start}", "fuse", weighed, suffix=".trec"))
     return commands
 
 

@@ -35,13 +35,13 @@ def ranking(name: str, start: str) -> list[Command]:
     return [
         Command(tuned, "harp_jax.main", [f"--config={FINETUNE}", "--workdir={out}", start, *data], [FINETUNE]),
         Command(exported, "harp_jax.export", ["--workdir={" + tuned + "}", "--output={out}"]),
-        Command(run, "harp_jax.ranking.rerank", ["--model={" + exported + "}", *test], suffix=".trec"),
+        Command(run, "rerank", ["--model={" + exported + "}", *test], suffix=".trec"),
     ]
 
 
 def bm25(name: str, queries: str) -> Command:
     arguments = ["--docs={wiki}/docs.tsv", "--queries={wiki}/" + queries, "--k=30", "--output={out}"]
-    return Command(name, "harp_jax.ranking.first_stage", arguments, suffix=".trec")
+    return Command(name, "first-stage", arguments, suffix=".trec")
 
 
 def get_plan() -> list[Command]:

@@ -57,9 +57,9 @@ def get_plan() -> list[Command]:
     for lexical in ("bm25", "ql"):
         common = [f"--model={lexical}", *test, "--folds={folds}", "--output={out}"]
         tuning = [*common, f"--qrels={qrels}", "--measure=AP", *GRIDS[lexical]]
-        commands.append(Command(f"tuned_{lexical}", "harp_jax.ranking.tune_first_stage", tuning, reads, ".json"))
+        commands.append(Command(f"tuned_{lexical}", "tune-first-stage", tuning, reads, ".json"))
         ranking = [*common, "--parameters={tuned_" + lexical + "}"]
-        commands.append(Command(lexical, "harp_jax.ranking.first_stage", ranking, suffix=".trec"))
+        commands.append(Command(lexical, "first-stage", ranking, suffix=".trec"))
     runs: dict[str, list[str]] = {"BM25": ["bm25"], "QL": ["ql"], "okapi": []}
     for name, settings in SYSTEMS.items():
         runs[name] = []

@@ -101,9 +101,9 @@ def get_plan() -> list[Command]:
         tuning = [*common, f"--qrels={place['qrels']}", "--measure=AP"]
         if (name, lexical) == ("cranfield", "bm25"):
             tuning.append("--k1=0.6,0.9,1.2,1.6,2,3,4,6")  # in short abstracts every repetition counts
-        commands.append(Command(f"tuned_{lexical}", "harp_jax.ranking.tune_first_stage", tuning, reads, ".json"))
+        commands.append(Command(f"tuned_{lexical}", "tune-first-stage", tuning, reads, ".json"))
         ranking = [*common, "--parameters={tuned_" + lexical + "}"]
-        commands.append(Command(lexical, "harp_jax.ranking.first_stage", ranking, suffix=".trec"))
+        commands.append(Command(lexical, "first-stage", ranking, suffix=".trec"))
     systems: dict[str, list[str]] = {}
     fitted = ["--method=weights", f"--qrels={place['qrels']}", f"--folds={folds}", f"--measure={files['fit']}"]
     for model in MODELS:
@@ -111,7 +111,7 @@ def get_plan() -> list[Command]:
             made = cross_validated(model, seed, place, folds, SETTINGS[name])
             run = made[-1].name
             both = ["{bm25}", "{" + run + "}", *fitted, "--output={out}"]
-            commands += [*made, Command(f"bm25_{run}", "harp_jax.ranking.fuse", both, suffix=".trec")]
+            commands += [*made, Command(f"bm25_{run}", "fuse", both, suffix=".trec")]
             systems.setdefault(model, []).append(run)
             systems.setdefault(f"{model}+BM25", []).append(f"bm25_{run}")
     runs = [f"{model}=" + ",".join("{" + run + "}" for run in made) for model, made in systems.items()]
@@ -144,11 +144,7 @@ def cross_validated(system: str, seed: str, place: dict[str, str], folds: str, s
         commands.append(Command(trained, "harp_jax.main", [f"--config={config}", "--workdir={out}", *data], [config]))
         ranked = ["--model={" + trained + "}", f"--docs={place['docs']}", "--fields=title,body", "--run={bm25}"]
         ranked += [f"--queries={place['queries']}", f"--folds={folds}", f"--fold={fold}", "--output={out}"]
-        commands.append(Command(f"run_{trained}", "harp_jax.ranking.rerank", ranked, suffix=".trec"))
+        commands.append(Command(f"run_{trained}", "rerank", ranked, suffix=".trec"))
         runs.append("{run_" + trained + "}")
-    commands.append(
-        Command(
-            f"{system}_s{seed}", "harp_jax.ranking.fuse", ["--method=join", *runs, "--output={out}"], suffix=".trec"
-        )
-    )
+    commands.append(Command(f"{system}_s{seed}", "fuse", ["--method=join", *runs, "--output={out}"], suffix=".trec"))
     return commands

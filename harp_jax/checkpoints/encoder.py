@@ -1,4 +1,4 @@
-"""The encoder that a run starts from: a Hugging Face directory, a training workdir, or fresh parameters."""
+"""Encoders to start from and rankers to score with: a Hugging Face directory, a training workdir, or fresh parameters."""
 
 import os
 from collections.abc import Callable
@@ -8,16 +8,21 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
+from harp_jax.checkpoints.checkpoint import load_params
+from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf
+from harp_jax.checkpoints.recorded import read_config
+from harp_jax.checkpoints.selected import DIRECTORY, best
 from harp_jax.errors import InputError
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import init_params
+from harp_jax.text.marks import Marks, recorded_marks
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 
 def encoder_and_tokenizer(config: ConfigDict) -> tuple[BertConfig, Tokenizer, dict | None]:
     """The encoder's shape, the tokenizer, and the parameters of `config.init` (None from scratch).
 
-    Raises InputError where the vocabulary does not match the parameters.
+    Raises InputError if the vocabulary does not match the parameters.
     """
     params: dict | None = None
     if config.init:
@@ -33,7 +38,7 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[BertConfig, Tokenizer, di
         if tokenizer.size != bert.vocab_size:
             raise InputError(
                 f"the vocabulary {config.tokenizer or config.init} has {tokenizer.size} tokens, the parameters of "
-                f"{config.init} have {bert.vocab_size}; give the tokenizer that belongs to `init`"
+                f"{config.init} have {bert.vocab_size}; use the tokenizer that belongs to `init`"
             )
     else:
         tokenizer = load_tokenizer(config.tokenizer)
@@ -51,31 +56,46 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[BertConfig, Tokenizer, di
 
 
 def load_encoder(path: str) -> tuple[BertConfig, dict]:
-    """Shape and parameters from a Hugging Face directory or a training workdir: what was selected there, or the newest
-    checkpoint's."""
-    if not os.path.isdir(path):
-        raise InputError(f"{path} is no directory; `init` takes a Hugging Face directory or a training workdir")
-    if os.path.isdir(os.path.join(path, "checkpoints")):
-        from harp_jax.checkpoints.checkpoint import load_params
-        from harp_jax.checkpoints.huggingface import load_hf
-        from harp_jax.checkpoints.selected import DIRECTORY, best
+    """Shape and parameters (numpy float32) of a Hugging Face directory or of a training workdir.
 
+    Of a workdir: the parameters that the training selected, or those of its newest checkpoint. Raises InputError where there
+    is no BERT to load.
+    """
+    if not os.path.isdir(path):
+        raise InputError(f"{path} is no directory; use a Hugging Face directory or a training workdir")
+    if is_workdir(path):
         params, config = load_params(path)
         if "bert" not in config:
-            raise InputError(f"{path} holds no BERT; `init` takes the workdir of a pre-training or fine-tuning run")
+            raise InputError(f"{path} holds no BERT; use the workdir of a pre-training or fine-tuning run")
         # The run's attention may be a kernel of a device that is not this one.
         bert = replace(BertConfig(**config.bert), attention="auto")
         params = strip_vocab(params, bert.vocab_size)
         if chosen := best(os.path.join(path, DIRECTORY)):
             params |= load_hf(os.path.join(path, DIRECTORY, chosen["model"]))[1]
         return bert, params
-    from harp_jax.checkpoints.huggingface import load_hf
-
     return load_hf(path)
 
 
+def load_ranker(path: str) -> tuple[BertConfig, dict, Tokenizer, Marks]:
+    """`load_encoder` with the tokenizer and the marks of the training; the tokenizer's max_length is the trained row length.
+
+    So a workdir scores as its export does. Raises InputError where they do not belong together.
+    """
+    bert, params = load_encoder(path)
+    tokenizer = load_tokenizer(tokenizer_of(path))
+    if is_workdir(path):
+        tokenizer = replace(tokenizer, max_length=int(read_config(path).row_length))
+    check_vocabulary(tokenizer, bert, path)
+    return bert, params, tokenizer, recorded_marks(path, tokenizer)
+
+
+def is_workdir(path: str) -> bool:
+    """Whether a directory is a training workdir with checkpoints."""
+    return os.path.isdir(os.path.join(path, "checkpoints"))
+
+
 def tokenizer_of(path: str) -> str:
-    """Where the tokenizer of a Hugging Face directory or training workdir lies."""
+    """Directory of the tokenizer of a Hugging Face directory or training workdir."""
     inner = os.path.join(path, "tokenizer")
     return inner if os.path.isdir(inner) else path
 
@@ -93,7 +113,7 @@ def _resize_vocab(params: dict, rows: int) -> dict:
         word["embedding"] = np.pad(word["embedding"], ((0, extra), (0, 0)))
     word["embedding"] = word["embedding"][:rows]
     if "mlm" in params:
-        # No probability for rows that are no tokens: the softmax must not see them.
+        # Rows that are no tokens get no probability in the softmax.
         bias = params["mlm"]["bias"]
         params["mlm"]["bias"] = np.pad(bias, (0, max(extra, 0)), constant_values=-1e9)[:rows]
     return params
@@ -102,7 +122,7 @@ def _resize_vocab(params: dict, rows: int) -> dict:
 def starting_params(
     loaded: dict | None, drop: tuple[str, ...], vocab_size: int
 ) -> Callable[[BertConfig, jax.Array], dict]:
-    """A function that makes the initial parameters: fresh ones, replaced by the loaded ones except the heads in `drop`."""
+    """A function that returns the initial parameters: fresh ones, replaced by the loaded ones except the heads in `drop`."""
 
     def start(bert: BertConfig, key: jax.Array) -> dict:
         narrow = replace(bert, vocab_size=vocab_size, dtype="float32")

@@ -38,7 +38,7 @@ def training(name: str, arguments: argparse.Namespace, seed: int, extra: list[st
         Command(f"model_{name}", "harp_jax.export", ["--workdir={train_" + name + "}", "--output={out}"]),
         Command(
             f"run_{name}",
-            "harp_jax.ranking.rerank",
+            "rerank",
             ["--model={model_" + name + "}", *ranked, "--output={out}"],
             suffix=".trec",
         ),
@@ -95,7 +95,7 @@ def cross_validation(arguments: argparse.Namespace) -> list[Command]:
             runs.append("{run_s" + f"{seed}_f{number}" + "}")
         systems.append(f"joined_s{seed}")
         join = ["--method=join", *runs, "--output={out}"]
-        commands.append(Command(systems[-1], "harp_jax.ranking.fuse", join, suffix=".trec"))
+        commands.append(Command(systems[-1], "fuse", join, suffix=".trec"))
     return [*commands, evaluation(arguments, {arguments.name: systems}, evaluated)]
 
 

@@ -1,4 +1,4 @@
-"""A neural ranker's parameters on disk: one safetensors file."""
+"""A neural ranker's parameters on disk: the selected ones as one safetensors file, or a checkpoint's."""
 
 import os
 from typing import Any
@@ -6,8 +6,13 @@ from typing import Any
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
+from harp_jax.checkpoints.checkpoint import load_params
+from harp_jax.checkpoints.recorded import read_config
+from harp_jax.checkpoints.selected import DIRECTORY, best
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
+from harp_jax.neural_ir.shape import NeuralConfig
+from harp_jax.text.words import Words, load_words
 
 PARAMETERS = "parameters.safetensors"
 
@@ -30,3 +35,22 @@ def load_selected(directory: str) -> dict[str, Any]:
         return unflatten_dict(load_file(path), sep="/")
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path}: {error}; the selected parameters are damaged, train again") from error
+
+
+def load_ranker(workdir: str) -> tuple[NeuralConfig, dict[str, Any], Words]:
+    """Shape, parameters (numpy float32) and vocabulary of a trained neural ranker.
+
+    The parameters are those that the training selected (`checkpoints.selected`), or those of its newest checkpoint, without
+    the rows that sharding added to the word vectors. Raises InputError where there is nothing to load.
+    """
+    config = read_config(workdir)
+    if "neural_ir" not in config:
+        raise InputError(f"{workdir} holds no neural ranker; check the path")
+    selected = best(os.path.join(workdir, DIRECTORY))
+    if selected:
+        params = load_selected(os.path.join(workdir, DIRECTORY, selected["model"]))
+    else:
+        params, _ = load_params(workdir)
+    words = load_words(os.path.join(workdir, "tokenizer"))
+    params = {name: tree[: words.size] if name == "vectors" else tree for name, tree in params.items()}
+    return NeuralConfig(**config.neural_ir), params, words

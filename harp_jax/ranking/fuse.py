@@ -1,21 +1,15 @@
 """Ensembles of runs: mean of normalised scores, reciprocal rank fusion, or weights fitted on held-out queries.
 
-    python -m harp_jax.ranking.fuse --method=rrf bm25.trec harp.trec --output=both.trec
-    python -m harp_jax.ranking.fuse --method=weights bm25.trec harp.trec --qrels=qrels.txt --folds=folds.tsv --output=both.trec
-    python -m harp_jax.ranking.fuse --method=join fold0.trec fold1.trec --output=all.trec
-
 A document that a run lacks for a query gets the run's lowest normalised score there (nothing, in reciprocal rank fusion).
-Weights are relative to the first run's, which is 1. With --folds each fold's weights are fitted on the other folds; otherwise
-on the judged queries of --train_queries, which must not be those that are reported.
+Weights are relative to the first run's, which is 1. Each fold's weights are fitted on the other folds; without folds they are
+fitted on training queries, which must not be those that are reported.
 """
 
-import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from harp_jax.cli import run as run_command
 from harp_jax.corpus.folds import read_folds, read_subset, select
 from harp_jax.corpus.trec import Qrels, Rankings, Run, ordered, read_qrels, read_run, write_run
 from harp_jax.errors import InputError
@@ -24,14 +18,14 @@ from harp_jax.evaluation.measures import calculate, parse_measures
 METHODS = ("mean", "rrf", "weights", "join")
 NORMALISE = ("minmax", "zscore", "none")
 RRF_K = 60  # Cormack, Clarke and Büttcher (2009)
-GRID = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)  # weights that are tried
+GRID = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)  # weights to try
 SWEEPS = 3  # of coordinate ascent over the runs
 
 Pool = dict[str, tuple[list[str], np.ndarray]]  # qid → documents, scores [runs, documents]
 
 
 def normalised(scores: np.ndarray, how: str) -> np.ndarray:
-    """Scores [n] of one query: to 0…1 ("minmax"), to mean 0 and deviation 1 ("zscore"), or as they are."""
+    """Scores [n] of one query: to 0…1 ("minmax"), to mean 0 and deviation 1 ("zscore"), or unchanged."""
     if how == "none":
         return scores
     if how == "minmax":
@@ -74,7 +68,7 @@ def weighted(pool: Pool, weights: Sequence[float]) -> Iterator[tuple[str, list[s
 
 
 class Fitting:
-    """Weights by coordinate ascent on a measure over training queries; what a weighting scores is computed once."""
+    """Weights by coordinate ascent on a measure over training queries; each weighting is evaluated once."""
 
     def __init__(self, pool: Pool, qrels: Qrels, measure: str) -> None:
         self.pool = {qid: pool[qid] for qid in qrels if qid in pool}
@@ -109,9 +103,9 @@ class Fitting:
 
 
 def fitted(
-    runs: Sequence[Run], qrels: Qrels, folds: dict[str, str], measure: str, how: str
+    runs: Sequence[Run], qrels: Qrels, folds: Mapping[str, str], measure: str, how: str
 ) -> tuple[dict[str, tuple[float, ...]], Iterator[tuple[str, list[str], np.ndarray]]]:
-    """Weights of each fold ("" without folds) and the fused rankings; a query's weights never saw its own fold."""
+    """Weights of each fold ("" without folds) and the fused rankings; a query's weights are never fitted on its own fold."""
     pool = pooled(runs, how)
     fitting = Fitting(pool, qrels, measure)
     if not folds:
@@ -119,65 +113,59 @@ def fitted(
         return weights, weighted(pool, weights[""])
     lost = [qid for qid in pool if qid not in folds]
     if lost:
-        raise InputError(f"query {lost[0]} of the runs is in no fold; mend --folds")
+        raise InputError(f"query {lost[0]} of the runs is in no fold; correct --folds")
     weights = {}
     for fold in sorted(set(folds.values())):
         others = [qid for qid in qrels if qid in folds and folds[qid] != fold]
         if not others:
-            raise InputError(f"no judged query lies outside fold {fold}; give the folds of the queries of --qrels")
+            raise InputError(f"no judged query lies outside fold {fold}; use the folds of the queries of --qrels")
         weights[fold] = fitting.best(others, len(runs))
     return weights, (one for qid in pool for one in weighted({qid: pool[qid]}, weights[folds[qid]]))
 
 
 def joined(runs: Sequence[Run]) -> Iterator[tuple[str, list[str], np.ndarray]]:
     """Runs of different queries one after the other, such as those of the folds."""
-    seen: set[str] = set()
+    found: set[str] = set()
     for run in runs:
         for qid, ranking in run.items():
-            if qid in seen:
+            if qid in found:
                 raise InputError(f"query {qid} is in two of the runs; join is for runs of different queries")
-            seen.add(qid)
+            found.add(qid)
             yield qid, ranking.docids, np.asarray(ranking.scores, np.float64)
 
 
-def main(arguments: argparse.Namespace) -> None:
-    fitting = arguments.method == "weights"
-    if fitting != bool(arguments.qrels) or fitting != bool(arguments.folds or arguments.train_queries):
+def fuse_files(
+    paths: Sequence[str],
+    output: str,
+    method: str,
+    *,
+    normalise: str = "minmax",
+    qrels: str = "",
+    folds: str = "",
+    train_queries: str = "",
+    measure: str = "nDCG@10",
+) -> None:
+    """Writes the fusion of TREC runs by a method of METHODS; fitted weights are printed to stderr.
+
+    "weights" needs `qrels`, and `folds` or `train_queries` (a file of ids). Raises InputError for bad input.
+    """
+    fitting = method == "weights"
+    if fitting != bool(qrels) or fitting != bool(folds or train_queries):
         raise InputError("--qrels, with --folds or --train_queries, belong to --method=weights, and it needs them")
-    runs = [read_run(path) for path in arguments.runs]
+    runs = [read_run(path) for path in paths]
     found: Rankings
-    if arguments.method == "join":
+    if method == "join":
         found = joined(runs)
-    elif arguments.method == "rrf":
+    elif method == "rrf":
         found = reciprocal_ranks(runs)
-    elif arguments.method == "mean":
-        found = weighted(pooled(runs, arguments.normalise), [1 / len(runs)] * len(runs))
+    elif method == "mean":
+        found = weighted(pooled(runs, normalise), [1 / len(runs)] * len(runs))
     else:
-        qrels = read_qrels(arguments.qrels)
-        folds = read_folds(arguments.folds) if arguments.folds else {}
-        qrels = select(qrels, folds) if folds else read_subset(qrels, arguments.train_queries)
-        weights, found = fitted(runs, qrels, folds, arguments.measure, arguments.normalise)
+        judged = read_qrels(qrels)
+        fold_of = read_folds(folds) if folds else {}
+        judged = select(judged, fold_of) if fold_of else read_subset(judged, train_queries)
+        weights, found = fitted(runs, judged, fold_of, measure, normalise)
         for fold, values in weights.items():
             where = f"fold {fold}: " if fold else ""
             print(f"{where}weights {', '.join(f'{value:g}' for value in values)}", file=sys.stderr)
-    write_run(arguments.output, found, tag=arguments.method)
-    print(f"{arguments.output}: {len(runs)} runs, {arguments.method}")
-
-
-def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m harp_jax.ranking.fuse", description="Ensembles of runs.")
-    parser.add_argument("runs", nargs="+", help="TREC runs, or MS MARCO's three columns")
-    parser.add_argument("--method", required=True, choices=METHODS)
-    parser.add_argument(
-        "--normalise", default="minmax", choices=NORMALISE, help="scores of a query, before they are added"
-    )
-    parser.add_argument("--qrels", default="", help="weights: judgments")
-    parser.add_argument("--folds", default="", help="weights: qid<TAB>fold; fit for each fold on the others")
-    parser.add_argument("--train_queries", default="", help="weights: a file whose lines begin with the ids to fit on")
-    parser.add_argument("--measure", default="nDCG@10", help="weights: what to fit for (nDCG@10)")
-    parser.add_argument("--output", required=True, help="the TREC run to write")
-    return parser
-
-
-if __name__ == "__main__":
-    run_command(main, arguments_parser())
+    write_run(output, found, tag=method)

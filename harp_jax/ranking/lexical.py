@@ -1,12 +1,12 @@
 """Lexical ranking over a collection in memory: BM25 (bm25s) and query likelihood with Dirichlet smoothing.
 
 A `Collection` is tokenised once; the models are made from it, so that tuning their parameters never reads the documents
-again. It holds 4 bytes a token and about 100 a document; each model another 8 bytes a posting (22 M words: 1 GB in all).
+again. It holds 4 bytes a token and about 100 a document; each model holds 8 more bytes a posting (22 M words: 1 GB in all).
 """
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -31,9 +31,9 @@ class Collection:
 
         self.docids: list[str] = []
         self._tokenizer = Tokenizer(stemmer=stemmer_of(stemmer), stopwords="english")
-        # A document without words gets the empty word, as bm25s wants it.
+        # A document without words gets the empty word, as bm25s requires.
         stems = self._tokenizer.streaming_tokenize(self._noting_ids(texts))
-        self.tokens = [array("i", ids) for ids in stems]  # half of what lists take
+        self.tokens = [array("i", ids) for ids in stems]  # half the memory of lists
         if not self.tokens:
             raise InputError("the collection holds no documents; check --docs")
         self.vocabulary: dict[str, int] = self._tokenizer.get_vocab_dict()
@@ -53,7 +53,7 @@ class Collection:
         return next(iter(self._tokenizer.streaming_tokenize([text], update_vocab=False, allow_empty=False)))
 
     def numbers(self, docids: list[str]) -> np.ndarray:
-        """Positions [n] of documents in the collection; KeyError for one that it lacks."""
+        """Positions [n] of documents in the collection; KeyError for one that is absent."""
         if not self._numbers:
             self._numbers = {docid: i for i, docid in enumerate(self.docids)}
         return np.array([self._numbers[docid] for docid in docids], np.int64)
@@ -118,18 +118,18 @@ class QueryLikelihood:
         return gain + len(query) * self._penalty, gain > 0
 
 
-def make(name: str, collection: Collection, parameters: dict[str, float]) -> Model:
+def make(name: str, collection: Collection, parameters: Mapping[str, float]) -> Model:
     """The model `name` of MODELS. Raises InputError for parameters that it does not have or that are out of range."""
     if name not in MODELS:
         raise InputError(f"unknown first stage {name!r}; choose from {', '.join(MODELS)}")
-    given = MODELS[name] | parameters
+    given = {**MODELS[name], **parameters}
     unknown = sorted(given.keys() - MODELS[name].keys())
     if unknown:
         raise InputError(f"{name} has no parameter {unknown[0]!r}; its parameters are {', '.join(MODELS[name])}")
     for field, value in given.items():
         lowest = 0.0 if field != "mu" else 1e-9
         if not lowest <= value < math.inf or (field == "b" and value > 1):
-            raise InputError(f"{field}={value}: give k1 ≥ 0, b in 0…1, mu > 0")
+            raise InputError(f"{field}={value}: use k1 ≥ 0, b in 0…1, mu > 0")
     return Bm25(collection, **given) if name == "bm25" else QueryLikelihood(collection, **given)
 
 

@@ -1,27 +1,25 @@
-"""What a long re-ranking has done so far: finished portions of its run, kept until all are there."""
+"""What a long re-ranking has finished so far: chunks of its run on disk, kept until all are there."""
 
-import argparse
 import json
 import os
 import re
 import shutil
+from collections.abc import Iterable, Mapping
 
-from harp_jax.corpus.paths import document_files, is_irds, query_file
 from harp_jax.corpus.trec import Rankings, write_run
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.randomness import hash64
 
 KEY = "key.json"
-OURS = re.compile(r"(\d{6,}\.trec|key\.json)(\.tmp\.\d+)?")  # with what a kill leaves of a file half written
-FREE = ("output",)  # arguments that do not change a score
+OURS = re.compile(r"(\d{6,}\.trec|key\.json)(\.tmp\.\d+)?")  # with what a kill leaves of a half-written file
 
 
 class Parts:
-    """OUTPUT.parts: portion n of the run as n.trec, and a key that says of which inputs.
+    """OUTPUT.parts: chunk n of the run as n.trec, and a key that identifies the inputs.
 
-    Parts of other inputs (another model, run or option), or without a key, are thrown away. Each portion appears complete
-    or not at all. InputError where the directory holds anything else.
+    Parts of other inputs (another model, run or option), or without a key, are removed. Each chunk appears complete or not
+    at all. InputError where the directory holds anything else.
     """
 
     def __init__(self, output: str, key: str, count: int) -> None:
@@ -41,12 +39,12 @@ class Parts:
         return os.path.join(self.directory, f"{number:06d}.trec")
 
     def add(self, rankings: Rankings) -> None:
-        """Writes the next portion."""
+        """Writes the next chunk."""
         write_run(self._part(self.done), rankings)
         self.done += 1
 
     def finish(self) -> None:
-        """Makes the run of the portions and removes them."""
+        """Joins the chunks to the run and removes them."""
         with replacing(self.output) as whole:
             for number in range(self.count):
                 with open(self._part(number), encoding="utf-8") as part:
@@ -54,7 +52,7 @@ class Parts:
         self._remove()
 
     def _remove(self) -> None:
-        """Removes the portions and at last the key, so that what a kill leaves behind is still known as ours."""
+        """Removes the chunks and the key last: what a kill leaves of this is still recognised as ours."""
         if os.path.isdir(self.directory):
             for name in sorted(os.listdir(self.directory), key=lambda name: (name == KEY, name)):
                 os.remove(os.path.join(self.directory, name))
@@ -69,21 +67,12 @@ def _read(path: str) -> str:
         return ""
 
 
-def fingerprint(arguments: argparse.Namespace, backend: str) -> str:
-    """Names everything that scores depend on: the options, and size and time of change of the model's files and the inputs."""
-    options = {name: value for name, value in vars(arguments).items() if name not in FREE}
-    model = [
-        os.path.join(where, name) for where, _, names in sorted(os.walk(arguments.model)) for name in sorted(names)
-    ]
-    docs, queries = arguments.docs, arguments.queries
-    files = [] if is_irds(docs) else document_files(docs)
-    inputs = (
-        *files,
-        queries if is_irds(queries) else query_file(queries),
-        arguments.run,
-        arguments.only,
-        arguments.folds,
-    )
-    found = [os.stat(path) for path in (*model, *inputs) if os.path.exists(path)]
-    state = [options, [(about.st_size, about.st_mtime_ns) for about in found], backend]
+def fingerprint(options: Mapping[str, object], model: str, inputs: Iterable[str]) -> str:
+    """Identifies everything that scores depend on: options, and sizes and modification times of the files they name.
+
+    `model` is a directory, `inputs` are files; absent ones are skipped.
+    """
+    weights = [os.path.join(folder, name) for folder, _, names in sorted(os.walk(model)) for name in sorted(names)]
+    found = [os.stat(path) for path in (*weights, *inputs) if os.path.exists(path)]
+    state = [dict(options), [(about.st_size, about.st_mtime_ns) for about in found]]
     return f"{hash64(json.dumps(state, sort_keys=True, default=str)):016x}"

@@ -1,30 +1,27 @@
 """Priors of documents as runs: what a ranking owes to in-links or length alone, whatever the query.
 
-    python -m harp_jax.ranking.priors --run=bm25.trec --feature=inlinks --links=linked_pages.jsonl.xz --output=inlinks.trec
-    python -m harp_jax.ranking.fuse --method=weights --normalise=none bm25.trec inlinks.trec --qrels=… --folds=… --output=prior.trec
-
-The first command gives every candidate log(1 + its in-links), or log(1 + its words) with --feature=length; the second adds it
-to the first stage with a weight fitted on other folds: the row that every table carries. A model with its query blanked is
-`harp_jax.ranking.rerank --blank_query`.
+A candidate scores log(1 + its in-links), or log(1 + its words). Added to the first stage with a weight fitted on other folds
+(`harp fuse --method=weights --normalise=none`), this is the baseline "prior" of a table. A trained model's own prior comes
+from `harp rerank --blank_query`.
 """
 
-import argparse
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from harp_jax.cli import run as run_command
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.trec import Rankings, Run, read_run, write_run
 from harp_jax.errors import InputError
 from harp_jax.files import lines
 from harp_jax.progress import progress
 
+FEATURES = ("inlinks", "length")
 
-def inlinks(paths: Iterable[str], wanted: set[str], redirects: dict[str, str]) -> Counter[str]:
+
+def inlinks(paths: Iterable[str], wanted: set[str], redirects: Mapping[str, str]) -> Counter[str]:
     """How many links of the linked documents ({"id", "links": [{"target"}]} a line) lead to each wanted document."""
     count: Counter[str] = Counter()
     for path in paths:
@@ -46,54 +43,45 @@ def read_redirects(path: str) -> dict[str, str]:
     for number, line in lines(path) if path else ():
         alias, tab, target = line.partition("\t")
         if line.strip() and not (tab and target.strip()):
-            raise InputError(f"{path}, line {number}: no 'alias<TAB>id'; mend the line")
+            raise InputError(f"{path}, line {number}: no 'alias<TAB>id'; correct the line")
         if tab:
             redirects[alias] = target.strip()
     return redirects
 
 
-def prior_run(run: Run, values: dict[str, float]) -> Rankings:
+def prior_run(run: Run, values: Mapping[str, float]) -> Rankings:
     """The run's candidates by log(1 + value), natural logarithm; equal ones in the order of the run."""
     for qid, ranking in run.items():
         docids = ranking.ranked()
         yield qid, docids, np.array([math.log1p(values.get(docid, 0.0)) for docid in docids])
 
 
-def main(arguments: argparse.Namespace) -> None:
-    if (arguments.feature == "inlinks") != bool(arguments.links) or (arguments.feature == "length") != bool(
-        arguments.docs
-    ):
+def prior_files(
+    *,
+    run: str,
+    feature: str,
+    output: str,
+    links: Sequence[str] = (),
+    redirects: str = "",
+    docs: str = "",
+    fields: tuple[str, ...] = FIELDS,
+) -> tuple[int, int]:
+    """Writes the candidates of a run by a feature: inlinks (needs `links`) or length (needs `docs`).
+
+    Returns how many documents the run has and how many of them have a value. Raises InputError for bad input.
+    """
+    if (feature == "inlinks") != bool(links) or (feature == "length") != bool(docs):
         raise InputError("--feature=inlinks needs --links and nothing else, --feature=length needs --docs")
-    run = read_run(arguments.run)
-    wanted = {docid for ranking in run.values() for docid in ranking.docids}
-    values: dict[str, float]
-    if arguments.feature == "inlinks":
-        values = dict(inlinks(arguments.links.split(","), wanted, read_redirects(arguments.redirects)))
+    candidates = read_run(run)
+    wanted = {docid for ranking in candidates.values() for docid in ranking.docids}
+    values: dict[str, int]
+    if feature == "inlinks":
+        values = dict(inlinks(links, wanted, read_redirects(redirects)))
     else:
-        docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
-        try:
-            values = {
-                docid: len(docs[docid].split()) for docid in progress(sorted(wanted), unit="documents", desc="length")
-            }
-        except KeyError as error:
-            raise InputError(f"candidate {error.args[0]} is not among the documents; mend --run or --docs") from error
-    write_run(arguments.output, prior_run(run, values), tag=arguments.feature)
-    print(f"{arguments.output}: log(1 + {arguments.feature}) of {len(wanted)} documents, {len(values)} of them known")
-
-
-def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m harp_jax.ranking.priors", description="Priors of documents as runs."
-    )
-    parser.add_argument("--run", required=True, help="candidates: a TREC run, or MS MARCO's three columns")
-    parser.add_argument("--feature", required=True, choices=("inlinks", "length"))
-    parser.add_argument("--links", default="", help="inlinks: linked documents as JSONL, several separated by commas")
-    parser.add_argument("--redirects", default="", help="inlinks: alias<TAB>id")
-    parser.add_argument("--docs", default="", help="length: the documents")
-    parser.add_argument("--fields", default=",".join(FIELDS), help="length: fields that are counted")
-    parser.add_argument("--output", required=True, help="the TREC run to write")
-    return parser
-
-
-if __name__ == "__main__":
-    run_command(main, arguments_parser())
+        texts = Documents.open(docs, fields)
+        if absent := [docid for docid in sorted(wanted) if docid not in texts]:
+            raise InputError(f"candidate {absent[0]} is not among the documents; correct --run or --docs")
+        bar = progress(sorted(wanted), unit="documents", desc="length")
+        values = {docid: len(texts[docid].split()) for docid in bar}
+    write_run(output, prior_run(candidates, values), tag=feature)
+    return len(wanted), len(values)

@@ -1,26 +1,23 @@
-"""The query-prediction probe of coarse-tuning: what does a model expect a document's query to say?
+"""The query-prediction probe of coarse-tuning: which words does a model expect in a document's query?
 
-    python -m harp_jax.ranking.query_probe --model=runs/coarse --docs=docs.tsv --output=probe.jsonl --documents=1000
-
-Every document is shown with [MASK] tokens (three: ORCAS queries have 3.27 words) in the place of its query; the model's MLM head
-fills them. OUTPUT has a line a document; the summary says how often the first guess at each place begins inside a word (##), is a
-word of the document as shown, or of the rest of the document, and, where queries are known (--clicks, or --queries with
---qrels), how often one of the guesses is a word of a real query of that document. One document proves nothing: take many.
+[MASK] tokens (three: ORCAS queries have 3.27 words) take the place of each document's query, and the model's MLM head fills
+them. The summary counts how often the first guess at each mask begins inside a word (##), is a token of the part of the
+document that the model read or only of the rest, and, where queries are known, how often a guess is a word of a query of that
+document. One document proves nothing: probe many.
 """
 
-import argparse
 import heapq
 import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
-from harp_jax.checkpoints.encoder import load_encoder, tokenizer_of
-from harp_jax.cli import run as run_command
+from harp_jax.checkpoints.encoder import load_ranker
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.errors import InputError
@@ -28,23 +25,18 @@ from harp_jax.files import lines, replacing
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.progress import progress
 from harp_jax.randomness import hash64
-from harp_jax.text.marks import recorded_marks
-from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
+from harp_jax.text.tokenizer import Tokenizer
 
-BATCH = 32
+BATCH = 32  # documents
 
 
 class Probe:
     """A model with an MLM head: a training workdir, or a Hugging Face directory. InputError for one without a head."""
 
     def __init__(self, model: str, masks: int = 3, max_length: int = 256) -> None:
-        config, params = load_encoder(model)
+        config, params, self.tokenizer, self.marks = load_ranker(model)
         if "mlm" not in params:
-            raise InputError(
-                f"{model} has no MLM head; exports of fine-tuned models lack it, give the training workdir"
-            )
-        self.tokenizer: Tokenizer = load_tokenizer(tokenizer_of(model))
-        self.marks = recorded_marks(model, self.tokenizer)
+            raise InputError(f"{model} has no MLM head; exports of fine-tuned models lack it, use the training workdir")
         self.masks, self.length = masks, min(max_length, config.max_positions)
         if self.length < masks + 8:
             raise InputError(f"--max_length={max_length} leaves no room for {masks} masks and a document")
@@ -61,13 +53,13 @@ class Probe:
 
         self._logits = jax.jit(logits)
 
-    def shown(self, documents: list[list[int]]) -> list[list[int]]:
-        """What of each document's tokens fits beside the masks."""
+    def read_part(self, documents: list[list[int]]) -> list[list[int]]:
+        """The first tokens of each document, as many as fit in a row with the masks."""
         room = self.length - 3 - self.masks - len(self.marks.ids)
         return [ids[:room] for ids in documents]
 
     def predict(self, documents: list[list[int]], k: int = 5) -> np.ndarray:
-        """The `k` likeliest tokens at each mask [documents, masks, k] int; at most BATCH documents, tokens as `shown`."""
+        """The `k` likeliest tokens at each mask [documents, masks, k] int; at most BATCH documents, as `read_part` returns them."""
         query = self.marks.on_query(np.full(self.masks, self.tokenizer.mask, np.int32))
         shape = (BATCH, self.length)
         tokens = np.full(shape, self.tokenizer.pad, np.int32)
@@ -84,20 +76,20 @@ class Probe:
 
 
 def probe(
-    model: Probe, texts: Iterable[tuple[str, str]], known: dict[str, set[str]], summary: Counter
+    model: Probe, texts: Iterable[tuple[str, str]], known: dict[str, set[str]], summary: Counter[str]
 ) -> Iterator[dict]:
-    """A record a document: id, "predicted" (tokens, masks × k); adds to the summary's counts."""
+    """A record for each (docid, text): "id" and "predicted" (tokens, masks × k); adds to the summary's counts."""
     rows = iter(texts)
     while chunk := list(itertools.islice(rows, BATCH)):
         whole = [encoding.ids for encoding in model.tokenizer.encode_batch([text for _, text in chunk])]
-        shown = model.shown(whole)
-        for (docid, _), guesses, ids, all_ids in zip(chunk, model.predict(shown), shown, whole):
+        parts = model.read_part(whole)
+        for (docid, _), guesses, ids, all_ids in zip(chunk, model.predict(parts), parts, whole):
             tokens = [[model.tokenizer.tokens[i] for i in place] for place in guesses]
             summary["documents"] += 1
             for place, best in enumerate(int(row[0]) for row in guesses):
                 summary[f"mask {place + 1}: part of a word"] += model.tokenizer.tokens[best].startswith("##")
-                summary[f"mask {place + 1}: in the document as shown"] += best in set(ids)
-                summary[f"mask {place + 1}: later in the document"] += best in set(all_ids) - set(ids)
+                summary[f"mask {place + 1}: in the part of the document that was read"] += best in set(ids)
+                summary[f"mask {place + 1}: only in the rest of the document"] += best in set(all_ids) - set(ids)
             if docid in known:
                 summary["with known queries"] += 1
                 summary["a first guess is in a known query"] += bool({row[0] for row in tokens} & known[docid])
@@ -105,72 +97,73 @@ def probe(
             yield {"id": docid, "predicted": tokens}
 
 
-def known_pairs(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """(docid, query) that belong together, from a click log or from relevance judgments."""
-    if arguments.clicks:
-        for number, line in lines(arguments.clicks):
-            parts = line.split("\t")
-            if line.strip() and len(parts) != 4:
-                raise InputError(f"{arguments.clicks}, line {number}: {len(parts)} columns; ORCAS has 4 (tabs)")
-            if line.strip():
-                yield parts[2].strip(), parts[1]
-    elif arguments.qrels:
-        queries = read_queries(arguments.queries)
-        for qid, levels in read_qrels(arguments.qrels).items():
-            yield from ((docid, queries[qid]) for docid, level in levels.items() if level > 0 and qid in queries)
+@dataclass(frozen=True)
+class KnownQueries:
+    """Queries that are known to belong to documents: a click log (ORCAS), or `queries` with `qrels`, or none."""
+
+    clicks: str = ""
+    queries: str = ""
+    qrels: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.qrels) != bool(self.queries) or (self.qrels and self.clicks):
+            raise InputError("use --clicks, or --queries with --qrels, or none of them")
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """(docid, query) of every click, or of every relevant document."""
+        if self.clicks:
+            for number, line in lines(self.clicks):
+                parts = line.split("\t")
+                if line.strip() and len(parts) != 4:
+                    raise InputError(f"{self.clicks}, line {number}: {len(parts)} columns; ORCAS has 4 (tabs)")
+                if line.strip():
+                    yield parts[2].strip(), parts[1]
+        elif self.qrels:
+            queries = read_queries(self.queries)
+            for qid, levels in read_qrels(self.qrels).items():
+                yield from ((docid, queries[qid]) for docid, level in levels.items() if level > 0 and qid in queries)
 
 
-def chosen_documents(
-    arguments: argparse.Namespace, docs: Documents, tokenizer: Tokenizer
+def sampled_documents(
+    known: KnownQueries, docs: Documents, tokenizer: Tokenizer, count: int, seed: int
 ) -> tuple[list[str], dict[str, set[str]]]:
-    """Documents drawn by hash, of those with known queries where there are any; and the tokens of their queries."""
-    with_queries = {docid for docid, _ in known_pairs(arguments)}
-    there = (docid for docid in with_queries if docid in docs) if with_queries else docs.ids()
-    chosen = heapq.nsmallest(arguments.documents, there, key=lambda docid: hash64(arguments.seed, "probe", docid))
-    known: dict[str, set[str]] = {docid: set() for docid in chosen if docid in with_queries}
-    for docid, query in known_pairs(arguments):
-        if docid in known:
-            known[docid].update(tokenizer.tokens[i] for i in tokenizer.encode(query))
-    return chosen, known
+    """Documents sampled by hash, from those with known queries if there are any; and the tokens of their queries."""
+    with_queries = {docid for docid, _ in known.pairs()}
+    eligible = (docid for docid in with_queries if docid in docs) if with_queries else docs.ids()
+    chosen = heapq.nsmallest(count, eligible, key=lambda docid: hash64(seed, "probe", docid))
+    tokens: dict[str, set[str]] = {docid: set() for docid in chosen if docid in with_queries}
+    for docid, query in known.pairs():
+        if docid in tokens:
+            tokens[docid].update(tokenizer.tokens[i] for i in tokenizer.encode(query))
+    return chosen, tokens
 
 
-def main(arguments: argparse.Namespace) -> None:
-    if bool(arguments.qrels) != bool(arguments.queries) or (arguments.qrels and arguments.clicks):
-        raise InputError("give --clicks, or --queries with --qrels, or none of them")
-    if arguments.documents < 1 or arguments.masks < 1:
-        raise InputError("--documents and --masks: give 1 at least")
-    model = Probe(arguments.model, arguments.masks, arguments.max_length)
-    docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
-    chosen, known = chosen_documents(arguments, docs, model.tokenizer)
+def probe_files(
+    *,
+    model: str,
+    docs: str,
+    output: str,
+    known: KnownQueries,
+    documents: int = 1000,
+    masks: int = 3,
+    max_length: int = 256,
+    fields: tuple[str, ...] = FIELDS,
+    seed: int = 0,
+) -> Counter[str]:
+    """Writes the guesses as JSONL, a line a document, and returns the summary's counts.
+
+    `model` is a training workdir, or a Hugging Face directory with an MLM head. Raises InputError for bad input.
+    """
+    if documents < 1 or masks < 1:
+        raise InputError("--documents and --masks: use 1 or more")
+    loaded = Probe(model, masks, max_length)
+    collection = Documents.open(docs, fields)
+    chosen, tokens = sampled_documents(known, collection, loaded.tokenizer, documents, seed)
     if not chosen:
-        raise InputError("no document of the known queries is among --docs; mend either")
-    summary: Counter = Counter()
-    with replacing(arguments.output) as file:
-        texts = ((docid, docs[docid]) for docid in progress(chosen, unit="documents", desc="probe"))
-        for record in probe(model, texts, known, summary):
+        raise InputError("no document of the known queries is among --docs; correct either")
+    summary: Counter[str] = Counter()
+    with replacing(output) as file:
+        texts = ((docid, collection[docid]) for docid in progress(chosen, unit="documents", desc="probe"))
+        for record in probe(loaded, texts, tokens, summary):
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
-    for what, count in summary.items():
-        of = summary["with known queries" if "known query" in what else "documents"]
-        print(f"{what}: {count}" + (f" ({count / of:.1%})" if what != "documents" else ""))
-
-
-def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m harp_jax.ranking.query_probe", description="Predicts queries of documents."
-    )
-    parser.add_argument("--model", required=True, help="training workdir, or Hugging Face directory with an MLM head")
-    parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
-    parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")
-    parser.add_argument("--documents", type=int, default=1000, help="how many, drawn by hash (1000)")
-    parser.add_argument("--masks", type=int, default=3, help="[MASK] tokens in the place of the query (3)")
-    parser.add_argument("--max_length", type=int, default=256, help="tokens of the whole sequence (256)")
-    parser.add_argument("--clicks", default="", help="ORCAS: queries that are known; its documents are probed")
-    parser.add_argument("--queries", default="", help="with --qrels: queries that are known")
-    parser.add_argument("--qrels", default="")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", required=True, help="JSONL to write: a line a document")
-    return parser
-
-
-if __name__ == "__main__":
-    run_command(main, arguments_parser())
+    return summary

@@ -1,102 +1,107 @@
-"""Re-ranking: a cross-encoder scores every candidate of a run, and a run comes out.
+"""Re-ranking: a scorer scores every candidate of a run; in memory (`rerank_run`) or from file to file (`rerank_files`)."""
 
-    python -m harp_jax.ranking.rerank --model=HF_DIR --docs=docs.tsv --queries=queries.tsv --run=bm25.trec --output=run.trec
-
-From Python: `Reranker.from_pretrained(directory).rerank(query, documents)` (`reranker.py`). Needs neither torch nor
-TensorFlow. The same command again goes on where a killed one was: what is scored lies in OUTPUT.parts until all is.
-"""
-
-import argparse
-import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import Protocol
 
 import jax
 import numpy as np
 
-from harp_jax.allocator import keep_pages
-from harp_jax.cli import keep_compiled
-from harp_jax.cli import run as run_command
 from harp_jax.corpus.documents import FIELDS, Documents
-from harp_jax.corpus.folds import in_folds, read_folds
-from harp_jax.corpus.trec import Run, read_ids, read_queries, read_run
+from harp_jax.corpus.folds import chosen_queries
+from harp_jax.corpus.paths import document_files, is_irds, query_file
+from harp_jax.corpus.trec import Run, read_queries, read_run
 from harp_jax.errors import InputError
 from harp_jax.progress import progress
 from harp_jax.ranking.maxp import Windows, best_of
 from harp_jax.ranking.parts import Parts, fingerprint
-from harp_jax.ranking.reranker import Reranker
-
-__all__ = ["Reranker", "rerank_run"]
+from harp_jax.ranking.reranker import load_scorer
+from harp_jax.ranking.scoring import ProgressBar, Scorer
 
 Rankings = Iterator[tuple[str, list[str], np.ndarray]]
 Chunk = list[tuple[str, list[str]]]  # (qid, its candidates)
 
 
+class Texts(Protocol):
+    """Texts of documents by id, as `Documents` has them; `path` names them in messages."""
+
+    path: str
+
+    def __getitem__(self, docid: str, /) -> str: ...
+
+    def __contains__(self, docid: str, /) -> bool: ...
+
+
 def pairs_at_once() -> int:
-    """Candidates that are sorted by length together, their texts in memory; what a kill can lose."""
+    """Candidates of a chunk: sorted by length together, their texts in memory; a kill loses the chunk under way."""
     return 5_000 if jax.default_backend() == "cpu" else 50_000
 
 
-def load(directory: str, dtype: str = "float32", **options: Any) -> Any:
-    """The model of an export (`Reranker`), or of the training workdir of a neural ranker (`neural_ir`), float32 only."""
-    if os.path.isfile(os.path.join(directory, "tokenizer", "words.json")):
-        if dtype != "float32":
-            raise InputError(
-                f"--dtype={dtype}: {directory} is a neural ranker, which computes in float32; leave it out"
-            )
-        from harp_jax.ranking.neural_reranker import NeuralReranker
-
-        return NeuralReranker.from_workdir(directory, **options)
-    return Reranker.from_pretrained(directory, dtype, **options)
-
-
 def rerank_run(
-    reranker: Any,
+    scorer: Scorer,
     run: Run,
-    queries: dict[str, str],
-    docs: Documents,
+    queries: Mapping[str, str],
+    docs: Texts,
     k: int | None = None,
     windows: Windows | None = None,
 ) -> Rankings:
-    """(qid, docids, scores) of the best `k` candidates of each query, in the order of the run.
+    """(qid, docids, scores float32) of the best `k` candidates of each query (all), in the order of the run.
 
-    Raises InputError, before anything is scored, for a query or document that the run names and nobody knows.
+    `queries` has the text of every query of the run (`with_texts`). Raises InputError, before anything is scored, for a
+    document that `docs` lacks.
     """
-    chunks = chunks_of(run, queries, docs, k)
-    with progress(
-        total=sum(len(docids) for chunk in chunks for _, docids in chunk), unit="pairs", desc="rerank"
-    ) as bar:
+    chunks = chunks_of(run, docs, k)
+    with progress(total=sum(map(size, chunks)), unit="pairs", desc="rerank") as bar:
         for chunk in chunks:
-            yield from rerank_chunk(reranker, chunk, queries, docs, windows, bar)
+            yield from rerank_chunk(scorer, chunk, queries, docs, windows, bar)
 
 
-def chunks_of(run: Run, queries: dict[str, str], docs: Documents, k: int | None) -> list[Chunk]:
-    """The work in portions of whole queries, a pure function of the run: a resumed run forms the same batches."""
+def with_texts(run: Run, queries: Mapping[str, str], where: str) -> tuple[Run, str]:
+    """The part of a run whose queries have a text, and a note on the others ("" if there are none).
+
+    Raises InputError if no query of the run has a text; `where` names the queries.
+    """
+    known = {qid: ranking for qid, ranking in run.items() if qid in queries}
+    without = [qid for qid in run if qid not in queries]
+    if not known:
+        first = f", {without[0]} first" if without else ""
+        raise InputError(f"{where} has the text of none of the {len(run)} queries of the run{first}; check both")
+    if not without:
+        return known, ""
+    return known, f"{len(without)} of {len(run)} queries of the run are not in {where} and are left out: {few(without)}"
+
+
+def few(names: Sequence[str]) -> str:
+    """The first five of some names."""
+    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+
+
+def size(chunk: Chunk) -> int:
+    """Pairs of a chunk."""
+    return sum(len(docids) for _, docids in chunk)
+
+
+def chunks_of(run: Run, docs: Texts, k: int | None) -> list[Chunk]:
+    """The work in chunks of whole queries, a pure function of the run: a resumed run forms the same batches."""
     candidates = {qid: ranking.ranked()[:k] for qid, ranking in run.items()}
-    _check_known(candidates, queries, docs)
+    _check_known(candidates, docs)
     return list(_chunks(candidates))
 
 
-def _check_known(candidates: dict[str, list[str]], queries: dict[str, str], docs: Documents) -> None:
-    unknown = [qid for qid in candidates if qid not in queries]
-    if unknown:
-        raise InputError(
-            f"the run names {len(unknown)} queries that --queries lacks, {unknown[0]} first; mend one of them"
-        )
-    seen: set[str] = set()
+def _check_known(candidates: dict[str, list[str]], docs: Texts) -> None:
+    checked: set[str] = set()
     absent: list[tuple[str, str]] = []
     for qid, docids in candidates.items():
         for docid in docids:
-            if docid not in seen and docid not in docs:
+            if docid not in checked and docid not in docs:
                 absent.append((docid, qid))
-            seen.add(docid)
+            checked.add(docid)
     if absent:
         docid, qid = absent[0]
         raise InputError(
-            f"the run names {len(absent)} documents that {docs.path} lacks, {docid} first (query {qid}); mend either"
+            f"the run names {len(absent)} documents that {docs.path} lacks, {docid} first (query {qid}); correct either"
         )
 
 
@@ -114,16 +119,21 @@ def _chunks(candidates: dict[str, list[str]]) -> Iterator[Chunk]:
 
 
 def rerank_chunk(
-    reranker: Any, chunk: Chunk, queries: dict[str, str], docs: Documents, windows: Windows | None, bar: Any
+    scorer: Scorer,
+    chunk: Chunk,
+    queries: Mapping[str, str],
+    docs: Texts,
+    windows: Windows | None,
+    bar: ProgressBar | None,
 ) -> Rankings:
-    """(qid, docids, scores) of a chunk's candidates, scored together."""
-    # A document that several queries ask for is read and tokenised once.
+    """(qid, docids, scores float32) of a chunk's candidates, scored together."""
+    # A document that is a candidate of several queries is read and tokenised once.
     wanted = list(dict.fromkeys(docid for _, docids in chunk for docid in docids))
-    limit = None if windows is None else windows.reach(reranker.max_length)
-    documents = dict(zip(wanted, reranker.encode_documents([docs[docid] for docid in wanted], limit)))
-    encoded = reranker.encode_queries([queries[qid] for qid, _ in chunk])
+    limit = None if windows is None else windows.reach(scorer.max_length)
+    documents = dict(zip(wanted, scorer.encode_documents([docs[docid] for docid in wanted], limit)))
+    encoded = scorer.encode_queries([queries[qid] for qid, _ in chunk])
     pairs = [(query, documents[docid]) for query, (_, docids) in zip(encoded, chunk) for docid in docids]
-    scores = best_of(reranker, pairs, windows, bar)
+    scores = best_of(scorer, pairs, windows, bar)
     start = 0
     for qid, docids in chunk:
         yield qid, docids, scores[start : start + len(docids)]
@@ -132,13 +142,13 @@ def rerank_chunk(
 
 @dataclass
 class Ties:
-    """Counts queries of which all candidates score the same: the run's order stays, whatever it came from."""
+    """Counts queries whose candidates all score the same: they keep the order of the run, whatever made it."""
 
     tied: int = 0
     queries: int = 0  # with more than one candidate
 
     def counted(self, rankings: Rankings) -> Rankings:
-        """The rankings as they are."""
+        """The rankings unchanged."""
         for qid, docids, scores in rankings:
             if len(docids) > 1:
                 self.queries += 1
@@ -146,101 +156,75 @@ class Ties:
             yield qid, docids, scores
 
 
-def check_neural(reranker: Any, chunks: list[Chunk], queries: dict[str, str], docs: Documents, blank: bool) -> None:
-    """What `NeuralReranker.check` has to say of the work, before it begins: a resumed run is told the same."""
-    asked = (queries[qid] for chunk in chunks for qid, _ in chunk)
-    # The first of every query, then the second: candidates of one query alone are much alike.
+def notes_before(
+    scorer: Scorer, chunks: list[Chunk], queries: Mapping[str, str], docs: Texts, blank: bool
+) -> list[str]:
+    """What `Scorer.check` notes about the texts of the run; a resumed run repeats it."""
+    texts = (queries[qid] for chunk in chunks for qid, _ in chunk)
+    # The first candidate of every query, then the second: candidates of one query alone are much alike.
     ranks = zip_longest(*(docids for chunk in chunks for _, docids in chunk))
     documents = (docs[docid] for rank in ranks for docid in rank if docid is not None)
-    for note in reranker.check(asked, documents, blank):
-        print(f"note: {note}", file=sys.stderr)
+    return scorer.check(texts, documents, blank)
 
 
-def chosen_queries(arguments: argparse.Namespace) -> set[str] | None:
-    """The queries to re-rank: those of a list, of a fold, or all (None)."""
-    if bool(arguments.folds) != bool(arguments.fold) or (arguments.fold and arguments.only):
-        raise InputError("give --only, or --folds with --fold, or none of them")
-    if arguments.fold:
-        return in_folds(read_folds(arguments.folds), [arguments.fold], arguments.folds)
-    return set(read_ids(arguments.only)) if arguments.only else None
+def rerank_files(
+    *,
+    model: str,
+    docs: str,
+    queries: str,
+    run: str,
+    output: str,
+    fields: tuple[str, ...] = FIELDS,
+    k: int | None = None,
+    only: str = "",
+    folds: str = "",
+    fold: str = "",
+    windows: Windows | None = None,
+    blank_query: bool = False,
+    max_length: int | None = None,
+    batch_tokens: int | None = None,
+    dtype: str = "float32",
+) -> int:
+    """Re-ranks the TREC run `run` to `output` and returns how many queries it has; notes go to stderr.
 
-
-def main(arguments: argparse.Namespace) -> None:
-    keep_pages()
-    for option in ("max_length", "batch_tokens", "k", "windows", "window", "stride"):
-        if getattr(arguments, option) is not None and getattr(arguments, option) < 1:
-            raise InputError(f"--{option}={getattr(arguments, option)}: give a positive number")
-    if arguments.windows is None and (arguments.window or arguments.stride):
-        raise InputError("--window and --stride need --windows, the number of windows at most")
-    windows = None
-    if arguments.windows is not None:
-        windows = Windows(arguments.windows, arguments.window or 0, arguments.stride or 0)
-    keep_compiled()
-    queries = read_queries(arguments.queries)
-    only = chosen_queries(arguments)
-    run = read_run(arguments.run, only)
-    docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
-    reranker = load(
-        arguments.model, arguments.dtype, max_length=arguments.max_length, batch_tokens=arguments.batch_tokens
-    )
-    asked = dict.fromkeys(queries, "") if arguments.blank_query else queries
-    chunks = chunks_of(run, queries, docs, arguments.k)
-    if hasattr(reranker, "check"):
-        check_neural(reranker, chunks, queries, docs, arguments.blank_query)
-    parts = Parts(arguments.output, fingerprint(arguments, jax.default_backend()), len(chunks))
-    total = sum(len(docids) for chunk in chunks for _, docids in chunk)
-    done = sum(len(docids) for chunk in chunks[: parts.done] for _, docids in chunk)
-    if done:
-        print(f"note: going on after {done} of {total} pairs, found in {parts.directory}", file=sys.stderr)
+    Queries of the run that `queries` lacks are left out, as are those that `only` (a file of ids) or `fold` of `folds` leave
+    out. `blank_query` scores documents without their query. A killed call, repeated, resumes: finished chunks are in
+    OUTPUT.parts until all are. Raises InputError for bad input, before anything is scored.
+    """
+    options = {**locals(), "backend": jax.default_backend()}
+    del options["output"]
+    texts = read_queries(queries)
+    wanted = chosen_queries(only, folds, [fold] if fold else [])
+    candidates, left_out = with_texts(read_run(run, wanted), texts, queries)
+    documents = Documents.open(docs, fields)
+    scorer = load_scorer(model, dtype, max_length, batch_tokens)
+    scored = dict.fromkeys(texts, "") if blank_query else texts
+    chunks = chunks_of(candidates, documents, k)
+    for text in (left_out, *notes_before(scorer, chunks, texts, documents, blank_query)):
+        _note(text)
+    inputs = [] if is_irds(docs) else document_files(docs)
+    inputs += [queries if is_irds(queries) else query_file(queries), run, only, folds]
+    parts = Parts(output, fingerprint(options, model, inputs), len(chunks))
+    total, done = sum(map(size, chunks)), sum(map(size, chunks[: parts.done]))
+    _note(f"resuming after {done} of {total} pairs, found in {parts.directory}" if done else "")
     ties = Ties()
     with progress(total=total, initial=done, unit="pairs", desc="rerank") as bar:
         for chunk in chunks[parts.done :]:
-            parts.add(ties.counted(rerank_chunk(reranker, chunk, asked, docs, windows, bar)))
+            parts.add(ties.counted(rerank_chunk(scorer, chunk, scored, documents, windows, bar)))
     parts.finish()
-    if only is not None:
-        queries = {qid: text for qid, text in queries.items() if qid in only}
-    if len(queries) > len(run):
-        print(
-            f"note: {len(queries) - len(run)} of {len(queries)} queries have no candidates in the run", file=sys.stderr
-        )
-    if reranker.cut_queries:
-        print(f"note: the query was cut in {reranker.cut_queries} pairs; {reranker.remedy}", file=sys.stderr)
+    expected = texts if wanted is None else wanted & texts.keys()
+    if len(expected) > len(candidates):
+        _note(f"{len(expected) - len(candidates)} of {len(expected)} queries have no candidates in the run")
+    if scorer.truncated_queries:
+        _note(f"the query was truncated in {scorer.truncated_queries} pairs; {scorer.remedy}")
     if ties.tied:
-        print(
-            f"note: all scores are equal for {ties.tied} of the {ties.queries} queries scored that have several candidates; "
-            "they keep the order of the run",
-            file=sys.stderr,
+        _note(
+            f"all scores are equal for {ties.tied} of the {ties.queries} queries scored that have several candidates; "
+            "they keep the order of the run"
         )
-    print(f"{arguments.output}: {len(run)} queries re-ranked by {os.path.normpath(arguments.model)}")
+    return len(candidates)
 
 
-def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m harp_jax.ranking.rerank", description="Re-ranks the candidates of a run."
-    )
-    parser.add_argument(
-        "--model", required=True, help="an export (Hugging Face directory), or a neural ranker's workdir"
-    )
-    parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, or JSONL; may be compressed")
-    parser.add_argument("--queries", required=True, help="queries: qid<TAB>text, or JSONL")
-    parser.add_argument("--run", required=True, help="candidates: a TREC run, or MS MARCO's three columns")
-    parser.add_argument("--output", required=True, help="the TREC run to write")
-    parser.add_argument("--max_length", type=int, help="tokens of query and document together (as in training)")
-    parser.add_argument("--windows", type=int, help="MaxP: score at most so many windows of a document, keep the best")
-    parser.add_argument("--window", type=int, help="tokens of a window (what the query leaves of --max_length)")
-    parser.add_argument("--stride", type=int, help="tokens from one window to the next (half a window)")
-    parser.add_argument("--blank_query", action="store_true", help="prior: score documents without their query")
-    parser.add_argument("--only", default="", help="a file whose lines begin with the query ids to re-rank (all)")
-    parser.add_argument("--folds", default="", help="qid<TAB>fold, with --fold: the fold whose queries are re-ranked")
-    parser.add_argument("--fold", default="")
-    parser.add_argument("--k", type=int, help="re-rank and keep the best k candidates of each query (all)")
-    parser.add_argument("--batch_tokens", type=int, help="slots of a batch (4096 on CPU, 65536 on accelerators)")
-    parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")
-    parser.add_argument(
-        "--dtype", default="float32", choices=("float32", "bfloat16"), help="of the computation (float32)"
-    )
-    return parser
-
-
-if __name__ == "__main__":
-    run_command(main, arguments_parser())
+def _note(text: str) -> None:
+    if text:
+        print(f"note: {text}", file=sys.stderr)

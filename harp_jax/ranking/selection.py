@@ -1,7 +1,7 @@
 """Selection of parameters while a ranker trains: the best by a ranking measure on held-out training queries are kept.
 
-The held-out queries share no relevant document with the rest (`folds.split_queries`). Their candidates are re-ranked as they
-are, nothing added, at every evaluation. Never the queries that are reported.
+The held-out queries share no relevant document with the rest (`folds.split_queries`). At every evaluation their candidates
+are re-ranked, nothing added. They are training queries, never those that are reported.
 """
 
 import json
@@ -24,10 +24,11 @@ from harp_jax.evaluation.measures import parse_measures
 from harp_jax.files import replacing
 from harp_jax.input.ranking_groups import training_qrels
 from harp_jax.ranking.rerank import rerank_run
+from harp_jax.ranking.scoring import Scorer
 
 
 def held_out(config: ConfigDict) -> tuple[Qrels, Qrels]:
-    """(judgments to train on, judgments to select by): no relevant document is shared. InputError where that cannot be."""
+    """(judgments to train on, judgments to select by) without a relevant document in common; InputError if impossible."""
     if not config.eval_every:
         raise InputError(f"select={config.select!r} needs evaluations; set --config.eval_every to a number of steps")
     qrels = training_qrels(config)
@@ -42,10 +43,10 @@ def held_out(config: ConfigDict) -> tuple[Qrels, Qrels]:
 
 
 class Selection:
-    """Called with (parameters, step): the measure, and the parameters written to the workdir where it is the best so far.
+    """Called with (parameters, step): returns the measure, and writes the parameters to the workdir if it is the best so far.
 
-    `reranker` makes of parameters what ranks with them (`Reranker`, `NeuralReranker`), `save` writes them to a directory.
-    A killed run repeats what it evaluated after its last checkpoint, with the same result. Takes part on every process.
+    `make_scorer` makes a scorer of the first parameters (later ones go through `Scorer.use`), `save` writes parameters to a
+    directory. A killed run repeats the evaluations since its last checkpoint, with the same result. Every process calls it.
     """
 
     def __init__(
@@ -53,43 +54,43 @@ class Selection:
         config: ConfigDict,
         held_out: Qrels,
         workdir: str,
-        reranker: Callable[[Any], Any],
+        make_scorer: Callable[[Any], Scorer],
         save: Callable[[str, Any], None],
     ) -> None:
         measures = parse_measures(config.select)
         if len(measures) != 1:
             raise InputError(f"select={config.select!r}: name one measure")
         self.measure = str(measures[0])
-        self.held_out, self.make_reranker, self.save = held_out, reranker, save
+        self.held_out, self.make_scorer, self.save = held_out, make_scorer, save
         self.directory = os.path.join(workdir, DIRECTORY)
         self.depth = config.select_depth
         self.docs = Documents.open(config.docs, tuple(config.fields))
         queries = read_queries(config.queries)
         run = read_run(config.candidates, queries=held_out)
-        # As in training: what has no text or no candidates is left out, and counts as zero in the measure.
+        # As in training: queries without text or candidates are left out, and count as zero in the measure.
         self.run = {qid: ranking for qid, ranking in run.items() if qid in queries}
         self.queries = {qid: queries[qid] for qid in self.run}
         if not self.run:
             raise InputError(
                 f"no held-out query has candidates in {config.candidates}; retrieve for all training queries"
             )
-        self.reranker: Any = None
+        self.scorer: Scorer | None = None
 
     def __call__(self, params: Any, step: int) -> dict[str, float]:
-        if self.reranker is None:
-            self.reranker = self.make_reranker(params)
-        self.reranker.use(params)
-        ranked = list(rerank_run(self.reranker, self.run, self.queries, self.docs, self.depth))
+        if self.scorer is None:
+            self.scorer = self.make_scorer(params)
+        self.scorer.use(params)
+        ranked = list(rerank_run(self.scorer, self.run, self.queries, self.docs, self.depth))
         value = 0.0
         if any(np.ptp(scores) > 0 for _, _, scores in ranked):
-            # Ties keep the order of the first stage: untrained weights of zero would be selected for what BM25 did.
+            # Ties keep the order of the first stage: untrained weights of zero would be selected for BM25's ranking.
             value = evaluate(self.held_out, {"": dict(ordered(ranked))}, [self.measure]).mean[""][self.measure]
         if jax.process_index() == 0 and value > best(self.directory).get("value", -1.0):
             self._keep(params, step, value)
         return {self.measure: value}
 
     def _keep(self, params: Any, step: int, value: float) -> None:
-        """The record appears last and names what it belongs to, so it never names parameters of another step."""
+        """The record is written last and names its parameters, so it never names those of another step."""
         name = f"step-{step}"
         self.save(os.path.join(self.directory, name), jax.device_get(params))
         with replacing(os.path.join(self.directory, RECORD)) as file:

@@ -15,6 +15,7 @@ from harp_jax.model.flops import step_flops
 from harp_jax.neural_ir import build
 from harp_jax.neural_ir.parameters import save_selected
 from harp_jax.neural_ir.shape import NeuralConfig
+from harp_jax.ranking.scoring import Scorer
 from harp_jax.text.marks import marks_of
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.text.words import Words
@@ -35,31 +36,31 @@ class Family(Generic[Shape]):
     rules: tuple[tuple[str, P], ...]
     init_params: Callable[[Shape, jax.Array], dict]
     flops: Callable[[Shape, int, int, int, int], float] | None  # of a step: see `model/flops.py`; None: not counted
-    scorer: Callable[[Shape, dict, Any, ConfigDict], Any]
+    scorer: Callable[[Shape, dict, Any, ConfigDict], Scorer]
     save: Callable[[str, Shape, dict[str, Any], Any, ConfigDict], None]
 
 
-def _cross_encoder(shape: BertConfig, params: dict, tokenizer: Tokenizer, config: ConfigDict) -> Any:
-    from harp_jax.ranking.reranker import Reranker
+def _cross_encoder(shape: BertConfig, params: dict, tokenizer: Tokenizer, config: ConfigDict) -> Scorer:
+    from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
 
     marks = marks_of(tokenizer, config.query_mark, config.document_mark)
-    return Reranker(shape, params, tokenizer, config.row_length, marks=marks)
+    return CrossEncoderScorer(shape, params, tokenizer, config.row_length, marks=marks)
 
 
 def _save_cross_encoder(
     directory: str, shape: BertConfig, params: dict[str, Any], tokenizer: Tokenizer, config: ConfigDict
 ) -> None:
     from harp_jax.checkpoints.huggingface import save_hf
-    from harp_jax.ranking.reranker import PARTS
+    from harp_jax.ranking.cross_encoder_scorer import PARTS
 
     marks = marks_of(tokenizer, config.query_mark, config.document_mark)
     save_hf(directory, shape, {name: params[name] for name in PARTS}, tokenizer, "", marks)
 
 
-def _neural_ranker(shape: NeuralConfig, params: dict, words: Words, config: ConfigDict) -> Any:
-    from harp_jax.ranking.neural_reranker import NeuralReranker
+def _neural_ranker(shape: NeuralConfig, params: dict, words: Words, config: ConfigDict) -> Scorer:
+    from harp_jax.ranking.neural_scorer import NeuralScorer
 
-    return NeuralReranker(shape, params, words)
+    return NeuralScorer(shape, params, words)
 
 
 def _save_neural_ranker(

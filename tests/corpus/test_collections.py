@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import pytest
 
+from harp_jax.commands import first_stage
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.irds import IrdsDocuments
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
 from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.ranking import first_stage
 
 
 @pytest.fixture(autouse=True)

@@ -9,11 +9,12 @@ import sys
 import numpy as np
 import pytest
 
+from harp_jax.commands import tune_first_stage
+from harp_jax.commands.first_stage import arguments_parser, main
 from harp_jax.corpus.trec import read_run
 from harp_jax.errors import InputError
-from harp_jax.ranking import tune_first_stage
-from harp_jax.ranking.first_stage import arguments_parser, main
 from harp_jax.ranking.lexical import Bm25, Collection, QueryLikelihood, make, rescore, search, top
+from harp_jax.ranking.tune_first_stage import at_the_edge
 
 DOCS = {
     "D1": "wing lift drag wing",
@@ -92,7 +93,7 @@ def test_stemming_meets_forms_the_documents_lack(collection):
 
 @pytest.mark.parametrize("name, given", [("bm25", {"mu": 1.0}), ("ql", {"mu": 0.0}), ("bm25", {"b": 1.5}), ("tf", {})])
 def test_wrong_parameters_are_named(collection, name, given):
-    with pytest.raises(InputError, match=r"no parameter|give k1|unknown first stage"):
+    with pytest.raises(InputError, match=r"no parameter|use k1|unknown first stage"):
         make(name, collection, given)
 
 
@@ -125,7 +126,7 @@ def options(files, **more):
 
 def test_command_writes_a_run(files):
     done = subprocess.run(
-        [sys.executable, "-m", "harp_jax.ranking.first_stage", *options(files, k=2)], capture_output=True, text=True
+        [sys.executable, "-m", "harp_jax", "first-stage", *options(files, k=2)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert "1 of 3 queries match no document: q2" in done.stderr
@@ -136,7 +137,7 @@ def test_command_writes_a_run(files):
 def test_command_reports_bad_input_in_one_line(files):
     (files / "docs.tsv").write_text("D1\tonly three\tcolumns\n")
     done = subprocess.run(
-        [sys.executable, "-m", "harp_jax.ranking.first_stage", *options(files)], capture_output=True, text=True
+        [sys.executable, "-m", "harp_jax", "first-stage", *options(files)], capture_output=True, text=True
     )
     assert done.returncode == 2
     assert "docs.tsv, line 1: 3 columns" in done.stderr.splitlines()[-1]
@@ -228,12 +229,12 @@ def test_a_best_value_at_the_edge_of_the_grid_is_reported(judged, capsys):
         and "best k1" not in said
     )
     points = [{"k1": 1.2, "b": 0.5}]
-    assert tune_first_stage.at_the_edge({"k1": (0.9, 1.2, 1.5), "b": (0.2, 0.5)}, points) == ["b"]
+    assert at_the_edge({"k1": (0.9, 1.2, 1.5), "b": (0.2, 0.5)}, points) == ["b"]
 
 
 def test_tuning_refuses_what_it_cannot_use(judged):
     for k in (0, -1):
-        with pytest.raises(InputError, match=f"--k={k}: give the number of candidates"):
+        with pytest.raises(InputError, match=f"--k={k}: use a number of candidates"):
             tune(judged, k=k, k1="1", b="0")
     with pytest.raises(InputError, match="bm25 has no parameter mu"):
         tune(judged, mu="1,2")
@@ -243,5 +244,5 @@ def test_tuning_refuses_what_it_cannot_use(judged):
     with pytest.raises(InputError, match="no judged query lies outside fold a"):
         tune(judged, folds=judged / "folds", k1="1", b="0")
     (judged / "best.json").write_text("{}")
-    with pytest.raises(InputError, match="no output of harp_jax"):
+    with pytest.raises(InputError, match="no output of harp tune-first-stage"):
         run_of(judged, parameters=judged / "best.json")

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from harp_jax.commands import fuse, priors
 from harp_jax.corpus.trec import Ranking, read_run, write_run
 from harp_jax.errors import InputError
-from harp_jax.ranking import fuse, priors
 from harp_jax.ranking.fuse import joined, normalised, pooled, reciprocal_ranks, weighted
 
 FIRST = {"q1": Ranking.of(["a", "b", "c"], [9.0, 5.0, 1.0]), "q2": Ranking.of(["x"], [3.0])}

@@ -10,13 +10,17 @@ import numpy as np
 import pytest
 
 from harp_jax.checkpoints.huggingface import save_hf
+from harp_jax.commands.rerank import arguments_parser, main
 from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.paths import document_files
 from harp_jax.corpus.trec import read_run, write_run
 from harp_jax.errors import InputError
 from harp_jax.model.cross_encoder import Ranker
+from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
 from harp_jax.ranking.maxp import Windows
 from harp_jax.ranking.parts import Parts, fingerprint
-from harp_jax.ranking.rerank import Reranker, arguments_parser, main, rerank_run
+from harp_jax.ranking.rerank import rerank_run
+from harp_jax.ranking.reranker import Reranker
 from harp_jax.text.marks import Marks
 from tests.support.tiny_bert import CONFIG, WORDS, pair_batch, random_params, small_tokenizer
 
@@ -57,16 +61,16 @@ def options(files, model, **more):
 
 def one_by_one(model: str, query: str, documents: list[str]) -> np.ndarray:
     """Each pair alone in a row of its own, without any of the batching."""
-    reranker = Reranker.from_pretrained(model)
+    scorer = CrossEncoderScorer.load(model)
     scores = []
     for document in documents:
         words = document.split()
         room = CONFIG.max_positions - 3 - len(query.split())
-        batch = pair_batch(reranker.tokenizer, [(query, " ".join(words[:room]))], CONFIG.max_positions)
-        network = Ranker(reranker.config)
-        hidden = network.apply({"params": reranker._params}, batch, method="encode")
+        batch = pair_batch(scorer.tokenizer, [(query, " ".join(words[:room]))], CONFIG.max_positions)
+        network = Ranker(scorer.config)
+        hidden = network.apply({"params": scorer._params}, batch, method="encode")
         first = np.zeros((1, 1), np.int32)
-        scores.append(network.apply({"params": reranker._params}, hidden, first, method="scores")[0, 0])
+        scores.append(network.apply({"params": scorer._params}, hidden, first, method="scores")[0, 0])
     return np.array(scores)
 
 
@@ -93,7 +97,7 @@ def test_equals_cross_encoder(model):
 
 def test_command_reranks_the_run(files, model):
     done = subprocess.run(
-        [sys.executable, "-m", "harp_jax.ranking.rerank", *options(files, model)], capture_output=True, text=True
+        [sys.executable, "-m", "harp_jax", "rerank", *options(files, model)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert "1 of 5 queries have no candidates" in done.stderr
@@ -110,7 +114,7 @@ def test_command_reranks_the_run(files, model):
 
 def test_neither_torch_nor_tensorflow_is_imported(files, model):
     code = (
-        "import sys; from harp_jax.ranking.rerank import Reranker\n"
+        "import sys; from harp_jax.ranking.reranker import Reranker\n"
         f"print(Reranker.from_pretrained({model!r}).rerank('the cat', ['a dog', 'cat']))\n"
         "sys.exit([m for m in ('torch', 'tensorflow', 'transformers') if m in sys.modules] or 0)"
     )
@@ -121,13 +125,11 @@ def test_neither_torch_nor_tensorflow_is_imported(files, model):
 def test_chunks_of_queries_change_nothing(files, model, monkeypatch):
     import harp_jax.ranking.rerank
 
-    reranker, run = Reranker.from_pretrained(model), read_run(str(files / "bm25.trec"))
+    scorer, run = CrossEncoderScorer.load(model), read_run(str(files / "bm25.trec"))
     docs = Documents.open(str(files / "docs.tsv"))
-    whole = list(rerank_run(reranker, run, QUERIES, docs))
+    whole = list(rerank_run(scorer, run, QUERIES, docs))
     monkeypatch.setattr(harp_jax.ranking.rerank, "pairs_at_once", lambda: 20)
-    for (qid, docids, scores), (other, same, again) in zip(
-        whole, rerank_run(reranker, run, QUERIES, docs), strict=True
-    ):
+    for (qid, docids, scores), (other, same, again) in zip(whole, rerank_run(scorer, run, QUERIES, docs), strict=True):
         assert (qid, docids) == (other, same)
         np.testing.assert_allclose(scores, again, rtol=0, atol=1e-5)
 
@@ -138,17 +140,17 @@ def test_k_keeps_the_best_of_the_first_stage(files, model):
     assert {qid: set(ranking.docids) for qid, ranking in run.items()} == {q: set(d[:3]) for q, d in CANDIDATES.items()}
 
 
-def test_long_queries_are_cut_with_a_note(files, model, capsys):
+def test_long_queries_are_truncated_with_a_note(files, model, capsys):
     long = prose(60)
     (files / "queries.tsv").write_text("".join(f"{q}\t{long if q == 'q1' else text}\n" for q, text in QUERIES.items()))
     main(arguments_parser().parse_args(options(files, model)))
-    assert "the query was cut in 12 pairs" in capsys.readouterr().err
+    assert "the query was truncated in 12 pairs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     "breakage, message",
     [
-        ({"run": "q9 Q0 D1 1 1 x\n"}, "the run names 1 queries that --queries lacks, q9 first"),
+        ({"run": "q9 Q0 D1 1 1 x\n"}, "queries.tsv has the text of none of the 1 queries of the run, q9 first"),
         (
             {"run": "q1 Q0 D1 1 3 x\nq1 Q0 E7 2 2 x\nq2 Q0 E8 1 1 x\n"},
             r"2 documents that .*docs.tsv lacks, E7 first \(query q1\)",
@@ -173,7 +175,7 @@ def test_models_that_cannot_rank(files, tmp_path):
     save_hf(str(tmp_path / "encoder"), CONFIG, params, small_tokenizer(), "")
     with pytest.raises(InputError, match="has no score"):
         Reranker.from_pretrained(str(tmp_path / "encoder"))
-    Reranker(CONFIG, random_params(CONFIG), small_tokenizer())
+    CrossEncoderScorer(CONFIG, random_params(CONFIG), small_tokenizer())
     save_hf(str(tmp_path / "other"), CONFIG, random_params(CONFIG), small_tokenizer(), "")
     (tmp_path / "other" / "vocab.txt").write_text("\n".join([*small_tokenizer().tokens, "one_more", "two_more"]))
     with pytest.raises(InputError, match=r"48 tokens, but .* has 46"):
@@ -192,8 +194,8 @@ def test_the_default_length_is_the_recorded_one(model, tmp_path, recorded, expec
     if recorded == "absent":
         del config["model_max_length"]
     (directory / "tokenizer_config.json").write_text(json.dumps(config))
-    assert Reranker.from_pretrained(str(directory)).max_length == expected
-    assert Reranker.from_pretrained(str(directory), max_length=32).max_length == 32
+    assert CrossEncoderScorer.load(str(directory)).max_length == expected
+    assert CrossEncoderScorer.load(str(directory), max_length=32).max_length == 32
 
 
 def reranked(files, model, **more) -> str:
@@ -201,20 +203,20 @@ def reranked(files, model, **more) -> str:
     return (files / "out.trec").read_text()
 
 
-def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(files, model, monkeypatch, capsys):
+def test_a_killed_run_resumes_and_ends_with_the_same_bytes(files, model, monkeypatch, capsys):
     import harp_jax.ranking.rerank
 
-    monkeypatch.setattr(harp_jax.ranking.rerank, "pairs_at_once", lambda: 12)  # a query a portion
+    monkeypatch.setattr(harp_jax.ranking.rerank, "pairs_at_once", lambda: 12)  # a query a chunk
     whole = reranked(files, model)
     capsys.readouterr()
     scored, real = [], harp_jax.ranking.rerank.rerank_chunk
 
     def dies_at(limit):
-        def chunk(reranker, chunk, *rest):
+        def chunk(scorer, chunk, *rest):
             if len(scored) == limit:
                 raise KeyboardInterrupt
             scored.append(chunk[0][0])
-            return real(reranker, chunk, *rest)
+            return real(scorer, chunk, *rest)
 
         return chunk
 
@@ -226,7 +228,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(files, model, monkeyp
     monkeypatch.setattr(harp_jax.ranking.rerank, "rerank_chunk", dies_at(99))
     assert reranked(files, model) == whole
     assert scored == list(CANDIDATES)
-    assert "going on after 24 of 48 pairs" in capsys.readouterr().err
+    assert "resuming after 24 of 48 pairs" in capsys.readouterr().err
     assert not (files / "out.trec.parts").exists()
 
 
@@ -277,12 +279,15 @@ def test_parts_are_removed_with_their_key_last(tmp_path, monkeypatch):
 def test_a_change_inside_a_folder_of_documents_is_noticed(files, model):
     (files / "collection").mkdir()
     (files / "docs.tsv").rename(files / "collection" / "docs.tsv")
-    arguments = arguments_parser().parse_args(options(files, model, docs=files / "collection"))
-    before = fingerprint(arguments, "cpu")
-    assert fingerprint(arguments, "cpu") == before
+
+    def named() -> str:
+        return fingerprint({"backend": "cpu"}, model, document_files(str(files / "collection")))
+
+    before = named()
+    assert named() == before
     with open(files / "collection" / "docs.tsv", "a") as file:
         file.write("D99\t\t\tnew\n")
-    assert fingerprint(arguments, "cpu") != before
+    assert named() != before
 
 
 def test_windows_cover_a_document_to_its_end():
@@ -310,15 +315,13 @@ def test_windows_leave_no_token_unread_and_are_never_empty():
 
 def test_maxp_is_the_best_window(model):
     reranker = Reranker.from_pretrained(model)
+    scorer = reranker.scorer
     query, documents = QUERIES["q1"], [prose(90), prose(5), ""]
     found = reranker.rerank(query, documents, Windows(20, 16, 8))
-    ids = reranker.encode_documents(documents, 10**6)
-    (asked,) = reranker.encode_queries([query])
+    ids = scorer.encode_documents(documents, 10**6)
+    (asked,) = scorer.encode_queries([query])
     expected = [
-        max(
-            reranker.score([reranker.pair(asked, d[start : start + 16])])[0]
-            for start in range(0, max(len(d) - 8, 1), 8)
-        )
+        max(scorer.score([scorer.pair(asked, d[start : start + 16])])[0] for start in range(0, max(len(d) - 8, 1), 8))
         for d in ids
     ]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
@@ -326,13 +329,13 @@ def test_maxp_is_the_best_window(model):
 
 def test_maxp_reads_as_much_beside_a_long_query_as_the_first_tokens_do(model):
     """A query that fills the row left windows of one token; `packing.fit` leaves an eighth of the row to the document."""
-    reranker = Reranker.from_pretrained(model, max_length=40)
-    (query,) = reranker.encode_queries([prose(100)])
-    (document,) = reranker.encode_documents([prose(200)], 10**6)
-    windows = Windows(3).of(document, reranker.room(query))
-    fitted = reranker.pair(query, document)[1]
+    scorer = CrossEncoderScorer.load(model, max_length=40)
+    (query,) = scorer.encode_queries([prose(100)])
+    (document,) = scorer.encode_documents([prose(200)], 10**6)
+    windows = Windows(3).of(document, scorer.room(query))
+    fitted = scorer.pair(query, document)[1]
     assert len(fitted) == 5 and len(windows[0]) == 5
-    assert [len(reranker.pair(query, window)[1]) for window in windows] == [5, 5, 5]
+    assert [len(scorer.pair(query, window)[1]) for window in windows] == [5, 5, 5]
 
 
 def test_options_of_the_command(files, model):
@@ -367,7 +370,7 @@ def test_some_queries_only(files, model, capsys):
     reranked(files, model, only=files / "few")
     assert list(by_fold) == list(read_run(str(files / "out.trec"))) == ["q1", "q2"]
     for wrong in ({"fold": "b"}, {"folds": files / "folds", "fold": "b", "only": files / "few"}):
-        with pytest.raises(InputError, match="give --only, or --folds with --fold"):
+        with pytest.raises(InputError, match="choose queries by --only, or by --folds with --fold"):
             reranked(files, model, **wrong)
 
 
@@ -376,10 +379,74 @@ def test_marks_travel_with_the_model(tmp_path):
     marks = Marks(tokenizer.vocab["[unused3]"], tokenizer.vocab["[unused4]"])
     params = random_params(CONFIG)
     save_hf(str(tmp_path / "marked"), CONFIG, params, tokenizer, "", marks)
-    loaded = Reranker.from_pretrained(str(tmp_path / "marked"))
+    loaded = CrossEncoderScorer.load(str(tmp_path / "marked"))
     assert loaded.marks == marks
-    plain = Reranker(CONFIG, params, tokenizer)
+    plain = CrossEncoderScorer(CONFIG, params, tokenizer)
+    marked, unmarked = Reranker(loaded), Reranker(plain)
     query, document = ([tokenizer.vocab[w] for w in text.split()] for text in ("the cat", "red dog sat"))
     by_hand = plain.score([(np.array([marks.query, *query]), np.array([marks.document, *document]))])
-    np.testing.assert_allclose(loaded.rerank("the cat", ["red dog sat"]), by_hand, atol=1e-6)
-    assert abs(loaded.rerank("the cat", ["red dog sat"]) - plain.rerank("the cat", ["red dog sat"]))[0] > 1e-3
+    np.testing.assert_allclose(marked.rerank("the cat", ["red dog sat"]), by_hand, atol=1e-6)
+    assert abs(marked.rerank("the cat", ["red dog sat"]) - unmarked.rerank("the cat", ["red dog sat"]))[0] > 1e-3
+
+
+def test_queries_without_text_are_left_out_with_a_note(files, model, capsys):
+    whole = reranked(files, model).splitlines()
+    assert "left out" not in capsys.readouterr().err
+    (files / "queries.tsv").write_text("".join(f"{q}\t{QUERIES[q]}\n" for q in ("q1", "q3")))
+    kept = reranked(files, model)
+    assert "note: 2 of 4 queries of the run are not in" in (said := capsys.readouterr().err)
+    assert said.count("left out") == 1 and "left out: q0, q2\n" in said
+    run, before = read_run(str(files / "out.trec")), [line for line in whole if line.startswith(("q1", "q3"))]
+    assert list(run) == ["q1", "q3"]
+    assert [line.split()[:4] for line in kept.splitlines()] == [line.split()[:4] for line in before]
+
+
+def test_rank_and_predict_are_those_of_cross_encoder(model):
+    from sentence_transformers import CrossEncoder
+
+    ours, theirs = Reranker.from_pretrained(model), CrossEncoder(model, device="cpu")
+    documents = [DOCS[f"D{i}"] for i in range(12)]
+    found = ours.rank(QUERIES["q2"], documents, top_k=5, return_documents=True)
+    expected = theirs.rank(QUERIES["q2"], documents, top_k=5, return_documents=True)
+    assert [hit["corpus_id"] for hit in found] == [hit["corpus_id"] for hit in expected]
+    assert [hit["text"] for hit in found] == [hit["text"] for hit in expected]
+    np.testing.assert_allclose([hit["score"] for hit in found], [hit["score"] for hit in expected], atol=1e-4)
+    assert set(ours.rank(QUERIES["q2"], documents)[0]) == {"corpus_id", "score"}
+    pairs = [(query, document) for query in QUERIES.values() for document in documents[:3]]
+    np.testing.assert_allclose(ours.predict(pairs), theirs.predict(pairs), atol=1e-4)
+    assert ours.predict([]).shape == (0,) and ours.rank("cat", []) == []
+
+
+class WordCount:
+    """A scorer that is no network: the document's length."""
+
+    max_length, truncated_queries, remedy = 100, 0, ""
+
+    def use(self, params):
+        raise AssertionError("nothing trains it")
+
+    def encode_queries(self, texts):
+        return [np.zeros(0, np.int32) for _ in texts]
+
+    def encode_documents(self, texts, limit=None):
+        return [np.arange(len(text.split()), dtype=np.int32)[:limit] for text in texts]
+
+    def room(self, query):
+        return self.max_length
+
+    def pair(self, query, document):
+        return query, document
+
+    def score(self, pairs, bar=None):
+        return np.array([len(document) for _, document in pairs], np.float32)
+
+    def check(self, queries, documents, blank):
+        return []
+
+
+def test_anything_that_scores_can_rerank(files):
+    docs = Documents.open(str(files / "docs.tsv"))
+    found = {q: (d, s) for q, d, s in rerank_run(WordCount(), read_run(str(files / "bm25.trec")), QUERIES, docs, k=4)}
+    assert {q: d for q, (d, _) in found.items()} == {q: d[:4] for q, d in CANDIDATES.items()}
+    assert all(s.tolist() == [len(DOCS[docid].split()) for docid in d] for d, s in found.values())
+    assert [hit["corpus_id"] for hit in Reranker(WordCount()).rank("", ["a", "a b c", "a b"])] == [1, 2, 0]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from harp_jax import defaults as configs
+from harp_jax.commands import first_stage, rerank
 from harp_jax.corpus.folds import in_folds, read_folds
 from harp_jax.corpus.trec import Qrels, Ranking, Run, read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
@@ -19,7 +20,6 @@ from harp_jax.files import lines
 from harp_jax.linklearn import rank
 from harp_jax.linklearn.train import train as train_linklearn
 from harp_jax.randomness import generator
-from harp_jax.ranking import first_stage, rerank
 from harp_jax.text import word_vectors, words
 from harp_jax.training.train import train
 from tests.support.shared_data import shared

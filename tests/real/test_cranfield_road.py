@@ -7,10 +7,10 @@ import json
 
 import pytest
 
+from harp_jax.commands import first_stage, fuse, tune_first_stage
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.experiments import protocols
-from harp_jax.ranking import first_stage, fuse, tune_first_stage
 from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real

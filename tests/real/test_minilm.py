@@ -12,7 +12,7 @@ import pytest
 
 from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf, save_hf
 from harp_jax.model.cross_encoder import Ranker, init_params
-from harp_jax.ranking.rerank import Reranker
+from harp_jax.ranking.reranker import Reranker
 from harp_jax.text.tokenizer import load_tokenizer
 from tests.support.shared_data import MINILM
 

@@ -55,12 +55,12 @@ def first_stage() -> list[Command]:
     links = [f"--links={WIKI}/linked_pages.jsonl.xz", f"--redirects={WIKI}/redirects.tsv"]
     length = [f"--docs={FILES['docs']}", "--fields=body"]
     commands = [
-        Command("tune_bm25", "harp_jax.ranking.tune_first_stage", tuned, suffix=".json"),
-        Command("bm25", "harp_jax.ranking.first_stage", [*chosen, "--parameters={tune_bm25}"], suffix=".trec"),
-        Command("tune_ql", "harp_jax.ranking.tune_first_stage", [*tuned, "--model=ql", "--run={bm25}"], suffix=".json"),
+        Command("tune_bm25", "tune-first-stage", tuned, suffix=".json"),
+        Command("bm25", "first-stage", [*chosen, "--parameters={tune_bm25}"], suffix=".trec"),
+        Command("tune_ql", "tune-first-stage", [*tuned, "--model=ql", "--run={bm25}"], suffix=".json"),
         Command(
             "ql",
-            "harp_jax.ranking.first_stage",
+            "first-stage",
             [*chosen, "--model=ql", "--run={bm25}", "--parameters={tune_ql}"],
             suffix=".trec",
         ),
@@ -68,8 +68,8 @@ def first_stage() -> list[Command]:
     for feature, options in (("inlinks", links), ("length", length)):
         prior = ["--run={bm25}", f"--feature={feature}", *options, "--output={out}"]
         both = ["{bm25}", "{" + feature + "}", *FITTED, "--normalise=none", "--output={out}"]
-        commands.append(Command(feature, "harp_jax.ranking.priors", prior, suffix=".trec"))
-        commands.append(Command(f"bm25_{feature}", "harp_jax.ranking.fuse", both, suffix=".trec"))
+        commands.append(Command(feature, "priors", prior, suffix=".trec"))
+        commands.append(Command(f"bm25_{feature}", "fuse", both, suffix=".trec"))
     return commands
 
 
@@ -95,9 +95,7 @@ def system(loss: str, start: str, seed: int) -> tuple[list[Command], list[str]]:
     made = []
     for kind, runs in (("cv", plain), ("blank", blank)):
         if runs:
-            joined = Command(
-                f"{kind}_{name}", "harp_jax.ranking.fuse", ["--method=join", *runs, "--output={out}"], suffix=".trec"
-            )
+            joined = Command(f"{kind}_{name}", "fuse", ["--method=join", *runs, "--output={out}"], suffix=".trec")
             weighed = ["{bm25}", "{" + joined.name + "}", *FITTED, "--output={out}"]
             commands += [joined, Command(f"bm25_{joined.name}", joined.module, weighed, suffix=".trec")]
             made += [joined.name, f"bm25_{joined.name}"]

@@ -37,13 +37,13 @@ def ranking(name: str) -> list[Command]:
     return [
         Command(tuned, "harp_jax.main", tune, [FINETUNE]),
         Command(exported, "harp_jax.export", ["--workdir={" + tuned + "}", "--output={out}"]),
-        Command(run, "harp_jax.ranking.rerank", ["--model={" + exported + "}", *test], suffix=".trec"),
+        Command(run, "rerank", ["--model={" + exported + "}", *test], suffix=".trec"),
     ]
 
 
 def bm25(name: str, queries: str) -> Command:
     arguments = [f"--docs={WIKI}/collection.jsonl.xz", f"--queries={queries}", "--k=50", "--output={out}"]
-    return Command(name, "harp_jax.ranking.first_stage", arguments, suffix=".trec")
+    return Command(name, "first-stage", arguments, suffix=".trec")
 
 
 def get_plan() -> list[Command]:

@@ -12,16 +12,17 @@ from scipy.stats import binomtest, chisquare
 
 from harp_jax import defaults as configs
 from harp_jax.checkpoints.encoder import load_encoder
+from harp_jax.checkpoints.export import export
+from harp_jax.commands import query_probe
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
 from harp_jax.errors import InputError
-from harp_jax.export import export
 from harp_jax.input.click_groups import STREAM
 from harp_jax.input.lanes import Batches
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
-from harp_jax.ranking import query_probe
-from harp_jax.ranking.reranker import Reranker
+from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
+from harp_jax.ranking.query_probe import Probe
 from harp_jax.stages.coarse_tune import coarse_tune_stage
 from harp_jax.stages.finetune import finetune_stage
 from harp_jax.text.tokenizer import Tokenizer
@@ -215,8 +216,8 @@ def test_fine_tuning_goes_on_from_it_with_the_same_marks(clicked, trained, tmp_p
     coarse, params = load_encoder(str(trained))[1], stage.start(stage.shape, jax.random.key(0))
     np.testing.assert_array_equal(params["score"]["kernel"], coarse["score"]["kernel"])
     export(str(trained), str(tmp_path / "model"))
-    reranker = Reranker.from_pretrained(str(tmp_path / "model"))
-    assert [reranker.tokenizer.tokens[i] for i in reranker.marks.ids] == list(marks.values())
+    scorer = CrossEncoderScorer.load(str(tmp_path / "model"))
+    assert [scorer.tokenizer.tokens[i] for i in scorer.marks.ids] == list(marks.values())
 
 
 def test_the_probe_writes_its_guesses_and_a_summary(clicked, trained, tmp_path, capsys):
@@ -226,15 +227,15 @@ def test_the_probe_writes_its_guesses_and_a_summary(clicked, trained, tmp_path, 
     records = [json.loads(line) for line in (tmp_path / "probe.jsonl").read_text().splitlines()]
     assert len(records) == 7 and all(np.shape(r["predicted"]) == (2, 5) for r in records)
     said = capsys.readouterr().out
-    assert "documents: 7" in said and "mask 2: in the document as shown" in said
+    assert "documents: 7" in said and "mask 2: in the part of the document that was read" in said
     assert "a guess is in a known query" in said
 
 
 def test_the_probe_asks_the_masks_beside_the_document(trained, tmp_path):
     """Its guesses are the head's, computed here without batching, marks first."""
-    probe = query_probe.Probe(str(trained), masks=2, max_length=40)
+    probe = Probe(str(trained), masks=2, max_length=40)
     ids = probe.tokenizer.encode("w1 w2 w3 w4")
-    (found,) = probe.predict(probe.shown([ids]), k=3)
+    (found,) = probe.predict(probe.read_part([ids]), k=3)
     t = probe.tokenizer
     line = [t.cls, probe.marks.query, t.mask, t.mask, t.sep, probe.marks.document, *ids, t.sep]
     batch = {

@@ -12,6 +12,8 @@ import pytest
 from harp_jax import defaults as configs
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.encoder import load_encoder
+from harp_jax.commands.rerank import arguments_parser
+from harp_jax.commands.rerank import main as rerank_main
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
 from harp_jax.errors import InputError
@@ -19,9 +21,9 @@ from harp_jax.input.lanes import Batches
 from harp_jax.neural_ir.build import init_params
 from harp_jax.neural_ir.shape import NAMES, NeuralConfig
 from harp_jax.randomness import generator
-from harp_jax.ranking.neural_reranker import NeuralReranker
-from harp_jax.ranking.rerank import arguments_parser, load, rerank_run
-from harp_jax.ranking.rerank import main as rerank_main
+from harp_jax.ranking.neural_scorer import NeuralScorer
+from harp_jax.ranking.rerank import rerank_run
+from harp_jax.ranking.reranker import load_scorer
 from harp_jax.stages.neural_ir import neural_ir_stage
 from harp_jax.text.words import Words, count_words, load_words
 from harp_jax.training.train import train
@@ -101,7 +103,7 @@ def pair_accuracy(workdir, path) -> float:
     """The share of (relevant, other) pairs of the held-out queries that are in order."""
     run, queries = read_run(str(path / "test.trec")), read_queries(str(path / "queries.tsv"))
     docs = Documents.open(str(path / "docs.tsv"), cache_dir=str(path / "cache"))
-    scored = [scores for _, _, scores in rerank_run(load(workdir), run, queries, docs)]
+    scored = [scores for _, _, scores in rerank_run(load_scorer(workdir), run, queries, docs)]
     assert len(scored) == HELD_OUT
     return float(np.mean([scores[0] > scores[1:] for scores in scored]))
 
@@ -127,14 +129,14 @@ def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
     stage = neural_ir_stage(config)
     selection = stage.selection(stage.shape, str(tmp_path / "again"))
     assert not set(selection.held_out) & {qid for qid, _ in stage.reader.data.units}
-    ranked = rerank_run(load(workdir), selection.run, selection.queries, selection.docs)
+    ranked = rerank_run(load_scorer(workdir), selection.run, selection.queries, selection.docs)
     again = evaluate(selection.held_out, {"": dict(ordered(ranked))}, selection.measure).mean[""]
     assert next(iter(again.values())) == pytest.approx(found["value"], abs=1e-6)
     path = os.path.join(workdir, "selected", found["model"], "parameters.safetensors")
     with open(path, "r+b") as file:
         file.truncate(40)
     with pytest.raises(InputError, match="the selected parameters are damaged"):
-        load(workdir)
+        load_scorer(workdir)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +193,7 @@ def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
         *(({name: 0}, f"^{name}=0: give 1 or more") for name in ("lanes", "accumulate", "window", "batch_pairs", "negatives")),
         ({"steps": -1}, "steps=-1, epochs=10.0: give a number of steps"),
         ({"epochs": 0.0}, "steps=0, epochs=0.0: give a number of steps"),
-        ({"row_length": 0}, "row_length=0: give 1 or more"),
+        ({"row_length": 0}, "row_length=0: use 1 or more"),
     ],
 )  # fmt: skip
 def test_values_out_of_range_are_named(planted, changes, message):
@@ -297,12 +299,12 @@ def test_vectors_that_are_not_trained_stay(planted, tmp_path):
 
 def test_other_workdirs_and_lengths_are_refused(trained, tmp_path):
     with pytest.raises(InputError, match="the model takes 16 words"):
-        load(trained, max_length=40)
+        load_scorer(trained, max_length=40)
     with pytest.raises(InputError, match="--dtype=bfloat16: .* is a neural ranker, which computes in float32"):
-        load(trained, "bfloat16")
+        load_scorer(trained, "bfloat16")
     with pytest.raises(InputError, match="holds no BERT"):
         load_encoder(trained)
-    from harp_jax.export import export
+    from harp_jax.checkpoints.export import export
 
     with pytest.raises(InputError, match="holds no BERT"):
         export(trained, str(tmp_path / "exported"))
@@ -332,13 +334,13 @@ def test_a_vocabulary_of_other_texts_is_refused_or_warned_of(planted, trained, t
     assert "note: only 33% of the words of the queries are in the vocabulary" in capsys.readouterr().err
 
 
-def test_blank_queries_are_for_models_that_look_at_documents_for_themselves(planted, trained, tmp_path):
-    with pytest.raises(InputError, match="--blank_query: drmm sees nothing but matches"):
+def test_blank_queries_are_for_models_that_score_documents_by_themselves(planted, trained, tmp_path):
+    with pytest.raises(InputError, match="--blank_query: drmm scores matches only"):
         reranked(trained, planted, tmp_path / "out.trec", "--blank_query")
     words = Words(("fox", "owl"), (1, 1), 2)
     shape = NeuralConfig("duet", words.size, document_length=8, pool=2, filters=3, hidden=3, graphs=5)
-    reranker = NeuralReranker(shape, init_params(shape, jax.random.key(0)), words)
-    assert reranker.check([""], ["fox owl"], blank=True) == []
+    scorer = NeuralScorer(shape, init_params(shape, jax.random.key(0)), words)
+    assert scorer.check([""], ["fox owl"], blank=True) == []
 
 
 @pytest.mark.parametrize(

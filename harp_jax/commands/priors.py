@@ -1,0 +1,36 @@
+"""`harp priors`: rank candidates by in-links or by length alone."""
+
+import argparse
+
+from harp_jax.cli import Parser
+from harp_jax.corpus.documents import FIELDS
+from harp_jax.ranking.priors import FEATURES, prior_files
+
+
+def arguments_parser() -> Parser:
+    parser = Parser(
+        prog="harp priors",
+        description="Rank the candidates of a run by log(1 + in-links) or log(1 + words), whatever the query.",
+        example="harp priors --run=bm25.trec --feature=inlinks --links=pages.jsonl --output=inlinks.trec",
+    )
+    parser.add_argument("--run", required=True, help="candidates: a TREC run, or MS MARCO's three columns")
+    parser.add_argument("--feature", required=True, choices=FEATURES, help="inlinks or length")
+    parser.add_argument("--links", default="", help="inlinks: linked documents as JSONL, several separated by commas")
+    parser.add_argument("--redirects", default="", help="inlinks: alias<TAB>id")
+    parser.add_argument("--docs", default="", help="length: the documents")
+    parser.add_argument("--fields", default=",".join(FIELDS), help="length: document fields that are counted")
+    parser.add_argument("--output", required=True, help="the TREC run to write")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    documents, known = prior_files(
+        run=arguments.run,
+        feature=arguments.feature,
+        output=arguments.output,
+        links=arguments.links.split(",") if arguments.links else (),
+        redirects=arguments.redirects,
+        docs=arguments.docs,
+        fields=tuple(arguments.fields.split(",")),
+    )
+    print(f"{arguments.output}: log(1 + {arguments.feature}) of {documents} documents, {known} of them known")

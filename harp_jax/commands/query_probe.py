@@ -1,0 +1,45 @@
+"""`harp query-probe`: which words a model expects in the queries of documents."""
+
+import argparse
+
+from harp_jax.cli import Parser
+from harp_jax.corpus.documents import FIELDS
+
+
+def arguments_parser() -> Parser:
+    parser = Parser(
+        prog="harp query-probe",
+        description="Let a model's MLM head predict the queries of documents, and count what it predicts.",
+        example="harp query-probe --model=runs/coarse --docs=docs.tsv --clicks=orcas.tsv --output=probe.jsonl",
+    )
+    parser.add_argument("--model", required=True, help="training workdir, or Hugging Face directory with an MLM head")
+    parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
+    parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")
+    parser.add_argument("--documents", type=int, default=1000, help="how many, sampled by hash (1000)")
+    parser.add_argument("--masks", type=int, default=3, help="[MASK] tokens in the place of the query (3)")
+    parser.add_argument("--max_length", type=int, default=256, help="tokens of the whole sequence (256)")
+    parser.add_argument("--clicks", default="", help="click log (ORCAS); its documents are probed, its queries known")
+    parser.add_argument("--queries", default="", help="with --qrels: queries that are known")
+    parser.add_argument("--qrels", default="", help="with --queries: their relevant documents are probed")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample (0)")
+    parser.add_argument("--output", required=True, help="JSONL to write: a line a document")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    from harp_jax.ranking.query_probe import KnownQueries, probe_files
+
+    summary = probe_files(
+        model=arguments.model,
+        docs=arguments.docs,
+        output=arguments.output,
+        known=KnownQueries(arguments.clicks, arguments.queries, arguments.qrels),
+        documents=arguments.documents,
+        masks=arguments.masks,
+        max_length=arguments.max_length,
+        fields=tuple(arguments.fields.split(",")),
+        seed=arguments.seed,
+    )
+    for name, count in summary.items():
+        of = summary["with known queries" if "known query" in name else "documents"]
+        print(f"{name}: {count}" + (f" ({count / of:.1%})" if name != "documents" else ""))

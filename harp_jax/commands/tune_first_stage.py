@@ -1,0 +1,52 @@
+"""`harp tune-first-stage`: tune BM25 or query likelihood on judged queries."""
+
+import argparse
+
+from harp_jax.cli import Parser
+from harp_jax.commands.first_stage import add_collection_arguments, candidates_of
+from harp_jax.errors import InputError
+from harp_jax.ranking.tune_first_stage import GRIDS, tune_files
+
+
+def arguments_parser() -> Parser:
+    parser = Parser(
+        prog="harp tune-first-stage",
+        description="Tune the parameters of BM25 or query likelihood by grid search on judged queries.",
+        example="harp tune-first-stage --docs=docs.tsv --queries=train.tsv --qrels=qrels.txt --output=bm25.json",
+    )
+    add_collection_arguments(parser)
+    parser.add_argument("--qrels", required=True, help="judgments of the training queries")
+    parser.add_argument("--measure", default="nDCG@10", help="what to tune for, as ir-measures names it (nDCG@10)")
+    parser.add_argument("--folds", default="", help="qid<TAB>fold: choose for each fold on the others")
+    for model, grid in GRIDS.items():
+        for field, tried in grid.items():
+            values = ",".join(f"{value:g}" for value in tried)
+            parser.add_argument(f"--{field}", default="", help=f"{model}: values to try ({values})")
+    parser.add_argument("--output", required=True, help="the parameters, as JSON for harp first-stage --parameters")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    given = {field: getattr(arguments, field) for grid in GRIDS.values() for field in grid}
+    found = tune_files(
+        candidates_of(arguments),
+        queries=arguments.queries,
+        qrels=arguments.qrels,
+        output=arguments.output,
+        model=arguments.model,
+        measure=arguments.measure,
+        axes={field: numbers(field, text) for field, text in given.items() if text},
+        run=arguments.run,
+        folds=arguments.folds,
+    )
+    best = found.get("parameters") or found["folds"]
+    settings, queries = len(found["grid"]), found["queries"]
+    print(f"{arguments.output}: best {found['measure']} over {settings} settings and {queries} queries: {best}")
+
+
+def numbers(field: str, text: str) -> tuple[float, ...]:
+    """The values of an option such as --k1=0.6,0.9."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"--{field}={text}: write numbers separated by commas, as in 0.6,0.9,1.2") from None

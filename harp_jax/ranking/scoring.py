@@ -1,0 +1,78 @@
+"""What every ranker offers to re-ranking (`Scorer`), and how its pairs become batches of few shapes (`score_by_length`)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+
+Pair = tuple[np.ndarray, np.ndarray]  # token or word ids of query and document, int32, truncated to the model's lengths
+
+
+class ProgressBar(Protocol):
+    """What a progress bar such as tqdm's offers."""
+
+    def update(self, n: int) -> object:
+        """Counts `n` pairs as done."""
+
+
+class Scorer(Protocol):
+    """A trained ranker: texts to ids, ids to pairs that fit the model, pairs to scores.
+
+    The library's scorers are `CrossEncoderScorer` and `NeuralScorer`; anything with these members can be re-ranked with.
+    """
+
+    max_length: int  # tokens of a row (cross-encoder), or words of a document (neural rankers)
+    truncated_queries: int  # pairs so far whose query was truncated
+    remedy: str  # what to do about truncated queries
+
+    def use(self, params: Any) -> None:
+        """Replaces the parameters (device arrays of the same shapes); nothing is compiled again."""
+
+    def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
+        """All ids of each text, int32."""
+
+    def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
+        """The first `limit` ids of each text, int32; by default as many as the model can read."""
+
+    def room(self, query: np.ndarray) -> int:
+        """How many ids of a document the model reads together with this query (ids)."""
+
+    def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
+        """The two (ids) truncated to what the model reads."""
+
+    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
+        """Scores [pairs] float32, larger is more relevant."""
+
+    def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
+        """Notes on texts about to be scored (`blank`: with empty queries). InputError where all scores would be equal."""
+
+
+def score_by_length(
+    score_batch: Callable[[list[Pair], int, int], jax.Array],
+    pairs: Sequence[Pair],
+    sizes: np.ndarray,
+    lengths: Sequence[int],
+    batch_tokens: int,
+    bar: ProgressBar | None = None,
+) -> np.ndarray:
+    """Scores [pairs] float32, in batches of pairs of similar length, the longest first.
+
+    `score_batch(some, rows, length)` returns scores [rows] of at most `rows` pairs padded to `length`. `sizes` [pairs] int64
+    are the pairs' lengths, `lengths` (increasing) those that are compiled, `batch_tokens` the slots of a batch. A batch has
+    no more rows than a power of two that holds the pairs left (8 at least), so that few pairs make a small batch and few
+    shapes are compiled. All batches are dispatched before the first result is read.
+    """
+    waiting = np.argsort(-sizes, kind="stable")
+    sent: list[tuple[np.ndarray, jax.Array]] = []
+    while len(waiting):
+        length = next(n for n in lengths if n >= sizes[waiting[0]])
+        rows = min(max(1, batch_tokens // length), 1 << max(3, int(len(waiting) - 1).bit_length()))
+        chosen, waiting = waiting[:rows], waiting[rows:]
+        sent.append((chosen, score_batch([pairs[i] for i in chosen], rows, length)))
+    scores = np.zeros(len(pairs), np.float32)
+    for chosen, result in sent:
+        scores[chosen] = np.asarray(result)[: len(chosen)]
+        if bar is not None:
+            bar.update(len(chosen))
+    return scores
