@@ -1,9 +1,9 @@
 """Checkpoints that are either exactly what was saved or refused.
 
-Orbax writes and reads the arrays and does not notice a flipped bit; a digest of every leaf, computed on the device before
-the step may overwrite its buffers, and one of everything else are saved beside them. Restoring walks back to the newest
-checkpoint that verifies; where the storage answers badly it says so and touches nothing. A save that fails (disk full)
-ends the run and leaves the checkpoints before it as they were.
+Orbax writes and reads the arrays and does not notice a flipped bit; so a digest of every leaf, computed on the device before
+the step may overwrite its buffers, and one of everything else are saved with them. Restoring walks back to the newest
+checkpoint that verifies; if the storage fails, it reports that and changes nothing. A save that fails (disk full) ends the
+run and leaves earlier checkpoints unchanged.
 """
 
 import contextlib
@@ -22,15 +22,21 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
+from harp_jax.checkpoints.recorded import read_config
 from harp_jax.errors import InputError
 
 log = logging.getLogger(__name__)
 RETRY_SECONDS = 2.0
-_PASSING_ERRNO = frozenset(
+_TRANSIENT_ERRNO = frozenset(
     (errno.EIO, errno.EACCES, errno.EPERM, errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE, errno.ENFILE, errno.ENOMEM,
      errno.ECONNRESET, errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH)
 )  # fmt: skip
-_PASSING_STATUS = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "PERMISSION_DENIED", "Input/output error")  # TensorStore's words
+_TRANSIENT_STATUS = (
+    "UNAVAILABLE",
+    "DEADLINE_EXCEEDED",
+    "PERMISSION_DENIED",
+    "Input/output error",
+)  # in TensorStore's messages
 _MULTIPLIERS = (0x9E3779B1, 0x85EBCA77)  # odd, from the golden ratio and from xxHash's primes
 
 
@@ -76,12 +82,12 @@ def _opened(sealed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Checkpoints:
-    """The checkpoints of a workdir. Saving is asynchronous; `close` waits for what is under way."""
+    """The checkpoints of a workdir. Saving is asynchronous; `close` waits for saves under way."""
 
     def __init__(self, workdir: str, keep: int = 2) -> None:
         import orbax.checkpoint as ocp
 
-        # What goes wrong with a save is raised as one line; their tracebacks, a page for every array, would hide it.
+        # A failed save is raised as one line; their tracebacks, a page for every array, would hide it.
         for name in ("absl", "asyncio"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._ocp = ocp
@@ -104,9 +110,9 @@ class Checkpoints:
         return sorted(self._manager.all_steps())
 
     def save(self, step: int, state: Any, meta: Mapping[str, Any]) -> None:
-        """Starts to save `state` (a tree of arrays) with `meta` (JSON: cursors, config).
+        """Starts saving `state` (a tree of arrays) with `meta` (JSON: cursors, config).
 
-        Raises InputError where this save cannot start or an earlier one failed.
+        Raises InputError if this save cannot start or an earlier one failed.
         """
         sealed = _sealed({**meta, "step": step, "digests": _named(jax.device_get(digests(state)))})
         args = self._ocp.args
@@ -115,11 +121,11 @@ class Checkpoints:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Turns what goes wrong with a save, now or in the background, into one line that says what is left."""
+        """Turns an error of a save, now or in the background, into one line that says which checkpoint is left."""
         try:
             yield
         except Exception as error:
-            # What the save left behind may be what fills the disk.
+            # The unfinished save may be what fills the disk.
             with contextlib.suppress(Exception):
                 self._manager.close()
             if jax.process_index() == 0:
@@ -128,16 +134,16 @@ class Checkpoints:
                 self._open()
             left = self.steps()
             raise InputError(
-                f"cannot write a checkpoint to {self.directory}: {_first_line(error)}; make room (or mend the disk) and run "
-                f"the same command again: it goes on from step {left[-1] if left else 0}"
+                f"cannot write a checkpoint to {self.directory}: {_first_line(error)}; make room (or repair the disk) and run "
+                f"the same command again: it resumes from step {left[-1] if left else 0}"
             ) from error
 
     def restore(self, abstract: Any) -> tuple[int, Any, dict[str, Any]] | None:
-        """(step, state, meta) of the newest checkpoint that verifies, or None where there is none.
+        """(step, state, meta) of the newest checkpoint that verifies, or None if there are no checkpoints.
 
-        `abstract` gives shapes, dtypes and shardings. Newer checkpoints that do not verify are set aside under
-        `checkpoints_damaged`, with the reason in the log. Where checkpoints exist and none verifies, or where they
-        cannot be read for now: InputError.
+        `abstract` has the shapes, dtypes and shardings. Newer checkpoints that do not verify are moved to
+        `checkpoints_damaged`, with the reason in the log. Raises InputError if checkpoints exist and none verifies, or if
+        they cannot be read at the moment.
         """
         steps = self.steps()
         damaged: list[int] = []
@@ -147,7 +153,7 @@ class Checkpoints:
             except InputError:
                 raise
             except Exception as error:
-                log.warning("checkpoint %d is damaged and is passed over: %s", step, _first_line(error))
+                log.warning("checkpoint %d is damaged and is skipped: %s", step, _first_line(error))
                 damaged.append(step)
                 continue
             self._set_aside(damaged)
@@ -160,7 +166,7 @@ class Checkpoints:
         return None
 
     def _read_patiently(self, step: int, abstract: Any) -> tuple[Any, dict[str, Any]]:
-        """`_read`, tried again where it failed: damage fails twice. Storage that does not answer is no damage."""
+        """`_read`, retried once: corruption fails twice, an outage may pass. InputError for storage that does not answer."""
         try:
             return self._read(step, abstract)
         except Exception as error:
@@ -169,10 +175,10 @@ class Checkpoints:
         try:
             return self._read(step, abstract)
         except Exception as error:
-            if _passing(error):
+            if _transient(error):
                 raise InputError(
                     f"cannot read checkpoint {step} in {self.directory}: {_first_line(error)}; nothing was changed, run "
-                    "the same command again when the storage answers"
+                    "the same command again when the storage is back"
                 ) from error
             raise
 
@@ -218,12 +224,12 @@ class Checkpoints:
             self._manager.close()
 
 
-def _passing(error: BaseException | None) -> bool:
-    """Whether an error (or what caused it) tells of the storage at this moment rather than of the bytes in it."""
+def _transient(error: BaseException | None) -> bool:
+    """Whether an error, or its cause, is about the storage at this moment, not about the bytes in it."""
     while error is not None:
-        if isinstance(error, OSError) and error.errno in _PASSING_ERRNO:
+        if isinstance(error, OSError) and error.errno in _TRANSIENT_ERRNO:
             return True
-        if any(word in str(error) for word in _PASSING_STATUS):
+        if any(word in str(error) for word in _TRANSIENT_STATUS):
             return True
         error = error.__cause__ or error.__context__
     return False
@@ -241,7 +247,7 @@ def _first_line(error: Exception) -> str:
 def load_params(workdir: str) -> tuple[dict, ConfigDict]:
     """Parameters (numpy float32) of the newest checkpoint of a training workdir that verifies, and the run's config.
 
-    Reads on one host, whatever mesh wrote it. Raises InputError where there is nothing to read.
+    Reads on one host, whatever mesh wrote it. Raises InputError if there is nothing to read.
     """
     config = read_config(workdir)
     directory = os.path.join(workdir, "checkpoints")
@@ -255,12 +261,12 @@ def load_params(workdir: str) -> tuple[dict, ConfigDict]:
             try:
                 return _read_params(manager, step), config
             except Exception as error:
-                log.warning("checkpoint %d of %s is damaged and is passed over: %s", step, workdir, _first_line(error))
+                log.warning("checkpoint %d of %s is damaged and is skipped: %s", step, workdir, _first_line(error))
     raise InputError(f"no checkpoint in {directory} verifies; train again or restore a backup")
 
 
 def _read_params(manager: Any, step: int) -> dict:
-    """The parameters alone: Adam's moments are twice their size and stay on disk."""
+    """Reads the parameters only: Adam's moments are twice their size and stay on disk."""
     import orbax.checkpoint as ocp
 
     meta = _opened(manager.restore(step, args=ocp.args.Composite(meta=ocp.args.JsonRestore()))["meta"])
@@ -278,20 +284,8 @@ def _read_params(manager: Any, step: int) -> dict:
     return jax.tree.map(np.asarray, params)
 
 
-def read_config(workdir: str) -> ConfigDict:
-    """The config that a training workdir was started with."""
-    path = os.path.join(workdir, "config.json")
-    try:
-        with open(path, encoding="utf-8") as file:
-            return ConfigDict(json.load(file))
-    except FileNotFoundError as error:
-        raise InputError(f"{workdir} is no training workdir (it has no config.json); check the path") from error
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON: {error}; restore it or start again in an empty workdir") from error
-
-
 def remove_unfinished(workdir: str) -> None:
-    """Removes what a killed save left behind, so that nothing half-written is ever looked at."""
+    """Removes what a killed save left behind, so that nothing half-written is ever read."""
     directory = os.path.join(workdir, "checkpoints")
     if os.path.isdir(directory):
         for name in os.listdir(directory):

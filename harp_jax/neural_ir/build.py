@@ -28,7 +28,7 @@ def init_params(config: NeuralConfig, key: jax.Array) -> dict:
 
 
 def word_tables(shape: NeuralConfig, words: Words) -> WordTables:
-    """What the model needs to know of the words."""
+    """What the model uses of the words besides their vectors."""
     from harp_jax.neural_ir.duet import graph_table
 
     graphs = graph_table(words, shape.graphs) if shape.name == "duet" else np.zeros((1, 1), np.int32)

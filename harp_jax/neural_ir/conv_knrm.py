@@ -1,7 +1,7 @@
-"""Conv-KNRM (Dai et al., WSDM 2018): KNRM's kernels over n-grams, every length of the query's against every one of the document's.
+"""Conv-KNRM (Dai et al., WSDM 2018): KNRM's kernels over n-grams, each n of the query with each n of the document.
 
-The n-gram at word i is relu(W_n · [v_i … v_{i+n-1}] + b_n). It is there where all its words are: n-grams that reach over
-the end of a text, or hold a word outside the vocabulary, match nothing.
+The n-gram at word i is relu(W_n · [v_i … v_{i+n-1}] + b_n). N-grams that reach over the end of a
+text, or hold a word outside the vocabulary, match nothing.
 """
 
 import flax.linen as nn
@@ -14,7 +14,7 @@ from harp_jax.neural_ir.shape import NeuralConfig, WordTables
 
 
 def shifted(x: jax.Array, by: int) -> jax.Array:
-    """x [B, L, …] moved `by` places to the left, zeros (False) behind."""
+    """x [B, L, …] shifted `by` places to the left, zeros (False) at the end."""
     width = [(0, 0)] * x.ndim
     width[1] = (0, by)
     return jnp.pad(x, width)[:, by:]

@@ -1,8 +1,8 @@
 """DRMM (Guo et al., CIKM 2016): a histogram of similarities for each query word, a small network, a gate over the words.
 
 score = Σ_i g_i z_i with z_i = network(log(1 + histogram of word i)) and g = softmax over the query's words of w·idf_i (gate
-"idf") or w·v_i (gate "vector", the term's vector). Exact matches, the same word, have the last bin for themselves; the
-other bins cut [-1, 1] evenly. Histograms have no gradient: word vectors are given, not learned.
+"idf") or w·v_i (gate "vector", the term's vector). The last bin counts exact matches (the same word), the other
+bins divide [-1, 1] evenly. Histograms have no gradient: word vectors are not learned.
 """
 
 import flax.linen as nn
@@ -38,7 +38,7 @@ class Drmm(nn.Module):
         middle = nn.tanh(nn.Dense(HIDDEN, name="network_in")(jnp.log1p(counts)))
         relevance = nn.tanh(nn.Dense(1, name="network_out")(middle))[..., 0]
         known = words if c.gate == "vector" else jnp.asarray(tables.idf)[query][..., None]
-        # One for a start: rare words count for more from the first step on.
+        # Starts at one: rare words weigh more from the first step.
         start = nn.initializers.zeros if c.gate == "vector" else nn.initializers.ones
         weight = nn.Dense(1, use_bias=False, kernel_init=start, name="gate")(known)[..., 0]
         there = query > 0

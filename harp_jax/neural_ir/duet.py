@@ -5,8 +5,8 @@ Distributed: words as counts of character n-graphs (1 to 5 characters, the most 
 over three words, max-pooling (the whole query; windows of the document), their elementwise product, dense layers. Later
 variants replace the n-graphs by word vectors; this one does not.
 
-Both networks are tied to positions: texts are cut and padded to `query_length` and `document_length`. What padding would
-compute is set to zero. The last tanh is left out: it changes no order of scores, and saturated scores would tie.
+Both networks are tied to positions: texts are truncated or padded to `query_length` and `document_length`. The
+activations of padding are set to zero. The last tanh is left out: it changes no order of scores, and saturated scores tie.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ def word_graphs(word: str) -> list[str]:
 
 
 def graph_table(words: Words, graphs: int) -> np.ndarray:
-    """N-graph ids [V, G] int32 of every word, 0 where there are fewer: the `graphs` that most documents' words hold."""
+    """N-graph ids [V, G] int32 of every word, 0 where a word has fewer; the `graphs` n-graphs in most documents."""
     weight: Counter[str] = Counter()
     for word, documents in zip(words.words, words.frequencies):
         for graph in word_graphs(word):
@@ -59,9 +59,9 @@ class Duet(nn.Module):
 
     def _local(self, query: jax.Array, document: jax.Array, deterministic: bool) -> jax.Array:
         exact = (query[:, :, None] == document[:, None, :]) & (query > 0)[:, :, None]
-        seen = nn.tanh(nn.Dense(self.config.filters, name="local_conv")(exact.astype(jnp.float32)))
-        seen = jnp.where((query > 0)[..., None], seen, 0.0)
-        return self._dense(seen.reshape(len(query), -1), "local", deterministic)
+        matched = nn.tanh(nn.Dense(self.config.filters, name="local_conv")(exact.astype(jnp.float32)))
+        matched = jnp.where((query > 0)[..., None], matched, 0.0)
+        return self._dense(matched.reshape(len(query), -1), "local", deterministic)
 
     def _distributed(self, query: jax.Array, document: jax.Array, tables: WordTables, deterministic: bool) -> jax.Array:
         c = self.config
@@ -72,8 +72,8 @@ class Duet(nn.Module):
         there = document > 0
         pooled = sliding_max(jnp.where(there[..., None], d, -1.0), window)
         some = sliding_max(there[..., None].astype(jnp.float32), window) > 0
-        seen = nn.tanh(nn.Dense(c.filters, name="document_dense")(pooled))
-        product = jnp.where(some, q[:, None, :] * seen, 0.0)
+        windows = nn.tanh(nn.Dense(c.filters, name="document_dense")(pooled))
+        product = jnp.where(some, q[:, None, :] * windows, 0.0)
         return self._dense(product.reshape(len(query), -1), "distributed", deterministic)
 
     def _trigrams(self, ids: jax.Array, tables: WordTables, side: str) -> jax.Array:
@@ -116,5 +116,5 @@ def sliding_max(x: jax.Array, window: int) -> jax.Array:
 
 
 def _exactly(ids: jax.Array, length: int) -> jax.Array:
-    """ids [B, L] cut or padded to [B, length]."""
+    """ids [B, L] truncated or padded to [B, length]."""
     return jnp.pad(ids[:, :length], ((0, 0), (0, max(0, length - ids.shape[1]))))

@@ -54,7 +54,7 @@ class GroupLayout:
 
 
 class GroupReader(RankingReader):
-    """Groups of a relevant document and negatives, each text cut to its own length."""
+    """Groups of a relevant document and negatives, queries and documents truncated to the model's lengths."""
 
     def __init__(self, config: ConfigDict, words: Words, qrels: Qrels) -> None:
         data = RankingData(
@@ -77,14 +77,14 @@ class GroupReader(RankingReader):
 
 
 def check_words(words: Words, data: RankingData, length: int) -> None:
-    """Warns where the vocabulary knows less than half of the training texts; InputError where it knows hardly a word."""
+    """Warns if the vocabulary has less than half of the words of the training texts; InputError if it has almost none."""
     queries = dict.fromkeys(qid for qid, _ in data.units)
-    # Of each query a relevant document and a candidate: candidates of one query alone are much alike.
+    # A relevant document and a candidate of each query: candidates of one query alone are much alike.
     docids = (docid for qid, positive in data.units for docid in (positive, data.candidates[qid].docids[0]))
     texts = {
         "training queries": (data.queries[qid] for qid in queries),
         "documents to train on": (data.docs[docid] for docid in docids),
     }
-    remedy = "make one of these documents (python -m harp_jax.text.words), or leave --config.tokenizer out"
+    remedy = "make one of these documents (harp words), or leave --config.tokenizer out"
     for note in known_words.check(words, texts, length, known_words.FEW, remedy):
         log.warning(note)

@@ -8,7 +8,7 @@ from harp_jax.neural_ir.shape import NeuralConfig
 
 
 def vectors(module: nn.Module, config: NeuralConfig) -> jax.Array:
-    """The word vectors [V, dimension] as a parameter, which training leaves alone unless `train_vectors`."""
+    """The word vectors [V, dimension] as a parameter; without a gradient unless `train_vectors`."""
     found = module.param("vectors", nn.initializers.normal(0.1), (config.vocab_size, config.dimension))
     table = jnp.asarray(found)
     return table if config.train_vectors else jax.lax.stop_gradient(table)
@@ -17,7 +17,7 @@ def vectors(module: nn.Module, config: NeuralConfig) -> jax.Array:
 def cosines(a: jax.Array, b: jax.Array) -> jax.Array:
     """Cosines [B, n, m] of the rows of a [B, n, d] and b [B, m, d]; 0 where a row is zero.
 
-    In full float32 on every device: a TPU's bfloat16 product would put a word's similarity to itself beside the kernel of
+    In full float32 on every device: a TPU's bfloat16 product would move a word's similarity to itself off the kernel of
     exact matches, whose width is 0.001.
     """
     return jnp.einsum("bnd,bmd->bnm", _unit(a), _unit(b), precision=jax.lax.Precision.HIGHEST)

@@ -1,4 +1,4 @@
-"""How much of the texts a vocabulary knows. Of another collection's words every id is 0: no score tells documents apart."""
+"""The share of a text's words that a vocabulary has. Words of another collection all get id 0, and documents equal scores."""
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -6,12 +6,12 @@ from itertools import islice
 from harp_jax.errors import InputError
 from harp_jax.text.words import Words
 
-SAMPLE = 500  # texts of a kind that are looked at: nothing reads the whole collection for this
-FEW, HALF = 0.05, 0.5  # shares: training stops below the one, and below the other there is a note
+SAMPLE = 500  # texts of a kind that are checked, not the whole collection
+FEW, HALF = 0.05, 0.5  # shares of known words: below FEW training stops, below HALF there is a note
 
 
 def share(words: Words, texts: Iterable[str], limit: int) -> float:
-    """The part of the words that have an id, among the first `limit` of each of the first SAMPLE texts; 0 without words."""
+    """The share of words with an id, among the first `limit` of each of the first SAMPLE texts; 0 without words."""
     ids = [i for text in islice(texts, SAMPLE) for i in words.encode(text, limit)]
     return sum(i > 0 for i in ids) / max(len(ids), 1)
 

@@ -28,9 +28,9 @@ def kernel_levels(kernels: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def kernel_features(match: jax.Array, query: jax.Array, document: jax.Array, kernels: int) -> jax.Array:
-    """φ [B, kernels] of similarities [B, n, m]; query [B, n] and document [B, m] say what is there (bool).
+    """φ [B, kernels] of similarities [B, n, m]; query [B, n] and document [B, m] mask words (bool).
 
-    What is not there is taken out after the kernels: a similarity of 0 would count in those beside μ = 0.
+    Padding is masked after the kernels: its similarity of 0 would count in the kernels around μ = 0.
     """
     mu, sigma = kernel_levels(kernels)
     near = jnp.exp(-jnp.square(match[..., None] - mu) / (2.0 * sigma**2))

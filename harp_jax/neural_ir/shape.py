@@ -1,6 +1,6 @@
-"""Neural rankers of before BERT: DRMM, DUET, KNRM and Conv-KNRM, on word ids.
+"""The shape of a neural ranker from before BERT: DRMM, DUET, KNRM or Conv-KNRM, on word ids.
 
-All are called alike: query [B, Lq] int32, document [B, Ld] int32, `WordTables`, → scores [B] float32. Id 0 is "no word"
+All have one signature: query [B, Lq] int32, document [B, Ld] int32, `WordTables`, → scores [B] float32. Id 0 is "no word"
 (padding, or a word outside the vocabulary): it matches nothing, and more of it changes no score.
 """
 
@@ -22,7 +22,7 @@ class NeuralConfig:
     name: str
     vocab_size: int  # rows of word vectors, the one of id 0 included
     dimension: int = 100  # of word vectors (all but DUET)
-    query_length: int = 20  # words; longer queries are cut
+    query_length: int = 20  # words; longer queries are truncated
     document_length: int = 300  # words
     train_vectors: bool = True  # KNRM, Conv-KNRM; DRMM's histogram has no gradient, its vectors stay
     gate: str = "idf"  # DRMM: or "vector"
@@ -48,20 +48,20 @@ class NeuralConfig:
             raise InputError(f"model.gate={self.gate!r} is unknown; choose idf or vector")
         for name in POSITIVE:
             if getattr(self, name) < 1:
-                raise InputError(f"{_field(name)}={getattr(self, name)}: give 1 or more")
+                raise InputError(f"{_field(name)}={getattr(self, name)}: use 1 or more")
         if self.bins < 2 or self.kernels < 2:
-            raise InputError(f"model.bins={self.bins}, model.kernels={self.kernels}: give 2 or more")
+            raise InputError(f"model.bins={self.bins}, model.kernels={self.kernels}: use 2 or more")
         if not 0.0 <= self.dropout < 1.0:
-            raise InputError(f"model.dropout={self.dropout}: give a share below 1")
+            raise InputError(f"model.dropout={self.dropout}: use a share below 1")
 
 
 def _field(name: str) -> str:
-    """What a config calls a field of the shape."""
+    """The name of a field of the shape in the config."""
     return "row_length" if name == "document_length" else f"model.{name}"
 
 
 class WordTables(NamedTuple):
-    """What models know of words beside their vectors: idf [V] float32, n-graph ids [V, G] int32 (0: none)."""
+    """What models use of words besides their vectors: idf [V] float32, n-graph ids [V, G] int32 (0: none)."""
 
     idf: np.ndarray
     graphs: np.ndarray

@@ -7,6 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from harp_jax.checkpoints.recorded import METRICS
+from harp_jax.checkpoints.recorded import read_metrics as read
+
 
 class MetricsLog:
     """Appends to workdir/metrics.jsonl and workdir/tensorboard. Lines past the restored step are cut on opening."""
@@ -19,7 +22,7 @@ class MetricsLog:
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-        self.path = os.path.join(workdir, "metrics.jsonl")
+        self.path = os.path.join(workdir, METRICS)
         cut_after(self.path, restored_step)
         self._file = open(self.path, "a", encoding="utf-8")
         directory = os.path.join(workdir, "tensorboard")
@@ -54,21 +57,6 @@ class MetricsLog:
                 self._file.close()
             with contextlib.suppress(OSError):
                 self._board.close()
-
-
-def read(workdir: str) -> list[dict[str, Any]]:
-    """The metrics of a workdir in order; a last line that a kill cut short is left out."""
-    path = os.path.join(workdir, "metrics.jsonl")
-    if not os.path.exists(path):
-        return []
-    rows = []
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            try:
-                rows.append(json.loads(line))
-            except ValueError:
-                continue
-    return rows
 
 
 def cut_after(path: str, step: int) -> None:

@@ -8,7 +8,8 @@ import jax
 import numpy as np
 import pytest
 
-from harp_jax.checkpoints.huggingface import bert_config_from_hf, bert_config_to_hf, load_hf, save_hf
+from harp_jax.checkpoints.hf_tensors import bert_config_from_hf, bert_config_to_hf
+from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.errors import InputError
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker

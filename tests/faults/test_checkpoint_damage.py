@@ -81,7 +81,7 @@ def test_a_full_disk_stops_the_run_and_keeps_the_checkpoint_before(tmp_path):
     )
     assert limited.returncode == 2, limited.stderr[-2000:]
     errors = [line for line in limited.stderr.splitlines() if line.startswith("error: ")]
-    assert len(errors) == 1 and f"goes on from step {before[-1]}" in errors[0], limited.stderr[-2000:]
+    assert len(errors) == 1 and f"resumes from step {before[-1]}" in errors[0], limited.stderr[-2000:]
     assert Checkpoints(workdir).steps() == before
     assert not [name for name in os.listdir(workdir + "/checkpoints") if "tmp" in name]
     assert launch(tmp_path / "full", *options).wait(timeout=300) == 0

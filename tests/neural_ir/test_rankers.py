@@ -161,12 +161,12 @@ def test_unknown_models_are_named():
     "field, value, message",
     [
         *(
-            (name, 0, f"model.{name}=0: give 1 or more")
+            (name, 0, f"model.{name}=0: use 1 or more")
             for name in ("dimension", "query_length", "ngrams", "filters", "hidden", "pool", "graphs")
         ),
-        ("document_length", 0, "row_length=0: give 1 or more"),
-        ("kernels", 1, "model.kernels=1: give 2 or more"),
-        ("dropout", 1.0, "model.dropout=1.0: give a share below 1"),
+        ("document_length", 0, "row_length=0: use 1 or more"),
+        ("kernels", 1, "model.kernels=1: use 2 or more"),
+        ("dropout", 1.0, "model.dropout=1.0: use a share below 1"),
         ("dropout", -0.1, "model.dropout=-0.1"),
     ],
 )

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from harp_jax.checkpoints.checkpoint import load_params
+from harp_jax.checkpoints.export import export
 from harp_jax.checkpoints.huggingface import load_hf
+from harp_jax.checkpoints.model_card import model_card
 from harp_jax.errors import InputError
-from harp_jax.export import export, model_card
-from harp_jax.ranking.rerank import Reranker
+from harp_jax.ranking.reranker import Reranker
 from harp_jax.training.train import train
 from tests.support.synthetic import VOCAB
 from tests.support.tiny_run import tiny_config, tiny_stage
@@ -68,7 +69,7 @@ def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, 
     monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "load_params", lambda _: (params, config))
     export(workdir, str(tmp_path / "model"))
     reranker = Reranker.from_pretrained(str(tmp_path / "model"), max_length=None)
-    assert reranker.max_length == 48 < config.model.max_positions
+    assert reranker.scorer.max_length == 48 < config.model.max_positions
     rng = np.random.default_rng(0)
     texts = [" ".join(f"w{i}" for i in rng.integers(0, 200, 100)) for _ in range(4)]
     ours = reranker.rerank("w1 w2 w3", texts)
@@ -111,3 +112,11 @@ def test_refuses_what_it_cannot_export(workdir, tmp_path):
         export(workdir, str(tmp_path / "mine"))
     assert os.listdir(tmp_path / "mine") == ["notes"]
     assert not (tmp_path / "model").exists()
+
+
+def test_a_workdir_scores_as_its_export(workdir, tmp_path):
+    export(workdir, str(tmp_path / "model"))
+    pairs = [("w1 w2 w3", " ".join(f"w{i}" for i in range(n))) for n in (1, 5, 80, 150)]
+    before, after = Reranker.from_pretrained(workdir), Reranker.from_pretrained(str(tmp_path / "model"))
+    assert before.scorer.max_length == after.scorer.max_length == 128
+    np.testing.assert_array_equal(before.predict(pairs), after.predict(pairs))

@@ -1,0 +1,108 @@
+"""The model card of an export (README.md)."""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from harp_jax import __version__
+from harp_jax.checkpoints.recorded import read_command, read_metrics
+from harp_jax.checkpoints.selected import DIRECTORY, best
+
+PACKAGES = ("jax", "flax", "optax", "numpy")
+# Config fields that name data: their values say what the model was trained on.
+DATA_FIELDS = ("data", "docs", "clicks", "queries", "qrels", "candidates", "folds", "train_folds", "init", "tokenizer")
+
+
+def model_card(workdir: str, config: Mapping[str, Any], output: str) -> str:
+    """README.md of the export at `output`: how to use it, its data, its measures, its commands, its config."""
+    name = os.path.basename(os.path.abspath(output))
+    stage = {"pretrain": "pre-trained", "finetune": "fine-tuned", "coarse_tune": "coarse-tuned"}.get(
+        config.get("stage", ""), "trained"
+    )
+    shape = config["bert"]
+    data = [f"- {field}: {_plain(config[field])}" for field in DATA_FIELDS if config.get(field)]
+    last = {row.get("split", "train"): row for row in read_metrics(workdir)}
+    measured = [line for split in sorted(last) for line in _metrics(split, last[split])]
+    chosen = best(os.path.join(workdir, DIRECTORY))
+    if chosen:
+        picked = f"Selected: step {chosen['step']}, by {chosen['measure']} {chosen['value']:.4f} on {chosen['queries']} held-out"
+        measured = [f"{picked} training queries.", "", *measured]
+    marks = [config.get(field, "") for field in ("query_mark", "document_mark")]
+    if any(marks):
+        data.append(
+            f"- marks before query and document: {marks[0] or 'none'}, {marks[1] or 'none'} (harp_jax adds them)"
+        )
+    return "\n".join(
+        [
+            "---",
+            "library_name: sentence-transformers",
+            "pipeline_tag: text-ranking",
+            "tags: [harp_jax, cross-encoder, bert]",
+            "---",
+            "",
+            f"# {name}",
+            "",
+            f"A BERT cross-encoder ({shape['layers']} layers, hidden size {shape['hidden']}), {stage} with harp_jax. It takes",
+            "`[CLS] query [SEP] document [SEP]`; the score is a raw logit, larger is more relevant.",
+            "",
+            "```python",
+            "from sentence_transformers import CrossEncoder",
+            f'scores = CrossEncoder("{name}").predict([(query, document)])',
+            "",
+            "import harp_jax  # without torch",
+            f'scores = harp_jax.Reranker.from_pretrained("{name}").predict([(query, document)])',
+            "```",
+            "",
+            "## Data",
+            "",
+            *(data or ["- not recorded"]),
+            "",
+            "## Measured at the end of training",
+            "",
+            *(measured or ["Nothing was recorded."]),
+            "",
+            "## How it was made",
+            "",
+            "```",
+            *read_command(workdir),
+            shlex.join(["python", "-m", "harp_jax.export", f"--workdir={workdir}", f"--output={output}"]),
+            "```",
+            "",
+            "Software: "
+            + ", ".join([f"harp_jax {__version__}", f"Python {sys.version.split()[0]}", *_versions()])
+            + ".",
+            "",
+            "<details><summary>Config</summary>",
+            "",
+            "```json",
+            json.dumps(config, indent=1, sort_keys=True, default=str),
+            "```",
+            "",
+            "</details>",
+            "",
+        ]
+    )
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _metrics(split: str, row: Mapping[str, Any]) -> list[str]:
+    names = [name for name in row if name not in ("step", "split")]
+    head = [f"Step {row['step']}, {split}:", "", "| metric | value |", "|---|---|"]
+    return [*head, *(f"| {name} | {row[name]:.6g} |" for name in names), ""]
+
+
+def _versions() -> list[str]:
+    found = []
+    for package in PACKAGES:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return found
