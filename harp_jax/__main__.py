@@ -13,7 +13,7 @@ from harp_jax.commands.table import COMMANDS, GROUPS
 
 
 def overview() -> str:
-    """What `harp --help` prints."""
+    """The text of `harp --help`."""
     width = max(map(len, COMMANDS))
     lines = [
         "usage: harp COMMAND [options]",
@@ -26,7 +26,7 @@ def overview() -> str:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Runs one command in this process."""
+    """Run one command in this process; `argv` defaults to the process's arguments."""
     if "_ARGCOMPLETE" in os.environ:
         complete()
     words = sys.argv[1:] if argv is None else argv
@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> None:
         print(f"harp_jax {__version__}")
     elif words[0] in COMMANDS:
         module = importlib.import_module(COMMANDS[words[0]].module)
-        sys.argv = [f"harp {words[0]}", *words[1:]]  # what commands record of themselves
+        sys.argv = [f"harp {words[0]}", *words[1:]]  # commands record their command line from here
         run(module.main, module.arguments_parser())
     else:
         near = difflib.get_close_matches(words[0], COMMANDS, 1)
@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def complete() -> None:
-    """Answers the shell's request for completions, if argcomplete is installed; ends the process."""
+    """Answer the shell's completion request if argcomplete is installed, and exit."""
     try:
         import argcomplete
     except ImportError:

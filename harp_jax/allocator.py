@@ -1,41 +1,41 @@
-"""Memory that a CPU has once is kept: XLA asks for the step's buffers anew in every call and gives them back after it.
+"""Keep freed heap pages: XLA reallocates the step's buffers every call, and glibc would return them to the kernel.
 
-glibc takes large blocks from the kernel and returns them at once, so every step touches hundreds of megabytes of fresh pages,
-4 KiB at a time, and waits while each is zeroed. Here glibc keeps them, in one heap that asks for 2 MiB pages. Measured with
-benchmarks/step.py on 2 cores (2 × 128, 30,522 words): 12,700 real tokens a second as it was, 17,000 with the pages kept, 18,600
-with large ones; writing 85 MB of exponentials 32, 10 and 8 ms.
+By default glibc maps large blocks and unmaps them on free, so every step touches hundreds of megabytes of new pages, 4 KiB at a
+time, and waits while the kernel zeroes each. Here glibc keeps the pages, in one heap with 2 MiB pages. Measured with
+benchmarks/step.py on 2 cores (2 × 128, 30,522 words): 12,700 real tokens/s by default, 17,000 with kept pages, 18,600 with kept
+2 MiB pages; writing 85 MB of exponentials takes 32, 10 and 8 ms.
 """
 
 import ctypes
 import mmap
 import re
 
-# mallopt's parameters (malloc.h): they are part of glibc's ABI.
+# mallopt's parameters (malloc.h); part of glibc's ABI.
 _TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
-# Address space of the heap that large pages are asked for; nothing of it is taken before it is used.
+# Address space of the heap with 2 MiB pages; physical memory is allocated on first use only.
 RESERVED = 4 << 30
 
 
 def keep_pages() -> bool:
-    """Makes glibc keep freed memory for the next step; whether it could.
+    """Make glibc keep freed memory for the next step; returns whether that succeeded.
 
-    For commands, at their start: threads that are there already, such as those of a JAX backend, keep heaps of their own that
-    this does not reach. The process then holds the most that it ever needed at once. Does nothing without glibc (musl, macOS,
-    Windows); an accelerator's memory is another.
+    Call it at the start of a command: existing threads, such as those of a JAX backend, have their own heaps, which this does
+    not affect. The process's memory then stays at its peak. Does nothing without glibc (musl, macOS, Windows), and nothing
+    about an accelerator's memory.
     """
     try:
         libc = ctypes.CDLL(None)
         libc.gnu_get_libc_version  # noqa: B018  musl has a mallopt that does nothing
     except (OSError, AttributeError):
         return False
-    # All from the heap, which one arena grows by brk: other arenas are cut into pieces of 64 MiB, too small for a step.
+    # Allocate everything from the one heap that brk grows: other arenas consist of pieces of 64 MiB, too small for a step.
     kept = [libc.mallopt(name, value) for name, value in ((_MMAP_MAX, 0), (_ARENA_MAX, 1), (_TRIM_THRESHOLD, -1))]
     _large_pages(libc)
     return all(kept)
 
 
 def _large_pages(libc: ctypes.CDLL) -> None:
-    """Grows the heap once, untouched, and asks for 2 MiB pages in it. Refusals change nothing but the speed."""
+    """Grow the heap once without touching it and request 2 MiB pages for it. If the kernel refuses, only speed is lost."""
     libc.malloc.restype = ctypes.c_void_p
     libc.malloc.argtypes = [ctypes.c_size_t]
     libc.free.argtypes = [ctypes.c_void_p]

@@ -1,7 +1,7 @@
-"""How every command parses its options, starts and ends: status 0 on success, one line and status 2 on bad input.
+"""Parsing, start and exit of every command: status 0 on success, one line and status 2 on bad input.
 
-A command is a module with `arguments_parser()` and `main(arguments)`, listed in `commands/__init__.py`. Options are spelled
-with underscores; dashes in their place are accepted.
+A command is a module with `arguments_parser()` and `main(arguments)`, listed in `commands/table.py`. Options are spelled with
+underscores; dashes are accepted too.
 """
 
 import argparse
@@ -43,17 +43,17 @@ class Parser(argparse.ArgumentParser):
 
 
 class ConfigParser(Parser):
-    """A parser with `--config=FILE.py[:PRESET]` and `--config.FIELD=VALUE`, read by ml_collections.
+    """A parser with `--config=FILE.py[:PRESET]` and `--config.FIELD=VALUE`, parsed by ml_collections.
 
     `arguments.config` is a locked ConfigDict. FILE.py may be a name below configs/, such as tpu_v3 or data/html.
     """
 
     def __init__(self, *, prog: str, description: str, example: str) -> None:
         super().__init__(prog=prog, description=description, example=example)
-        what = "config file with get_config(), or its name below configs/; a preset may follow a colon"
+        what = "config file with get_config(), or its name below configs/; append :PRESET to choose a preset"
         self.add_argument("--config", metavar="FILE[:PRESET]", help=what)
         self.add_argument(
-            "--config.FIELD", dest="_", metavar="VALUE", help="change a field of the config; quote tuples: \"('a',)\""
+            "--config.FIELD", dest="_", metavar="VALUE", help="override a config field; quote tuples: \"('a',)\""
         )
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -78,7 +78,7 @@ def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
         if len(rest) > 1:
             raise InputError(f"unexpected argument {rest[1]!r}; options are written --name=value (see --help)")
         if values.config is not None:
-            values.config.lock()  # a file that could not be read is noticed at the first use: use it now
+            values.config.lock()  # a file that cannot be read raises on first use: use it here
         return values.config
     except InputError:
         raise
@@ -96,7 +96,7 @@ def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
 
 
 def config_file(name: str) -> str:
-    """The path of a config: `name` itself if it exists, else configs/NAME.py of the installed package; keeps `:PRESET`."""
+    """Path of a config: `name` itself if it exists, else configs/NAME.py of the installed package; keeps `:PRESET`."""
     path, colon, preset = name.partition(":")
     if os.path.exists(path):
         return name
@@ -105,7 +105,7 @@ def config_file(name: str) -> str:
 
 
 def shipped_file(name: str) -> str:
-    """Path of a file below configs/ of this checkout or installation, empty where there is none."""
+    """Path of a file below configs/ of this checkout or installation; empty if it does not exist."""
     import importlib.util
 
     folders = [Path(__file__).parents[1] / "configs"]
@@ -118,21 +118,21 @@ def shipped_file(name: str) -> str:
 
 
 def fail(error: object) -> NoReturn:
-    """Prints the error as one line and exits with status 2."""
+    """Print the error as one line and exit with status 2."""
     print("error: " + " ".join(str(error).split()), file=sys.stderr)
     sys.exit(2)
 
 
 @contextlib.contextmanager
 def ending_well() -> Iterator[None]:
-    """Ends the process with one line and status 2 for an InputError, quietly where a reader closes the pipe (`| head`)."""
+    """On InputError print one line and exit with status 2; exit silently when the reader closes the pipe (`| head`)."""
     try:
         yield
         sys.stdout.flush()
     except InputError as error:
         fail(error)
     except BrokenPipeError:
-        # Python flushes stdout once more at exit: give it a place to write to.
+        # Python flushes stdout again at exit: redirect it so that the flush succeeds.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:
@@ -143,13 +143,13 @@ def ending_well() -> Iterator[None]:
 def run(
     main: Callable[[argparse.Namespace], None], parser: argparse.ArgumentParser, argv: list[str] | None = None
 ) -> None:
-    """Parses the arguments and calls `main`; argparse itself exits with status 2 on wrong usage."""
+    """Parse the arguments and call `main`; argparse itself exits with status 2 on wrong usage."""
     with ending_well():
         main(parser.parse_args(argv))
 
 
 def keep_compiled() -> None:
-    """Compiled programs are kept in the user's cache between runs, unless JAX_COMPILATION_CACHE_DIR names another place."""
+    """Cache compiled programs across runs in the user's cache directory, or in JAX_COMPILATION_CACHE_DIR if that is set."""
     import jax
 
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):

@@ -1,4 +1,4 @@
-"""Every field a training config may have, with its default. A config file takes one of these and changes what it means."""
+"""Every field of a training config, with its default. A config file starts from one of these functions and sets fields."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from harp_jax.errors import InputError
 def _common() -> ConfigDict:
     c = ConfigDict()
     c.init = ""  # Hugging Face directory or training workdir whose parameters start the run; empty: from scratch
-    c.tokenizer = ""  # Hugging Face directory or vocab.txt; empty: that of `init`
-    c.model = ConfigDict()  # ignored where `init` gives the shape, except dropout and attention
+    c.tokenizer = ""  # Hugging Face directory or vocab.txt; empty: the one of `init`
+    c.model = ConfigDict()  # `init` overrides it, except dropout, attention and remat
     c.model.layers = 12
     c.model.hidden = 768
     c.model.heads = 12
@@ -19,22 +19,22 @@ def _common() -> ConfigDict:
     c.model.max_positions = 512
     c.model.dropout = 0.1
     c.model.attention_dropout = 0.0  # 0: all attention implementations train the same model
-    c.model.attention = "auto"  # what suits the backend and dtype; or "xla", "cudnn" (GPU, 16 bits), "splash" (TPU)
-    c.model.remat = "none"  # or "dots", "layer": less memory, more computing (bert.py)
-    c.row_length = 512  # slots of a packed row, and the longest sequence
-    c.rows = 0  # rows of a batch; 0: what the configured pairs need, from the data's mean length
-    c.accumulate = 1  # microbatches that a batch is computed in, one after the other: for memory
-    c.lanes = 8  # independent streams of the input; a multiple of the devices along the data axis
-    c.window = 1024  # groups of a lane shuffled and packed together; an epoch of them at most, where epochs count
+    c.model.attention = "auto"  # by backend and dtype; or "xla", "cudnn" (GPU, 16 bits), "splash" (TPU)
+    c.model.remat = "none"  # or "dots", "layer": less memory, more compute (bert.py)
+    c.row_length = 512  # tokens per packed row; also the maximum sequence length
+    c.rows = 0  # rows per batch; 0: derived from batch_pairs and the lengths of the data
+    c.accumulate = 1  # microbatches per batch, computed one after the other to save memory
+    c.lanes = 8  # independent input streams; a multiple of the devices along data × fsdp
+    c.window = 1024  # groups of a lane shuffled and packed together; at most an epoch, where `epochs` counts
     c.learning_rate = 1e-4
     c.schedule = "linear"  # after warmup: "linear" to 0, "cosine" to 0, "constant"
-    c.warmup = 0.1  # share of the steps
+    c.warmup = 0.1  # fraction of the steps
     c.beta1 = 0.9
     c.beta2 = 0.999
-    c.weight_decay = 0.0  # not on biases and layer norms
+    c.weight_decay = 0.0  # not applied to biases and layer norms
     c.clip_norm = 1.0  # 0: off
     c.mesh = ConfigDict()
-    c.mesh.data = -1  # -1: all devices that are left
+    c.mesh.data = -1  # -1: all remaining devices
     c.mesh.fsdp = 1
     c.mesh.model = 1
     c.dtype = "float32"  # of the computation: "bfloat16" on TPU and GPU; parameters stay float32
@@ -45,14 +45,14 @@ def _common() -> ConfigDict:
     c.keep_checkpoints = 2
     c.eval_every = 0  # steps between evaluations on held-out data; 0: never
     c.eval_batches = 16
-    c.spike = 8.0  # standard deviations above the usual loss from which an update is skipped; 0: never
-    c.max_skipped = 100  # updates skipped for Inf, NaN or a spike before the run stops
+    c.spike = 8.0  # skip an update whose loss is this many standard deviations above the running mean; 0: never
+    c.max_skipped = 100  # stop the run after this many updates skipped for Inf, NaN or a spike
     c.compilation_cache = True  # in the user's cache directory
     return c
 
 
-# What the paper (its losses, its masking) and its authors' code do otherwise than our defaults; the generation job's choices
-# have presets of the same names. The authors' code also starts from BERT's next-sentence head, which this one leaves out.
+# Where the paper (losses, masking) and its authors' code differ from our defaults; the generation job has presets of the same
+# names. The authors' code also starts from BERT's next-sentence head; these presets do not.
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"mlm_side": "both"},
     "official": {
@@ -66,25 +66,25 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def pretrain(preset: str = "") -> ConfigDict:
-    """Defaults of pre-training: HARP's four tasks with MLM (paper section 4.3.2 where it says something).
+    """Defaults of pre-training: HARP's four tasks with MLM (paper section 4.3.2 where it specifies a value).
 
-    `preset` "paper" or "official" sets what `PRESETS` says; InputError for another name.
+    `preset`: "paper" or "official" applies those values of `PRESETS`. Raises InputError for another name.
     """
     c = _common()
     c.stage = "pretrain"
     c.data = ()  # output directories of the generation job
-    c.tasks = ("rqp", "qdm", "rdp", "acm")  # streams to read; "mlm" is running text
-    c.task_sampling = "uniform"  # over the tasks, as in the paper; or "proportional" to their records
+    c.tasks = ("rqp", "qdm", "rdp", "acm")  # also "ict", "wlp", "prop"; "mlm" is running text
+    c.task_sampling = "uniform"  # over the tasks, as in the paper; or "proportional" to their record counts
     c.task_weights = ConfigDict({task: 1.0 for task in ("rqp", "qdm", "rdp", "acm", "ict", "wlp", "prop")})
     c.pair_weight = 1.0  # 0: the MLM-only control, on the same batches
     c.pair_loss = "hinge"  # or "logistic", "softmax_margin" (the authors' code)
     c.margin = 1.0
     c.mlm_weight = 1.0
     c.mlm_rate = 0.15
-    c.mlm_side = "document"  # or "query", "both"; hiding one of four query words hurts the pair
-    c.mlm_whole_words = False  # hide all wordpieces of a word or none
+    c.mlm_side = "document"  # or "query", "both"; masking one of four query words hurts the pair
+    c.mlm_whole_words = False  # mask all wordpieces of a word or none
     c.batch_pairs = 128  # on average; the number in a batch varies with packing
-    c.batch_tokens = 0  # real tokens of a batch, to half a pair, whatever a task's lengths; 0: what `batch_pairs` takes
+    c.batch_tokens = 0  # end batches at this many real tokens (± half a pair), for every task alike; 0: use batch_pairs
     c.steps = 100_000
     if preset not in ("", *PRESETS):
         raise InputError(f"unknown preset {preset!r}; use one of {', '.join(PRESETS)}, or none")
@@ -94,10 +94,10 @@ def pretrain(preset: str = "") -> ConfigDict:
 
 
 def finetune() -> ConfigDict:
-    """Defaults of fine-tuning a re-ranker on judged queries (paper section 4.3.3 where it says something)."""
+    """Defaults of fine-tuning a re-ranker on judged queries (paper section 4.3.3 where it specifies a value)."""
     c = _common()
     c.stage = "finetune"
-    c.spike = 0.0  # the losses of small batches of judged pairs scatter too much to call one of them a spike
+    c.spike = 0.0  # the losses of small batches of judged pairs vary too much for a spike test
     c.init_head = "fresh"  # the paper keeps embeddings and attention layers only; or "pretrained"
     c.docs = ""
     c.queries = ""
@@ -107,16 +107,16 @@ def finetune() -> ConfigDict:
     c.train_folds = ()  # empty: all queries
     c.train_queries = ""  # a file whose lines begin with the query ids to train on; empty: all
     c.fields = ("title", "url", "body")  # of a document, in this order
-    c.query_mark = ""  # a token before every query, such as "[unused0]": what coarse-tuning calls [Q]
-    c.document_mark = ""  # the same before every document, [D]
+    c.query_mark = ""  # token before every query, such as "[unused0]"; [Q] in coarse-tuning
+    c.document_mark = ""  # token before every document; [D] in coarse-tuning
     c.negatives = 7  # for each positive, drawn from the candidates
-    c.missed_positives = True  # train on relevant documents that the candidates lack, too
+    c.missed_positives = True  # also train on relevant documents that the candidates lack
     c.rank_loss = "bce"  # Eq. 18; or "hinge", "logistic", "lce"
     c.margin = 1.0
-    c.mqp_weight = 0.0  # masked query prediction (SJTF) beside the ranking loss; 0: off
-    c.select = ""  # a measure such as "RR@10": keep the parameters that are best by it on held-out training queries
+    c.mqp_weight = 0.0  # weight of masked query prediction (SJTF) added to the ranking loss; 0: off
+    c.select = ""  # a measure such as "RR@10": select parameters by it on held-out training queries; empty: the last
     c.select_fraction = 0.1  # of the training queries, grouped by relevant document
-    c.select_queries = 500  # held out, at most
+    c.select_queries = 500  # maximum number held out
     c.select_depth = 100  # candidates re-ranked for each of them
     c.batch_pairs = 128  # query-document pairs in a batch, on average
     c.learning_rate = 1e-5
@@ -133,8 +133,8 @@ def coarse_tune() -> ConfigDict:
     c.docs = ""
     c.fields = ("title", "url", "body")
     c.clicks = ""  # ORCAS: qid, query, docid, url
-    c.sample = 0.08  # share of its pairs
-    c.replaced = 0.5  # share of the pairs that get another document (NotPair)
+    c.sample = 0.08  # fraction of its pairs
+    c.replaced = 0.5  # fraction of the pairs whose document is replaced by another (NotPair)
     c.documents_only = False  # the control: MLM on the clicked documents, without queries (continual pre-training)
     c.query_mark = "[unused0]"  # [Q]
     c.document_mark = "[unused1]"  # [D]
@@ -152,28 +152,28 @@ def coarse_tune() -> ConfigDict:
 
 
 def neural_ir() -> ConfigDict:
-    """Defaults of the neural rankers DRMM, DUET, KNRM and Conv-KNRM, trained on judged queries as fine-tuning is."""
+    """Defaults of the neural rankers DRMM, DUET, KNRM and Conv-KNRM, trained on judged queries like fine-tuning."""
     c = _common()
     c.stage = "neural_ir"
-    c.model = ConfigDict()  # `neural_ir.NeuralConfig`; each model reads what it needs
+    c.model = ConfigDict()  # the fields of `neural_ir.shape.NeuralConfig`; each model uses some of them
     c.model.name = "knrm"  # or "conv_knrm", "drmm", "duet"
-    c.model.dimension = 100  # of word vectors, where `vectors` does not say
-    c.model.query_length = 20  # words; longer queries are cut
+    c.model.dimension = 100  # of word vectors; `vectors` overrides it
+    c.model.query_length = 20  # words; longer queries are truncated
     c.model.train_vectors = True  # KNRM, Conv-KNRM
     c.model.gate = "idf"  # DRMM; or "vector"
-    c.model.bins = 30  # DRMM, the one of exact matches included
-    c.model.kernels = 11  # KNRM, Conv-KNRM, the one of exact matches included
+    c.model.bins = 30  # DRMM, including the one of exact matches
+    c.model.kernels = 11  # KNRM, Conv-KNRM, including the one of exact matches
     c.model.ngrams = 3  # Conv-KNRM: n-grams of 1 … ngrams words
     c.model.filters = 128  # Conv-KNRM, DUET
     c.model.hidden = 300  # DUET: of its dense layers
-    c.model.pool = 100  # DUET: words of a window of the document's max-pooling
-    c.model.graphs = 2000  # DUET: character n-graphs that are counted
+    c.model.pool = 100  # DUET: words per window of the document's max-pooling
+    c.model.graphs = 2000  # DUET: size of the vocabulary of character n-graphs
     c.model.dropout = 0.0  # DUET
-    c.tokenizer = ""  # directory of a vocabulary (harp_jax.text.words); empty: the words of `docs`
-    c.stemmer = "english"  # of that vocabulary, where it is made here
-    c.stopwords = "english"  # left out of it: those of BM25, or a file with one a line; empty: none
-    c.vectors = ""  # word vectors, a text file of word2vec or GloVe; empty: random ones
-    c.row_length = 300  # words of a document; longer ones are cut
+    c.tokenizer = ""  # directory of a vocabulary (`harp words`); empty: count the words of `docs`
+    c.stemmer = "english"  # used if the vocabulary is counted here
+    c.stopwords = "english"  # excluded from it: the list of BM25, or a file with one per line; empty: none
+    c.vectors = ""  # word vectors, a text file of word2vec or GloVe; empty: random vectors
+    c.row_length = 300  # words of a document; longer ones are truncated
     c.docs = ""
     c.fields = ("title", "url", "body")  # of a document, in this order
     c.queries = ""
@@ -182,17 +182,17 @@ def neural_ir() -> ConfigDict:
     c.folds = ""  # qid<TAB>fold
     c.train_folds = ()  # empty: all queries
     c.train_queries = ""  # a file whose lines begin with the query ids to train on; empty: all
-    c.negatives = 4  # for each positive, drawn from the candidates anew in every epoch
-    c.missed_positives = True  # train on relevant documents that the candidates lack, too (see ranking_data.py)
+    c.negatives = 4  # for each positive, drawn from the candidates again in every epoch
+    c.missed_positives = True  # also train on relevant documents that the candidates lack (input/ranking_groups.py)
     c.rank_loss = "hinge"  # pairwise; or "logistic", "bce", "lce"
     c.margin = 1.0
-    c.select = ""  # a measure such as "RR@10": keep the parameters that are best by it on held-out training queries
+    c.select = ""  # a measure such as "RR@10": select parameters by it on held-out training queries; empty: the last
     c.select_fraction = 0.1  # of the training queries, grouped by relevant document
-    c.select_queries = 500  # held out, at most
+    c.select_queries = 500  # maximum number held out
     c.select_depth = 100  # candidates re-ranked for each of them
     c.batch_pairs = 64  # (query, positive, negative) triples in a batch
     c.learning_rate = 1e-3
-    c.lanes = 1  # a multiple of the devices along the data axis
+    c.lanes = 1  # a multiple of the devices along data × fsdp
     c.window = 256
     c.steps = 0  # 0: `epochs` over the training positives
     c.epochs = 10.0
@@ -202,24 +202,24 @@ def neural_ir() -> ConfigDict:
 
 
 def linklearn() -> ConfigDict:
-    """Defaults of LinkLearn (`linklearn.train`)."""
+    """Defaults of LinkLearn (`harp linklearn-train`)."""
     c = ConfigDict()
-    c.docs = ()  # linked documents, JSONL; documents without links may stand in other files
+    c.docs = ()  # linked documents, JSONL; documents without links may be in separate files
     c.redirects = ()  # alias<TAB>id
     c.stemmer = "english"
-    c.train_fraction = 0.5  # of the documents; links between the two sides are dropped
+    c.train_fraction = 0.5  # of the documents; links between training and held-out documents are dropped
     c.hidden = 10  # units of each MLP
     c.loss = "hinge"  # or "logistic": RankNet's cross-entropy
-    c.batch_documents = 32  # documents d of a step, each with one linked document …
-    c.negatives = 15  # … and so many that are not linked: 480 constraints
+    c.batch_documents = 32  # documents d per step, each with one linked document …
+    c.negatives = 15  # … and this many unlinked ones: 480 constraints
     c.negatives_from = "uniform"  # as in the paper; or "linked": in proportion to links, against popularity
     c.learning_rate = 3e-3
     c.steps = 10_000
     c.eval_every = 250  # steps between evaluations on held-out documents
-    c.patience = 8  # evaluations without a better one before training stops
+    c.patience = 8  # stop after this many evaluations without improvement
     c.eval_queries = 150
     c.eval_documents = 20_000
-    c.ranking_svm_constraints = 0  # train Ranking SVM beside it on so many
+    c.ranking_svm_constraints = 0  # also train Ranking SVM, on this many constraints; 0: do not
     c.ranking_svm_c = 1.0
     c.seed = 0
     c.lock()

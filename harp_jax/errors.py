@@ -2,4 +2,4 @@
 
 
 class InputError(Exception):
-    """Input or usage that a person must mend; commands print it in one line and exit with status 2."""
+    """Bad input or usage that the user must fix; commands print it in one line and exit with status 2."""

@@ -1,4 +1,4 @@
-"""Files: compressed ones read by their suffix, new ones complete or absent."""
+"""Files: decompression by suffix when reading, atomic replacement when writing."""
 
 import bz2
 import contextlib
@@ -19,7 +19,7 @@ SUFFIXES = tuple(_OPENERS)
 
 
 def open_bytes(path: str) -> IO[bytes]:
-    """Opens a plain, .gz, .bz2 or .xz file for reading bytes; raises InputError where it cannot be opened."""
+    """Open a plain, .gz, .bz2 or .xz file for reading bytes. Raises InputError if it cannot be opened."""
     opener = _OPENERS.get(os.path.splitext(path)[1], open)
     try:
         return opener(path, "rb")  # type: ignore[operator, return-value]
@@ -28,26 +28,26 @@ def open_bytes(path: str) -> IO[bytes]:
 
 
 def open_text(path: str) -> IO[str]:
-    """As `open_bytes`, decoded as UTF-8 (a byte order mark is dropped; line ends are left as they are)."""
+    """Like `open_bytes`, decoded as UTF-8: a byte order mark is dropped, line ends are unchanged."""
     return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="\n")
 
 
 def lines(path: str) -> Iterator[tuple[int, str]]:
-    """(line number from 1, line without its end) of a text file; damage of any kind is an InputError with the line."""
+    """Yield (line number from 1, line without its end) of a text file. Raises InputError with the line if it is damaged."""
     number = 0
     try:
         with open_text(path) as file:
             for number, line in enumerate(file, 1):
                 yield number, line.rstrip("\r\n")
     except UnicodeDecodeError as error:
-        # Text is decoded in blocks: the bad byte may be many lines further on.
+        # Text is decoded in blocks: the bad byte may be many lines later.
         raise InputError(f"{path} is not UTF-8 after line {number}: {error.reason}; convert it (UTF-16?)") from error
     except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
         raise InputError(f"{path} is damaged after line {number}: {error}; fetch or write the file again") from error
 
 
 def expand(paths: tuple[str, ...]) -> list[str]:
-    """The files that the paths and globs name, each glob sorted; a name that matches nothing is an InputError."""
+    """Expand paths and globs to files, each glob sorted. Raises InputError for a name that matches nothing."""
     found: list[str] = []
     for path in paths:
         matches = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
@@ -58,17 +58,18 @@ def expand(paths: tuple[str, ...]) -> list[str]:
 
 
 def walk(folder: str) -> Iterator[str]:
-    """Every file below the folder, each directory in the order of its names; hidden ones are left out.
+    """Every file below the folder, each directory sorted by name; hidden files and directories are skipped.
 
-    Links out of the folder are followed, each directory once; links within it lead to what is there anyway.
+    Symbolic links out of the folder are followed, each directory once; links within it are not, their targets are walked
+    under their own names.
     """
     return (path for path, within in _walk(folder, os.path.realpath(folder), set()) if not within)
 
 
 def links_within(folder: str) -> Iterator[tuple[str, str]]:
-    """(link, what it leads to) for the symbolic links to files and directories that `walk` finds by their own names.
+    """Yield (link, target) for the symbolic links whose targets `walk` finds under their own names.
 
-    What they lead to is given below `folder` as named.
+    The target is a path below `folder`, spelled as the argument is.
     """
     root = os.path.realpath(folder)
     for path, within in _walk(folder, root, set()):
@@ -77,7 +78,7 @@ def links_within(folder: str) -> Iterator[tuple[str, str]]:
 
 
 def _walk(folder: str, root: str, seen: set[str]) -> Iterator[tuple[str, str]]:
-    """(path, "") of files, and (path, real path) of links within the root; `seen` holds real paths of directories."""
+    """Yield (path, "") for files and (path, real path) for links within the root; `seen`: real paths of visited directories."""
     seen.add(os.path.realpath(folder))
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -93,7 +94,7 @@ def _walk(folder: str, root: str, seen: set[str]) -> Iterator[tuple[str, str]]:
                 yield entry.path, real
             continue
         if entry.is_dir():
-            # A link upwards would read all that lies beside the folder.
+            # Following a link to a parent directory would read files outside the folder.
             if real not in seen and not os.path.join(root, "").startswith(os.path.join(real, "")):
                 yield from _walk(entry.path, root, seen)
         elif entry.is_file():
@@ -102,13 +103,13 @@ def _walk(folder: str, root: str, seen: set[str]) -> Iterator[tuple[str, str]]:
 
 @contextlib.contextmanager
 def replacing(path: str, mode: str = "w") -> Iterator[IO]:
-    """A file that appears under `path` only when the block ends without an exception."""
+    """Open a file for writing that replaces `path` only if the block ends without an exception."""
     temporary = f"{path}.tmp.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         file = open(temporary, mode, encoding=None if "b" in mode else "utf-8", newline=None if "b" in mode else "\n")
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; choose another place") from error
+        raise InputError(f"cannot write {path}: {error.strerror}; choose another path") from error
     try:
         with file:
             yield file

@@ -1,7 +1,7 @@
 """Training: python -m harp_jax.main --config=configs/tpu_v3.py --workdir=DIR [--dry_run --topology=v3:2x2]
 
-Rerunning the command resumes the run. On several hosts run it on each, with --multihost on TPU pods, elsewhere with
---coordinator=HOST:PORT --processes=N --process=I.
+Rerunning the command resumes the run. With several hosts, run it on each: with --multihost on TPU pods and Slurm, otherwise
+with --coordinator=HOST:PORT --processes=N --process=I.
 """
 
 import argparse
@@ -19,19 +19,19 @@ from harp_jax.files import replacing
 def arguments_parser() -> ConfigParser:
     parser = ConfigParser(
         prog="python -m harp_jax.main",
-        description="Train: pre-training, coarse-tuning, fine-tuning or a neural ranker, as the config's stage says.",
+        description="Pre-train, coarse-tune or fine-tune a BERT re-ranker, or train a neural ranker; the config names the stage.",
         example="python -m harp_jax.main --config=configs/tpu_v3.py --workdir=runs/harp --config.init=bert-base-uncased/",
     )
-    parser.add_argument("--workdir", help="directory of the run: config, checkpoints, metrics; a rerun resumes it")
+    parser.add_argument("--workdir", help="directory for config, checkpoints and metrics; rerunning resumes from it")
     parser.add_argument(
         "--dry_run", action="store_true", help="compile the step; print memory, FLOPs, collectives, time"
     )
-    parser.add_argument("--largest", action="store_true", help="with --dry_run: find the most rows that fit the memory")
-    parser.add_argument("--topology", default="", help="devices of the dry run, such as v3:2x2 (the local ones)")
-    parser.add_argument("--multihost", action="store_true", help="one process a host of a TPU pod or Slurm job")
+    parser.add_argument("--largest", action="store_true", help="with --dry_run: find the largest batch that fits")
+    parser.add_argument("--topology", default="", help="devices of the dry run, such as v3:2x2 (default: local)")
+    parser.add_argument("--multihost", action="store_true", help="one process per host of a TPU pod or Slurm job")
     parser.add_argument("--coordinator", default="", help="HOST:PORT of process 0, for several processes elsewhere")
-    parser.add_argument("--processes", type=int, default=1, help="number of processes, with --coordinator (1)")
-    parser.add_argument("--process", type=int, default=0, help="number of this process, with --coordinator (0)")
+    parser.add_argument("--processes", type=int, default=1, help="number of processes, with --coordinator (default 1)")
+    parser.add_argument("--process", type=int, default=0, help="index of this process, with --coordinator (default 0)")
     return parser
 
 
@@ -39,14 +39,14 @@ def main(args: argparse.Namespace) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("harp_jax").setLevel(logging.INFO)
     if args.config is None:
-        raise InputError("no --config; for example --config=configs/tpu_v3.py")
+        raise InputError("no --config; name a config file, such as --config=configs/tpu_v3.py")
     if args.dry_run:
         from harp_jax.training.dry_run import dry_run, largest_batch
 
         print((largest_batch if args.largest else dry_run)(args.config, args.topology))
         return
     if not args.workdir:
-        raise InputError("no --workdir; checkpoints and metrics need a directory")
+        raise InputError("no --workdir; name a directory for checkpoints and metrics")
     keep_pages()
     start_processes(args)
     from harp_jax.training.train import train
@@ -59,7 +59,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def note_command(workdir: str) -> None:
-    """Leaves the command line in the workdir of a finished run: for the model card of an export, and for plans."""
+    """Write the command line to the workdir of a finished run: for the model card of an export, and for plans."""
     import jax
 
     if jax.process_index() == 0:
@@ -68,7 +68,7 @@ def note_command(workdir: str) -> None:
 
 
 def start_processes(args: argparse.Namespace) -> None:
-    """Connects to the other processes, where there are any."""
+    """Connect to the other processes, if there are any."""
     import jax
 
     if args.coordinator:

@@ -1,4 +1,4 @@
-"""Progress with rate and time left: a bar on a terminal, one line every ten seconds in a log."""
+"""Progress with rate and remaining time: a bar on a terminal, a line every ten seconds in a log."""
 
 import sys
 from typing import Any
@@ -9,7 +9,7 @@ from tqdm import tqdm
 def progress(
     iterable: Any = None, total: int | None = None, unit: str = "it", desc: str = "", initial: int = 0
 ) -> tqdm:
-    """A tqdm bar on stderr. `total` and `initial` are counted in `unit`s; `update(n)` where there is no iterable."""
+    """A tqdm bar on stderr. `total` and `initial` are counted in `unit`s; without an iterable call `update(n)`."""
     terminal = sys.stderr.isatty()
     return tqdm(
         iterable,
@@ -20,7 +20,7 @@ def progress(
         file=sys.stderr,
         dynamic_ncols=terminal,
         mininterval=0.5 if terminal else 10.0,
-        # In a log a carriage return would glue all states of the bar into one line.
+        # In a log, carriage returns would put all states of the bar on one line.
         ascii=None if terminal else " =",
         bar_format=None if terminal else "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}]\n",
     )

@@ -1,4 +1,4 @@
-"""Randomness from names: every draw is a function of (seed, task, record), never of order, time or worker."""
+"""Random numbers keyed by names: every draw is a function of (seed, task, record), never of order, time or worker."""
 
 import hashlib
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def _digest(parts: tuple[str | int, ...], size: int) -> bytes:
-    # Length prefixes keep ("ab", "c") and ("a", "bc") apart; the type letter keeps 1 and "1" apart.
+    # Length prefixes distinguish ("ab", "c") from ("a", "bc"); the type letter distinguishes 1 from "1".
     state = hashlib.blake2b(digest_size=size)
     for part in parts:
         data = str(part).encode("utf-8", "surrogatepass")
@@ -21,11 +21,11 @@ def hash64(*parts: str | int) -> int:
 
 
 def signed64(*parts: str | int) -> int:
-    """`hash64` as a signed integer, the form that SQL engines store."""
+    """`hash64` as a signed integer, the type that SQL engines store."""
     value = hash64(*parts)
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
 def generator(*parts: str | int) -> np.random.Generator:
-    """A Philox generator keyed by the parts: independent streams for different parts, equal streams for equal ones."""
+    """A Philox generator keyed by the parts: equal parts give equal streams, different parts independent ones."""
     return np.random.Generator(np.random.Philox(key=int.from_bytes(_digest(parts, 16), "big")))

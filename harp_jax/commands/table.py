@@ -1,13 +1,13 @@
-"""Every command: its name, its module and what it does in one line. Modules are named, not imported: --help must be quick.
+"""Every command: name, module and one-line summary. Modules are named, not imported, so that --help is fast.
 
-The generation job's commands are named too; importing harp_jax never imports data_pipeline.
+The commands of data_pipeline are listed too; importing harp_jax never imports data_pipeline.
 """
 
 from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """A module with `arguments_parser()` and `main(arguments)`, and its line in `harp --help`."""
+    """Module with `arguments_parser()` and `main(arguments)`, and its line in `harp --help`."""
 
     module: str
     summary: str
@@ -16,14 +16,14 @@ class Entry(NamedTuple):
 GROUPS: dict[str, dict[str, Entry]] = {
     "pairs from links": {
         "generate": Entry("data_pipeline.main", "linked pages to TFRecord shards of pre-training pairs"),
-        "inspect": Entry("data_pipeline.commands.inspect", "check the shards of a job; print statistics and examples"),
+        "inspect": Entry("data_pipeline.commands.inspect", "verify the shards of a job; print statistics and examples"),
         "vocabulary": Entry("data_pipeline.commands.vocabulary", "train a WordPiece vocabulary from linked pages"),
-        "sample-wiki": Entry("data_pipeline.commands.sample_wiki", "write an invented wiki with questions, for trials"),
+        "sample-wiki": Entry("data_pipeline.commands.sample_wiki", "write a small artificial wiki with questions"),
     },
     "training": {
-        "train": Entry("harp_jax.main", "pre-train, coarse-tune or fine-tune, as the config says; resumes"),
-        "export": Entry("harp_jax.export", "a checkpoint to a Hugging Face directory"),
-        "words": Entry("harp_jax.commands.words", "word vocabulary of the neural rankers"),
+        "train": Entry("harp_jax.main", "pre-train, coarse-tune or fine-tune a config; resumes"),
+        "export": Entry("harp_jax.export", "convert a checkpoint to a Hugging Face directory"),
+        "words": Entry("harp_jax.commands.words", "count the word vocabulary of the neural rankers"),
         "word-vectors": Entry("harp_jax.commands.word_vectors", "train word2vec vectors for the neural rankers"),
         "linklearn-train": Entry("harp_jax.commands.linklearn_train", "learn term weights from links (LinkLearn)"),
     },
@@ -31,21 +31,21 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "first-stage": Entry("harp_jax.commands.first_stage", "retrieve or score candidates with BM25 or QL"),
         "tune-first-stage": Entry("harp_jax.commands.tune_first_stage", "tune BM25 or QL on training folds"),
         "rerank": Entry("harp_jax.commands.rerank", "re-rank the candidates of a run with a trained ranker"),
-        "linklearn-rank": Entry("harp_jax.commands.linklearn_rank", "rank a collection by learnt term weights"),
-        "priors": Entry("harp_jax.commands.priors", "rank candidates by in-links or by length alone"),
-        "fuse": Entry("harp_jax.commands.fuse", "combine runs; weights are fitted on other folds"),
+        "linklearn-rank": Entry("harp_jax.commands.linklearn_rank", "rank a collection by learned term weights"),
+        "priors": Entry("harp_jax.commands.priors", "rank candidates by in-links or length alone"),
+        "fuse": Entry("harp_jax.commands.fuse", "combine runs; weights are fitted on the other folds"),
     },
     "evaluation": {
-        "evaluate": Entry("harp_jax.commands.evaluate", "measures of runs, with significance tests"),
-        "report": Entry("harp_jax.commands.report", "table and training curves as one HTML page"),
-        "query-probe": Entry("harp_jax.commands.query_probe", "how a model completes queries (coarse-tuning's probe)"),
+        "evaluate": Entry("harp_jax.commands.evaluate", "compute measures of runs, with significance tests"),
+        "report": Entry("harp_jax.commands.report", "write a table and training curves as one HTML page"),
+        "query-probe": Entry("harp_jax.commands.query_probe", "test how a model completes queries (coarse-tuning)"),
     },
     "experiments": {
-        "plan": Entry("harp_jax.commands.plan", "run an experiment: commands in order, each once"),
+        "plan": Entry("harp_jax.commands.plan", "run an experiment: its commands in order, each once"),
         "cross-validate": Entry("harp_jax.commands.cross_validate", "k-fold cross-validation of a fine-tuning config"),
-        "few-shot": Entry("harp_jax.commands.few_shot", "the same with few training queries, several draws"),
-        "make-folds": Entry("harp_jax.commands.make_folds", "folds that share no relevant document"),
-        "subsets": Entry("harp_jax.commands.subsets", "nested random subsets of training queries"),
+        "few-shot": Entry("harp_jax.commands.few_shot", "cross-validation with few training queries, several draws"),
+        "make-folds": Entry("harp_jax.commands.make_folds", "write folds that share no relevant document"),
+        "subsets": Entry("harp_jax.commands.subsets", "write nested random subsets of training queries"),
     },
 }
 COMMANDS: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, entry in group.items()}

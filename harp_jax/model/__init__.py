@@ -1,4 +1,4 @@
-"""The encoder and its heads in Linen, and where their arrays live.
+"""The encoder and its heads in Linen, and the sharding of their arrays.
 
 In: packed token ids [rows, T]. Out: hidden states, relevance scores, vocabulary losses; shardings of parameters and batches.
 Imports: the ground files only.

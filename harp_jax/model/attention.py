@@ -1,21 +1,21 @@
-"""Attention within the segments of a packed row, behind one function; the implementation is chosen by config.
+"""Attention within the segments of a packed row, behind one function; the config chooses the implementation.
 
-    "xla"     plain batched products: every backend, every dtype, the only one that can drop attention weights
+    "xla"     plain batched matrix products: every backend and dtype; the only one with dropout of attention weights
     "cudnn"   NVIDIA's fused kernel: GPU, bfloat16 or float16
     "splash"  JAX's Pallas kernel (splash.py): TPU, bfloat16 or float32, rows of a multiple of 128 tokens
-    "auto"    "cudnn" on GPU in 16 bits, "splash" on TPU where it can, else "xla"
+    "auto"    "cudnn" on GPU in 16 bits, "splash" on TPU if it supports the rows, else "xla"
 
-Why these defaults: on CPU "xla" is the only one, arranged as `_products` says. On GPU cuDNN never writes the scores to
-memory, and the textbook products move rows × heads × T² of them several times a layer.
+Why these defaults: on CPU "xla" is the only one; `_products` documents its layout. On GPU cuDNN never writes the scores to
+memory, whereas plain products read and write rows × heads × T² of them several times per layer.
 
-On TPU no time was measured: none was at hand. Compiled for eight cores (configs/tpu_v3.py, 64 rows × 512, bfloat16, libtpu
-0.0.51), a step with "splash" instead of "xla" needs 2,859 instead of 3,179 MiB of temporaries a core on v3 and 2,406
-instead of 3,147 on v5e, and by XLA's estimate reads and writes 19.1 instead of 23.8 GB a core on v3 and 37.8 instead of
-49.7 on v5e, the same collectives both times; its backward pass computes the scores once more, 7 products of T² for 6. So
-"auto" takes it. Measure both with `benchmarks/step.py --attention=…` before a long run.
+TPU times are not measured, for lack of a TPU. Compiled for eight cores (configs/tpu_v3.py, 64 rows × 512, bfloat16, libtpu
+0.0.51), a step with "splash" instead of "xla" needs 2,859 instead of 3,179 MiB of temporaries per core on v3 and 2,406
+instead of 3,147 on v5e, and by XLA's estimate reads and writes 19.1 instead of 23.8 GB per core on v3 and 37.8 instead of
+49.7 on v5e, with the same collectives; its backward pass recomputes the scores, 7 products of T² instead of 6. Hence "auto"
+chooses it. Measure both with `benchmarks/step.py --attention=…` before a long run.
 
-Attention dropout: none by default, so that all implementations train the same model; hidden states are dropped as in
-BERT. Kernels have no dropout of the weights, so asking for both is refused (`BertConfig`), and "auto" then is "xla".
+Attention dropout is off by default, so that all implementations train the same model; dropout of hidden states is as in
+BERT. The kernels do not support dropout of weights: `BertConfig` rejects the combination, and "auto" then selects "xla".
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ IMPLEMENTATIONS = ("auto", "xla", "cudnn", "splash")
 
 
 class Place(NamedTuple):
-    """Where an array lies, or will lie once the program is compiled: the mesh (None: one device), and its devices."""
+    """The devices that hold an array, possibly of a program that is only compiled: their mesh (None: one device) and kind."""
 
     mesh: AbstractMesh | None
     platform: str  # "cpu", "gpu", "tpu"
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 
 def place_of(x: jax.Array) -> Place:
-    """The mesh of `x`, which may be of devices that are not here (a dry run), else the default device."""
+    """The mesh of `x`, possibly of devices that are not attached (a dry run), else the default device."""
     mesh = jax.typeof(x).sharding.mesh
     device = None if mesh.empty else mesh.abstract_device
     if device is None:
@@ -51,9 +51,9 @@ def place_of(x: jax.Array) -> Place:
 
 
 def choose(implementation: str, dtype: str, drops: bool, platform: str, length: int) -> str:
-    """The implementation that "auto" stands for on a platform ("cpu", "gpu", "tpu") and rows of `length` tokens.
+    """Resolve "auto" for a platform ("cpu", "gpu", "tpu") and rows of `length` tokens; `drops`: attention weights are dropped.
 
-    Others stand for themselves; InputError for a kernel on a platform that it is not made for.
+    Returns other implementations unchanged. Raises InputError for a kernel that does not support the platform.
     """
     if implementation == "auto":
         if platform == "tpu" and splash.fits(length, dtype) and not drops:
@@ -62,7 +62,7 @@ def choose(implementation: str, dtype: str, drops: bool, platform: str, length: 
     wanted = {"cudnn": "gpu", "splash": "tpu"}.get(implementation, platform)
     if platform != wanted and not (implementation == "splash" and splash.INTERPRET):
         raise InputError(
-            f"model.attention={implementation!r} is a kernel for {wanted.upper()}s, and this runs on {platform.upper()}; "
+            f"model.attention={implementation!r} is a kernel for {wanted.upper()}, but this is a {platform.upper()}; "
             "set model.attention='auto'"
         )
     return implementation
@@ -72,21 +72,21 @@ def attend(
     q: jax.Array,
     k: jax.Array,
     v: jax.Array,
-    asking: jax.Array,
+    query_segments: jax.Array,
     segments: jax.Array,
     implementation: str,
     drop: Callable[[jax.Array], jax.Array] = lambda weights: weights,
 ) -> jax.Array:
-    """softmax(q·kᵀ/√d)·v over the keys of the same segment: [rows, Q, heads, head_dim], of v's dtype.
+    """softmax(q·kᵀ/√d)·v over the keys of the same segment: [rows, Q, heads, head_dim], in v's dtype.
 
-    q: [rows, Q, heads, head_dim], k and v: [rows, T, heads, head_dim]; asking [rows, Q] and segments [rows, T] int32 are
-    the segments of the queries and of the keys. Padding is a segment too, so that no row of the softmax is empty.
-    "splash" takes all tokens of a row as queries: `asking` is `segments`.
+    q: [rows, Q, heads, head_dim]; k and v: [rows, T, heads, head_dim]; query_segments: [rows, Q] int32; segments (of the
+    keys): [rows, T] int32. Padding is a segment too, so that no row of the softmax is empty. `drop` is applied to the
+    unnormalised weights ("xla" only). "splash" requires all tokens of a row as queries: `query_segments` is `segments`.
     """
     if implementation == "splash":
         place = place_of(q)
         return splash.attend(q, k, v, segments, place.mesh, place.kind)
-    mask = (asking[:, :, None] == segments[:, None, :])[:, None]
+    mask = (query_segments[:, :, None] == segments[:, None, :])[:, None]
     if implementation == "cudnn":
         return jax.nn.dot_product_attention(q, k, v, mask=mask, implementation="cudnn")
     return _products(q, k, v, mask, drop)
@@ -95,11 +95,11 @@ def attend(
 def _products(
     q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array, drop: Callable[[jax.Array], jax.Array]
 ) -> jax.Array:
-    """Not dot_product_attention: its softmax is float32 even where everything else is float64.
+    """Attention as plain matrix products. jax.nn.dot_product_attention would compute the softmax in float32 even in float64.
 
-    Heads go before tokens, queries are scaled rather than scores, and the division by the softmax's sum comes last: XLA
-    on CPU then runs plain batched matrix products, and the forward pass takes 23 to 33 ms instead of 90 (16 × 256 tokens,
-    12 heads of 32, 2 cores).
+    Heads precede tokens, queries are scaled instead of scores, and the division by the softmax's sum comes last: XLA on CPU
+    then runs plain batched matrix products, and the forward pass takes 23 to 33 ms instead of 90 (16 × 256 tokens, 12 heads
+    of 32, 2 cores).
     """
     wide = jnp.promote_types(q.dtype, jnp.float32)
     q = (q / jnp.sqrt(jnp.asarray(q.shape[-1], wide))).astype(q.dtype)
@@ -111,9 +111,9 @@ def _products(
     return jnp.swapaxes(mixed / weights.sum(-1)[..., None], 1, 2).astype(v.dtype)
 
 
-def probabilities(q: jax.Array, k: jax.Array, asking: jax.Array, segments: jax.Array) -> jax.Array:
-    """The softmax itself, [rows, heads, Q, T] float32 at least: what term weights are read from."""
+def probabilities(q: jax.Array, k: jax.Array, query_segments: jax.Array, segments: jax.Array) -> jax.Array:
+    """The softmax of `attend`, [rows, heads, Q, T], at least float32; the source of term weights."""
     wide = jnp.promote_types(q.dtype, jnp.float32)
     logits = jnp.einsum("rthd,rshd->rhts", q, k, preferred_element_type=wide) / jnp.sqrt(jnp.asarray(q.shape[-1], wide))
-    mask = (asking[:, :, None] == segments[:, None, :])[:, None]
+    mask = (query_segments[:, :, None] == segments[:, None, :])[:, None]
     return jax.nn.softmax(jnp.where(mask, logits, jnp.finfo(wide).min), axis=-1)

@@ -1,6 +1,6 @@
-"""BERT's encoder in Linen over packed rows: several sequences to a row, attention within each one only.
+"""BERT's encoder in Linen over packed rows: several sequences per row, attention within each sequence only.
 
-The parameters are a plain nested dict, which sharding rules, the Hugging Face mapping and Orbax read directly.
+The parameters are a plain nested dict, used directly by the sharding rules, the Hugging Face mapping and Orbax.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +22,10 @@ REMAT = ("none", "dots", "layer")
 
 @dataclass(frozen=True)
 class BertConfig:
-    """The shape of an encoder. `dtype` is the computation's; parameters are always float32 (or what they came in)."""
+    """The shape of an encoder. `dtype` is that of the computation; parameters keep their own dtype, float32 in training.
+
+    Raises InputError for an inconsistent shape.
+    """
 
     vocab_size: int
     layers: int
@@ -38,7 +41,7 @@ class BertConfig:
     attention: str = "auto"  # see attention.py
     remat: str = "none"  # see `rematerialised`
     initializer_range: float = 0.02
-    # Inference on CPUs: products of bfloat16 factors stay float32, which units such as AMX compute many times faster.
+    # Inference on CPUs: products of bfloat16 factors are float32, which units such as AMX compute many times faster.
     wide_products: bool = False
 
     def __post_init__(self) -> None:
@@ -49,7 +52,7 @@ class BertConfig:
                 raise InputError(f"model.{name}={value!r} is unknown; choose from {', '.join(known)}")
         if self.attention_dropout and self.attention not in ("auto", "xla"):
             raise InputError(
-                f"model.attention={self.attention!r} cannot drop attention weights; set model.attention_dropout=0 or "
+                f"model.attention={self.attention!r} has no dropout of attention weights; set model.attention_dropout=0 or "
                 "model.attention='xla'"
             )
 
@@ -59,7 +62,7 @@ class BertConfig:
 
     @property
     def drops(self) -> bool:
-        """Whether training draws dropout masks."""
+        """Whether training uses dropout."""
         return self.dropout > 0 or self.attention_dropout > 0
 
     def computing_in(self, dtype: str) -> "BertConfig":
@@ -67,12 +70,12 @@ class BertConfig:
 
 
 def gelu(x: jax.Array) -> jax.Array:
-    """BERT's exact gelu (erf); the tanh approximation moves logits by 9e-5 and would break parity."""
+    """BERT's exact GELU (erf); the tanh approximation changes logits by 9e-5 and would break parity."""
     return 0.5 * x * (1.0 + lax.erf(x * 0.7071067811865476))
 
 
 class Norm(nn.LayerNorm):
-    """Layer norm computed in float32 at least (bf16 means lose three digits), returned in the input's dtype."""
+    """Layer norm computed in at least float32 (bfloat16 means lose three digits), returned in the input's dtype."""
 
     def __call__(self, x: jax.Array) -> jax.Array:  # type: ignore[override]
         return super().__call__(x).astype(x.dtype)
@@ -91,26 +94,26 @@ class SelfAttention(nn.Module):
     def __call__(
         self, x: jax.Array, segments: jax.Array, deterministic: bool, positions: jax.Array | None
     ) -> jax.Array:
-        """Every token looks, or only those at `positions` [rows, Q]; the result has as many."""
+        """Attend from all tokens, or from `positions` [rows, Q] only: [rows, T or Q, hidden]."""
         c = self.config
-        asking, own = x, segments
+        queries, query_segments = x, segments
         implementation = "xla"
-        # A few queries are no work for a kernel, and neither they nor the few tokens of `init` need suit it.
+        # A kernel does not pay off for a few queries, and it may not support their number, nor the few tokens of `init`.
         if positions is None and not self.is_initializing():
             platform = place_of(x).platform
             implementation = choose(c.attention, c.dtype, c.attention_dropout > 0, platform, x.shape[1])
         elif positions is not None:
-            asking = jnp.take_along_axis(x, positions[:, :, None], axis=1)
-            own = jnp.take_along_axis(segments, positions, axis=1)
-        q, k, v = self.query(asking), self.key(x), self.value(x)
-        mixed = attend(q, k, v, own, segments, implementation, lambda w: self.drop_weights(w, deterministic))
-        return self.norm(asking + self.drop(self.output(mixed), deterministic))
+            queries = jnp.take_along_axis(x, positions[:, :, None], axis=1)
+            query_segments = jnp.take_along_axis(segments, positions, axis=1)
+        q, k, v = self.query(queries), self.key(x), self.value(x)
+        mixed = attend(q, k, v, query_segments, segments, implementation, lambda w: self.drop_weights(w, deterministic))
+        return self.norm(queries + self.drop(self.output(mixed), deterministic))
 
     def rows(self, x: jax.Array, segments: jax.Array, positions: jax.Array) -> jax.Array:
-        """Attention probabilities from the given positions, averaged over the heads: [rows, Q, T] float32."""
+        """Attention probabilities from `positions` [rows, Q], averaged over heads: [rows, Q, T] float32."""
         q = self.query(jnp.take_along_axis(x, positions[:, :, None], axis=1))
-        own = jnp.take_along_axis(segments, positions, axis=1)
-        return probabilities(q, self.key(x), own, segments).mean(axis=1)
+        query_segments = jnp.take_along_axis(segments, positions, axis=1)
+        return probabilities(q, self.key(x), query_segments, segments).mean(axis=1)
 
 
 class Mlp(nn.Module):
@@ -139,11 +142,11 @@ class Layer(nn.Module):
         return self.mlp(self.attention(x, segments, deterministic, positions), deterministic)
 
 
-def rematerialised(policy: str) -> Any:
-    """`Layer`, with what its backward pass computes again instead of keeping it:
+def rematerialised(policy: str) -> type[Layer]:
+    """`Layer` with a rematerialisation policy, which selects what the backward pass recomputes instead of storing:
 
-    "none"    nothing: the fastest where memory suffices
-    "dots"    all but the projections: attention scores, softmax, gelu, norms, dropout
+    "none"    nothing: fastest if memory suffices
+    "dots"    all but the projections: attention scores, softmax, GELU, norms, dropout
     "layer"   everything but the layer's input: a third more FLOPs, the least memory
     """
     policies = {"dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable, "layer": None}
@@ -151,7 +154,7 @@ def rematerialised(policy: str) -> Any:
 
 
 class Words(nn.Embed):
-    """Word embeddings; applied to parameters [parts, vocab, hidden] too, a copy for each part of the rows (tied.py)."""
+    """Word embeddings; parameters may also be [parts, vocab, hidden], a copy per part of the rows (tied_embeddings.py)."""
 
     def setup(self) -> None:
         copies: Any = self.get_variable("params", "embedding")
@@ -171,7 +174,7 @@ class Embeddings(nn.Module):
 
     def setup(self) -> None:
         c = self.config
-        # Looked up in float32 at least: the gradient of [SEP] is a sum over thousands of places, which bfloat16 would lose.
+        # Embeddings in at least float32: the gradient of [SEP] sums thousands of positions, which bfloat16 would lose.
         wide = jnp.promote_types(c.dtype, jnp.float32)
         self.word = Words(c.vocab_size, c.hidden, dtype=wide, embedding_init=initializer(c))
         self.position = nn.Embed(c.max_positions, c.hidden, dtype=wide, embedding_init=initializer(c))
@@ -206,8 +209,8 @@ class Bert(nn.Module):
     ) -> jax.Array:
         """Hidden states [rows, T, hidden] in the computation's dtype.
 
-        With `positions` [rows, Q] those of these positions alone, [rows, Q, hidden]: the last layer then computes keys
-        and values of all tokens and nothing else of the others, which saves most of it.
+        With `positions` [rows, Q], the hidden states of these positions only, [rows, Q, hidden]: of the other tokens, the
+        last layer then computes keys and values only, which saves most of its cost.
         """
         x = self.embeddings(tokens, position_ids, token_type_ids, deterministic)
         for i in range(self.config.layers):
@@ -225,7 +228,7 @@ class Bert(nn.Module):
     ) -> jax.Array:
         """The last layer's attention from `query_positions` [rows, Q], averaged over heads: [rows, Q, T] float32.
 
-        Only Q and K of the last layer are computed, and K·Q for the asked rows alone (HARP Eq. 1, 5, 10, 13).
+        Of the last layer only Q and K are computed, and K·Q only for these positions (HARP Eq. 1, 5, 10, 13).
         """
         x = self.embeddings(tokens, position_ids, token_type_ids, deterministic=True)
         for i in range(self.config.layers - 1):
@@ -234,7 +237,7 @@ class Bert(nn.Module):
 
 
 def initializer(config: BertConfig) -> nn.initializers.Initializer:
-    """Truncated normal of BERT's range, for every kernel and embedding."""
+    """Truncated normal with BERT's standard deviation, for every kernel and embedding."""
     return nn.initializers.truncated_normal(config.initializer_range)
 
 
@@ -244,6 +247,6 @@ def _dense(config: BertConfig) -> dict[str, Any]:
 
 
 def layer_norm(config: BertConfig) -> Norm:
-    """The layer norm of a shape, computed in float32 at least."""
+    """The layer norm of a shape, computed in at least float32."""
     wide = jnp.promote_types(config.dtype, jnp.float32)
     return Norm(epsilon=config.layer_norm_eps, dtype=wide, use_fast_variance=False)

@@ -11,7 +11,7 @@ from harp_jax.model.vocabulary_loss import vocabulary_cross_entropy
 
 
 class MlmHead(nn.Module):
-    """BERT's prediction head; its decoder is the word embedding matrix, passed in by the caller."""
+    """BERT's prediction head; its decoder is the word embedding matrix, passed by the caller."""
 
     config: BertConfig
 
@@ -28,7 +28,7 @@ class MlmHead(nn.Module):
         return logits + self.bias.astype(wide)
 
     def losses(self, hidden: jax.Array, embedding: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """-log p(target) and whether the target is the most probable, without keeping the logits."""
+        """-log p(target) and whether the target is the most probable word, without storing the logits."""
         loss = lambda words, hidden, targets: vocabulary_cross_entropy(hidden, words, self.bias, targets)  # noqa: E731
         return by_parts(loss, embedding, self._transformed(hidden), targets)
 
@@ -37,7 +37,7 @@ class MlmHead(nn.Module):
 
 
 class Ranker(nn.Module):
-    """Encoder, pooler, score head and MLM head: what pre-training trains and what is exported."""
+    """Encoder, pooler, score head and MLM head: the model that is pre-trained, fine-tuned and exported."""
 
     config: BertConfig
 
@@ -45,7 +45,7 @@ class Ranker(nn.Module):
         c = self.config
         self.bert = Bert(c)
         self.pooler = nn.Dense(c.hidden, dtype=c.dtype, kernel_init=initializer(c))
-        # In float32 at least: bfloat16 scores would tie, and ties fall back to the first stage's order.
+        # At least float32: bfloat16 scores would tie, and ties are broken by the first stage's order.
         self.score = nn.Dense(1, dtype=jnp.promote_types(c.dtype, jnp.float32), kernel_init=initializer(c))
         self.mlm = MlmHead(c)
         self.drop = Dropout(c.dropout)
@@ -53,7 +53,7 @@ class Ranker(nn.Module):
     def encode(
         self, batch: dict[str, jax.Array], deterministic: bool = True, positions: jax.Array | None = None
     ) -> jax.Array:
-        """Hidden states [rows, T, hidden] of a packed batch (named as `input/packing.fill` does), or at `positions` only.
+        """Hidden states [rows, T, hidden] of a packed batch (array names of `input/packing.fill`), or at `positions` only.
 
         Each sequence is [CLS] query [SEP] document [SEP] (HARP Eq. 8, and the Transformer of Eq. 17).
         """
@@ -63,7 +63,7 @@ class Ranker(nn.Module):
     def scores(self, hidden: jax.Array, cls_offset: jax.Array, deterministic: bool = True) -> jax.Array:
         """Relevance scores [rows, K] float32 of the sequences with their [CLS] at `cls_offset` [rows, K] (MLP of HARP Eq. 7, 17).
 
-        The gather stays inside its row: a global one would make every device collect all activations.
+        The gather stays within each row: a global gather would make every device collect all activations.
         """
         cls = jnp.take_along_axis(hidden, cls_offset[:, :, None], axis=1)
         pooled = self.drop(jnp.tanh(self.pooler(cls)), deterministic)
@@ -92,13 +92,13 @@ class Ranker(nn.Module):
         )
 
     def __call__(self, batch: dict[str, jax.Array], positions: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Scores and MLM logits; touches every parameter, so `init` makes the whole tree."""
+        """Scores and MLM logits; uses every parameter, so that `init` creates the whole tree."""
         hidden = self.encode(batch)
         return self.scores(hidden, batch["cls_offset"]), self.mlm_logits(hidden, positions)
 
 
 def init_params(config: BertConfig, key: jax.Array) -> dict:
-    """A fresh parameter tree, float32: truncated normal of BERT's range, zero biases."""
+    """A new parameter tree, float32: truncated normal with BERT's standard deviation, zero biases."""
     zeros = jnp.zeros((1, 8), jnp.int32)
     batch = {name: zeros for name in ("tokens", "segment_ids", "position_ids", "token_type_ids")}
     batch["cls_offset"] = zeros[:, :1]

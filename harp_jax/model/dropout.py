@@ -1,4 +1,4 @@
-"""Dropout whose random bits cost a quarter of the usual, and are the same however the arrays are cut over devices."""
+"""Dropout that needs a quarter of the usual random bits, which do not depend on how the arrays are sharded."""
 
 import flax.linen as nn
 import jax
@@ -7,13 +7,13 @@ from jax.extend.random import threefry2x32_p
 
 
 class Dropout(nn.Module):
-    """Zeros a share `rate` (in steps of 2⁻¹⁶) of the elements and scales the others to keep the mean."""
+    """Set a fraction `rate` (in steps of 2⁻¹⁶) of the elements to zero and scale the others to keep the mean."""
 
     rate: float
 
     @nn.compact
     def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
-        """x of any shape; needs a "dropout" key unless deterministic."""
+        """x of any shape; requires a "dropout" key unless deterministic."""
         dropped = round(self.rate * 2**16)
         if not dropped or deterministic:
             return x
@@ -22,11 +22,11 @@ class Dropout(nn.Module):
 
 
 def random_words(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """Independent uniform uint16 of a shape.
+    """Independent uniform uint16 numbers of a shape.
 
-    Threefry gives 64 bits a call and `jax.random.bits` keeps 32 of them for one number; here they make four. The counter
-    is the element's place in the whole array, so no device needs to know how rows are cut. Other generators ("rbg") make
-    their bits themselves.
+    Threefry returns 64 bits per call, of which `jax.random.bits` uses 32 for one number; here they make four numbers. The
+    counter is the element's index in the global array, so the numbers do not depend on the sharding. Other generators
+    ("rbg") use `jax.random.bits`.
     """
     if jax.random.key_impl(key) != "threefry2x32" or shape[-1] % 4:
         return jax.random.bits(key, shape, jnp.uint16)

@@ -1,14 +1,16 @@
-"""Where arrays live: one mesh with the axes data, fsdp and model, and one table of rules for the parameters.
+"""Sharding: one mesh with the axes data, fsdp and model, and one table of rules for the parameters.
 
-The step is `jax.jit` with these shardings, which is what pjit has become: the compiler partitions the program and puts the
-collectives in. Batches are cut by rows over data and fsdp together.
+The step is `jax.jit` with these shardings (formerly pjit): the compiler partitions the program and inserts the collectives.
+The rows of a batch are sharded over data and fsdp together.
 """
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from ml_collections import ConfigDict
@@ -18,8 +20,8 @@ from harp_jax.errors import InputError
 AXES = ("data", "fsdp", "model")
 BATCH = P(("data", "fsdp"))
 
-# (regex on the parameter's path, how its axes lie on the mesh). The first match counts; Adam's moments follow their
-# parameter because their paths end alike.
+# (regex on the parameter's path, PartitionSpec of its axes). The first match applies; Adam's moments are sharded like their
+# parameter because their paths have the same end.
 RULES: tuple[tuple[str, P], ...] = (
     (r"embeddings/word/embedding$", P("model", "fsdp")),
     (r"embeddings/(position|token_type)/embedding$", P(None, "fsdp")),
@@ -37,7 +39,7 @@ RULES: tuple[tuple[str, P], ...] = (
 
 
 def make_mesh(config: ConfigDict, devices: list | None = None) -> Mesh:
-    """The mesh of `config.mesh`; -1 stands for all devices that are left. InputError where the numbers do not work out."""
+    """The mesh of `config.mesh`; -1 stands for all remaining devices. Raises InputError if sizes, devices or lanes mismatch."""
     devices = jax.devices() if devices is None else devices
     sizes = {axis: int(config.mesh[axis]) for axis in AXES}
     known = math.prod(size for size in sizes.values() if size > 0)
@@ -47,7 +49,7 @@ def make_mesh(config: ConfigDict, devices: list | None = None) -> Mesh:
     needed = math.prod(sizes.values())
     if needed != len(devices):
         raise InputError(
-            f"mesh {sizes} needs {needed} devices, there are {len(devices)}; change mesh.data, fsdp or model"
+            f"mesh {sizes} needs {needed} devices, there are {len(devices)}; change mesh.data, mesh.fsdp or mesh.model"
         )
     if config.lanes % (sizes["data"] * sizes["fsdp"]):
         raise InputError(
@@ -58,18 +60,18 @@ def make_mesh(config: ConfigDict, devices: list | None = None) -> Mesh:
 
 
 def padded_vocab(vocab_size: int, mesh: Mesh) -> int:
-    """Vocabulary rows that the model axis divides; export strips the difference.
+    """Vocabulary size padded to a multiple of the model axis; export removes the padding.
 
-    A multiple of 128 whatever the mesh (which tiles well, too), so that checkpoints fit every mesh.
+    Always a multiple of 128 (which also suits the hardware's tiles), so that checkpoints fit every mesh.
     """
     parts = math.lcm(128, mesh.shape["model"])
     return -(-vocab_size // parts) * parts
 
 
 def param_shardings(mesh: Mesh, tree: Any, rules: tuple[tuple[str, P], ...] | None = None) -> Any:
-    """A sharding for every leaf of a state (parameters and whatever carries their paths), by `rules` (RULES).
+    """A sharding for every leaf of a state (parameters, and optimizer state with the same paths), by `rules` (default RULES).
 
-    Scalars are replicated. A leaf without a rule, a rule without a leaf, or an axis that does not divide is an error.
+    Scalars are replicated. Raises InputError for a leaf without a rule, a rule without a leaf, or an indivisible axis.
     """
     rules = RULES if rules is None else rules
     used: set[str] = set()
@@ -84,13 +86,13 @@ def param_shardings(mesh: Mesh, tree: Any, rules: tuple[tuple[str, P], ...] | No
                 _check(name, leaf.shape, spec, mesh)
                 return NamedSharding(mesh, spec)
         raise InputError(
-            f"no sharding rule for parameter {name} {leaf.shape}; add one to RULES in harp_jax/sharding.py"
+            f"no sharding rule for parameter {name} {leaf.shape}; add one to RULES in harp_jax/model/sharding.py"
         )
 
     shardings = jax.tree_util.tree_map_with_path(of, tree)
     unused = [pattern for pattern, _ in rules if pattern not in used]
     if unused:
-        raise InputError(f"sharding rules that match no parameter: {unused}; mend RULES in harp_jax/sharding.py")
+        raise InputError(f"sharding rules that match no parameter: {unused}; fix RULES in harp_jax/model/sharding.py")
     return shardings
 
 
@@ -98,26 +100,26 @@ def _check(name: str, shape: tuple[int, ...], spec: P, mesh: Mesh) -> None:
     for size, axis in zip(shape, spec):
         if axis is not None and size % mesh.shape[axis]:
             raise InputError(
-                f"{name} has {size} along an axis that mesh.{axis}={mesh.shape[axis]} cuts; it must divide: "
+                f"{name} has an axis of size {size}, which mesh.{axis}={mesh.shape[axis]} does not divide; "
                 f"change mesh.{axis} or the model's shape"
             )
 
 
 def batch_sharding(mesh: Mesh, microbatches: int = 1) -> NamedSharding:
-    """Rows (or lanes) cut over data and fsdp; where there are several microbatches, they are the first axis, uncut."""
+    """Rows (or lanes) sharded over data and fsdp. Several microbatches are the first axis, which is not sharded."""
     return NamedSharding(mesh, BATCH if microbatches == 1 else P(None, *BATCH))
 
 
 def host_lanes(mesh: Mesh, lanes: int) -> range:
-    """The lanes whose rows lie on this process's devices, as one range."""
+    """The lanes whose rows this process's devices hold, as one range."""
     sharding = batch_sharding(mesh)
     index = sharding.addressable_devices_indices_map((lanes,))
     spans = [s[0].indices(lanes) for s in index.values() if s is not None]
     return range(min(s[0] for s in spans), max(s[1] for s in spans))
 
 
-def put(batch: dict, mesh: Mesh) -> dict:
-    """Global arrays from this process's rows."""
+def put(batch: Mapping[str, np.ndarray], mesh: Mesh) -> dict[str, jax.Array]:
+    """Global sharded arrays from this process's rows."""
     sharding = batch_sharding(mesh, len(batch["tokens"]) if batch["tokens"].ndim == 3 else 1)
     return {name: jax.make_array_from_process_local_data(sharding, array) for name, array in batch.items()}
 

@@ -1,9 +1,9 @@
-"""The gradient of the tied word embeddings travels once: looking words up and predicting them share one all-reduce.
+"""One all-reduce for the gradient of the tied word embeddings, which is the sum of two: embedding lookup and MLM decoder.
 
-The partitioner sums over the devices right behind each of the two operations, and XLA does not merge the sums: 90 MiB of
-BERT-base's gradients would travel twice. Where the operations see a copy of the embeddings for each part of the rows,
-[parts, vocab, hidden] cut by parts (so a device holds one, as before), their gradients are parts too and add up on the
-device; the sum over the parts, which is the transpose of copying, comes last.
+The partitioner inserts an all-reduce right after each of the two operations, and XLA does not merge them: 90 MiB of
+BERT-base's gradients would be sent twice. Here the operations read a copy of the embeddings per part of the rows,
+[parts, vocab, hidden] sharded by parts (so that a device still holds one copy); the gradients have the same shape and are
+added on each device, and the sum over the parts, which is the transpose of copying, comes last.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ from harp_jax.model.sharding import BATCH
 def copied(params: Mapping, tokens: jax.Array) -> Mapping:
     """The parameters with a copy of the word embeddings for each device along the data axis of the mesh of `tokens`.
 
-    Where parameters are cut too (fsdp, model), nothing changes: their sums are scattered already.
+    Returns them unchanged if the mesh also shards parameters (fsdp, model): their gradients are reduce-scattered already.
     """
     mesh = place_of(tokens).mesh
     parts = 1 if mesh is None else mesh.shape.get("data", 1)
@@ -37,9 +37,9 @@ def copied(params: Mapping, tokens: jax.Array) -> Mapping:
 
 
 def by_parts(function: Callable, words: jax.Array, *rows: jax.Array) -> Any:
-    """function(words, *rows) with words [vocab, hidden], or each part of the rows with its own of [parts, vocab, hidden].
+    """function(words, *rows) for words [vocab, hidden]; for [parts, vocab, hidden], each part of the rows with its own copy.
 
-    `rows` and the results are arrays [rows, ...]; the parts are rows that lie together, as on a mesh.
+    `rows` and the results are arrays [rows, ...]; a part is a block of consecutive rows, as on a mesh.
     """
     if words.ndim == 2:
         return function(words, *rows)

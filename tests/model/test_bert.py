@@ -1,4 +1,4 @@
-"""The encoder and its heads against torch's BERT, in float64 where a wrong constant cannot hide."""
+"""The encoder and its heads against torch's BERT, in float64 so that a wrong constant shows."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ def model(tmp_path_factory):
 
 
 def unpacked_batch(seed: int = 0) -> dict[str, np.ndarray]:
-    """Sequences of 5 to 24 tokens, one to a row, padded with token 0."""
+    """Sequences of 5 to 24 tokens, one per row, padded with token 0."""
     rng = np.random.default_rng(seed)
     batch = {name: np.zeros((ROWS, LENGTH), np.int32) for name in pair_batch(small_tokenizer(), PAIRS)}
     for row in range(ROWS):
@@ -43,7 +43,7 @@ def unpacked_batch(seed: int = 0) -> dict[str, np.ndarray]:
 def packed(
     batch: dict[str, np.ndarray], rows: list[list[int]], length: int
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The same sequences, several to a row as `rows` says, and where each one starts: [rows, K]."""
+    """The same sequences packed as `rows` lists them, and the start of each one: [rows, K]."""
     out = {name: np.zeros((len(rows), length), np.int32) for name in batch}
     starts = np.zeros((len(rows), max(map(len, rows))), np.int32)
     for row, sequences in enumerate(rows):
@@ -59,7 +59,7 @@ def packed(
 
 
 def ours(config: BertConfig, params, batch, offsets=None) -> dict[str, np.ndarray]:
-    """Scores of every sequence, MLM logits of every position, hidden states."""
+    """Scores of every sequence; MLM logits, attention and hidden states of every position."""
     rows, length = batch["tokens"].shape
     offsets = np.zeros((rows, 1), np.int32) if offsets is None else offsets
     positions = np.broadcast_to(np.arange(length, dtype=np.int32), (rows, length))
@@ -78,7 +78,7 @@ def ours(config: BertConfig, params, batch, offsets=None) -> dict[str, np.ndarra
 
 
 def theirs(directory: str, batch, double: bool) -> dict[str, np.ndarray]:
-    """The same from torch, with padding masked and the scores taken from row 1 of the NSP head."""
+    """The same from torch, with padding masked; the scores are row 1 of the NSP head."""
     import torch
     import transformers
 
@@ -110,7 +110,7 @@ def in_float64(config: BertConfig, params, *inputs) -> dict[str, np.ndarray]:
 
 
 def largest_gap(a: dict[str, np.ndarray], b: dict[str, np.ndarray], batch) -> dict[str, float]:
-    """max |a - b| per output over real tokens; what padding computes is nobody's business."""
+    """max |a - b| per output over real tokens; the outputs of padding do not matter."""
     real = batch["segment_ids"] > 0
     gaps = {"scores": float(np.abs(a["scores"] - b["scores"]).max())}
     for name in ("mlm", "hidden"):
@@ -138,7 +138,7 @@ def test_equals_torch_in_float32(model):
 
 
 @pytest.mark.parametrize("wrong", ["tanh gelu", "layer-norm eps 1e-6"])
-def test_float64_comparison_sees_the_usual_bugs(model, monkeypatch, wrong):
+def test_float64_comparison_detects_common_bugs(model, monkeypatch, wrong):
     directory, config, params = model
     batch = unpacked_batch()
     if wrong == "tanh gelu":
@@ -168,33 +168,34 @@ def test_packed_equals_unpacked_in_float64(model):
             np.testing.assert_allclose(attention.sum(1) - attention[:, at : at + n].sum(1), 0, rtol=0, atol=1e-12)
 
 
-def test_attention_rows_are_those_asked_for(model):
+def test_attention_rows_are_those_of_the_given_positions(model):
     _, config, params = model
     batch = unpacked_batch()
     every = ours(config, params, batch)["attention"]
-    asked = np.tile(np.array([[0, 3, 2]], np.int32), (ROWS, 1))
-    rows = Ranker(config).apply({"params": params}, batch, asked, method="attention_rows")
+    positions = np.tile(np.array([[0, 3, 2]], np.int32), (ROWS, 1))
+    rows = Ranker(config).apply({"params": params}, batch, positions, method="attention_rows")
     assert rows.dtype == np.float32 and rows.shape == (ROWS, 3, LENGTH)
     np.testing.assert_allclose(rows, every[:, [0, 3, 2]], rtol=0, atol=1e-6)
     np.testing.assert_allclose(rows.sum(-1), 1, rtol=0, atol=1e-5)
 
 
-def test_hidden_states_at_positions_alone(model):
-    """What the last layer leaves out changes nothing in float64, packed rows and padding included."""
+def test_hidden_states_at_positions_only(model):
+    """What the last layer skips does not change the result in float64, with packed rows and padding."""
     _, config, params = model
     batch, starts = packed(unpacked_batch(), [[2, 0], [1, 3, 4], [5]], 64)
-    asked = np.concatenate([starts, starts[:, ::-1] + 2, np.full((3, 1), 63, np.int32)], axis=1)
+    positions = np.concatenate([starts, starts[:, ::-1] + 2, np.full((3, 1), 63, np.int32)], axis=1)
     with jax.enable_x64(True):
         params = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
         encode = lambda *more: Ranker(config.computing_in("float64")).apply(  # noqa: E731
             {"params": params}, batch, True, *more, method="encode"
         )
-        some, every = jax.jit(lambda: (encode(asked), encode()))()
-    np.testing.assert_allclose(some, np.take_along_axis(np.asarray(every), asked[:, :, None], 1), rtol=0, atol=1e-12)
+        some, every = jax.jit(lambda: (encode(positions), encode()))()
+    expected = np.take_along_axis(np.asarray(every), positions[:, :, None], 1)
+    np.testing.assert_allclose(some, expected, rtol=0, atol=1e-12)
 
 
 def test_gradients_are_those_of_a_plain_softmax():
-    """The attention that is arranged for speed, against the textbook's, in float64."""
+    """The attention optimised for CPU against the definition, in float64."""
     rng = np.random.default_rng(0)
     segments = np.array([[1, 1, 2, 2, 2, 0], [1, 1, 1, 1, 1, 1]])
     with jax.enable_x64(True):
@@ -220,11 +221,11 @@ def test_bfloat16_is_finite_and_close(model):
     exact, outputs = ours(config, params, batch), ours(config.computing_in("bfloat16"), params, batch)
     assert outputs["scores"].dtype == np.float32
     assert all(np.isfinite(np.asarray(x, np.float32)).all() for x in outputs.values())
-    # bfloat16 has 8 bits of mantissa: about two digits survive two layers.
+    # bfloat16 has 8 bits of mantissa: about two digits remain after two layers.
     np.testing.assert_allclose(outputs["scores"], exact["scores"], rtol=0, atol=0.1 * np.abs(exact["scores"]).max())
 
 
-def test_dropout_only_when_asked(model):
+def test_dropout_unless_deterministic(model):
     _, config, params = model
     batch = unpacked_batch()
 
@@ -238,7 +239,7 @@ def test_dropout_only_when_asked(model):
 
 
 def test_attention_dropout_off_and_on(model):
-    """The path with dropout on attention weights computes the same attention: at a rate near 0 nothing changes."""
+    """The code path with dropout of attention weights computes the same attention: a rate near 0 changes nothing."""
     _, config, params = model
     batch = unpacked_batch()
     near = replace(config, dropout=0.0, attention_dropout=1e-9)
@@ -247,10 +248,10 @@ def test_attention_dropout_off_and_on(model):
     np.testing.assert_allclose(outputs[real], ours(config, params, batch)["hidden"][real], rtol=0, atol=1e-5)
 
 
-def test_impossible_shapes_are_refused():
+def test_inconsistent_shapes_are_rejected():
     with pytest.raises(InputError, match=r"model\.hidden=30 is not a multiple of model\.heads=4"):
         BertConfig(vocab_size=10, layers=1, hidden=30, heads=4, intermediate=8)
-    with pytest.raises(InputError, match="cannot drop attention weights"):
+    with pytest.raises(InputError, match="has no dropout of attention weights"):
         replace(CONFIG, attention="cudnn", attention_dropout=0.1)
 
 

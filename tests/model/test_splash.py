@@ -1,4 +1,4 @@
-"""TPU's attention kernel, interpreted on CPU, against the products: values, gradients, meshes, the whole step."""
+"""The TPU attention kernel, interpreted on CPU, against plain products: values, gradients, meshes, the whole step."""
 
 import os
 from dataclasses import replace
@@ -26,20 +26,20 @@ def interpreted(monkeypatch):
 
 
 def packed_segments(rows: int, length: int, seed: int = 0) -> np.ndarray:
-    """[rows, length] int32: several segments to a row, of all lengths down to 1, padding behind most; one row is full."""
+    """[rows, length] int32: six segments per row, of all lengths down to 1, the last one padding except in row 0."""
     rng = np.random.default_rng(seed)
     out = np.zeros((rows, length), np.int32)
     for row in range(rows):
-        cuts = np.sort(rng.choice(np.arange(1, length), 5, replace=False))
-        for number, (start, end) in enumerate(zip([0, *cuts], [*cuts, length])):
+        bounds = np.sort(rng.choice(np.arange(1, length), 5, replace=False))
+        for number, (start, end) in enumerate(zip([0, *bounds], [*bounds, length])):
             out[row, start:end] = number + 1
         if row:
-            out[row, cuts[-1] :] = 0
+            out[row, bounds[-1] :] = 0
     return out
 
 
 def case(rows: int, length: int, heads: int, head_dim: int) -> tuple:
-    """q, k, v and a direction for gradients, float64, and segments."""
+    """q, k, v, a cotangent ("direction") for gradients, float64, and segments."""
     rng = np.random.default_rng(1)
     shape = (rows, length, heads, head_dim)
     return *(rng.normal(0, 2, shape) for _ in range(4)), packed_segments(rows, length)
@@ -48,7 +48,7 @@ def case(rows: int, length: int, heads: int, head_dim: int) -> tuple:
 def value_and_grads(
     implementation: str, dtype: str, q, k, v, direction, segments, place=lambda x: x
 ) -> list[np.ndarray]:
-    """Attention, and the gradients to q, k and v of its product with `direction`, in float64."""
+    """Attention, and the gradients of its product with `direction` with respect to q, k and v, as float64."""
     q, k, v = (place(jnp.asarray(x, dtype)) for x in (q, k, v))
 
     def mixed(q, k, v):
@@ -62,7 +62,7 @@ def value_and_grads(
 
 
 def exact(q, k, v, direction, segments) -> list[np.ndarray]:
-    """The textbook's softmax attention and its gradients in float64 numpy."""
+    """Softmax attention by definition, and its gradients, in float64 numpy."""
     mask = (segments[:, :, None] == segments[:, None, :])[:, None]
     scale = 1 / np.sqrt(q.shape[-1])
     logits = np.where(mask, np.einsum("rthd,rshd->rhts", q, k) * scale, -np.inf)
@@ -76,21 +76,21 @@ def exact(q, k, v, direction, segments) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("length", [128, 384, 1024])
-def test_equals_the_textbook_in_float32(interpreted, length):
+def test_equals_the_definition_in_float32(interpreted, length):
     arrays = case(2, length, 2, 64)
     for found, expected in zip(value_and_grads("splash", "float32", *arrays), exact(*arrays)):
         np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
 
 
-def test_bfloat16_is_no_further_from_the_truth_than_the_products(interpreted):
+def test_bfloat16_is_as_exact_as_plain_products(interpreted):
     arrays = case(2, 256, 2, 64)
     expected = exact(*arrays)
-    theirs, ours = (value_and_grads(name, "bfloat16", *arrays) for name in ("xla", "splash"))
-    for a, b, e in zip(ours, theirs, expected):
+    plain, kernel = (value_and_grads(name, "bfloat16", *arrays) for name in ("xla", "splash"))
+    for a, b, e in zip(kernel, plain, expected):
         assert np.abs(a - e).mean() <= 1.25 * np.abs(b - e).mean()
 
 
-def test_factors_of_cores_without_bfloat16_products_are_float32(interpreted):
+def test_factors_are_float32_on_cores_without_bfloat16_products(interpreted):
     q, k, v, _, segments = case(1, 128, 1, 64)
     q, k, v = (jnp.asarray(x, jnp.bfloat16) for x in (q, k, v))
     for kind, dtype in (("TPU v3", "f32"), ("TPU v5 lite", "bf16")):
@@ -100,7 +100,7 @@ def test_factors_of_cores_without_bfloat16_products_are_float32(interpreted):
         assert any(f"{dtype}[1,128" in line for line in kernel), kernel
 
 
-def test_a_mesh_cuts_rows_and_heads_and_nothing_travels(interpreted):
+def test_rows_and_heads_are_sharded_without_communication(interpreted):
     arrays = case(8, 128, 4, 16)
     mesh = jax.make_mesh((2, 2, 2), sharding.AXES, axis_types=(AxisType.Auto,) * 3)
     heads = jax.sharding.PartitionSpec(*sharding.BATCH, None, "model")
@@ -115,7 +115,7 @@ def test_a_mesh_cuts_rows_and_heads_and_nothing_travels(interpreted):
 
 
 @pytest.mark.parametrize("remat", ["none", "dots", "layer"])
-def test_the_encoder_trains_alike_whatever_is_computed_again(interpreted, remat):
+def test_encoder_gradients_are_the_same_for_every_remat_policy(interpreted, remat):
     config = replace(CONFIG, max_positions=128, hidden=32, heads=2)
     params, segments = random_params(config), packed_segments(2, 128)
     tokens = np.random.default_rng(0).integers(0, 46, (2, 128)).astype(np.int32)
@@ -138,7 +138,7 @@ def losses(directory, devices: int, **changes) -> list[float]:
     return [row["loss"] for row in metrics_log.read(os.path.join(directory, "run")) if row["split"] == "train"]
 
 
-def test_training_on_a_mesh_has_the_losses_of_the_products_on_one_device(interpreted, tmp_path):
+def test_training_on_a_mesh_has_the_losses_of_plain_products_on_one_device(interpreted, tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     expected = losses(tmp_path / "a", 1, accumulate=2)
@@ -146,7 +146,7 @@ def test_training_on_a_mesh_has_the_losses_of_the_products_on_one_device(interpr
     found = losses(tmp_path / "b", 8, accumulate=2, **mesh, **{"model.attention": "splash"})
     assert len(found) == 3 and abs(found[0] - expected[0]) <= 1e-5
     np.testing.assert_allclose(found, expected, rtol=1e-4)
-    # Its parameters go on elsewhere, where there is no such kernel.
+    # The parameters load on devices that do not have this kernel.
     assert load_encoder(str(tmp_path / "b" / "run"))[0].attention == "auto"
 
 
@@ -159,22 +159,22 @@ def test_auto_by_platform_dtype_and_length():
     }
 
 
-def test_what_a_kernel_cannot_do_is_refused(interpreted, monkeypatch):
+def test_unsupported_inputs_of_kernels_are_rejected(interpreted, monkeypatch):
     q = jnp.zeros((1, 100, 2, 16))
-    with pytest.raises(InputError, match="rows of a multiple of 128 tokens, not float32 ones of 100"):
+    with pytest.raises(InputError, match="rows of a multiple of 128 tokens, not float32 rows of 100"):
         attend(q, q, q, jnp.zeros((1, 100), jnp.int32), jnp.zeros((1, 100), jnp.int32), "splash")
-    with pytest.raises(InputError, match=r"model\.attention='splash' cannot drop attention weights"):
+    with pytest.raises(InputError, match=r"model\.attention='splash' has no dropout of attention weights"):
         replace(CONFIG, attention="splash", attention_dropout=0.1)
     monkeypatch.setattr(splash, "INTERPRET", False)
-    with pytest.raises(InputError, match="'splash' is a kernel for TPUs, and this runs on CPU"):
+    with pytest.raises(InputError, match="'splash' is a kernel for TPU, but this is a CPU"):
         choose("splash", "float32", False, "cpu", 512)
-    with pytest.raises(InputError, match="'cudnn' is a kernel for GPUs, and this runs on CPU"):
+    with pytest.raises(InputError, match="'cudnn' is a kernel for GPU, but this is a CPU"):
         choose("cudnn", "bfloat16", False, "cpu", 512)
 
 
 @pytest.mark.parametrize("attention", ["cudnn", "splash"])
-def test_parameters_are_made_whatever_the_kernel(attention):
-    """A kernel's own dtypes and lengths are nothing to `init`, which runs 8 tokens in float32 (training did not start)."""
+def test_init_works_with_every_kernel(attention):
+    """`init` runs 8 tokens in float32, which the kernels do not support: they must not be used (training did not start)."""
     config = replace(CONFIG, attention=attention)
     assert jax.tree.all(
         jax.tree.map(np.array_equal, init_params(config, jax.random.key(0)), init_params(CONFIG, jax.random.key(0)))

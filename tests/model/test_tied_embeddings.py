@@ -1,4 +1,4 @@
-"""The word embeddings' two gradients meet before they travel, and are the ones of one device."""
+"""The word embeddings' two gradients are added before the all-reduce, and equal those of one device."""
 
 import math
 import os
@@ -43,8 +43,8 @@ def config_of(stage: str, directory: str) -> ConfigDict:
 
 
 @pytest.mark.parametrize("stage", ["pretrain", "coarse_tune", "finetune"])
-def test_every_gradient_travels_once(tmp_path, stage):
-    """What all-reduces carry on a data mesh is the parameters' size and a few scalars, the words not twice."""
+def test_every_gradient_is_sent_once(tmp_path, stage):
+    """All-reduces on a data mesh carry the parameters' size and a few scalars, the word embeddings once."""
     compiled = dry_run.compile_step(config_of(stage, str(tmp_path)), jax.devices())
     sent = dry_run.collectives(compiled.program.as_text())
     tree = jax.eval_shape(lambda: init_params(compiled.shape, jax.random.key(0)))
