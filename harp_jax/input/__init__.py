@@ -1,12 +1,12 @@
 """Records to batches of static shapes, in an order that is a pure function of (seed, lane, position).
 
-In: TFRecord shards, or judged queries and clicks with their documents. Out: numpy batches and small cursors to resume from.
+In: TFRecord shards, or judged queries and clicks with their documents. Out: numpy batches, and small cursors for resuming.
 Imports: corpus, text.
 Files: records (feature names of the shards); tfrecords (shards to groups; the one file here that imports TensorFlow);
-ranking_groups and click_groups (judgments and clicks to groups); packing (groups to rows); layout (how many rows a batch
-has); lanes (the order, cursors, batches ahead of time).
+ranking_groups and click_groups (judgments and clicks to groups); packing (groups to rows); layout (number of rows per
+batch); lanes (order, cursors, prefetching).
 
-The trade-off: sequences are packed several to a row in closed windows of 1,024 groups, which fills 95 to 97 % of the slots;
-what it costs is that the number of pairs in a batch varies (validity flags say which are there) and that resuming repacks
-one window. There is no random access inside a shard, so an epoch's order permutes shards, then one shard in memory.
+The trade-off: sequences are packed several per row in closed windows of 1,024 groups, which fills 95 to 97 % of the slots; in
+return the number of pairs per batch varies (validity flags mark the real ones) and resuming repacks one window. Shards have no
+random access, so an epoch permutes the shards, then the records of one shard at a time in memory.
 """

@@ -1,9 +1,9 @@
-"""The order of training examples: a pure function of (seed, lane, position), cut into lanes that hosts share out.
+"""The order of training examples: a pure function of (seed, lane, position), split into lanes that are divided among hosts.
 
-A lane is an endless stream of groups. It goes by closed windows: how many records each task gives to a window is drawn
-from (seed, lane, window), the records are read, shuffled and packed, and the window's batches are served one by one. The
-cursor of a lane is therefore three small things: the window, the batch within it, and how many records of each task came
-before. Resuming repacks one window; another number of hosts gets the same batches.
+A lane is an endless stream of groups, processed in closed windows: the number of records of each task in a window is drawn
+from (seed, lane, window), the records are read, shuffled and packed, and the window's batches are returned one by one. The
+cursor of a lane is therefore small: the window, the batch within it, and the number of records of each task before the
+window. Resuming repacks one window; the batches do not depend on the number of hosts.
 """
 
 import queue
@@ -19,26 +19,26 @@ from harp_jax.randomness import generator
 
 
 class Reader(Protocol):
-    """Where groups come from. `sizes` counts the records of each task; streams repeat without end."""
+    """A source of groups. `sizes` counts the records of each task; streams repeat endlessly."""
 
     sizes: Mapping[str, int]
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
-        """The records `start` … `start + count - 1` of the lane's endless stream of a task."""
+        """Records `start` … `start + count - 1` of the lane's endless stream of a task, as groups."""
 
 
 class Layout(Protocol):
-    """How the groups of a window become batches of static shapes: packed rows, or padded pairs."""
+    """The conversion of a window's groups to batches of static shapes: packed rows, or padded pairs."""
 
     @property
     def microbatches(self) -> int:
-        """That a step takes of each lane and accumulates."""
+        """Number of microbatches of each lane that a step accumulates."""
 
     def single(self) -> "Layout":
-        """The same without microbatches, for evaluation."""
+        """The same layout with one microbatch, for evaluation."""
 
     def plan(self, lengths: list[tuple[int, ...]]) -> Iterator[list[Placement]]:
-        """The batches of a window, given the lengths of each group's sequences."""
+        """Assign a window's groups, given the lengths of their sequences, to batches."""
 
     def fill(self, groups: list[Group], placements: list[Placement], lane: int) -> dict[str, np.ndarray]:
         """The arrays of one lane's batch; lanes are concatenated along the first axis."""
@@ -46,7 +46,7 @@ class Layout(Protocol):
 
 @dataclass
 class Cursor:
-    """Where a lane stands: the next batch is number `batch` of window `window`."""
+    """The position of a lane: the next batch is number `batch` of window `window`."""
 
     window: int = 0
     batch: int = 0
@@ -61,18 +61,18 @@ class Cursor:
 
 
 def mixture(sizes: Mapping[str, int], sampling: str) -> dict[str, float]:
-    """The share of each task in the stream: "uniform" over the tasks (small ones repeat) or "proportional" to records."""
+    """Fraction of each task in the stream: "uniform" (small tasks repeat) or "proportional" to their record counts."""
     weights = {task: float(size if sampling == "proportional" else 1) for task, size in sizes.items()}
     total = sum(weights.values())
     return {task: weight / total for task, weight in weights.items()}
 
 
 def epoch_window(window: int, size: int, lanes: int, whole: int = 1) -> int:
-    """Groups of a lane's window where epochs count: `window`, or a lane's share of the `size` units if that is less, in
-    multiples of `whole`.
+    """Window size for training by epochs: the smaller of `window` and a lane's share of the `size` units, the latter rounded
+    down to a multiple of `whole` (at least one).
 
-    A longer window would shuffle several epochs as one: a training that ends within it has seen some units several times
-    and others never.
+    A longer window would shuffle several epochs together: a run that ends within it would have trained on some units
+    several times and on others never.
     """
     share = size // lanes if size >= lanes else size
     return min(window, max(whole, share - share % whole))
@@ -98,7 +98,7 @@ class Lane:
         self._plans: list[list[Placement]] = []
 
     def counts(self, window: int) -> dict[str, int]:
-        """How many records each task gives to a window."""
+        """Number of records of each task in a window."""
         draw = generator(self.seed, "mixture", self.index, window).multinomial(self.window, list(self.shares.values()))
         return {task: int(n) for task, n in zip(self.shares, draw)}
 
@@ -114,7 +114,10 @@ class Lane:
         self._loaded = cursor.window
 
     def next(self, microbatch: int = 0) -> dict[str, np.ndarray]:
-        """The lane's next (micro)batch (`packing.fill`); moves the cursor. Texts are numbered apart in each microbatch."""
+        """Return the lane's next (micro)batch (`Layout.fill`) and advance the cursor.
+
+        Each microbatch numbers its texts differently, so that their masks are independent.
+        """
         if self._loaded != self.cursor.window:
             self._load()
         number = self.index * self.layout.microbatches + microbatch
@@ -129,10 +132,10 @@ class Lane:
 
 
 class Batches:
-    """Batches of several lanes, stacked lane by lane (and microbatch by microbatch), made ahead of time in a thread.
+    """Batches of several lanes, concatenated along rows (microbatches are stacked), prefetched in a thread.
 
-    Iterating gives (batch, cursors after it); `cursors` of an earlier run continues where that batch ended. Errors of the
-    thread come out of the iteration.
+    Iterating yields (batch, cursors after it); pass such `cursors` to resume after that batch. The iteration raises the
+    errors of the thread.
     """
 
     def __init__(
@@ -154,7 +157,7 @@ class Batches:
         self._ahead = ahead
 
     def make(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The next batch at once, in the calling thread."""
+        """The next batch and the cursors after it, computed in the calling thread."""
         micro = []
         for number in range(self._lanes[0].layout.microbatches):
             parts = [lane.next(number) for lane in self._lanes]

@@ -1,4 +1,4 @@
-"""How many rows a batch has: packed rows are static shapes, and how many hold a batch depends on the lengths of the data."""
+"""The number of rows per batch: shapes are static, and how many packed rows hold a batch depends on the data's lengths."""
 
 import logging
 import math
@@ -14,7 +14,7 @@ from harp_jax.text.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
 
-SAMPLE = 512  # groups read and packed to learn how many rows a batch needs
+SAMPLE = 512  # groups read and packed to estimate how many rows a batch needs
 
 
 def make_layout(
@@ -26,10 +26,10 @@ def make_layout(
     sequences: int,
     window: int = 0,
 ) -> PackedLayout:
-    """The static shapes of a lane: the rows that hold its share of a batch's sequences (and of a microbatch), on average.
+    """The static shapes of a lane: as many rows as hold its share of a (micro)batch's `sequences` on average.
 
-    How well sequences pack depends on their lengths, so a sample of the data is packed to find out, in windows of so many
-    groups as the lanes will have (0: config.window).
+    How well sequences pack depends on their lengths, so a sample of the data is packed, in windows of `window` groups like
+    those of the lanes (0: config.window).
     """
     window = window or config.window
     seats = max(2, config.row_length // 16)  # rows of 512 hold up to 25 sequences on Wikipedia
@@ -59,8 +59,8 @@ def make_layout(
     found = layout.step_groups * sum(map(len, lengths)) / len(lengths)
     if not config.rows and found > 1.25 * sequences:
         log.warning(
-            "a batch takes %.0f sequences where %d were asked for: each of the %d lanes needs a row for every sequence of "
-            "a group; lower `lanes` (the devices are enough) or `accumulate`",
+            "a batch has %.0f sequences instead of the configured %d: each of the %d lanes needs a row for every sequence of "
+            "a group; lower `lanes` (the number of devices suffices) or `accumulate`",
             found,
             sequences,
             config.lanes,
@@ -69,8 +69,10 @@ def make_layout(
 
 
 def batch_groups(layout: PackedLayout, lengths: list[tuple[int, ...]], window: int) -> float:
-    """Groups of a lane's batch, on average: a sample (their sequences' lengths) packed in windows, whose last batches are
-    what was left."""
+    """Mean number of groups in a lane's batch, from a sample (`lengths` of their sequences) packed in windows.
+
+    The last batch of a window holds the remaining groups, fewer than the others; it counts.
+    """
     if len(lengths) < window:
         lengths = lengths * math.ceil(window / len(lengths))
     windows = [lengths[start : start + window] for start in range(0, len(lengths) - window + 1, window)]
@@ -78,12 +80,12 @@ def batch_groups(layout: PackedLayout, lengths: list[tuple[int, ...]], window: i
 
 
 def rows_that_hold(layout: PackedLayout, lengths: list[tuple[int, ...]], window: int, wanted: float) -> int:
-    """The rows whose batches hold the nearest to `wanted` sequences, on average over a sample."""
+    """The number of rows whose batches hold closest to `wanted` sequences, on average over a sample."""
     size = sum(map(len, lengths)) / len(lengths)
-    # A row for each sequence of a group: whatever the lengths that no sample has shown, every group fits a batch.
+    # At least a row for each sequence of a group: every group then fits a batch, even if longer than those of the sample.
     rows = max(int(wanted / size * sum(map(sum, lengths)) / len(lengths) / layout.row_length), layout.group_size)
     before: tuple[float, int] | None = None
-    # From a perfect filling upwards: the first that is enough, or the one before if it comes closer.
+    # Start from perfect packing and increase: the first number that suffices, or the one before if that is closer.
     while True:
         groups = batch_groups(replace(layout, rows=rows), lengths, window)
         if groups * size >= wanted or groups >= window:
@@ -94,17 +96,17 @@ def rows_that_hold(layout: PackedLayout, lengths: list[tuple[int, ...]], window:
 
 
 def enough_rows(layout: PackedLayout, lengths: list[tuple[int, ...]]) -> PackedLayout:
-    """The layout with the fewest rows in which nearly every batch of a sample reaches `layout.tokens`.
+    """The layout with the fewest rows at which the batches of a sample reach 99 % of `layout.tokens` on average.
 
-    Sequences of other lengths pack otherwise: tasks that shall see equally many real tokens need other numbers of rows.
+    Packing depends on the lengths: tasks that train on equally many real tokens need different numbers of rows.
     """
     rows = max(layout.group_size, math.ceil(layout.tokens / layout.row_length))
     if not lengths:
         return replace(layout, rows=math.ceil(rows / 0.95))
-    # A sample of less than some batches is read over again.
+    # Repeat a sample of fewer than three batches.
     lengths = lengths * math.ceil(3 * layout.tokens / sum(map(sum, lengths)))
     while True:
-        batches = list(plan(lengths, replace(layout, rows=rows)))[:-1]  # the last one is what was left
+        batches = list(plan(lengths, replace(layout, rows=rows)))[:-1]  # the last one is partial
         held = sum(sum(lengths[placement.group]) for batch in batches for placement in batch) / len(batches)
         if held >= 0.99 * layout.tokens:
             return replace(layout, rows=rows)

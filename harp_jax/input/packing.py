@@ -1,8 +1,8 @@
-"""Packing: several query-document sequences to a row of fixed length, so that at least 95 % of the slots are real tokens.
+"""Packing: several query-document sequences per row of fixed length, so that at least 95 % of the slots are real tokens.
 
 The unit of packing is a *group* of sequences that one loss compares: the two sides of a pair, a positive with its
-negatives, or a single text. A group never leaves its lane of its batch, so comparing scores costs no communication.
-Shapes are fixed; the number of groups in a batch varies, and `group_valid` says which of them are there.
+negatives, or a single text. All sequences of a group are in the same lane and batch, so comparing scores needs no
+communication. Shapes are static; the number of groups per batch varies, and `group_valid` marks the real ones.
 """
 
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ import numpy as np
 
 from harp_jax.errors import InputError
 
-# How many waiting groups are tried for the room that is left in a batch of rows; measured on wiki lengths, 128 gives
-# 97 % and more trials gain less than half a point.
+# Number of waiting groups that may fail to fit before a batch is closed. Measured on wiki lengths: 128 fills 97 % of the
+# slots, more gain less than half a point.
 LOOKAHEAD = 128
 
 
@@ -22,7 +22,7 @@ class Sequence(NamedTuple):
     """One input of the encoder before packing: [CLS] query [SEP] document [SEP], or [CLS] text [SEP].
 
     `query_text` and `document_text` number the texts of a group: sequences that share a text share its number, and
-    with it the mask. A number of -1 keeps the text from being masked.
+    therefore its mask. A text with number -1 is never masked.
     """
 
     query: np.ndarray
@@ -43,26 +43,26 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class PackedLayout:
-    """Static shapes of one lane's share of a batch, and the ids that packing writes."""
+    """Static shapes of one lane's share of a batch, and the special token ids."""
 
     rows: int  # per lane
     row_length: int
-    sequences: int  # K, at most, per row
-    group_size: int  # sequences in a group, at most
+    sequences: int  # K, maximum per row
+    group_size: int  # maximum sequences per group
     cls: int
     sep: int
     pad: int
-    microbatches: int = 1  # that a step takes of each lane and accumulates
-    tokens: float = 0.0  # real tokens at which a batch ends, to half a group; 0: when its rows are full
-    step_groups: float = 0.0  # that a step takes of all lanes and microbatches, by a sample of the data; 0: not known
+    microbatches: int = 1  # of each lane that a step accumulates
+    tokens: float = 0.0  # end batches at this many real tokens, ± half a group; 0: when the rows are full
+    step_groups: float = 0.0  # groups per step over all lanes and microbatches, estimated from a sample; 0: unknown
 
     @property
     def groups(self) -> int:
-        """Groups in a lane's batch, at most."""
+        """Maximum groups in a lane's batch."""
         return max(1, self.rows * self.sequences // self.group_size)
 
     def single(self) -> "PackedLayout":
-        """The same without microbatches."""
+        """The same layout with one microbatch."""
         return replace(self, microbatches=1)
 
     def plan(self, lengths: list[tuple[int, ...]]) -> Iterator[list["Placement"]]:
@@ -75,9 +75,9 @@ class PackedLayout:
 
 
 def fit(query: np.ndarray, document: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cuts the pair to `length` tokens with its three specials: the document only, unless the query alone overflows.
+    """Truncate a pair to `length` tokens including its three special tokens: the document only, unless the query is too long.
 
-    A query is cut only where less than an eighth of the row would be left to the document (a sentence as query).
+    The query is truncated only if it would leave less than an eighth of the row to the document (a sentence as query).
     """
     room = length - 3
     query = query[: room - min(len(document), length // 8)]
@@ -94,7 +94,7 @@ def pair_sequences(
 ) -> tuple[Sequence, Sequence]:
     """The two sides of a pair record as sequences of at most `length` tokens; None means the positive's text.
 
-    `mask_side` says which texts may be masked: "document", "query" or "both".
+    `mask_side`: the texts that may be masked: "document", "query" or "both".
     """
     q, d = mask_side in ("query", "both"), mask_side in ("document", "both")
     sides = []
@@ -112,23 +112,22 @@ def pair_sequences(
 
 
 def text_sequence(text: np.ndarray, length: int) -> Sequence:
-    """Running text as a sequence of at most `length` tokens, all of them maskable."""
+    """Running text as a sequence of at most `length` tokens, all of which may be masked."""
     return Sequence(text[: length - 2], None, 0, -1)
 
 
 class Placement(NamedTuple):
-    """Where a group lies: index into the window, then (row, start) of each of its sequences."""
+    """The position of a group: its index in the window, and (row, start) of each of its sequences."""
 
     group: int
     slots: tuple[tuple[int, int], ...]
 
 
 def plan(lengths: list[tuple[int, ...]], layout: PackedLayout) -> Iterator[list[Placement]]:
-    """Assigns the groups of a window (their sequences' lengths) to batches of `layout.rows` rows, in order.
+    """Assign the groups of a window (their sequences' lengths) to batches of `layout.rows` rows, in order.
 
-    The oldest waiting group always goes first, then whatever else of the next LOOKAHEAD fits (best fit by row), until the
-    rows are full or hold as many real tokens as `layout.tokens` says.
-    Raises InputError for a group that fits no empty batch.
+    A batch starts with the oldest waiting group, then adds the following groups that fit (best fit by row), until LOOKAHEAD
+    groups did not fit or the batch has `layout.tokens` real tokens. Raises InputError for a group that fits no empty batch.
     """
     waiting = list(range(len(lengths)))
     while waiting:
@@ -138,7 +137,7 @@ def plan(lengths: list[tuple[int, ...]], layout: PackedLayout) -> Iterator[list[
         kept: list[int] = []
         tried, tokens = 0, 0
         for at, index in enumerate(waiting):
-            # With half of the next group: batches are as often above as below.
+            # Stop at the nearer side of the target.
             if layout.tokens and placed and tokens + sum(lengths[index]) / 2 > layout.tokens:
                 kept.extend(waiting[at:])
                 break
@@ -150,7 +149,7 @@ def plan(lengths: list[tuple[int, ...]], layout: PackedLayout) -> Iterator[list[
                 if not placed:
                     raise InputError(
                         f"a group of sequences of {lengths[index]} tokens fits no batch of {layout.rows} rows of "
-                        f"{layout.row_length} tokens a lane; raise batch_pairs (or lower lanes)"
+                        f"{layout.row_length} tokens per lane; raise batch_pairs (or lower lanes)"
                     )
                 kept.append(index)
                 tried += 1
@@ -164,7 +163,7 @@ def plan(lengths: list[tuple[int, ...]], layout: PackedLayout) -> Iterator[list[
 def _place(
     lengths: tuple[int, ...], space: list[int], seats: list[int], layout: PackedLayout
 ) -> tuple[tuple[int, int], ...] | None:
-    """Best-fit rows for every sequence of a group, or None (and nothing changed) where one finds no room."""
+    """Best-fit rows for every sequence of a group, or None, without side effects, if one does not fit."""
     slots: list[tuple[int, int]] = []
     for length in lengths:
         best, best_room = -1, layout.row_length + 1
@@ -185,10 +184,12 @@ def _place(
 def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout, lane: int) -> dict[str, np.ndarray]:
     """The arrays of one lane's batch:
 
-    tokens, segment_ids (0 = padding), position_ids, token_type_ids [rows, T] int32; mask_ids [rows, T] int32, equal
-    where two tokens are the same token of the same text, -1 where a token may not be masked; cls_offset [rows, K] int32;
-    members [1, groups, group_size] int32, indices into this lane's scores [rows·K], -1 where absent; group_task and
-    group_valid [1, groups].
+    tokens, segment_ids (0: padding), position_ids, token_type_ids: [rows, T] int32
+    mask_ids: [rows, T] int32, equal for the same token of the same text, -1 for tokens that are never masked
+    cls_offset: [rows, K] int32, the position of each sequence's [CLS]
+    members: [1, groups, group_size] int32, indices into this lane's scores [rows·K], -1 for absent members
+    group_task: [1, groups] int32
+    group_valid: [1, groups] bool, whether the group has sequences to compare
     """
     shape = (layout.rows, layout.row_length)
     tokens = np.full(shape, layout.pad, np.int32)
@@ -243,9 +244,9 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
 
 
 def batch_shapes(layout: PackedLayout, lanes: int) -> dict[str, tuple[tuple[int, ...], type]]:
-    """Shape and dtype of every array of a batch of `lanes` lanes, without making one.
+    """Shape and dtype of every array of a batch of `lanes` lanes, without creating one.
 
-    With several microbatches all arrays have them as their first axis.
+    Several microbatches are the first axis of all arrays.
     """
     stack = (layout.microbatches,) if layout.microbatches > 1 else ()
     rows = (*stack, layout.rows * lanes, layout.row_length)

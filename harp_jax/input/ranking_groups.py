@@ -1,15 +1,14 @@
 """Training groups for ranking: a relevant document and negatives from the first stage's candidates, for each judgment.
 
-A *unit* is a (query, relevant document) pair; what it becomes in an epoch is a pure function of (seed, epoch, query,
+A *unit* is a (query, relevant document) pair; its negatives in an epoch are a pure function of (seed, epoch, query,
 document). Negatives are candidates that are not judged relevant. A relevant document that the first stage missed is
-still a positive here, unless `missed_positives` is off; evaluation re-ranks the candidates as they are. What a lexical first
-stage missed shares fewer words with the query than its negatives do: a model that sees nothing but matches learns from such
-positives that matches are bad.
+still a positive here, unless `missed_positives` is off; evaluation re-ranks the candidates unchanged. A document that a
+lexical first stage missed shares fewer words with the query than its negatives do: from such positives, a model that only
+reads matches learns that matches are bad.
 """
 
 import logging
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from ml_collections import ConfigDict
@@ -21,17 +20,20 @@ from harp_jax.errors import InputError
 from harp_jax.input.packing import Group, Sequence, fit
 from harp_jax.randomness import generator
 from harp_jax.text.marks import NO_MARKS, Marks, marks_of
+from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.words import Words
 
 log = logging.getLogger(__name__)
 
-CACHED_DOCUMENTS = 65_536  # token ids of documents kept: at most 2 KB each at 512 tokens
+CACHED_DOCUMENTS = 65_536  # documents whose token ids are cached: at most 2 KB each at 512 tokens
 
 
 class RankingData:
-    """The units of some queries, and their texts as token ids.
+    """The units of the judged queries, and their texts as token ids.
 
-    `report` counts what was left out: queries without text, without a relevant document or without candidates, relevant
-    documents that `docs` lacks. Raises InputError where nothing is left, and for candidates that `docs` lacks.
+    `report` counts what is left out: queries without text, relevant document or candidates, relevant documents that `docs`
+    lacks or (without `missed_positives`) that were not retrieved. Raises InputError if no unit is left, and for candidates
+    that `docs` lacks.
     """
 
     def __init__(
@@ -40,7 +42,7 @@ class RankingData:
         queries: dict[str, str],
         qrels: Qrels,
         candidates: Run,
-        tokenizer: Any,
+        tokenizer: Tokenizer | Words,
         negatives: int = 7,
         max_length: int = 512,
         seed: int = 0,
@@ -48,7 +50,7 @@ class RankingData:
         missed_positives: bool = True,
     ) -> None:
         if negatives < 1:
-            raise InputError(f"negatives={negatives}: a group needs one negative at least")
+            raise InputError(f"negatives={negatives}: a group needs at least one; set negatives to 1 or more")
         self.docs, self.queries, self.qrels, self.candidates = docs, queries, qrels, candidates
         self.tokenizer, self.negatives, self.max_length, self.seed = tokenizer, negatives, max_length, seed
         self.marks, self.missed_positives = marks, missed_positives
@@ -61,13 +63,13 @@ class RankingData:
                 log.warning("%d %s are left out of training: %s", count, noun, what)
         if not self.units:
             raise InputError(
-                f"no query can be trained on ({self.report}); check that qrels, queries and candidates match"
+                f"no query can be trained on ({self.report}); check that qrels, queries, candidates and docs match"
             )
         self._check_candidates()
         self._tokens: dict[str, np.ndarray] = {}
 
     @classmethod
-    def from_config(cls, config: ConfigDict, tokenizer: Any, qrels: Qrels | None = None) -> "RankingData":
+    def from_config(cls, config: ConfigDict, tokenizer: Tokenizer, qrels: Qrels | None = None) -> "RankingData":
         """From the fields of a fine-tuning config (`harp_jax.defaults.finetune`); `qrels` replaces its judgments."""
         qrels = training_qrels(config) if qrels is None else qrels
         return cls(
@@ -87,9 +89,9 @@ class RankingData:
         return len(self.units)
 
     def unit(self, epoch: int, index: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        """(query ids, document ids) of the positive, then of its negatives: int32, without specials, not yet cut to fit.
+        """(query ids, document ids) of the positive, then of its negatives: int32, without special tokens, not yet fitted.
 
-        Fewer than `negatives` where the query has fewer candidates. The draw is without replacement.
+        Negatives are drawn without replacement; fewer than `negatives` if the query has fewer candidates.
         """
         qid, positive = self.units[index]
         pool = self._negatives(qid)
@@ -134,7 +136,7 @@ class RankingData:
                 seen.add(docid)
 
     def _encode(self, docids: list[str]) -> list[np.ndarray]:
-        """Token ids of documents, of which the last many are remembered: candidates come again in every epoch."""
+        """Token ids of documents. Cached, since candidates repeat in every epoch; the cache is emptied when full."""
         if len(self._tokens) > CACHED_DOCUMENTS:
             self._tokens = {}
         tokens = self._tokens
@@ -145,19 +147,19 @@ class RankingData:
 
 
 def training_qrels(config: ConfigDict) -> Qrels:
-    """The judgments that a fine-tuning config trains on: its folds, and the queries of its `train_queries` file."""
+    """The judgments that a fine-tuning config trains on: those of its training folds and of its `train_queries` file."""
     for name in ("docs", "queries", "qrels", "candidates"):
         if not config[name]:
             raise InputError(f"{name} is empty; set --config.{name} to a file")
     qrels = read_qrels(config.qrels)
-    # In the order of the qrels, whatever the order of the list: it decides the order of the units.
+    # In the order of the qrels, not of the list, because it determines the order of the units.
     return select(qrels, read_subset(qrels, config.train_queries, config.folds, config.train_folds))
 
 
 class RankingReader:
-    """Groups of a positive and its negatives, as `lanes.Reader` asks for them.
+    """Groups of a positive and its negatives, a `lanes.Reader`.
 
-    With masked query prediction the second of a group is the positive again, its query open to masking.
+    With masked query prediction, the second sequence of a group is the positive again, with a query that may be masked.
     """
 
     def __init__(self, config: ConfigDict, data: RankingData) -> None:
@@ -167,24 +169,25 @@ class RankingReader:
         self.sizes: Mapping[str, int] = {"rank": len(self.data)}
         self._orders: dict[int, np.ndarray] = {}
 
-    def cut(self, query: np.ndarray, document: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The two as they enter a sequence."""
+    def truncate(self, query: np.ndarray, document: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Query and document truncated to the lengths of a sequence."""
         return fit(query, document, self.length)
 
     def _order(self, epoch: int) -> np.ndarray:
         if epoch not in self._orders:
-            # Lanes are an epoch apart at most.
+            # Lanes are at most one epoch apart.
             self._orders = {e: o for e, o in self._orders.items() if e >= epoch - 1}
             self._orders[epoch] = generator(self.seed, "units", epoch).permutation(len(self.data))
         return self._orders[epoch]
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
+        """See `lanes.Reader`."""
         size, step = len(self.data), self.lanes if len(self.data) >= self.lanes else 1
         groups = []
         for position in range(start, start + count):
-            # Lane ℓ takes every step-th unit of one endless sequence of permuted epochs.
+            # Lane ℓ reads every step-th unit of one endless sequence of permuted epochs.
             epoch, at = divmod(position * step + lane % step, size)
-            pairs = [self.cut(q, d) for q, d in self.data.unit(epoch, int(self._order(epoch)[at]))]
+            pairs = [self.truncate(q, d) for q, d in self.data.unit(epoch, int(self._order(epoch)[at]))]
             sequences = [Sequence(query, document, -1, -1) for query, document in pairs]
             if self.predicting:
                 sequences.insert(1, Sequence(*pairs[0], 0, -1))

@@ -1,7 +1,7 @@
-"""The records that the generation job writes and training reads: the only place that knows the feature names.
+"""The records that the generation job writes and training reads; the feature names are defined only here.
 
-Token ids are those of the tokenizer named in the manifest, without special tokens and unmasked: [CLS], [SEP] and the
-masks are the business of packing and of the step. What the two sides of a pair share is stored once.
+Token ids are those of the tokenizer named in the manifest, without special tokens and unmasked: packing adds [CLS] and [SEP],
+the step masks. A text that both sides of a pair share is stored once.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ TEXT_FEATURES = ("text",)
 
 @dataclass(frozen=True)
 class PairRecord:
-    """One preference: the positive side must score above the negative one.
+    """One preference: the positive side should score higher than the negative side.
 
-    `key` is stable across runs, `page` the source page (validation splits go by page). `neg_query` or `neg_doc` is
-    None where the negative side shares the positive's.
+    `key` is stable across runs; `page` is the source page, by which validation data are split. `neg_query` or `neg_doc` is
+    None if the negative side shares the positive's.
     """
 
     task: str
@@ -45,5 +45,5 @@ class TextRecord:
 
 
 def split_name(task: str, split: str) -> str:
-    """The TFDS split that holds a task's records: `rqp_train`, `mlm_validation`."""
+    """The TFDS split of a task's records: `rqp_train`, `mlm_validation`."""
     return f"{task}_{split}"

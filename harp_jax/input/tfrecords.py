@@ -1,8 +1,8 @@
-"""TFRecord shards to groups of sequences: the reader behind the lanes of pre-training.
+"""TFRecord shards to groups of sequences: the reader of pre-training.
 
-One of the two places where TensorFlow is imported. The order within an epoch is a pure function of (seed, task, epoch):
-the shards are permuted, and each shard's records are permuted in memory. A task with few shards gives every lane a slice
-of each shard; a task with many gives whole shards, so that hosts read different files.
+TensorFlow is imported only here and in data_pipeline. The order within an epoch is a pure function of (seed, task, epoch):
+the shards are permuted, and each shard's records are permuted in memory. For a task with few shards every lane reads a slice
+of each shard; for a task with many, whole shards, so that hosts read different files.
 """
 
 import json
@@ -19,11 +19,11 @@ from harp_jax.input.packing import Group, pair_sequences, text_sequence
 from harp_jax.input.records import PAIR_FEATURES, TEXT_FEATURES, TEXT_TASK, split_name
 from harp_jax.randomness import generator
 
-# TensorFlow greets on import, and again where oneDNN is on; it only reads records here.
+# TensorFlow logs on import, and again if oneDNN is on; it only reads records here.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
-# From this many shards a lane on, lanes own whole shards: their epochs then differ in length by a quarter at most.
+# With at least this many shards per lane, lanes read whole shards: their epochs then differ in length by at most a quarter.
 WHOLE_SHARDS = 4
 
 
@@ -34,7 +34,7 @@ class Shard:
 
 
 def read_manifest(directory: str) -> dict[str, Any]:
-    """The manifest of a finished generation job; InputError where the job has not finished."""
+    """The manifest of a finished generation job. Raises InputError if the job has not finished or the file is not JSON."""
     from etils import epath
 
     path = epath.Path(directory) / "manifest.json"
@@ -49,7 +49,7 @@ def read_manifest(directory: str) -> dict[str, Any]:
 
 
 def find_shards(directory: str, task: str, split: str) -> list[Shard]:
-    """The shards of a task's split by TFDS's metadata, checked against the manifest's counts."""
+    """The shards of a task's split from the TFDS metadata. Raises InputError if they disagree with the manifest's counts."""
     import tensorflow_datasets as tfds
 
     manifest = read_manifest(directory)
@@ -71,7 +71,7 @@ def find_shards(directory: str, task: str, split: str) -> list[Shard]:
 
 
 class RecordReader:
-    """Groups from the shards of several directories, as `lanes.Reader` asks for them."""
+    """Groups from the shards of several directories, a `lanes.Reader`. Raises InputError for missing splits or no records."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class RecordReader:
         step = self.lanes if self.sizes[task] >= self.lanes else 1
         if step == 1:
             return [(shards[i], slice(None)) for i in order]
-        # Record n of the epoch belongs to lane n mod lanes, across shards: short shards favour no lane.
+        # Record n of the epoch belongs to lane n mod lanes, counted across shards, so that short shards favour no lane.
         share, before = [], 0
         for i in order:
             share.append((shards[i], slice((lane - before) % step, None, step)))
@@ -116,7 +116,7 @@ class RecordReader:
         return share
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
-        """See `lanes.Reader`. Raises InputError (file, what to do) for a missing, damaged or short shard."""
+        """See `lanes.Reader`. Raises InputError for a missing, damaged or truncated shard."""
         epoch, base = self._epoch_start.get((lane, task), (0, 0))
         if base > start:
             epoch, base = 0, 0
@@ -148,15 +148,14 @@ class RecordReader:
             batch = next(iter(tf.data.TFRecordDataset(shard.path).batch(shard.records + 1)), None)
         except tf.errors.OpError as error:
             raise InputError(
-                f"{shard.path} is damaged or missing ({type(error).__name__}); "
-                "check the directory with harp inspect"
+                f"{shard.path} is damaged or missing ({type(error).__name__}); check the directory with `harp inspect`"
             ) from error
         records = [] if batch is None else batch.numpy().tolist()
-        # A file cut at a record boundary reads without any error: only the count tells.
+        # A file truncated at a record boundary reads without error; only the count reveals it.
         if len(records) != shard.records:
             raise InputError(
                 f"{shard.path} holds {len(records)} records, the manifest says {shard.records}; "
-                "check the directory with harp inspect"
+                "check the directory with `harp inspect`"
             )
         self._cache[shard.path] = records
         if len(self._cache) > self._cached_shards:
@@ -164,7 +163,7 @@ class RecordReader:
         return records
 
     def _parse(self, task: str, rows: list[bytes]) -> list[Group]:
-        """Serialized records to groups, all at once (an example at a time is 2.5 times slower)."""
+        """Parse serialised records to groups, all at once: one at a time is 2.5 times slower."""
         if not rows:
             return []
         tf = _tensorflow()
@@ -179,7 +178,7 @@ class RecordReader:
         if task == TEXT_TASK:
             return [Group(number, (text_sequence(text, self.length),)) for text in columns[0]]
         return [
-            # An absent side decodes as empty: it is the positive's.
+            # An absent side decodes as empty: the sides share the positive's text.
             Group(
                 number,
                 pair_sequences(pq, pd, nq if len(nq) else None, nd if len(nd) else None, self.length, self.mask_side),
@@ -191,5 +190,5 @@ class RecordReader:
 def _tensorflow() -> Any:
     import tensorflow as tf
 
-    tf.config.set_visible_devices([], "GPU")  # or it would take the memory of the training's devices
+    tf.config.set_visible_devices([], "GPU")  # otherwise it would allocate the memory of JAX's devices
     return tf

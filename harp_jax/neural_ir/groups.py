@@ -72,7 +72,7 @@ class GroupReader(RankingReader):
         super().__init__(config, data)
         self.query_length = config.model.query_length
 
-    def cut(self, query: np.ndarray, document: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def truncate(self, query: np.ndarray, document: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return query[: self.query_length], document[: self.length]
 
 

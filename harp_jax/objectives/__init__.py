@@ -1,11 +1,11 @@
-"""What one step computes: from a masked batch to a loss, as pure functions with one shape for every stage.
+"""The computation of one step: from a masked batch to a loss, as pure functions with one interface for every stage.
 
 In: parameters, a packed batch (`input/packing.fill`), keys. Out: a scalar loss and metric sums.
 Imports: model (and the ground files).
-Files: objective (the shape: mask, counts, loss); masking; scores (the shared forward pass); losses (per pair or item);
-ranking_loss (over groups); metrics (sums to figures); then one file a stage: pretrain, finetune, coarse_tune.
+Files: objective (the interface: mask, counts, loss); masking; scores (the shared forward pass); losses (per pair or item);
+ranking_loss (over groups); metrics (sums to means); then one file per stage: pretrain, finetune, coarse_tune.
 
-Where the equations of HARP live:
+Where the equations of HARP are implemented:
 
     Eq. 1, 5, 10, 13   attention as term weights    data_pipeline/weights (reads model/bert.Bert.attention_rows)
     Eq. 2, 3, 4        sampling words               data_pipeline/tasks/sampling

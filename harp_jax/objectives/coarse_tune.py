@@ -1,4 +1,4 @@
-"""Coarse-tuning: query-document pair prediction (QDPP: is the document the query's own?) and masked language modelling."""
+"""Coarse-tuning: query-document pair prediction (QDPP: did the query click the document?) and masked language modelling."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ LABELS = ("clicked", "replaced")  # the tasks of a group: IsPair and NotPair
 class CoarseTune:
     """Binary cross-entropy of the score against IsPair (task 0) or NotPair (task 1), and MLM; an `Objective`.
 
-    Groups have one sequence. The two-class probability of the paper is the sigmoid of the score. MLM masks query and
+    Groups have one sequence. The paper's two-class probability is the sigmoid of the score. MLM masks tokens of query and
     document, never the marks.
     """
 
@@ -28,9 +28,9 @@ class CoarseTune:
     qdpp_weight: float
     mlm_weight: float
     mlm_rate: float
-    predictions: int  # masked positions of a row, at most
+    predictions: int  # maximum masked positions per row
     mask_token: int
-    vocab_size: int  # without the rows that padding added
+    vocab_size: int  # without padding
     marks: tuple[int, ...]
 
     def mask(self, batch: Batch, key: jax.Array) -> Batch:

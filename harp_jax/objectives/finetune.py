@@ -20,18 +20,17 @@ from harp_jax.objectives.scores import Forward, by_group, forward
 class Finetune:
     """Relevance of judged documents against negatives (HARP Eq. 18, or a pairwise or listwise loss), an `Objective`.
 
-    With `mqp_weight`, masked query prediction (SJTF) is added: the second member of each group is the positive pair again
-    with one query token masked, and the token is predicted from its hidden state by a linear decoder, which is the word
-    embedding matrix.
+    `mqp_weight` > 0 adds masked query prediction (SJTF): the second member of each group is the positive pair again with one
+    query token masked; a linear decoder, the word embedding matrix, predicts the token from its hidden state.
     """
 
     ranker: Ranker
     rank_loss: str
     margin: float
     mqp_weight: float = 0.0
-    predictions: int = 0  # masked positions of a row: its sequences with masked query prediction, else 0
+    predictions: int = 0  # masked positions per row: its sequences with masked query prediction, else 0
     mask_token: int = 0
-    marks: tuple[int, ...] = ()  # tokens before every query, such as [Q]: there is nothing to predict in them
+    marks: tuple[int, ...] = ()  # tokens before every query, such as [Q], which are not masked
 
     def mask(self, batch: Batch, key: jax.Array) -> Batch:
         if not self.mqp_weight > 0:
@@ -46,12 +45,12 @@ class Finetune:
         return counts
 
     def _present(self, batch: Batch) -> jax.Array:
-        """Which members of the groups are there to rank: [lanes, groups, size] bool."""
+        """Whether a member exists and is ranked: [lanes, groups, size] bool."""
         present = (batch["members"] >= 0) & batch["group_valid"][..., None]
         return self._ranked(present)
 
     def _ranked(self, members: jax.Array) -> jax.Array:
-        """Groups [..., size] without the member that is there for masked query prediction."""
+        """Groups [..., size] without the member for masked query prediction."""
         return jnp.delete(members, 1, axis=-1) if self.mqp_weight > 0 else members
 
     def loss(

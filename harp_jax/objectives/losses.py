@@ -1,4 +1,4 @@
-"""The losses: pairwise preferences, masked language modelling, and relevance. All are per item; callers average."""
+"""The losses: pairwise preferences, masked language modelling, relevance. All are per item; callers average."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +21,7 @@ def logistic(positive: jax.Array, negative: jax.Array) -> jax.Array:
 
 
 def softmax_margin(positive: jax.Array, negative: jax.Array) -> jax.Array:
-    """Softmax over the two scores, then the hinge with margin 1, as HARP's authors' code has it: 2σ(s⁻ - s⁺)."""
+    """Softmax over the two scores, then the hinge with margin 1, as in the code of HARP's authors: 2σ(s⁻ - s⁺)."""
     return 2.0 * jax.nn.sigmoid(negative - positive)
 
 
@@ -29,7 +29,7 @@ PAIRWISE: dict[str, Callable[..., jax.Array]] = {"hinge": hinge, "logistic": log
 
 
 def pair_loss(name: str, margin: float) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """The pairwise loss that a config names; `margin` is the hinge's. InputError for an unknown name."""
+    """The pairwise loss named `name`; `margin` is the hinge's. Raises InputError for an unknown name."""
     if name not in PAIRWISE:
         raise InputError(f"unknown pairwise loss {name!r}; choose from {', '.join(PAIRWISE)}")
     return partial(hinge, margin=margin) if name == "hinge" else PAIRWISE[name]
@@ -41,11 +41,11 @@ def masked_cross_entropy(logits: jax.Array, targets: jax.Array) -> jax.Array:
 
 
 def relevance(scores: jax.Array, labels: jax.Array) -> jax.Array:
-    """Binary cross-entropy on logits (HARP Eq. 18, with the minus sign that the paper's print lacks)."""
+    """Binary cross-entropy of logits (HARP Eq. 18, with the minus sign that is missing in the paper)."""
     return optax.sigmoid_binary_cross_entropy(scores, labels)
 
 
 def localised_contrastive(scores: jax.Array, valid: jax.Array) -> jax.Array:
-    """LCE: -log softmax of the first of the group's scores. scores, valid: [..., group]; returns [...]."""
+    """LCE: -log softmax of the first score of each group. scores, valid: [..., group]; returns [...]."""
     masked = jnp.where(valid, scores, -jnp.inf)
     return jax.nn.logsumexp(masked, axis=-1) - scores[..., 0]

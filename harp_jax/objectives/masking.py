@@ -1,4 +1,4 @@
-"""Dynamic masking on the device: 15 % of the tokens that may be masked, of these 80 % [MASK], 10 % random, 10 % kept."""
+"""Dynamic masking on the device: 15 % of the maskable tokens; of these 80 % become [MASK], 10 % random, 10 % unchanged."""
 
 import jax
 import jax.numpy as jnp
@@ -6,18 +6,18 @@ from jax.extend.random import threefry2x32_p
 
 from harp_jax.objectives.objective import Batch
 
-# What masking adds to a batch:
-POSITIONS = "masked_positions"  # [rows, M] int32: where to predict
-TARGETS = "masked_targets"  # [rows, M] int32: the tokens that stood there
+# Arrays that masking adds to a batch:
+POSITIONS = "masked_positions"  # [rows, M] int32: positions to predict
+TARGETS = "masked_targets"  # [rows, M] int32: the original tokens
 WEIGHTS = "masked_weights"  # [rows, M] float32: 0 where fewer than M tokens of the row are masked
 PREDICTED = (POSITIONS, TARGETS, WEIGHTS)
 
 
 def token_bits(key: jax.Array, ids: jax.Array, stream: int) -> tuple[jax.Array, jax.Array]:
-    """Two words of random bits for each id, shaped as `ids`, uint32.
+    """Two words of random bits for each id, in the shape of `ids`, uint32.
 
-    A counter-mode cipher on the id itself: the same id gets the same bits wherever it lies, in whatever row and on
-    whatever device, so the two sides of a pair hide the same words of a text that they share.
+    The id is the counter of a counter-mode cipher: the same id has the same bits in every row and on every device, so
+    that both sides of a pair mask the same words of a text that they share.
     """
     k = jax.random.key_data(key).astype(jnp.uint32)
     high = jnp.full(ids.shape, stream, jnp.uint32)
@@ -27,18 +27,18 @@ def token_bits(key: jax.Array, ids: jax.Array, stream: int) -> tuple[jax.Array, 
 
 
 def slots(row_length: int, rate: float) -> int:
-    """M, the number of predictions a row: the rate's share of a full row.
+    """M, the maximum number of predictions per row: `rate` times the row length.
 
-    Specials, queries and padding are never masked, so the mean is below M; what exceeds it (about 1 % of the masked
-    tokens on real data) stays unmasked.
+    Special tokens, padding and usually queries are never masked, so the mean is below M; tokens drawn beyond M (about 1 % on
+    real data) stay unmasked.
     """
     return max(1, round(rate * row_length))
 
 
 def word_ids(tokens: jax.Array, mask_ids: jax.Array, continues: jax.Array) -> jax.Array:
-    """`mask_ids` in which every wordpiece of a word has the id of its first: whole words are hidden or shown.
+    """`mask_ids` in which every wordpiece of a word has the id of the first, so that whole words are masked.
 
-    continues: [vocab] bool, whether a token continues a word (##). A random replacement is then one token for all pieces.
+    continues: [vocab] bool, whether a token continues a word (##). A random replacement is then the same for all pieces.
     """
     columns = jax.lax.broadcasted_iota(jnp.int32, tokens.shape, 1)
     first = jax.lax.cummax(jnp.where(continues[tokens], -1, columns), axis=1)
@@ -47,7 +47,7 @@ def word_ids(tokens: jax.Array, mask_ids: jax.Array, continues: jax.Array) -> ja
 
 
 def without_marks(batch: Batch, marks: tuple[int, ...]) -> jax.Array:
-    """`mask_ids` of the batch with the marks excluded, tokens such as [Q] that say nothing of the text."""
+    """`mask_ids` of the batch without the marks, tokens such as [Q] that are not part of the text."""
     marked = jnp.isin(batch["tokens"], jnp.asarray(marks, jnp.int32))
     return jnp.where(marked, -1, batch["mask_ids"])
 
@@ -55,17 +55,17 @@ def without_marks(batch: Batch, marks: tuple[int, ...]) -> jax.Array:
 def mask_tokens(
     key: jax.Array, batch: Batch, mask_ids: jax.Array, rate: float, slots: int, mask_token: int, vocab_size: int
 ) -> Batch:
-    """The batch with tokens of each row masked, and what to predict (HARP Eq. 15 and section 4.3.2).
+    """The batch with tokens of each row masked, and the arrays PREDICTED (HARP Eq. 15 and section 4.3.2).
 
-    `mask_ids` [rows, T] int32 identifies the token (equal ids are masked alike), -1 excludes it. `key` is a threefry key
-    of this step. M is `slots`.
+    `mask_ids` [rows, T] int32 identifies the token (tokens of equal id are masked alike), -1 excludes it. `key` is this step's
+    threefry key. M is `slots`.
     """
     tokens = batch["tokens"]
     choice, _ = token_bits(key, mask_ids, 0)
     kind, replacement = token_bits(key, mask_ids, 1)
     chosen = (mask_ids >= 0) & (choice < jnp.uint32(int(rate * 2**32)))
-    # The M smallest draws of the row, those not chosen last. A sort rather than top_k: CPU and GPU run top_k as a custom
-    # call that the partitioner cannot cut, and would gather all rows on every device.
+    # The M smallest draws of the row; tokens that are not chosen come last. A sort instead of top_k: on CPU and GPU top_k is
+    # a custom call that the partitioner cannot shard, so that it would gather all rows on every device.
     draw = jnp.where(chosen, choice, jnp.uint32(0xFFFFFFFF))
     columns = jax.lax.broadcasted_iota(jnp.int32, tokens.shape, 1)
     lowest, positions = (x[:, :slots] for x in jax.lax.sort((draw, columns), num_keys=1))
@@ -82,18 +82,18 @@ def mask_tokens(
 
 
 def mask_one_each(key: jax.Array, batch: Batch, mask_ids: jax.Array, sequences: int, mask_token: int) -> Batch:
-    """The batch with one token, drawn uniformly, masked in every sequence that has any to mask (SJTF's masked query).
+    """The batch with one uniformly drawn token masked in every sequence that has maskable tokens (SJTF's masked query).
 
-    `mask_ids` as in `mask_tokens`. M is `sequences`, the most that a row holds.
+    `mask_ids` as in `mask_tokens`. M is `sequences`, the maximum number per row.
     """
     tokens, segment_ids = batch["tokens"], batch["segment_ids"]
     draw, _ = token_bits(key, mask_ids, 0)
-    nobody = jnp.int32(2**31 - 1)
-    owner = jnp.where(mask_ids >= 0, segment_ids, nobody)
+    excluded = jnp.int32(2**31 - 1)
+    owner = jnp.where(mask_ids >= 0, segment_ids, excluded)
     columns = jax.lax.broadcasted_iota(jnp.int32, tokens.shape, 1)
     # Sorted by sequence, then by draw: the first of each sequence is its smallest draw. Sorts, as in `mask_tokens`.
     owners, _, places = jax.lax.sort((owner, draw, columns), num_keys=2)
-    first = (owners != jnp.roll(owners, 1, axis=1)).at[:, 0].set(True) & (owners != nobody)
+    first = (owners != jnp.roll(owners, 1, axis=1)).at[:, 0].set(True) & (owners != excluded)
     kept, positions = (x[:, :sequences] for x in jax.lax.sort(((~first).astype(jnp.int32), places), num_keys=2))
     weights = (kept == 0).astype(jnp.float32)
     targets = jnp.take_along_axis(tokens, positions, axis=1)

@@ -1,4 +1,4 @@
-"""From the sums that steps return to the figures that are logged."""
+"""From the metric sums of steps to the means that are logged."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ def fill(batch: Batch) -> Metrics:
 
 
 def summarise(sums: Mapping[str, float], tasks: tuple[str, ...]) -> dict[str, float]:
-    """Means from metric sums: losses and pair accuracies per task, MLM loss and accuracy, filling of the slots."""
+    """Means from metric sums: losses and pair accuracies per task, MLM loss and accuracy, fraction of slots filled."""
     steps = max(sums["steps"], 1.0)
     out = {
         "loss": sums["loss"] / steps,

@@ -1,6 +1,6 @@
-"""The shape that every objective has: mask a batch, count what its losses average over, compute the loss.
+"""The interface of an objective: mask a batch, count what its losses are averaged over, compute the loss.
 
-Metrics are sums, so that they add up over microbatches, steps and devices; `metrics.summarise` divides them.
+Metrics are sums, so that they can be added over microbatches, steps and devices; `metrics.summarise` divides them.
 """
 
 from collections.abc import Mapping
@@ -13,22 +13,22 @@ Metrics = dict[str, jax.Array]
 
 
 class Objective(Protocol):
-    """What one step computes. All methods are pure functions; a batch is one microbatch."""
+    """The computation of one step. All methods are pure functions; a batch is one microbatch."""
 
     @property
     def predictions(self) -> int:
-        """Masked positions that are predicted in each row (M), 0 without any; the cost of a step depends on it."""
+        """Number of masked positions predicted per row (M), or 0; the FLOPs of a step depend on it."""
 
     def mask(self, batch: Batch, key: jax.Array) -> Batch:
-        """The batch as the encoder reads it. Where tokens are masked: `tokens` replaced, and `masking.PREDICTED` added."""
+        """The batch that the encoder reads. If it masks, `tokens` are replaced and the arrays `masking.PREDICTED` added."""
 
     def counts(self, masked: Batch) -> Metrics:
-        """What the losses are averaged over, such as pairs and predicted tokens; counts add up over microbatches."""
+        """The numbers the losses are averaged over, such as pairs and predicted tokens; summed over microbatches."""
 
     def loss(
         self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics
     ) -> tuple[jax.Array, Metrics]:
-        """Loss (float32 scalar) and metric sums. Without a dropout key nothing is dropped (evaluation).
+        """Loss (float32 scalar) and metric sums. Without a dropout key there is no dropout (evaluation).
 
-        `counts` are the whole batch's: a microbatch's loss is its share, and shares add up to the batch's loss.
+        `counts` are those of the whole batch, so that the losses of its microbatches add up to the batch's loss.
         """

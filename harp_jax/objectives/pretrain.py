@@ -19,8 +19,8 @@ from harp_jax.objectives.scores import by_group, forward, masked_language_model
 class Pretrain:
     """HARP Eq. 16, an `Objective`.
 
-    Pair losses are averaged over the pairs of the batch, not within each task: a task with three pairs in a batch must not
-    weigh as much as one with a hundred.
+    Pair losses are averaged over all pairs of the batch, not per task: a task with three pairs in a batch must not weigh as
+    much as one with a hundred.
     """
 
     ranker: Ranker
@@ -30,9 +30,9 @@ class Pretrain:
     margin: float
     mlm_weight: float
     mlm_rate: float
-    predictions: int  # masked positions of a row, at most
+    predictions: int  # maximum masked positions per row
     mask_token: int
-    vocab_size: int  # without the rows that padding added
+    vocab_size: int  # without padding
     continues: np.ndarray | None = field(default=None, compare=False)  # [vocab] bool: for masking whole words
 
     def mask(self, batch: Batch, key: jax.Array) -> Batch:

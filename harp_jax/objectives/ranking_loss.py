@@ -10,9 +10,9 @@ from harp_jax.objectives.objective import Metrics
 def ranking_loss(
     name: str, margin: float, members: jax.Array, present: jax.Array, counts: Metrics
 ) -> tuple[jax.Array, Metrics]:
-    """Loss (scalar) and metric sums of groups' scores [..., size], the positive first; `present` says which are there.
+    """Loss (scalar) and metric sums of groups' scores `members` [..., size], the positive first.
 
-    Means are over `counts`: groups, members, negatives.
+    present: [..., size] bool, whether a member exists. The loss is averaged over `counts`: groups, members or negatives.
     """
     valid, negatives = present.any(-1), present[..., 1:]
     if name == "bce":

@@ -1,4 +1,4 @@
-"""From parameters and a masked batch to scores: the one forward pass that all cross-encoder objectives share."""
+"""From parameters and a masked batch to scores: the forward pass shared by all cross-encoder objectives."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from harp_jax.objectives.objective import Batch, Metrics
 
 
 class Forward(NamedTuple):
-    """scores: [rows, K] float32; hidden: [rows, M, hidden] of the masked positions; params: what the heads are applied to."""
+    """scores: [rows, K] float32; hidden: [rows, M, hidden], of the masked positions; params: parameters to apply heads with."""
 
     scores: jax.Array
     hidden: jax.Array
@@ -21,10 +21,10 @@ class Forward(NamedTuple):
 
 
 def forward(ranker: Ranker, params: Mapping, masked: Batch, dropout_key: jax.Array | None) -> Forward:
-    """Encodes [CLS] query [SEP] document [SEP] and scores each sequence from its [CLS] (HARP Eq. 7 and 8, and 17).
+    """Encode [CLS] query [SEP] document [SEP] and score each sequence from its [CLS] (HARP Eq. 7, 8 and 17).
 
-    The last layer is computed at [CLS] and at the masked positions only: nothing else of it is read, and it is half of a
-    2-layer model's work.
+    The last layer is computed only at [CLS] and the masked positions: no other outputs are read, and it is half of a 2-layer
+    model's work.
     """
     params = copied(params, masked["tokens"])
     rngs = {} if dropout_key is None else {"dropout": dropout_key}
@@ -38,9 +38,9 @@ def forward(ranker: Ranker, params: Mapping, masked: Batch, dropout_key: jax.Arr
 
 
 def by_group(scores: jax.Array, members: jax.Array) -> jax.Array:
-    """Scores [rows, K] → those of each group's members [lanes, groups, size]; of absent members any score.
+    """Scores [rows, K] → scores of each group's members [lanes, groups, size]; those of absent members are arbitrary.
 
-    The gather is batched over lanes, whose rows lie together: no device needs another's scores.
+    The gather is batched over lanes, whose rows are consecutive: no device needs another's scores.
     """
     lanes, groups, size = members.shape
     by_lane = scores.reshape(lanes, -1)
