@@ -1,6 +1,6 @@
-"""What a stage is: all that the training loop needs to know of it.
+"""The `Stage` record: the interface between a kind of training and the training loop.
 
-Mesh, state, step, loop and checkpoints are the loop's (`training/`), the same for every stage.
+Mesh, state, step, loop and checkpoints belong to `training/` and are the same for every stage.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,19 +26,19 @@ class Stage(Generic[Shape]):
     shape: Shape  # of the model, with the vocabulary's size
     vocabulary: Vocabulary
     tasks: tuple[str, ...]
-    objective: Callable[[Shape], Objective]  # of a shape whose vocabulary is padded for the mesh
+    objective: Callable[[Shape], Objective]  # from a shape whose vocabulary is padded for the mesh
     reader: Reader
     held_out: Reader | None = None
     layout: Layout
-    shares: Mapping[str, float]  # of each of the reader's tasks in the stream
+    shares: Mapping[str, float]  # fraction of each of the reader's tasks in the stream
     steps: int
     start: Callable[[Shape, jax.Array], dict]  # initial parameters (numpy) from a padded shape and a key
-    selection: Callable[[Shape, str], Selection] | None = None  # padded shape, workdir → evaluation that selects
-    window: int = 0  # groups of a lane's window; 0: config.window
+    selection: Callable[[Shape, str], Selection] | None = None  # from padded shape and workdir
+    window: int = 0  # groups per window of a lane; 0: config.window
 
 
 class NoReader:
-    """Stands for the data in a dry run: it knows the tasks' names only."""
+    """Replaces the data in a dry run: it has task names but no groups."""
 
     def __init__(self, tasks: tuple[str, ...]) -> None:
         self.sizes: Mapping[str, int] = dict.fromkeys(tasks, 1)
@@ -48,14 +48,14 @@ class NoReader:
 
 
 def selecting(
-    config: ConfigDict, family: Family[Shape], vocabulary: Vocabulary, kept_back: Qrels
+    config: ConfigDict, family: Family[Shape], vocabulary: Vocabulary, held_out: Qrels
 ) -> Callable[[Shape, str], Selection]:
-    """What makes a `Selection` by the held-out judgments `kept_back` (`selection.held_out`) once the shape is padded."""
+    """A `Stage.selection` that evaluates on the judgments `held_out` (see `selection.held_out`)."""
 
     def make(shape: Shape, workdir: str) -> Selection:
         return Selection(
             config,
-            kept_back,
+            held_out,
             workdir,
             lambda params: family.scorer(shape, params, vocabulary, config),
             lambda directory, params: family.save(directory, shape, params, vocabulary, config),

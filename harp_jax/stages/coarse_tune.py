@@ -1,8 +1,8 @@
 """Coarse-tuning (Keyaki and Keyaki): query-document pair prediction and MLM on clicked pairs, between pre-training and
 fine-tuning; and its control, MLM on the clicked documents alone (continual pre-training).
 
-Half of the pairs get another document (NotPair): one that was clicked for some query, drawn by clicks, so that a document's
-popularity does not tell the two apart. What a pair becomes in an epoch is a pure function of (seed, epoch, number).
+In half of the pairs the document is replaced (NotPair) by one that was clicked for some query, drawn by clicks, so that a
+document's popularity does not reveal the label. Label and document of a pair are a pure function of (seed, epoch, number).
 """
 
 import math
@@ -30,7 +30,7 @@ def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertC
     """Coarse-tuning, or continual pre-training with `documents_only`. Raises InputError for bad config or data."""
     bert, tokenizer, loaded = encoder_and_tokenizer(config)
     if not 0 <= config.replaced <= 1:
-        raise InputError(f"replaced={config.replaced}: give the share of the pairs that get another document, 0 to 1")
+        raise InputError(f"replaced={config.replaced}: set the fraction of pairs with a replaced document, 0 to 1")
     marks = marks_of(tokenizer, config.query_mark, config.document_mark)
     reader: Reader = _read_data(config, tokenizer, marks) if with_data else NoReader((STREAM,))
 

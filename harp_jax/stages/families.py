@@ -1,4 +1,4 @@
-"""The two families of models that the loop trains: what depends on the kind of model and not on the stage."""
+"""The two families of models that the loop trains: everything that depends on the kind of model and not on the stage."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,16 +26,16 @@ Vocabulary = Tokenizer | Words
 
 @dataclass(frozen=True, kw_only=True)
 class Family(Generic[Shape]):
-    """Sharding rules, initialisation, and how a model in training scores and is saved for selection.
+    """Sharding rules, initialisation, FLOPs, and scoring and saving for selection.
 
-    `init_params(shape, key)` is a fresh float32 tree. `scorer(shape, params, vocabulary, config)` is a `Scorer`.
-    `save(directory, shape, params, vocabulary, config)` writes parameters (numpy) that selection chose.
+    `init_params(shape, key)` returns a new float32 tree. `scorer(shape, params, vocabulary, config)` returns a `Scorer`.
+    `save(directory, shape, params, vocabulary, config)` writes the selected parameters (numpy).
     """
 
     name: str  # under which config.json holds the shape
     rules: tuple[tuple[str, P], ...]
     init_params: Callable[[Shape, jax.Array], dict]
-    flops: Callable[[Shape, int, int, int, int], float] | None  # of a step: see `model/flops.py`; None: not counted
+    flops: Callable[[Shape, int, int, int, int], float] | None  # per step, see `model/flops.py`; None: not counted
     scorer: Callable[[Shape, dict, Any, ConfigDict], Scorer]
     save: Callable[[str, Shape, dict[str, Any], Any, ConfigDict], None]
 
@@ -79,7 +79,7 @@ BERT: Family[BertConfig] = Family(
 )
 NEURAL_IR: Family[NeuralConfig] = Family(
     name="neural_ir",
-    rules=((r".", P()),),  # small: every device holds all of it
+    rules=((r".", P()),),  # small, therefore replicated
     init_params=build.init_params,
     flops=None,
     scorer=_neural_ranker,

@@ -23,7 +23,7 @@ TASK = "rank"
 
 
 def finetune_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConfig]:
-    """Fine-tuning on judged queries, with negatives from a run's candidates. Raises InputError for bad config or data."""
+    """Fine-tuning on judged queries, with negatives from the candidates of a run. Raises InputError for bad config or data."""
     bert, tokenizer, loaded = encoder_and_tokenizer(config)
     if config.init_head not in ("fresh", "pretrained"):
         raise InputError(f"init_head={config.init_head!r} is unknown; choose fresh or pretrained")
@@ -40,7 +40,7 @@ def finetune_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConf
     sequences = round(config.batch_pairs * size / pairs)
     window = epoch_window(config.window, reader.sizes[TASK], config.lanes) if with_data else config.window
     layout = make_layout(config, tokenizer, reader, shares, group_size=size, sequences=sequences, window=window)
-    # Batches hold about as many sequences as configured: a group needs rows of its own, and may have fewer negatives.
+    # The number of groups per step is measured (`layout`): it varies with packing and with groups of fewer negatives.
     steps = config.steps or math.ceil(config.epochs * reader.sizes[TASK] / (layout.step_groups or sequences / size))
 
     def objective(shape: BertConfig) -> Finetune:
@@ -73,9 +73,9 @@ def finetune_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConf
 def _read_data(
     config: ConfigDict, tokenizer: Tokenizer
 ) -> tuple[RankingReader, Callable[[BertConfig, str], Selection] | None]:
-    """The groups to train on, and what selects the parameters (None where nothing does)."""
+    """The groups to train on, and the selection of parameters (None without `config.select`)."""
     if not config.select:
         return RankingReader(config, RankingData.from_config(config, tokenizer, training_qrels(config))), None
-    train, kept_back = held_out(config)
+    train, selected_on = held_out(config)
     reader = RankingReader(config, RankingData.from_config(config, tokenizer, train))
-    return reader, selecting(config, BERT, tokenizer, kept_back)
+    return reader, selecting(config, BERT, tokenizer, selected_on)

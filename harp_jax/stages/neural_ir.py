@@ -1,4 +1,4 @@
-"""Training of neural rankers on the shared loop: padded groups instead of packed rows, one objective, given word vectors."""
+"""Training of neural rankers on the shared loop: padded groups instead of packed rows, one objective, optional word vectors."""
 
 import logging
 import math
@@ -26,15 +26,15 @@ log = logging.getLogger(__name__)
 
 TASK = "rank"
 
-# For a dry run, which must not need the documents: only the number of words matters to it.
+# For a dry run, which does not read the documents: only the number of words matters.
 STAND_IN = Words(tuple(f"word{i}" for i in range(30_000)), (1,) * 30_000, 30_000)
 
 
 def neural_ir_stage(config: ConfigDict, with_data: bool = True) -> Stage[NeuralConfig]:
-    """The stage that `config.stage == "neural_ir"` names. Raises InputError for bad config or data.
+    """Training of a neural ranker on judged queries. Raises InputError for bad config or data.
 
-    Without data, for a dry run, neither documents nor vectors are read: words stand in for a vocabulary that is not there,
-    and vectors have `model.dimension` numbers.
+    Without data (a dry run) neither documents nor vectors are read: STAND_IN replaces a vocabulary that does not exist, and
+    vectors have `model.dimension` numbers.
     """
     check(config)
     known = os.path.isfile(os.path.join(config.tokenizer, "words.json"))
@@ -50,8 +50,8 @@ def neural_ir_stage(config: ConfigDict, with_data: bool = True) -> Stage[NeuralC
         raise InputError("weight_decay would shrink word vectors that are not trained; set it to 0")
     if frozen and not config.vectors and shape.name != "duet":
         log.warning(
-            "the word vectors are random and are not trained: their cosines say nothing beyond exact matches; give trained "
-            "ones by --config.vectors (python -m harp_jax.text.word_vectors)"
+            "the word vectors are random and are not trained: their cosines mean nothing beyond exact matches; set "
+            "--config.vectors to trained ones (`harp word-vectors`)"
         )
     tables, groups = word_tables(shape, words), lane_groups(config)
     reader: Reader = NoReader((TASK,))
@@ -90,7 +90,7 @@ def neural_ir_stage(config: ConfigDict, with_data: bool = True) -> Stage[NeuralC
 
 
 def check(config: ConfigDict) -> None:
-    """Raises InputError for numbers out of range, and for options that neural rankers have no use for."""
+    """Raise InputError for numbers out of range and for options that do not apply to neural rankers."""
     for name in ("lanes", "accumulate", "window", "batch_pairs", "negatives"):
         if config[name] < 1:
             raise InputError(f"{name}={config[name]}: give 1 or more")
@@ -98,38 +98,38 @@ def check(config: ConfigDict) -> None:
         raise InputError(f"steps={config.steps}, epochs={config.epochs}: give a number of steps, or of epochs")
     unused = {
         "init": "neural rankers start from scratch, or from word vectors (config.vectors)",
-        "rows": "their batches are counted in pairs (config.batch_pairs)",
-        "vectors": "DUET reads n-graphs and no word vectors" if config.model.name == "duet" else "",
+        "rows": "neural rankers' batches are counted in pairs (config.batch_pairs)",
+        "vectors": "DUET reads n-graphs, not word vectors" if config.model.name == "duet" else "",
     }
     for name, why in unused.items():
         if config[name] and why:
-            raise InputError(f"{name}={config[name]!r}: {why}; leave the option out")
+            raise InputError(f"{name}={config[name]!r}: {why}; remove the option")
     if config.dtype != "float32":
-        raise InputError(f"dtype={config.dtype!r}: neural rankers compute in float32; leave the option out")
+        raise InputError(f"dtype={config.dtype!r}: neural rankers compute in float32; remove the option")
 
 
 def lane_groups(config: ConfigDict) -> int:
-    """Groups that a lane gives to a microbatch. InputError where a window is no whole number of batches: one would be cut."""
+    """Groups of a lane in a microbatch. Raises InputError unless a window is a whole number of batches."""
     groups = max(1, round(config.batch_pairs / config.negatives / config.lanes / config.accumulate))
     whole = groups * config.accumulate
     if config.window % whole:
         raise InputError(
-            f"window={config.window}: a lane takes {whole} groups a step (batch_pairs / negatives / lanes), and its windows "
-            f"must hold whole steps; set --config.window={whole * math.ceil(config.window / whole)}"
+            f"window={config.window}: a step has {whole} groups per lane (batch_pairs / negatives / lanes), and a window must "
+            f"be a multiple of that; set --config.window={whole * math.ceil(config.window / whole)}"
         )
     return groups
 
 
 def _read_data(config: ConfigDict, words: Words) -> tuple[GroupReader, Callable[[NeuralConfig, str], Selection] | None]:
-    """The groups to train on, and what selects the parameters (None where nothing does)."""
+    """The groups to train on, and the selection of parameters (None without `config.select`)."""
     if not config.select:
         return GroupReader(config, words, training_qrels(config)), None
-    train, kept_back = held_out(config)
-    return GroupReader(config, words, train), selecting(config, NEURAL_IR, words, kept_back)
+    train, selected_on = held_out(config)
+    return GroupReader(config, words, train), selecting(config, NEURAL_IR, words, selected_on)
 
 
 def vocabulary(config: ConfigDict) -> Words:
-    """The words of `config.tokenizer`, or of the documents where it is empty."""
+    """The words of `config.tokenizer`, or if it is empty, those of the documents."""
     if config.tokenizer:
         return load_words(config.tokenizer)
     if not config.docs:

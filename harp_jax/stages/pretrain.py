@@ -1,4 +1,4 @@
-"""Pre-training on pair records, and on running text."""
+"""Pre-training on pair records and on running text."""
 
 import numpy as np
 from ml_collections import ConfigDict
@@ -17,7 +17,7 @@ from harp_jax.text.tokenizer import Tokenizer
 
 
 def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConfig]:
-    """Pre-training on pair records (and on text where "mlm" is among the tasks). Raises InputError for bad config or data."""
+    """Pre-training on pair records, and on text if "mlm" is one of the tasks. Raises InputError for bad config or data."""
     bert, tokenizer, loaded = encoder_and_tokenizer(config)
     tasks = tuple(config.tasks)
     if config.mlm_side not in ("document", "query", "both"):
@@ -60,7 +60,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConf
 
 
 def _read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple[Reader, Reader | None]:
-    """The pairs to train on, and held-out pairs where the config evaluates."""
+    """The pairs to train on, and held-out pairs if `config.eval_every` is set."""
     from harp_jax.input.tfrecords import RecordReader, read_manifest
 
     for directory in config.data:

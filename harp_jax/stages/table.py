@@ -1,4 +1,4 @@
-"""The stages by the name that `config.stage` gives them."""
+"""The stages by the name in `config.stage`."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What a run would cost, before it is run: compiles the real step for the devices at hand or for a TPU that is not there."""
+"""Cost of a run before it starts: compiles the real step for the local devices, or for a TPU that is not attached."""
 
 import dataclasses
 import logging
@@ -22,11 +22,12 @@ from harp_jax.training.cost import batch_flops
 from harp_jax.training.hardware import data_sheet, peak_flops
 from harp_jax.training.optimizer import make as make_optimizer
 from harp_jax.training.state import abstract_state, state_shardings
+from harp_jax.training.step import State
 from harp_jax.training.train import jit_step, padded
 
 log = logging.getLogger(__name__)
 
-FILL = 0.97  # of the slots are tokens, as packing fills them on Wikipedia
+FILL = 0.97  # fraction of slots that are real tokens, measured on Wikipedia
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 _BYTES = {
     "f64": 8,
@@ -44,11 +45,14 @@ _BYTES = {
 }
 
 
-def topology_devices(topology: str) -> list:
-    """The devices of a TPU topology such as "v3:2x2" (libtpu needed, no TPU), or the local ones for an empty name."""
+def topology_devices(topology: str) -> list[jax.Device]:
+    """The devices of a TPU topology such as "v3:2x2" (needs libtpu, but no TPU); the local devices for an empty name.
+
+    Raises InputError for an unknown topology.
+    """
     if not topology:
         return jax.devices()
-    os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # or libtpu asks a metadata server that is not there
+    os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # otherwise libtpu queries a metadata server that does not exist
     from jax.experimental import topologies
 
     try:
@@ -56,31 +60,34 @@ def topology_devices(topology: str) -> list:
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
         raise InputError(
-            f"no topology {topology!r} ({first[:120]}); install the extra [tpu] and name one such as v3:2x2, v4:2x2x1 or v5e:2x4"
+            f"no topology {topology!r} ({first[:120]}); install the extra [tpu] and use one such as v3:2x2, v4:2x2x1 or v5e:2x4"
         ) from error
     if found[0].device_kind.startswith(("TPU v2", "TPU v3")):
         return found
-    # From v4 on the cores of a chip are one device; JAX makes no mesh of the second ones, which the topology names too.
+    # From v4 on the two cores of a chip are one device; the topology lists both, but JAX cannot make a mesh of the second.
     return [device for device in found if device.core_on_chip == 0]
 
 
 class Compiled(NamedTuple):
-    """A compiled step, and what it was compiled from."""
+    """A compiled step and its inputs."""
 
-    program: Any
-    state: Any  # abstract, with shardings
+    program: jax.stages.Compiled
+    state: State  # abstract, with shardings
     shape: BertConfig
     layout: PackedLayout
     mesh: Mesh
     flops: float
 
 
-def compile_step(config: ConfigDict, devices: list, rows: int | None = None) -> Compiled:
-    """Lowers and compiles the step of a config for `devices`, with `rows` rows a batch (the config's). Reads no data."""
+def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None = None) -> Compiled:
+    """Compile the step of a config for `devices`, without reading data. `rows` per microbatch replace those of the config.
+
+    Raises InputError for a stage other than BERT's and for a mesh that does not match the devices.
+    """
     mesh = sharding.make_mesh(config, devices)
     stage = STAGES[config.stage](without_files(config), with_data=False)
     if not isinstance(stage.layout, PackedLayout):
-        raise InputError("a dry run is for BERT, whose memory is the question; a neural ranker fits any device")
+        raise InputError("a dry run is for BERT; a neural ranker fits on any device, train it without --dry_run")
     layout = stage.layout
     if rows is not None:
         layout = dataclasses.replace(layout, rows=math.ceil(rows / config.lanes))
@@ -101,14 +108,14 @@ def compile_step(config: ConfigDict, devices: list, rows: int | None = None) -> 
 
 
 def without_files(config: ConfigDict) -> ConfigDict:
-    """The config with an encoder shape and a vocabulary that need no files: a dry run must not need the data."""
+    """The config with a shape and a vocabulary that need no files, so that a dry run works without the data."""
     from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
     config = config.copy_and_resolve_references()
     if not (config.tokenizer and os.path.exists(config.tokenizer)) and not os.path.isdir(config.init or ""):
         import tempfile
 
-        # BERT's size; the tokens themselves do not matter to the compiler.
+        # The size of BERT's vocabulary; the tokens themselves do not matter to the compiler.
         words = [*SPECIAL_TOKENS, *(f"word{i}" for i in range(30522 - len(SPECIAL_TOKENS)))]
         config.tokenizer = tempfile.mkdtemp(prefix="harp_jax_dry_run_")
         Tokenizer(tuple(words)).save(config.tokenizer)
@@ -120,9 +127,9 @@ def without_files(config: ConfigDict) -> ConfigDict:
 
 
 def collectives(hlo: str, loops: int = 1) -> list[tuple[str, int]]:
-    """(kind, bytes of its result) of every collective that a run of compiled HLO does, largest first.
+    """(kind, bytes of the result) of every collective that compiled HLO executes, largest first.
 
-    The text names the ones in the loop over microbatches once; they are counted `loops` times.
+    Those in the loop over microbatches appear once in the text and are counted `loops` times.
     """
     found: list[tuple[str, int]] = []
     times = loops
@@ -138,9 +145,9 @@ def collectives(hlo: str, loops: int = 1) -> list[tuple[str, int]]:
 
 
 def dry_run(config: ConfigDict, topology: str = "") -> str:
-    """A report as text: bytes a device by kind, FLOPs a step, collectives with their bytes, and the time at best.
+    """A text report: bytes per device by kind, FLOPs per step, collectives with their bytes, and a lower bound of the time.
 
-    Raises InputError where the topology is unknown, the mesh does not fit it, or the step does not fit the memory.
+    Raises InputError if the topology is unknown, the mesh does not match it, or the step does not fit in memory.
     """
     devices = topology_devices(topology)
     try:
@@ -149,12 +156,12 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
         if not _exceeds_memory(error):
             raise
         raise InputError(
-            f"the step does not fit the memory of {len(devices)} × {devices[0].device_kind} ({_used(error)}); raise "
-            "config.accumulate or mesh.fsdp, set model.remat='layer', or ask --largest for the rows that fit"
+            f"the step does not fit in the memory of {len(devices)} × {devices[0].device_kind} ({_used(error)}); raise "
+            "config.accumulate or mesh.fsdp, set model.remat='layer', or find the rows that fit with --largest"
         ) from error
     shape, layout, mesh, flops = compiled.shape, compiled.layout, compiled.mesh, compiled.flops
     rows, length = layout.rows * config.lanes * layout.microbatches, config.row_length
-    found = collectives(compiled.program.as_text(), layout.microbatches)
+    found = collectives(compiled.program.as_text() or "", layout.microbatches)
     drops = shape.attention_dropout > 0
     attention = choose(shape.attention, shape.dtype, drops, devices[0].platform, length)
     parts = f" in {layout.microbatches} microbatches" if layout.microbatches > 1 else ""
@@ -174,11 +181,19 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
     return "\n".join([*lines, *time_report(config, devices, compiled, found)])
 
 
+def memory_analysis(program: jax.stages.Compiled) -> Any:
+    """XLA's sizes of a program on one device (`argument_size_in_bytes`, …). Raises InputError if the backend reports none."""
+    found = program.memory_analysis()
+    if found is None:
+        raise InputError("this backend does not report the memory of a program; name a TPU with --topology")
+    return found
+
+
 def memory_report(compiled: Compiled) -> list[str]:
-    """Bytes a device, by kind; the state is overwritten by the step, so it counts once."""
+    """Bytes per device, by kind; the step overwrites the state, so it counts once."""
     size = lambda x: math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize  # noqa: E731
     kinds = {part: sum(map(size, jax.tree.leaves(compiled.state[part]))) for part in ("params", "opt_state")}
-    memory = compiled.program.memory_analysis()
+    memory = memory_analysis(compiled.program)
     temporary, program = memory.temp_size_in_bytes, memory.generated_code_size_in_bytes
     batch = max(0, memory.argument_size_in_bytes - sum(kinds.values()))
     total = memory.argument_size_in_bytes + temporary + program
@@ -189,99 +204,101 @@ def memory_report(compiled: Compiled) -> list[str]:
         f"batch              {_mib(batch)} per device",
         f"temporaries        {_mib(temporary)} per device (activations, gradients)",
         f"program            {_mib(program)}",
-        f"together           {_mib(total)} per device" + (f" of {_mib(peak.gib * 2**30)}" if peak else ""),
+        f"total              {_mib(total)} per device" + (f" of {_mib(peak.gib * 2**30)}" if peak else ""),
     ]
 
 
-def time_report(config: ConfigDict, devices: list, compiled: Compiled, found: list[tuple[str, int]]) -> list[str]:
-    """The roofline: what limits a step at best, and the run's hours from that."""
+def time_report(
+    config: ConfigDict, devices: list[jax.Device], compiled: Compiled, found: list[tuple[str, int]]
+) -> list[str]:
+    """The roofline: lower bound of the time per step, its bottlenecks, and the hours of the run derived from it."""
     shape, layout, flops = compiled.shape, compiled.layout, compiled.flops
     peak, n = data_sheet(devices[0].device_kind), len(devices)
     if peak is None or devices[0].platform == "cpu":
         rate = peak_flops(devices, shape.dtype)
         parts = {"computing": flops / rate}
-        said = f"matrix products at {rate / 1e9:.0f} GFLOP/s, measured here; memory and links not counted"
+        assumed = f"matrix products at {rate / 1e9:.0f} GFLOP/s, measured here; memory and links not counted"
     else:
-        cost = compiled.program.cost_analysis()
-        # XLA counts the loop over microbatches once. What lies outside it, the update, is small beside.
+        cost = compiled.program.cost_analysis() or {}
+        # XLA counts the body of the loop over microbatches once. The update, outside of the loop, is small in comparison.
         moved = float((cost[0] if isinstance(cost, list) else cost).get("bytes accessed", 0.0)) * layout.microbatches
         sent = sum(size for _, size in found) * 2 * (n - 1) / n
         parts = {"computing": flops / n / peak.flops, "memory": moved / peak.memory, "links": sent / peak.links}
-        said = (
+        assumed = (
             f"{peak.flops / 1e12:.1f} TFLOP/s, {peak.memory / 1e9:.0f} GB/s of memory, {peak.links / 1e9:.0f} GB/s of links "
-            "a device by data sheet; memory traffic as XLA estimates it, which counts too much where it fuses"
+            "per device by data sheet; memory traffic estimated by XLA, which overestimates fused operations"
         )
     floor = max(parts["computing"], parts.get("memory", 0.0)) + parts.get("links", 0.0)
     best = parts["computing"] + parts.get("links", 0.0)
     tokens = layout.rows * config.lanes * layout.microbatches * config.row_length * FILL
     hours = lambda seconds: f"{config.steps * seconds / 3600:,.1f} h"  # noqa: E731
     return [
-        f"assumptions        {said}; {FILL:.0%} of the slots filled; links not overlapped",
+        f"assumptions        {assumed}; {FILL:.0%} of the slots filled; links not overlapped",
         "time per step      " + ", ".join(f"{name} {1e3 * t:.1f} ms" for name, t in parts.items()),
-        f"roofline           {1e3 * best:.1f} ms if computing hides memory, {1e3 * floor:.1f} ms if nothing is fused",
-        f"tokens per second  {tokens / best:,.0f} at best; {0.4 * tokens / best:,.0f} at 40 % of it",
-        f"configured run     {config.steps:,} steps: {hours(best)} at best, {hours(best / 0.4)} at 40 % of it",
+        f"roofline           {1e3 * best:.1f} ms if compute hides memory, {1e3 * floor:.1f} ms if nothing is fused",
+        f"tokens per second  {tokens / best:,.0f} at best; {0.4 * tokens / best:,.0f} at 40 % utilisation",
+        f"configured run     {config.steps:,} steps: {hours(best)} at best, {hours(best / 0.4)} at 40 % utilisation",
     ]
 
 
 def largest_batch(config: ConfigDict, topology: str = "") -> str:
-    """The most rows of a (micro)batch that the devices' memory holds, found by compiling, to a sixteenth.
+    """The maximum rows of a (micro)batch that fit in the devices' memory, found by compiling, to within a sixteenth.
 
-    Six or so compilations: five minutes for BERT-base. InputError where the memory is not known or one row is too much.
+    About six compilations: five minutes for BERT-base. Raises InputError if the memory is unknown or nothing fits.
     """
     devices = topology_devices(topology)
     peak = data_sheet(devices[0].device_kind)
     if peak is None:
-        raise InputError(f"the memory of {devices[0].device_kind} is not known; name a TPU by --topology")
+        raise InputError(f"the memory size of {devices[0].device_kind} is unknown; name a TPU with --topology")
     limit = peak.gib * 2**30
 
-    def needed(rows_a_lane: int) -> Bytes | None:
+    def needed(lane_rows: int) -> Bytes | None:
         try:
-            memory = compile_step(config, devices, rows_a_lane * config.lanes).program.memory_analysis()
+            memory = memory_analysis(compile_step(config, devices, lane_rows * config.lanes).program)
         except Exception as error:
-            # The compiler's own limit is a little below the data sheet's, and it computes again what it cannot keep.
+            # The compiler's own limit is slightly below the data sheet's; near it, the compiler recomputes activations.
             if _exceeds_memory(error):
                 return None
             raise
         found = Bytes(memory.argument_size_in_bytes + memory.generated_code_size_in_bytes, memory.temp_size_in_bytes)
-        log.info("%d rows: %s", rows_a_lane * config.lanes, _mib(sum(found)))
+        log.info("%d rows: %s", lane_rows * config.lanes, _mib(sum(found)))
         return found if sum(found) <= limit else None
 
     fits, used, fails = search_rows(needed, limit)
     if not fits:
         raise InputError(
-            f"not even {config.lanes} rows of {config.row_length} tokens fit {len(devices)} × {devices[0].device_kind}; set "
+            f"even {config.lanes} rows of {config.row_length} tokens do not fit {len(devices)} × {devices[0].device_kind}; set "
             "model.remat='layer', mesh.fsdp or mesh.model, or a smaller row_length"
         )
     return (
-        f"largest batch      {fits * config.lanes} rows × {config.row_length} tokens ({fits} a lane) fit {len(devices)} × "
+        f"largest batch      {fits * config.lanes} rows × {config.row_length} tokens ({fits} per lane) fit {len(devices)} × "
         f"{devices[0].device_kind}: {_mib(used)} of {_mib(limit)} each; {fails * config.lanes} do not"
     )
 
 
 def _exceeds_memory(error: Exception) -> bool:
-    """Whether a compiler gave up because the program needs more of the device's memory than there is."""
+    """Whether compilation failed because the program exceeds the device's memory."""
     return "RESOURCE_EXHAUSTED" in str(error) and "hbm" in str(error).lower()
 
 
 def _used(error: Exception) -> str:
-    """What the compiler says that it needs and has, such as (47.12G) … (15.48G)."""
+    """Required and available memory from the compiler's message, such as (47.12G) … (15.48G)."""
     sizes = re.findall(r"\(([\d.]+[KMGT])\)", str(error))
-    return f"{sizes[0]} of temporaries, {sizes[1]} there" if len(sizes) == 2 else "the compiler ran out of it"
+    return f"{sizes[0]} of temporaries, {sizes[1]} available" if len(sizes) == 2 else "out of memory when compiling"
 
 
 class Bytes(NamedTuple):
-    """What a device holds: state and program, which do not grow with the rows, and activations, which do."""
+    """Memory of a device: state and program, which do not grow with the rows, and activations, which do."""
 
     fixed: float
     temporary: float
 
 
 def search_rows(needed: Callable[[int], Bytes | None], limit: float) -> tuple[int, float, int]:
-    """(most rows that fit, their bytes, fewest rows seen not to fit), a sixteenth apart at most; 0 rows where none fit.
+    """(most rows that fit, their bytes, fewest rows tried that do not fit), at most a sixteenth apart; 0 rows if none fit.
 
-    `needed` tells the bytes of a number of rows, None where they do not fit. Every call is a compilation: the first size
-    that fits says about where the limit lies, since temporaries grow with the rows.
+    `needed` returns the bytes of a number of rows, or None if they do not fit. Every call is a compilation, so the first
+    size that fits is extrapolated to a guess of the limit: temporaries grow with the rows.
     """
     fits, used, fails = 0, 0.0, 0
     trial, guessed = 8, False

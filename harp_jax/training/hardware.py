@@ -1,23 +1,19 @@
-"""What the accelerators can do at best, from their makers' data sheets: for MFU and for the dry run's roofline."""
+"""Peak rates of accelerators, from the vendors' data sheets: for MFU and the dry run's roofline."""
 
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 
 class Peak(NamedTuple):
-    """Of one JAX device (a core on TPU v2 and v3, a chip later): FLOPs/s of bfloat16 matrix products (multiply and add
+    """Peak rates of one JAX device (a core on TPU v2 and v3, a chip on later ones)."""
 
-    are two), bytes/s of its memory, bytes/s that it can send to the others (all links together, one direction), and GiB
-    of memory.
-    """
-
-    flops: float
-    memory: float
-    links: float
-    gib: float
+    flops: float  # FLOP/s of bfloat16 matrix products; multiply and add count as two
+    memory: float  # bytes/s of its memory
+    links: float  # bytes/s sent to other devices, all links together, one direction
+    gib: float  # GiB of memory
 
 
 # Links: ICI of TPUs (v2, v3: four links of 62 GB/s a chip, shared by two cores), NVLink of GPUs in one machine.
@@ -35,13 +31,13 @@ PEAKS: dict[str, Peak] = {
 
 
 def data_sheet(kind: str) -> Peak | None:
-    """The entry of the longest name that a device kind begins with, or None."""
+    """The entry with the longest name that is a prefix of the device kind, or None."""
     names = [name for name in PEAKS if kind.startswith(name)]
     return PEAKS[max(names, key=len)] if names else None
 
 
-def matmul_rate(device: Any, dtype: str, size: int = 1024, trials: int = 5) -> float:
-    """FLOPs/s of a square matrix product on a device, the best of some trials: about a tenth of a second."""
+def matmul_rate(device: jax.Device, dtype: str, size: int = 1024, trials: int = 5) -> float:
+    """FLOP/s of a square matrix product on a device, the best of `trials`; takes about a tenth of a second."""
     x = jax.device_put(jnp.ones((size, size), dtype), device)
     product = jax.jit(jnp.matmul)
     jax.block_until_ready(product(x, x))
@@ -53,8 +49,8 @@ def matmul_rate(device: Any, dtype: str, size: int = 1024, trials: int = 5) -> f
     return 2.0 * size**3 / best
 
 
-def peak_flops(devices: list, dtype: str) -> float:
-    """FLOPs/s of all `devices` together: of the data sheet in 16 bits on known kinds, else measured on one of them.
+def peak_flops(devices: list[jax.Device], dtype: str) -> float:
+    """FLOP/s of all `devices` together: from the data sheet (16 bits) for known kinds, else measured on one of them.
 
     The devices of one CPU share its cores, so they count once.
     """

@@ -1,4 +1,4 @@
-"""The training loop that all stages share: mesh, data, state, step, restore, run."""
+"""The training loop of all stages: step, log, evaluate, checkpoint, stop on SIGTERM."""
 
 import itertools
 import json
@@ -6,11 +6,12 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from harp_jax import __version__
@@ -19,24 +20,29 @@ from harp_jax.errors import InputError
 from harp_jax.input.lanes import Batches
 from harp_jax.model import sharding
 from harp_jax.objectives.metrics import summarise
+from harp_jax.objectives.objective import Metrics
 from harp_jax.progress import progress
 from harp_jax.stages.base import Stage
 from harp_jax.training.metrics_log import MetricsLog
 from harp_jax.training.optimizer import schedule
+from harp_jax.training.step import State
 
 log = logging.getLogger(__name__)
 
 
 class Loop:
-    """The loop itself. `interrupted` makes it save and end at the next step (SIGTERM sets it)."""
+    """The training loop. When `interrupted` is set (by SIGTERM), it saves and ends after the current step.
+
+    `step`: state, batch → state, metric sums. `evaluate`: parameters, step → held-out metrics; None: no evaluation.
+    """
 
     def __init__(
         self,
         config: ConfigDict,
         stage: Stage,
-        mesh: Any,
-        step: Any,
-        evaluate: Any,
+        mesh: Mesh,
+        step: Callable[[State, dict[str, jax.Array]], tuple[State, Metrics]],
+        evaluate: Callable[[dict, int], dict[str, float]] | None,
         checkpoints: Checkpoints,
         metrics: MetricsLog,
     ) -> None:
@@ -44,12 +50,15 @@ class Loop:
         self.evaluate, self.checkpoints, self.metrics = evaluate, checkpoints, metrics
         self.rate = schedule(config, stage.steps)
         self.interrupted = threading.Event()
-        self.flops = self.peak = 0.0  # of a step with full rows; of all devices at best, each second
+        self.flops = self.peak = 0.0  # FLOPs of a step with full rows; peak FLOP/s of all devices; 0: MFU is not logged
 
-    def run(self, state: Any, start: int, batches: Batches) -> dict[str, float]:
-        """Steps `start` … `stage.steps`; returns the last logged metrics."""
+    def run(self, state: State, start: int, batches: Batches) -> dict[str, float]:
+        """Run steps `start + 1` … `stage.steps`; returns the last logged metrics, {"interrupted": 1.0} if interrupted.
+
+        Raises InputError when more than `config.max_skipped` updates were skipped.
+        """
         config, steps = self.config, self.stage.steps
-        pending: list[Any] = []
+        pending: list[Metrics] = []
         last: dict[str, float] = {}
         if start == 0 and self.evaluate is not None:
             self.metrics.write(0, self.evaluate(state["params"], 0), "validation")
@@ -82,7 +91,7 @@ class Loop:
                     self._save(number, state, cursors)
                     saved = number
                 if stop:
-                    log.warning("interrupted: saved step %d; run the same command again to go on", saved)
+                    log.warning("interrupted: saved step %d; run the same command again to resume", saved)
                     last = {"interrupted": 1.0}
                     break
         stream.close()  # type: ignore[attr-defined]
@@ -90,14 +99,14 @@ class Loop:
         return last
 
     def _stops(self, step: int) -> bool:
-        """Whether to save and end now; all processes answer alike."""
+        """Whether to save and end now; the same on all processes."""
         if jax.process_count() > 1:
             from jax.experimental import multihost_utils
 
             return multihost_utils.reached_preemption_sync_point(step)
         return self.interrupted.is_set()
 
-    def _log(self, step: int, state: Any, pending: list[Any], waited: float, since: float) -> dict[str, float]:
+    def _log(self, step: int, state: State, pending: list[Metrics], waited: float, since: float) -> dict[str, float]:
         sums = add(jax.device_get(pending))
         elapsed = max(time.perf_counter() - since, 1e-9)
         out = summarise(sums, self.stage.tasks)
@@ -106,18 +115,18 @@ class Loop:
         out["tokens_per_second"] = sums["tokens"] / elapsed
         out["input_wait"] = waited / elapsed
         if self.peak:
-            # Padding is no use: only the share of the FLOPs that real tokens take counts.
+            # FLOPs spent on padding are useless and do not count.
             out["mfu"] = self.flops * len(pending) * out["fill"] / elapsed / self.peak
         out["skipped"] = float(jax.device_get(state["skipped"]))
         self.metrics.write(step, out)
         if out["skipped"] > self.config.max_skipped:
             raise InputError(
-                f"{out['skipped']:.0f} updates were skipped for Inf, NaN or a spike up to step {step}; lower learning_rate. "
-                f"The last checkpoint in {self.checkpoints.directory} is kept"
+                f"{out['skipped']:.0f} updates were skipped for Inf, NaN or a loss spike up to step {step}; lower "
+                f"learning_rate. The last checkpoint in {self.checkpoints.directory} is kept"
             )
         return out
 
-    def _save(self, step: int, state: Any, cursors: Mapping[str, Any]) -> None:
+    def _save(self, step: int, state: State, cursors: Mapping[str, Any]) -> None:
         if step in self.checkpoints.steps():
             return
         self.checkpoints.save(step, state, {"cursors": gather_cursors(cursors), "version": __version__})
@@ -129,7 +138,7 @@ def add(rows: list[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def gather_cursors(cursors: Mapping[str, Any]) -> dict[str, Any]:
-    """The cursors of all hosts' lanes, on every host."""
+    """The cursors of the lanes of all hosts, on every host."""
     if jax.process_count() == 1:
         return dict(cursors)
     from jax.experimental import multihost_utils
@@ -144,7 +153,7 @@ def gather_cursors(cursors: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _sigterm:
-    """While open, SIGTERM sets the event instead of killing the process (in the main thread only)."""
+    """Context in which SIGTERM sets the event instead of killing the process (main thread, single process only)."""
 
     def __init__(self, event: threading.Event) -> None:
         self.event = event

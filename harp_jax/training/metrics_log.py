@@ -1,4 +1,4 @@
-"""Metrics as JSON lines and TensorBoard events. The JSON lines are the truth: one object a line, `step` first."""
+"""Metrics as JSON lines and TensorBoard events. The JSON lines are authoritative: one object per line, `step` first."""
 
 import contextlib
 import json
@@ -12,13 +12,13 @@ from harp_jax.checkpoints.recorded import read_metrics as read
 
 
 class MetricsLog:
-    """Appends to workdir/metrics.jsonl and workdir/tensorboard. Lines past the restored step are cut on opening."""
+    """Appends to workdir/metrics.jsonl and workdir/tensorboard. Opening removes the lines after the restored step."""
 
     def __init__(self, workdir: str, restored_step: int, enabled: bool = True) -> None:
         self._file = self._board = None
         if not enabled:
             return
-        # Not SummaryWriter: it writes in a thread, which a full disk ends, and the run would wait for it for ever.
+        # Not SummaryWriter: it writes in a thread, which dies when the disk is full, and the run would wait for it forever.
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto.event_pb2 import Event, SessionLog
 
@@ -28,12 +28,12 @@ class MetricsLog:
         directory = os.path.join(workdir, "tensorboard")
         os.makedirs(directory, exist_ok=True)
         self._board = EventsWriter(os.path.join(directory, "events"), f".{os.getpid()}")
-        # TensorBoard forgets what the killed run wrote past its last checkpoint.
+        # Makes TensorBoard discard what a killed run wrote after its last checkpoint.
         start = SessionLog(status=SessionLog.START)
         self._board.write_event(Event(wall_time=time.time(), step=restored_step + 1, session_log=start))
 
     def write(self, step: int, metrics: Mapping[str, float], prefix: str = "train") -> None:
-        """One line: {"step", "split", then the metrics as floats}."""
+        """Append one line, {"step", "split", then the metrics as floats}, with `prefix` as the split."""
         if self._file is None or self._board is None:
             return
         line: dict[str, Any] = {
@@ -52,7 +52,7 @@ class MetricsLog:
 
     def close(self) -> None:
         if self._file is not None and self._board is not None:
-            # Each line is on disk already; what is left to fail here was reported before.
+            # Each line is already on disk; an error here was reported by `write`.
             with contextlib.suppress(OSError):
                 self._file.close()
             with contextlib.suppress(OSError):
@@ -60,7 +60,7 @@ class MetricsLog:
 
 
 def cut_after(path: str, step: int) -> None:
-    """Keeps the lines up to `step` only: a resumed run writes the later ones again."""
+    """Remove the lines after `step`: a resumed run writes them again."""
     if not os.path.exists(path):
         return
     rows = [row for row in read(os.path.dirname(path)) if row["step"] <= step]

@@ -7,7 +7,10 @@ from harp_jax.errors import InputError
 
 
 def schedule(config: ConfigDict, steps: int) -> optax.Schedule:
-    """Learning rate by step: linear warmup over `warmup`·steps, then "linear", "cosine" or "constant"."""
+    """Learning rate by step: linear warmup over `warmup`·steps, then "linear" or "cosine" decay to 0, or "constant".
+
+    Raises InputError for an unknown schedule.
+    """
     warmup = int(config.warmup * steps)
     rest = max(1, steps - warmup)
     after = {
@@ -25,7 +28,7 @@ def schedule(config: ConfigDict, steps: int) -> optax.Schedule:
 
 
 def decayed(params: dict) -> dict:
-    """True for the parameters that weight decay touches: not biases, not layer norms."""
+    """Mask of the parameters that weight decay applies to: all but biases and layer norms."""
 
     def walk(tree: dict, name: str) -> dict | bool:
         if isinstance(tree, dict):
@@ -36,7 +39,7 @@ def decayed(params: dict) -> dict:
 
 
 def make(config: ConfigDict, steps: int) -> optax.GradientTransformation:
-    """Clipping by global norm, Adam (decoupled weight decay where configured), and the schedule."""
+    """Clipping by global norm, Adam (with decoupled weight decay if configured), and the schedule."""
     chain = [optax.clip_by_global_norm(config.clip_norm)] if config.clip_norm else []
     chain.append(optax.scale_by_adam(b1=config.beta1, b2=config.beta2, eps=1e-6))
     if config.weight_decay:

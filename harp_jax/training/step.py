@@ -1,4 +1,4 @@
-"""The fused step: mask, encode, score, losses, gradients, update, in one jitted call that donates its state."""
+"""The fused step: mask, encode, score, losses, gradients, update, as one function to jit with the state donated."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,25 +9,25 @@ import optax
 
 from harp_jax.objectives.objective import Batch, Metrics, Objective
 
-# params, opt_state, step (int32), skipped (int32), and of the loss its running mean, variance and number of steps.
+# params, opt_state, step (int32), skipped (int32), loss: running {mean, variance, seen: number of steps}.
 State = dict[str, Any]
 
 # Steps in the running mean of the loss; no spike test before.
-USUAL = 200
+LOSS_WINDOW = 200
 
 
 def initial(params: dict, optimizer: optax.GradientTransformation) -> State:
     """The state before the first step."""
-    zero, nothing = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
-    loss = {"mean": nothing, "variance": nothing, "seen": zero}
+    zero, zero_float = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
+    loss = {"mean": zero_float, "variance": zero_float, "seen": zero}
     return {"params": params, "opt_state": optimizer.init(params), "step": zero, "skipped": zero, "loss": loss}
 
 
 def keys(seed: int, step: jax.Array, prng: str) -> tuple[jax.Array, jax.Array]:
-    """(mask key, dropout key) of a step, functions of (seed, step) alone. Masks are always threefry's."""
-    masks = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), step)
-    drops = jax.random.fold_in(jax.random.key(seed + 1, impl={"threefry": "threefry2x32"}.get(prng, prng)), step)
-    return masks, drops
+    """(mask key, dropout key) of a step, functions of (seed, step) only. Masks always use threefry."""
+    mask_key = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), step)
+    dropout_key = jax.random.fold_in(jax.random.key(seed + 1, impl={"threefry": "threefry2x32"}.get(prng, prng)), step)
+    return mask_key, dropout_key
 
 
 def make_step(
@@ -37,20 +37,21 @@ def make_step(
     prng: str,
     dropout: bool,
     spike: float = 0.0,
-) -> Callable[[State, dict], tuple[State, Metrics]]:
-    """`state, batch → state, metric sums`, to be jitted with the state donated. Same (seed, step, batch): same result.
+) -> Callable[[State, Batch], tuple[State, Metrics]]:
+    """`state, batch → state, metric sums`, to be jitted with the state donated; a pure function of (seed, step, batch).
 
-    A gradient that is not finite, or a loss `spike` standard deviations above the usual (0: never), changes nothing but
-    the count of skipped steps.
+    The update is skipped and counted, with everything but the step number unchanged, if the gradient or the loss is not
+    finite, or the loss is `spike` standard deviations above its running mean (0: no such test).
     """
 
-    def step(state: State, batch: dict[str, jax.Array]) -> tuple[State, Metrics]:
+    def step(state: State, batch: Batch) -> tuple[State, Metrics]:
         mask_key, dropout_key = keys(seed, state["step"], prng)
         grads, metrics = gradients(objective, state["params"], batch, mask_key, dropout_key if dropout else None)
         norm = optax.global_norm(grads)
         good = jnp.isfinite(norm) & jnp.isfinite(metrics["loss"]) & ~spikes(metrics["loss"], state["loss"], spike)
         updates, opt_state = optimizer.update(grads, state["opt_state"], state["params"])
-        new = (optax.apply_updates(state["params"], updates), opt_state, follow(metrics["loss"], state["loss"]))
+        running = update_running_loss(metrics["loss"], state["loss"])
+        new = (optax.apply_updates(state["params"], updates), opt_state, running)
         old = (state["params"], state["opt_state"], state["loss"])
         params, opt_state, loss = jax.tree.map(lambda a, b: jnp.where(good, a, b), new, old)
         skipped = state["skipped"] + (~good).astype(jnp.int32)
@@ -63,9 +64,9 @@ def make_step(
 def gradients(
     objective: Objective, params: dict, batch: Batch, mask_key: jax.Array, dropout_key: jax.Array | None
 ) -> tuple[dict, Metrics]:
-    """Gradients of the batch's loss, and its metric sums. A batch [microbatches, rows, T] goes one by one.
+    """Gradients of the batch's loss, and its metric sums. The microbatches of [microbatches, rows, T] are processed in turn.
 
-    The losses divide by the counts of the whole batch, so microbatches add up to the gradient of the batch in one piece.
+    Losses divide by the counts of the whole batch, so the gradients of the microbatches add up to that of the batch.
     """
     compute = jax.value_and_grad(objective.loss, has_aux=True)
     if batch["tokens"].ndim == 2:
@@ -88,25 +89,25 @@ def gradients(
     return sums
 
 
-def spikes(loss: jax.Array, usual: dict[str, jax.Array], deviations: float) -> jax.Array:
-    """Whether a loss lies `deviations` standard deviations above the running mean."""
+def spikes(loss: jax.Array, running: dict[str, jax.Array], deviations: float) -> jax.Array:
+    """Whether a loss is more than `deviations` standard deviations above the running mean; always false for 0."""
     if not deviations:
         return jnp.zeros((), bool)
-    return (usual["seen"] >= USUAL) & (loss > usual["mean"] + deviations * jnp.sqrt(usual["variance"]))
+    return (running["seen"] >= LOSS_WINDOW) & (loss > running["mean"] + deviations * jnp.sqrt(running["variance"]))
 
 
-def follow(loss: jax.Array, usual: dict[str, jax.Array]) -> dict[str, jax.Array]:
-    """Running mean and variance with one more loss: of all steps at first, then fading over USUAL steps."""
-    share = 1.0 / jnp.minimum(usual["seen"] + 1, USUAL)
-    away = loss - usual["mean"]
-    variance = (1 - share) * (usual["variance"] + share * away * away)
-    return {"mean": usual["mean"] + share * away, "variance": variance, "seen": usual["seen"] + 1}
+def update_running_loss(loss: jax.Array, running: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    """Running mean and variance with one more loss: over all steps first, then exponential over LOSS_WINDOW steps."""
+    weight = 1.0 / jnp.minimum(running["seen"] + 1, LOSS_WINDOW)
+    delta = loss - running["mean"]
+    variance = (1 - weight) * (running["variance"] + weight * delta * delta)
+    return {"mean": running["mean"] + weight * delta, "variance": variance, "seen": running["seen"] + 1}
 
 
-def make_eval(objective: Objective, seed: int) -> Callable[[dict, dict], Metrics]:
-    """`params, batch → metric sums` without dropout; the masks of a batch are the same at every evaluation."""
+def make_eval(objective: Objective, seed: int) -> Callable[[dict, Batch], Metrics]:
+    """`params, batch → metric sums` without dropout; the masks of a batch are the same in every evaluation."""
 
-    def evaluate(params: dict, batch: dict[str, jax.Array]) -> Metrics:
+    def evaluate(params: dict, batch: Batch) -> Metrics:
         masked = objective.mask(batch, jax.random.key(seed, impl="threefry2x32"))
         _, metrics = objective.loss(params, masked, None, objective.counts(masked))
         return {**metrics, "steps": jnp.ones(())}

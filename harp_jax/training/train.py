@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import optax
@@ -26,46 +25,50 @@ from harp_jax.training.hardware import peak_flops
 from harp_jax.training.loop import Loop, add
 from harp_jax.training.metrics_log import MetricsLog
 from harp_jax.training.optimizer import make as make_optimizer
-from harp_jax.training.state import abstract_state, place, state_shardings
+from harp_jax.training.state import Shardings, abstract_state, place, state_shardings
 from harp_jax.training.step import initial, make_eval, make_step
-from harp_jax.training.workdir import claim_workdir, room_on_disk
+from harp_jax.training.workdir import claim_workdir, disk_full_as_input_error
 
 log = logging.getLogger(__name__)
 
 
 def train(
-    config: ConfigDict, workdir: str, stage: Stage | None = None, devices: list | None = None
+    config: ConfigDict, workdir: str, stage: Stage | None = None, devices: list[jax.Device] | None = None
 ) -> dict[str, float]:
-    """Runs a stage to its last step, resuming from the workdir; returns the last logged metrics.
+    """Train a stage to its last step, resuming from the workdir; returns the last logged metrics.
 
-    A run that SIGTERM ended returns {"interrupted": 1.0}, its state saved. `stage` replaces the one that the config
-    describes (a reader of one's own, without TensorFlow); `devices` all devices.
+    After SIGTERM the state is saved and {"interrupted": 1.0} returned. `stage` replaces the config's (for example with a
+    custom reader, without TensorFlow); `devices` defaults to all.
 
-    Raises InputError for bad config or data, and where the workdir belongs to another config.
+    Raises InputError for bad config or data, for a workdir of another config or in use, and for a full disk.
     """
     if config.stage not in STAGES:
         raise InputError(f"unknown stage {config.stage!r}; choose from {', '.join(STAGES)}")
     if config.compilation_cache:
         keep_compiled()
-    with contextlib.ExitStack() as at_the_end:
-        at_the_end.enter_context(room_on_disk(workdir))
-        return _train(config, workdir, stage, devices, at_the_end)
+    with contextlib.ExitStack() as cleanup:
+        cleanup.enter_context(disk_full_as_input_error(workdir))
+        return _train(config, workdir, stage, devices, cleanup)
 
 
 def _train(
-    config: ConfigDict, workdir: str, stage: Stage | None, devices: list | None, at_the_end: contextlib.ExitStack
+    config: ConfigDict,
+    workdir: str,
+    stage: Stage | None,
+    devices: list[jax.Device] | None,
+    cleanup: contextlib.ExitStack,
 ) -> dict[str, float]:
     mesh = sharding.make_mesh(config, devices)
     stage = STAGES[config.stage](config) if stage is None else stage
     shape = padded(stage.shape, mesh)
     lock = claim_workdir(workdir, config, stage)
     if lock is not None:
-        at_the_end.callback(lock.close)
+        cleanup.callback(lock.close)
 
     optimizer = make_optimizer(config, stage.steps)
     shardings = state_shardings(stage.family, shape, optimizer, mesh)
     checkpoints = Checkpoints(workdir, config.keep_checkpoints)
-    at_the_end.callback(checkpoints.close)
+    cleanup.callback(checkpoints.close)
     restored = checkpoints.restore(abstract_state(stage.family, shape, optimizer, shardings))
     if restored is None:
         params = place(stage.start(shape, jax.random.key(config.seed)), shardings["params"])
@@ -87,7 +90,7 @@ def _train(
     else:
         evaluate = stage.selection(shape, workdir)
     metrics_log = MetricsLog(workdir, -1 if restored is None else start, enabled=jax.process_index() == 0)
-    at_the_end.callback(metrics_log.close)
+    cleanup.callback(metrics_log.close)
     loop = Loop(config, stage, mesh, step, evaluate, checkpoints, metrics_log)
     loop.flops = batch_flops(config, stage, shape, objective)
     if loop.flops:
@@ -96,7 +99,7 @@ def _train(
 
 
 def padded(shape: Shape, mesh: Mesh) -> Shape:
-    """The shape with a vocabulary that the mesh divides."""
+    """The shape with its vocabulary padded for the mesh."""
     return dataclasses.replace(shape, vocab_size=sharding.padded_vocab(shape.vocab_size, mesh))
 
 
@@ -105,10 +108,10 @@ def jit_step(
     objective: Objective,
     dropout: bool,
     optimizer: optax.GradientTransformation,
-    shardings: Any,
+    shardings: Shardings,
     mesh: Mesh,
-) -> Any:
-    """The step, partitioned over the mesh; its state is donated."""
+) -> jax.stages.Wrapped:
+    """The jitted step, partitioned over the mesh; the state is donated."""
     return jax.jit(
         make_step(objective, optimizer, config.seed, config.prng, dropout, config.spike),
         donate_argnums=0,
@@ -120,7 +123,7 @@ def jit_step(
 def make_evaluate(
     config: ConfigDict, stage: Stage, objective: Objective, mesh: Mesh, lanes: range
 ) -> Callable[[dict, int], dict[str, float]] | None:
-    """A function from parameters and step to held-out metrics over the same few batches every time, or None."""
+    """`parameters, step → held-out metrics`, over the same `eval_batches` batches each time; None without held-out data."""
     if stage.held_out is None:
         return None
     layout = stage.layout.single()

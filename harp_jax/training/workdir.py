@@ -1,4 +1,4 @@
-"""The directory of a run: one run at a time, of one config, on a disk that may be full."""
+"""The directory of a run: a lock against a second run, a check of the config, an error for a full disk."""
 
 import contextlib
 import dataclasses
@@ -17,7 +17,7 @@ from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.stages.base import Stage
 
-# What a resumed run may change without becoming another run.
+# Config fields that may change when a run resumes.
 FREE_TO_CHANGE = frozenset(
     (
         "log_every",
@@ -34,13 +34,13 @@ FREE_TO_CHANGE = frozenset(
 
 
 def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
-    """Writes config.json and the tokenizer into a new workdir; refuses one that belongs to another config, naming the keys.
+    """Write config.json and the tokenizer to a new workdir; raises InputError for a workdir of another config or in use.
 
     Returns an open lock (on the first process): two runs in one workdir would overwrite each other's checkpoints.
     """
     if "://" in workdir:
         raise InputError(
-            f"--workdir={workdir}: metrics are appended, which buckets cannot do; mount it, or name a local path"
+            f"--workdir={workdir}: metrics are appended, which buckets do not support; mount the bucket, or use a local path"
         )
     lock = None
     if jax.process_index() == 0:
@@ -72,7 +72,7 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
 
 
 def locked(workdir: str) -> IO:
-    """The workdir's lock file, held as long as it is open (the kernel lets go of it however the process ends)."""
+    """The workdir's lock file, locked as long as it is open; the kernel releases it even if the process is killed."""
     try:
         os.makedirs(workdir, exist_ok=True)
         lock = open(os.path.join(workdir, "lock"), "w")
@@ -97,14 +97,14 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def room_on_disk(workdir: str) -> Iterator[None]:
-    """A full disk ends the run with one line; the checkpoints that are complete stay as they are."""
+def disk_full_as_input_error(workdir: str) -> Iterator[None]:
+    """Raise InputError when the disk is full (or a quota or file size limit reached); complete checkpoints are unchanged."""
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         raise InputError(
-            f"cannot write to {workdir}: {error.strerror}; make room and run the same command again, it goes on from the "
+            f"cannot write to {workdir}: {error.strerror}; free space and run the same command again, it resumes from the "
             "last checkpoint"
         ) from error

@@ -13,7 +13,15 @@ from harp_jax.model.flops import step_flops
 from harp_jax.objectives.metrics import summarise
 from harp_jax.training.dry_run import collectives, compile_step
 from harp_jax.training.optimizer import make as make_optimizer
-from harp_jax.training.step import USUAL, follow, gradients, initial, make_eval, make_step, spikes
+from harp_jax.training.step import (
+    LOSS_WINDOW,
+    gradients,
+    initial,
+    make_eval,
+    make_step,
+    spikes,
+    update_running_loss,
+)
 from tests.support.objective import loss_of
 from tests.support.synthetic import SyntheticReader
 from tests.support.tiny_run import tiny_config, tiny_stage
@@ -110,25 +118,25 @@ def test_a_loss_spike_changes_nothing_but_the_count(setting):
     state = jax.jit(lambda p: initial(p, optimizer))(params)
     batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
     step = jax.jit(make_step(stage.objective(stage.shape), optimizer, 0, "threefry", False, spike=8.0))
-    usual = {"mean": np.float32(0.2), "variance": np.float32(1e-4), "seen": np.int32(USUAL)}
-    after, sums = step({**state, "loss": usual}, batch)
+    running = {"mean": np.float32(0.2), "variance": np.float32(1e-4), "seen": np.int32(LOSS_WINDOW)}
+    after, sums = step({**state, "loss": running}, batch)
     assert sums["loss"] > 0.5 and after["skipped"] == 1 and after["step"] == 1
     for part in ("params", "opt_state", "loss"):
-        before = usual if part == "loss" else state[part]
+        before = running if part == "loss" else state[part]
         assert jax.tree.all(jax.tree.map(lambda a, b: (np.asarray(a) == np.asarray(b)).all(), before, after[part]))
-    assert step({**state, "loss": {**usual, "seen": np.int32(USUAL - 1)}}, batch)[0]["skipped"] == 0
+    assert step({**state, "loss": {**running, "seen": np.int32(LOSS_WINDOW - 1)}}, batch)[0]["skipped"] == 0
 
 
 def test_the_usual_loss_is_followed_and_a_spike_stands_out():
     rng = np.random.default_rng(0)
-    losses = rng.normal(3, 0.1, USUAL).astype(np.float32)
-    usual = {"mean": np.float32(0), "variance": np.float32(0), "seen": np.int32(0)}
+    losses = rng.normal(3, 0.1, LOSS_WINDOW).astype(np.float32)
+    running = {"mean": np.float32(0), "variance": np.float32(0), "seen": np.int32(0)}
     for loss in losses:
-        usual = follow(loss, usual)
-    assert float(usual["mean"]) == pytest.approx(losses.mean(), rel=1e-4)
-    assert float(usual["variance"]) == pytest.approx(losses.var(), rel=1e-3)
-    assert not spikes(np.float32(3.6), usual, 8.0) and spikes(np.float32(4.1), usual, 8.0)
-    assert not spikes(np.float32(40), usual, 0.0)
+        running = update_running_loss(loss, running)
+    assert float(running["mean"]) == pytest.approx(losses.mean(), rel=1e-4)
+    assert float(running["variance"]) == pytest.approx(losses.var(), rel=1e-3)
+    assert not spikes(np.float32(3.6), running, 8.0) and spikes(np.float32(4.1), running, 8.0)
+    assert not spikes(np.float32(40), running, 0.0)
 
 
 def test_data_parallel_step_only_reduces_gradients_and_scalars(setting):

@@ -205,7 +205,7 @@ def test_values_out_of_range_are_named(planted, changes, message):
     "name, changes, message",
     [
         ("knrm", {"init": "bert"}, "init='bert': neural rankers start from scratch"),
-        ("knrm", {"rows": 8}, "rows=8: their batches are counted in pairs"),
+        ("knrm", {"rows": 8}, "rows=8: neural rankers' batches are counted in pairs"),
         ("knrm", {"dtype": "bfloat16"}, "dtype='bfloat16': neural rankers compute in float32"),
         ("duet", {"vectors": "vectors.txt"}, "vectors='vectors.txt': DUET reads n-graphs"),
     ],
@@ -235,7 +235,7 @@ def test_a_stage_without_data_reads_no_file(tmp_path, name):
 def test_windows_hold_whole_batches(planted, negatives, accumulate, good):
     config = neural_config(planted, "knrm", batch_pairs=4096, window=256, negatives=negatives, accumulate=accumulate)
     with pytest.raises(
-        InputError, match=f"window=256: a lane takes {good} groups a step .* set --config.window={good}$"
+        InputError, match=f"window=256: a step has {good} groups per lane .* set --config.window={good}$"
     ):
         neural_ir_stage(config)
     config.window, config.epochs = good, 20.0
