@@ -1,9 +1,9 @@
-"""Real tokens a second of the pre-training step on this machine, on real lengths of documents.
+"""Real tokens/s of the pre-training step on this machine, with document lengths of a real collection.
 
 python benchmarks/step.py --documents=collection.jsonl.xz --tokenizer=vocab.txt [--layers=2 --hidden=128 --heads=2]
 
-Pairs of a 4-token query and a document of the collection, a new document on either side: what HARP's QDM, RDP and ACM pairs
-look like. Prints "2x128: N real tokens/s" and the share of slots that are real tokens.
+The pairs resemble those of HARP's QDM, RDP and ACM: a 4-token query with a different document on each side. Prints
+"2x128: N real tokens/s" and the fraction of slots that are real tokens.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import itertools
 import json
 import statistics
 import time
+from collections.abc import Mapping
 
 import jax
 import numpy as np
@@ -25,17 +26,18 @@ from harp_jax.input.packing import Group, pair_sequences
 from harp_jax.model import sharding
 from harp_jax.randomness import generator
 from harp_jax.stages.pretrain import pretrain_stage
+from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.optimizer import make as make_optimizer
 from harp_jax.training.state import place, state_shardings
 from harp_jax.training.step import initial, make_step
 
 
 class CollectionReader:
-    """Pairs from real documents, as `lanes.Reader` wants them."""
+    """Pairs from real documents, a `lanes.Reader`."""
 
     def __init__(self, documents: list[np.ndarray], length: int) -> None:
         self.documents, self.length = documents, length
-        self.sizes = {"qdm": len(documents)}
+        self.sizes: Mapping[str, int] = {"qdm": len(documents)}
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
         groups = []
@@ -47,7 +49,8 @@ class CollectionReader:
         return groups
 
 
-def load_documents(path: str, tokenizer, count: int) -> list[np.ndarray]:
+def load_documents(path: str, tokenizer: Tokenizer, count: int) -> list[np.ndarray]:
+    """Token ids of every tenth document of the first 10 × `count`, truncated to 505 tokens."""
     texts = [json.loads(line)["text"] for _, line in itertools.islice(lines(path), 10 * count)][::10]
     return [np.asarray(e.ids[:505], np.int32) for e in tokenizer.encode_batch(texts) if len(e.ids) > 5]
 
@@ -66,7 +69,7 @@ def main() -> None:
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--attention", default="auto")
-    parser.add_argument("--pages", default="keep", choices=("keep", "return"), help="what glibc does with freed memory")
+    parser.add_argument("--pages", default="keep", choices=("keep", "return"), help="whether glibc keeps freed memory")
     args = parser.parse_args()
 
     if args.pages == "keep":
@@ -81,7 +84,7 @@ def main() -> None:
     stage = dataclasses.replace(stage, reader=reader, layout=layout)
     mesh = sharding.make_mesh(c)
     optimizer = make_optimizer(c, 1000)
-    shardings = state_shardings(stage.shape, optimizer, mesh)
+    shardings = state_shardings(stage.family, stage.shape, optimizer, mesh)
     state = jax.jit(lambda p: initial(p, optimizer))(
         place(stage.start(stage.shape, jax.random.key(0)), shardings["params"])
     )
@@ -101,7 +104,7 @@ def main() -> None:
     low, middle, high = min(rates), statistics.median(rates), max(rates)
     print(
         f"{args.layers}x{args.hidden}: {middle:.0f} real tokens/s (min {low:.0f}, max {high:.0f}, {args.steps} steps), "
-        f"{tokens / slots:.3f} of {layout.rows * c.lanes} rows x {args.row_length} slots are tokens"
+        f"{tokens / slots:.3f} of {layout.rows * c.lanes} rows x {args.row_length} slots are real tokens"
     )
 
 

@@ -1,11 +1,11 @@
-"""Our step beside both PyTorch ways on this machine, in turns, and the ratios.
+"""Throughput of our step compared with two PyTorch implementations on this machine, measured alternately.
 
 python benchmarks/step_peers.py --data=../shared/data --peer=../shared/bench/peer_step.py
 
-The peer file measures "official" (the authors' way) and "tuned", each as it comes and with glibc keeping its pages (what
-harp_jax.allocator does for our commands, here by GLIBC_TUNABLES): a bar must hold against the faster of the two tuned ones.
-Ours is benchmarks/step.py, before and after each, every run in a process of its own. A ratio compares a peer with the mean
-of ours around it, so that what else the machine does hits both.
+The peer file measures "official" (the authors' implementation) and "tuned", each with glibc's defaults and with glibc keeping
+freed pages (as harp_jax.allocator does for our commands, here through GLIBC_TUNABLES): each bar must hold against the faster of
+the two. Ours is benchmarks/step.py, before and after each; every run is a separate process. A ratio compares a peer with the
+mean of our runs before and after it, so that other load on the machine affects both.
 """
 
 import argparse
@@ -25,7 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def rate(command: list[str], tunables: str = "") -> float:
-    """Real tokens a second, as the command prints them."""
+    """Real tokens/s parsed from the command's output; exits if it printed none."""
     environment = {**os.environ, "GLIBC_TUNABLES": tunables}
     result = subprocess.run(command, capture_output=True, text=True, env=environment)
     found = re.search(r"(\d+) real tokens/s", result.stdout)
@@ -52,7 +52,7 @@ def main() -> None:
     args = parser.parse_args()
     for shape in args.shapes.split(","):
         before = ours(shape, args.data, args.steps)
-        peers = [(mode, pages) for mode in ("tuned", "official") for pages in ("as it comes", "pages kept")]
+        peers = [(mode, pages) for mode in ("tuned", "official") for pages in ("default pages", "pages kept")]
         ratios: dict[tuple[str, str], list[float]] = {peer: [] for peer in peers}
         for _ in range(args.rounds):
             for (mode, pages), found in ratios.items():

@@ -1,9 +1,9 @@
-"""BERT-tiny on the invented wiki of `make demo`: pre-training from scratch with MLM, then HARP or MLM alone from there.
+"""BERT-tiny on the artificial wiki of `make demo`: pre-training from scratch with MLM, then continued with HARP or MLM only.
 
-python -m harp_jax.main --config=configs/demo.py --workdir=runs/demo --config.data="('pairs',)" --config.tokenizer=vocabulary
+harp train --config=configs/demo.py --workdir=runs/demo --config.data="('pairs',)" --config.tokenizer=vocabulary
 
-Hardware: 2 CPU cores; four to seven steps a second. Only `make demo` uses it (configs/experiments/demo.py), where the stages
-differ by flags alone: `tasks`, `init`, `pair_weight`.
+Hardware: 2 CPU cores, four to seven steps/s: about a minute for 300 steps. Used only by `make demo`
+(configs/experiments/demo.py), which prints the figures; its stages differ in the fields `tasks`, `init` and `pair_weight`.
 """
 
 from harp_jax.defaults import pretrain
@@ -14,13 +14,13 @@ def get_config():
     c.model.layers = 2
     c.model.hidden = 128
     c.model.heads = 2
-    c.model.max_positions = 512  # its attention weighs the terms of whole lead sections
-    c.row_length = 256  # three pairs' sides of about 75 tokens; rows of 128 would hold one, and be a third empty
-    c.lanes = 2  # two lanes fill better than eight in so small a batch
+    c.model.max_positions = 512  # its attention provides term weights of whole lead sections
+    c.row_length = 256  # three sequences of about 75 tokens; rows of 128 would hold one and be a third empty
+    c.lanes = 2  # in so small a batch, two lanes fill the slots better than eight
     c.batch_pairs = 32
     c.window = 512
     c.steps = 300
-    c.learning_rate = 1e-3  # tiny models take, and need, ten times BERT-base's rate
+    c.learning_rate = 1e-3  # tiny models tolerate, and need, ten times BERT-base's rate
     c.log_every = 20
     c.checkpoint_every = 150
     c.eval_every = 100

@@ -1,8 +1,8 @@
-"""Fine-tunes the demo's BERT-tiny on the invented wiki's training questions: binary cross-entropy, 1:7 negatives.
+"""Fine-tune the demo's BERT-tiny on the artificial wiki's training questions: binary cross-entropy, 1:7 negatives.
 
-python -m harp_jax.main --config=configs/finetune_demo.py --workdir=runs/ranker --config.init=runs/demo --config.docs=docs.tsv …
+harp train --config=configs/finetune_demo.py --workdir=runs/ranker --config.init=runs/demo --config.docs=docs.tsv …
 
-Hardware: 2 CPU cores, about a minute. Used by configs/experiments/demo.py.
+Hardware: 2 CPU cores. Time: about a minute. Used by configs/experiments/demo.py, which prints the figures.
 """
 
 from harp_jax.defaults import finetune
@@ -14,7 +14,7 @@ def get_config():
     c.model.hidden = 128
     c.model.heads = 2
     c.model.max_positions = 512
-    c.init_head = "pretrained"  # a fresh head on so small an encoder learns nothing from some hundred questions
+    c.init_head = "pretrained"  # with so small an encoder, a new head learns nothing from a few hundred questions
     c.row_length = 256
     c.lanes = 1
     c.batch_pairs = 32

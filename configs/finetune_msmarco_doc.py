@@ -1,17 +1,17 @@
 """HARP's fine-tuning on MS MARCO documents (section 4.3.3): batch 128, 512 tokens, 2 epochs, 1e-5, warmup 0.1.
 
-python -m harp_jax.main --config=configs/finetune_msmarco_doc.py --workdir=runs/msmarco --config.init=runs/harp
+harp train --config=configs/finetune_msmarco_doc.py --workdir=runs/msmarco --config.init=runs/harp
 
-Data: the files of MS MARCO's document ranking task in the current folder, as they are fetched (.gz is fine). The negatives of
-each of the 367,013 training positives are drawn 1:7 from its top 100 and are never judged relevant; a positive that the top
-100 lacks is trained on all the same. Two epochs are 5.87 M pairs, 45,900 steps of 128.
+Data: the files of MS MARCO's document ranking task in the current folder, as distributed (.gz is fine). The negatives of each
+of the 367,013 training positives are drawn 1:7 from its top 100 and are never judged relevant; positives that the top 100
+lacks are used too. Two epochs are 5.87 M pairs, 45,900 steps of 128.
 
-Hardware: BERT-base on 8 cores of TPU v3, or a large GPU. About 3 hours on the v3-8: estimated from 1.7e18 FLOPs at 40 %
-utilisation, not yet run. The paper reports MRR@100 .4472 on dev over ANCE's top 100; plain BERT reaches .418 to .445
-elsewhere, so show the control (another --config.init, nothing else changed) beside it.
+Hardware: BERT-base on 8 cores of TPU v3, or a large GPU. Time: about 3 hours on the v3-8, estimated from 1.7e18 FLOPs at 40 %
+utilisation. Figure: not run yet; the paper reports MRR@100 .4472 on dev over ANCE's top 100. Plain BERT reaches .418 to .445
+in other work, so compare with the control (another --config.init, nothing else changed).
 
-The parameters that are exported are the best by RR@100 on 500 training queries, held out with all that share a relevant
-document with them. The dev queries never take part.
+The exported parameters are the best by RR@100 on 500 training queries, held out together with all queries that share a
+relevant document with them. The dev queries are never used.
 """
 
 from harp_jax.defaults import finetune
@@ -23,7 +23,7 @@ def get_config():
     c.queries = "msmarco-doctrain-queries.tsv"
     c.qrels = "msmarco-doctrain-qrels.tsv"
     c.candidates = "msmarco-doctrain-top100"
-    c.fields = ("title", "url", "body")  # only the document is cut
+    c.fields = ("title", "url", "body")  # only the document is truncated
     c.init_head = "fresh"  # the paper keeps embeddings and attention layers only
     c.rank_loss = "bce"  # Eq. 18
     c.negatives = 7

@@ -1,10 +1,10 @@
-"""HARP base as the paper trains it, on one or several GPUs.
+"""HARP base as in the paper, on one or several GPUs.
 
-python -m harp_jax.main --config=configs/gpu.py --workdir=runs/harp --config.data="('enwiki',)" --config.init=bert-base-uncased/
+harp train --config=configs/gpu.py --workdir=runs/harp --config.data="('enwiki',)" --config.init=bert-base-uncased/
 
-Hardware: any NVIDIA GPU with bf16; the lanes must be a multiple of the number of GPUs. About 33 hours on one H200 at 40 %
-utilisation (estimated from FLOPs). Bit-exact resume on GPU additionally needs XLA_FLAGS=--xla_gpu_deterministic_ops=true.
-Everything else is configs/tpu_v3.py.
+Hardware: any NVIDIA GPU with bfloat16; `lanes` must be a multiple of the number of GPUs. Time: about 33 hours on one H200 at
+40 % utilisation, estimated from FLOPs. Figure: not run yet; see configs/tpu_v3.py, which sets all other fields. Bit-exact
+resume on GPU also requires XLA_FLAGS=--xla_gpu_deterministic_ops=true.
 """
 
 from harp_jax.configs import tpu_v3

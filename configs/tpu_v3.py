@@ -1,15 +1,15 @@
-"""HARP base as the paper trains it (section 4.3.2), on a TPU v3-8.
+"""HARP base as in the paper (section 4.3.2), on a TPU v3-8.
 
 python -m harp_jax.main --config=configs/tpu_v3.py --workdir=runs/harp \
     --config.data="('enwiki',)" --config.init=bert-base-uncased/
 
-Hardware: 8 cores of TPU v3, 16 GiB each. BERT-base, 128 pairs a step, learning rate 1e-4, 10 epochs of 38.2 M pairs =
-2.98 M steps; about 80 hours at 40 % utilisation (estimated from FLOPs, not yet run). The paper reports MRR@100 .4472 on
-MS MARCO dev (ANCE top 100) after fine-tuning; always show the MLM-only control of the same budget beside it.
+Hardware: 8 cores of TPU v3, 16 GiB each. BERT-base, 128 pairs per step, learning rate 1e-4, 10 epochs of 38.2 M pairs =
+2.98 M steps. Time: about 80 hours at 40 % utilisation, estimated from FLOPs. Figure: not run yet; the paper reports MRR@100
+.4472 on MS MARCO dev (ANCE top 100) after fine-tuning. Always report the MLM-only control of the same budget with it.
 A larger batch in the same memory: --config.batch_pairs=2048 --config.accumulate=8, and --config.model.remat=dots or layer.
-Without a TPU: --dry_run --topology=v3:2x2 compiles this very step and prints its memory and collectives: 64 rows of 512 tokens
-take 4,250 MiB a core, all-reduces carry 256 MiB a step; by --largest 544 rows fit and 576 do not. Above
-330 rows memory hardly grows (328: 14,339 MiB, 512: 14,781), so XLA seems to compute activations again; slower, not measured.
+Without a TPU, --dry_run --topology=v3:2x2 compiles the same step and prints its memory and collectives: 64 rows of 512 tokens
+need 4,250 MiB per core, all-reduces carry 256 MiB per step; by --largest 544 rows fit and 576 do not. Above 330 rows memory
+hardly grows (328: 14,339 MiB, 512: 14,781), so XLA probably recomputes activations, which is slower; not measured.
 """
 
 from harp_jax.defaults import pretrain
@@ -26,9 +26,9 @@ def get_config(preset=""):
     c.warmup = 0.1
     c.steps = 2_984_000  # 10 × 38.19 M / 128
     c.dtype = "bfloat16"  # the cores multiply in bf16 anyway; parameters and Adam stay float32
-    c.prng = "rbg"  # threefry's dropout bits cost a tenth of the step there; bits then depend on the mesh
+    c.prng = "rbg"  # threefry's dropout bits cost a tenth of the step on TPU; rbg's depend on the mesh
     c.mesh.data = 8
-    c.lanes = 8  # one lane a core
+    c.lanes = 8  # one lane per core
     c.log_every = 100
     c.checkpoint_every = 5000
     c.eval_every = 10_000

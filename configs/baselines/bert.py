@@ -1,9 +1,9 @@
-"""Control: BERT pre-trained further with MLM alone, on HARP's own pairs with a pair weight of 0.
+"""Control: BERT pre-trained further with MLM only, on HARP's pairs with a pair weight of 0.
 
-python -m harp_jax.main --config=configs/baselines/bert.py --workdir=runs/bert --config.init=bert-base-uncased/
+harp train --config=configs/baselines/bert.py --workdir=runs/bert --config.init=bert-base-uncased/
 
-Hardware, time and budget: those of configs/baselines/harp.py. For the regime of all documents read running text instead:
---config.tasks="('mlm',)" with data of the generation job's task "mlm".
+Hardware, time and budget: see configs/baselines/harp.py. Figure: not run yet. To train on running text of all documents
+instead: --config.tasks="('mlm',)" with data of the generation job's task "mlm".
 """
 
 from harp_jax.configs.baselines import harp

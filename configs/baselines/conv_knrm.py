@@ -1,10 +1,10 @@
-"""Conv-KNRM: KNRM's kernels over 1- to 3-grams with 128 filters, every length of the query's against every one of the document's.
+"""Conv-KNRM: KNRM's kernels over 1- to 3-grams with 128 filters, for every pair of query and document n-gram lengths.
 
-python -m harp_jax.main --config=configs/baselines/conv_knrm.py --workdir=runs/conv_knrm --config.docs=docs.tsv \
+harp train --config=configs/baselines/conv_knrm.py --workdir=runs/conv_knrm --config.docs=docs.tsv \
     --config.queries=queries.tsv --config.qrels=qrels.txt --config.candidates=train.trec [--config.vectors=vectors.txt]
 harp rerank --model=runs/conv_knrm --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=conv_knrm.trec
 
-Hardware: 2 CPU cores, about ten times KNRM's time.
+Hardware: 2 CPU cores. Time: about ten times KNRM's. Figures: configs/experiments/neural_ir.py.
 """
 
 from harp_jax.defaults import neural_ir

@@ -1,11 +1,12 @@
-"""DRMM: log-count histograms of 30 bins (exact matches have their own), a 30-5-1 network, the IDF gate.
+"""DRMM: log-count histograms of 30 bins (one for exact matches), a 30-5-1 network, the IDF gate.
 
-python -m harp_jax.main --config=configs/baselines/drmm.py --workdir=runs/drmm --config.docs=docs.tsv \
+harp train --config=configs/baselines/drmm.py --workdir=runs/drmm --config.docs=docs.tsv \
     --config.queries=queries.tsv --config.qrels=qrels.txt --config.candidates=train.trec --config.vectors=vectors.txt
 harp rerank --model=runs/drmm --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=drmm.trec
 
-Hardware: 2 CPU cores, a minute or two on a thousand judgments. Word vectors are given, not learned: train some on the collection
-(python -m harp_jax.text.word_vectors). --config.model.gate=vector weighs query words by their vectors instead of their IDF.
+Hardware: 2 CPU cores. Time: a minute or two on a thousand judgments. Figures: configs/experiments/neural_ir.py. Word vectors are
+inputs, not learned here: train them on the collection (`harp word-vectors`). --config.model.gate=vector weights query words by
+their vectors instead of their IDF.
 """
 
 from harp_jax.defaults import neural_ir

@@ -1,12 +1,12 @@
-"""DUET, the paper's version: local exact matches and distributed character n-graphs, each with its own dense layers.
+"""DUET as in the paper: local exact matches and distributed character n-graphs, each with its own dense layers.
 
-python -m harp_jax.main --config=configs/baselines/duet.py --workdir=runs/duet --config.docs=docs.tsv \
+harp train --config=configs/baselines/duet.py --workdir=runs/duet --config.docs=docs.tsv \
     --config.queries=queries.tsv --config.qrels=qrels.txt --config.candidates=train.trec
 harp rerank --model=runs/duet --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=duet.trec
 
-Hardware: 2 CPU cores, some minutes on a thousand judgments. The paper trains on 200 thousand queries with 10 and 1,000 words, 300
-filters and windows of 100 (81 million weights in one layer); fewer judgments want the smaller layers below. Its loss is the
-softmax over a relevant document and four others ("lce").
+Hardware: 2 CPU cores. Time: some minutes on a thousand judgments. Figures: configs/experiments/neural_ir.py. The paper trains on
+200 thousand queries of 10 words and documents of 1,000, with 300 filters and windows of 100 (81 million weights in one layer);
+with fewer judgments use the smaller layers below. Its loss is the softmax over a relevant document and four others ("lce").
 """
 
 from harp_jax.defaults import neural_ir

@@ -1,11 +1,11 @@
-"""HARP under a budget that its controls share: configs/tpu_v3.py with the real tokens of a batch fixed.
+"""HARP with the same budget as its controls: configs/tpu_v3.py with a fixed number of real tokens per batch.
 
-python -m harp_jax.main --config=configs/baselines/harp.py --workdir=runs/harp --config.init=bert-base-uncased/
+harp train --config=configs/baselines/harp.py --workdir=runs/harp --config.init=bert-base-uncased/
 
-Hardware and time: those of configs/tpu_v3.py. 27,500 real tokens are about 128 pairs of HARP (two sequences of about 107 tokens
-each), 55 rows of 512. bert.py, ict.py, wlp.py and prop.py start from this config: batches end at the same number of real
-tokens, however long a task's pairs are and however well they pack; the number of rows follows from that. The updates, the
-schedule and the start are the same. The data and the tasks' weights differ, nothing else; try the same learning rates for all.
+Hardware and time: see configs/tpu_v3.py. Figure: not run yet. 27,500 real tokens are about 128 pairs of HARP (two sequences of
+about 107 tokens each), 55 rows of 512. bert.py, ict.py, wlp.py and prop.py start from this config: batches end at the same
+number of real tokens, regardless of the lengths of a task's pairs and how well they pack; the number of rows is derived. Number
+of updates, schedule and initial parameters are the same. Only data and task weights differ; try the same learning rates for all.
 """
 
 from harp_jax.configs import tpu_v3

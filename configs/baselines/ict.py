@@ -1,10 +1,10 @@
-"""Control: Transformer-ICT, which tells the passage that a sentence was taken from.
+"""Control: Transformer-ICT, which predicts the passage that a sentence was taken from.
 
-python -m data_pipeline.main --config=configs/data/enwiki.py --config.tasks="('ict',)" --output=enwiki_ict
-python -m harp_jax.main --config=configs/baselines/ict.py --workdir=runs/ict --config.init=bert-base-uncased/
+harp generate --config=configs/data/enwiki.py --config.tasks="('ict',)" --output=enwiki_ict
+harp train --config=configs/baselines/ict.py --workdir=runs/ict --config.init=bert-base-uncased/
 
-Hardware, time and budget: those of configs/baselines/harp.py.
-The same documents as HARP's: --config.text_pages=linked in the generation job; all documents: without it, or any plain
+Hardware, time and budget: see configs/baselines/harp.py. Figure: not run yet.
+To use the same documents as HARP, set --config.text_pages=linked in the generation job; without it, all documents, or any plain
 collection as JSONL.
 """
 

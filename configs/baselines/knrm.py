@@ -1,11 +1,12 @@
-"""KNRM: 11 Gaussian kernels over word vectors that are learned. Pairwise hinge, negatives from BM25's candidates.
+"""KNRM: 11 Gaussian kernels over trained word vectors. Pairwise hinge, negatives from BM25's candidates.
 
-python -m harp_jax.main --config=configs/baselines/knrm.py --workdir=runs/knrm --config.docs=docs.tsv \
+harp train --config=configs/baselines/knrm.py --workdir=runs/knrm --config.docs=docs.tsv \
     --config.queries=queries.tsv --config.qrels=qrels.txt --config.candidates=train.trec [--config.vectors=vectors.txt]
 harp rerank --model=runs/knrm --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=knrm.trec
 
-Hardware: 2 CPU cores, a minute or two on a thousand judgments. Without vectors only exact matches mean anything at first: train
-some on the collection (python -m harp_jax.text.word_vectors), or give GloVe's and a vocabulary without stemming.
+Hardware: 2 CPU cores. Time: a minute or two on a thousand judgments. Figures: configs/experiments/neural_ir.py. Without
+pre-trained vectors, at first only exact matches carry information: train vectors on the collection (`harp word-vectors`), or use
+GloVe and a vocabulary without stemming.
 """
 
 from harp_jax.defaults import neural_ir

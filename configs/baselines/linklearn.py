@@ -1,10 +1,11 @@
 """LinkLearn: a text similarity learned from hyperlinks, for any collection (Grangier and Bengio, 2005).
 
-python -m harp_jax.linklearn.train --config=configs/baselines/linklearn.py --workdir=runs/linklearn \
+harp linklearn-train --config=configs/baselines/linklearn.py --workdir=runs/linklearn \
     --config.docs="('pages.jsonl.xz','collection.jsonl.xz')" --config.redirects="('redirects.tsv',)"
-python -m harp_jax.linklearn.rank --model=runs/linklearn --docs=docs.tsv --queries=queries.tsv --output=linklearn.trec
+harp linklearn-rank --model=runs/linklearn --docs=docs.tsv --queries=queries.tsv --output=linklearn.trec
 
-Hardware: 2 CPU cores, about two minutes for 1.4 million constraints after a minute of reading (steps=3000).
+Hardware: 2 CPU cores. Time: about two minutes for 1.4 million constraints (steps=3000), after a minute of reading. Figures:
+configs/experiments/linklearn.py.
 """
 
 from harp_jax.defaults import linklearn

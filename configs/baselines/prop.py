@@ -1,10 +1,10 @@
-"""Control: PROP, which tells the likelier of two word sets of a page; B-PROP with --config.prop_distribution=contrastive.
+"""Control: PROP, which predicts the likelier of two word sets of a page; B-PROP with --config.prop_distribution=contrastive.
 
-python -m data_pipeline.main --config=configs/data/enwiki.py --config.tasks="('prop',)" --output=enwiki_prop
-python -m harp_jax.main --config=configs/baselines/prop.py --workdir=runs/prop --config.init=bert-base-uncased/
+harp generate --config=configs/data/enwiki.py --config.tasks="('prop',)" --output=enwiki_prop
+harp train --config=configs/baselines/prop.py --workdir=runs/prop --config.init=bert-base-uncased/
 
-Hardware, time and budget: those of configs/baselines/harp.py.
-The same documents as HARP's: --config.text_pages=linked in the generation job; all documents: without it, or any plain
+Hardware, time and budget: see configs/baselines/harp.py. Figure: not run yet.
+To use the same documents as HARP, set --config.text_pages=linked in the generation job; without it, all documents, or any plain
 collection as JSONL.
 """
 

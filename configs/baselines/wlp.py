@@ -1,10 +1,10 @@
-"""Control: Transformer-WLP, which tells a page that links to the page of a sentence from one that does not.
+"""Control: Transformer-WLP, which distinguishes a page that links to the page of a sentence from one that does not.
 
-python -m data_pipeline.main --config=configs/data/enwiki.py --config.tasks="('wlp',)" --output=enwiki_wlp
-python -m harp_jax.main --config=configs/baselines/wlp.py --workdir=runs/wlp --config.init=bert-base-uncased/
+harp generate --config=configs/data/enwiki.py --config.tasks="('wlp',)" --output=enwiki_wlp
+harp train --config=configs/baselines/wlp.py --workdir=runs/wlp --config.init=bert-base-uncased/
 
-Hardware, time and budget: those of configs/baselines/harp.py.
-It needs links, so there is one regime: the documents that HARP has.
+Hardware, time and budget: see configs/baselines/harp.py. Figure: not run yet.
+It needs links, so it is trained on HARP's documents only.
 """
 
 from harp_jax.configs.baselines import harp

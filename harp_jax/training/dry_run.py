@@ -84,11 +84,10 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
 
     Raises InputError for a stage other than BERT's and for a mesh that does not match the devices.
     """
-    mesh = sharding.make_mesh(config, devices)
     stage = STAGES[config.stage](without_files(config), with_data=False)
     if not isinstance(stage.layout, PackedLayout):
         raise InputError("a dry run is for BERT; a neural ranker fits on any device, train it without --dry_run")
-    layout = stage.layout
+    mesh, layout = sharding.make_mesh(config, devices), stage.layout
     if rows is not None:
         layout = dataclasses.replace(layout, rows=math.ceil(rows / config.lanes))
         stage = dataclasses.replace(stage, layout=layout)
@@ -177,7 +176,7 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
     ]
     for kind in sorted({kind for kind, _ in found}):
         sizes = [size for k, size in found if k == kind]
-        lines.append(f"  {kind:<17}{len(sizes)} × , {_mib(sum(sizes))} together, largest {_mib(max(sizes))}")
+        lines.append(f"  {kind:<17}{len(sizes)} ×, {_mib(sum(sizes))} in total, largest {_mib(max(sizes))}")
     return "\n".join([*lines, *time_report(config, devices, compiled, found)])
 
 

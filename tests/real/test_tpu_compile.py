@@ -47,15 +47,15 @@ def kinds(report: str) -> list[str]:
 def test_the_papers_batch_fits_a_v3_core_and_only_all_reduces():
     report = dry_run()
     assert "8 × TPU v3" in report and "12 × 768" in report
-    assert mib(report, "together") < 16 * 1024
+    assert mib(report, "total") < 16 * 1024
     assert kinds(report) == ["all-reduce"]
     # 110 M gradients: those of the words in float32, all others in bfloat16, each once.
-    assert float(re.search(r"all-reduce +\d+ × , ([\d.]+) MiB together", report).group(1)) < 260
+    assert float(re.search(r"all-reduce +\d+ ×, ([\d.]+) MiB in total", report).group(1)) < 260
 
 
 def test_2048_pairs_fit_with_accumulation():
     report = dry_run("--config.batch_pairs=2048", "--config.accumulate=8")
-    assert mib(report, "together") < 16 * 1024 and "in 8 microbatches" in report
+    assert mib(report, "total") < 16 * 1024 and "in 8 microbatches" in report
     assert kinds(report) == ["all-reduce"]
 
 
