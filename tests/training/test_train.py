@@ -125,7 +125,7 @@ def test_a_vocabulary_padded_for_another_mesh_is_restored(tmp_path):
 
 def test_inf_skips_the_update_and_stops_the_run_after_a_limit(tmp_path):
     config = tiny_config(str(tmp_path), max_skipped=3, **{"task_weights.rqp": float("inf")})
-    with pytest.raises(InputError, match="skipped for Inf, NaN or a spike"):
+    with pytest.raises(InputError, match="skipped for Inf, NaN or a loss spike"):
         train(config, str(tmp_path / "run"), tiny_stage(config), jax.devices()[:1])
     rows = metrics_log.read(str(tmp_path / "run"))
     assert [row["skipped"] for row in rows] == [1.0, 2.0, 3.0, 4.0]
