@@ -1,4 +1,4 @@
-"""The training command as a person uses it: one clear line and status 2 for bad input, status 0 otherwise."""
+"""The training command in a subprocess: one line and status 2 for bad input, status 0 otherwise."""
 
 import os
 import subprocess

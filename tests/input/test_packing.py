@@ -22,7 +22,7 @@ LAYOUT = PackedLayout(rows=6, row_length=512, sequences=32, group_size=2, cls=2,
 
 
 def wiki_like_groups(count: int, seed: int = 0) -> list[Group]:
-    """Lengths as in real lead sections: log-normal, mean about 100 tokens, a few cut at the row's length."""
+    """Lengths as in real lead sections: log-normal, mean about 100 tokens, a few truncated to the row's length."""
     rng = generator("lengths", seed)
     groups = []
     for _ in range(count):
@@ -57,7 +57,7 @@ def test_at_least_95_percent_of_the_slots_are_tokens():
     assert tokens / (len(batches) * LAYOUT.rows * LAYOUT.row_length) >= 0.95
 
 
-def test_arrays_hold_the_sequences_as_bert_wants_them():
+def test_arrays_hold_the_sequences_in_berts_format():
     groups = wiki_like_groups(40, seed=3)
     placements = next(plan(lengths(groups), LAYOUT))
     batch = fill(groups, placements, LAYOUT, lane=2)
@@ -100,7 +100,7 @@ def test_mask_ids_are_equal_exactly_where_the_text_is_shared():
     assert (batch["mask_ids"][np.isin(batch["tokens"], (0, 2, 3))] == -1).all()
 
 
-def test_only_the_document_is_cut_unless_the_query_fills_the_row():
+def test_only_the_document_is_truncated_unless_the_query_fills_the_row():
     query, document = fit(np.arange(10), np.arange(500), 128)
     assert len(query) == 10 and len(query) + len(document) + 3 == 128
     query, document = fit(np.arange(500), np.arange(500), 128)
@@ -150,6 +150,6 @@ def test_the_mean_number_of_pairs_is_the_configured_one(pairs, lanes):
         * len(groups)
         / sum(1 for at in range(0, 4000, 1000) for _ in plan(lengths(groups)[at : at + 1000], layout))
     )
-    # Whole rows a lane: as close as half a row allows.
+    # A lane has whole rows: the mean is within half a row.
     half_a_row = 0.5 * lanes * layout.row_length / np.mean([sum(pair) for pair in lengths(groups)])
     assert abs(found - pairs) <= half_a_row + 0.03 * pairs

@@ -1,4 +1,4 @@
-"""Groups for fine-tuning: who is a negative, and that a draw depends on its key alone."""
+"""Groups for fine-tuning: which documents are negatives, and that a draw depends on its key only."""
 
 import logging
 from collections import Counter
@@ -18,7 +18,7 @@ from harp_jax.input.ranking_groups import RankingData
 from tests.support.tiny_bert import small_tokenizer
 
 TOKENIZER = small_tokenizer()
-# Each document is one token, so that token ids say which one it was.
+# Each document is one token, so that token ids identify it.
 WORDS = [word for word in TOKENIZER.tokens[5:30] if word.isalpha()]
 DOCS = {f"D{i}": word for i, word in enumerate(WORDS)}
 QUERIES = {"q1": "the cat", "q2": "red", "q3": "one", "q4": "two", "q5": "dog"}
@@ -66,7 +66,7 @@ def test_units_and_what_is_left_out(files, caplog):
     assert "1 queries are left out of training: no candidates" in caplog.text
 
 
-def test_relevant_documents_that_the_first_stage_missed_are_positives_unless_told_otherwise(files, caplog):
+def test_relevant_documents_that_the_first_stage_missed_are_positives_by_default(files, caplog):
     with caplog.at_level(logging.WARNING):
         found = data(files, missed_positives=False)
     assert found.units == [("q1", "D1"), ("q5", "D5")]  # not D0 of q1, and nothing of q2
@@ -89,7 +89,7 @@ def test_positive_first_then_candidates_not_judged_relevant(files):
     assert (positive, sorted(negatives)) == ("D9", ["D3", "D4"])
 
 
-def test_a_unit_depends_on_its_key_alone(files):
+def test_a_unit_depends_on_its_key_only(files):
     one, two = data(files, negatives=2, seed=3), data(files, dict(reversed(CANDIDATES.items())), negatives=2, seed=3)
     drawn = [names(one.unit(epoch, i)) for epoch in range(6) for i in range(len(one))]
     again = {(epoch, i): names(two.unit(epoch, i)) for i in reversed(range(len(two))) for epoch in reversed(range(6))}
@@ -106,7 +106,7 @@ def test_negatives_are_uniform(files):
     assert chisquare(list(counts.values())).pvalue > 0.01
 
 
-def test_long_documents_are_cut_and_the_cache_forgets(files, monkeypatch):
+def test_long_documents_are_truncated_and_the_cache_is_emptied(files, monkeypatch):
     import harp_jax.input.ranking_groups
 
     (files / "docs.tsv").write_text("".join(f"{d}\t\t\t{(text + ' ') * 500}\n" for d, text in DOCS.items()))
@@ -180,7 +180,7 @@ def test_split_never_shares_a_relevant_document(qrels, fraction, seed):
     assert split_queries(dict(reversed(qrels.items())), fraction, seed)[1].keys() == held.keys()
 
 
-def test_split_takes_its_share():
+def test_split_has_the_configured_fraction():
     qrels = {f"q{i}": {f"D{i // 2}": 1} for i in range(400)}
     train, held = split_queries(qrels, 0.1, 0)
     assert len(held) == 40

@@ -27,4 +27,4 @@ def test_tasks_of_a_window_follow_the_mix(sampling):
             spread.append(counts["qdm"])
     observed = np.array([totals[task] for task in SIZES])
     assert stats.chisquare(observed, [40 * 1024 * shares[task] for task in SIZES]).pvalue > 0.01
-    assert len(set(spread)) > 10  # drawn, not dealt out
+    assert len(set(spread)) > 10  # drawn at random, not fixed

@@ -1,4 +1,4 @@
-"""Shards to groups: every record once an epoch, in an order that is a function of (seed, task, epoch), seekable anywhere."""
+"""Shards to groups: every record once per epoch, in an order that is a function of (seed, task, epoch), seekable anywhere."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def test_an_epoch_of_all_lanes_holds_every_record_once(directory, task, records)
     assert len(rows) == records and set(Counter(rows).values()) == {1}
 
 
-def test_records_come_back_as_they_were_written(directory):
+def test_records_are_read_as_written(directory):
     groups = reader(directory, "rqp").read(0, "rqp", 0, 5)
     written = {}
     for shard, count in enumerate((37, 5, 21)):
@@ -62,7 +62,7 @@ def test_reading_is_seekable_across_epochs(directory, task):
     whole = identity(reader(directory, task).read(1, task, 0, 150))
     for start, count in ((0, 10), (3, 80), (149, 1), (60, 60)):
         assert identity(reader(directory, task).read(1, task, start, count)) == whole[start : start + count]
-    # Going back works too, after the reader has moved on.
+    # Seeking backwards works, too.
     moved = reader(directory, task)
     moved.read(1, task, 140, 5)
     assert identity(moved.read(1, task, 2, 7)) == whole[2:9]
@@ -104,7 +104,7 @@ def flip(_: str, shard: str) -> None:
     open(shard, "wb").write(content)
 
 
-def cut_at_a_record(_: str, shard: str) -> None:
+def truncate_at_a_record(_: str, shard: str) -> None:
     import struct
 
     content = open(shard, "rb").read()
@@ -118,7 +118,7 @@ def cut_at_a_record(_: str, shard: str) -> None:
     ("change", "message"),
     [
         (flip, "damaged or missing"),
-        (cut_at_a_record, "holds 6 records"),
+        (truncate_at_a_record, "holds 6 records"),
         (lambda _, s: os.remove(s), "damaged or missing"),
     ],
 )
@@ -128,7 +128,7 @@ def test_damage_is_named_never_skipped(directory, tmp_path, change, message):
         reader(path, "rqp").read(0, "rqp", 0, 3)
 
 
-def test_what_is_not_there_is_named(directory, tmp_path):
+def test_missing_data_are_named(directory, tmp_path):
     with pytest.raises(InputError, match="no split 'acm_train', only"):
         reader(directory, "acm")
     with pytest.raises(InputError, match="did not finish"):
@@ -137,7 +137,7 @@ def test_what_is_not_there_is_named(directory, tmp_path):
         RecordReader((), ("rqp",), "train", LANES, 128, "document", 0)
 
 
-def test_data_of_another_vocabulary_is_refused(directory, tmp_path):
+def test_data_of_another_vocabulary_are_rejected(directory, tmp_path):
 
     from harp_jax.stages.pretrain import pretrain_stage
     from tests.support.tiny_run import tiny_config

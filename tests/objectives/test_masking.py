@@ -1,4 +1,4 @@
-"""Dynamic masking against its definition: rates by chi-square, shared texts hidden alike, no dependence on layout."""
+"""Dynamic masking against its definition: rates by chi-square, shared texts masked alike, no dependence on layout."""
 
 import jax
 import jax.numpy as jnp
@@ -66,7 +66,7 @@ def test_random_replacements_are_uniform():
     assert stats.chisquare(counts).pvalue > 0.001
 
 
-def test_the_same_text_is_hidden_alike_wherever_it_lies():
+def test_the_same_text_is_masked_alike_at_any_position():
     tokens, ids = tokens_and_ids(4, 128)
     out = mask_tokens(KEY, {"tokens": tokens}, ids, 0.15, 40, MASK, VOCAB)
     order = jnp.asarray([2, 0, 3, 1])
@@ -76,7 +76,7 @@ def test_the_same_text_is_hidden_alike_wherever_it_lies():
     np.testing.assert_array_equal(jnp.roll(out["tokens"][order], 17, axis=1), shifted["tokens"])
 
 
-def test_another_step_hides_other_tokens():
+def test_another_step_masks_other_tokens():
     assert (masked()[2]["tokens"] != masked(key=jax.random.fold_in(KEY, 1))[2]["tokens"]).any()
 
 
@@ -87,7 +87,7 @@ def test_bits_are_uniform_over_consecutive_ids():
         assert stats.chisquare(counts).pvalue > 0.001
 
 
-def test_wordpieces_of_a_word_are_hidden_together():
+def test_wordpieces_of_a_word_are_masked_together():
     tokens, ids = tokens_and_ids()
     tokens = jnp.where(ids < 0, 1, tokens)  # specials begin and continue no word
     continues = np.arange(VOCAB) % 3 == 0

@@ -32,7 +32,7 @@ def setting(tmp_path_factory):
     config = tiny_config(str(tmp_path_factory.mktemp("objective")), **{"task_weights.qdm": 0.5, "mlm_weight": 0.0})
     stage = tiny_stage(config)
     params = stage.start(stage.shape, jax.random.key(1))
-    params["score"]["kernel"] = params["score"]["kernel"] * 2e4  # or all pairs sit at the margin
+    params["score"]["kernel"] = params["score"]["kernel"] * 2e4  # otherwise all pairs are at the margin
     return config, stage, params
 
 
@@ -70,7 +70,7 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
     assert float(loss) == pytest.approx(np.dot(hinges, weights) / len(hinges), rel=1e-5)
 
 
-def test_summaries_divide_by_what_was_there(setting):
+def test_summaries_divide_by_the_counts(setting):
     config, stage, params = setting
     objective = stage.objective(stage.shape)
     batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
@@ -88,7 +88,7 @@ def test_four_microbatches_give_the_gradients_of_one_batch(setting):
     parts, _ = Batches(stage.reader, layout, range(config.lanes), stage.shares, 64, 0).make()
     whole = {name: x.reshape(-1, *x.shape[2:]) for name, x in parts.items()}
     key = jax.random.key(0, impl="threefry2x32")
-    with jax.enable_x64(True):  # or the rounding of these large scores would hide what it tests
+    with jax.enable_x64(True):  # otherwise rounding of these large scores would hide a difference
         params = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
         compute = jax.jit(lambda batch: gradients(objective, params, batch, key, None))
         (found, sums), (expected, whole_sums) = compute(parts), compute(whole)
@@ -127,7 +127,7 @@ def test_a_loss_spike_changes_nothing_but_the_count(setting):
     assert step({**state, "loss": {**running, "seen": np.int32(LOSS_WINDOW - 1)}}, batch)[0]["skipped"] == 0
 
 
-def test_the_usual_loss_is_followed_and_a_spike_stands_out():
+def test_running_loss_and_spikes():
     rng = np.random.default_rng(0)
     losses = rng.normal(3, 0.1, LOSS_WINDOW).astype(np.float32)
     running = {"mean": np.float32(0), "variance": np.float32(0), "seen": np.int32(0)}
@@ -187,7 +187,7 @@ def tiny_mesh(data: int):
     return config
 
 
-def test_a_mesh_that_does_not_fit_the_devices_says_so():
+def test_a_mesh_that_does_not_match_the_devices_is_rejected():
     from harp_jax.errors import InputError
 
     with pytest.raises(InputError, match="needs 3 devices, there are 8"):

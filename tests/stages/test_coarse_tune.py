@@ -188,7 +188,7 @@ def test_wrong_configs_are_named(clicked, collection):
 
 @pytest.mark.parametrize("changes", [{"batch_pairs": 30}, {"rows": 20}, {"lanes": 4, "batch_pairs": 8}])
 def test_epochs_are_counted_by_what_batches_hold(clicked, changes):
-    """A sample of few batches, its partial last one counted as whole, had doubled the epochs."""
+    """Regression: counting the partial last batch of a small sample as a whole one doubled the epochs."""
     stage = coarse_tune_stage(
         coarse_config(clicked, **{"lanes": 1, "window": 1024, "steps": 0, "epochs": 4.0, **changes})
     )

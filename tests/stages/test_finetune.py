@@ -124,7 +124,7 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
     again = evaluate(selection.held_out, {"": run}, "RR@10").mean[""]["RR@10"]
     assert again == pytest.approx(found["value"], abs=1e-6)
     assert f"step {found['step']}" in (tmp_path / "model" / "README.md").read_text()
-    # What goes on from the run starts from them, too.
+    # A run that starts from this one uses the selected parameters, too.
     _, started = load_encoder(workdir)
     _, exported = load_hf(str(tmp_path / "model"))
     jax.tree.map(np.testing.assert_array_equal, {n: started[n] for n in exported}, exported)
@@ -185,7 +185,7 @@ def test_epochs_are_counted_by_queries_where_some_have_fewer_candidates_than_neg
 
 @pytest.mark.parametrize("lanes", [1, 8])
 def test_two_epochs_see_each_query_about_twice(collection, lanes):
-    """Windows of several epochs, shuffled as one, had shown some queries six times and others never."""
+    """Regression: windows of several epochs, shuffled as one, trained on some queries six times and on others never."""
     stage = finetune_stage(ranking_config(collection, lanes=lanes, window=1024, batch_pairs=32, steps=0, epochs=2.0))
     seen = units_seen(stage)
     assert len(seen) == 30 and set(seen.values()) <= {1, 2, 3}

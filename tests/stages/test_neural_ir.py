@@ -1,4 +1,4 @@
-"""Neural rankers through the shared loop: each learns the signal that it is made for, on queries it has not seen."""
+"""Neural rankers through the shared loop: each learns the signal that it is designed for, tested on held-out queries."""
 
 import os
 import runpy
@@ -36,12 +36,12 @@ LETTERS = np.array(list("bcdfghklmnprstvz"))
 
 
 def word(number: int) -> str:
-    """Words that differ in their letters, so that n-graphs tell them apart."""
+    """Words that differ in their letters, so that n-graphs distinguish them."""
     return "".join(LETTERS[[number % 16, number // 16 % 16]]) + "a" + LETTERS[(7 * number + 3) % 16]
 
 
 def exact_matches(rng: np.random.Generator) -> tuple[list[int], list[list[int]]]:
-    """Three query words; the relevant document holds all of them, the others one at most."""
+    """Three query words; the relevant document contains all of them, the others at most one."""
     query = rng.choice(200, 3, replace=False)
     rest = np.setdiff1d(np.arange(200), query)
     documents = [rng.permutation([*query, *rng.choice(rest, LENGTH - 3)])]
@@ -51,7 +51,7 @@ def exact_matches(rng: np.random.Generator) -> tuple[list[int], list[list[int]]]
 
 
 def bigrams(rng: np.random.Generator, phrases: np.ndarray | None = None) -> tuple[list[int], list[list[int]]]:
-    """Two query words; all documents hold both once, in the relevant one they stand together and in order."""
+    """Two query words; all documents contain both, only the relevant one contains them adjacent and in order."""
     first, second = rng.choice(200, 2, replace=False) if phrases is None else phrases[rng.integers(len(phrases))]
     rest = np.setdiff1d(np.arange(200 if phrases is None else 60), [first, second])
     documents = []
@@ -67,7 +67,7 @@ def bigrams(rng: np.random.Generator, phrases: np.ndarray | None = None) -> tupl
 
 
 def four_phrases(rng: np.random.Generator) -> tuple[list[int], list[list[int]]]:
-    """As `bigrams`, of four phrases: DUET learns what to look for, it does not compare n-grams."""
+    """Like `bigrams`, with four fixed phrases: DUET learns which phrases match, it does not compare n-grams."""
     return bigrams(rng, np.arange(8).reshape(4, 2))
 
 
@@ -100,7 +100,7 @@ def neural_config(path, name, **changes):
 
 
 def pair_accuracy(workdir, path) -> float:
-    """The share of (relevant, other) pairs of the held-out queries that are in order."""
+    """The fraction of (relevant, other) pairs of the held-out queries that are ranked correctly."""
     run, queries = read_run(str(path / "test.trec")), read_queries(str(path / "queries.tsv"))
     docs = Documents.open(str(path / "docs.tsv"), cache_dir=str(path / "cache"))
     scored = [scores for _, _, scores in rerank_run(load_scorer(workdir), run, queries, docs)]
@@ -149,7 +149,7 @@ def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
         ("duet", four_phrases, {"model": DUET, "learning_rate": 1e-2, "epochs": 12.0}),
     ],
 )  # fmt: skip
-def test_learns_the_signal_of_its_own_class(name, make, options, tmp_path):
+def test_learns_the_signal_it_is_designed_for(name, make, options, tmp_path):
     write_collection(tmp_path, make)
     workdir = str(tmp_path / "run")
     train(neural_config(tmp_path, name, **options), workdir, devices=jax.devices()[:1])
@@ -180,8 +180,8 @@ def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
     assert full["present"].any(1).sum() == 12 and rest["present"].any(1).sum() == 8
     objective = stage.objective(stage.shape)
     compute = jax.jit(jax.value_and_grad(lambda p, b: loss_of(objective, p, b, jax.random.key(0))[0]))
-    cut = {name: array[: 8 * len(array) // 12] for name, array in rest.items()}
-    (found, gradient), (expected, same) = compute(params, rest), compute(params, cut)
+    real = {name: array[: 8 * len(array) // 12] for name, array in rest.items()}
+    (found, gradient), (expected, same) = compute(params, rest), compute(params, real)
     assert float(found) == pytest.approx(float(expected), rel=1e-6)
     for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(same), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
@@ -283,7 +283,7 @@ def test_two_devices_and_microbatches_train_as_one_and_the_command_reranks(plant
         np.testing.assert_allclose(sorted(ranking.scores), sorted(two[qid].scores), atol=1e-5)
 
 
-def test_vectors_that_are_not_trained_stay(planted, tmp_path):
+def test_frozen_vectors_do_not_change(planted, tmp_path):
     (tmp_path / "vectors.txt").write_text("".join(f"{word(i)} {i} 1 {-i}\n" for i in range(0, 200, 2)))
     config = neural_config(planted, "knrm", model={"train_vectors": False}, vectors=str(tmp_path / "vectors.txt"))
     config.steps = 3

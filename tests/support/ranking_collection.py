@@ -1,4 +1,4 @@
-"""A collection of 40 queries whose words occur in one document each, and the config that fine-tunes on it."""
+"""A collection of 40 documents with a query of three words each, and the config that fine-tunes on it."""
 
 from collections import Counter
 
@@ -41,17 +41,17 @@ def ranking_config(path, **changes):
 
 
 def units_seen(stage) -> Counter:
-    """How often a whole training shows each query: batches as its loop makes them."""
+    """How often a whole run trains on each query; the batches are those of the training loop."""
     seen: Counter = Counter()
 
-    class Noting:
+    class CountingLayout:
         microbatches, plan = stage.layout.microbatches, stage.layout.plan
 
         def fill(self, groups, placements, lane):
             seen.update(groups[placement.group].sequences[0].query.tobytes() for placement in placements)
             return {"nothing": np.zeros(1)}
 
-    batches = Batches(stage.reader, Noting(), range(stage.reader.lanes), stage.shares, stage.window, 0)
+    batches = Batches(stage.reader, CountingLayout(), range(stage.reader.lanes), stage.shares, stage.window, 0)
     for _ in range(stage.steps):
         batches.make()
     return seen

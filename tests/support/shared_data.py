@@ -1,4 +1,4 @@
-"""Where the real data and MiniLM lie, and the reason of a skip where they do not."""
+"""Paths of the real data and MiniLM; tests are skipped, with a reason, if they are absent."""
 
 import os
 

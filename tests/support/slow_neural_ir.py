@@ -1,4 +1,4 @@
-"""The neural rankers of the papers once more, with loops and numpy alone: one (query, document) pair at a time, no padding."""
+"""Reference implementations of the neural rankers with loops and numpy: one (query, document) pair at a time, no padding."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A clock that does not depend on the machine: the calls and lines of Python that a function executes."""
+"""A machine-independent clock: the number of Python calls and lines that a function executes."""
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Invented pairs for tests: what matches is that query words occur in the positive document."""
+"""Synthetic pairs for tests: the query's words occur in the positive document."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ def pair(key: int, task: str) -> tuple:
 
 @dataclass(frozen=True)
 class SyntheticReader:
-    """An endless stream per lane, as `lanes.Reader` wants it, without files."""
+    """An endless stream per lane without files, a `lanes.Reader`."""
 
     tasks: tuple[str, ...] = ("rqp", "qdm")
     records: int = 400

@@ -1,4 +1,4 @@
-"""A BERT small enough for tests, with random biases and norms, and the batches to feed it."""
+"""A BERT small enough for tests, with random biases and norms, and batches for it."""
 
 import jax
 import numpy as np
@@ -17,7 +17,7 @@ def small_tokenizer(size: int = 46) -> Tokenizer:
 
 
 def random_params(config: BertConfig, seed: int = 0) -> dict:
-    """A tree whose biases and norms are random too: zeros and ones would hide a wrong mapping."""
+    """Parameters with random biases and norms: zeros and ones would hide a wrong mapping."""
     tree = jax.eval_shape(lambda key: init_params(config, key), jax.random.key(0))
     rng = np.random.default_rng(seed)
 

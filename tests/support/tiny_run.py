@@ -1,4 +1,4 @@
-"""A tiny pre-training run on synthetic pairs, for tests of the loop. Also a command, so that tests can kill it:
+"""A tiny pre-training run on synthetic pairs, for tests of the loop; also a command, so that tests can kill its process:
 
 python -m tests.support.tiny_run WORKDIR [FIELD=VALUE …]
 """
@@ -17,7 +17,7 @@ from tests.support.synthetic import SyntheticReader, tokenizer
 
 
 def tiny_config(directory: str, **changes: object) -> ConfigDict:
-    """BERT of 2 × 32 on the synthetic vocabulary; `directory` receives the tokenizer."""
+    """BERT of 2 × 32 on the synthetic vocabulary; writes the tokenizer to `directory`."""
     c = configs.pretrain()
     c.tokenizer = os.path.join(directory, "tokenizer")
     tokenizer().save(c.tokenizer)

@@ -1,4 +1,4 @@
-"""Training runs in processes of their own, which tests kill, and what the runs wrote."""
+"""Training runs in separate processes, which tests kill, and the files that they wrote."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from tests.support import ROOT
 
 
 def launch(directory, *options: str, devices: int = 1) -> subprocess.Popen:
-    """Starts `tiny_run` in `directory` on so many CPU devices; `options` are FIELD=VALUE."""
+    """Start `tiny_run` in `directory` on `devices` CPU devices; `options` are FIELD=VALUE."""
     command = [sys.executable, "-m", "tests.support.tiny_run", str(directory), *options]
     environment = {**os.environ, "JAX_NUM_CPU_DEVICES": str(devices), "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(

@@ -10,7 +10,7 @@ from harp_jax.training.dry_run import Bytes, compile_step, search_rows
 @pytest.mark.parametrize("most", [0, 1, 5, 7, 8, 9, 64, 500])
 @pytest.mark.parametrize("saved", [1.0, 0.7])
 def test_finds_the_largest_batch_to_a_sixteenth_in_few_trials(most, saved):
-    """`saved`: near the limit the compiler keeps less of each row, so that more fit than the first size says."""
+    """`saved`: near the limit the compiler stores less of each row, so that more rows fit than extrapolated."""
     tried = []
 
     def needed(rows: int) -> Bytes | None:

@@ -1,4 +1,4 @@
-"""The loop's own arithmetic, with a clock that only work moves."""
+"""The timing of the loop, with a clock that advances only with work."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""The loop on real devices and real processes: the same losses however the mesh is cut, exact resume, clear refusals."""
+"""The loop on real devices and real processes: the same losses on every mesh, exact resume, clear errors."""
 
 import dataclasses
 import json
@@ -38,7 +38,7 @@ def assert_same_losses(found: list[float], expected: list[float]) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
-def test_learns_few_pairs_by_heart(tmp_path):
+def test_overfits_a_few_pairs(tmp_path):
     config = tiny_config(
         str(tmp_path), steps=150, log_every=10, learning_rate=5e-3, mlm_weight=0.0, **{"model.dropout": 0.0}
     )
@@ -48,17 +48,17 @@ def test_learns_few_pairs_by_heart(tmp_path):
     assert last["rqp_accuracy"] > 0.95 and last["qdm_accuracy"] > 0.95
 
 
-def test_mesh_of_4_by_2_gives_the_losses_of_one_device(one_device, tmp_path):
+def test_mesh_of_4_by_2_has_the_losses_of_one_device(one_device, tmp_path):
     workdir = run_tiny(tmp_path, 8, **{"mesh.data": 4, "mesh.model": 2})
     assert_same_losses(losses(workdir), losses(one_device))
 
 
-def test_fsdp_gives_the_losses_of_one_device(one_device, tmp_path):
+def test_fsdp_has_the_losses_of_one_device(one_device, tmp_path):
     workdir = run_tiny(tmp_path, 8, **{"mesh.data": 2, "mesh.fsdp": 4})
     assert_same_losses(losses(workdir), losses(one_device))
 
 
-def test_two_processes_give_the_losses_of_one(one_device, tmp_path):
+def test_two_processes_have_the_losses_of_one(one_device, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -91,7 +91,7 @@ def test_killed_at_a_random_step_it_ends_with_the_same_bits(tmp_path):
     assert losses(workdir) == losses(str(tmp_path / "whole" / "run"))
 
 
-def test_sigterm_saves_and_ends_well(tmp_path):
+def test_sigterm_saves_and_exits_with_status_0(tmp_path):
     victim = launch(tmp_path, "steps=2000")
     workdir = str(tmp_path / "run")
     while victim.poll() is None and len(losses(workdir)) < 5:
@@ -101,14 +101,14 @@ def test_sigterm_saves_and_ends_well(tmp_path):
     assert Checkpoints(workdir).steps()[-1] >= 5
 
 
-def test_a_changed_config_is_refused_by_name(one_device, tmp_path):
+def test_a_changed_config_is_rejected_by_name(one_device, tmp_path):
     config = tiny_config(str(tmp_path), learning_rate=5e-4)
     stage = tiny_stage(config)
     with pytest.raises(InputError, match="learning_rate was 0.001"):
         train(config, one_device, stage, jax.devices()[:1])
 
 
-def test_a_workdir_in_use_is_refused(tmp_path):
+def test_a_workdir_in_use_is_rejected(tmp_path):
     config = tiny_config(str(tmp_path), steps=1)
     lock = locked(str(tmp_path / "run"))
     with pytest.raises(InputError, match="another run is using"):
@@ -138,7 +138,7 @@ def test_starts_from_another_workdir_with_all_its_parameters(one_device, tmp_pat
     assert same_parameters(workdir, one_device)
 
 
-def test_vocabulary_of_another_size_is_refused(one_device, tmp_path):
+def test_vocabulary_of_another_size_is_rejected(one_device, tmp_path):
     from tests.support.synthetic import tokenizer
 
     other = dataclasses.replace(tokenizer(), tokens=tokenizer().tokens[:-1])
@@ -155,7 +155,7 @@ def test_held_out_metrics_are_written_and_repeatable(tmp_path):
     assert rows[0]["loss"] == rows[2]["loss"]
 
 
-def test_lines_past_the_restored_step_are_cut(tmp_path):
+def test_lines_after_the_restored_step_are_removed(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(json.dumps({"step": n}) + "\n" for n in range(1, 6)) + '{"step": 6, "lo')
     metrics_log.cut_after(str(path), 3)
