@@ -1,5 +1,7 @@
 """harp_jax: pre-training for ad-hoc retrieval from hyperlinks and anchor texts (HARP), in JAX."""
 
+import runpy
+
 from setuptools import find_packages, setup
 
 # TensorFlow only reads and writes TFRecords here: the CPU build is enough, and a third of the download.
@@ -16,6 +18,7 @@ VECTORS = ["gensim>=4.3"]
 TEST = [
     "pytest>=8",
     "hypothesis>=6",
+    "pandas>=2.2",
     "torch>=2.4",
     "sentence-transformers>=5",
     "mwparserfromhell>=0.6.6",
@@ -24,7 +27,7 @@ TEST = [
 
 setup(
     name="harp_jax",
-    version="0.1.0",
+    version=runpy.run_path("harp_jax/version.py")["__version__"],
     description=__doc__,
     python_requires=">=3.11",
     packages=[
@@ -32,7 +35,7 @@ setup(
         *(f"harp_jax.{name}" for name in find_packages(include=["configs", "configs.*"])),
     ],
     package_dir={"harp_jax": "harp_jax", "data_pipeline": "data_pipeline", "harp_jax.configs": "configs"},
-    package_data={"data_pipeline": ["*.txt"]},
+    package_data={"harp_jax": ["py.typed"], "data_pipeline": ["*.txt"]},
     entry_points={"console_scripts": ["harp = harp_jax.__main__:main"]},
     install_requires=[
         "absl-py>=2.1",

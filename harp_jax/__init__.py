@@ -1,3 +1,65 @@
-"""Pre-training for ad-hoc retrieval from hyperlinks and anchor texts (HARP, CIKM'21), in JAX."""
+"""Pre-training for ad-hoc retrieval from hyperlinks and anchor texts (HARP, CIKM'21), in JAX.
 
-__version__ = "0.1.0"
+    import harp_jax as hj
+
+    model = hj.Reranker.from_pretrained("ranker")
+    run = hj.rerank_run(model, "bm25.trec", "queries.tsv", "docs.tsv", k=100)
+    print(hj.evaluate("qrels.txt", {"BM25": "bm25.trec", "HARP": run}, "RR@10 AP", baseline="BM25"))
+
+docs/library.md has an example of every name. They are imported at their first use: `import harp_jax` loads neither JAX nor
+numpy. The same things on the command line: `harp --help`.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+from harp_jax.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from harp_jax.checkpoints.export import export as export
+    from harp_jax.corpus.documents import Documents as Documents
+    from harp_jax.corpus.trec import read_qrels as read_qrels
+    from harp_jax.corpus.trec import read_queries as read_queries
+    from harp_jax.errors import InputError as InputError
+    from harp_jax.library import evaluate as evaluate
+    from harp_jax.library import first_stage as first_stage
+    from harp_jax.library import generate as generate
+    from harp_jax.library import load_config as load_config
+    from harp_jax.library import read_run as read_run
+    from harp_jax.library import rerank_run as rerank_run
+    from harp_jax.library import train as train
+    from harp_jax.library import write_run as write_run
+    from harp_jax.ranking.maxp import Windows as Windows
+    from harp_jax.ranking.reranker import Reranker as Reranker
+
+_MODULES = {
+    "Documents": "harp_jax.corpus.documents",
+    "InputError": "harp_jax.errors",
+    "Reranker": "harp_jax.ranking.reranker",
+    "Windows": "harp_jax.ranking.maxp",
+    "evaluate": "harp_jax.library",
+    "export": "harp_jax.checkpoints.export",
+    "first_stage": "harp_jax.library",
+    "generate": "harp_jax.library",
+    "load_config": "harp_jax.library",
+    "read_qrels": "harp_jax.corpus.trec",
+    "read_queries": "harp_jax.corpus.trec",
+    "read_run": "harp_jax.library",
+    "rerank_run": "harp_jax.library",
+    "train": "harp_jax.library",
+    "write_run": "harp_jax.library",
+}
+
+__all__ = ["__version__", *_MODULES]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'harp_jax' has no attribute {name!r}")
+    found = getattr(importlib.import_module(_MODULES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -7,9 +7,9 @@ import importlib
 import os
 import sys
 
-from harp_jax import __version__
 from harp_jax.cli import ending_well, fail, run
 from harp_jax.commands.table import COMMANDS, GROUPS
+from harp_jax.version import __version__
 
 
 def overview() -> str:

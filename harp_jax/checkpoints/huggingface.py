@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from harp_jax import __version__
 from harp_jax.checkpoints.hf_tensors import bert_config_from_hf, bert_config_to_hf, leaves_of
 from harp_jax.errors import InputError
 from harp_jax.model.bert import BertConfig
 from harp_jax.text.marks import MARKS, NO_MARKS, Marks
 from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.version import __version__
 
 WEIGHTS = "model.safetensors"
 MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from harp_jax import __version__
 from harp_jax.checkpoints.recorded import read_command, read_metrics
 from harp_jax.checkpoints.selected import DIRECTORY, best
+from harp_jax.version import __version__
 
 PACKAGES = ("jax", "flax", "optax", "numpy")
 # Config fields that name data: their values say what the model was trained on.

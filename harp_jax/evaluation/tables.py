@@ -2,9 +2,15 @@
 
 import json
 from dataclasses import asdict, dataclass, field
+from html import escape
+from typing import TYPE_CHECKING
 
+from harp_jax.errors import InputError
 from harp_jax.evaluation.measures import is_tested, parse_measures
 from harp_jax.evaluation.significance import Comparison
+
+if TYPE_CHECKING:
+    import pandas
 
 LEVEL = 0.05
 MARK = "†"  # after a value that differs from the baseline in both tests after Holm's correction
@@ -108,6 +114,27 @@ class Table:
                 r"\end{tabular}",
             ]
         )
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """A pandas frame of the means: a row a run, a column a measure. InputError if pandas is not installed."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise InputError("to_frame() needs the package pandas; install it with pip") from error
+        return pandas.DataFrame.from_dict(self.mean, orient="index", columns=self.measures)
+
+    def _repr_html_(self) -> str:
+        """The means as an HTML table, for notebooks; significant differences from the baseline have a dagger."""
+        rows = [
+            [
+                self._with_seeds(name),
+                *(f"{mean[m]:.4f}{MARK if (name, m) in self.marked else ''}" for m in self.measures),
+            ]
+            for name, mean in self.mean.items()
+        ]
+        head, *body = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in [["run", *self.measures], *rows]]
+        lines = [f"<tr>{row}</tr>" for row in body]
+        return f"<table><thead><tr>{head.replace('td>', 'th>')}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
     def json(self) -> str:
         """All fields of the table, including the values of every query."""

@@ -28,10 +28,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from queue import Queue
 
-from harp_jax import __version__
 from harp_jax.cli import run
 from harp_jax.errors import InputError
 from harp_jax.files import replacing, sha256_file
+from harp_jax.version import __version__
 
 HASHED = 1 << 20  # bytes of a file, up to which its content is its identity
 PROGRAM = [sys.executable, "-m", "harp_jax"]

@@ -37,8 +37,10 @@ class Reranker:
 
     >>> import harp_jax as hj
     >>> model = hj.Reranker.from_pretrained("ranker")
-    >>> [hit["corpus_id"] for hit in model.rank("red cat", ["a blue dog", "the red cat sat"], top_k=1)]
-    [1]
+    >>> model.rank("red cat", ["a blue dog", "the red cat sat"], top_k=1)
+    [{'corpus_id': ..., 'score': ...}]
+    >>> model.predict([("red cat", "a blue dog"), ("red cat", "the red cat sat")]).shape
+    (2,)
     """
 
     def __init__(self, scorer: Scorer) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from harp_jax import __version__
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.errors import InputError
 from harp_jax.input.lanes import Batches
@@ -26,6 +25,7 @@ from harp_jax.stages.base import Stage
 from harp_jax.training.metrics_log import MetricsLog
 from harp_jax.training.optimizer import schedule
 from harp_jax.training.step import State
+from harp_jax.version import __version__
 
 log = logging.getLogger(__name__)
 

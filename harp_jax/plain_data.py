@@ -1,0 +1,110 @@
+"""Plain Python data to what the rooms take: dicts, pandas frames and paths to runs, judgments, queries and documents.
+
+Frames have the columns of PyTerrier (qid, docno, score or label, query, text) or ir-measures (query_id, doc_id, score or
+relevance).
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.trec import Qrels, Ranking, Run, read_qrels, read_queries, read_run
+from harp_jax.errors import InputError
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """A table with named columns, such as pandas.DataFrame."""
+
+    @property
+    def columns(self) -> Iterable[Any]:
+        """The names of the columns."""
+
+    def __getitem__(self, name: Any, /) -> Any:
+        """A column: its values are iterated over."""
+
+
+Path: TypeAlias = str | os.PathLike[str]
+RunData: TypeAlias = Mapping[str, Mapping[str, float]] | Mapping[str, Ranking] | Frame | Path
+QrelsData: TypeAlias = Mapping[str, Mapping[str, int]] | Frame | Path
+QueriesData: TypeAlias = Mapping[str, str] | Frame | Path
+DocumentsData: TypeAlias = Mapping[str, str] | Documents | Frame | Path
+
+QID = ("qid", "query_id")
+DOCID = ("docno", "docid", "doc_id")
+SCORE = ("score",)
+LEVEL = ("label", "relevance")
+QUERY = ("query", "text")
+TEXT = ("text", "body", "contents")
+
+
+class Texts(dict[str, str]):
+    """Documents in memory, with the attributes of `Documents` that ranking uses."""
+
+    path = "docs"
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """(docid, text) in order."""
+        return iter(self.items())
+
+
+def to_run(given: RunData) -> Run:
+    """A run from {qid: {docid: score}}, a frame, or a path to a TREC or MS MARCO run."""
+    if isinstance(given, str | os.PathLike):
+        return read_run(os.fspath(given))
+    if isinstance(given, Mapping):
+        return {
+            qid: found if isinstance(found, Ranking) else Ranking.of([*found], found.values())
+            for qid, found in given.items()
+        }
+    run: Run = {}
+    for qid, docid, score in columns(given, QID, DOCID, SCORE):
+        ranking = run.setdefault(str(qid), Ranking())
+        ranking.docids.append(str(docid))
+        ranking.scores.append(float(score))
+    return run
+
+
+def to_qrels(given: QrelsData) -> Qrels:
+    """Judgments from {qid: {docid: level}}, a frame, or a path."""
+    if isinstance(given, str | os.PathLike):
+        return read_qrels(os.fspath(given))
+    if isinstance(given, Mapping):
+        return {qid: {docid: int(level) for docid, level in judged.items()} for qid, judged in given.items()}
+    qrels: Qrels = {}
+    for qid, docid, level in columns(given, QID, DOCID, LEVEL):
+        qrels.setdefault(str(qid), {})[str(docid)] = int(level)
+    return qrels
+
+
+def to_queries(given: QueriesData) -> dict[str, str]:
+    """Queries from {qid: text}, a frame, or a path."""
+    if isinstance(given, str | os.PathLike):
+        return read_queries(os.fspath(given))
+    if isinstance(given, Mapping):
+        return dict(given)
+    return {str(qid): str(text) for qid, text in columns(given, QID, QUERY)}
+
+
+def to_documents(given: DocumentsData) -> Documents | Texts:
+    """Documents from {docid: text}, a frame, a path, or `Documents` themselves."""
+    if isinstance(given, str | os.PathLike):
+        return Documents.open(os.fspath(given))
+    if isinstance(given, Mapping):
+        return Texts(given)
+    if isinstance(given, Frame):
+        return Texts((str(docid), str(text)) for docid, text in columns(given, DOCID, TEXT))
+    return given
+
+
+def columns(frame: Frame, *names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    """The rows of some columns of a frame, each the first that it has of several names; InputError for a missing one."""
+    if not isinstance(frame, Frame):
+        raise TypeError(f"{type(frame).__name__} given; use a dict, a pandas frame, or a path")
+    held = {str(name) for name in frame.columns}
+    chosen = [next((name for name in some if name in held), "") for some in names]
+    for name, some in zip(chosen, names):
+        if not name:
+            raise InputError(f"the frame has no column {' or '.join(some)}, only {', '.join(sorted(held))}; rename one")
+    return zip(*(frame[name] for name in chosen))

@@ -1,0 +1,163 @@
+"""The library: plain data in and out, examples that run, and an import that loads nothing heavy."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pandas
+import pytest
+
+import harp_jax as hj
+from harp_jax.training.train import train
+from tests.support import ROOT, corpus
+from tests.support.ranking_collection import ranking_config, write_collection
+
+HEAVY = ("jax", "numpy", "flax", "optax", "orbax", "transformers", "tokenizers", "tensorflow", "pyarrow", "pandas")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A directory as the examples expect it: a collection, a workdir, its export, linked pages."""
+    path = write_collection(tmp_path_factory.mktemp("library"))
+    (path / "run.trec").rename(path / "bm25.trec")
+    (path / "tokenizer").rename(path / "vocabulary")
+    config = ranking_config(path, steps=3, candidates=str(path / "bm25.trec"), tokenizer=str(path / "vocabulary"))
+    train(config, str(path / "runs" / "ranker"), devices=jax.devices()[:1])
+    hj.export(str(path / "runs" / "ranker"), str(path / "ranker"))
+    corpus.write(path / "wiki", files=1)
+    (path / "wiki" / "pages-0.jsonl").rename(path / "pages.jsonl")
+    (path / "wiki" / "vocab.txt").rename(path / "wordpieces.txt")
+    return path
+
+
+def test_the_import_loads_nothing_heavy():
+    code = f"import sys, harp_jax; dir(harp_jax); print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_name_is_there_typed_and_documented():
+    tree = ast.parse((ROOT / "harp_jax" / "__init__.py").read_text())
+    (typed,) = [node for node in tree.body if isinstance(node, ast.If)]
+    promised = {alias.name: node.module for node in typed.body for alias in node.names}
+    assert sorted(hj.__all__) == sorted([*promised, "__version__"]) and set(hj.__all__) <= set(dir(hj))
+    for name, module in promised.items():
+        found = getattr(hj, name)
+        assert found is getattr(sys.modules[module], name) and found.__doc__, name
+    with pytest.raises(AttributeError, match="no attribute 'rerank_runs'"):
+        _ = hj.rerank_runs
+    assert (ROOT / "harp_jax" / "py.typed").exists()
+
+
+EXAMPLES = """
+import doctest, sys
+import harp_jax as hj
+texts = {name: getattr(hj, name).__doc__ for name in hj.__all__} | {"docs/library.md": open(sys.argv[1]).read()}
+for name, text in texts.items():
+    test = doctest.DocTestParser().get_doctest(text, {}, name, name, 0)
+    ran = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE).run(test)
+    print(f"{name}: {ran.attempted} examples, {ran.failed} failures")
+"""
+WITHOUT_EXAMPLE = {"Documents", "InputError", "Windows", "read_qrels", "read_queries"}  # docs/library.md uses them
+
+
+def test_examples_run(place):
+    """Each function's own docstring, and docs/library.md as one session, on one device."""
+    about = {"XDG_CACHE_HOME": str(place / "cache"), "JAX_NUM_CPU_DEVICES": "1"}
+    command = [sys.executable, "-c", EXAMPLES, str(ROOT / "docs" / "library.md")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=place, env=os.environ | about)
+    assert done.returncode == 0, done.stderr[-3000:]
+    ran = dict(re.findall(r"^(\S+): (\d+) examples, 0 failures$", done.stdout, re.MULTILINE))
+    assert set(ran) == {*hj.__all__, "docs/library.md"}, done.stdout
+    assert {name for name, count in ran.items() if count == "0"} == WITHOUT_EXAMPLE | {"__version__"}
+
+
+def test_the_version_is_the_installed_one_and_setup_reads_it():
+    done = subprocess.run([sys.executable, "setup.py", "--version"], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.split()[-1] == hj.__version__
+
+
+def test_importing_the_export_command_leaves_the_function_callable(place, tmp_path):
+    code = (
+        "import harp_jax as hj, harp_jax.export\n"
+        f"hj.export({str(place / 'runs' / 'ranker')!r}, {str(tmp_path / 'model')!r})\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    assert (tmp_path / "model" / "model.safetensors").exists()
+
+
+def test_the_import_of_earlier_model_cards_works(place):
+    from harp_jax.rerank import Reranker
+
+    scores = Reranker.from_pretrained(str(place / "ranker")).rerank("w1 w2", ["w1", "w3 w4"])
+    np.testing.assert_array_equal(
+        scores, hj.Reranker.from_pretrained(str(place / "ranker")).rerank("w1 w2", ["w1", "w3 w4"])
+    )
+    card = (place / "ranker" / "README.md").read_text()
+    assert "harp_jax.Reranker.from_pretrained(" in card
+
+
+def test_dicts_frames_and_paths_are_one(place, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+    model = hj.Reranker.from_pretrained(str(place / "ranker"))
+    paths = [str(place / name) for name in ("bm25.trec", "queries.tsv", "docs.tsv")]
+    expected = hj.rerank_run(model, *paths, k=5)
+    run, queries, qrels = hj.read_run(paths[0]), hj.read_queries(paths[1]), hj.read_qrels(str(place / "qrels.txt"))
+    docs = dict(hj.Documents.open(paths[2]).texts())
+    assert hj.rerank_run(model, run, queries, docs, k=5) == expected
+    assert all(list(found.values()) == sorted(found.values(), reverse=True) for found in expected.values())
+    triples = [(q, d, s) for q, scores in run.items() for d, s in scores.items()]
+    frames = (
+        pandas.DataFrame(triples, columns=["qid", "docno", "score"]),
+        pandas.DataFrame(queries.items(), columns=["qid", "query"]),
+        pandas.DataFrame(docs.items(), columns=["docno", "text"]),
+    )
+    assert hj.rerank_run(model, *frames, k=5) == expected
+    judged = [(q, d, level) for q, levels in qrels.items() for d, level in levels.items()]
+    frame = pandas.DataFrame(judged, columns=["query_id", "doc_id", "relevance"])
+    theirs = frames[0].set_axis(["query_id", "doc_id", "score"], axis=1)
+    tables = [
+        hj.evaluate(qrels, {"BM25": run}),
+        hj.evaluate(frame, {"BM25": theirs}),
+        hj.evaluate(str(place / "qrels.txt"), {"BM25": paths[0]}),
+    ]
+    assert tables[0].mean == tables[1].mean == tables[2].mean
+    assert tables[0].to_frame().loc["BM25"].to_dict() == tables[0].mean["BM25"]
+    assert f"<td>BM25</td><td>{tables[0].mean['BM25']['RR@10']:.4f}</td>" in tables[0]._repr_html_()
+    two = hj.evaluate(qrels, {"HARP": [expected, run]}, "AP")
+    single = [hj.evaluate(qrels, {"HARP": one}, "AP").mean["HARP"]["AP"] for one in (expected, run)]
+    assert two.mean["HARP"]["AP"] == pytest.approx(np.mean(single))
+    with pytest.raises(hj.InputError, match="no column docno or docid or doc_id, only qid, query"):
+        hj.rerank_run(model, frames[1], queries, docs)
+    with pytest.raises(TypeError, match="int given"):
+        hj.evaluate(qrels, {"BM25": 3})
+
+
+def test_what_is_left_out_is_warned_about(place):
+    model = hj.Reranker.from_pretrained(str(place / "ranker"))
+    run = {"a": {"d": 1.0}, "b": {"d": 1.0}}
+    with pytest.warns(UserWarning, match="1 of 2 queries of the run are not in queries and are left out: b"):
+        assert list(hj.rerank_run(model, run, {"a": "w1"}, {"d": "w1"})) == ["a"]
+    with pytest.raises(hj.InputError, match="queries has the text of none of the 2 queries of the run, a first"):
+        hj.rerank_run(model, run, {"c": "w1"}, {"d": "w1"})
+    with pytest.raises(hj.InputError, match="1 documents that docs lacks, d first"):
+        hj.rerank_run(model, run, {"a": "w1", "b": "w1"}, {"e": "w1"})
+    with pytest.warns(UserWarning, match="BM25: 1 queries of the qrels are missing and count as zero: c"):
+        hj.evaluate({"a": {"d": 1}, "c": {"d": 1}}, {"BM25": {"a": {"d": 1.0}}}, "AP")
+
+
+def test_configs_by_name_with_changed_fields(tmp_path):
+    assert hj.load_config("configs/tpu_v3.py" if (ROOT / "configs").is_dir() else "tpu_v3").steps > 0
+    config = hj.load_config("data/html", **{"source.paths": ("site/",)})
+    assert json.loads(json.dumps(config.to_dict()))["source"]["paths"] == ["site/"]
+    with pytest.raises(hj.InputError, match='tpu_v3: Key "stepz" does not exist .* Did you mean "steps"'):
+        hj.load_config("tpu_v3", stepz=1)
+    with pytest.raises(hj.InputError, match="field 'steps'"):
+        hj.load_config("tpu_v3", steps="many")
+    with pytest.raises(hj.InputError, match="no config nowhere"):
+        hj.load_config("nowhere")
