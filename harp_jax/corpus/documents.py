@@ -1,9 +1,9 @@
-"""Documents by id without loading them all: an SQLite index beside the file, made once.
+"""Documents by id without loading them all, through an SQLite index that is built once in the user's cache.
 
 Formats: MS MARCO's `docid, url, title, body` (tabs), `docid, text` (tabs), and JSONL with `id` or `_id`, `title`, `url`
-and `text`, `body` or `contents`. For plain files the index holds byte offsets and the file itself is read; compressed
-files (.gz, .bz2, .xz) cannot be entered in the middle, so the index holds their records (zlib). A folder of such files
-(BEIR's, or any) is one collection; "irds:ID" one of ir_datasets (`irds.py`).
+and `text`, `body` or `contents`. For plain files the index stores byte offsets and the file itself is read; compressed
+files (.gz, .bz2, .xz) have no random access, so the index stores their records (zlib). A folder of such files (BEIR's, or
+any) is one collection; "irds:ID" is one of ir_datasets (`irds.py`).
 """
 
 import contextlib
@@ -27,16 +27,16 @@ from harp_jax.files import SUFFIXES, open_bytes
 from harp_jax.progress import progress
 
 FIELDS = ("title", "url", "body")
-BODIES = ("text", "body", "contents")  # what JSONL calls the body; the first that is not null counts
-HEAD = 1 << 20  # bytes of a file that go into its fingerprint, beside its size and time of change
-OPEN_FILES = 16  # of a folder's, in each thread
-BATCH = 10_000  # rows inserted at once
+BODIES = ("text", "body", "contents")  # names of the body in JSONL; the first that is not null is used
+HEAD = 1 << 20  # bytes of a file that its fingerprint covers, with its size and time of change
+OPEN_FILES = 16  # of a folder, in each thread
+BATCH = 10_000  # rows per insert
 
 
 class Documents:
     """A read-only mapping docid → text, for any number of threads and processes (each opens its own connection).
 
-    The text is the fields of `fields`, in that order and joined by a space; empty ones are skipped.
+    The text is the fields of `fields` in that order, joined by a space; empty fields are skipped.
     """
 
     def __init__(self, path: str, index: str, fields: tuple[str, ...]):
@@ -46,9 +46,9 @@ class Documents:
 
     @classmethod
     def open(cls, path: str, fields: tuple[str, ...] = FIELDS, cache_dir: str | None = None) -> "Documents":
-        """Opens `path`, making its index in `cache_dir` (by default in the user's cache) unless it is there already.
+        """Opens `path`, building its index in `cache_dir` (default: the user's cache) unless it exists.
 
-        Raises InputError, with the line, for a record that cannot be read and for a document id that stands twice.
+        Raises InputError, with the line, for an unreadable record and for a duplicate document id.
         """
         unknown = [field for field in fields if field not in FIELDS]
         if unknown or not fields:
@@ -64,7 +64,7 @@ class Documents:
         return Documents, (self.path, self.index, self.fields)
 
     def _connection(self) -> sqlite3.Connection:
-        # A connection must not cross a fork either, hence the process id.
+        # Connections must not be shared across a fork, hence the process id.
         if getattr(self._opened, "pid", None) != os.getpid():
             uri = f"file:{_quoted(os.path.abspath(self.index))}?mode=ro&immutable=1"
             self._opened.connection = sqlite3.connect(uri, uri=True)
@@ -73,7 +73,7 @@ class Documents:
         return self._opened.connection
 
     def _line_at(self, number: int, start: int) -> bytes:
-        """The line of file `number` at a byte offset; the files that were read last stay open."""
+        """The line of file `number` at a byte offset; the most recently read files stay open."""
         files = self._opened.files
         file = files.pop(number, None) or open_bytes(self.files[number])
         files[number] = file
@@ -119,9 +119,9 @@ def _quoted(path: str) -> str:
 
 
 def _fingerprint(path: str) -> str:
-    """Name of a file's index: its own name and a hash of place, size, time of change and first megabyte.
+    """Name of a file's index: its own name and a hash of path, size, time of change and first megabyte.
 
-    Of a folder's files the first megabyte is not read: there may be thousands.
+    In a folder the first megabyte of files is not read: there may be thousands.
     """
     state = hashlib.blake2b(digest_size=12)
     for name in document_files(path):
@@ -139,7 +139,7 @@ def _fingerprint(path: str) -> str:
 
 
 def _records(path: str) -> Iterator[tuple[int, int, bytes]]:
-    """(line from 1, byte offset, bytes) of every line that is not blank, byte order mark and line end taken off."""
+    """(line from 1, byte offset, bytes) of every line that is not blank, without byte order mark and line end."""
     line, start = 0, 0
     try:
         with open_bytes(path) as file:
@@ -178,7 +178,7 @@ def _parse(path: str, line: int, data: bytes) -> dict[str, str]:
 def _json_record(where: str, line: str) -> dict[str, str]:
     record = parse_object(where, line)
     name = next((name for name in BODIES if record.get(name) is not None), None)
-    # A body of null alone is an error, a body that is not there is empty.
+    # A null body is an error, an absent body is empty.
     name = name or next((name for name in BODIES if name in record), None)
     texts = {"title": record.get("title") or "", "url": record.get("url") or ""}
     found = {field: checked_text(where, value, field) for field, value in texts.items()}
@@ -192,7 +192,7 @@ def _text(record: dict[str, str], fields: tuple[str, ...]) -> str:
 
 
 def _build(path: str, index: str) -> None:
-    """Writes the index under a temporary name and renames it, so that a killed build leaves nothing behind in use."""
+    """Writes the index under a temporary name and renames it, so that a killed build leaves no index."""
     temporary = f"{index}.tmp.{os.getpid()}.{threading.get_ident()}"
     try:
         os.makedirs(os.path.dirname(index), exist_ok=True)
@@ -208,7 +208,7 @@ def _build(path: str, index: str) -> None:
 
 def _fill(connection: sqlite3.Connection, path: str) -> None:
     files = document_files(path)
-    # Rows go in by number and the ids are indexed at the end: one external sort instead of millions of random inserts.
+    # Rows are inserted by number and ids are indexed at the end: one external sort instead of millions of random inserts.
     connection.executescript(
         "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
         "CREATE TABLE document (number INTEGER PRIMARY KEY, id TEXT NOT NULL, file INTEGER, line INTEGER,"
@@ -222,7 +222,7 @@ def _fill(connection: sqlite3.Connection, path: str) -> None:
             count += len(rows)
             bar.update(len(rows))
     if not count:
-        raise InputError(f"{path} holds no documents; give MS MARCO's docs.tsv or JSONL")
+        raise InputError(f"{path} has no documents; use MS MARCO's docs.tsv or JSONL")
     connection.execute("INSERT INTO total VALUES (?)", (count,))
     try:
         connection.execute("CREATE UNIQUE INDEX by_id ON document (id)")

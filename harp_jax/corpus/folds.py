@@ -20,7 +20,7 @@ def read_folds(path: str) -> dict[str, str]:
         if len(parts) != 2:
             raise InputError(f"{path}, line {number}: {len(parts)} columns; write 'qid<TAB>fold'")
         if parts[0] in folds:
-            raise InputError(f"{path}, line {number}: query {parts[0]} a second time; remove one")
+            raise InputError(f"{path}, line {number}: query {parts[0]} is listed twice; remove one")
         folds[parts[0]] = parts[1]
     if not folds:
         raise InputError(f"{path} is empty; write 'qid<TAB>fold', a query a line")

@@ -1,7 +1,7 @@
-"""Collections by their ir_datasets id (extra [irds]): irds:msmarco-document/dev stands wherever a file may stand.
+"""Collections by their ir_datasets id (extra [irds]): irds:msmarco-document/dev is accepted wherever a file is.
 
-ir_datasets fetches what it lacks into its own folder (IR_DATASETS_HOME, by default ~/.ir_datasets) and keeps documents in
-a store with random access.
+ir_datasets downloads missing data to its own folder (IR_DATASETS_HOME, by default ~/.ir_datasets) and keeps documents in a
+store with random access.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ BODIES = ("body", "text", "contents", "abstract")
 
 
 def load(path: str, what: str) -> Any:
-    """The dataset of "irds:ID"; InputError where ir_datasets lacks it, or it lacks `what` (docs, queries, …)."""
+    """The dataset of "irds:ID"; InputError if ir_datasets lacks it, or it lacks `what` (docs, queries, …)."""
     name = path.removeprefix(IRDS)
     try:
         import ir_datasets
@@ -27,19 +27,19 @@ def load(path: str, what: str) -> Any:
     except KeyError as error:
         raise InputError(f"ir_datasets has no dataset {name!r}; see ir-datasets.com for its ids") from error
     if not getattr(dataset, f"has_{what}")():
-        raise InputError(f"the ir_datasets dataset {name} has no {what}; give a file or another id for them")
+        raise InputError(f"the ir_datasets dataset {name} has no {what}; use a file or another id for them")
     return dataset
 
 
 @contextlib.contextmanager
 def _served(path: str) -> Iterator[None]:
-    """Whatever ir_datasets raises while it fetches and unpacks, as an InputError."""
+    """Turns what ir_datasets raises while it downloads and unpacks into an InputError."""
     try:
         yield
     except (RuntimeError, OSError, EOFError, ValueError) as error:
         raise InputError(
             f"ir_datasets cannot serve {path.removeprefix(IRDS)}: {type(error).__name__}: {error}; check the network and "
-            "the space in IR_DATASETS_HOME, or follow the instructions of ir-datasets.com for it"
+            "the disk space of IR_DATASETS_HOME, or follow the instructions of ir-datasets.com for it"
         ) from error
 
 
@@ -79,7 +79,7 @@ class IrdsDocuments:
         return True
 
     def _get(self, docid: str) -> Any:
-        """The document; fetches and builds the store at the first. KeyError where there is none."""
+        """The document; the first call downloads and builds the store. KeyError if there is none."""
         store = self._store
         with _served(self.path):
             return store.get(docid)
@@ -87,7 +87,7 @@ class IrdsDocuments:
     def __len__(self) -> int:
         with _served(self.path):
             count = self._dataset.docs_count()
-            if count is None:  # not known before the store is built
+            if count is None:  # unknown before the store is built
                 self._store.build()
                 count = self._store.count()
         return count
@@ -104,7 +104,7 @@ class IrdsDocuments:
         return " ".join(part for part in (self._field(document, field).strip() for field in self.fields) if part)
 
     def _field(self, document: Any, field: str) -> str:
-        """A field by our name: the body is the first of BODIES, or whatever ir_datasets calls the document's text."""
+        """A field by our name: the body is the first of BODIES, or ir_datasets' default text of the document."""
         if field != "body":
             return str(getattr(document, field, "") or "")
         name = next((name for name in BODIES if name in document._fields), None)
@@ -117,7 +117,7 @@ def queries(path: str) -> dict[str, str]:
 
 
 def qrels(path: str) -> dict[str, dict[str, int]]:
-    """qid → docid → level; of judgments by subtopic the highest, for a document relevant to one is relevant."""
+    """qid → docid → level; of judgments by subtopic the highest: a document relevant to one subtopic is relevant."""
     found: dict[str, dict[str, int]] = {}
     for judgment in _served_each(path, "qrels"):
         levels, level = found.setdefault(judgment.query_id, {}), int(judgment.relevance)
@@ -126,6 +126,6 @@ def qrels(path: str) -> dict[str, dict[str, int]]:
 
 
 def candidates(path: str) -> Iterator[tuple[str, str, float]]:
-    """(qid, docid, score) of the dataset's own candidates ("scoreddocs"); without scores the order decides."""
+    """(qid, docid, score) of the dataset's own candidates ("scoreddocs"), ranked by their order if they have no scores."""
     for number, one in enumerate(_served_each(path, "scoreddocs")):
         yield one.query_id, sys.intern(one.doc_id), float(getattr(one, "score", -number))

@@ -1,8 +1,8 @@
-"""Where a collection's files lie: a path, a BEIR folder, a folder of document files, or an ir_datasets id (irds:ID).
+"""Finds a collection's files: a path, a BEIR folder, a folder of document files, or an ir_datasets id (irds:ID).
 
-DIR/corpus.jsonl, DIR/queries.jsonl, DIR/qrels/SPLIT.tsv      BEIR: DIR stands for each of them
+DIR/corpus.jsonl, DIR/queries.jsonl, DIR/qrels/SPLIT.tsv      BEIR: DIR is accepted for each of them
 DIR/*.jsonl, DIR/*.json, DIR/*.tsv (also compressed)          documents in several files
-DIR/docs.tsv beside DIR/queries.tsv, DIR/folds.tsv, …         documents by their name: docs, corpus, collection
+DIR/docs.tsv with DIR/queries.tsv, DIR/folds.tsv, …           documents by their name: docs, corpus, collection
 """
 
 import os
@@ -22,10 +22,10 @@ def is_irds(path: str) -> bool:
 
 
 def document_files(path: str) -> list[str]:
-    """The files of documents that `path` stands for.
+    """The document files of `path`.
 
-    Of a folder its corpus.jsonl, or else the files called docs, corpus, collection and the like, or else all that are not
-    called queries, topics, folds or qrels. InputError for a folder without any, and where it is not clear which they are.
+    In a folder: its corpus.jsonl, else the files named docs, corpus, collection or similar, else all that are not named
+    queries, topics, folds or qrels. InputError for a folder without any, and where the choice is ambiguous.
     """
     if not os.path.isdir(path):
         return [path]
@@ -35,34 +35,34 @@ def document_files(path: str) -> list[str]:
     candidates = [name for name in sorted(os.listdir(path)) if _plain(name).endswith(DOCUMENTS)]
     found = [name for name in candidates if not OTHERS.search(name)]
     if not found:
-        raise InputError(f"{path} holds no corpus.jsonl and no other .jsonl or .tsv file; name the documents' file")
+        raise InputError(f"{path} has no corpus.jsonl and no other .jsonl or .tsv file; name the documents' file")
     named = [name for name in found if NAMED.match(name)]
     if named:
         found, kinds = named, {match[1].lower() for name in named if (match := NAMED.match(name))}
     else:
-        # Files of one kind differ in their numbers; a folder of nothing but documents may call them anything.
+        # Files of one kind differ only in numbers; a folder with nothing but documents may name them freely.
         kinds = {re.sub(r"\d+", "", _plain(name)) for name in found} if len(found) < len(candidates) else {""}
     if len(kinds) > 1:
         raise InputError(
-            f"{path} holds {', '.join(found)}: which are the documents? Name their file, or give them a folder of their own"
+            f"{path} has {', '.join(found)}: which are the documents? Name their file, or move them to a folder of their own"
         )
     return [os.path.join(path, name) for name in found]
 
 
 def query_file(path: str) -> str:
-    """The file of queries that `path` stands for."""
+    """The query file of `path`."""
     return _one(path, ("queries.jsonl", "queries.tsv")) if os.path.isdir(path) else path
 
 
 def qrels_file(path: str) -> str:
-    """The file of judgments that `path` stands for: of a BEIR folder its only split."""
+    """The judgments' file of `path`: in a BEIR folder its only split."""
     if not os.path.isdir(path):
         return path
     folder = os.path.join(path, "qrels")
     folder = folder if os.path.isdir(folder) else path
     splits = [name for name in sorted(os.listdir(folder)) if _plain(name).endswith(".tsv")]
     if len(splits) != 1:
-        shown = f"has the splits {', '.join(splits)}" if splits else "holds no split (.tsv)"
+        shown = f"has the splits {', '.join(splits)}" if splits else "has no split (.tsv)"
         raise InputError(f"{folder} {shown}; name the file of judgments")
     return os.path.join(folder, splits[0])
 
@@ -70,7 +70,7 @@ def qrels_file(path: str) -> str:
 def _one(folder: str, names: tuple[str, ...]) -> str:
     found = _among(folder, names)
     if len(found) != 1:
-        raise InputError(f"{folder} holds {len(found)} files named {' or '.join(names)}; name the file itself")
+        raise InputError(f"{folder} has {len(found)} files named {' or '.join(names)}; name the file itself")
     return found[0]
 
 

@@ -1,7 +1,7 @@
 """Runs, relevance judgments and queries: the text files that TREC and MS MARCO exchange.
 
-Any of them may be plain, .gz, .bz2 or .xz, with Unix or Windows line ends, with or without a byte order mark. Whatever
-is wrong raises InputError with the file and the line.
+Files may be plain, .gz, .bz2 or .xz, with Unix or Windows line ends, with or without a byte order mark. Errors are
+InputErrors with the file and the line.
 """
 
 import math
@@ -19,7 +19,7 @@ from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
 
 TAG = "harp_jax"
-# Smallest step between two scores of a run: survives a float32 that flushes subnormal numbers to zero.
+# Smallest step between two scores of a run: not flushed to zero as a subnormal float32.
 SMALLEST_STEP = 1e-20
 
 
@@ -54,9 +54,8 @@ Rankings = Iterable[tuple[str, Sequence[str], Sequence[float] | np.ndarray]]  # 
 def read_run(path: str, queries: Container[str] | None = None) -> Run:
     """A TREC run (qid Q0 docid rank score tag) or an MS MARCO one (qid docid rank), of `queries` only where given.
 
-    In TREC runs the score decides and the rank is ignored, as trec_eval does; MS MARCO ranks become scores -rank.
-    "irds:ID" reads the candidates that an ir_datasets dataset comes with. Takes about 24 bytes a candidate beside the
-    document ids, each of which is held once.
+    In TREC runs the score counts and the rank is ignored, as in trec_eval; MS MARCO ranks become scores -rank. "irds:ID"
+    reads the candidates of an ir_datasets dataset. Memory: about 24 bytes a candidate, and each document id once.
     """
     run: Run = {}
     if is_irds(path):
@@ -72,10 +71,10 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
         if queries is not None and qid not in queries:
             continue
         if qid != current:
-            # Only the candidates of the query at hand are kept as a set; a query that comes again starts from its list.
+            # Track duplicates for the current query only; a query that reappears starts from its list.
             current, seen = qid, set(run[qid].docids) if qid in run else set()
         if docid in seen:
-            raise InputError(f"{path}, line {number}: document {docid} a second time for query {qid}; remove one")
+            raise InputError(f"{path}, line {number}: document {docid} is listed twice for query {qid}; remove one")
         seen.add(docid)
         ranking = run.setdefault(qid, Ranking())
         ranking.docids.append(sys.intern(docid))
@@ -90,14 +89,14 @@ def _score(text: str, columns: int, path: str, number: int) -> float:
         score = math.nan
     if not math.isfinite(score):
         what = "score" if columns == 6 else "rank"
-        raise InputError(f"{path}, line {number}: {what} {text!r} is no number that is finite; write the run again")
+        raise InputError(f"{path}, line {number}: {what} {text!r} is not a finite number; write the run again")
     return score
 
 
 def read_qrels(path: str) -> Qrels:
     """Judgments qid → docid → level, from "qid iteration docid level", or BEIR's three columns under a header.
 
-    A BEIR folder stands for its only split, "irds:ID" for an ir_datasets dataset.
+    A BEIR folder is read as its only split, "irds:ID" as an ir_datasets dataset.
     """
     if is_irds(path):
         return irds.qrels(path)
@@ -113,39 +112,39 @@ def read_qrels(path: str) -> Qrels:
         qid, docid, level = parts[0], parts[-2], parts[-1]
         judged = qrels.setdefault(qid, {})
         if docid in judged:
-            raise InputError(
-                f"{path}, line {number}: document {docid} judged a second time for query {qid}; remove one"
-            )
+            raise InputError(f"{path}, line {number}: document {docid} is judged twice for query {qid}; remove one")
         try:
             judged[sys.intern(docid)] = int(level)
         except ValueError:
-            raise InputError(f"{path}, line {number}: relevance {level!r} is no integer; mend the file") from None
+            raise InputError(
+                f"{path}, line {number}: relevance {level!r} is not an integer; correct the line"
+            ) from None
     if not qrels:
-        raise InputError(f"{path} is empty; give qrels")
+        raise InputError(f"{path} is empty; it should have judgments, 'qid 0 docid level' a line")
     return qrels
 
 
 def _columns(path: str, what: str, allowed: tuple[int, ...]) -> Iterator[tuple[int, list[str]]]:
-    """(line number, columns) of a whitespace-separated file, all lines of which have equally many columns."""
+    """(line number, columns) of a file separated by white space; all lines have the same number of columns."""
     columns = 0
     for number, line in lines(path):
-        # A run's tag may hold spaces, as trec_eval has it: it is the rest of the line.
+        # A run's tag may contain spaces, as in trec_eval: it is the rest of the line.
         parts = line.split(maxsplit=5)
         if not parts:
             continue
         columns = columns or len(parts)
         if len(parts) not in allowed or len(parts) != columns:
             wanted = " or ".join(map(str, allowed)) if columns not in allowed else str(columns)
-            raise InputError(f"{path}, line {number}: {len(parts)} columns, {what} has {wanted}; mend the line")
+            raise InputError(f"{path}, line {number}: {len(parts)} columns, {what} has {wanted}; correct the line")
         yield number, parts
     if not columns:
-        raise InputError(f"{path} is empty; give {what}")
+        raise InputError(f"{path} is empty; it should be {what}")
 
 
 def read_queries(path: str) -> dict[str, str]:
     """qid → text, from "qid<TAB>text" lines or from JSONL with "_id" (or "id") and "text".
 
-    A BEIR folder stands for its queries.jsonl, "irds:ID" for an ir_datasets dataset.
+    A BEIR folder is read as its queries.jsonl, "irds:ID" as an ir_datasets dataset.
     """
     if is_irds(path):
         return irds.queries(path)
@@ -157,19 +156,19 @@ def read_queries(path: str) -> dict[str, str]:
         where = f"{path}, line {number}"
         qid, text = _json_query(where, line) if line.startswith("{") else _tab_query(where, line)
         if qid in queries:
-            raise InputError(f"{path}, line {number}: query {qid} a second time; remove one")
+            raise InputError(f"{path}, line {number}: query {qid} is listed twice; remove one")
         if not text.strip():
-            raise InputError(f"{path}, line {number}: query {qid} has no text; mend or remove the line")
+            raise InputError(f"{path}, line {number}: query {qid} has no text; correct or remove the line")
         queries[qid] = text.strip()
     if not queries:
-        raise InputError(f"{path} is empty; give queries, one 'qid<TAB>text' a line")
+        raise InputError(f"{path} is empty; it should have queries, 'qid<TAB>text' a line")
     return queries
 
 
 def _tab_query(where: str, line: str) -> tuple[str, str]:
     qid, tab, text = line.partition("\t")
     if not tab:
-        raise InputError(f"{where}: no 'qid<TAB>text'; separate the query's id and text by a tab")
+        raise InputError(f"{where}: no tab; write 'qid<TAB>text'")
     return checked_id(where, qid.strip(), "query"), text.replace("\t", " ")
 
 
@@ -177,22 +176,24 @@ def _json_query(where: str, line: str) -> tuple[str, str]:
     record = parse_object(where, line)
     name = "_id" if "_id" in record else "id"
     if name not in record or "text" not in record:
-        raise InputError(f"{where}: no query with '_id' and 'text' but {', '.join(record) or 'nothing'}; mend the line")
+        raise InputError(
+            f"{where}: fields {', '.join(record) or 'none'}; a query has '_id' and 'text': correct the line"
+        )
     return checked_id(where, record[name], "query"), checked_text(where, record["text"], "text")
 
 
 def read_ids(path: str) -> list[str]:
-    """The words that begin the lines of a file, each once: ids of queries, with or without their texts."""
+    """The first words of a file's lines, without duplicates: query ids, with or without texts."""
     found = list(dict.fromkeys(line.split()[0] for _, line in lines(path) if line.strip()))
     if not found:
-        raise InputError(f"{path} is empty; give query ids, one a line")
+        raise InputError(f"{path} is empty; it should have query ids, one a line")
     return found
 
 
 def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Sorted scores [n] → float32 [n] in which each is below the one before it: ties keep their order.
+    """Sorted scores [n] → strictly decreasing float32 [n]: ties keep their order.
 
-    Every evaluation tool then sees the same ranking, even one that holds scores as float32.
+    Every evaluation tool then reads the same ranking, even one that stores scores as float32.
     """
     out = np.asarray(scores, np.float32).copy()
     for i in range(1, len(out)):
@@ -202,9 +203,9 @@ def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
 
 
 def ordered(rankings: Rankings) -> Iterator[tuple[str, Ranking]]:
-    """Each query sorted by decreasing score, ties in the given order, and then without ties: what a run file holds.
+    """Each query sorted by decreasing score (ties in the given order) and with ties removed, as written to a run file.
 
-    Raises InputError for a score that is not finite, and for an id with white space: it would be two columns of the file.
+    Raises InputError for a score that is not finite, and for an id with white space, which would be two columns.
     """
     for qid, docids, scores in rankings:
         checked_id("run", qid, "query")
@@ -222,10 +223,10 @@ def ordered(rankings: Rankings) -> Iterator[tuple[str, Ranking]]:
 def write_run(path: str, rankings: Rankings, tag: str = TAG) -> None:
     """Writes (qid, docids, scores) as a TREC run, each query sorted by decreasing score, ties in the given order.
 
-    The file appears when all is written. Raises InputError as `ordered` does.
+    The file appears when it is complete. Raises InputError as `ordered` does.
     """
     with replacing(path) as file:
         for qid, ranking in ordered(rankings):
             for rank, (docid, score) in enumerate(zip(ranking.docids, ranking.scores), 1):
-                # Nine significant digits give every float32 back.
+                # Nine significant digits reproduce every float32.
                 file.write(f"{qid} Q0 {docid} {rank} {score:.9g} {tag}\n")

@@ -1,1 +1,9 @@
-"""TODO room."""
+"""Experiments: many commands as one, run once for everything they read, and resumed after a kill.
+
+In: a plan (a list of `Command`), from a plan file with options or from the builders below.
+Out: a directory with the output of every step, each named after a hash of what it reads; tables and reports.
+Imports: ground files, corpus, evaluation, training (its metrics log).
+Files: `plan` (commands, steps and their hashes), `execution` (runs them), `plan_file` (Python files with options),
+`ranking_steps` (the steps that plans share), `cross_validation` (the one builder for folds), `few_shot` (few training queries),
+`make_folds`, `subsets` (nested draws of training queries), `report` (an HTML page).
+"""

@@ -1,20 +1,12 @@
-"""A small table of runs, and one self-contained HTML page with it and the learning curves.
+"""A report: the table of some runs and their training curves as one self-contained HTML page."""
 
-python -m harp_jax.experiments.report --qrels=qrels.txt --queries=test.tsv --measures="RR@10 nDCG@10" --output=report.html \
-    --run "BM25=bm25.trec" --run "HARP=harp.trec" --curves "HARP=harp_workdir"
-"""
-
-import argparse
 import html
 import io
+from collections.abc import Mapping, Sequence
 
-from harp_jax.cli import run
-from harp_jax.corpus.folds import read_subset
-from harp_jax.corpus.trec import read_qrels, read_run
-from harp_jax.errors import InputError
+from harp_jax.corpus.trec import Qrels, Run
 from harp_jax.evaluation.evaluate import MEASURES, evaluate
 from harp_jax.evaluation.tables import Table
-from harp_jax.files import replacing
 from harp_jax.training import metrics_log
 
 STYLE = """
@@ -29,19 +21,8 @@ p.note { opacity: .75; }
 """
 
 
-def named(values: list[str], option: str) -> dict[str, str]:
-    """{"HARP": "run.trec"} from ["HARP=run.trec"]."""
-    out: dict[str, str] = {}
-    for value in values:
-        name, separator, path = value.partition("=")
-        if not separator or not name or not path:
-            raise InputError(f"--{option} {value!r}: write NAME=PATH")
-        out[name] = path
-    return out
-
-
-def curves_svg(workdirs: dict[str, str]) -> str:
-    """Training curves of the runs as inline SVG: one panel a metric, one line a run. Empty where nothing was logged."""
+def curves_svg(workdirs: Mapping[str, str]) -> str:
+    """Training curves as inline SVG: one panel a metric, one line a workdir. Empty where nothing was logged."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -81,8 +62,8 @@ def curves_svg(workdirs: dict[str, str]) -> str:
     return text[text.index("<svg") :]
 
 
-def as_html(title: str, table: Table, curves: str, remarks: list[str]) -> str:
-    """The page: nothing in it is fetched from elsewhere."""
+def as_html(title: str, table: Table, curves: str, remarks: Sequence[str]) -> str:
+    """The page, which loads nothing from elsewhere."""
     head = "".join(f"<th>{html.escape(m)}</th>" for m in table.measures)
     body = "".join(
         f"<tr><td>{html.escape(name)}</td>" + "".join(f"<td>{values[m]:.4f}</td>" for m in table.measures) + "</tr>"
@@ -98,34 +79,15 @@ def as_html(title: str, table: Table, curves: str, remarks: list[str]) -> str:
     )
 
 
-def main(arguments: argparse.Namespace) -> None:
-    qrels = read_subset(read_qrels(arguments.qrels), arguments.queries)
-    runs = {name: read_run(path) for name, path in named(arguments.run, "run").items()}
-    table = evaluate(qrels, runs, arguments.measures)
-    curves = curves_svg(named(arguments.curves, "curves"))
-    remarks = [f"{len(qrels)} judged queries.", *arguments.remark, *table.notes()]
-    with replacing(arguments.output) as file:
-        file.write(as_html(arguments.title, table, curves, remarks))
-    print(table)
-    for remark in remarks:
-        print(remark)
-    print(f"report: {arguments.output}")
-
-
-def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m harp_jax.experiments.report", description="A table and an HTML page of runs."
-    )
-    parser.add_argument("--qrels", required=True)
-    parser.add_argument("--queries", default="", help="a file whose lines begin with the query ids to evaluate (all)")
-    parser.add_argument("--measures", default=MEASURES)
-    parser.add_argument("--run", action="append", default=[], help="NAME=RUN, several times", metavar="NAME=RUN")
-    parser.add_argument("--curves", action="append", default=[], help="NAME=WORKDIR, several times", metavar="NAME=DIR")
-    parser.add_argument("--remark", action="append", default=[], help="a line to print below the table")
-    parser.add_argument("--title", default="Re-ranking")
-    parser.add_argument("--output", required=True, help="the HTML page")
-    return parser
-
-
-if __name__ == "__main__":
-    run(main, arguments_parser())
+def report(
+    qrels: Qrels,
+    runs: Mapping[str, Run],
+    measures: str = MEASURES,
+    curves: Mapping[str, str] | None = None,
+    title: str = "Re-ranking",
+    remarks: Sequence[str] = (),
+) -> tuple[str, Table, list[str]]:
+    """(HTML page, table, remarks below it): measures of the runs, and curves of the training workdirs (name → directory)."""
+    table = evaluate(qrels, runs, measures)
+    said = [f"{len(qrels)} judged queries.", *remarks, *table.notes()]
+    return as_html(title, table, curves_svg(curves or {}), said), table, said

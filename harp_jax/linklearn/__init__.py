@@ -1,7 +1,10 @@
-"""LinkLearn (Grangier and Bengio, 2005): a similarity of texts learned from hyperlinks, and what it is compared with.
+"""LinkLearn (Grangier and Bengio, 2005): a similarity of texts learned from hyperlinks, and its baselines.
 
     sim(a, b) = Σ_i f(tf_ia, idf_i, l_a) · f(tf_ib, idf_i, l_b),   f(x, y, z) = MLP₁(x) · MLP₂(y) · MLP₃(z)   (Eq. 3)
 
-`collection.py` counts words, `links.py` makes the constraints, `model.py` is f, `train.py` minimises the cost, `rank.py` ranks
-any collection by a learned f or by Okapi (`okapi.py`), `ranking_svm.py` is the alternative that learns a weight a word.
+In: linked documents (JSONL) for training; documents and queries for ranking.
+Out: model.json, ranking_svm.tsv and metrics in a workdir; rankings of a collection.
+Imports: ground files, corpus, objectives, ranking (lexical), training (its metrics log).
+Files: `collection` (word counts and the index), `links` (constraints from hyperlinks), `model` (f), `okapi` (BM25 and its tuning),
+`ranking_svm` (the alternative that learns a weight for each word), `train` (minimises the cost, Eq. 6), `rank` (any collection).
 """

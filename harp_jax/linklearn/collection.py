@@ -1,6 +1,6 @@
-"""Word counts of a collection and the index that ranks it: what Okapi, LinkLearn and the constraints all read.
+"""Word counts of a collection and the index that ranks it: shared by Okapi, LinkLearn and the constraints.
 
-Held in memory, as BM25's index is: 8 bytes a (document, word) pair for the counts, 12 for the index.
+In memory, as BM25's index: 8 bytes a (document, word) pair for the counts, 12 for the index.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Counts:
         return total[self.starts[1:]] - total[self.starts[:-1]]
 
     def rows(self, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(place of each posting of the documents, which of `documents` it belongs to), both int64, in order."""
+        """(index of each posting of the documents, index of its document in `documents`), both int64, in order."""
         first, sizes = self.starts[documents], np.diff(self.starts)[documents]
         owner = np.repeat(np.arange(len(documents)), sizes)
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -45,14 +45,14 @@ class Counts:
 
 
 def idf(counts: Counts, documents: np.ndarray) -> np.ndarray:
-    """log(N / df) [V] float32 within some of the documents; 0 for words that none of them holds."""
+    """log(N / df) [V] float32 within some of the documents; 0 for words that occur in none of them."""
     places, _ = counts.rows(documents)
     df = np.bincount(counts.terms[places], minlength=counts.vocabulary)
     return np.where(df > 0, np.log(len(documents) / np.maximum(df, 1)), 0.0).astype(np.float32)
 
 
 def count(collection: Collection) -> Counts:
-    """The counts of a tokenised collection; the empty word that stands for "no words" is left out."""
+    """The counts of a tokenised collection; without the empty word of documents that have no words."""
     from scipy import sparse
 
     nothing = collection.vocabulary.get("", -1)
@@ -82,9 +82,9 @@ class Weighting(Protocol):
 
 
 class Index:
-    """Postings by word with their weights: ranking is a sum of slices, a `lexical.Model`.
+    """Postings by word with their weights, a `lexical.Model`: scores are sums of slices.
 
-    `documents` are the rows of the counts that are ranked (all); idf and lengths are theirs.
+    `documents` are the rows of the counts that are ranked (all); idf and lengths are computed on these.
     """
 
     def __init__(self, counts: Counts, documents: np.ndarray | None = None) -> None:
@@ -112,12 +112,12 @@ class Index:
         weights = self.weighting.query(tf, self.idf[terms], int(tf.sum())).astype(np.float32)
         for term, weight in zip(terms, weights):
             part = slice(self._starts[term], self._starts[term + 1])
-            # A word's documents are all different: plain indexed addition is enough, and fast.
+            # A word's documents are distinct, so indexed addition is correct, and fast.
             scores[self._owner[part]] += weight * self._weights[part]
         return scores
 
     def scores(self, query: list[int]) -> tuple[np.ndarray, np.ndarray]:
-        """As `lexical.Model`: documents no nearer to the query than one that shares nothing with it are no candidates."""
+        """As `lexical.Model`: documents with a score of 0 or less are not candidates."""
         terms, tf = np.unique(np.asarray(query, np.int64), return_counts=True)
         scores = self.similarities(terms, tf)
         return scores, scores > 0

@@ -1,11 +1,11 @@
-"""Hyperlinks as constraints: document d is closer to one that it is linked with, in either direction, than to another (Eq. 2).
+"""Hyperlinks as constraints: a document is more similar to a linked one (in either direction) than to another (Eq. 2).
 
-Linked documents come as JSONL, `{"id", "title", "text", "links": [{"start", "end", "target"}]}`, what `data_pipeline` reads
-too; lines without "links" are mere destinations.
+Linked documents are JSONL, `{"id", "title", "text", "links": [{"start", "end", "target"}]}`, the format of `data_pipeline`;
+lines without "links" are destinations only.
 
-Documents of one title are one article, such as a page, its lead and the rows of its tables; a document without a title is
-one by itself, under its id. An article is trained on or validated on as a whole, links within it count for nothing, and no
-document is a negative of its own article's.
+Documents with the same title are one article, such as a page, its lead and the rows of its tables; a document without a title
+is an article named by its id. An article is trained on or validated on as a whole, links within it are ignored, and no
+document is a negative for its own article.
 """
 
 import logging
@@ -24,19 +24,19 @@ from harp_jax.ranking.lexical import Collection
 
 log = logging.getLogger(__name__)
 
-TRIES = 50  # draws of a negative until another document takes the place of the one that has none
+TRIES = 50  # draws of a negative, after which another document replaces the one without negatives
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Documents and who is linked with whom: d with neighbours[starts[d]:starts[d+1]], ascending, both directions."""
+    """Documents and their links: d is linked with neighbours[starts[d]:starts[d+1]], ascending, both directions."""
 
     docids: list[str]
     counts: Counts
     vocabulary: dict[str, int]  # word → its number in the counts
-    articles: list[str]  # names: titles, or ids where there are none
+    articles: list[str]  # names: titles, or ids of documents without one
     article: np.ndarray  # [documents] int64: number of a document's article
-    source: np.ndarray  # [documents] int32: number of the path or glob that a document's file was named by
+    source: np.ndarray  # [documents] int32: number of the path or glob of a document's file
     starts: np.ndarray  # [documents + 1] int64
     neighbours: np.ndarray  # [2 × links] int64
 
@@ -46,12 +46,12 @@ class Graph:
 
 
 def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer: str = "english") -> Graph:
-    """Reads linked documents, streaming; links to documents that are not there, and within an article, are left out.
+    """Reads linked documents, streaming; links to absent documents and within an article are left out.
 
-    The files of one path or glob are one source, however they are cut into shards: texts of like length and style.
+    The files of one path or glob are one source, texts of similar length and style, however they are sharded.
 
-    Of documents with one id, such as rows of a table, each counts, and links lead to the first. Raises InputError for a
-    line that breaks the format, and where no link is left.
+    Documents with the same id, such as rows of a table, are all kept, and links lead to the first. Raises InputError for a
+    malformed line, and if no link is left.
     """
     docids: list[str] = []
     numbers: dict[str, int] = {}
@@ -96,20 +96,20 @@ def _numbered(paths: tuple[str, ...]) -> Iterator[tuple[int, str, int, str]]:
 
 
 def _rows(edges: np.ndarray, documents: int) -> tuple[np.ndarray, np.ndarray]:
-    """(starts, neighbours) of links [n, 2], each taken in both directions and once."""
+    """(starts, neighbours) of links [n, 2], in both directions, without duplicates."""
     both = np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0)
     return np.searchsorted(both[:, 0], np.arange(documents + 1)), both[:, 1]
 
 
 def _document(line: str, where: str) -> tuple[str, str, str, list[str]]:
-    """(id, title, text, what it links to)."""
+    """(id, title, text, link targets)."""
     record = parse_object(where, line)
     try:
         docid, text = str(record["id"]), record["text"]
         targets = [str(link["target"]) for link in record.get("links", ())]
     except (KeyError, TypeError) as error:
-        raise InputError(f"{where}: no linked document ({error!r}); write id, title, text and links") from error
-    # What is no text would be counted as one: null as the word "none".
+        raise InputError(f"{where}: not a linked document ({error!r}); write id, title, text and links") from error
+    # Other values would be counted as text: null as the word "none".
     title = checked_text(where, record.get("title") or "", "title")
     return docid, title.strip(), checked_text(where, text, "text"), targets
 
@@ -124,7 +124,7 @@ def _aliases(paths: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 class Side:
-    """Some of the documents with the links among them: what is trained on, or what is validated on."""
+    """Some of the documents with the links among them: the training or the validation side."""
 
     def __init__(self, graph: Graph, documents: np.ndarray) -> None:
         self.graph, self.documents = graph, documents
@@ -132,7 +132,7 @@ class Side:
         inside[documents] = True
         owner = np.repeat(np.arange(graph.counts.documents), np.diff(graph.starts))
         kept = inside[owner] & inside[graph.neighbours]
-        # Links that cross the border are gone.
+        # Links between the two sides are dropped.
         self.edges = np.stack([owner[kept], graph.neighbours[kept]], axis=1)
 
     @cached_property
@@ -154,7 +154,7 @@ class Side:
 
     @cached_property
     def _pools(self) -> dict[str, dict[int, np.ndarray]]:
-        """By source, what negatives are drawn from: every document once, or as often as it is linked."""
+        """Documents that negatives are drawn from, by source: each once, or as often as it is linked."""
         source, ends = self.graph.source, self.edges[:, 1]
         return {
             "uniform": {int(n): self.documents[source[self.documents] == n] for n in np.unique(source[ends])},
@@ -167,9 +167,9 @@ class Side:
         """(d [n], l⁺ [n], l⁻ [n, negatives]): d uniform over documents with links, l⁺ uniform over L(d), l⁻ not in L(d)
         and not of d's article.
 
-        A negative is of the positive's source, or lengths and style of the sources would tell them apart. `negatives_from` is
-        "uniform" over the source's documents, or "linked": in proportion to links, so that popularity tells nothing.
-        Another document takes the place of one that is linked with nearly all; InputError where none is left.
+        A negative is of the positive's source; otherwise length and style would separate them. `negatives_from` is "uniform"
+        over the source's documents, or "linked": in proportion to links, so that popularity is not informative. A document
+        that is linked with nearly all others is replaced by another; InputError if none is left.
         """
         if negatives_from not in self._pools:
             raise InputError(f"negatives_from={negatives_from!r} is unknown; choose uniform or linked")
@@ -180,7 +180,7 @@ class Side:
             if not len(left):
                 raise InputError(
                     f"no document has negatives: each is linked with nearly all others, as is {self.graph.docids[d[rows[0]]]}"
-                    "; give more documents"
+                    "; add documents"
                 )
             d[rows] = left[rng.integers(len(left), size=len(rows))]
             positive[rows] = self.edges[rng.integers(self._starts[d[rows]], self._starts[d[rows] + 1]), 1]
@@ -211,13 +211,13 @@ class Side:
 
 
 def split(graph: Graph, fraction: float, seed: int) -> tuple[Side, Side]:
-    """(training, validation): disjoint articles, by hash; links across are dropped. InputError where one has no links."""
+    """(training, validation): disjoint articles, by hash; links between the two are dropped. InputError if a side has no links."""
     draws = [hash64(seed, "linklearn side", name) / 2**64 for name in graph.articles]
     chosen = (np.array(draws) < fraction)[graph.article]
     sides = Side(graph, np.flatnonzero(chosen)), Side(graph, np.flatnonzero(~chosen))
     for side, name in zip(sides, ("training", "validation")):
         if not len(side.edges):
-            raise InputError(f"no link stays within the {name} documents; give more of them, or another train_fraction")
+            raise InputError(f"no link stays within the {name} documents; add documents, or change train_fraction")
     return sides
 
 
@@ -232,7 +232,7 @@ class Shared:
 
 
 def shared_terms(counts: Counts, a: np.ndarray, b: np.ndarray) -> Shared:
-    """The common words of documents a [n] and b [n]: a merge of all pairs at once."""
+    """The common words of documents a [n] and b [n], merged for all pairs together."""
     vocabulary = counts.vocabulary
     places, owners, keys = [], [], []
     for side in (a, b):

@@ -11,17 +11,17 @@ from harp_jax.errors import InputError
 
 INPUTS = ("tf", "idf", "length")
 PARAMETERS = ("in", "in_bias", "out", "out_bias")  # of each input's MLP
-BIAS = 0.5  # of the outputs at the start: weights near BIAS³, so that similarities begin near the margin
+BIAS = 0.5  # initial output bias: weights near BIAS³, so that similarities begin near the margin
 
 
 def scales(tf: np.ndarray, idf: np.ndarray, length: np.ndarray) -> dict[str, list[float]]:
-    """Mean and deviation of each transformed input over the training corpus; they belong to the model."""
+    """Mean and deviation of each transformed input over the training corpus, part of the model."""
     values = {"tf": transformed("tf", tf), "idf": idf, "length": transformed("length", length)}
     return {name: [float(np.mean(v)), float(max(np.std(v), 1e-6))] for name, v in values.items()}
 
 
 def transformed(name: str, x: np.ndarray) -> np.ndarray:
-    """Counts enter as logarithms: a text of 5 words and one of 5,000 lie within reach of the same tanh."""
+    """Counts enter as logarithms, so that the same tanh covers texts of 5 and of 5,000 words."""
     return x if name == "idf" else np.log1p(x)
 
 
@@ -48,7 +48,7 @@ def similarities(params: dict, batch: dict[str, jax.Array], pairs: int) -> jax.A
     """sim_θ [pairs] of pairs of texts.
 
     batch: pair, tf_a, tf_b, idf [T], one entry for each shared word (pair = `pairs` for padding), length_a, length_b
-    [pairs]; all transformed and scaled. The length's MLP does not depend on the word and leaves the sum.
+    [pairs]; all transformed and scaled. The length's MLP does not depend on the word and is factored out of the sum.
     """
     words = mlp(params["tf"], batch["tf_a"]) * mlp(params["tf"], batch["tf_b"]) * mlp(params["idf"], batch["idf"]) ** 2
     sums = jax.ops.segment_sum(words, batch["pair"], num_segments=pairs + 1)[:pairs]
@@ -64,22 +64,22 @@ class LinkLearn:
 
     @property
     def finite(self) -> bool:
-        """Whether all parameters and scales are numbers."""
+        """Whether all parameters and scales are finite."""
         leaves = [*jax.tree.leaves(self.params), *self.scale.values()]
         return all(bool(np.isfinite(leaf).all()) for leaf in leaves)
 
     def scaled(self, name: str, x: np.ndarray) -> np.ndarray:
-        """An input as its MLP takes it."""
+        """An input, transformed and scaled for its MLP."""
         mean, deviation = self.scale[name]
         return ((transformed(name, np.asarray(x)) - mean) / deviation).astype(np.float32)
 
     def table(self, name: str, x: np.ndarray) -> np.ndarray:
-        """MLP of each of x, computed once for each value that occurs."""
+        """MLP of each element of x, computed once for each distinct value."""
         values, place = np.unique(x, return_inverse=True)
         return mlp(self.params[name], self.scaled(name, values), np)[place.reshape(np.shape(x))]
 
     def query(self, tf: np.ndarray, idf: np.ndarray, length: int) -> np.ndarray:
-        """f of a query's words; of its length's MLP the sign is dropped: one factor for all documents turns no ranking round."""
+        """f of a query's words, without the sign of its length's MLP: a factor of all scores that must not invert the ranking."""
         size = np.abs(self.table("length", np.array([length])))
         return self.table("tf", tf) * self.table("idf", idf) * size
 
@@ -98,7 +98,7 @@ class LinkLearn:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> "LinkLearn":
-        """What `to_json` made. Raises InputError where something is missing, misshapen, or not finite."""
+        """The model of `to_json`. Raises InputError for missing, misshapen and non-finite values."""
         try:
             params = {n: {k: np.asarray(data["params"][n][k], np.float32) for k in PARAMETERS} for n in INPUTS}
             scale = {n: [float(x) for x in data["scale"][n]] for n in INPUTS}
@@ -106,8 +106,10 @@ class LinkLearn:
                 mean, deviation = scale[name]
                 mlp(params[name], np.float32((0.0 - mean) / deviation), np)
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-            raise InputError(f"no LinkLearn model ({error!r}); train one with harp_jax.linklearn.train") from error
+            raise InputError(f"not a LinkLearn model ({error!r}); train one with harp linklearn-train") from error
         model = LinkLearn(params, scale)
         if not model.finite:
-            raise InputError("the LinkLearn model holds values that are not finite; train it again at a lower rate")
+            raise InputError(
+                "the LinkLearn model has values that are not finite; train it again at a lower learning rate"
+            )
         return model

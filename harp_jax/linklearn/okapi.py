@@ -1,4 +1,4 @@
-"""Okapi BM25 as LinkLearn's paper writes it, and the choice of its K and B."""
+"""Okapi BM25 as in LinkLearn's paper, and the tuning of its K and B."""
 
 import itertools
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class Okapi:
 
 
 def tuned(value: Callable[[Okapi], float]) -> tuple[Okapi, float]:
-    """The best of the grid by `value` (larger is better, the first among equals), and its value."""
+    """The best of the grid by `value` (larger is better, ties to the first), and its value."""
     grid = [Okapi(k, b) for k, b in itertools.product(K_GRID, B_GRID)]
     values = [value(okapi) for okapi in progress(grid, total=len(grid), unit="settings", desc="Okapi")]
     best = int(np.argmax(values))
@@ -38,6 +38,6 @@ def tuned(value: Callable[[Okapi], float]) -> tuple[Okapi, float]:
 
 
 def at_the_edge(okapi: Okapi) -> list[str]:
-    """Parameters that are the smallest or largest of the grid: better ones may lie beyond. K ends at 0, B at 0 and 1."""
+    """Parameters that are the smallest or largest of the grid, so that better values may be outside. K ends at 0, B at 0 and 1."""
     edges = {"K": (okapi.k, K_GRID, (0.0,)), "B": (okapi.b, B_GRID, (0.0, 1.0))}
     return [name for name, (x, grid, ends) in edges.items() if x in (min(grid), max(grid)) and x not in ends]

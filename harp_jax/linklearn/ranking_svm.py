@@ -1,8 +1,8 @@
 """Ranking SVM (Schultz and Joachims, 2003) with a diagonal metric: d_w(x, y)² = Σ_i w_i (x_i - y_i)², w ≥ 0 (Eq. 8).
 
-Minimises ½‖w‖² + C·Σ ξ² under d_w(a, c)² - d_w(a, b)² ≥ 1 - ξ. The papers' slacks are linear (C·Σ ξ): squared ones make the
-problem smooth, so that scipy's L-BFGS-B solves it within its bounds; they punish large violations more, and C is not theirs.
-A weight a word: what was learned ranks the corpus that it was learned on, and others as far as they share its words.
+Minimises ½‖w‖² + C·Σ ξ² under d_w(a, c)² - d_w(a, b)² ≥ 1 - ξ. The papers' slacks are linear (C·Σ ξ); squared ones make the
+problem smooth, so that scipy's L-BFGS-B solves it within its bounds. They penalise large violations more, and C is not
+comparable with the papers'. Weights are of words: they rank the training corpus, and others as far as they share its words.
 """
 
 import logging
@@ -18,7 +18,7 @@ from harp_jax.linklearn.collection import Counts, idf
 
 log = logging.getLogger(__name__)
 
-FILE = "ranking_svm.tsv"  # in the workdir: word, weight; words that are not there have weight 0
+FILE = "ranking_svm.tsv"  # in the workdir: word, weight; absent words have weight 0
 
 
 def vectors(counts: Counts, idf: np.ndarray) -> Any:
@@ -35,7 +35,7 @@ def vectors(counts: Counts, idf: np.ndarray) -> Any:
 def solve(a: Any, b: Any, c: Any, cost: float, iterations: int = 15_000) -> np.ndarray:
     """Weights [V] ≥ 0 that minimise ½‖w‖² + cost·Σ max(0, 1 - (d_w(a, c)² - d_w(a, b)²))² over rows of CSR matrices.
 
-    Warns where the minimum is not reached; raises InputError where the weights are no numbers.
+    Logs a warning if the minimum is not reached; raises InputError if the weights are not finite.
     """
     from scipy.optimize import minimize
 
@@ -83,10 +83,10 @@ def save(workdir: str, weights: np.ndarray, vocabulary: Mapping[str, int]) -> No
 
 
 def load(workdir: str) -> dict[str, float]:
-    """The saved weights by word. InputError where there are none, or the file is damaged."""
+    """The saved weights by word. InputError if there are none, or the file is damaged."""
     path = os.path.join(workdir, FILE)
     if not os.path.exists(path):
-        raise InputError(f"{path} is not there; train with --config.ranking_svm_constraints=20000")
+        raise InputError(f"{path} does not exist; train with --config.ranking_svm_constraints=20000")
     weights: dict[str, float] = {}
     for number, line in lines(path):
         word, _, value = line.partition("\t")

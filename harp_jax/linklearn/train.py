@@ -1,9 +1,9 @@
-"""Trains LinkLearn on hyperlinks: python -m harp_jax.linklearn.train --config=configs/baselines/linklearn.py --workdir=DIR
+"""Trains LinkLearn on hyperlinks.
 
 Stochastic descent of the constraints' cost (Eq. 6) with early stopping on the artificial retrieval task: each validation
-document is a query, the documents linked with it are relevant. Tuned Okapi is measured on the same task, and Ranking SVM where
-the config asks for it. Writes model.json and ranking_svm.tsv (for `linklearn.rank`), and metrics.jsonl. One process; a killed
-run starts again, a finished one is left alone.
+document is a query, the documents linked with it are relevant. Tuned Okapi is measured on the same task, and Ranking SVM if
+the config says so. Writes model.json and ranking_svm.tsv (for `harp linklearn-rank`), and metrics.jsonl. One process; a
+killed run starts again.
 """
 
 import json
@@ -19,7 +19,6 @@ import numpy as np
 import optax
 from ml_collections import ConfigDict
 
-from harp_jax.cli import ConfigParser, run
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.linklearn import model as f
@@ -37,8 +36,8 @@ log = logging.getLogger(__name__)
 class Task:
     """The artificial retrieval task on one side: documents as queries, their linked documents relevant.
 
-    Queries and distractors are sampled; a query's candidates are the documents of the sources that its relevant ones come
-    from, those of its own article excepted.
+    Queries and distractors are sampled; a query's candidates are the documents of the sources of its relevant ones, except
+    those of its own article.
     """
 
     def __init__(self, side: Side, queries: int, documents: int, seed: int) -> None:
@@ -97,13 +96,13 @@ class Trainer:
         return f.LinkLearn(jax.tree.map(np.asarray, jax.device_get(self.params)), self.scale)
 
     def step(self) -> tuple[jax.Array, jax.Array]:
-        """One update; (loss, share of the constraints that hold), not waited for."""
+        """One update; (loss, share of satisfied constraints), not blocked on."""
         batch = self.batch()
         self.params, self.opt_state, loss, right = self._step(self.params, self.opt_state, batch)
         return loss, right
 
     def batch(self) -> dict[str, np.ndarray]:
-        """What `model.similarities` takes: for each drawn d the pair with l⁺, then those with its negatives."""
+        """The input of `model.similarities`: for each drawn d the pair with l⁺, then the pairs with its negatives."""
         c, counts = self.config, self.side.graph.counts
         d, positive, negative = self.side.draw(self.rng, c.batch_documents, c.negatives, c.negatives_from)
         a = np.repeat(d, 1 + c.negatives)
@@ -123,7 +122,7 @@ class Trainer:
         return padded | lengths
 
     def cost(self, params: dict, batch: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        """Mean cost of the batch's constraints, and the share of them that hold."""
+        """Mean cost of the batch's constraints, and the share of satisfied ones."""
         sims = f.similarities(params, batch, self.pairs).reshape(-1, 1 + self.config.negatives)
         loss: Callable[..., jax.Array] = hinge if self.config.loss == "hinge" else PAIRWISE["logistic"]
         return loss(sims[:, :1], sims[:, 1:]).mean(), (sims[:, :1] > sims[:, 1:]).mean()
@@ -135,7 +134,7 @@ class Trainer:
 
 
 def train(config: ConfigDict, workdir: str) -> dict[str, Any]:
-    """Trains and writes workdir/model.json; returns what it holds. Raises InputError for bad config or data."""
+    """Trains and writes workdir/model.json; returns its content. Raises InputError for bad config or data."""
     check(config)
     graph = read_graph(tuple(config.docs), tuple(config.redirects), config.stemmer)
     training, validation = split(graph, config.train_fraction, config.seed)
@@ -162,27 +161,39 @@ def train(config: ConfigDict, workdir: str) -> dict[str, Any]:
     return best
 
 
+def finished(config: ConfigDict, workdir: str) -> dict[str, Any] | None:
+    """What `train` returned if it has finished in this workdir, else None. InputError if that was with another config."""
+    path = os.path.join(workdir, "model.json")
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        done = json.load(file)
+    if done["config"] != json.loads(config.to_json_best_effort()):
+        raise InputError(f"{workdir} has a model of another config; choose another --workdir")
+    return done
+
+
 def check(config: ConfigDict) -> None:
-    """Raises InputError for values that nothing can be trained with."""
+    """Raises InputError for values out of range."""
     if not config.docs:
         raise InputError("docs is empty; set --config.docs to linked documents (JSONL)")
     for name in ("hidden", "batch_documents", "negatives", "eval_every", "patience", "eval_queries"):
         if config[name] < 1:
-            raise InputError(f"{name}={config[name]}: give 1 or more")
+            raise InputError(f"{name}={config[name]}: use 1 or more")
     for name in ("steps", "eval_documents", "ranking_svm_constraints"):
         if config[name] < 0:
-            raise InputError(f"{name}={config[name]}: give 0 or more")
+            raise InputError(f"{name}={config[name]}: use 0 or more")
     for name in ("learning_rate", "ranking_svm_c"):
         if not 0 < config[name] < math.inf:
-            raise InputError(f"{name}={config[name]}: give a number above 0")
+            raise InputError(f"{name}={config[name]}: use a number above 0")
     if not 0 < config.train_fraction < 1:
-        raise InputError(f"train_fraction={config.train_fraction}: give a share between 0 and 1")
+        raise InputError(f"train_fraction={config.train_fraction}: use a share between 0 and 1")
 
 
 def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLog) -> dict[str, Any]:
     """Descends until average precision has not risen for `patience` evaluations; the best model and its figures.
 
-    Raises InputError at the first evaluation that meets a loss or a parameter that is not finite.
+    Raises InputError at the first evaluation with a loss or a parameter that is not finite.
     """
     best: dict[str, Any] = {"step": -1, "held_out": {"linklearn": -1.0}}
     constraints = config.batch_documents * config.negatives
@@ -192,10 +203,10 @@ def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLo
             if number % config.eval_every == 0 or number == config.steps:
                 model = trainer.model
                 sums = np.mean(jax.device_get(pending), axis=0) if pending else np.zeros(2)
-                # Scores that are no numbers would be ranked in the order of the collection, which can be a good one.
+                # NaN scores would rank the documents in the order of the collection, which can be a good one.
                 if not (np.isfinite(sums[0]) and model.finite):
                     raise InputError(
-                        f"step {number}: the loss or a parameter is no longer finite; lower learning_rate={config.learning_rate}"
+                        f"step {number}: the loss or a parameter is not finite; lower learning_rate={config.learning_rate}"
                     )
                 value = task.average_precision(model)
                 pending = []
@@ -215,7 +226,7 @@ def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLo
 
 
 def ranking_svm(graph: Graph, training: Side, task: Task, config: ConfigDict, workdir: str) -> float:
-    """Average precision of Ranking SVM's metric on the task; writes its weights, which are of this vocabulary's words."""
+    """Average precision of Ranking SVM's metric on the task; writes its weights, one for each word of the vocabulary."""
     from harp_jax.linklearn import ranking_svm as svm
 
     vectors = svm.vectors(graph.counts, idf(graph.counts, training.documents))
@@ -226,34 +237,3 @@ def ranking_svm(graph: Graph, training: Side, task: Task, config: ConfigDict, wo
     candidates = vectors[task.index.rows]
     found = [task.precision(int(d), -svm.distances(weights, vectors[[d]], candidates)) for d in task.queries]
     return float(np.mean(found))
-
-
-def main(args: Any) -> None:
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    logging.getLogger("harp_jax").setLevel(logging.INFO)
-    if args.config is None or not args.workdir:
-        raise InputError("give --config=configs/baselines/linklearn.py and --workdir=DIR")
-    path = os.path.join(args.workdir, "model.json")
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            done = json.load(file)
-        if done["config"] != json.loads(args.config.to_json_best_effort()):
-            raise InputError(f"{args.workdir} holds a model of another config; choose another --workdir")
-    else:
-        done = train(args.config, args.workdir)
-    figures = " ".join(f"{name}={value:.4f}" for name, value in done["held_out"].items())
-    print(f"{path}: step {done['step']}, {done['constraints']} constraints drawn; held-out AP {figures}")
-
-
-def arguments_parser() -> ConfigParser:
-    parser = ConfigParser(
-        prog="harp linklearn-train",
-        description="Learn a term weighting from links (LinkLearn).",
-        example="harp linklearn-train --config=baselines/linklearn --workdir=runs/linklearn --config.docs=\"('pages.jsonl',)\"",
-    )
-    parser.add_argument("--workdir", help="directory of the run: model.json, metrics")
-    return parser
-
-
-if __name__ == "__main__":
-    run(main, arguments_parser())

@@ -20,7 +20,8 @@ from harp_jax.neural_ir.shape import NeuralConfig
 from harp_jax.ranking.selection import Selection, held_out
 from harp_jax.stages.base import NoReader, Stage, selecting
 from harp_jax.stages.families import NEURAL_IR
-from harp_jax.text.words import Words, count_words, load_words, read_stopwords, read_vectors
+from harp_jax.text.word_vectors import read_vectors
+from harp_jax.text.words import Words, count_words, load_words, read_stopwords
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
-"""Marks before the query and the document, on ids that the vocabulary keeps unused: the [Q] and [D] of coarse-tuning.
+"""Marks before the query and the document, unused tokens of the vocabulary: the [Q] and [D] of coarse-tuning.
 
-A model that was trained with marks must be used with them: configs and exports name them.
+A model trained with marks must be used with them, so configs and exports record them.
 """
 
 import json
@@ -42,7 +42,7 @@ def marks_of(tokenizer: Tokenizer, query: str, document: str) -> Marks:
     for token in (query, document):
         if token and token not in tokenizer.vocab:
             raise InputError(
-                f"the vocabulary has no token {token!r} for a mark; take one of its [unused…] tokens, or set "
+                f"the vocabulary has no token {token!r} for a mark; use one of its [unused…] tokens, or set "
                 "query_mark and document_mark to ''"
             )
     return Marks(*(tokenizer.vocab[token] if token else -1 for token in (query, document)))

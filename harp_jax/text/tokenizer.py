@@ -12,11 +12,11 @@ from harp_jax.files import lines, replacing
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
-CHARACTERS_PER_TOKEN = 8  # English prose has 4 to 5; a text with more is simply read again in full
+CHARACTERS_PER_TOKEN = 8  # English prose has 4 to 5; a text with more is tokenised again in full
 
 
-def _cut(text: str, characters: int) -> str:
-    """The text up to the last blank within `characters`; all of it where there is none."""
+def _prefix(text: str, characters: int) -> str:
+    """The text up to the last blank within `characters`; the whole text if there is none."""
     return text if len(text) <= characters else text[: text.rfind(" ", 0, characters) + 1] or text
 
 
@@ -27,7 +27,7 @@ class Tokenizer:
     tokens: tuple[str, ...]
     lowercase: bool = True
     max_length: int = 512
-    strip_accents: bool | None = None  # None: where it lowers the case
+    strip_accents: bool | None = None  # None: as `lowercase`
     tokenize_chinese_chars: bool = True
 
     @cached_property
@@ -71,7 +71,7 @@ class Tokenizer:
 
     @cached_property
     def sha256(self) -> str:
-        """Identity of the vocabulary: its tokens in order, the casing, and what else is not as usual."""
+        """Identity of the vocabulary: its tokens in order, the casing, and the options that differ from the defaults."""
         text = "\n".join(self.tokens) + ("\nuncased" if self.lowercase else "\ncased")
         text += "" if self.strip_accents is None else f"\nstrip_accents={self.strip_accents}"
         text += "" if self.tokenize_chinese_chars else "\nchinese words"
@@ -85,13 +85,13 @@ class Tokenizer:
         return self._encoder.encode_batch(texts, add_special_tokens=False)
 
     def encode_prefixes(self, texts: list[str], limit: int) -> list[list[int]]:
-        """The first `limit` ids of each text, without reading the rest of long ones.
+        """The first `limit` ids of each text, without tokenising the rest of long texts.
 
-        Words are tokenised independently, so a text cut at white space gives the same first ids.
+        Words are tokenised independently, so a text truncated at white space has the same first ids.
         """
-        cut = [_cut(text, CHARACTERS_PER_TOKEN * limit) for text in texts]
-        ids = [encoding.ids[:limit] for encoding in self.encode_batch(cut)]
-        short = [i for i, text in enumerate(texts) if len(ids[i]) < limit and len(cut[i]) < len(text)]
+        prefixes = [_prefix(text, CHARACTERS_PER_TOKEN * limit) for text in texts]
+        ids = [encoding.ids[:limit] for encoding in self.encode_batch(prefixes)]
+        short = [i for i, text in enumerate(texts) if len(ids[i]) < limit and len(prefixes[i]) < len(text)]
         for i, encoding in zip(short, self.encode_batch([texts[i] for i in short])):
             ids[i] = encoding.ids[:limit]
         return ids
@@ -108,7 +108,7 @@ class Tokenizer:
         config = {
             "tokenizer_class": "BertTokenizer",
             "do_lower_case": self.lowercase,
-            # Without it transformers believes in inputs of 10^30 tokens and never truncates.
+            # Without it transformers assumes inputs of 10^30 tokens and never truncates.
             "model_max_length": self.max_length,
             "pad_token": "[PAD]",
             "unk_token": "[UNK]",
@@ -125,7 +125,7 @@ class Tokenizer:
 def load_tokenizer(path: str) -> Tokenizer:
     """A tokenizer from a Hugging Face directory (its vocab.txt, or tokenizer.json) or from a vocab.txt.
 
-    Raises InputError where there is none, where special tokens are missing, or where a token stands twice.
+    Raises InputError if there is none, if special tokens are missing, and for duplicate tokens.
     """
     if not path:
         raise InputError("no tokenizer; set `tokenizer` to a Hugging Face directory or a vocab.txt")
@@ -138,7 +138,7 @@ def load_tokenizer(path: str) -> Tokenizer:
         lowercase = bool(config.get("do_lower_case", True))
         accents = config.get("strip_accents")
         chinese = bool(config.get("tokenize_chinese_chars", True))
-        # transformers writes 10^30 where it knows none, and some write null.
+        # transformers writes 10^30 for an unknown length, other tools null.
         recorded = config.get("model_max_length")
         max_length = int(min(recorded, 1 << 20)) if isinstance(recorded, int | float) else max_length
     if os.path.exists(vocab_file):
@@ -147,12 +147,12 @@ def load_tokenizer(path: str) -> Tokenizer:
         vocab = _read_json(os.path.join(path, "tokenizer.json"))["model"]["vocab"]
         tokens = sorted(vocab, key=vocab.__getitem__)
     else:
-        raise InputError(f"no tokenizer at {path}; give a Hugging Face directory or a vocab.txt")
+        raise InputError(f"no tokenizer at {path}; use a Hugging Face directory or a vocab.txt")
     missing = [token for token in SPECIAL_TOKENS if token not in tokens]
     if missing:
-        raise InputError(f"{vocab_file} lacks {', '.join(missing)}; it is no BERT WordPiece vocabulary")
+        raise InputError(f"{vocab_file} lacks {', '.join(missing)}; it is not a BERT WordPiece vocabulary")
     if len(set(tokens)) != len(tokens):
-        raise InputError(f"{vocab_file} holds the same token twice; ids would be ambiguous: remove the duplicate")
+        raise InputError(f"{vocab_file} has the same token twice, so ids are ambiguous; remove the duplicate")
     return Tokenizer(tuple(tokens), lowercase, max_length, accents, chinese)
 
 
@@ -163,4 +163,4 @@ def _read_json(path: str) -> dict:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
     except ValueError as error:
-        raise InputError(f"{path} is not JSON: {error}; write or fetch it again") from error
+        raise InputError(f"{path} is not JSON: {error}; write or download it again") from error

@@ -1,22 +1,18 @@
-"""Word vectors trained on a collection: gensim's skip-gram word2vec, written as a text file (extra [vectors]).
+"""Word vectors: trained by gensim's skip-gram word2vec (extra [vectors]), and read from text files of word2vec or GloVe."""
 
-    python -m harp_jax.text.word_vectors --docs=docs.tsv --words=words --output=vectors.txt [--dimension=100] [--epochs=5]
-
-Documents stream once an epoch. One worker, so that the same seed gives the same vectors.
-"""
-
-import argparse
 from collections.abc import Iterator
 
-from harp_jax.cli import run
-from harp_jax.corpus.documents import FIELDS, Documents
+import numpy as np
+
+from harp_jax.corpus.documents import Documents
 from harp_jax.errors import InputError
-from harp_jax.files import replacing
-from harp_jax.text.words import Words, load_words
+from harp_jax.files import lines, replacing
+from harp_jax.randomness import generator
+from harp_jax.text.words import Words
 
 
 class Sentences:
-    """The documents as lists of words of the vocabulary; can be read again and again."""
+    """The documents as lists of words of the vocabulary; each iteration streams them again."""
 
     def __init__(self, docs: Documents, words: Words) -> None:
         self.docs, self.words = docs, words
@@ -26,53 +22,119 @@ class Sentences:
             yield [word for word in self.words.analyser.words(text) if word in self.words.ids]
 
 
-def main(arguments: argparse.Namespace) -> None:
+def train_vectors(
+    docs: Documents,
+    words: Words,
+    output: str,
+    *,
+    dimension: int = 100,
+    window: int = 10,
+    epochs: int = 5,
+    seed: int = 0,
+) -> int:
+    """Trains vectors of the vocabulary's words and writes them as word2vec's text; returns how many.
+
+    `window` is in words on either side. Documents stream once an epoch. One worker, so that a seed determines the vectors.
+    Raises InputError without gensim, for numbers below 1, and if no document has a word of the vocabulary.
+    """
     try:
         from gensim.models import Word2Vec
     except ImportError as error:
         raise InputError("word vectors need the package gensim; install harp_jax[vectors]") from error
 
-    for option in ("dimension", "window", "epochs"):
-        if getattr(arguments, option) < 1:
-            raise InputError(f"--{option}={getattr(arguments, option)}: give 1 or more")
-    words = load_words(arguments.words)
-    sentences = Sentences(Documents.open(arguments.docs, tuple(arguments.fields.split(","))), words)
+    for option, value in (("dimension", dimension), ("window", window), ("epochs", epochs)):
+        if value < 1:
+            raise InputError(f"--{option}={value}: use 1 or more")
+    sentences = Sentences(docs, words)
     if not any(sentences):
-        raise InputError(
-            f"no document of {arguments.docs} holds a word of {arguments.words}; give the words of these documents"
-        )
+        raise InputError(f"no document of {docs.path} has a word of the vocabulary; give the words of these documents")
     model = Word2Vec(
         sentences,
-        vector_size=arguments.dimension,
-        window=arguments.window,
-        epochs=arguments.epochs,
-        seed=arguments.seed,
+        vector_size=dimension,
+        window=window,
+        epochs=epochs,
+        seed=seed,
         min_count=1,
         sg=1,
         negative=10,
         workers=1,
     )
-    with replacing(arguments.output) as file:
-        file.write(f"{len(model.wv)} {arguments.dimension}\n")
+    with replacing(output) as file:
+        file.write(f"{len(model.wv)} {dimension}\n")
         for word in model.wv.index_to_key:
             file.write(" ".join([word, *(f"{x:.6g}" for x in model.wv[word])]) + "\n")
-    print(f"{arguments.output}: {len(model.wv)} vectors of {arguments.dimension} numbers")
+    return len(model.wv)
 
 
-def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m harp_jax.text.word_vectors", description="word2vec on a collection."
-    )
-    parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, or JSONL; may be compressed")
-    parser.add_argument("--words", required=True, help="vocabulary, as harp_jax.text.words writes it")
-    parser.add_argument("--output", required=True, help="text file to write")
-    parser.add_argument("--dimension", type=int, default=100, help="numbers in a vector (100)")
-    parser.add_argument("--window", type=int, default=10, help="words on either side (10)")
-    parser.add_argument("--epochs", type=int, default=5, help="passes over the collection (5)")
-    parser.add_argument("--seed", type=int, default=0, help="of the initial vectors and the samples (0)")
-    parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")
-    return parser
+def read_vectors(path: str, words: Words, seed: int = 0) -> tuple[np.ndarray, int]:
+    """(vectors [size, dimension] float32, how many words have one) from a word2vec or GloVe text file, streaming.
+
+    Words without a vector get a random one, drawn by (seed, word) with the mean norm of the file's; id 0 gets zeros. Raises
+    InputError for lines of another length, numbers that are not finite, fewer vectors than the header says, and if no word
+    has a vector.
+    """
+    vectors: np.ndarray | None = None
+    found = np.zeros(words.size, bool)
+    for where, word, numbers in _vector_lines(path):
+        index = words.ids.get(word, 0)
+        if vectors is not None and not index:
+            continue
+        try:
+            vector = np.asarray(numbers, np.float32)
+        except ValueError as error:
+            raise InputError(f"{where}: {error}; write 'word number number …'") from error
+        if not np.isfinite(vector).all():
+            raise InputError(
+                f"{where}: the vector of {word!r} holds a number that is not finite; train the vectors again"
+            )
+        if vectors is None:
+            vectors = np.zeros((words.size, len(vector)), np.float32)
+        if index:
+            vectors[index], found[index] = vector, True
+    if vectors is None or not found.any():
+        raise InputError(f"no word of the vocabulary has a vector in {path}; stemmed words need vectors of stems")
+    scale = float(np.linalg.norm(vectors[found], axis=1).mean()) / vectors.shape[1] ** 0.5
+    for index in np.flatnonzero(~found)[1:]:
+        draw = generator(seed, "word vector", words.words[index - 1])
+        vectors[index] = scale * draw.standard_normal(vectors.shape[1])
+    return vectors, int(found.sum())
 
 
-if __name__ == "__main__":
-    run(main, arguments_parser())
+def _vector_lines(path: str) -> Iterator[tuple[str, str, list[str]]]:
+    """(file and line, word, its numbers as text): as many numbers as word2vec's header or the first line says.
+
+    GloVe has words that contain blanks, so numbers are counted from the end; a word that itself ends in a number is reported
+    as a vector that is too long. InputError at the end if the header promised more vectors: the file is truncated.
+    """
+    dimension, given = 0, ""
+    promised, found = 0, 0
+    for number, line in lines(path):
+        parts = line.rstrip().split(" ")
+        where = f"{path}, line {number}"
+        if parts == [""]:
+            continue
+        if not dimension:
+            header = len(parts) == 2 and all(part.isdecimal() for part in parts)
+            dimension, given = (int(parts[1]), "header") if header else (len(parts) - 1, "first line")
+            if dimension < 1:
+                raise InputError(f"{where}: no numbers; write 'word number number …'")
+            if header:
+                promised = int(parts[0])
+                continue
+        word, numbers = parts[:-dimension], parts[-dimension:]
+        if not any(word) or (len(word) > 1 and _is_number(word[-1])):
+            raise InputError(f"{where}: {len(parts) - 1} numbers, the {given} has {dimension}; write the file again")
+        found += 1
+        yield where, " ".join(word), numbers
+    if found < promised:
+        raise InputError(
+            f"{path}: {found} vectors, the header says {promised}; fetch or write the file again, or correct its header"
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -93,8 +93,8 @@ def test_a_folder_of_documents_and_other_files(tmp_path, names, documents):
 @pytest.mark.parametrize(
     "names, message",
     [
-        (["one.tsv", "two.tsv", "queries.tsv"], r"holds one\.tsv, two\.tsv: which are the documents\?"),
-        (["collection.tsv", "docs.tsv"], r"holds collection\.tsv, docs\.tsv: which"),
+        (["one.tsv", "two.tsv", "queries.tsv"], r"has one\.tsv, two\.tsv: which are the documents\?"),
+        (["collection.tsv", "docs.tsv"], r"has collection\.tsv, docs\.tsv: which"),
         (["queries.tsv"], r"no corpus\.jsonl"),
     ],
 )

@@ -43,7 +43,7 @@ def test_queries(write):
     expected = {"q1": "one wörd", "2": "two"}
     assert read_queries(write("queries.jsonl", QUERIES)) == expected
     assert read_queries(write("queries.tsv", "q1\tone wörd\n2\t two \n")) == expected
-    with pytest.raises(InputError, match=r"line [34]: query q1 a second time; remove one"):
+    with pytest.raises(InputError, match=r"line [34]: query q1 is listed twice; remove one"):
         read_queries(write("twice.jsonl", QUERIES + '{"_id": "q1", "text": "again"}\n'))
 
 
@@ -51,22 +51,22 @@ def test_judgments(write):
     expected = {"q1": {"d1": 2, "d2": 0}, "2": {"d1": 1}}
     assert read_qrels(write("test.tsv", BEIR_QRELS)) == expected
     assert read_qrels(write("qrels", "q1 0 d1 2\nq1 0 d2 0\n2 0 d1 1\n")) == expected
-    with pytest.raises(InputError, match=r"line [56]: document d2 judged a second time for query q1; remove one"):
+    with pytest.raises(InputError, match=r"line [56]: document d2 is judged twice for query q1; remove one"):
         read_qrels(write("twice.tsv", BEIR_QRELS + "q1\td2\t1\n"))
-    with pytest.raises(InputError, match=r"line [56]: 2 columns, qrels has 3; mend the line"):
+    with pytest.raises(InputError, match=r"line [56]: 2 columns, qrels has 3; correct the line"):
         read_qrels(write("short.tsv", BEIR_QRELS + "q1\td3\n"))
 
 
 def test_runs_of_three_columns(write):
     run = read_run(write("run", "q1\td2\t1\nq1\td1\t2\n2\td1\t1\n"))
     assert {qid: ranking.ranked() for qid, ranking in run.items()} == {"q1": ["d2", "d1"], "2": ["d1"]}
-    with pytest.raises(InputError, match=r"line [34]: document d1 a second time for query q1; remove one"):
+    with pytest.raises(InputError, match=r"line [34]: document d1 is listed twice for query q1; remove one"):
         read_run(write("twice", "q1\td1\t1\n2\td1\t1\nq1\td1\t2\n"))
 
 
 def test_folds(write):
     assert read_folds(write("folds", "q1\ta\n2\t1\n")) == {"q1": "a", "2": "1"}
-    with pytest.raises(InputError, match=r"line [23]: query q1 a second time"):
+    with pytest.raises(InputError, match=r"line [23]: query q1 is listed twice"):
         read_folds(write("twice", "q1\ta\nq1\tb\n"))
 
 

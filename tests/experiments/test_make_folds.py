@@ -2,9 +2,10 @@
 
 import pytest
 
+from harp_jax.commands.make_folds import arguments_parser, main
 from harp_jax.corpus.folds import read_folds
 from harp_jax.errors import InputError
-from harp_jax.experiments.make_folds import arguments_parser, main, make
+from harp_jax.experiments.make_folds import make_folds
 
 
 def run(path, *more):
@@ -26,4 +27,4 @@ def test_folds_are_even_and_keep_groups_together(tmp_path):
 
 def test_too_few_groups_are_refused():
     with pytest.raises(InputError, match="1 groups of queries fill no 3 folds"):
-        make([["a", "b", "c"]], 3, 0)
+        make_folds([["a", "b", "c"]], 3, 0)

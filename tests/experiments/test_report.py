@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from harp_jax.commands.report import arguments_parser, main, named
 from harp_jax.errors import InputError
-from harp_jax.experiments.report import arguments_parser, main, named
 
 
 def test_page_holds_table_and_curves_and_fetches_nothing(tmp_path, capsys):

@@ -151,7 +151,7 @@ def test_from_config_with_folds(files):
 
 @pytest.mark.parametrize(
     "text, message",
-    [("q1\t0\nq1\t1\n", "line 2: query q1 a second time"), ("q1\n", "line 1: 1 columns"), ("\n", "folds is empty")],
+    [("q1\t0\nq1\t1\n", "line 2: query q1 is listed twice"), ("q1\n", "line 1: 1 columns"), ("\n", "folds is empty")],
 )
 def test_bad_folds(tmp_path, text, message):
     (tmp_path / "folds").write_text(text)

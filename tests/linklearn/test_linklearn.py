@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from harp_jax import defaults as configs
+from harp_jax.commands import linklearn_rank
 from harp_jax.corpus.trec import read_run
 from harp_jax.errors import InputError
 from harp_jax.linklearn import model as f
@@ -31,6 +32,10 @@ def wiki(tmp_path_factory):
 @pytest.fixture(scope="module")
 def graph(wiki):
     return read_graph(paths(wiki), (str(wiki / "redirects.tsv"),), "")
+
+
+def ranked(*options):
+    linklearn_rank.main(linklearn_rank.arguments_parser().parse_args(list(options)))
 
 
 def linklearn_config(wiki, **changes):
@@ -155,7 +160,7 @@ def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, lo
             f"--queries={tmp_path / 'own.tsv'}",
             f"--output={tmp_path / 'own.trec'}",
         ]
-        rank.main(rank.arguments_parser().parse_args([f"--model={tmp_path}", "--ranking_svm", "--stemmer=", *own]))
+        ranked(f"--model={tmp_path}", "--ranking_svm", "--stemmer=", *own)
         best = {qid: ranking.ranked()[0] for qid, ranking in read_run(str(tmp_path / "own.trec")).items()}
         assert len(best) == TOPICS and np.mean([int(d[4:]) % TOPICS == int(qid) for qid, d in best.items()]) > 0.8
     # Another language: the same structure in other words.
@@ -174,7 +179,7 @@ def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, lo
     options = [f"--{n}={tmp_path / n}.tsv" for n in ("docs", "queries")]
     for extra in ([], ["--okapi"]):
         output = str(tmp_path / "run.trec")
-        rank.main(rank.arguments_parser().parse_args([f"--model={tmp_path}", f"--output={output}", *options, *extra]))
+        ranked(f"--model={tmp_path}", f"--output={output}", *options, *extra)
         run = read_run(output)
         assert len(run) == 20 and all(ranking.ranked()[0] == qid for qid, ranking in run.items())
 
@@ -186,7 +191,7 @@ def test_bad_options_are_named(wiki, graph, tmp_path):
     with pytest.raises(InputError, match="negatives_from='hard' is unknown"):
         training.draw(generator("x"), 4, 2, "hard")
     (tmp_path / "model.json").write_text("{}")
-    with pytest.raises(InputError, match="is no model"):
+    with pytest.raises(InputError, match="is not a model"):
         rank.load(str(tmp_path))
 
 
@@ -202,15 +207,13 @@ def test_bad_options_are_named(wiki, graph, tmp_path):
 def test_values_out_of_range_are_named(wiki, tmp_path, name, value):
     config = linklearn_config(wiki, steps=1, eval_queries=2)
     config[name] = value
-    with pytest.raises(InputError, match=f"^{name}={value}: give"):
+    with pytest.raises(InputError, match=f"^{name}={value}: use"):
         train(config, str(tmp_path))
 
 
 def test_training_that_diverges_ends_at_the_step_and_writes_no_model(wiki, tmp_path):
     config = linklearn_config(wiki, learning_rate=1e30, steps=20, eval_every=10)
-    with pytest.raises(
-        InputError, match=r"step 10: the loss or a parameter is no longer finite; lower learning_rate=1e\+30"
-    ):
+    with pytest.raises(InputError, match=r"step 10: the loss or a parameter is not finite; lower learning_rate=1e\+30"):
         train(config, str(tmp_path))
     assert not (tmp_path / "model.json").exists()
 
@@ -218,9 +221,9 @@ def test_training_that_diverges_ends_at_the_step_and_writes_no_model(wiki, tmp_p
 @pytest.mark.parametrize(
     "damage, message",
     [
-        (lambda data: data["params"]["idf"].pop("out"), r"no LinkLearn model \(KeyError\('out'\)\)"),
-        (lambda data: data["params"]["tf"]["out"].append(1.0), "no LinkLearn model"),
-        (lambda data: data["scale"]["tf"].pop(), "no LinkLearn model"),
+        (lambda data: data["params"]["idf"].pop("out"), r"not a LinkLearn model \(KeyError\('out'\)\)"),
+        (lambda data: data["params"]["tf"]["out"].append(1.0), "not a LinkLearn model"),
+        (lambda data: data["scale"]["tf"].pop(), "not a LinkLearn model"),
         (lambda data: data["params"]["length"].update(out_bias=float("nan")), "values that are not finite"),
     ],
 )

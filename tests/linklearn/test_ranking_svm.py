@@ -6,9 +6,10 @@ import math
 import numpy as np
 import pytest
 
+from harp_jax.commands import linklearn_rank
 from harp_jax.corpus.trec import read_run
 from harp_jax.errors import InputError
-from harp_jax.linklearn import model, rank, ranking_svm
+from harp_jax.linklearn import model, ranking_svm
 from harp_jax.randomness import generator
 from tests.support.linked_topics import TEXTS, small
 
@@ -49,7 +50,7 @@ def test_ranking_svm_ranks_by_the_saved_weights_of_words(tmp_path):
     collection, counts = small()
     weights = generator("weights").random(counts.vocabulary) + 0.1
     weights[collection.vocabulary["owl"]] = 0.0
-    with pytest.raises(InputError, match="ranking_svm.tsv is not there; train with --config.ranking_svm_constraints"):
+    with pytest.raises(InputError, match="ranking_svm.tsv does not exist; train with --config.ranking_svm_constraints"):
         ranking_svm.load(str(tmp_path))
     ranking_svm.save(str(tmp_path), weights, collection.vocabulary)
     # A word that this vocabulary lacks is passed over.
@@ -79,11 +80,11 @@ def test_ranking_svm_refuses_a_collection_without_a_word_that_has_a_weight(tmp_p
     (tmp_path / "queries.tsv").write_text("q\tfox rabbit owl\n")
     named = {"model": tmp_path, "queries": tmp_path / "queries.tsv", "docs": tmp_path / "docs.tsv"}
     options = [f"--{n}={v}" for n, v in (named | {"output": tmp_path / "out.trec", "stemmer": ""}).items()]
-    arguments = rank.arguments_parser().parse_args(["--ranking_svm", *options])
+    arguments = linklearn_rank.arguments_parser().parse_args(["--ranking_svm", *options])
     (tmp_path / "docs.tsv").write_text("a\trabbit owl\nb\tfox rabbit\nc\tother\n")
-    rank.main(arguments)
+    linklearn_rank.main(arguments)
     assert read_run(str(tmp_path / "out.trec"))["q"].ranked()[0] == "b"
     assert "1 of 4 words (25%) have a weight above 0" in capsys.readouterr().err
     (tmp_path / "docs.tsv").write_text("a\trabbit\nb\towl rabbit\n")
     with pytest.raises(InputError, match=r"none of the 2 words of .*docs\.tsv has a weight above 0"):
-        rank.main(arguments)
+        linklearn_rank.main(arguments)

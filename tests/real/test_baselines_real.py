@@ -11,16 +11,13 @@ import numpy as np
 import pytest
 
 from harp_jax import defaults as configs
-from harp_jax.commands import first_stage, rerank
+from harp_jax.commands import first_stage, linklearn_rank, make_folds, rerank, word_vectors, words
 from harp_jax.corpus.folds import in_folds, read_folds
 from harp_jax.corpus.trec import Qrels, Ranking, Run, read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.experiments import make_folds
 from harp_jax.files import lines
-from harp_jax.linklearn import rank
 from harp_jax.linklearn.train import train as train_linklearn
 from harp_jax.randomness import generator
-from harp_jax.text import word_vectors, words
 from harp_jax.training.train import train
 from tests.support.shared_data import shared
 
@@ -103,7 +100,7 @@ def test_linklearn_of_wikipedia_ranks_cranfield(tmp_path):
     print(done["held_out"])
     output = str(tmp_path / "linklearn.trec")
     common = [f"--docs={docs}", f"--queries={queries}", "--fields=title,body", f"--exclude={sources}", "--k=100"]
-    command(rank, f"--model={tmp_path / 'linklearn'}", *common, f"--output={output}")
+    command(linklearn_rank, f"--model={tmp_path / 'linklearn'}", *common, f"--output={output}")
     run = read_run(output)
     assert set(run) == set(read_queries(queries))
     found, random = average_precision(read_qrels(qrels), run)

@@ -1,7 +1,7 @@
 """The six systems of coarse-tuning end to end: anchors of Wikipedia as clicks, WikiPassageQA as the collection.
 
-One trial of one epoch, so the figures mean nothing; what is shown is that every command of the plan takes what the one before
-made, that folds hold, and that the table compares all six.
+One trial of one epoch, so the figures mean nothing; the test shows that every command of the plan reads what the one before
+wrote, that folds are respected, and that the table compares all six.
 """
 
 import json
@@ -12,7 +12,9 @@ import pytest
 
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.corpus.trec import read_qrels, read_queries
-from harp_jax.experiments.plan import execute, load_plan, resolve
+from harp_jax.experiments.execution import execute
+from harp_jax.experiments.plan import resolve
+from harp_jax.experiments.plan_file import load_plan
 from harp_jax.files import lines
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import init_params
@@ -72,9 +74,7 @@ def test_six_systems_on_wikipedia(tmp_path, monkeypatch, capfd):
     write_data(str(tmp_path))
     os.symlink(ROOT / "configs", tmp_path / "configs")
     monkeypatch.chdir(tmp_path)
-    for name, value in (("HARP_COLLECTION", "dl"), ("HARP_TRIALS", "1"), ("HARP_EPOCHS", "1.0")):
-        monkeypatch.setenv(name, value)
-    steps = resolve(load_plan("configs/experiments/coarse_tuning.py"), "out")
+    steps = resolve(load_plan("coarse_tuning").commands(["collection=dl", "trials=1", "epochs=1.0"]), "out")
     execute(steps, "out")
     with open(steps[-1].place) as file:
         rows = [line.rstrip("\n").split("\t") for line in file]

@@ -1,4 +1,4 @@
-"""The whole road on real text, links and questions. The figures are printed, not asserted: see wiki_plan.py."""
+"""The whole pipeline on real text, links and questions. The figures are printed, not asserted: see wiki_plan.py."""
 
 import os
 import subprocess
@@ -22,14 +22,9 @@ def test_wiki_from_links_to_a_table(tmp_path):
     test_queries = os.path.join(output, "test.queries.tsv")
     with open(test_queries, "w") as file:
         file.writelines(line for line in open(queries) if fold[line.split("\t")[0]] == "0")
-    environment = {**os.environ, "HARP_TEST_QUERIES": test_queries, "JAX_NUM_CPU_DEVICES": "1"}
-    command = [
-        sys.executable,
-        "-m",
-        "harp_jax.experiments.plan",
-        "--plan=tests/real/wiki_plan.py",
-        f"--output={output}",
-    ]
+    environment = {**os.environ, "JAX_NUM_CPU_DEVICES": "1"}
+    command = [sys.executable, "-m", "harp_jax", "plan", "tests/real/wiki_plan.py", f"--output={output}"]
+    command += ["--set", f"test_queries={test_queries}"]
     result = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, timeout=3000)
     print(result.stdout)
     assert result.returncode == 0

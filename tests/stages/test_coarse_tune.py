@@ -94,7 +94,7 @@ def test_what_the_log_lost_is_said_and_a_pair_counts_once(clicked, tmp_path, cap
         "d3",
     ]
     assert f"2 clicks of {tmp_path / 'log'} are left out: {docs.path} lacks their documents" in caplog.text
-    assert f"2 clicks of {tmp_path / 'log'} are left out: the same query and document stand there before" in caplog.text
+    assert f"2 clicks of {tmp_path / 'log'} are left out: they repeat an earlier query and document" in caplog.text
 
 
 @pytest.mark.parametrize(

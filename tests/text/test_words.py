@@ -7,9 +7,10 @@ import sys
 import numpy as np
 import pytest
 
+from harp_jax.commands import word_vectors, words
 from harp_jax.errors import InputError
-from harp_jax.text import word_vectors, words
-from harp_jax.text.words import Words, count_words, load_words, read_stopwords, read_vectors
+from harp_jax.text.word_vectors import read_vectors
+from harp_jax.text.words import Words, count_words, load_words, read_stopwords
 
 TEXTS = [("a", "Red fox; red Fox_den"), ("b", "the fox runs"), ("c", "café the 42")]
 
@@ -39,7 +40,7 @@ def test_rare_words_go_and_stems_fall_together():
     assert count_words(TEXTS, max_words=1).words == ("fox",)
     stemmed = count_words([("a", "running runs"), ("b", "run")], "english")
     assert stemmed.words == ("run",) and stemmed.frequencies == (2,)
-    with pytest.raises(InputError, match="no word stands in 9 of 3 documents"):
+    with pytest.raises(InputError, match="no word occurs in 9 of 3 documents"):
         count_words(TEXTS, min_documents=9)
 
 
@@ -81,7 +82,7 @@ def test_saved_vocabularies_come_back_or_are_refused(tmp_path):
 
 def test_negative_limits_are_refused():
     for limits in ({"max_words": -1}, {"min_documents": -1}):
-        with pytest.raises(InputError, match="give 0 or more"):
+        with pytest.raises(InputError, match="use 0 or more"):
             count_words(TEXTS, **limits)
 
 
@@ -147,11 +148,12 @@ def word_vectors_of(path, docs):
 def test_word_vectors_of_documents_without_a_word_are_refused(tmp_path):
     pytest.importorskip("gensim")
     Words(("fox", "owl"), (1, 1), 2).save(str(tmp_path))
-    with pytest.raises(InputError, match=r"no document of .*docs\.tsv holds a word of "):
+    with pytest.raises(InputError, match=r"no document of .*docs\.tsv has a word of the vocabulary"):
         word_vectors_of(tmp_path, "a\tcat dog\nb\tcat\n")
 
 
 def test_packages_that_are_not_there_are_named_with_their_extra(tmp_path, monkeypatch):
+    Words(("fox",), (1,), 1).save(str(tmp_path))
     monkeypatch.setitem(sys.modules, "gensim.models", None)
     monkeypatch.setitem(sys.modules, "bm25s.stopwords", None)
     with pytest.raises(InputError, match=r"gensim; install harp_jax\[vectors\]"):

@@ -1,0 +1,68 @@
+"""`harp linklearn-rank`: ranks a collection by learnt term weights."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+
+from harp_jax.cli import Parser
+from harp_jax.corpus.documents import FIELDS, Documents
+from harp_jax.corpus.trec import read_queries, write_run
+from harp_jax.errors import InputError
+from harp_jax.linklearn import ranking_svm
+from harp_jax.linklearn.rank import load, rankings, svm_index, weighted_index
+from harp_jax.progress import progress
+from harp_jax.ranking.first_stage import excluded_of
+from harp_jax.ranking.lexical import Collection, Model
+
+
+def arguments_parser() -> Parser:
+    parser = Parser(
+        prog="harp linklearn-rank",
+        description="Rank a collection by a trained LinkLearn; idf and lengths are those of the collection.",
+        example="harp linklearn-rank --model=runs/linklearn --docs=docs.tsv --queries=queries.tsv --output=linklearn.trec",
+    )
+    parser.add_argument("--model", required=True, help="workdir of harp linklearn-train")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--okapi", action="store_true", help="rank by the Okapi BM25 tuned on the same links instead")
+    other.add_argument("--ranking_svm", action="store_true", help="rank by the Ranking SVM of the same links instead")
+    parser.add_argument("--exclude", default="", help="qid<TAB>docid: pairs that are not candidates")
+    parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
+    parser.add_argument("--queries", required=True, help="queries: qid<TAB>text, or JSONL")
+    parser.add_argument("--output", required=True, help="the TREC run to write")
+    parser.add_argument("--k", type=int, default=1000, help="documents a query (1000)")
+    parser.add_argument("--stemmer", default="english", help="Snowball stemmer, '' for none (english)")
+    parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    if arguments.k < 1:
+        raise InputError(f"--k={arguments.k}: give the number of documents a query, at least 1")
+    name = "okapi" if arguments.okapi else "ranking_svm" if arguments.ranking_svm else "linklearn"
+    # Models first: a missing one is reported before the documents are read.
+    svm = ranking_svm.load(arguments.model) if arguments.ranking_svm else None
+    weighting = load(arguments.model, arguments.okapi)
+    queries = read_queries(arguments.queries)
+    excluded = excluded_of(arguments.exclude)
+    docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
+    collection = Collection(progress(docs.texts(), total=len(docs), unit="documents", desc="index"), arguments.stemmer)
+    model: Model
+    if svm is None:
+        model = weighted_index(collection, weighting)
+    else:
+        model, known = svm_index(collection, svm, arguments.docs)
+        print(f"note: {known} have a weight above 0", file=sys.stderr)
+    unmatched: list[str] = []
+
+    def noted() -> Iterator[tuple[str, list[str], np.ndarray]]:
+        for qid, docids, scores in rankings(model, collection, queries, arguments.k, excluded, name):
+            if not docids:
+                unmatched.append(qid)
+            yield qid, docids, scores
+
+    write_run(arguments.output, noted(), tag=name)
+    if unmatched:
+        print(f"note: {len(unmatched)} of {len(queries)} queries match no document: {unmatched[:5]}", file=sys.stderr)
+    print(f"{arguments.output}: {len(queries) - len(unmatched)} queries ranked by {name}")

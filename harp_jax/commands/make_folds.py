@@ -1,0 +1,32 @@
+"""`harp make-folds`: folds of queries for cross-validation."""
+
+import argparse
+
+from harp_jax.cli import Parser
+from harp_jax.corpus.trec import read_qrels, read_queries
+from harp_jax.experiments.make_folds import connected, make_folds
+from harp_jax.files import replacing
+
+
+def arguments_parser() -> Parser:
+    parser = Parser(
+        prog="harp make-folds",
+        description="Divide queries into folds that share no relevant document.",
+        example="harp make-folds --queries=queries.tsv --qrels=qrels.txt --count=5 --output=folds.tsv",
+    )
+    parser.add_argument("--queries", required=True, help="queries: qid<TAB>text, or JSONL")
+    parser.add_argument("--qrels", default="", help="judgments: keep queries together that share a relevant document")
+    parser.add_argument("--count", type=int, default=5, help="folds (5)")
+    parser.add_argument("--seed", type=int, default=0, help="of the order (0)")
+    parser.add_argument("--output", required=True, help="file to write: qid<TAB>fold")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    queries = list(read_queries(arguments.queries))
+    groups = connected(queries, read_qrels(arguments.qrels)) if arguments.qrels else [[qid] for qid in queries]
+    folds = make_folds(groups, arguments.count, arguments.seed)
+    with replacing(arguments.output) as file:
+        file.writelines(f"{qid}\t{folds[qid]}\n" for qid in queries)
+    largest = max(map(len, groups))
+    print(f"{arguments.output}: {len(queries)} queries in {arguments.count} folds, largest group {largest}")

@@ -1,0 +1,69 @@
+"""`harp plan`: runs an experiment, a list of commands, each once."""
+
+import argparse
+import difflib
+import sys
+from typing import Any
+
+from harp_jax.cli import Parser
+from harp_jax.commands.table import COMMANDS
+from harp_jax.errors import InputError
+from harp_jax.experiments.execution import run_plan
+from harp_jax.experiments.plan_file import load_plan, shipped_plans
+
+
+class PlanParser(Parser):
+    """`harp plan PLAN --help` describes the plan and its options."""
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        given = sys.argv[1:] if args is None else list(args)
+        words = [word for word in given if word not in ("-h", "--help")]
+        arguments, rest = self.parse_known_args(words, namespace)
+        if arguments.plan is None and rest and not rest[0].startswith("-"):
+            arguments.plan = rest.pop(0)  # argparse finds an optional positional only before the options
+        if len(words) < len(given):
+            print(
+                f"{load_plan(arguments.plan).help()}\n\n{self.format_usage()}" if arguments.plan else self.format_help()
+            )
+            self.exit()
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return arguments
+
+
+def arguments_parser() -> Parser:
+    parser = PlanParser(
+        prog="harp plan",
+        description="Run the commands of a plan, each once; rerunning resumes. Without PLAN: list the shipped plans.",
+        example="harp plan demo --output=demo\n  harp plan controls --help\n"
+        "  harp plan controls --output=controls --set seeds=0,1 --set steps=100 --jobs=2",
+    )
+    parser.add_argument(
+        "plan", nargs="?", metavar="PLAN", help="Python file with get_plan(), or name of a shipped plan"
+    )
+    parser.add_argument("--output", help="directory that receives everything")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the plan; several times"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="commands at a time, each on its share of the cores (1)")
+    parser.add_argument("--dry_run", action="store_true", help="print the commands and which are done; run nothing")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    if arguments.plan is None:
+        plans = shipped_plans()
+        width = max(len(name) for name, _ in plans)
+        print("\n".join(f"{name:<{width}}  {summary}" for name, summary in plans))
+        return
+    commands = load_plan(arguments.plan).commands(arguments.set)
+    for command in commands:
+        if command.command not in COMMANDS:
+            near = difflib.get_close_matches(command.command, COMMANDS, 1)
+            raise InputError(
+                f"step {command.name} of {arguments.plan} runs {command.command!r}, which is no command"
+                + (f"; did you mean {near[0]}?" if near else "; `harp --help` lists them")
+            )
+    if not arguments.output:
+        raise InputError("no --output; the plan needs a directory for its results")
+    run_plan(commands, arguments.output, arguments.jobs, arguments.dry_run)

@@ -1,0 +1,51 @@
+"""`harp subsets`: nested random subsets of training queries."""
+
+import argparse
+
+from harp_jax.cli import Parser
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.folds import read_subset
+from harp_jax.corpus.trec import read_qrels, read_run
+from harp_jax.errors import InputError
+from harp_jax.experiments.subsets import draw_subsets, trainable, write_subsets
+
+
+def arguments_parser() -> Parser:
+    parser = Parser(
+        prog="harp subsets",
+        description="Draw nested subsets of training queries: OUTPUT/draw-03/10.txt contains draw-03/5.txt.",
+        example="harp subsets --qrels=qrels.txt --sizes=5,10,15,20 --draws=10 --output=subsets",
+    )
+    parser.add_argument("--qrels", required=True, help="judgments of the training queries")
+    parser.add_argument("--queries", default="", help="a file whose lines begin with the query ids to draw from (all)")
+    parser.add_argument("--folds", default="", help="qid<TAB>fold, with --train_folds")
+    parser.add_argument("--train_folds", default="", help="folds to draw from, separated by commas")
+    parser.add_argument("--run", default="", help="candidates: draw only queries that have any")
+    parser.add_argument("--docs", default="", help="documents: draw only queries with a relevant one among them")
+    parser.add_argument("--sizes", default="5,10,15,20", help="queries of a subset (5,10,15,20)")
+    parser.add_argument("--draws", type=int, default=10, help="draws of each size (10)")
+    parser.add_argument("--seed", type=int, default=0, help="of the draws (0)")
+    parser.add_argument("--output", required=True, help="directory that receives the lists")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    sizes = sorted(integers(arguments.sizes, "sizes", 1))
+    if arguments.draws < 1:
+        raise InputError(f"--draws={arguments.draws}: use 1 or more")
+    if bool(arguments.folds) != bool(arguments.train_folds):
+        raise InputError("--folds and --train_folds belong together; give both or neither")
+    wanted = arguments.train_folds.split(",") if arguments.train_folds else []
+    qrels = read_subset(read_qrels(arguments.qrels), arguments.queries, arguments.folds, wanted)
+    qrels = trainable(qrels, Documents.open(arguments.docs) if arguments.docs else None)
+    qrels = trainable(qrels, run=read_run(arguments.run, queries=qrels) if arguments.run else None)
+    write_subsets(arguments.output, draw_subsets(qrels, sizes, arguments.draws, arguments.seed))
+    print(f"{arguments.output}: {arguments.draws} draws of {', '.join(map(str, sizes))} of {len(qrels)} queries")
+
+
+def integers(text: str, option: str, lowest: int) -> list[int]:
+    """[5, 10] from "5,10", duplicates removed; InputError for anything else than integers from `lowest`."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) >= lowest for part in parts):
+        raise InputError(f"--{option}={text}: write integers from {lowest}, separated by commas")
+    return list(dict.fromkeys(map(int, parts)))

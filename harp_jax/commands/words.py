@@ -1,0 +1,37 @@
+"""`harp words`: the word vocabulary of a collection, for the neural rankers."""
+
+import argparse
+
+from harp_jax.cli import Parser
+from harp_jax.corpus.documents import FIELDS, Documents
+from harp_jax.progress import progress
+from harp_jax.text.words import count_words, read_stopwords
+
+
+def arguments_parser() -> Parser:
+    parser = Parser(
+        prog="harp words",
+        description="Count the words of a collection and save their vocabulary.",
+        example="harp words --docs=docs.tsv --stemmer=english --stopwords=english --min_documents=2 --output=words",
+    )
+    parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
+    parser.add_argument("--output", required=True, help="directory to write")
+    parser.add_argument("--stemmer", default="", help="Snowball stemmer such as english (none)")
+    parser.add_argument("--stopwords", default="", help="words to leave out: english, or a file with one a line (none)")
+    parser.add_argument("--min_documents", type=int, default=1, help="documents that a word must occur in (1)")
+    parser.add_argument("--max_words", type=int, default=0, help="keep only the most frequent words (0: all)")
+    parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
+    words = count_words(
+        progress(docs.texts(), total=len(docs), unit="documents", desc="words"),
+        arguments.stemmer,
+        arguments.min_documents,
+        arguments.max_words,
+        read_stopwords(arguments.stopwords),
+    )
+    words.save(arguments.output)
+    print(f"{arguments.output}: {len(words.words)} words of {words.documents} documents")

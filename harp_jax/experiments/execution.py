@@ -1,0 +1,156 @@
+"""Runs the steps of a plan that are not done, several at a time where their inputs allow.
+
+`jobs=2` pays for small models, which do not keep many cores busy: two trainings of KNRM on two cores took 1.3 times as long as
+one. Sums are then split among fewer threads, so scores may differ from those of `jobs=1` in their last digits.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
+from queue import Queue
+
+from harp_jax.errors import InputError
+from harp_jax.experiments.plan import Command, Step, listing, resolve
+from harp_jax.files import replacing
+
+PRINTED = ("evaluate",)  # commands whose output is printed even where several jobs run
+
+
+def run_plan(commands: list[Command], output: str, jobs: int = 1, dry_run: bool = False) -> None:
+    """Runs a plan, or prints its commands (`dry_run`). Raises InputError as `resolve` and `execute` do."""
+    steps = resolve(commands, output)
+    if dry_run:
+        print(listing(steps))
+    else:
+        execute(steps, output, jobs)
+
+
+def execute(steps: list[Step], output: str, jobs: int = 1) -> None:
+    """Runs the steps that are not done, `jobs` at a time, in the plan's order where their inputs allow.
+
+    Several jobs share the processor's cores, and the output of each goes to a log file. If a step fails, the running ones
+    are awaited and an InputError is raised; running the plan again resumes it. SIGTERM is passed on to the running steps.
+    """
+    if jobs < 1:
+        raise InputError(f"--jobs={jobs}: use 1 or more")
+    os.makedirs(os.path.join(output, ".plan"), exist_ok=True)
+    began = time.monotonic()
+    labels = {s.command.name: f"[{number}/{len(steps)}] {s.command.name}" for number, s in enumerate(steps, 1)}
+    for step in steps:
+        if step.done:
+            print(f"{labels[step.command.name]}: already done", flush=True)
+    waiting = [step for step in steps if not step.done]
+    shares: Queue[set[int]] = Queue()
+    for share in core_shares(jobs):
+        shares.put(share)
+    failures: list[InputError] = []
+    children = Children()
+    with children.terminated(), ThreadPoolExecutor(jobs, initializer=lambda: stay_on(shares.get())) as pool:
+        running: dict[Future[None], Step] = {}
+        while running or (waiting and not failures and not children.stopped):
+            unmade = {s.command.name for s in (*waiting, *running.values())}
+            ready = [s for s in waiting if unmade.isdisjoint(s.command.needs())]
+            for step in ready[: 0 if failures or children.stopped else jobs - len(running)]:
+                waiting.remove(step)
+                running[pool.submit(execute_one, step, labels[step.command.name], children, jobs > 1)] = step
+            ended, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
+                del running[future]
+                try:
+                    future.result()
+                except InputError as error:
+                    failures.append(error)
+    if children.stopped:
+        raise InputError(f"terminated; run the plan again to resume it under {output}")
+    if failures:
+        raise failures[0]
+    print(f"plan finished in {time.monotonic() - began:.0f} s; all outputs are under {output}", flush=True)
+
+
+class Children:
+    """The processes of running steps; ends them where this process is terminated (SIGTERM)."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self._running: set[subprocess.Popen[bytes]] = set()
+
+    def run(self, argv: list[str], **options: object) -> int:
+        """The status of a command that runs to its end, or is not started after SIGTERM."""
+        if self.stopped:
+            return -signal.SIGTERM
+        with subprocess.Popen(argv, **options) as process:  # type: ignore[call-overload]
+            self._running.add(process)
+            try:
+                if self.stopped:  # since the check above
+                    process.terminate()
+                return process.wait()
+            finally:
+                self._running.discard(process)
+
+    @contextlib.contextmanager
+    def terminated(self) -> Iterator[None]:
+        """Within the block SIGTERM ends the processes. Only the main thread can handle signals; others leave it alone."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def end(_number: int, _frame: object) -> None:
+            self.stopped = True
+            for process in list(self._running):
+                process.terminate()
+
+        before = signal.signal(signal.SIGTERM, end)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+
+def execute_one(step: Step, label: str, children: Children, to_file: bool) -> None:
+    """Runs one step and records it as done. `to_file`: its output goes to a log file next to the record."""
+    print(f"{label}: {step}", flush=True)
+    start = time.monotonic()
+    log = step.record.removesuffix(".json") + ".log"
+    with open(log, "w") if to_file else nullcontext() as file:
+        status = children.run(step.argv, stdout=file, stderr=subprocess.STDOUT if to_file else None)
+    if status:
+        where = f"its message is at the end of {log}" if to_file else "its message is above"
+        raise InputError(
+            f"{step.command.name} ended with status {status}; {where}. "
+            "Correct the cause and run the plan again: finished steps are kept"
+        )
+    if step.command.command == "train" and not os.path.exists(os.path.join(step.place, "command.txt")):
+        raise InputError(f"{step.command.name} was interrupted; run the plan again to resume it")
+    if not os.path.exists(step.place):
+        raise InputError(
+            f"{step.command.name} ended with status 0 but wrote no {step.place}; correct its arguments in the plan"
+        )
+    seconds = round(time.monotonic() - start, 1)
+    with replacing(step.record) as record:
+        json.dump({"name": step.command.name, "command": str(step), "seconds": seconds}, record, indent=1)
+    print(f"{label}: {seconds} s", flush=True)
+    if to_file and step.command.command in PRINTED:
+        with open(log, encoding="utf-8", errors="replace") as text:
+            print(text.read(), flush=True)
+
+
+def core_shares(jobs: int) -> list[set[int]]:
+    """The cores that this process may use, dealt out to the jobs; all of them to each job where there are fewer cores than jobs.
+
+    Empty sets on systems without CPU affinity.
+    """
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    return [set(cores[job::jobs]) if len(cores) >= jobs else set(cores) for job in range(jobs)]
+
+
+def stay_on(cores: set[int]) -> None:
+    """Restricts this thread, and the processes that it starts, to some cores: jobs that use the same cores slow each other."""
+    if cores:
+        os.sched_setaffinity(0, cores)

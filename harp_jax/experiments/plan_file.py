@@ -1,0 +1,122 @@
+"""Plan files: Python files with `get_plan(option=default, …) -> list[Command]`, and their options.
+
+The first docstring of the file describes the plan; that of `get_plan` has one line "option: what it means" for each option. An
+option's type is that of its default: text, number, bool, or a tuple of these (values separated by commas).
+"""
+
+import ast
+import inspect
+import re
+import runpy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harp_jax.cli import shipped_file
+from harp_jax.errors import InputError
+from harp_jax.experiments.plan import Command
+
+Value = str | int | float | bool | tuple[str, ...] | tuple[int, ...] | tuple[float, ...]
+TRUE, FALSE = ("true", "1", "yes"), ("false", "0", "no")
+
+
+@dataclass(frozen=True)
+class PlanFile:
+    """A loaded plan file. `defaults` and `meanings` are by option."""
+
+    path: str
+    description: str
+    get_plan: Callable[..., list[Command]]
+    defaults: dict[str, Value]
+    meanings: dict[str, str]
+
+    def commands(self, settings: Sequence[str] = ()) -> list[Command]:
+        """The commands with options from "name=value" texts. InputError for unknown names and values of another type."""
+        values = {}
+        for setting in settings:
+            name, equals, text = setting.partition("=")
+            if not equals or name not in self.defaults:
+                raise InputError(f"--set {setting}: write NAME=VALUE with an option of the plan; {self._listed()}")
+            try:
+                values[name] = parsed(text, self.defaults[name])
+            except ValueError as error:
+                raise InputError(f"--set {setting}: {error}; {self._listed()}") from error
+        return self.get_plan(**values)
+
+    def help(self) -> str:
+        """The plan's description, and its options with their defaults."""
+        width = max(map(len, self.defaults), default=0)
+        options = [
+            f"  {name:<{width}}  {self.meanings.get(name, '')} ({written(default)})".replace("  (", " (")
+            for name, default in self.defaults.items()
+        ]
+        about = ["options of the plan, with --set NAME=VALUE:", *options] if options else ["The plan has no options."]
+        return "\n".join([self.description.strip(), "", *about])
+
+    def _listed(self) -> str:
+        options = ", ".join(f"{name} ({written(default)})" for name, default in self.defaults.items())
+        return f"options of {self.path}: {options}" if options else f"{self.path} has no options"
+
+
+def parsed(text: str, default: Value) -> Value:
+    """A text as a value of the default's type. ValueError for another type."""
+    if isinstance(default, tuple):
+        first = default[0] if default else ""
+        # Commas in parentheses belong to a value, as in fields=('title','body').
+        parts = re.split(r",(?![^(]*\))", text) if text else []
+        return tuple(parsed(part.strip(), first) for part in parts)  # type: ignore[return-value]
+    if isinstance(default, bool):
+        if text.lower() not in TRUE + FALSE:
+            raise ValueError(f"{text!r} is neither true nor false")
+        return text.lower() in TRUE
+    if isinstance(default, str):
+        return text
+    try:
+        return type(default)(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not {'an integer' if isinstance(default, int) else 'a number'}") from None
+
+
+def written(default: Value) -> str:
+    """A default as --set takes it."""
+    return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+
+
+def load_plan(name: str) -> PlanFile:
+    """A plan by its path or its name below configs/experiments.
+
+    Raises InputError where there is no such file, it has no get_plan(), or an option has no default.
+    """
+    path = plan_path(name)
+    contents = runpy.run_path(path)
+    get_plan = contents.get("get_plan")
+    if get_plan is None:
+        raise InputError(f"{path} has no get_plan(); define one that returns a list of Command")
+    parameters = inspect.signature(get_plan).parameters
+    required = [option for option, parameter in parameters.items() if parameter.default is parameter.empty]
+    if required:
+        raise InputError(f"{path}: the option {required[0]!r} of get_plan() has no default; give it one")
+    rows = re.findall(r"^ +(\w+): (.+)$", get_plan.__doc__ or "", re.MULTILINE)
+    return PlanFile(
+        path=path,
+        description=contents.get("__doc__") or "",
+        get_plan=get_plan,
+        defaults={option: parameter.default for option, parameter in parameters.items()},
+        meanings={option: meaning for option, meaning in rows if option in parameters},
+    )
+
+
+def plan_path(name: str) -> str:
+    """The file of a plan; InputError where there is none."""
+    path = name if Path(name).is_file() else shipped_file(f"experiments/{name}.py")
+    if not path:
+        shipped = ", ".join(plan for plan, _ in shipped_plans())
+        raise InputError(f"no plan {name!r}; give a Python file with get_plan(), or one of {shipped}")
+    return path
+
+
+def shipped_plans() -> list[tuple[str, str]]:
+    """(name, first line of the docstring) of the plans below configs/experiments."""
+    folder = Path(shipped_file("experiments/__init__.py")).parent
+    files = sorted(path for path in folder.glob("*.py") if path.stem != "__init__")
+    return [(path.stem, (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split("\n")[0]) for path in files]
