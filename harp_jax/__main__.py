@@ -41,7 +41,7 @@ def main(argv: list[str] | None = None) -> None:
         run(module.main, module.arguments_parser())
     else:
         near = difflib.get_close_matches(words[0], COMMANDS, 1)
-        fail(f"no command {words[0]!r}" + (f"; did you mean {near[0]}?" if near else "") + "; `harp --help` lists them")
+        fail(f"no command {words[0]!r}" + (f"; did you mean {near[0]}?" if near else ";") + " `harp --help` lists them")
 
 
 def complete() -> None:

@@ -73,8 +73,10 @@ def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
     values = flags.FlagValues()
     config_flags.DEFINE_config_file("config", None, "", flag_values=values, lock_config=True)
     given = [f"--config={config_file(path)}"] if path else []
+    words, typed = ["harp", *given, *overrides], sys.argv
     try:
-        rest = values(["harp", *given, *overrides])
+        sys.argv = words  # where ml_collections looks for the fields to override
+        rest = values(words)
         if len(rest) > 1:
             raise InputError(f"unexpected argument {rest[1]!r}; options are written --name=value (see --help)")
         if values.config is not None:
@@ -93,6 +95,8 @@ def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
         AttributeError,
     ) as error:
         raise InputError(f"{error}; check --config and its fields") from error
+    finally:
+        sys.argv = typed
 
 
 def config_file(name: str) -> str:

@@ -1,0 +1,97 @@
+"""The list of commands: each can be imported, explains itself with an example that parses, and spells options like the others."""
+
+import importlib
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from harp_jax.__main__ import overview
+from harp_jax.cli import Parser
+from harp_jax.commands.table import COMMANDS
+from tests.support import ROOT
+
+
+def parser_of(name: str) -> Parser:
+    return importlib.import_module(COMMANDS[name].module).arguments_parser()
+
+
+def python(*arguments: str, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120, **options
+    )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_example_of_help_parses(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    parser = parser_of(name)
+    text = parser.format_help()
+    assert "example:" in text and parser.description, name
+    example = text.partition("example:\n")[2].replace("\\\n", " ")
+    words = shlex.split(example)
+    start = next(
+        i for i, word in enumerate(words) if word in (name, "harp_jax.main", "data_pipeline.main", "harp_jax.export")
+    )
+    arguments = parser.parse_args(words[start + 1 :])
+    assert callable(importlib.import_module(COMMANDS[name].module).main)
+    assert vars(arguments)
+
+
+def test_an_option_means_the_same_everywhere():
+    """One spelling with underscores, and one type for a name; help text everywhere."""
+    types: dict[str, dict[object, list[str]]] = {}
+    for name in COMMANDS:
+        for action in parser_of(name)._actions:
+            for option in action.option_strings:
+                assert option == "-h" or "-" not in option.removeprefix("--"), f"{name} {option}"
+            assert action.help, f"{name} {action.dest}: no help"
+            if action.option_strings and action.nargs != 0:
+                types.setdefault(action.dest, {}).setdefault(action.type, []).append(name)
+    assert not {dest: found for dest, found in types.items() if len(found) > 1}
+
+
+def test_the_overview_names_every_command_and_needs_no_jax():
+    assert all(f"  {name} " in overview() and entry.summary in overview() for name, entry in COMMANDS.items())
+    code = "import sys; import harp_jax.__main__ as m; m.main(['--help']); print('jax' in sys.modules, 'numpy' in sys.modules)"
+    result = python("-c", code)
+    assert result.stdout.endswith("False False\n"), result.stderr
+
+
+def test_a_wrong_command_is_one_line_with_the_nearest_name():
+    result = python("-m", "harp_jax", "rernk")
+    assert (
+        result.returncode == 2
+        and result.stderr == "error: no command 'rernk'; did you mean rerank? `harp --help` lists them\n"
+    )
+
+
+def test_options_take_dashes_for_underscores():
+    arguments = parser_of("first-stage").parse_args(["--docs=d", "--queries", "q", "--output=o", "--k=3"])
+    assert arguments.k == 3
+    assert parser_of("plan").parse_args(["demo", "--output=o", "--dry-run"]).dry_run
+
+
+@pytest.mark.parametrize("command", ["--help", "evaluate --help", "plan"])
+def test_a_closed_pipe_ends_quietly(command):
+    line = f"{sys.executable} -m harp_jax {command} | head -n 1"
+    result = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert len(result.stdout.splitlines()) == 1 and not result.stderr
+
+
+@pytest.mark.parametrize(
+    "typed, found",
+    [("harp cross", ["cross-validate"]), ("harp fuse --meth", ["--method"]), ("harp train --work", ["--workdir"])],
+)
+def test_the_shell_completes_commands_and_options(typed, found):
+    environment = {
+        **os.environ, "COMP_LINE": typed, "COMP_POINT": str(len(typed)), "COMP_TYPE": "9", "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_SUPPRESS_SPACE": "1", "PYTHONPATH": str(ROOT),
+    }  # fmt: skip
+    line = f"{sys.executable} -m harp_jax 8>&1 9>/dev/null"
+    result = subprocess.run(
+        ["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, env=environment, timeout=120
+    )
+    assert [word.strip() for word in result.stdout.split("\x0b")] == found
