@@ -1,11 +1,37 @@
-"""Eight CPU devices for every test, set before JAX starts; compiled programs are shared by the session's processes."""
+"""Eight CPU devices for every test, set before JAX starts; compiled programs are kept between runs of the tests.
 
+They lie in the user's cache directory. JAX's keys hold the program, its options, the devices and the versions of jaxlib and XLA,
+so a changed program is compiled anew. Programs beyond LIMIT bytes are removed, oldest first.
+"""
+
+import contextlib
 import os
-import tempfile
+from pathlib import Path
+
+LIMIT = 1 << 30
+
+
+def remove_oldest(directory: Path, limit: int) -> None:
+    """Removes the oldest files until the directory holds at most `limit` bytes; another session may do so at once."""
+    found = []
+    for path in directory.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            status = path.stat()
+            found.append((status.st_mtime, status.st_size, path))
+    total = sum(size for _, size, _ in found)
+    for _, size, path in sorted(found):
+        if total <= limit:
+            break
+        path.unlink(missing_ok=True)
+        total -= size
+
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-_CACHE = tempfile.TemporaryDirectory(prefix="harp_jax_tests_")
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", _CACHE.name)
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    _cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "harp_jax" / "tests-xla"
+    _cache.mkdir(parents=True, exist_ok=True)
+    remove_oldest(_cache, LIMIT)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(_cache)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")

@@ -3,8 +3,6 @@
 import json
 import math
 import runpy
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
@@ -18,6 +16,7 @@ from data_pipeline.config import CHOICES, generation, plain
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.graph import link_graph
+from data_pipeline.main import arguments_parser
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.presets import PRESETS
 from data_pipeline.tasks import acm, qdm, rdp, rqp
@@ -28,6 +27,7 @@ from harp_jax.errors import InputError
 from harp_jax.randomness import generator
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from tests.support import ROOT, corpus
+from tests.support.in_process import InProcessEngine
 
 TERMS = Terms(Tokenizer((*SPECIAL_TOKENS, "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"}))
 SAMPLER = Sampler(TERMS.is_term, weighting="normalised")
@@ -184,10 +184,8 @@ def test_the_official_preset_runs_and_the_command_line_wins(tmp_path):
         "    c.min_article_words, c.workers, c.keep_work = 0, 1, True\n"
         "    return c\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-m", "data_pipeline.main", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
-    assert result.returncode == 0, result.stderr
+    parsed = arguments_parser().parse_args(arguments)
+    pipeline.generate(parsed.config, parsed.output, InProcessEngine)
     manifest = load_manifest(str(tmp_path / "out"))
     assert manifest["config"] | {"replacement": True} | PRESETS["official"] == manifest["config"] | {
         "replacement": True

@@ -16,6 +16,7 @@ from data_pipeline.text.terms import load_terms
 from harp_jax.errors import InputError
 from tests.support import ROOT, corpus
 from tests.support.generation_job import hashes, records, table
+from tests.support.in_process import InProcessEngine
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +171,7 @@ def test_one_and_two_workers_write_the_same_shards(made, tmp_path):
 def test_another_seed_writes_other_pairs_and_the_same_splits(made, tmp_path):
     folder, output = made
     config = corpus.config(folder, encoder="", term_weights=str(output / "term_weights"), seed=1, tasks=("rqp",))
-    generate(config, str(tmp_path / "seed1"))
+    generate(config, str(tmp_path / "seed1"), InProcessEngine)
     theirs, mine = load_manifest(str(output)), load_manifest(str(tmp_path / "seed1"))
     assert mine["term_weights_sha256"] == theirs["term_weights_sha256"]
     name = "harp-rqp_train.tfrecord-00000-of-00001"
@@ -223,7 +224,7 @@ def test_options_of_the_field_notes_run(tmp_path, capfd):
         exclude_destinations=str(folder / "judged.txt"), document_title=True, acm_directions=1, keep_work=True, query_length=0.5,
         shard_bytes=20_000, workers=1,
     )  # fmt: skip
-    generate(corpus.config(folder, **options), str(tmp_path / "out"))
+    generate(corpus.config(folder, **options), str(tmp_path / "out"), InProcessEngine)
     manifest = load_manifest(str(tmp_path / "out"))
     assert manifest["losses"]["link-to-excluded"]["count"] > 10
     assert "1 line(s) name no page, for example 'p4711'" in capfd.readouterr().err
@@ -231,9 +232,11 @@ def test_options_of_the_field_notes_run(tmp_path, capfd):
     assert len(manifest["splits"]["rqp_train"]["shards"]) > 1
     assert all(shard["bytes"] <= 20_000 for split in manifest["splits"].values() for shard in split["shards"])
     generate(
-        corpus.config(folder, acm_negative="corpus", tasks=("acm",), workers=1), str(tmp_path / "corpus-negatives")
+        corpus.config(folder, acm_negative="corpus", tasks=("acm",), workers=1),
+        str(tmp_path / "corpus-negatives"),
+        InProcessEngine,
     )
-    generate(corpus.config(folder, encoder="", tasks=("mlm",), workers=1), str(tmp_path / "text"))
+    generate(corpus.config(folder, encoder="", tasks=("mlm",), workers=1), str(tmp_path / "text"), InProcessEngine)
     assert set(load_manifest(str(tmp_path / "text"))["tasks"]) == {"mlm"}
 
 
@@ -341,7 +344,7 @@ def test_inspect_ends_quietly_when_its_reader_does(made):
 def test_generate_is_a_function_that_returns_the_manifest(tmp_path):
     """From Python: a ConfigDict and a path in, the manifest out; a second call reads it."""
     config = corpus.config(corpus.write(tmp_path / "corpus", files=1), tasks=("mlm",), workers=1)
-    manifest = generate(config, tmp_path / "out")
+    manifest = generate(config, tmp_path / "out", InProcessEngine)
     assert (
         manifest == json.loads((tmp_path / "out" / "manifest.json").read_text()) == generate(config, tmp_path / "out")
     )

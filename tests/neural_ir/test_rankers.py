@@ -85,19 +85,24 @@ def slow_score(config, params, query, document):
     return slow.duet(params, query, document, of_word, config.graphs, 6, 20, config.pool)
 
 
+def scorer(config):
+    """(params, known words, queries, documents) → scores. What a compiled program closes over is folded as it compiles: slow."""
+    return jax.jit(lambda params, known, q, d: build(config).apply({"params": params}, q, d, known))
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_scores_equal_a_loop_and_padding_changes_none(name):
     config, found = SHAPES[name], pairs()
     params, known = model(config), tables(config)
-    score = jax.jit(lambda q, d: build(config).apply({"params": params}, q, d, known))
+    score = scorer(config)
     expected = np.array([slow_score(config, params, q, d) for q, d in found])
     assert np.std(expected) > 0.03
-    tight = np.asarray(score(*padded(found, 6, 20)))
+    tight = np.asarray(score(params, known, *padded(found, 6, 20)))
     np.testing.assert_allclose(tight, expected, rtol=0, atol=1e-5 * max(1.0, np.abs(expected).max()))
     # A pair by itself has fewer words than the vocabulary, which DUET computes otherwise.
-    alone = np.concatenate([score(*padded([pair], 6, 20)) for pair in found[:3]])
+    alone = np.concatenate([score(params, known, *padded([pair], 6, 20)) for pair in found[:3]])
     np.testing.assert_allclose(alone, tight[:3], rtol=0, atol=1e-6 * max(1.0, np.abs(tight).max()))
-    wide = np.asarray(score(*padded(found, 9, 47)))
+    wide = np.asarray(score(params, known, *padded(found, 9, 47)))
     np.testing.assert_allclose(wide, tight, rtol=0, atol=1e-6 * max(1.0, np.abs(tight).max()))
 
 
@@ -107,19 +112,19 @@ def test_gradients_of_padded_and_empty_texts_are_finite(name):
     params, known = model(config), tables(config)
     query, document = padded([*pairs(4), (np.zeros(0, int), np.zeros(0, int))], 6, 20)
 
-    def total(p):
-        return build(config).apply({"params": p}, query, document, known).sum()
+    def total(params, known, query, document):
+        return build(config).apply({"params": params}, query, document, known).sum()
 
-    for leaf in jax.tree.leaves(jax.jit(jax.grad(total))(params)):
+    for leaf in jax.tree.leaves(jax.jit(jax.grad(total))(params, known, query, document)):
         assert np.isfinite(leaf).all()
 
 
 def test_a_word_outside_the_vocabulary_matches_nothing():
     config = SHAPES["knrm"]
     params, known = model(config), tables(config)
-    score = jax.jit(lambda q, d: build(config).apply({"params": params}, q, d, known))
-    with_unknown = score(jnp.array([[3, 0]]), jnp.array([[0, 3, 0, 7]]))
-    without = score(jnp.array([[3, 0]]), jnp.array([[3, 7, 0, 0]]))
+    score = scorer(config)
+    with_unknown = score(params, known, jnp.array([[3, 0]]), jnp.array([[0, 3, 0, 7]]))
+    without = score(params, known, jnp.array([[3, 0]]), jnp.array([[3, 7, 0, 0]]))
     np.testing.assert_allclose(with_unknown, without, atol=1e-6)
 
 

@@ -20,7 +20,8 @@ def tokens_and_ids(rows: int = 64, length: int = 512) -> tuple[jax.Array, jax.Ar
 
 def masked(rate: float = 0.15, key: jax.Array = KEY):
     tokens, ids = tokens_and_ids()
-    return tokens, ids, mask_tokens(key, {"tokens": tokens}, ids, rate, slots(512, rate), MASK, VOCAB)
+    out = mask_tokens(key, {"tokens": tokens}, ids, rate, slots(512, rate), MASK, VOCAB)
+    return np.asarray(tokens), np.asarray(ids), jax.tree.map(np.asarray, out)
 
 
 def test_rates_are_15_percent_and_80_10_10():

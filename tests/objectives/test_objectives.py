@@ -48,7 +48,7 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
     hinges, weights = [], []
 
     @jax.jit
-    def first_score(one):
+    def first_score(params, one):
         hidden = objective.ranker.apply({"params": params}, one, method="encode")
         return objective.ranker.apply({"params": params}, hidden, one["cls_offset"], method="scores")[0, 0]
 
@@ -62,7 +62,7 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
             for sequence in group.sequences:
                 alone = group._replace(sequences=(sequence,))
                 one = fill([alone], next(plan([(len(sequence),)], single)), single, 0)
-                scores.append(float(first_score(one)))
+                scores.append(float(first_score(params, one)))
             hinges.append(max(0.0, 1 - scores[0] + scores[1]))
             weights.append(objective.task_weights[group.task])
     assert sums["pairs"] == len(hinges)
@@ -90,8 +90,8 @@ def test_four_microbatches_give_the_gradients_of_one_batch(setting):
     key = jax.random.key(0, impl="threefry2x32")
     with jax.enable_x64(True):  # otherwise rounding of these large scores would hide a difference
         params = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
-        compute = jax.jit(lambda batch: gradients(objective, params, batch, key, None))
-        (found, sums), (expected, whole_sums) = compute(parts), compute(whole)
+        compute = jax.jit(lambda params, batch: gradients(objective, params, batch, key, None))
+        (found, sums), (expected, whole_sums) = compute(params, parts), compute(params, whole)
     assert parts["tokens"].ndim == 3 and sums["mlm_tokens"] == whole_sums["mlm_tokens"] > 100
     for name in sums:
         np.testing.assert_allclose(sums[name], whole_sums[name], rtol=1e-6, err_msg=name)
@@ -105,7 +105,9 @@ def test_remat_changes_memory_alone(setting, policy):
     batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
     mask, drop = jax.random.key(0, impl="threefry2x32"), jax.random.key(1)
     found = [
-        jax.jit(lambda shape=shape: gradients(stage.objective(shape), params, batch, mask, drop)[0])()
+        jax.jit(lambda params, batch, shape=shape: gradients(stage.objective(shape), params, batch, mask, drop)[0])(
+            params, batch
+        )
         for shape in (stage.shape, dataclasses.replace(stage.shape, remat=policy))
     ]
     for a, b in zip(*map(jax.tree.leaves, found)):

@@ -22,6 +22,7 @@ from harp_jax.input.records import TASKS
 from harp_jax.input.tfrecords import RecordReader
 from harp_jax.randomness import generator
 from tests.support import corpus
+from tests.support.in_process import InProcessEngine
 
 SAMPLER = Sampler(lambda word: True)
 CONTROLS = ("ict", "wlp", "prop")
@@ -173,7 +174,7 @@ def made(tmp_path_factory):
     (folder / "judged.txt").write_text("p3\np4\n")
     fields = dict(encoder="idf", workers=1, keep_work=True, prop_distribution="contrastive", ict_passage_tokens=150)
     fields["exclude_destinations"] = str(folder / "judged.txt")
-    generate(corpus.config(folder, tasks=TASKS, **fields), str(output))
+    generate(corpus.config(folder, tasks=TASKS, **fields), str(output), InProcessEngine)
     return folder, output
 
 
@@ -303,7 +304,7 @@ def test_plain_collections_without_links_make_ict_and_prop(made, tmp_path):
         "".join(json.dumps(corpus.page(i) | {"links": []}) + "\n" for i in range(corpus.PAGES)), encoding="utf-8"
     )
     config.source.paths = (str(plain),)
-    generate(config, str(tmp_path / "out"))
+    generate(config, str(tmp_path / "out"), InProcessEngine)
     manifest = load_manifest(str(tmp_path / "out"))
     assert manifest["term_weights_sha256"] is None
     assert manifest["tasks"]["prop"]["pairs"] + manifest["losses"]["prop-no-contrast"]["count"] == 5 * corpus.PAGES

@@ -27,6 +27,7 @@ from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker, init_params
 from harp_jax.text.tokenizer import load_tokenizer
 from tests.support import corpus
+from tests.support.in_process import InProcessEngine
 
 SHAPE = dict(layers=2, hidden=32, heads=4, intermediate=64)
 
@@ -47,7 +48,8 @@ def slow_attention(config, params, tokenizer, tokens):
     ids = jnp.array([[tokenizer.cls, *tokens, tokenizer.sep]], jnp.int32)
     n = ids.shape[1]
     batch = dict(tokens=ids, segment_ids=jnp.ones_like(ids), position_ids=jnp.arange(n)[None], token_type_ids=0 * ids)
-    return np.asarray(Ranker(config).apply({"params": params}, batch, jnp.arange(n)[None], method="attention_rows"))[0]
+    rows = jax.jit(lambda *inputs: Ranker(config).apply({"params": inputs[0]}, *inputs[1:], method="attention_rows"))
+    return np.asarray(rows(params, batch, jnp.arange(n)[None]))[0]
 
 
 def test_rows_of_cls_and_anchors(encoder_dir):
@@ -139,6 +141,7 @@ def weighed(encoder_dir, tmp_path_factory):
     generate(
         corpus.config(folder, tokenizer=encoder, encoder=encoder, keep_work=True, tasks=("rqp", "rdp"), workers=1),
         str(output),
+        InProcessEngine,
     )
     return output
 
@@ -170,7 +173,7 @@ def test_job_with_attention_weights_stores_them_and_takes_them_back(encoder_dir,
         tasks=("rqp", "rdp"),
         workers=1,
     )
-    generate(given, str(again))
+    generate(given, str(again), InProcessEngine)
     shards = sorted(path.name for path in output.glob("harp-*"))
     assert all((again / name).read_bytes() == (output / name).read_bytes() for name in shards)
     target = next((output / "term_weights" / "passage_weights").rglob("*.parquet"))
@@ -229,7 +232,7 @@ def test_encoder_of_few_positions_reads_that_far(encoder_dir, tmp_path):
     short = altered(folder / "hf", tmp_path / "hf", {POSITIONS: lambda x: x[:20]}, max_position_embeddings=20)
     output = tmp_path / "out"
     given = dict(tokenizer=str(short), encoder=str(short), keep_work=True, tasks=("rqp",), workers=1)
-    generate(corpus.config(folder, **given), str(output))
+    generate(corpus.config(folder, **given), str(output), InProcessEngine)
     job = {"work": str(output / ".work")}
     sizes = [len(unpack(row["tokens"])) for name in ("sentences", "passages") for row in read(job, name).to_pylist()]
     assert 14 <= max(sizes) <= 18
