@@ -1,5 +1,6 @@
 # make demo     the pipeline end to end on an invented wiki: dump → pairs → pre-training → fine-tuning → table (≤ 10 minutes, 2 cores)
 # make test     all tests
+# make check    ruff, mypy and the fast tests, under two minutes: before every commit
 # make lint     ruff and mypy
 # make real     slow proofs on real data in ../shared/data and real weights, and the TPU compile (HARP_LARGEST=1: the largest batch)
 # make faults   kills: 20 random kill -9 over a run, and over the generation job
@@ -16,7 +17,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test lint real faults spark bench-step bench-step-peers bench-dump bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn clean
+.PHONY: demo test check lint real faults spark bench-step bench-step-peers bench-dump bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn clean
 
 .venv/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "harp_jax needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -53,6 +54,13 @@ lint: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy harp_jax data_pipeline
+
+# Tests without trainings, generation jobs and their processes.
+FAST := tests/test_rooms.py tests/test_configs.py tests/commands/test_command_line.py tests/corpus tests/evaluation tests/text \
+	tests/input/test_lanes.py tests/input/test_packing.py tests/input/test_task_mix.py tests/objectives/test_losses.py \
+	tests/data_pipeline/text tests/data_pipeline/sources
+check: lint
+	$(BIN)/python -m pytest -m "not real and not faults" $(FAST)
 
 real: .venv/test .venv/libtpu | $(MINILM)
 	HARP_LIBTPU=$(CURDIR)/.venv/libtpu HARP_MINILM=$(MINILM) $(BIN)/python -m pytest -m real -s

@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING
 from harp_jax.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from harp_jax.api import evaluate as evaluate
+    from harp_jax.api import first_stage as first_stage
+    from harp_jax.api import generate as generate
+    from harp_jax.api import load_config as load_config
+    from harp_jax.api import read_run as read_run
+    from harp_jax.api import rerank_run as rerank_run
+    from harp_jax.api import train as train
+    from harp_jax.api import write_run as write_run
     from harp_jax.checkpoints.export import export as export
     from harp_jax.corpus.documents import Documents as Documents
     from harp_jax.corpus.trec import read_qrels as read_qrels
     from harp_jax.corpus.trec import read_queries as read_queries
     from harp_jax.errors import InputError as InputError
-    from harp_jax.library import evaluate as evaluate
-    from harp_jax.library import first_stage as first_stage
-    from harp_jax.library import generate as generate
-    from harp_jax.library import load_config as load_config
-    from harp_jax.library import read_run as read_run
-    from harp_jax.library import rerank_run as rerank_run
-    from harp_jax.library import train as train
-    from harp_jax.library import write_run as write_run
     from harp_jax.ranking.maxp import Windows as Windows
     from harp_jax.ranking.reranker import Reranker as Reranker
 
@@ -37,17 +37,17 @@ _MODULES = {
     "InputError": "harp_jax.errors",
     "Reranker": "harp_jax.ranking.reranker",
     "Windows": "harp_jax.ranking.maxp",
-    "evaluate": "harp_jax.library",
+    "evaluate": "harp_jax.api",
     "export": "harp_jax.checkpoints.export",
-    "first_stage": "harp_jax.library",
-    "generate": "harp_jax.library",
-    "load_config": "harp_jax.library",
+    "first_stage": "harp_jax.api",
+    "generate": "harp_jax.api",
+    "load_config": "harp_jax.api",
     "read_qrels": "harp_jax.corpus.trec",
     "read_queries": "harp_jax.corpus.trec",
-    "read_run": "harp_jax.library",
-    "rerank_run": "harp_jax.library",
-    "train": "harp_jax.library",
-    "write_run": "harp_jax.library",
+    "read_run": "harp_jax.api",
+    "rerank_run": "harp_jax.api",
+    "train": "harp_jax.api",
+    "write_run": "harp_jax.api",
 }
 
 __all__ = ["__version__", *_MODULES]
