@@ -29,6 +29,10 @@ from harp_jax.version import __version__
 
 log = logging.getLogger(__name__)
 
+# Steps that may be dispatched and unfinished behind the newest one. Each holds its temporaries: without a bound, a run on CPU
+# took ten times the memory of one step. One waiting step is enough to keep a device busy.
+IN_FLIGHT = 1
+
 
 class Loop:
     """The training loop. When `interrupted` is set (by SIGTERM), it saves and ends after the current step.
@@ -73,6 +77,8 @@ class Loop:
                 arrays = sharding.put(batch, self.mesh)
                 with jax.transfer_guard("disallow"):
                     state, metrics = self.step(state, arrays)
+                if len(pending) >= IN_FLIGHT:
+                    jax.block_until_ready(pending[-IN_FLIGHT])
                 pending.append(metrics)
                 bar.update(1)
                 if number % config.log_every == 0 or number == steps:
