@@ -19,6 +19,7 @@ def _common() -> ConfigDict:
     c.model.max_positions = 512
     c.model.dropout = 0.1
     c.model.attention_dropout = 0.0  # 0: all attention implementations train the same model
+    c.model.attention_start = "independent"  # from scratch; "tied", with dropout 0: small models learn to match words
     c.model.attention = "auto"  # by backend and dtype; or "xla", "cudnn" (GPU, 16 bits), "splash" (TPU)
     c.model.remat = "none"  # or "dots", "layer": less memory, more compute (bert.py)
     c.row_length = 512  # tokens per packed row; also the maximum sequence length
@@ -41,6 +42,7 @@ def _common() -> ConfigDict:
     c.prng = "threefry"  # "rbg": faster dropout on TPU, but its bits depend on the sharding
     c.seed = 0
     c.log_every = 50
+    c.probe_every = 0  # steps between probes of each loss's gradient norm, each the work of two steps; 0: never
     c.checkpoint_every = 1000
     c.keep_checkpoints = 2
     c.eval_every = 0  # steps between evaluations on held-out data; 0: never
@@ -79,7 +81,7 @@ def pretrain(preset: str = "") -> ConfigDict:
     c.pair_weight = 1.0  # 0: the MLM-only control, on the same batches
     c.pair_loss = "hinge"  # or "logistic", "softmax_margin" (the authors' code)
     c.margin = 1.0
-    c.mlm_weight = 1.0
+    c.mlm_weight = 1.0  # 0: nothing is masked or predicted
     c.mlm_rate = 0.15
     c.mlm_side = "document"  # or "query", "both"; masking one of four query words hurts the pair
     c.mlm_whole_words = False  # mask all wordpieces of a word or none

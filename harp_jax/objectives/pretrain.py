@@ -1,7 +1,7 @@
 """Pre-training: the tasks' pairwise losses and masked language modelling in one step (HARP Eq. 16)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import jax
 import jax.numpy as jnp
@@ -30,19 +30,26 @@ class Pretrain:
     margin: float
     mlm_weight: float
     mlm_rate: float
-    predictions: int  # maximum masked positions per row
+    predictions: int  # maximum masked positions per row; 0: no MLM
     mask_token: int
     vocab_size: int  # without padding
     continues: np.ndarray | None = field(default=None, compare=False)  # [vocab] bool: for masking whole words
 
+    def without_pairs(self) -> "Pretrain":
+        """MLM alone, on the same masked batches."""
+        return replace(self, task_weights=(0.0,) * len(self.tasks))
+
     def mask(self, batch: Batch, key: jax.Array) -> Batch:
+        if not self.predictions:
+            return batch
         ids = batch["mask_ids"]
         if self.continues is not None:
             ids = word_ids(batch["tokens"], ids, jnp.asarray(self.continues))
         return mask_tokens(key, batch, ids, self.mlm_rate, self.predictions, self.mask_token, self.vocab_size)
 
     def counts(self, masked: Batch) -> Metrics:
-        return {"pairs": masked["group_valid"].sum(), "predicted": masked[WEIGHTS].sum()}
+        pairs = {"pairs": masked["group_valid"].sum()}
+        return {**pairs, "predicted": masked[WEIGHTS].sum()} if self.predictions else pairs
 
     def loss(
         self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics
@@ -54,8 +61,10 @@ class Pretrain:
         weights = jnp.asarray(self.task_weights, pair.dtype)[masked["group_task"]]
         pairs = (weights * valid * pair).sum() / jnp.maximum(counts["pairs"], 1)
 
-        mlm = masked_language_model(self.ranker, found, masked)
-        loss = pairs + self.mlm_weight * (mlm["mlm"] / jnp.maximum(counts["predicted"], 1))
+        loss, mlm = pairs, Metrics()
+        if self.predictions:
+            mlm = masked_language_model(self.ranker, found, masked)
+            loss = pairs + self.mlm_weight * (mlm["mlm"] / jnp.maximum(counts["predicted"], 1))
 
         right = (sides[..., 0] > sides[..., 1]) * valid
         metrics = {"loss": loss, "pairs": valid.sum(), **mlm, **fill(masked)}

@@ -64,7 +64,12 @@ def finetune_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConf
         layout=layout,
         shares=shares,
         steps=steps,
-        start=starting_params(loaded, ("pooler", "score") if config.init_head == "fresh" else (), tokenizer.size),
+        start=starting_params(
+            loaded,
+            ("pooler", "score") if config.init_head == "fresh" else (),
+            tokenizer.size,
+            config.model.attention_start,
+        ),
         selection=selection,
         window=window,
     )

@@ -38,7 +38,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConf
             margin=config.margin,
             mlm_weight=config.mlm_weight,
             mlm_rate=config.mlm_rate,
-            predictions=slots(config.row_length, config.mlm_rate),
+            predictions=slots(config.row_length, config.mlm_rate) if config.mlm_weight else 0,
             mask_token=tokenizer.mask,
             vocab_size=tokenizer.size,
             continues=continues if config.mlm_whole_words else None,
@@ -55,7 +55,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConf
         layout=make_layout(config, tokenizer, reader, shares, group_size=2, sequences=2 * config.batch_pairs),
         shares=shares,
         steps=config.steps,
-        start=starting_params(loaded, (), tokenizer.size),
+        start=starting_params(loaded, (), tokenizer.size, config.model.attention_start),
     )
 
 

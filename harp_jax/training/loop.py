@@ -54,6 +54,9 @@ class Loop:
         self.evaluate, self.checkpoints, self.metrics = evaluate, checkpoints, metrics
         self.rate = schedule(config, stage.steps)
         self.interrupted = threading.Event()
+        self.probe: Callable[[dict, dict, jax.Array], Metrics] | None = (
+            None  # `probe.make_probe`, every `probe_every` steps
+        )
         self.flops = self.peak = 0.0  # FLOPs of a step with full rows; peak FLOP/s of all devices; 0: MFU is not logged
 
     def run(self, state: State, start: int, batches: Batches) -> dict[str, float]:
@@ -75,6 +78,9 @@ class Loop:
                 batch, cursors = next(stream)
                 waited += time.perf_counter() - before
                 arrays = sharding.put(batch, self.mesh)
+                if self.probe is not None and number % config.probe_every == 0:
+                    norms = jax.device_get(self.probe(state["params"], arrays, state["step"]))
+                    self.metrics.write(number, {name: float(norm) for name, norm in norms.items()}, "probe")
                 with jax.transfer_guard("disallow"):
                     state, metrics = self.step(state, arrays)
                 if len(pending) >= IN_FLIGHT:

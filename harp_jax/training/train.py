@@ -17,6 +17,7 @@ from harp_jax.input.lanes import Batches
 from harp_jax.model import sharding
 from harp_jax.objectives.metrics import summarise
 from harp_jax.objectives.objective import Objective
+from harp_jax.objectives.pretrain import Pretrain
 from harp_jax.stages.base import Stage
 from harp_jax.stages.families import Shape
 from harp_jax.stages.table import STAGES
@@ -25,6 +26,7 @@ from harp_jax.training.hardware import peak_flops
 from harp_jax.training.loop import Loop, add
 from harp_jax.training.metrics_log import MetricsLog
 from harp_jax.training.optimizer import make as make_optimizer
+from harp_jax.training.probe import make_probe
 from harp_jax.training.state import Shardings, abstract_state, place, state_shardings
 from harp_jax.training.step import initial, make_eval, make_step
 from harp_jax.training.workdir import claim_workdir, disk_full_as_input_error
@@ -93,6 +95,8 @@ def _train(
     cleanup.callback(metrics_log.close)
     loop = Loop(config, stage, mesh, step, evaluate, checkpoints, metrics_log)
     loop.flops = batch_flops(config, stage, shape, objective)
+    if config.probe_every and isinstance(objective, Pretrain) and objective.predictions:
+        loop.probe = jax.jit(make_probe(objective, config.seed, config.prng, shape.drops))
     if loop.flops:
         loop.peak = peak_flops(list(mesh.devices.flat), shape.dtype)
     return loop.run(state, start, batches)

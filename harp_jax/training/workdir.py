@@ -25,6 +25,7 @@ FREE_TO_CHANGE = frozenset(
         "keep_checkpoints",
         "eval_every",
         "eval_batches",
+        "probe_every",
         "max_skipped",
         "spike",
         "compilation_cache",

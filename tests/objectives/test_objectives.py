@@ -4,6 +4,7 @@ import dataclasses
 
 import jax
 import numpy as np
+import optax
 import pytest
 
 from harp_jax.input.lanes import Batches
@@ -13,10 +14,12 @@ from harp_jax.model.flops import step_flops
 from harp_jax.objectives.metrics import summarise
 from harp_jax.training.dry_run import collectives, compile_step
 from harp_jax.training.optimizer import make as make_optimizer
+from harp_jax.training.probe import make_probe
 from harp_jax.training.step import (
     LOSS_WINDOW,
     gradients,
     initial,
+    keys,
     make_eval,
     make_step,
     spikes,
@@ -72,7 +75,7 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
 
 def test_summaries_divide_by_the_counts(setting):
     config, stage, params = setting
-    objective = stage.objective(stage.shape)
+    objective = dataclasses.replace(stage.objective(stage.shape), predictions=19)
     batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
     sums = jax.jit(make_eval(objective, 0))(params, batch)
     out = summarise({k: float(v) for k, v in sums.items()}, stage.tasks)
@@ -81,9 +84,37 @@ def test_summaries_divide_by_the_counts(setting):
     assert out["pairs_per_step"] == batch["group_valid"].sum()
 
 
+def test_without_weight_nothing_is_masked_or_predicted(setting):
+    config, stage, params = setting
+    objective = stage.objective(stage.shape)
+    batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
+    assert objective.predictions == 0 and objective.mask(batch, jax.random.key(0)) is batch
+    sums = jax.jit(make_eval(objective, 0))(params, batch)
+    assert not {"mlm", "mlm_tokens"} & sums.keys() and sums["pairs"] == batch["group_valid"].sum()
+
+
+def test_the_probe_measures_each_loss_alone(setting):
+    config, stage, params = setting
+    objective = dataclasses.replace(stage.objective(stage.shape), mlm_weight=0.5, predictions=19)
+    batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
+    found = jax.jit(make_probe(objective, 3, "threefry", False))(params, batch, 5)
+    masked = objective.mask(batch, keys(3, 5, "threefry")[0])
+    counts = objective.counts(masked)
+    alone = {
+        "pairs": dataclasses.replace(objective, mlm_weight=0.0),
+        "mlm": dataclasses.replace(objective, task_weights=(0.0, 0.0)),
+    }
+    for name, part in alone.items():
+        gradient = jax.jit(jax.grad(lambda p, part=part: part.loss(p, masked, None, counts)[0]))(params)
+        norm = float(optax.global_norm(gradient))
+        assert float(found[f"gradient_norm/{name}"]) == pytest.approx(norm, rel=1e-4) and norm > 0
+
+
 def test_four_microbatches_give_the_gradients_of_one_batch(setting):
     config, stage, params = setting
-    objective = dataclasses.replace(stage.objective(stage.shape.computing_in("float64")), mlm_weight=1.0)
+    objective = dataclasses.replace(
+        stage.objective(stage.shape.computing_in("float64")), mlm_weight=1.0, predictions=19
+    )
     layout = dataclasses.replace(stage.layout, microbatches=4)
     parts, _ = Batches(stage.reader, layout, range(config.lanes), stage.shares, 64, 0).make()
     whole = {name: x.reshape(-1, *x.shape[2:]) for name, x in parts.items()}
