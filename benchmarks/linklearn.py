@@ -1,9 +1,9 @@
-"""Queries a second of LinkLearn beside BM25 over the same collection in memory: scoring is a lookup of tables made once.
+"""Queries a second of LinkLearn compared with BM25 over the same collection in memory: scoring reads precomputed tables.
 
 python benchmarks/linklearn.py --docs=collection.jsonl.xz --queries=queries.tsv [--model=runs/linklearn] [--k=100] [--repeats=3]
 
-Without a model the weights are those of an untrained one: what is timed does not depend on them. Both models rank all
-queries in turn; the medians are printed.
+Without --model the weights are untrained, which does not change the time. Both models rank all queries in turn; the medians
+are printed.
 """
 
 import argparse

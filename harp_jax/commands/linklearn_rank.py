@@ -4,11 +4,9 @@ import argparse
 import sys
 from collections.abc import Iterator
 
-import numpy as np
-
 from harp_jax.cli import Parser
 from harp_jax.corpus.documents import FIELDS, Documents
-from harp_jax.corpus.trec import read_queries, write_run
+from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
 from harp_jax.errors import InputError
 from harp_jax.linklearn import ranking_svm
 from harp_jax.linklearn.rank import load, rankings, svm_index, weighted_index
@@ -56,7 +54,7 @@ def main(arguments: argparse.Namespace) -> None:
         print(f"note: {known} have a weight above 0", file=sys.stderr)
     unmatched: list[str] = []
 
-    def noted() -> Iterator[tuple[str, list[str], np.ndarray]]:
+    def noted() -> Iterator[ScoredQuery]:
         for qid, docids, scores in rankings(model, collection, queries, arguments.k, excluded, name):
             if not docids:
                 unmatched.append(qid)

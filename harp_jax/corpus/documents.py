@@ -17,7 +17,7 @@ import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 from harp_jax.corpus.irds import IrdsDocuments
 from harp_jax.corpus.jsonl import checked_id, checked_text, parse_object
@@ -30,6 +30,7 @@ FIELDS = ("title", "url", "body")
 BODIES = ("text", "body", "contents")  # names of the body in JSONL; the first that is not null is used
 HEAD = 1 << 20  # bytes of a file that its fingerprint covers, with its size and time of change
 OPEN_FILES = 16  # of a folder, in each thread
+Row = tuple[str, int, int, int | None, bytes | None]  # id, file number, line, byte offset, record
 BATCH = 10_000  # rows per insert
 
 
@@ -60,7 +61,7 @@ class Documents:
             _build(path, index)
         return cls(path, index, tuple(fields))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Documents, (self.path, self.index, self.fields)
 
     def _connection(self) -> sqlite3.Connection:
@@ -241,7 +242,7 @@ def _fill(connection: sqlite3.Connection, path: str) -> None:
     connection.commit()
 
 
-def _rows(files: list[str]) -> Iterator[tuple[str, int, int, int | None, bytes | None]]:
+def _rows(files: list[str]) -> Iterator[Row]:
     """(id, file number, line, byte offset, record): the offset of plain files, the record of compressed ones."""
     for number, path in enumerate(files):
         stored = path.endswith(SUFFIXES)
@@ -250,6 +251,6 @@ def _rows(files: list[str]) -> Iterator[tuple[str, int, int, int | None, bytes |
             yield (docid, number, line, None, zlib.compress(data, 1)) if stored else (docid, number, line, start, None)
 
 
-def _batches(rows: Iterator[Any]) -> Iterator[list[Any]]:
+def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
     while batch := list(itertools.islice(rows, BATCH)):
         yield batch

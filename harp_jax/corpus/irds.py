@@ -7,15 +7,18 @@ store with random access.
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harp_jax.corpus.paths import IRDS
 from harp_jax.errors import InputError
 
+if TYPE_CHECKING:
+    import ir_datasets
+
 BODIES = ("body", "text", "contents", "abstract")
 
 
-def load(path: str, what: str) -> Any:
+def load(path: str, what: str) -> "ir_datasets.Dataset":
     """The dataset of "irds:ID"; InputError if ir_datasets lacks it, or it lacks `what` (docs, queries, …)."""
     name = path.removeprefix(IRDS)
     try:
@@ -58,7 +61,7 @@ class IrdsDocuments:
         self._dataset = load(path, "docs")
         self._opened: Any = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return IrdsDocuments, (self.path, self.fields)
 
     @property

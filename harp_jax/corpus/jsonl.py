@@ -20,7 +20,7 @@ def parse_object(where: str, line: str) -> dict[str, Any]:
     return record
 
 
-def checked_id(where: str, value: Any, what: str) -> str:
+def checked_id(where: str, value: object, what: str) -> str:
     """The id of a `what` (document, query), for use in a run: a text or an integer, not empty, without white space."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise InputError(f"{where}: {what} id is {_quoted(value)}, neither a text nor an integer; correct the record")
@@ -33,7 +33,7 @@ def checked_id(where: str, value: Any, what: str) -> str:
     return found
 
 
-def checked_text(where: str, value: Any, name: str) -> str:
+def checked_text(where: str, value: object, name: str) -> str:
     """The text of the field `name`; half a surrogate pair, from truncating UTF-16 text, becomes U+FFFD."""
     if value is None:
         raise InputError(f'{where}: {name} is null; write "" for an empty text, or remove the record')
@@ -46,7 +46,7 @@ def checked_text(where: str, value: Any, name: str) -> str:
     return value
 
 
-def _quoted(value: Any) -> str:
+def _quoted(value: object) -> str:
     """A value as quoted in errors, at most 60 characters."""
     text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else text[:57] + "…"

@@ -48,7 +48,7 @@ class Ranking:
 
 Run = dict[str, Ranking]
 Qrels = dict[str, dict[str, int]]
-Rankings = Iterable[tuple[str, Sequence[str], Sequence[float] | np.ndarray]]  # (qid, docids, scores) of each query
+ScoredQuery = tuple[str, list[str], np.ndarray | array]  # qid, document ids, scores [n]; in any order
 
 
 def read_run(path: str, queries: Container[str] | None = None) -> Run:
@@ -202,7 +202,7 @@ def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
     return out
 
 
-def ordered(rankings: Rankings) -> Iterator[tuple[str, Ranking]]:
+def ordered(rankings: Iterable[ScoredQuery]) -> Iterator[tuple[str, Ranking]]:
     """Each query sorted by decreasing score (ties in the given order) and with ties removed, as written to a run file.
 
     Raises InputError for a score that is not finite, and for an id with white space, which would be two columns.
@@ -220,7 +220,7 @@ def ordered(rankings: Rankings) -> Iterator[tuple[str, Ranking]]:
         yield qid, Ranking.of([docids[i] for i in order], strictly_decreasing(values[order]))
 
 
-def write_run(path: str, rankings: Rankings, tag: str = TAG) -> None:
+def write_run(path: str, rankings: Iterable[ScoredQuery], tag: str = TAG) -> None:
     """Writes (qid, docids, scores) as a TREC run, each query sorted by decreasing score, ties in the given order.
 
     The file appears when it is complete. Raises InputError as `ordered` does.

@@ -78,8 +78,8 @@ def parsed(text: str, default: Value) -> Value:
 
 
 def written(default: Value) -> str:
-    """A default as --set takes it."""
-    return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+    """A default in the form of --set, "none" if it is empty."""
+    return (",".join(map(str, default)) if isinstance(default, tuple) else str(default)) or "none"
 
 
 def load_plan(name: str) -> PlanFile:

@@ -21,7 +21,7 @@ from harp_jax.input.packing import Group, Sequence, fit
 from harp_jax.randomness import generator
 from harp_jax.text.marks import NO_MARKS, Marks, marks_of
 from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.text.words import Words
+from harp_jax.text.words import WordVocabulary
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class RankingData:
         queries: dict[str, str],
         qrels: Qrels,
         candidates: Run,
-        tokenizer: Tokenizer | Words,
+        tokenizer: Tokenizer | WordVocabulary,
         negatives: int = 7,
         max_length: int = 512,
         seed: int = 0,

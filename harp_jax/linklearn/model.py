@@ -1,13 +1,17 @@
 """LinkLearn's f, a product of three one-input MLPs (Eq. 3), in JAX for training and as lookup tables for ranking."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from harp_jax.errors import InputError
+
+A = TypeVar("A", jax.Array, np.ndarray)  # in training and in ranking
 
 INPUTS = ("tf", "idf", "length")
 PARAMETERS = ("in", "in_bias", "out", "out_bias")  # of each input's MLP
@@ -39,7 +43,7 @@ def init_params(seed: int, hidden: int) -> dict[str, dict[str, jax.Array]]:
     return params
 
 
-def mlp(params: dict, x: Any, xp: Any = jnp) -> Any:
+def mlp(params: Mapping[str, A], x: A, xp: ModuleType = jnp) -> A:
     """One-input MLP, elementwise over x [...]; `xp` is jax.numpy or numpy."""
     return xp.tanh(x[..., None] * params["in"] + params["in_bias"]) @ params["out"] + params["out_bias"]
 
@@ -104,7 +108,7 @@ class LinkLearn:
             scale = {n: [float(x) for x in data["scale"][n]] for n in INPUTS}
             for name in INPUTS:
                 mean, deviation = scale[name]
-                mlp(params[name], np.float32((0.0 - mean) / deviation), np)
+                mlp(params[name], np.asarray((0.0 - mean) / deviation, np.float32), np)
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise InputError(f"not a LinkLearn model ({error!r}); train one with harp linklearn-train") from error
         model = LinkLearn(params, scale)

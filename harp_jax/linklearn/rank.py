@@ -9,8 +9,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Set
 
-import numpy as np
-
+from harp_jax.corpus.trec import ScoredQuery
 from harp_jax.errors import InputError
 from harp_jax.linklearn import ranking_svm
 from harp_jax.linklearn.collection import Index, Weighting, count
@@ -65,7 +64,7 @@ def rankings(
     k: int = 1000,
     excluded: Mapping[str, Set[str]] | None = None,
     desc: str = "linklearn",
-) -> Iterator[tuple[str, list[str], np.ndarray]]:
+) -> Iterator[ScoredQuery]:
     """(qid, docids, scores) of the best `k` documents of every query, without those that are `excluded` for it (qid → ids).
 
     A query that shares no word with any document has no documents.

@@ -8,7 +8,7 @@ comparable with the papers'. Weights are of words: they rank the training corpus
 import logging
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,12 +16,15 @@ from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
 from harp_jax.linklearn.collection import Counts, idf
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
 log = logging.getLogger(__name__)
 
 FILE = "ranking_svm.tsv"  # in the workdir: word, weight; absent words have weight 0
 
 
-def vectors(counts: Counts, idf: np.ndarray) -> Any:
+def vectors(counts: Counts, idf: np.ndarray) -> "csr_matrix":
     """Texts as rows of (1 + log tf)·idf with length 1: a scipy CSR matrix [texts, V]; idf [V]."""
     from scipy import sparse
 
@@ -32,7 +35,7 @@ def vectors(counts: Counts, idf: np.ndarray) -> Any:
     return sparse.csr_matrix((data, counts.terms, counts.starts), shape=(counts.documents, counts.vocabulary))
 
 
-def solve(a: Any, b: Any, c: Any, cost: float, iterations: int = 15_000) -> np.ndarray:
+def solve(a: "csr_matrix", b: "csr_matrix", c: "csr_matrix", cost: float, iterations: int = 15_000) -> np.ndarray:
     """Weights [V] ≥ 0 that minimise ½‖w‖² + cost·Σ max(0, 1 - (d_w(a, c)² - d_w(a, b)²))² over rows of CSR matrices.
 
     Logs a warning if the minimum is not reached; raises InputError if the weights are not finite.
@@ -56,7 +59,7 @@ def solve(a: Any, b: Any, c: Any, cost: float, iterations: int = 15_000) -> np.n
     return found.x
 
 
-def distances(weights: np.ndarray, query: Any, documents: Any) -> np.ndarray:
+def distances(weights: np.ndarray, query: "csr_matrix", documents: "csr_matrix") -> np.ndarray:
     """d_w(query, document)² [documents] of one row against many."""
     squares = documents.power(2) @ weights
     return query.power(2).dot(weights)[0] - 2.0 * (documents.multiply(weights) @ query.T).toarray()[:, 0] + squares

@@ -127,7 +127,9 @@ class Trainer:
         loss: Callable[..., jax.Array] = hinge if self.config.loss == "hinge" else PAIRWISE["logistic"]
         return loss(sims[:, :1], sims[:, 1:]).mean(), (sims[:, :1] > sims[:, 1:]).mean()
 
-    def _descend(self, params: dict, opt_state: Any, batch: dict) -> tuple[dict, Any, jax.Array, jax.Array]:
+    def _descend(
+        self, params: dict, opt_state: optax.OptState, batch: dict
+    ) -> tuple[dict, optax.OptState, jax.Array, jax.Array]:
         (loss, right), grads = jax.value_and_grad(self.cost, has_aux=True)(params, batch)
         updates, opt_state = self.optimizer.update(grads, opt_state)
         return optax.apply_updates(params, updates), opt_state, loss, right

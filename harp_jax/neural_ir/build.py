@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from harp_jax.neural_ir.shape import NeuralConfig, WordTables
-from harp_jax.text.words import Words
+from harp_jax.text.words import WordVocabulary
 
 
 def build(config: NeuralConfig) -> Any:
@@ -27,7 +27,7 @@ def init_params(config: NeuralConfig, key: jax.Array) -> dict:
     return build(config).init(key, ids, ids, tables)["params"]
 
 
-def word_tables(shape: NeuralConfig, words: Words) -> WordTables:
+def word_tables(shape: NeuralConfig, words: WordVocabulary) -> WordTables:
     """What the model uses of the words besides their vectors."""
     from harp_jax.neural_ir.duet import graph_table
 

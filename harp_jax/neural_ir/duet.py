@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from harp_jax.neural_ir.shape import NeuralConfig, WordTables
-from harp_jax.text.words import Words
+from harp_jax.text.words import WordVocabulary
 
 LONGEST_GRAPH = 5
 CHARACTERS = 20  # of a word whose n-graphs are counted
@@ -29,7 +29,7 @@ def word_graphs(word: str) -> list[str]:
     return [word[i : i + n] for n in range(1, LONGEST_GRAPH + 1) for i in range(len(word) - n + 1)]
 
 
-def graph_table(words: Words, graphs: int) -> np.ndarray:
+def graph_table(words: WordVocabulary, graphs: int) -> np.ndarray:
     """N-graph ids [V, G] int32 of every word, 0 where a word has fewer; the `graphs` n-graphs in most documents."""
     weight: Counter[str] = Counter()
     for word, documents in zip(words.words, words.frequencies):

@@ -12,7 +12,7 @@ from harp_jax.corpus.trec import Qrels, read_queries, read_run
 from harp_jax.input.packing import Group, Placement
 from harp_jax.input.ranking_groups import RankingData, RankingReader
 from harp_jax.neural_ir import known_words
-from harp_jax.text.words import Words
+from harp_jax.text.words import WordVocabulary
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class GroupLayout:
 class GroupReader(RankingReader):
     """Groups of a relevant document and negatives, queries and documents truncated to the model's lengths."""
 
-    def __init__(self, config: ConfigDict, words: Words, qrels: Qrels) -> None:
+    def __init__(self, config: ConfigDict, words: WordVocabulary, qrels: Qrels) -> None:
         data = RankingData(
             docs=Documents.open(config.docs, tuple(config.fields)),
             queries=read_queries(config.queries),
@@ -76,7 +76,7 @@ class GroupReader(RankingReader):
         return query[: self.query_length], document[: self.length]
 
 
-def check_words(words: Words, data: RankingData, length: int) -> None:
+def check_words(words: WordVocabulary, data: RankingData, length: int) -> None:
     """Warns if the vocabulary has less than half of the words of the training texts; InputError if it has almost none."""
     queries = dict.fromkeys(qid for qid, _ in data.units)
     # A relevant document and a candidate of each query: candidates of one query alone are much alike.

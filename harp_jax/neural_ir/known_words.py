@@ -4,19 +4,21 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from harp_jax.errors import InputError
-from harp_jax.text.words import Words
+from harp_jax.text.words import WordVocabulary
 
 SAMPLE = 500  # texts of a kind that are checked, not the whole collection
 FEW, HALF = 0.05, 0.5  # shares of known words: below FEW training stops, below HALF there is a note
 
 
-def share(words: Words, texts: Iterable[str], limit: int) -> float:
+def share(words: WordVocabulary, texts: Iterable[str], limit: int) -> float:
     """The share of words with an id, among the first `limit` of each of the first SAMPLE texts; 0 without words."""
     ids = [i for text in islice(texts, SAMPLE) for i in words.encode(text, limit)]
     return sum(i > 0 for i in ids) / max(len(ids), 1)
 
 
-def check(words: Words, texts: Mapping[str, Iterable[str]], limit: int, least: float, remedy: str) -> list[str]:
+def check(
+    words: WordVocabulary, texts: Mapping[str, Iterable[str]], limit: int, least: float, remedy: str
+) -> list[str]:
     """A note on each kind of texts, by name, of whose words less than HALF are known.
 
     Raises InputError for a kind of which none are, or less than `least`.

@@ -12,7 +12,7 @@ from harp_jax.checkpoints.selected import DIRECTORY, best
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.neural_ir.shape import NeuralConfig
-from harp_jax.text.words import Words, load_words
+from harp_jax.text.words import WordVocabulary, load_words
 
 PARAMETERS = "parameters.safetensors"
 
@@ -37,7 +37,7 @@ def load_selected(directory: str) -> dict[str, Any]:
         raise InputError(f"{path}: {error}; the selected parameters are damaged, train again") from error
 
 
-def load_ranker(workdir: str) -> tuple[NeuralConfig, dict[str, Any], Words]:
+def load_ranker(workdir: str) -> tuple[NeuralConfig, dict[str, Any], WordVocabulary]:
     """Shape, parameters (numpy float32) and vocabulary of a trained neural ranker.
 
     The parameters are those that the training selected (`checkpoints.selected`), or those of its newest checkpoint, without

@@ -15,20 +15,19 @@ import numpy as np
 
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.folds import read_folds
-from harp_jax.corpus.trec import Run, read_queries, read_run, write_run
+from harp_jax.corpus.trec import Run, ScoredQuery, read_queries, read_run, write_run
 from harp_jax.errors import InputError
 from harp_jax.files import lines
 from harp_jax.progress import progress
 from harp_jax.ranking.lexical import Collection, make, rescore, search
 
-Rankings = Iterator[tuple[str, list[str], np.ndarray]]
 Excluded = dict[str, set[str]]  # qid → documents that are no candidates, such as the query's own source
 Settings = list[tuple[Mapping[str, float], Mapping[str, str]]]  # (parameters, the queries scored with them)
 
 
 def retrieve(
     name: str, collection: Collection, settings: Settings, k: int, excluded: Excluded | None = None
-) -> Rankings:
+) -> Iterator[ScoredQuery]:
     """(qid, docids, scores) of the best `k` documents of every query; empty lists where nothing matches."""
     barred = excluded or {}
     for parameters, queries in settings:
@@ -46,7 +45,7 @@ def rerank(
     run: Run,
     k: int | None = None,
     excluded: Excluded | None = None,
-) -> Rankings:
+) -> Iterator[ScoredQuery]:
     """(qid, docids, scores) of a run's best `k` candidates (all), in the order of the run.
 
     Raises InputError for a candidate that the collection lacks.
@@ -145,7 +144,7 @@ class Candidates:
         docs = Documents.open(self.docs, self.fields)
         return Collection(progress(docs.texts(), total=len(docs), unit="documents", desc="index"), self.stemmer)
 
-    def ranked(self, name: str, collection: Collection, settings: Settings, run: Run | None) -> Rankings:
+    def ranked(self, name: str, collection: Collection, settings: Settings, run: Run | None) -> Iterator[ScoredQuery]:
         """Rankings of the collection's best 100 (`k`) documents, or of the candidates of `run` (all, or the best `k`)."""
         if run is None:
             return retrieve(name, collection, settings, self.k or 100, self.excluded)
@@ -179,7 +178,7 @@ def first_stage_files(
     found = candidates.ranked(model, collection, settings, given)
     ranked: set[str] = set()
 
-    def counted() -> Rankings:
+    def counted() -> Iterator[ScoredQuery]:
         for qid, docids, scores in found:
             if docids:
                 ranked.add(qid)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from harp_jax.corpus.folds import read_folds, read_subset, select
-from harp_jax.corpus.trec import Qrels, Rankings, Run, ordered, read_qrels, read_run, write_run
+from harp_jax.corpus.trec import Qrels, Run, ScoredQuery, ordered, read_qrels, read_run, write_run
 from harp_jax.errors import InputError
 from harp_jax.evaluation.measures import calculate, parse_measures
 
@@ -51,7 +51,7 @@ def pooled(runs: Sequence[Run], how: str) -> Pool:
     return pool
 
 
-def reciprocal_ranks(runs: Sequence[Run], k: int = RRF_K) -> Iterator[tuple[str, list[str], np.ndarray]]:
+def reciprocal_ranks(runs: Sequence[Run], k: int = RRF_K) -> Iterator[ScoredQuery]:
     """Σ over the runs of 1 / (k + rank)."""
     for qid in dict.fromkeys(qid for run in runs for qid in run):
         scores: dict[str, float] = {}
@@ -61,7 +61,7 @@ def reciprocal_ranks(runs: Sequence[Run], k: int = RRF_K) -> Iterator[tuple[str,
         yield qid, list(scores), np.array(list(scores.values()))
 
 
-def weighted(pool: Pool, weights: Sequence[float]) -> Iterator[tuple[str, list[str], np.ndarray]]:
+def weighted(pool: Pool, weights: Sequence[float]) -> Iterator[ScoredQuery]:
     """Σ weight · score."""
     for qid, (docids, table) in pool.items():
         yield qid, docids, np.asarray(weights) @ table
@@ -104,7 +104,7 @@ class Fitting:
 
 def fitted(
     runs: Sequence[Run], qrels: Qrels, folds: Mapping[str, str], measure: str, how: str
-) -> tuple[dict[str, tuple[float, ...]], Iterator[tuple[str, list[str], np.ndarray]]]:
+) -> tuple[dict[str, tuple[float, ...]], Iterator[ScoredQuery]]:
     """Weights of each fold ("" without folds) and the fused rankings; a query's weights are never fitted on its own fold."""
     pool = pooled(runs, how)
     fitting = Fitting(pool, qrels, measure)
@@ -123,7 +123,7 @@ def fitted(
     return weights, (one for qid in pool for one in weighted({qid: pool[qid]}, weights[folds[qid]]))
 
 
-def joined(runs: Sequence[Run]) -> Iterator[tuple[str, list[str], np.ndarray]]:
+def joined(runs: Sequence[Run]) -> Iterator[ScoredQuery]:
     """Runs of different queries one after the other, such as those of the folds."""
     found: set[str] = set()
     for run in runs:
@@ -153,7 +153,7 @@ def fuse_files(
     if fitting != bool(qrels) or fitting != bool(folds or train_queries):
         raise InputError("--qrels, with --folds or --train_queries, belong to --method=weights, and it needs them")
     runs = [read_run(path) for path in paths]
-    found: Rankings
+    found: Iterator[ScoredQuery]
     if method == "join":
         found = joined(runs)
     elif method == "rrf":

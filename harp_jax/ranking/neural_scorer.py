@@ -12,7 +12,7 @@ from harp_jax.neural_ir.build import build, word_tables
 from harp_jax.neural_ir.parameters import load_ranker
 from harp_jax.neural_ir.shape import NeuralConfig
 from harp_jax.ranking.scoring import Pair, ProgressBar, score_by_length
-from harp_jax.text.words import Words
+from harp_jax.text.words import WordVocabulary
 
 # Document lengths that are compiled; padding changes no score, finer steps only pad less.
 LENGTHS = (32, 64, 128, 192, 256, 384, 512, 1024)
@@ -30,7 +30,7 @@ class NeuralScorer:
         self,
         config: NeuralConfig,
         params: Mapping[str, Any],
-        words: Words,
+        words: WordVocabulary,
         max_length: int | None = None,
         batch_tokens: int | None = None,
     ) -> None:

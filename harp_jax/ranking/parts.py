@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping
 
-from harp_jax.corpus.trec import Rankings, write_run
+from harp_jax.corpus.trec import ScoredQuery, write_run
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.randomness import hash64
@@ -38,7 +38,7 @@ class Parts:
     def _part(self, number: int) -> str:
         return os.path.join(self.directory, f"{number:06d}.trec")
 
-    def add(self, rankings: Rankings) -> None:
+    def add(self, rankings: Iterable[ScoredQuery]) -> None:
         """Writes the next chunk."""
         write_run(self._part(self.done), rankings)
         self.done += 1

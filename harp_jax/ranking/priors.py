@@ -8,12 +8,12 @@ from `harp rerank --blank_query`.
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from harp_jax.corpus.documents import FIELDS, Documents
-from harp_jax.corpus.trec import Rankings, Run, read_run, write_run
+from harp_jax.corpus.trec import Run, ScoredQuery, read_run, write_run
 from harp_jax.errors import InputError
 from harp_jax.files import lines
 from harp_jax.progress import progress
@@ -49,7 +49,7 @@ def read_redirects(path: str) -> dict[str, str]:
     return redirects
 
 
-def prior_run(run: Run, values: Mapping[str, float]) -> Rankings:
+def prior_run(run: Run, values: Mapping[str, float]) -> Iterator[ScoredQuery]:
     """The run's candidates by log(1 + value), natural logarithm; equal ones in the order of the run."""
     for qid, ranking in run.items():
         docids = ranking.ranked()

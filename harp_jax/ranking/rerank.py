@@ -12,7 +12,7 @@ import numpy as np
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.folds import chosen_queries
 from harp_jax.corpus.paths import document_files, is_irds, query_file
-from harp_jax.corpus.trec import Run, read_queries, read_run
+from harp_jax.corpus.trec import Run, ScoredQuery, read_queries, read_run
 from harp_jax.errors import InputError
 from harp_jax.progress import progress
 from harp_jax.ranking.maxp import Windows, best_of
@@ -20,7 +20,6 @@ from harp_jax.ranking.parts import Parts, fingerprint
 from harp_jax.ranking.reranker import load_scorer
 from harp_jax.ranking.scoring import ProgressBar, Scorer
 
-Rankings = Iterator[tuple[str, list[str], np.ndarray]]
 Chunk = list[tuple[str, list[str]]]  # (qid, its candidates)
 
 
@@ -46,7 +45,7 @@ def rerank_run(
     docs: Texts,
     k: int | None = None,
     windows: Windows | None = None,
-) -> Rankings:
+) -> Iterator[ScoredQuery]:
     """(qid, docids, scores float32) of the best `k` candidates of each query (all), in the order of the run.
 
     `queries` has the text of every query of the run (`with_texts`). Raises InputError, before anything is scored, for a
@@ -125,7 +124,7 @@ def rerank_chunk(
     docs: Texts,
     windows: Windows | None,
     bar: ProgressBar | None,
-) -> Rankings:
+) -> Iterator[ScoredQuery]:
     """(qid, docids, scores float32) of a chunk's candidates, scored together."""
     # A document that is a candidate of several queries is read and tokenised once.
     wanted = list(dict.fromkeys(docid for _, docids in chunk for docid in docids))
@@ -147,7 +146,7 @@ class Ties:
     tied: int = 0
     queries: int = 0  # with more than one candidate
 
-    def counted(self, rankings: Rankings) -> Rankings:
+    def counted(self, rankings: Iterator[ScoredQuery]) -> Iterator[ScoredQuery]:
         """The rankings unchanged."""
         for qid, docids, scores in rankings:
             if len(docids) > 1:

@@ -18,10 +18,10 @@ from harp_jax.neural_ir.shape import NeuralConfig
 from harp_jax.ranking.scoring import Scorer
 from harp_jax.text.marks import marks_of
 from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.text.words import Words
+from harp_jax.text.words import WordVocabulary
 
 Shape = TypeVar("Shape", BertConfig, NeuralConfig)
-Vocabulary = Tokenizer | Words
+Vocabulary = Tokenizer | WordVocabulary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,14 +57,14 @@ def _save_cross_encoder(
     save_hf(directory, shape, {name: params[name] for name in PARTS}, tokenizer, "", marks)
 
 
-def _neural_ranker(shape: NeuralConfig, params: dict, words: Words, config: ConfigDict) -> Scorer:
+def _neural_ranker(shape: NeuralConfig, params: dict, words: WordVocabulary, config: ConfigDict) -> Scorer:
     from harp_jax.ranking.neural_scorer import NeuralScorer
 
     return NeuralScorer(shape, params, words)
 
 
 def _save_neural_ranker(
-    directory: str, shape: NeuralConfig, params: dict[str, np.ndarray], words: Words, config: ConfigDict
+    directory: str, shape: NeuralConfig, params: dict[str, np.ndarray], words: WordVocabulary, config: ConfigDict
 ) -> None:
     save_selected(directory, params)
 

@@ -21,14 +21,14 @@ from harp_jax.ranking.selection import Selection, held_out
 from harp_jax.stages.base import NoReader, Stage, selecting
 from harp_jax.stages.families import NEURAL_IR
 from harp_jax.text.word_vectors import read_vectors
-from harp_jax.text.words import Words, count_words, load_words, read_stopwords
+from harp_jax.text.words import WordVocabulary, count_words, load_words, read_stopwords
 
 log = logging.getLogger(__name__)
 
 TASK = "rank"
 
 # For a dry run, which does not read the documents: only the number of words matters.
-STAND_IN = Words(tuple(f"word{i}" for i in range(30_000)), (1,) * 30_000, 30_000)
+STAND_IN = WordVocabulary(tuple(f"word{i}" for i in range(30_000)), (1,) * 30_000, 30_000)
 
 
 def neural_ir_stage(config: ConfigDict, with_data: bool = True) -> Stage[NeuralConfig]:
@@ -121,7 +121,9 @@ def lane_groups(config: ConfigDict) -> int:
     return groups
 
 
-def _read_data(config: ConfigDict, words: Words) -> tuple[GroupReader, Callable[[NeuralConfig, str], Selection] | None]:
+def _read_data(
+    config: ConfigDict, words: WordVocabulary
+) -> tuple[GroupReader, Callable[[NeuralConfig, str], Selection] | None]:
     """The groups to train on, and the selection of parameters (None without `config.select`)."""
     if not config.select:
         return GroupReader(config, words, training_qrels(config)), None
@@ -129,7 +131,7 @@ def _read_data(config: ConfigDict, words: Words) -> tuple[GroupReader, Callable[
     return GroupReader(config, words, train), selecting(config, NEURAL_IR, words, selected_on)
 
 
-def vocabulary(config: ConfigDict) -> Words:
+def vocabulary(config: ConfigDict) -> WordVocabulary:
     """The words of `config.tokenizer`, or if it is empty, those of the documents."""
     if config.tokenizer:
         return load_words(config.tokenizer)

@@ -1,11 +1,18 @@
 """Snowball stemmers by name."""
 
-from typing import Any
+from typing import Protocol
 
 from harp_jax.errors import InputError
 
 
-def stemmer_of(name: str) -> Any:
+class Stemmer(Protocol):
+    """A stemmer of PyStemmer."""
+
+    def stemWords(self, words: list[str]) -> list[str]:
+        """The stem of each word."""
+
+
+def stemmer_of(name: str) -> Stemmer | None:
     """A Snowball stemmer, None for ""; InputError for a name that Snowball does not know."""
     if not name:
         return None

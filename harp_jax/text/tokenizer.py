@@ -3,12 +3,18 @@
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
+
+if TYPE_CHECKING:
+    from tokenizers import BertWordPieceTokenizer, Encoding
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -35,7 +41,7 @@ class Tokenizer:
         return {token: i for i, token in enumerate(self.tokens)}
 
     @cached_property
-    def _encoder(self) -> Any:
+    def _encoder(self) -> "BertWordPieceTokenizer":
         from tokenizers import BertWordPieceTokenizer
 
         return BertWordPieceTokenizer(
@@ -80,7 +86,7 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         return self._encoder.encode(text, add_special_tokens=False).ids
 
-    def encode_batch(self, texts: list[str]) -> list[Any]:
+    def encode_batch(self, texts: list[str]) -> "list[Encoding]":
         """One `tokenizers.Encoding` a text (`ids`, `offsets` in code points)."""
         return self._encoder.encode_batch(texts, add_special_tokens=False)
 
@@ -96,7 +102,7 @@ class Tokenizer:
             ids[i] = encoding.ids[:limit]
         return ids
 
-    def decode(self, ids: Any) -> str:
+    def decode(self, ids: Iterable[int] | np.ndarray) -> str:
         return self._encoder.decode([int(i) for i in ids], skip_special_tokens=False)
 
     def save(self, directory: str) -> None:

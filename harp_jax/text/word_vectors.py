@@ -8,13 +8,13 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
 from harp_jax.randomness import generator
-from harp_jax.text.words import Words
+from harp_jax.text.words import WordVocabulary
 
 
 class Sentences:
     """The documents as lists of words of the vocabulary; each iteration streams them again."""
 
-    def __init__(self, docs: Documents, words: Words) -> None:
+    def __init__(self, docs: Documents, words: WordVocabulary) -> None:
         self.docs, self.words = docs, words
 
     def __iter__(self) -> Iterator[list[str]]:
@@ -24,7 +24,7 @@ class Sentences:
 
 def train_vectors(
     docs: Documents,
-    words: Words,
+    words: WordVocabulary,
     output: str,
     *,
     dimension: int = 100,
@@ -66,7 +66,7 @@ def train_vectors(
     return len(model.wv)
 
 
-def read_vectors(path: str, words: Words, seed: int = 0) -> tuple[np.ndarray, int]:
+def read_vectors(path: str, words: WordVocabulary, seed: int = 0) -> tuple[np.ndarray, int]:
     """(vectors [size, dimension] float32, how many words have one) from a word2vec or GloVe text file, streaming.
 
     Words without a vector get a random one, drawn by (seed, word) with the mean norm of the file's; id 0 gets zeros. Raises

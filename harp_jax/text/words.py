@@ -33,7 +33,8 @@ class Analyser:
         if stemmer:
             from harp_jax.text.stems import stemmer_of
 
-            self._stem = stemmer_of(stemmer).stemWords
+            found = stemmer_of(stemmer)
+            self._stem = found.stemWords if found else None
 
     def words(self, text: str, limit: int | None = None) -> list[str]:
         """The first `limit` words (all of them without one); the rest of the text is not read."""
@@ -43,7 +44,7 @@ class Analyser:
 
 
 @dataclass(frozen=True)
-class Words:
+class WordVocabulary:
     """Word i has id i + 1 and occurs in `frequencies[i]` of the collection's `documents`."""
 
     words: tuple[str, ...]
@@ -119,7 +120,7 @@ def count_words(
     min_documents: int = 1,
     max_words: int = 0,
     stopwords: tuple[str, ...] = (),
-) -> Words:
+) -> WordVocabulary:
     """The vocabulary of (docid, text) pairs: words in at least `min_documents` documents, the `max_words` most frequent.
 
     `max_words` 0 keeps all. Raises InputError for negative numbers, and if no word is left.
@@ -142,10 +143,10 @@ def count_words(
         raise InputError(
             f"no word occurs in {min_documents} of {documents} documents; check --docs or lower --min_documents"
         )
-    return Words(tuple(kept), tuple(frequency[word] for word in kept), documents, stemmer, stopwords)
+    return WordVocabulary(tuple(kept), tuple(frequency[word] for word in kept), documents, stemmer, stopwords)
 
 
-def load_words(directory: str) -> Words:
+def load_words(directory: str) -> WordVocabulary:
     """A saved vocabulary; InputError if there is none or it was changed since."""
     path = os.path.join(directory, "words.json")
     if not os.path.isfile(path):
@@ -156,7 +157,7 @@ def load_words(directory: str) -> Words:
         rows = [line.split("\t") for _, line in lines(os.path.join(directory, "words.tsv"))]
         kept, frequencies = tuple(r[0] for r in rows), tuple(int(r[1]) for r in rows)
         stopwords = tuple(about.get("stopwords", ()))
-        words = Words(kept, frequencies, about["documents"], about["stemmer"], stopwords)
+        words = WordVocabulary(kept, frequencies, about["documents"], about["stemmer"], stopwords)
         intact = words.sha256 == about["sha256"]
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise InputError(f"{directory}: the vocabulary is damaged ({error}); make it again") from error

@@ -12,7 +12,7 @@ from harp_jax.neural_ir.interaction import cosines
 from harp_jax.neural_ir.knrm import kernel_levels
 from harp_jax.neural_ir.shape import NeuralConfig, WordTables
 from harp_jax.randomness import generator
-from harp_jax.text.words import Words
+from harp_jax.text.words import WordVocabulary
 from tests.support import slow_neural_ir as slow
 
 ALPHABET = "abcdefg"
@@ -30,7 +30,7 @@ def vocabulary():
     words = set()
     while len(words) < 40:
         words.add("".join(rng.choice(list(ALPHABET), rng.integers(1, 8))))
-    return Words(tuple(sorted(words)), tuple(int(n) for n in rng.integers(1, 60, 40)), 60)
+    return WordVocabulary(tuple(sorted(words)), tuple(int(n) for n in rng.integers(1, 60, 40)), 60)
 
 
 def tables(config):

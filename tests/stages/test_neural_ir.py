@@ -25,7 +25,7 @@ from harp_jax.ranking.neural_scorer import NeuralScorer
 from harp_jax.ranking.rerank import rerank_run
 from harp_jax.ranking.reranker import load_scorer
 from harp_jax.stages.neural_ir import neural_ir_stage
-from harp_jax.text.words import Words, count_words, load_words
+from harp_jax.text.words import WordVocabulary, count_words, load_words
 from harp_jax.training.train import train
 from tests.support import ROOT
 from tests.support.objective import loss_of
@@ -227,7 +227,7 @@ def test_a_stage_without_data_reads_no_file(tmp_path, name):
     batch = {name: jnp.asarray(x) for name, x in stage.layout.fill([], [], 0).items()}
     loss = jax.eval_shape(lambda p: loss_of(stage.objective(stage.shape), p, batch, jax.random.key(0))[0], params)
     assert loss.shape == ()
-    Words(("fox", "owl"), (1, 1), 2).save(config.tokenizer)
+    WordVocabulary(("fox", "owl"), (1, 1), 2).save(config.tokenizer)
     assert neural_ir_stage(config, with_data=False).shape.vocab_size == 3
 
 
@@ -337,7 +337,7 @@ def test_a_vocabulary_of_other_texts_is_refused_or_warned_of(planted, trained, t
 def test_blank_queries_are_for_models_that_score_documents_by_themselves(planted, trained, tmp_path):
     with pytest.raises(InputError, match="--blank_query: drmm scores matches only"):
         reranked(trained, planted, tmp_path / "out.trec", "--blank_query")
-    words = Words(("fox", "owl"), (1, 1), 2)
+    words = WordVocabulary(("fox", "owl"), (1, 1), 2)
     shape = NeuralConfig("duet", words.size, document_length=8, pool=2, filters=3, hidden=3, graphs=5)
     scorer = NeuralScorer(shape, init_params(shape, jax.random.key(0)), words)
     assert scorer.check([""], ["fox owl"], blank=True) == []

@@ -10,7 +10,7 @@ import pytest
 from harp_jax.commands import word_vectors, words
 from harp_jax.errors import InputError
 from harp_jax.text.word_vectors import read_vectors
-from harp_jax.text.words import Words, count_words, load_words, read_stopwords
+from harp_jax.text.words import WordVocabulary, count_words, load_words, read_stopwords
 
 TEXTS = [("a", "Red fox; red Fox_den"), ("b", "the fox runs"), ("c", "café the 42")]
 
@@ -61,7 +61,7 @@ def test_a_vocabulary_of_before_stopwords_is_still_read(tmp_path):
     (tmp_path / "words.tsv").write_text("fox\t2\n")
     identity = hashlib.sha256(repr((("fox",), (2,), 3, "")).encode()).hexdigest()
     (tmp_path / "words.json").write_text(json.dumps({"documents": 3, "stemmer": "", "sha256": identity}))
-    assert load_words(str(tmp_path)) == Words(("fox",), (2,), 3)
+    assert load_words(str(tmp_path)) == WordVocabulary(("fox",), (2,), 3)
 
 
 def test_saved_vocabularies_come_back_or_are_refused(tmp_path):
@@ -88,7 +88,7 @@ def test_negative_limits_are_refused():
 
 @pytest.mark.parametrize("header", ["", "3 2\n", "\n3 2 \n"])
 def test_text_vectors_with_and_without_header(tmp_path, header):
-    known = Words(("fox", "red", "owl"), (1, 1, 1), 2)
+    known = WordVocabulary(("fox", "red", "owl"), (1, 1, 1), 2)
     path = tmp_path / "vectors.txt"
     path.write_text(header + "red 1 2 \n\nat name@example.com 5 5\n  \nfox -1 0.5\n")
     vectors, found = read_vectors(str(path), known)
@@ -116,7 +116,7 @@ def test_text_vectors_with_and_without_header(tmp_path, header):
 def test_bad_vectors_are_named(tmp_path, text, message):
     (tmp_path / "vectors.txt").write_text(text)
     with pytest.raises(InputError, match=message):
-        read_vectors(str(tmp_path / "vectors.txt"), Words(("fox", "red"), (1, 1), 2))
+        read_vectors(str(tmp_path / "vectors.txt"), WordVocabulary(("fox", "red"), (1, 1), 2))
 
 
 def test_the_commands_make_a_vocabulary_and_vectors(tmp_path):
@@ -147,13 +147,13 @@ def word_vectors_of(path, docs):
 
 def test_word_vectors_of_documents_without_a_word_are_refused(tmp_path):
     pytest.importorskip("gensim")
-    Words(("fox", "owl"), (1, 1), 2).save(str(tmp_path))
+    WordVocabulary(("fox", "owl"), (1, 1), 2).save(str(tmp_path))
     with pytest.raises(InputError, match=r"no document of .*docs\.tsv has a word of the vocabulary"):
         word_vectors_of(tmp_path, "a\tcat dog\nb\tcat\n")
 
 
 def test_packages_that_are_not_there_are_named_with_their_extra(tmp_path, monkeypatch):
-    Words(("fox",), (1,), 1).save(str(tmp_path))
+    WordVocabulary(("fox",), (1,), 1).save(str(tmp_path))
     monkeypatch.setitem(sys.modules, "gensim.models", None)
     monkeypatch.setitem(sys.modules, "bm25s.stopwords", None)
     with pytest.raises(InputError, match=r"gensim; install harp_jax\[vectors\]"):
