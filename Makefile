@@ -10,6 +10,9 @@
 # make bench-sentences  MB/s a core of sentence splitting
 # make bench-weights    sentences a second of the term weights, beside the straightforward way
 # make bench-pairs      pairs a second a core through the four tasks, and the cost of a pair at many times the links (twenty minutes)
+# make bench-step-peers the same step in PyTorch, in one run
+# make bench-rerank     pairs a second, compared with sentence-transformers' CrossEncoder
+# make bench-linklearn  LinkLearn's training step and ranking
 # make bench-estimate   hours, disk and memory of English Wikipedia, stage by stage, from rates measured here
 
 PYTHON ?= python3
@@ -17,7 +20,10 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test check lint real faults spark bench-step bench-step-peers bench-dump bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn clean
+.PHONY: help demo test check lint real faults spark bench-step bench-step-peers bench-dump bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank clean
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
 .venv/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "harp_jax needs Python 3.11 or newer; set PYTHON=python3.x")'

@@ -172,8 +172,8 @@ def load_config(path: str, **changes: Any) -> "ConfigDict":
 def train(config: "ConfigDict | str", workdir: Path) -> dict[str, float]:
     """Trains what a config describes and returns the last logged metrics; a repeated call resumes, or does nothing if done.
 
-    The workdir holds the config, checkpoints and metrics. Raises InputError for bad config or data, and if the workdir belongs
-    to another config.
+    A run that SIGTERM interrupts saves its state and returns {"interrupted": 1.0}. The workdir holds the config, checkpoints
+    and metrics. Raises InputError for bad config or data, and if the workdir belongs to another config.
 
     >>> import harp_jax as hj
     >>> data = dict(docs="docs.tsv", queries="queries.tsv", qrels="qrels.txt", candidates="bm25.trec", tokenizer="vocabulary")

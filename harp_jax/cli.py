@@ -58,6 +58,8 @@ class ConfigParser(Parser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         arguments, rest = self.parse_known_args(args, namespace)
+        if arguments._ is not None:
+            self.error("--config.FIELD stands for a field's name, as in --config.seed=1")
         arguments.config = read_config(arguments.config, rest)
         return arguments
 
@@ -112,7 +114,9 @@ def shipped_file(name: str) -> str:
     """Path of a file below configs/ of this checkout or installation; empty if it does not exist."""
     import importlib.util
 
-    folders = [Path(__file__).parents[1] / "configs"]
+    checkout = Path(__file__).parents[1]
+    # In an installation the folder beside the package may hold another project's configs.
+    folders = [checkout / "configs"] if (checkout / "setup.py").is_file() else []
     spec = importlib.util.find_spec("harp_jax.configs")
     folders += [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
     for folder in folders:

@@ -60,7 +60,8 @@ class Loop:
         self.flops = self.peak = 0.0  # FLOPs of a step with full rows; peak FLOP/s of all devices; 0: MFU is not logged
 
     def run(self, state: State, start: int, batches: Batches) -> dict[str, float]:
-        """Run steps `start + 1` … `stage.steps`; returns the last logged metrics, {"interrupted": 1.0} if interrupted.
+        """Run steps `start + 1` … `stage.steps`; returns the last logged metrics (none if no step is left),
+        {"interrupted": 1.0} if interrupted before the last step.
 
         Raises InputError when more than `config.max_skipped` updates were skipped.
         """
@@ -71,7 +72,6 @@ class Loop:
             self.metrics.write(0, self.evaluate(state["params"], 0), "validation")
         waited, since = 0.0, time.perf_counter()
         stream = iter(batches)
-        saved = start
         with progress(total=steps, initial=start, unit="steps", desc=config.stage) as bar, _sigterm(self.interrupted):
             for number in range(start + 1, steps + 1):
                 before = time.perf_counter()
@@ -101,9 +101,8 @@ class Loop:
                 stop = self._stops(number)
                 if number % config.checkpoint_every == 0 or number == steps or stop:
                     self._save(number, state, cursors)
-                    saved = number
-                if stop:
-                    log.warning("interrupted: saved step %d; run the same command again to resume", saved)
+                if stop and number < steps:
+                    log.warning("interrupted: saved step %d; run the same command again to resume", number)
                     last = {"interrupted": 1.0}
                     break
         stream.close()  # type: ignore[attr-defined]

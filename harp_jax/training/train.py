@@ -1,4 +1,4 @@
-"""Train a stage: mesh, data, state, step, restore, loop."""
+"""Train a stage: mesh, stage, workdir, restored or initial state, step, batches, evaluation, loop."""
 
 import contextlib
 import dataclasses
@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from harp_jax.checkpoints.checkpoint import Checkpoints
+from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.cli import keep_compiled
 from harp_jax.errors import InputError
 from harp_jax.input.lanes import Batches
@@ -39,8 +40,8 @@ def train(
 ) -> dict[str, float]:
     """Train a stage to its last step, resuming from the workdir; returns the last logged metrics.
 
-    After SIGTERM the state is saved and {"interrupted": 1.0} returned. `stage` replaces the config's (for example with a
-    custom reader, without TensorFlow); `devices` defaults to all.
+    A finished run is left alone; its last metrics are returned. After SIGTERM the state is saved and {"interrupted": 1.0}
+    returned. `stage` replaces the config's (for example with a custom reader, without TensorFlow); `devices` defaults to all.
 
     Raises InputError for bad config or data, for a workdir of another config or in use, and for a full disk.
     """
@@ -99,7 +100,13 @@ def _train(
         loop.probe = jax.jit(make_probe(objective, config.seed, config.prng, shape.drops))
     if loop.flops:
         loop.peak = peak_flops(list(mesh.devices.flat), shape.dtype)
-    return loop.run(state, start, batches)
+    return loop.run(state, start, batches) or last_logged(workdir)
+
+
+def last_logged(workdir: str) -> dict[str, float]:
+    """The last training metrics in a workdir's log; empty where nothing was logged."""
+    rows = [row for row in read_metrics(workdir) if row["split"] == "train"]
+    return {name: value for name, value in rows[-1].items() if name not in ("step", "split")} if rows else {}
 
 
 def padded(shape: Shape, mesh: Mesh) -> Shape:
