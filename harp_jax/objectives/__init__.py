@@ -7,15 +7,20 @@ ranking_loss (over groups); metrics (sums to means); then one file per stage: pr
 
 Where the equations of HARP are implemented:
 
-    Eq. 1, 5, 10, 13   attention as term weights    data_pipeline/weights (reads model/bert.Bert.attention_rows)
-    Eq. 2, 3, 4        sampling words               data_pipeline/tasks/sampling
-    Eq. 6 and 5        RQP                          data_pipeline/tasks/rqp; loss: losses.hinge
-    Eq. 9              QDM                          data_pipeline/tasks/qdm; loss: losses.hinge
-    Eq. 10, 11, 12     RDP                          data_pipeline/tasks/rdp; loss: losses.hinge
-    Eq. 13, 14         ACM                          data_pipeline/tasks/acm; loss: losses.hinge
-    Eq. 7, 8           score of a pair              scores.forward (model/cross_encoder.Ranker.encode and .scores)
-    Eq. 15             masked language modelling    masking.mask_tokens, scores.masked_language_model
-    Eq. 16             the sum of the losses        pretrain.Pretrain.loss
-    Eq. 17             score when fine-tuning       scores.forward, the same function as Eq. 7 and 8
-    Eq. 18             ranking loss                 losses.relevance, averaged in ranking_loss.ranking_loss
+    Eq. 1             attention from an anchor     data_pipeline/weights/attention.Encoder.rows (model/bert.Bert.attention_rows)
+    Eq. 2             weight of a word             data_pipeline/tasks/sampling.Sampler.distribution
+    Eq. 3             p of a word                  data_pipeline/tasks/sampling.probabilities
+    Eq. 4             number of words              data_pipeline/tasks/sampling.Sampler.length
+    Eq. 5             words of the page, RQP's S2  data_pipeline/tasks/rqp.sides
+    Eq. 6             loss of RQP                  losses.hinge; its pair: data_pipeline/tasks/rqp.sides
+    Eq. 7, 8          score of a pair              scores.forward (model/cross_encoder.Ranker.scores and .encode)
+    Eq. 9             loss of QDM                  losses.hinge; its pair: data_pipeline/tasks/qdm.sides
+    Eq. 10, 11        importance of an anchor      data_pipeline/tasks/rdp.importance, sampled in rdp.choose
+    Eq. 12            loss of RDP                  losses.hinge; its pair: data_pipeline/tasks/rdp.sides
+    Eq. 13            words of the page, ACM's S1  data_pipeline/tasks/acm.sides
+    Eq. 14            loss of ACM                  losses.hinge; its pair: data_pipeline/tasks/acm.sides
+    Eq. 15            masked language modelling    masking.mask_tokens, scores.masked_language_model
+    Eq. 16            sum of the losses            pretrain.Pretrain.loss
+    Eq. 17            score when fine-tuning       scores.forward, the same function as Eq. 7 and 8
+    Eq. 18            ranking loss                 losses.relevance, averaged in ranking_loss.ranking_loss
 """
