@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 
 from data_pipeline.presets import PRESETS
 from harp_jax.errors import InputError
-from harp_jax.input.records import HARP_TASKS, TASKS, TEXT_TASK
+from harp_jax.input.records import HARP_TASKS, LINK_TASKS, TASKS, TEXT_TASK
 
 Config = dict[str, Any]  # a generation config as plain JSON values: what `plain` returns
 
@@ -69,7 +69,8 @@ def generation(preset: str = "") -> ConfigDict:
     c.encoder_batch_tokens = 2048  # token slots per batch of the encoder; use 65536 on an accelerator
     c.term_weights = ""  # a finished term_weights/ directory of the same input, used instead of the encoder
     c.keep_term_weights = True  # keep them in the output directory
-    c.tasks = (*HARP_TASKS, TEXT_TASK)  # controls: "ict", "wlp", "prop"; without links only "ict", "prop", "mlm"
+    # Also "adp", and the controls "ict", "wlp", "prop"; without links only "ict", "prop", "mlm".
+    c.tasks = (*HARP_TASKS, TEXT_TASK)
     c.seed = 0
 
     c.min_article_words = 100  # shorter pages are dropped, as in the paper (section 4.1.1)
@@ -114,6 +115,11 @@ def generation(preset: str = "") -> ConfigDict:
         2  # 2: each of the two sampled anchors yields a query, as Table 1's counts suggest; 1: one of them
     )
 
+    c.adp_slice = (
+        20_000  # pages that BM25 searches for a negative: a larger slice has harder ones, and more true answers
+    )
+    c.adp_depth = 10  # the negative is one of this many, of similar in-links
+
     c.text_pages = "all"  # pages used by ICT and PROP, or "linked": those that links lead to, the documents of HARP
     c.ict_passage_tokens = 128  # passages are about as long as HARP's documents
     c.ict_keep = 0.1  # share of the pairs whose passage keeps the sentence
@@ -155,6 +161,8 @@ def plain(config: ConfigDict) -> Config:
         "temperature",
         "workers",
         "acm_draws",
+        "adp_slice",
+        "adp_depth",
         "wlp_draws",
         "attention_scale",
         "prop_pairs",
@@ -215,7 +223,7 @@ def pair_tasks(c: Config) -> list[str]:
 
 def sentence_tasks(c: Config) -> list[str]:
     """The configured tasks that start from a sentence with links and its term weights."""
-    return [task for task in HARP_TASKS if task in c["tasks"]]
+    return [task for task in LINK_TASKS if task in c["tasks"]]
 
 
 def contrastive(c: Config) -> bool:

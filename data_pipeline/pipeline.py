@@ -23,12 +23,12 @@ from data_pipeline.graph import boilerplate, link_graph
 from data_pipeline.output import shards
 from data_pipeline.output.claim import WORK, claim, fingerprint
 from data_pipeline.output.manifest import Manifest, load_manifest, write_manifest
-from data_pipeline.pairs import predictors, text_pairs
+from data_pipeline.pairs import hard_negatives, predictors, text_pairs
 from data_pipeline.pairs.examples import make_pairs, make_texts
 from data_pipeline.pairs.requests import make_requests, make_wlp_requests
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import CHUNK_BYTES, Chunk
-from data_pipeline.tasks import acm, qdm, wlp
+from data_pipeline.tasks import acm, adp, qdm, wlp
 from data_pipeline.weights import artefact, without_encoder, wordpieces
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
@@ -178,12 +178,23 @@ def make_pair_requests(engine: Engine) -> None:
         engine.map("requests", make_requests, bucket_parts(job, "sentences"))
     if "wlp" in c["tasks"]:
         engine.map("wlp requests", make_wlp_requests, bucket_parts(job, "ranked"))
+    if "adp" in c["tasks"]:
+        hard_negatives.build(engine)
     acm_sql = acm.NEGATIVES_SQL[c["acm_exclude_colinked"]]
-    negatives = {"qdm": qdm.NEGATIVES_SQL, "acm": acm_sql, "wlp": wlp.NEGATIVES_SQL}
+    negatives = {"qdm": qdm.NEGATIVES_SQL, "acm": acm_sql, "adp": adp.NEGATIVES_SQL, "wlp": wlp.NEGATIVES_SQL}
     drawn = [sql for task, sql in negatives.items() if task in c["tasks"]]
     if drawn:
         sql = " UNION ALL ".join(f"SELECT task, key, destination FROM ({part})" for part in drawn)
-        inputs = ["qdm_draws", "anchor_destination", "acm_draws", "candidates", "colinked", "wlp_draws", "linked"]
+        inputs = [
+            "qdm_draws",
+            "anchor_destination",
+            "acm_draws",
+            "candidates",
+            "colinked",
+            "adp_negatives",
+            "wlp_draws",
+            "linked",
+        ]
         engine.join("negatives", sql, inputs)
 
 

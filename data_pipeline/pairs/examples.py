@@ -14,7 +14,7 @@ from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import Row, pack, table, unpack
 from data_pipeline.pairs.requests import make_sampler
-from data_pipeline.tasks import acm, mlm, qdm, rdp, rqp, wlp
+from data_pipeline.tasks import acm, adp, mlm, qdm, rdp, rqp, wlp
 from data_pipeline.tasks.pair import Passages, Request, Sides
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.text.terms import Span, Word, load_terms
@@ -24,7 +24,7 @@ from harp_jax.input.records import PairRecord, TextRecord
 from harp_jax.randomness import generator, hash64
 
 SIDES: dict[str, Callable[[Request, Passages, Sampler, np.random.Generator], Sides]] = {
-    task.TASK: task.sides for task in (rqp, qdm, rdp, acm, wlp)
+    task.TASK: task.sides for task in (rqp, qdm, rdp, acm, adp, wlp)
 }
 SPECIALS = 3  # [CLS] query [SEP] document [SEP]
 # Overhead of a TFRecord: length and two checksums.

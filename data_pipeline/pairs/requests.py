@@ -14,7 +14,7 @@ from data_pipeline.engine.dropped import DropCounts
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import Row, pack, table, unpack
-from data_pipeline.tasks import acm, qdm, rdp, rqp, wlp
+from data_pipeline.tasks import acm, adp, qdm, rdp, rqp, wlp
 from data_pipeline.tasks.pair import Anchor, Request, Sentence
 from data_pipeline.tasks.sampling import NoPair, Sampler
 from data_pipeline.text.terms import Span, Terms, join, load_terms
@@ -112,6 +112,8 @@ class _Requests:
                 self._try("rqp", key, partial(self._rqp, sentence, index))
             if "qdm" in tasks and qdm.chosen(anchor, self.c["qdm_positives"], self.c["qdm_positive"], self.c["seed"]):
                 self._try("qdm", key, partial(self._qdm, sentence, index))
+            if "adp" in tasks:
+                self._try("adp", key, partial(self._adp, sentence, index))
         if "rdp" in tasks:
             self._try("rdp", sentence.key, partial(self._rdp, sentence))
         if "acm" in tasks:
@@ -137,6 +139,9 @@ class _Requests:
         if found := qdm.request(sentence, index, self.terms, self.sampler, rng):
             self._keep(found[0])
             self.draws["qdm_draws"].append(found[1]._asdict())
+
+    def _adp(self, sentence: Sentence, index: int, rng: np.random.Generator) -> None:
+        self._keep(adp.request(sentence, index, self.terms, self.sampler, rng))
 
     def _rdp(self, sentence: Sentence, rng: np.random.Generator) -> None:
         c = self.c

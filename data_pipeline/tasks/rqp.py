@@ -55,14 +55,14 @@ def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random
     Options of the authors' code: `anchor_in_s2`, and a length drawn independently (`s2_length`).
     """
     assert passages.words is not None
-    anchor, query = list(request.anchor), request.query
+    anchor, query, length = list(request.anchor), request.query, request.length
     if sampler.context_in_page:
         present = set(passages.words.words)
+        # Sentence and page often share fewer than l terms. A shorter query is better than no pair: four of five were dropped.
         context = [word for word in request.context if word in present][: request.length]
-        if len(context) < request.length:
-            raise NoPair("sentence-has-too-few-terms-of-the-page")
+        length = len(context)
         query = join(sampler.query(rng, context, anchor))
-    count = request.length + len(anchor) if sampler.s2_length == "equal" else sampler.length(rng)
+    count = length + len(anchor) if sampler.s2_length == "equal" else sampler.length(rng)
     excluded = set() if sampler.anchor_in_s2 else set(anchor)
     negative = sampler.query(rng, sampler.sample(rng, passages.words, excluded, count, "page"), [])
     return Sides(query, passages.positive, join(negative), None)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 DATASET = "harp"
 HARP_TASKS = ("rqp", "qdm", "rdp", "acm")
-TASKS = (*HARP_TASKS, "ict", "wlp", "prop")
+LINK_TASKS = (*HARP_TASKS, "adp")  # adp: beyond the paper
+TASKS = (*LINK_TASKS, "ict", "wlp", "prop")
 TEXT_TASK = "mlm"
 SPLITS = ("train", "validation")
 

@@ -31,7 +31,7 @@ def made(tmp_path_factory):
     """The config, and what the local engine writes."""
     root = tmp_path_factory.mktemp("spark")
     folder = corpus.write(root / "corpus", files=4)
-    tasks = ("rqp", "qdm", "rdp", "acm", "ict", "wlp", "prop", "mlm")
+    tasks = ("rqp", "qdm", "rdp", "acm", "adp", "ict", "wlp", "prop", "mlm")
     fields = dict(encoder="idf", workers=2, tasks=tasks, prop_distribution="contrastive")
     config = corpus.write_config(root / "config.py", folder, **fields)
     assert start(config, root / "local").wait(timeout=600) == 0

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from data_pipeline.pairs.examples import pair_record
-from data_pipeline.tasks import acm, mlm, qdm, rdp, rqp
+from data_pipeline.tasks import acm, adp, mlm, qdm, rdp, rqp
 from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence, Sides
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.text.terms import Terms, join
@@ -75,17 +75,41 @@ def test_rqp_context_comes_from_the_attention_of_its_own_anchor():
 def test_rqp_can_restrict_its_context_to_the_page():
     sampler = replace(SAMPLER, context_in_page=True, query_length=1.5)
     page = Weighted([*(word(i) for i in (0, 2, 3, 6)), *(word(i) for i in range(20, 30))], np.full(14, 0.05))
-    made = 0
     for seed in range(50):
         request = rqp.request(SENTENCE, 0, TERMS, sampler, generator("in page", seed))
-        try:
-            sides = rqp.sides(request, Passages(POSITIVE, None, page), sampler, generator("s2", seed))
-        except NoPair:
-            continue
-        made += 1
+        sides = rqp.sides(request, Passages(POSITIVE, None, page), sampler, generator("s2", seed))
         assert set(sides.pos_query) <= {8, X, *(7 + i for i in (0, 2, 3, 6))}
-        assert len(sides.pos_query) == request.length + 2 == len(sides.neg_query) + 1
-    assert made > 30
+        # Four terms of the sentence are in the page: longer queries are shortened, on both sides.
+        assert len(sides.pos_query) == min(request.length, 4) + 2 == len(sides.neg_query) + 1
+
+
+def test_rqp_of_a_sentence_without_terms_of_the_page_compares_the_anchor_alone():
+    sampler = replace(SAMPLER, context_in_page=True)
+    page = Weighted([word(i) for i in range(20, 30)], np.full(10, 0.05))
+    request = rqp.request(SENTENCE, 0, TERMS, sampler, generator("alone"))
+    sides = rqp.sides(request, Passages(POSITIVE, None, page), sampler, generator("s2"))
+    assert sides.pos_query == [8, X] and len(sides.neg_query) == 1
+
+
+def test_adp_draws_from_the_half_of_the_found_pages_with_the_closest_in_links():
+    rng = generator("adp")
+    places = Counter(adp.negative(np.array([1000, 9, 50, 0, 12]), 10, rng) for _ in range(3_000))
+    assert sorted(places) == [1, 2, 4]
+    assert stats.chisquare(list(places.values())).pvalue > 0.01
+
+
+def test_adp_has_the_query_of_its_link_and_no_pair_without_a_found_page():
+    request = adp.request(SENTENCE, 0, TERMS, SAMPLER, generator("adp", 1))
+    assert (request.key, request.positive, request.negative, request.words_of) == ("page@110", 7, None, None)
+    assert {8, X} <= set(request.query)
+    assert adp.sides(request, Passages(POSITIVE, NEGATIVE, None), SAMPLER, generator("x")) == (
+        request.query,
+        POSITIVE,
+        None,
+        NEGATIVE,
+    )
+    with pytest.raises(NoPair, match="no-page-shares-a-word"):
+        adp.sides(request, Passages(POSITIVE, None, None), SAMPLER, generator("x"))
 
 
 def test_short_pages_and_anchors_of_punctuation_are_losses():

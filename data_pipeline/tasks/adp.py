@@ -1,0 +1,40 @@
+"""Anchor Destination Prediction (beyond the paper): an anchor with its context matches its page, not one that shares its words.
+
+The other tasks draw their negatives from the link graph, so that the topic or the in-links often give the answer away. Here the
+negative is what BM25 returns for the query: the decision that a re-ranker takes.
+"""
+
+import numpy as np
+
+from data_pipeline.tasks.pair import Passages, Request, Sentence, Sides
+from data_pipeline.tasks.rqp import context_query
+from data_pipeline.tasks.sampling import NoPair, Sampler
+from data_pipeline.text.terms import Terms, join
+
+TASK = "adp"
+
+NEGATIVES_SQL = "SELECT 'adp' AS task, key, destination FROM adp_negatives"
+
+
+def request(sentence: Sentence, index: int, terms: Terms, sampler: Sampler, rng: np.random.Generator) -> Request:
+    """The query S1 and page P of one link, as in QDM; BM25 finds the negative (pairs/hard_negatives.py)."""
+    query, _, _ = context_query(sentence, index, terms, sampler, rng)
+    anchor = sentence.anchors[index]
+    return Request(TASK, sentence.anchor_key(anchor), sentence.page, anchor.destination, join(query))
+
+
+def negative(in_links: np.ndarray, positive: int, rng: np.random.Generator) -> int:
+    """The place of the negative among the pages found, drawn from the half whose in-links are closest to the positive's.
+
+    Found pages differ from the positive in popularity; without the restriction the count of in-links is a good predictor.
+    """
+    gaps = np.abs(np.log1p(in_links) - np.log1p(positive))
+    closest = np.argsort(gaps, kind="stable")[: (len(gaps) + 1) // 2]
+    return int(rng.choice(closest))
+
+
+def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator) -> Sides:
+    """(S1, P) against (S1, P̃)."""
+    if passages.negative is None:
+        raise NoPair("no-page-shares-a-word")
+    return Sides(request.query, passages.positive, None, passages.negative)

@@ -1,0 +1,66 @@
+"""The negatives of ADP: BM25 against a slow version, its slices, and the job."""
+
+import math
+
+import numpy as np
+import pytest
+
+from data_pipeline.engine.store import buckets, read
+from data_pipeline.pairs.hard_negatives import K1, B, Slice, mine
+from data_pipeline.pipeline import generate
+from harp_jax.randomness import generator
+from tests.support import corpus
+from tests.support.in_process import InProcessEngine
+
+
+def bm25(query, text, texts):
+    mean = sum(map(len, texts)) / len(texts)
+    score = 0.0
+    for piece in set(query):
+        found = sum(piece in other for other in texts)
+        tf = text.count(piece)
+        idf = math.log(1 + (len(texts) - found + 0.5) / (found + 0.5))
+        score += idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * len(text) / mean))
+    return score
+
+
+def test_search_agrees_with_a_slow_bm25_and_breaks_ties_by_place():
+    rng = generator("slice")
+    texts = [rng.integers(0, 30, int(rng.integers(1, 12))).tolist() for _ in range(60)]
+    texts += texts[:5]
+    pages = Slice(np.arange(100, 165), np.zeros(65, np.int64), [np.array(text, np.int32) for text in texts])
+    for number in range(40):
+        query = rng.integers(0, 40, 4).tolist()
+        without = 100 + number
+        scores = [0.0 if 100 + i == without else bm25(query, text, texts) for i, text in enumerate(texts)]
+        wanted = sorted((i for i, score in enumerate(scores) if score > 0), key=lambda i: (-round(scores[i], 9), i))[
+            :10
+        ]
+        assert pages.search(query, 10, without).tolist() == wanted
+    assert len(pages.search([99], 10, 0)) == 0
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = corpus.write(tmp_path_factory.mktemp("hard"))
+    config = corpus.config(folder, tasks=("adp",), workers=1, keep_work=True, adp_slice=20)
+    generate(config, str(folder / "out"), InProcessEngine)
+    return {"work": str(folder / "out" / ".work"), "config": {"adp_slice": 20, "adp_depth": 10, "seed": 0}}
+
+
+def test_negatives_share_a_word_with_the_query_and_are_not_the_positive(made):
+    passages = {row["doc"]: set(np.frombuffer(row["tokens"], np.int32)) for row in read(made, "passages").to_pylist()}
+    requests = {row["key"]: row for row in read(made, "requests").to_pylist()}
+    negatives = {row["key"]: row["destination"] for row in read(made, "adp_negatives").to_pylist()}
+    assert len(negatives) > 0.9 * len(requests) > 100
+    for key, doc in negatives.items():
+        query = set(np.frombuffer(requests[key]["query"], np.int32))
+        assert doc != requests[key]["positive"] and query & passages[doc]
+
+
+def test_a_slice_has_the_passages_of_its_bucket_first(made):
+    assert len(buckets(made, "passages")) > 1
+    for number in buckets(made, "adp_requests"):
+        others = {row["destination"] for row in mine(made, number, None)["adp_negatives"].to_pylist()}
+        own = set(read(made, "passages", number).column("doc").to_pylist())
+        assert others & own and len(others) <= 20
