@@ -70,7 +70,7 @@ def get_plan(collection: str = "robust04", trials: int = 5, epochs: float = 0.0)
                 rerank=["max_length=256"],
             )
         systems[system] = output_of(*(f"joined_{system}_t{trial}" for trial in range(trials)))
-    table = comparison("table", systems, qrels=files.qrels, measures=MEASURES, baseline="fine_tuned")
+    table = comparison("table", systems, qrels=files.qrels, measures=MEASURES, baseline="fine_tuned", chance="BM25")
     return [*commands, table]
 
 

@@ -91,7 +91,9 @@ def get_plan(
         # The queries of these folds, as a joined run lists them.
         options += [f"--queries={output_of(f'joined_{starts[0][0]}')[0]}"]
     measures = "RR@10 nDCG@10 oracle(RR@10)"
-    table = comparison("table", rows, qrels=collection.qrels, measures=measures, baseline="BM25", options=options)
+    table = comparison(
+        "table", rows, qrels=collection.qrels, measures=measures, baseline="BM25", chance="BM25", options=options
+    )
     return [*commands, table]
 
 

@@ -72,5 +72,7 @@ def get_plan(
                 okapi = f"okapi_s{seed}"
                 commands.append(Command(okapi, "linklearn-rank", [*ranking, "--okapi"], suffix=".trec"))
                 runs["okapi"] += output_of(okapi)
-    table = comparison("evaluate", runs, qrels=qrels, measures="P@10 Rprec AP nDCG@10", baseline="okapi")
+    table = comparison(
+        "evaluate", runs, qrels=qrels, measures="P@10 Rprec AP nDCG@10", baseline="okapi", chance="okapi"
+    )
     return [*commands, table]

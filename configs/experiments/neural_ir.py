@@ -118,5 +118,7 @@ def get_plan(
             commands.append(fitted_sum(f"bm25_{name}", both, qrels=files.qrels, folds=folds, measure=names["fit"]))
             systems.setdefault(system, []).extend(joined)
             systems.setdefault(f"{system}+BM25", []).extend(output_of(f"bm25_{name}"))
-    table = comparison("evaluate", systems, qrels=files.qrels, measures=names["measures"], baseline="BM25")
+    table = comparison(
+        "evaluate", systems, qrels=files.qrels, measures=names["measures"], baseline="BM25", chance="BM25"
+    )
     return [*commands, table]

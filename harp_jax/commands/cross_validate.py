@@ -40,6 +40,9 @@ def add_training_options(parser: Parser) -> None:
     parser.add_argument("--run", required=True, help="candidates of both: for negatives, and to re-rank")
     parser.add_argument("--seeds", default="0", help="seeds of the trainings, separated by commas (0)")
     parser.add_argument("--name", default="fine_tuned", help="of the system, in the table (fine_tuned)")
+    parser.add_argument(
+        "--blank", action="store_true", help="re-rank a second time without the queries, and compare with that too"
+    )
     parser.add_argument("--measures", default=MEASURES, help=f'names as in ir-measures ("{MEASURES}")')
     parser.add_argument("--output", required=True, help="directory that receives everything")
     parser.add_argument("--jobs", type=int, default=1, help="commands at a time, each on its share of the cores (1)")
@@ -59,6 +62,7 @@ def training_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "settings": arguments.set,
         "rerank": arguments.rerank,
         "name": arguments.name,
+        "blank": arguments.blank,
         "measures": arguments.measures,
     }
 

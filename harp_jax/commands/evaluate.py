@@ -9,6 +9,7 @@ from harp_jax.corpus.folds import read_subset
 from harp_jax.corpus.trec import read_qrels, read_run
 from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import MEASURES, evaluate
+from harp_jax.evaluation.floors import Floors
 from harp_jax.evaluation.measures import parse_measures
 from harp_jax.evaluation.significance import ROUNDS
 from harp_jax.evaluation.tables import FORMATS
@@ -43,25 +44,43 @@ def arguments_parser() -> Parser:
         default=1,
         help="consecutive runs of a system that share a draw of training queries; intervals resample draws, then runs (1)",
     )
+    add_floors(parser)
     return parser
 
 
+def add_floors(parser: argparse.ArgumentParser) -> None:
+    """The options for rows that a ranker has to beat."""
+    parser.add_argument(
+        "--chance", default="", metavar="NAME", help="add a row: the candidates of the run NAME in random order"
+    )
+    parser.add_argument(
+        "--blank",
+        action="append",
+        default=[],
+        metavar="NAME=ROW",
+        help="the run ROW is what NAME makes of blank queries (harp rerank --blank_query); several times",
+    )
+
+
 def main(arguments: argparse.Namespace) -> None:
-    named = name_runs(arguments.runs)
+    paths_of = name_runs(arguments.runs)
     # Wrong names are reported before large runs are read.
     parse_measures(arguments.measures)
-    if arguments.baseline and arguments.baseline not in named:
-        raise InputError(f"no run is named {arguments.baseline!r} for --baseline; the runs are {', '.join(named)}")
+    if arguments.baseline and arguments.baseline not in paths_of:
+        raise InputError(f"no run is named {arguments.baseline!r} for --baseline; the runs are {', '.join(paths_of)}")
+    Floors(arguments.chance, named(arguments.blank, "blank", "ROW")).check(list(paths_of))
     qrels = read_subset(read_qrels(arguments.qrels), arguments.queries)
     table = evaluate(
         qrels,
-        {name: [read_run(path) for path in paths] for name, paths in named.items()},
+        {name: [read_run(path) for path in paths] for name, paths in paths_of.items()},
         arguments.measures,
         baseline=arguments.baseline,
         confirm=arguments.confirm,
         rounds=arguments.rounds,
         seed=arguments.seed,
         runs_per_draw=arguments.runs_per_draw,
+        chance=arguments.chance,
+        blank=named(arguments.blank, "blank", "ROW"),
     )
     for note in table.notes():
         print(f"note: {note}", file=sys.stderr)
@@ -69,6 +88,19 @@ def main(arguments: argparse.Namespace) -> None:
         with replacing(arguments.per_query) as file:
             file.writelines(line + "\n" for line in table.per_query_lines())
     print(table.format(arguments.format))
+
+
+def named(values: list[str], option: str, what: str = "PATH") -> dict[str, str]:
+    """{"HARP": "run.trec"} from ["HARP=run.trec"]; InputError for other texts and for a name given twice."""
+    found: dict[str, str] = {}
+    for value in values:
+        name, separator, path = value.partition("=")
+        if not separator or not name or not path:
+            raise InputError(f"--{option} {value!r}: write NAME={what}")
+        if name in found:
+            raise InputError(f"--{option} {value!r}: {name} is given twice; remove one")
+        found[name] = path
+    return found
 
 
 def name_runs(arguments: list[str]) -> dict[str, list[str]]:

@@ -3,9 +3,9 @@
 import argparse
 
 from harp_jax.cli import Parser
+from harp_jax.commands.evaluate import add_floors, named
 from harp_jax.corpus.folds import read_subset
 from harp_jax.corpus.trec import read_qrels, read_run
-from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import MEASURES
 from harp_jax.experiments.report import report
 from harp_jax.files import replacing
@@ -31,6 +31,7 @@ def arguments_parser() -> Parser:
         help="a training workdir and its name; several times",
         metavar="NAME=DIR",
     )
+    add_floors(parser)
     parser.add_argument("--remark", action="append", default=[], help="a line to print below the table; several times")
     parser.add_argument("--title", default="Re-ranking", help="of the page (Re-ranking)")
     parser.add_argument("--output", required=True, help="the HTML page to write")
@@ -41,7 +42,14 @@ def main(arguments: argparse.Namespace) -> None:
     qrels = read_subset(read_qrels(arguments.qrels), arguments.queries)
     runs = {name: read_run(path) for name, path in named(arguments.run, "run").items()}
     page, table, remarks = report(
-        qrels, runs, arguments.measures, named(arguments.curves, "curves"), arguments.title, arguments.remark
+        qrels,
+        runs,
+        arguments.measures,
+        named(arguments.curves, "curves"),
+        arguments.title,
+        arguments.remark,
+        chance=arguments.chance,
+        blank=named(arguments.blank, "blank", "ROW"),
     )
     with replacing(arguments.output) as file:
         file.write(page)
@@ -49,14 +57,3 @@ def main(arguments: argparse.Namespace) -> None:
     for remark in remarks:
         print(remark)
     print(f"report: {arguments.output}")
-
-
-def named(values: list[str], option: str) -> dict[str, str]:
-    """{"HARP": "run.trec"} from ["HARP=run.trec"]."""
-    found: dict[str, str] = {}
-    for value in values:
-        name, separator, path = value.partition("=")
-        if not separator or not name or not path:
-            raise InputError(f"--{option} {value!r}: write NAME=PATH")
-        found[name] = path
-    return found

@@ -3,7 +3,7 @@
 Measures are named as in ir-measures (`measures.py`). A document is relevant from level 1 unless `rel=` says otherwise;
 nDCG's gain is the level itself (linear, as in trec_eval). Every query of the qrels counts, as zero where the run lacks it
 (`trec_eval -c`). A list of runs is one system trained with several seeds: its values are averaged per query. With a
-baseline every other run is compared with it (`significance.py`).
+baseline every other run is compared with it (`significance.py`), and with chance and blank queries on request (`floors.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +14,7 @@ import numpy as np
 from harp_jax.corpus.folds import components
 from harp_jax.corpus.trec import Qrels, Ranking, Run
 from harp_jax.errors import InputError
+from harp_jax.evaluation.floors import CHANCE, Floors, chance_values, other_candidates, verdicts
 from harp_jax.evaluation.measures import aggregate, calculate, is_tested, parse_measures
 from harp_jax.evaluation.significance import ROUNDS, compare
 from harp_jax.evaluation.tables import Table
@@ -34,13 +35,20 @@ def evaluate(
     rounds: int = ROUNDS,
     seed: int = 0,
     runs_per_draw: int = 1,
+    chance: str = "",
+    blank: Mapping[str, str] | None = None,
 ) -> Table:
     """Every measure of every run, per query and averaged over the queries of the qrels; lists of runs are averaged.
 
     A run is what `read_run` returns, or qid → docid → score. With `baseline` the other runs are compared with it by the
     measures `confirm` (default: all of `measures`), with `rounds` of randomisation and bootstrap from `seed`.
-    `runs_per_draw`: consecutive runs sharing one training draw; the bootstrap resamples draws, then runs. Raises
-    InputError for unknown measures, a baseline that is not among the runs, numbers out of range and empty qrels.
+    `runs_per_draw`: consecutive runs sharing one training draw; the bootstrap resamples draws, then runs.
+
+    `chance` names a run whose candidates in random order become the row "chance" (means of many orders); `blank` names, by
+    system, the run that it makes of blank queries. A system that is not above either is called that (`Table.verdicts`), by the
+    first measure of `confirm`. These rows are not compared with the baseline.
+
+    Raises InputError for unknown measures and runs, numbers out of range and empty qrels.
     """
     if not qrels:
         raise InputError("the qrels hold no query to evaluate; check the files")
@@ -50,6 +58,8 @@ def evaluate(
         raise InputError(f"runs_per_draw={runs_per_draw}: use 1 or more")
     if baseline and baseline not in runs:
         raise InputError(f"no run is named {baseline!r} for the baseline; the runs are {', '.join(runs)}")
+    floors = Floors(chance, blank)
+    floors.check(list(runs))
     parsed = parse_measures(measures)
     systems = {name: _rankings(given) for name, given in runs.items()}
     for name, seeds in systems.items():
@@ -65,6 +75,13 @@ def evaluate(
             label = name if len(seeds) == 1 else f"{name} ({number})"
             missing[label] = [qid for qid in qrels if qid not in run]
             unknown[label] = [qid for qid in run if qid not in qrels]
+    orders = 0
+    different: dict[str, int] = {}  # system → queries with other candidates than the row "chance"
+    if chance:
+        values[CHANCE], orders = chance_values(qrels, systems[chance][0], parsed, seed)
+        for name, seeds in systems.items():
+            if name not in floors.rows and (count := other_candidates(seeds[0], systems[chance][0], list(qrels))):
+                different[name] = count
     per_query = {
         name: {m: dict(zip(qrels, map(float, by_seed.mean(0)))) for m, by_seed in by_measure.items()}
         for name, by_measure in values.items()
@@ -76,19 +93,29 @@ def evaluate(
         per_query=per_query,
         missing=missing,
         unknown=unknown,
-        seeds={name: len(seeds) for name, seeds in systems.items()},
+        seeds={name: len(seeds) for name, seeds in systems.items()} | ({CHANCE: orders} if chance else {}),
+        other_candidates=different,
     )
-    if not baseline:
+    if not (baseline or chance or blank):
         return table
     tested = [str(m) for m in parsed if is_tested(m)]
     chosen = [str(m) for m in parse_measures(confirm)] if confirm else tested
     if not set(chosen) <= set(tested):
         raise InputError(f"{min(set(chosen) - set(tested))} is to be confirmed, but is not among the measures; add it")
-    groups = groups_of(qrels)
+    groups: Sequence[int] = groups_of(qrels)
     effective = effective_groups(groups)
     few = effective < FEWEST_GROUPS
-    compared = compare(values, range(len(groups)) if few else groups, baseline, chosen, rounds, seed, runs_per_draw)
-    return replace(table, baseline=baseline, comparisons=compared, few_groups=effective if few else 0.0)
+    if few:
+        groups = range(len(groups))
+    table = replace(table, few_groups=effective if few else 0.0)
+    if (chance or blank) and chosen:
+        beaten_by = verdicts(values, floors, chosen[0], groups, rounds=rounds, seed=seed, runs_per_draw=runs_per_draw)
+        table = replace(table, verdicts=beaten_by, judged_by=chosen[0])
+    if baseline:
+        compared = {name: values[name] for name in values if name not in floors.rows or name == baseline}
+        comparisons = compare(compared, groups, baseline, chosen, rounds, seed, runs_per_draw)
+        table = replace(table, baseline=baseline, comparisons=comparisons)
+    return table
 
 
 def _rankings(given: Run | Scores | Sequence[Run | Scores]) -> list[Run]:

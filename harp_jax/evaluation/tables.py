@@ -36,11 +36,18 @@ class Table:
     baseline: str = ""
     comparisons: list[Comparison] = field(default_factory=list)
     few_groups: float = 0.0  # effective number of query groups if too few to resample, else 0
+    verdicts: dict[str, list[str]] = field(default_factory=dict)  # system → what it does not beat (`floors.py`)
+    judged_by: str = ""  # the measure of the verdicts
+    other_candidates: dict[str, int] = field(default_factory=dict)  # system → queries not of the candidates of "chance"
 
     @property
     def marked(self) -> set[tuple[str, str]]:
         """(run, measure) that differ significantly from the baseline."""
         return {(c.run, c.measure) for c in self.comparisons if max(c.t_test_holm, c.randomisation_holm) < LEVEL}
+
+    def verdict(self, name: str) -> str:
+        """What a system does not beat, in words; "" if it is above chance and its blank row, or neither is known."""
+        return ", ".join(self.verdicts.get(name, ()))
 
     def __str__(self) -> str:
         return self.text()
@@ -59,10 +66,13 @@ class Table:
         ]
         names = [self._with_seeds(name) for name in self.mean]
         head = ["run", *(m + " " * gap for m in self.measures)]
-        text = _aligned(head, [[n, *row] for n, row in zip(names, cells)])
+        rows = _aligned(head, [[n, *row] for n, row in zip(names, cells)]).split("\n")
+        width = max(map(len, rows))
+        said = ["", *(self.verdict(name) for name in self.mean)]
+        text = "\n".join(f"{row:<{width}}  {words}".rstrip() for row, words in zip(rows, said))
         if not self.comparisons:
             return text
-        rows = [
+        compared = [
             [
                 c.run,
                 c.measure,
@@ -85,7 +95,7 @@ class Table:
             "verdict",
         ]
         legend = f"{MARK} differs from {self.baseline}: p < {LEVEL} in both tests after Holm's correction\n"
-        return f"{text}\n{legend if marked else ''}\n{_aligned(head, rows)}"
+        return f"{text}\n{legend if marked else ''}\n{_aligned(head, compared)}"
 
     def latex(self) -> str:
         """A booktabs tabular: the best value of each measure is bold, significant differences have a dagger.
@@ -100,9 +110,10 @@ class Table:
             for m in self.measures:
                 cell = rf"\textbf{{{mean[m]:.4f}}}" if round(mean[m], 4) == best.get(m) else f"{mean[m]:.4f}"
                 cells.append(cell + (r"$^\dagger$" if (name, m) in self.marked else ""))
-            rows.append(" & ".join([_escaped(self._with_seeds(name)), *cells]) + r" \\")
-        head = " & ".join(["Run", *map(_escaped, self.measures)]) + r" \\"
-        columns = "l" + "r" * len(self.measures)
+            words = [self.verdict(name)] if self.verdicts else []
+            rows.append(" & ".join([_escaped(self._with_seeds(name)), *cells, *words]) + r" \\")
+        head = " & ".join(["Run", *map(_escaped, self.measures), *([""] if self.verdicts else [])]) + r" \\"
+        columns = "l" + "r" * len(self.measures) + ("l" if self.verdicts else "")
         return "\n".join(
             [
                 rf"\begin{{tabular}}{{{columns}}}",
@@ -129,10 +140,12 @@ class Table:
             [
                 self._with_seeds(name),
                 *(f"{mean[m]:.4f}{MARK if (name, m) in self.marked else ''}" for m in self.measures),
+                *([self.verdict(name)] if self.verdicts else []),
             ]
             for name, mean in self.mean.items()
         ]
-        head, *body = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in [["run", *self.measures], *rows]]
+        first = ["run", *self.measures, *([""] if self.verdicts else [])]
+        head, *body = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in [first, *rows]]
         lines = [f"<tr>{row}</tr>" for row in body]
         return f"<table><thead><tr>{head.replace('td>', 'th>')}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
@@ -159,6 +172,15 @@ class Table:
                 if qids:
                     shown = ", ".join(qids[:5]) + (", …" if len(qids) > 5 else "")
                     found.append(f"{name}: {len(qids)} queries {what}: {shown}")
+        for name, count in self.other_candidates.items():
+            found.append(
+                f"{name}: {count} of {self.queries} queries have other candidates than the row of random orders; its "
+                "verdict compares different candidates"
+            )
+        if self.verdicts:
+            found.append(
+                f"verdicts by {self.judged_by}: the 95 % bootstrap interval of the difference includes 0 or lies below it"
+            )
         if self.few_groups:
             found.append(
                 f"queries that share relevant documents form an effective {self.few_groups:.1f} groups, too few to resample: "

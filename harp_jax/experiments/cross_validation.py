@@ -10,10 +10,11 @@ from harp_jax.corpus.folds import read_folds
 from harp_jax.corpus.trec import Qrels, read_qrels, read_queries
 from harp_jax.errors import InputError
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.ranking_steps import Collection, comparison, output_of, trained_ranker
+from harp_jax.experiments.ranking_steps import Collection, comparison, output_of, reranked_again, trained_ranker
 from harp_jax.files import replacing
 
 FIRST_STAGE = "first_stage"  # the table's row of the run that is re-ranked
+BLANK = {"blank": ["blank_query"]}  # the further re-ranking of documents without their query
 
 
 def cross_validation(
@@ -55,8 +56,7 @@ def cross_validation(
         commands += [*training, ranking]
         runs["joined"] += output_of(ranking.name)
         for variant, options in (variants or {}).items():
-            arguments = [*ranking.arguments, *(f"--{option}" for option in options)]
-            commands.append(Command(f"{variant}_{name}_f{number}", "rerank", arguments, suffix=".trec"))
+            commands.append(reranked_again(ranking, f"{variant}_{name}_f{number}", options))
             runs[variant] += output_of(commands[-1].name)
     for kind, made in runs.items():
         joining = ["--method=join", *made, "--output={out}"]
@@ -75,10 +75,12 @@ def cross_validation_plan(
     settings: Sequence[str] = (),
     rerank: Sequence[str] = (),
     name: str = "fine_tuned",
+    blank: bool = False,
     measures: str,
 ) -> tuple[list[Command], list[str]]:
     """(steps, notes for the reader) of a cross-validation for each seed, and one table against the run that is re-ranked.
 
+    The table has a row of random orders, and with `blank` one of the same models' rankings of documents without their query.
     Writes the list of evaluated queries to `output`. Raises InputError for fewer than two folds, and for queries without text.
     """
     fold_of = read_folds(folds)
@@ -98,11 +100,20 @@ def cross_validation_plan(
             candidates=candidates,
             settings=[f"seed={seed}", *settings],
             rerank=rerank,
+            variants=BLANK if blank else None,
         )
     systems = {FIRST_STAGE: [candidates], name: output_of(*(f"joined_s{seed}" for seed in seeds))}
-    options = [f"--queries={evaluated}"]
+    if blank:
+        systems[f"{name}_blank"] = output_of(*(f"blank_s{seed}" for seed in seeds))
     table = comparison(
-        "evaluate", systems, qrels=collection.qrels, measures=measures, baseline=FIRST_STAGE, options=options
+        "evaluate",
+        systems,
+        qrels=collection.qrels,
+        measures=measures,
+        baseline=FIRST_STAGE,
+        chance=name,
+        blank={name: f"{name}_blank"} if blank else None,
+        options=[f"--queries={evaluated}"],
     )
     return [*commands, table], notes
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from harp_jax.cli import config_file
 from harp_jax.corpus.trec import Qrels, read_ids, read_qrels, read_queries
 from harp_jax.errors import InputError
-from harp_jax.experiments.cross_validation import FIRST_STAGE, evaluated_queries, write_ids
+from harp_jax.experiments.cross_validation import BLANK, FIRST_STAGE, evaluated_queries, write_ids
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.ranking_steps import Collection, comparison, output_of, trained_ranker
+from harp_jax.experiments.ranking_steps import Collection, comparison, output_of, reranked_again, trained_ranker
 
 
 def few_shot_plan(
@@ -28,13 +28,14 @@ def few_shot_plan(
     settings: Sequence[str] = (),
     rerank: Sequence[str] = (),
     name: str = "fine_tuned",
+    blank: bool = False,
 ) -> tuple[list[Command], list[str]]:
     """(steps, notes for the reader): for each size, draw and seed a re-ranker trained on so many queries; one table.
 
     `test_queries` and `train_queries` (default: all others) are files whose lines begin with query ids. All models are
     trained for the same number of steps, from the config or `settings`: with epochs, five queries would get a quarter of the
-    updates of twenty, and the curve would show that. Writes the lists of training and evaluated queries to `output`. Raises
-    InputError without a number of steps, and for queries without text or on both sides.
+    updates of twenty, and the curve would show that. `blank` as in `cross_validation_plan`. Writes the lists of training and
+    evaluated queries to `output`. Raises InputError without a number of steps, and for queries without text or on both sides.
     """
     if not any(setting.startswith("steps=") for setting in settings) and not steps_of(config):
         raise InputError("a few-shot curve needs one number of updates, chosen on other queries; give --set steps=…")
@@ -59,6 +60,7 @@ def few_shot_plan(
     drawn += [f"--run={candidates}", f"--docs={collection.docs}", f"--queries={pool}", "--output={out}"]
     commands = [Command("subsets", "subsets", drawn)]
     systems = {FIRST_STAGE: [candidates]}
+    blanks = {f"{name}_{size}": f"{name}_{size}_blank" for size in sizes} if blank else {}
     for size in sizes:
         row = systems.setdefault(f"{name}_{size}", [])
         for draw in range(draws):
@@ -72,9 +74,19 @@ def few_shot_plan(
                     rerank=[f"only={test_queries}", *rerank],
                 )
                 row += output_of(commands[-1].name)
+                if blank:
+                    commands.append(reranked_again(commands[-1], f"blank_n{size}_d{draw}_s{seed}", BLANK["blank"]))
+                    systems.setdefault(blanks[f"{name}_{size}"], []).extend(output_of(commands[-1].name))
     options = [f"--queries={evaluated}", *([f"--runs_per_draw={len(seeds)}"] if len(seeds) > 1 else [])]
     table = comparison(
-        "evaluate", systems, qrels=collection.qrels, measures=measures, baseline=FIRST_STAGE, options=options
+        "evaluate",
+        systems,
+        qrels=collection.qrels,
+        measures=measures,
+        baseline=FIRST_STAGE,
+        chance=f"{name}_{sizes[0]}",
+        blank=blanks,
+        options=options,
     )
     return [*commands, table], notes
 

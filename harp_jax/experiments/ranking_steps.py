@@ -84,6 +84,11 @@ def trained_ranker(
     ]
 
 
+def reranked_again(ranking: Command, name: str, options: Sequence[str]) -> Command:
+    """A re-ranking by the same model with more options, such as "blank_query"."""
+    return Command(name, "rerank", [*ranking.arguments, *(f"--{option}" for option in options)], suffix=".trec")
+
+
 def fitted_sum(
     name: str, runs: Sequence[str], *, qrels: str, folds: str, measure: str, options: Sequence[str] = ()
 ) -> Command:
@@ -99,11 +104,18 @@ def comparison(
     qrels: str,
     measures: str,
     baseline: str,
+    chance: str = "",
+    blank: Mapping[str, str] | None = None,
     options: Sequence[str] = (),
 ) -> Command:
-    """The table of systems (row → runs, one a seed) against a baseline row; the step writes the values per query."""
+    """The table of systems (row → runs, one a seed) against a baseline row; the step writes the values per query.
+
+    `chance` is the row whose candidates are shuffled, `blank` the row of blank queries of a system.
+    """
     rows = [f"{row}={','.join(runs)}" for row, runs in systems.items()]
     judged = [f"--qrels={qrels}", f"--measures={measures}", f"--baseline={baseline}", *options]
+    judged += [f"--chance={chance}"] if chance else []
+    judged += [f"--blank={system}={row}" for system, row in (blank or {}).items()]
     return Command(name, "evaluate", [*rows, *judged, "--per_query={out}"], suffix=".tsv")
 
 

@@ -64,9 +64,12 @@ def curves_svg(workdirs: Mapping[str, str]) -> str:
 
 def as_html(title: str, table: Table, curves: str, remarks: Sequence[str]) -> str:
     """The page, which loads nothing from elsewhere."""
-    head = "".join(f"<th>{html.escape(m)}</th>" for m in table.measures)
+    head = "".join(f"<th>{html.escape(m)}</th>" for m in table.measures) + ("<th></th>" if table.verdicts else "")
     body = "".join(
-        f"<tr><td>{html.escape(name)}</td>" + "".join(f"<td>{values[m]:.4f}</td>" for m in table.measures) + "</tr>"
+        f"<tr><td>{html.escape(name)}</td>"
+        + "".join(f"<td>{values[m]:.4f}</td>" for m in table.measures)
+        + (f"<td>{html.escape(table.verdict(name))}</td>" if table.verdicts else "")
+        + "</tr>"
         for name, values in table.mean.items()
     )
     return (
@@ -86,8 +89,13 @@ def report(
     curves: Mapping[str, str] | None = None,
     title: str = "Re-ranking",
     remarks: Sequence[str] = (),
+    chance: str = "",
+    blank: Mapping[str, str] | None = None,
 ) -> tuple[str, Table, list[str]]:
-    """(HTML page, table, remarks below it): measures of the runs, and curves of the training workdirs (name → directory)."""
-    table = evaluate(qrels, runs, measures)
+    """(HTML page, table, remarks below it): measures of the runs, and curves of the training workdirs (name → directory).
+
+    `chance` and `blank` as in `evaluate`.
+    """
+    table = evaluate(qrels, runs, measures, chance=chance, blank=blank)
     said = [f"{len(qrels)} judged queries.", *remarks, *table.notes()]
     return as_html(title, table, curves_svg(curves or {}), said), table, said

@@ -21,7 +21,9 @@ def test_each_fold_is_ranked_by_the_others(files, capsys):
     assert f"--queries={files / 'out' / 'evaluated.txt'}" in steps["evaluate"]
     assert steps["joined_s3"].count("run_s3_f") == 3
     assert "fine_tuned=" in steps["evaluate"] and steps["evaluate"].count("joined_s") == 2
-    assert "--baseline=first_stage" in steps["evaluate"]
+    assert "--baseline=first_stage" in steps["evaluate"] and "--chance=fine_tuned" in steps["evaluate"]
+    blank = planned(files, capsys, "cross-validate", f"--folds={files / 'folds'}", "--blank")
+    assert "--blank_query" in blank["blank_s0_f1"] and "--blank=fine_tuned=fine_tuned_blank" in blank["evaluate"]
     (files / "folds").write_text("q1\ta\n")
     with pytest.raises(InputError, match="one fold only"):
         planned(files, capsys, "cross-validate", f"--folds={files / 'folds'}")

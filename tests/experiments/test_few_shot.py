@@ -42,8 +42,11 @@ def test_few_shot_never_draws_a_test_query(files, capsys):
     assert len(steps) == 1 + 2 * 2 * 2 * 3 + 1
     assert set((files / "out" / "train.txt").read_text().split()) == {q for q in QRELS} - {"q1", "q2", "none"}
     assert "draw-01/5.txt" in steps["train_n5_d1_s0"] and f"--only={files / 'test'}" in steps["run_n5_d1_s0"]
-    assert "--runs_per_draw=2" in steps["evaluate"]
+    assert "--runs_per_draw=2" in steps["evaluate"] and "--chance=fine_tuned_5" in steps["evaluate"]
     assert steps["evaluate"].count("run_n10_") == 4 and "fine_tuned_5=" in steps["evaluate"]
+    given = ("few-shot", f"--test_queries={files / 'test'}", "--sizes=5", "--draws=2", "--set", "steps=30", "--blank")
+    table = planned(files, capsys, *given)["evaluate"]
+    assert table.count("blank_n5_") == 2 and "--blank=fine_tuned_5=fine_tuned_5_blank" in table
     (files / "train").write_text("q1\nq3\n")
     with pytest.raises(InputError, match="query q1 is in --train_queries and in --test_queries"):
         both = [f"--test_queries={files / 'test'}", f"--train_queries={files / 'train'}", "--set", "steps=30"]

@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from harp_jax.commands.report import arguments_parser, main, named
+from harp_jax.commands.evaluate import named
+from harp_jax.commands.report import arguments_parser, main
 from harp_jax.errors import InputError
 
 
@@ -21,6 +22,7 @@ def test_page_holds_table_and_curves_and_fetches_nothing(tmp_path, capsys):
     options = [f"--qrels={tmp_path}/qrels.txt", f"--run=<A & B>={tmp_path}/run.trec", f"--curves=mine={workdir}"]
     main(arguments_parser().parse_args([*options, "--measures=RR@10", f"--output={page}", "--remark=as measured"]))
     printed = capsys.readouterr().out
+    assert "not above chance" not in printed
     assert "0.7500" in printed and "as measured" in printed and str(page) in printed
     text = page.read_text()
     assert "&lt;A &amp; B&gt;" in text and "0.7500" in text and text.count("<svg") == 1
@@ -30,3 +32,15 @@ def test_page_holds_table_and_curves_and_fetches_nothing(tmp_path, capsys):
 def test_wrong_options_are_named():
     with pytest.raises(InputError, match="write NAME=PATH"):
         named(["run.trec"], "run")
+    with pytest.raises(InputError, match="a is given twice"):
+        named(["a=1", "a=2"], "run")
+
+
+def test_the_page_calls_a_run_that_is_not_above_chance_that(tmp_path):
+    (tmp_path / "qrels.txt").write_text("".join(f"{i} 0 a{i} 1\n" for i in range(20)))
+    rows = [f"{i} Q0 {d}{i} {r} {-r} x\n" for i in range(20) for r, d in enumerate("ab" if i % 2 else "ba", 1)]
+    (tmp_path / "run.trec").write_text("".join(rows))
+    given = [f"--qrels={tmp_path}/qrels.txt", f"--run=mine={tmp_path}/run.trec", f"--output={tmp_path}/report.html"]
+    main(arguments_parser().parse_args([*given, "--measures=RR@10", "--chance=mine"]))
+    page = (tmp_path / "report.html").read_text()
+    assert "<td>0.7500</td><td>not above chance</td>" in page and "<td>chance</td><td>0.7" in page

@@ -1,0 +1,114 @@
+"""Rows that a ranker has to beat: its candidates in random order, and its own ranking with the query blanked.
+
+A re-ranker that has learned nothing still scores well above 0, and one that has learned which documents are popular, whatever
+the query, scores above a random order. So tables have a row "chance" and rows of blank queries, and a system that is not above
+them is called that.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harp_jax.corpus.trec import Qrels, Ranking, Run
+from harp_jax.errors import InputError
+from harp_jax.evaluation.measures import Measure, calculate
+from harp_jax.evaluation.significance import bootstrap
+from harp_jax.randomness import generator
+
+CHANCE = "chance"  # the name of the row
+RANKINGS = 10_000  # random rankings behind the row, at least: RR@10 of one has a deviation of .3, the mean one of .003
+ORDERS = (10, 1000)  # of each query: at least, at most
+NOT_ABOVE_CHANCE = "not above chance"
+NOT_ABOVE_BLANK = "no better than with its query blanked"
+
+Values = Mapping[str, np.ndarray]  # measure → [seeds, queries]
+
+
+@dataclass(frozen=True)
+class Floors:
+    """What to compare systems with: `chance` is the row whose candidates are shuffled, `blank` system → row of blank queries."""
+
+    chance: str = ""
+    blank: Mapping[str, str] | None = None
+
+    def check(self, rows: Sequence[str]) -> None:
+        """Raises InputError unless all names are rows of the table."""
+        if self.chance and CHANCE in rows:
+            raise InputError(f"a run is named {CHANCE!r}, the name of the row of random orders; rename the run")
+        named = {"chance": [self.chance] if self.chance else [], "blank": self.pairs()}
+        for option, names in named.items():
+            for name in names:
+                if name not in rows:
+                    raise InputError(f"no run is named {name!r} for --{option}; the runs are {', '.join(rows)}")
+        for system, row in (self.blank or {}).items():
+            if system == row:
+                raise InputError(
+                    f"--blank={system}={row}: a row is compared with itself; name the run of blank queries"
+                )
+
+    def pairs(self) -> list[str]:
+        """All names in `blank`."""
+        return [name for pair in (self.blank or {}).items() for name in pair]
+
+    @property
+    def rows(self) -> set[str]:
+        """The rows that are no systems."""
+        return {*(self.blank or {}).values(), *([CHANCE] if self.chance else [])}
+
+
+def chance_values(qrels: Qrels, run: Run, measures: list[Measure], seed: int = 0) -> tuple[dict[str, np.ndarray], int]:
+    """(measure → expected value [1, queries] of the run's candidates in random order, random orders of each query)."""
+    least, most = ORDERS
+    orders = min(max(least, math.ceil(RANKINGS / len(qrels))), most)
+    total = {str(measure): np.zeros(len(qrels)) for measure in measures}
+    for number in range(orders):
+        found = calculate(qrels, shuffled(run, generator(seed, "chance", number)), measures)
+        for measure, values in found.items():
+            total[measure] += np.fromiter(values.values(), np.float64, len(values))
+    return {measure: (values / orders)[None] for measure, values in total.items()}, orders
+
+
+def shuffled(run: Run, draw: np.random.Generator) -> Run:
+    """The candidates of every query in a random order."""
+    return {
+        qid: Ranking.of([ranking.docids[i] for i in draw.permutation(len(ranking))], range(len(ranking), 0, -1))
+        for qid, ranking in run.items()
+    }
+
+
+def verdicts(
+    values: Mapping[str, Values],
+    floors: Floors,
+    measure: str,
+    groups: Sequence[int],
+    *,
+    rounds: int,
+    seed: int = 0,
+    runs_per_draw: int = 1,
+) -> dict[str, list[str]]:
+    """System → what it fails to beat: the 95 % bootstrap interval of the difference includes 0 or lies below it.
+
+    values: row → measure → [seeds, queries], with the row CHANCE if `floors.chance` is set; groups: [queries], see `bootstrap`.
+    """
+    found: dict[str, list[str]] = {}
+    for system in values:
+        if system in floors.rows:
+            continue
+        compared = [(CHANCE, NOT_ABOVE_CHANCE)] if floors.chance else []
+        compared += [(floors.blank[system], NOT_ABOVE_BLANK)] if floors.blank and system in floors.blank else []
+        for row, verdict in compared:
+            first, second = values[system][measure], values[row][measure]
+            key = generator(seed, "floor", system, row, measure)
+            lowest, _ = bootstrap(first, second, groups, key, rounds, runs_per_draw)
+            if lowest <= 0:
+                found.setdefault(system, []).append(verdict)
+    return found
+
+
+def other_candidates(run: Run, than: Run, queries: Sequence[str]) -> int:
+    """How many of the queries have other candidates in `run` than in `than`."""
+    return sum(
+        set(run[qid].docids if qid in run else ()) != set(than[qid].docids if qid in than else ()) for qid in queries
+    )

@@ -1,0 +1,99 @@
+"""The rows of chance and of blank queries: their values, and which systems are said not to beat them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from harp_jax.commands.evaluate import arguments_parser, main
+from harp_jax.corpus.trec import Ranking, write_run
+from harp_jax.errors import InputError
+from harp_jax.evaluation.evaluate import evaluate
+from harp_jax.evaluation.floors import NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, ORDERS
+from harp_jax.randomness import generator
+
+QUERIES, CANDIDATES = 60, 15
+QRELS = {f"q{i}": {f"d{i}-3": 1} for i in range(QUERIES)}
+
+
+def ranked(rank_of_relevant) -> dict[str, Ranking]:
+    """A run of the same candidates for every query, the relevant document at the rank that a function of the query says."""
+    run = {}
+    for i in range(QUERIES):
+        docids = [f"d{i}-{j}" for j in range(CANDIDATES) if j != 3]
+        docids.insert(rank_of_relevant(i) - 1, f"d{i}-3")
+        run[f"q{i}"] = Ranking.of(docids, range(CANDIDATES, 0, -1))
+    return run
+
+
+def at_random(name: str) -> dict[str, Ranking]:
+    return ranked(lambda i: int(generator("rank", name, i).integers(1, CANDIDATES + 1)))
+
+
+def test_the_chance_row_is_the_expectation_over_random_orders():
+    table = evaluate(QRELS, {"first": ranked(lambda i: 1)}, "RR@10 P@1 oracle(RR@10)", chance="first")
+    expected = sum(1 / rank for rank in range(1, 11)) / CANDIDATES
+    assert table.mean["chance"]["RR@10"] == pytest.approx(expected, abs=0.01)
+    assert table.mean["chance"]["P@1"] == pytest.approx(1 / CANDIDATES, abs=0.01)
+    assert table.mean["chance"]["oracle(RR@10)"] == 1.0
+    assert f"chance (mean of {table.seeds['chance']})" in table.text() and table.seeds["chance"] >= ORDERS[0]
+    again = evaluate(QRELS, {"first": ranked(lambda i: 5)}, "RR@10", chance="first")
+    assert again.mean["chance"]["RR@10"] == pytest.approx(expected, abs=0.01)
+    assert again.per_query["chance"] != table.per_query["chance"]  # the orders of other candidate lists
+
+
+def test_a_system_is_said_not_to_beat_what_it_does_not_beat():
+    runs = {
+        "BM25": ranked(lambda i: 1 + i % 4),
+        "random": at_random("a"),
+        "popular": ranked(lambda i: 1 + i % 3),
+        "popular_blank": ranked(lambda i: 1 + (i + 1) % 3),
+        "good": [ranked(lambda i: 1), ranked(lambda i: 1 + i % 2)],
+        "good_blank": [at_random("b"), at_random("c")],
+    }
+    blank = {"popular": "popular_blank", "good": "good_blank"}
+    table = evaluate(QRELS, runs, "RR@10 AP", "BM25", confirm="RR@10", rounds=400, chance="BM25", blank=blank)
+    assert table.verdicts == {"random": [NOT_ABOVE_CHANCE], "popular": [NOT_ABOVE_BLANK]} and table.judged_by == "RR@10"
+    text, latex = table.text(), table.latex()
+    lines = {line.split()[0]: line for line in text.split("\n\n")[0].splitlines()}
+    assert lines["random"].endswith("not above chance") and f"& {NOT_ABOVE_BLANK} \\\\" in latex
+    assert "\\begin{tabular}{lrrl}" in latex and "good (mean of 2)" in text
+    assert NOT_ABOVE_BLANK in table._repr_html_() and json.loads(table.json())["verdicts"] == table.verdicts
+    assert {c.run for c in table.comparisons} == {"random", "popular", "good"}  # Holm corrects for systems only
+    assert any("verdicts by RR@10" in note for note in table.notes())
+
+
+def test_a_system_of_other_candidates_than_the_chance_row_is_noted():
+    other = ranked(lambda i: 1)
+    other["q7"] = Ranking.of(["d7-3"], [1.0])
+    table = evaluate(QRELS, {"first": ranked(lambda i: 2), "other": other}, "RR@10", chance="first")
+    assert table.other_candidates == {"other": 1} and any(
+        "other: 1 of 60 queries have other" in n for n in table.notes()
+    )
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"chance": "none"}, "no run is named 'none' for --chance"),
+        ({"blank": {"a": "none"}}, "no run is named 'none' for --blank"),
+        ({"blank": {"none": "a"}}, "no run is named 'none' for --blank"),
+        ({"blank": {"a": "a"}}, "--blank=a=a: a row is compared with itself"),
+    ],
+)
+def test_wrong_names_are_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        evaluate(QRELS, {"a": ranked(lambda i: 1)}, "RR@10", **given)
+    with pytest.raises(InputError, match="named 'chance'"):
+        evaluate(QRELS, {"chance": ranked(lambda i: 1)}, "RR@10", chance="chance")
+
+
+def test_the_command_prints_both_rows(tmp_path, capsys):
+    (tmp_path / "qrels").write_text("".join(f"{q} 0 {d} 1\n" for q, judged in QRELS.items() for d in judged))
+    for name, run in (("mine", ranked(lambda i: 1 + i % 2)), ("blank", ranked(lambda i: 1))):
+        write_run(str(tmp_path / name), [(q, r.docids, np.array(r.scores)) for q, r in run.items()])
+    given = [f"mine={tmp_path}/mine", f"blank={tmp_path}/blank", f"--qrels={tmp_path}/qrels", "--measures=RR@10"]
+    main(arguments_parser().parse_args([*given, "--chance=mine", "--blank=mine=blank", "--rounds=200"]))
+    shown = capsys.readouterr()
+    assert f"mine                  0.7500  {NOT_ABOVE_BLANK}" in shown.out and "chance (mean of 167)" in shown.out
+    assert "verdicts by RR@10" in shown.err
