@@ -27,6 +27,9 @@ def get_config():
     c.init_head = "fresh"  # the paper keeps embeddings and attention layers only
     c.rank_loss = "bce"  # Eq. 18
     c.negatives = 7
+    c.missed_positives = (
+        True  # the paper trains on all positives; a dense first stage misses few, and not for lack of words
+    )
     c.batch_pairs = 128
     c.row_length = 512
     c.epochs = 2.0

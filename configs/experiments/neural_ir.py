@@ -6,9 +6,10 @@ harp plan neural_ir --output=neural_wiki --jobs=2 --set data=../shared/data --se
 Words are stems without INQUERY's stopwords, as in the paper of DRMM; word
 vectors are trained on the collection. KNRM and Conv-KNRM appear twice: with trained vectors (as in their papers, for
 hundreds of thousands of queries), and with fixed ones, where only kernels and convolutions are trained, at ten times the
-rate. Relevant documents that BM25 did not retrieve are not positives: they share fewer words with the query than its candidates
-do, and these models learn from matches alone (Cranfield's AP with them: DRMM .224, KNRM .156 and .183, DUET .198, Conv-KNRM
-.135 and .207). Each system is also reported with BM25's score added, in the weights that are best on the other folds.
+rate. Relevant documents that BM25 did not retrieve are not positives (`missed_positives`): they share fewer words with the
+query than its candidates do, and these models learn from matches alone (Cranfield's AP with them: DRMM .224, KNRM .156 and
+.183, DUET .198, Conv-KNRM .135 and .207). Each system is also reported with BM25's score added, in the weights that are
+best on the other folds.
 
 Cranfield's queries share their relevant documents, so its folds are random, test documents occur in training, and
 no training queries can be held out to select parameters by; its queries' own sources are not candidates. Wiki's folds are
@@ -105,7 +106,7 @@ def get_plan(
     systems: dict[str, list[str]] = {"BM25": ["{bm25}"], "QL": ["{ql}"]}
     for system in models:
         model, own = SYSTEMS[system]
-        settings = ["tokenizer={words}", "missed_positives=False", *SETTINGS[collection], *own]
+        settings = ["tokenizer={words}", *SETTINGS[collection], *own]
         settings += [] if model == "duet" else ["vectors={vectors}"]
         for seed in seeds:
             name = f"{system}_s{seed}"

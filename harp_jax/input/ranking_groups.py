@@ -1,14 +1,16 @@
 """Training groups for ranking: a relevant document and negatives from the first stage's candidates, for each judgment.
 
 A *unit* is a (query, relevant document) pair; its negatives in an epoch are a pure function of (seed, epoch, query,
-document). Negatives are candidates that are not judged relevant. A relevant document that the first stage missed is
-still a positive here, unless `missed_positives` is off; evaluation re-ranks the candidates unchanged. A document that a
-lexical first stage missed shares fewer words with the query than its negatives do: from such positives, a model that only
-reads matches learns that matches are bad.
+document). Negatives are candidates that are not judged relevant. Relevant documents that the first stage missed are left
+out, unless `missed_positives` is on; evaluation re-ranks the candidates unchanged. A document that a lexical first stage missed
+shares fewer words with the query than its negatives do: from such positives a model learns that matches are bad. How often
+the first stage prefers the positive is logged at every start (`Preference`).
 """
 
 import logging
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from ml_collections import ConfigDict
@@ -28,11 +30,38 @@ log = logging.getLogger(__name__)
 CACHED_DOCUMENTS = 65_536  # documents whose token ids are cached: at most 2 KB each at 512 tokens
 
 
+@dataclass(frozen=True)
+class Preference:
+    """How the candidates' run orders the training pairs: what a model can learn from its scores alone.
+
+    `above` is the share of the (positive, negative) pairs of an epoch, in expectation, that the run ranks as the judgments do;
+    pairs of a positive that it missed count as the opposite. `retrieved` is the share over the other pairs (NaN if there are
+    none). `missed` of all `relevant` documents that could be positives are not among the candidates.
+    """
+
+    above: float
+    retrieved: float
+    missed: int
+    relevant: int
+    trained_on: bool  # the missed ones
+
+    def __str__(self) -> str:
+        text = (
+            f"training pairs: the candidates' run ranks the relevant document above the negative in {self.above:.3f} of them; "
+            f"it missed {self.missed} of {self.relevant} relevant documents"
+        )
+        if not self.missed:
+            return text
+        without = f", which are trained on (without them {self.retrieved:.3f}: --config.missed_positives=False)"
+        return text + (without if self.trained_on else ", which are left out")
+
+
 class RankingData:
     """The units of the judged queries, and their texts as token ids.
 
     `report` counts what is left out: queries without text, relevant document or candidates, relevant documents that `docs`
-    lacks or (without `missed_positives`) that were not retrieved. Raises InputError if no unit is left, and for candidates
+    lacks or (without `missed_positives`) that were not retrieved. `preference` is also logged, with a warning if the run
+    contradicts most pairs. Raises InputError if no unit is left, and for candidates
     that `docs` lacks.
     """
 
@@ -47,7 +76,7 @@ class RankingData:
         max_length: int = 512,
         seed: int = 0,
         marks: Marks = NO_MARKS,
-        missed_positives: bool = True,
+        missed_positives: bool = False,
     ) -> None:
         if negatives < 1:
             raise InputError(f"negatives={negatives}: a group needs at least one; set negatives to 1 or more")
@@ -61,11 +90,19 @@ class RankingData:
             if count:
                 noun = "relevant documents" if what in ("document absent", "not retrieved") else "queries"
                 log.warning("%d %s are left out of training: %s", count, noun, what)
+        self._check_candidates()
         if not self.units:
             raise InputError(
                 f"no query can be trained on ({self.report}); check that qrels, queries, candidates and docs match"
+                + (", or set --config.missed_positives=True" if self.report["not retrieved"] else "")
             )
-        self._check_candidates()
+        self.preference = self._preference()
+        log.info("%s", self.preference)
+        if self.preference.above < 0.5:
+            log.warning(
+                "the candidates' run contradicts most training pairs: a model learns from them that its scores are bad"
+                + ("; set --config.missed_positives=False" if self.preference.retrieved >= 0.5 else "")
+            )
         self._tokens: dict[str, np.ndarray] = {}
 
     @classmethod
@@ -125,9 +162,31 @@ class RankingData:
         judged = self.qrels[qid]
         return [docid for docid in self.candidates[qid].docids if judged.get(docid, 0) <= 0]
 
+    def _preference(self) -> Preference:
+        place: dict[str, dict[str, int]] = {}
+        pairs = {True: 0.0, False: 0.0}  # of positives that were retrieved, and that were not
+        above = 0.0
+        for qid, positive in self.units:
+            if qid not in place:
+                place[qid] = {docid: rank for rank, docid in enumerate(self.candidates[qid].ranked())}
+            ranks, pool = place[qid], self._negatives(qid)
+            drawn = min(self.negatives, len(pool))
+            pairs[positive in ranks] += drawn
+            if positive in ranks:
+                above += drawn * sum(ranks[docid] > ranks[positive] for docid in pool) / len(pool)
+        missed = sum(docid not in place[qid] for qid, docid in self.units) + self.report["not retrieved"]
+        return Preference(
+            above=above / sum(pairs.values()),
+            retrieved=above / pairs[True] if pairs[True] else math.nan,
+            missed=missed,
+            relevant=len(self.units) + self.report["not retrieved"],
+            trained_on=self.missed_positives,
+        )
+
     def _check_candidates(self) -> None:
         seen: set[str] = set()
-        for qid in dict.fromkeys(qid for qid, _ in self.units):
+        # Without units those of all judged queries: a run of other documents has retrieved no relevant one.
+        for qid in dict.fromkeys(qid for qid, _ in self.units) or self.qrels.keys() & self.candidates.keys():
             for docid in self.candidates[qid].docids:
                 if docid not in seen and docid not in self.docs:
                     raise InputError(

@@ -54,7 +54,7 @@ def names(unit) -> list[str]:
 
 def test_units_and_what_is_left_out(files, caplog):
     with caplog.at_level(logging.WARNING):
-        found = data(files)
+        found = data(files, missed_positives=True)
     assert found.units == [("q1", "D0"), ("q1", "D1"), ("q2", "D9"), ("q5", "D5")]
     assert found.report == {
         "no text": 1,
@@ -66,16 +66,37 @@ def test_units_and_what_is_left_out(files, caplog):
     assert "1 queries are left out of training: no candidates" in caplog.text
 
 
-def test_relevant_documents_that_the_first_stage_missed_are_positives_by_default(files, caplog):
+def test_relevant_documents_that_the_first_stage_missed_are_left_out_by_default(files, caplog):
+    assert configs.finetune().missed_positives == configs.neural_ir().missed_positives is False
     with caplog.at_level(logging.WARNING):
-        found = data(files, missed_positives=False)
+        found = data(files)
     assert found.units == [("q1", "D1"), ("q5", "D5")]  # not D0 of q1, and nothing of q2
     assert found.report["not retrieved"] == 2
     assert "2 relevant documents are left out of training: not retrieved" in caplog.text
 
 
+@pytest.mark.parametrize("missed", [False, True])
+def test_how_the_first_stage_orders_the_training_pairs_is_logged(files, caplog, missed):
+    """Against counting over many epochs which of the drawn pairs the run ranks as the judgments do."""
+    with caplog.at_level(logging.INFO, logger="harp_jax"):
+        found = data(files, missed_positives=missed, negatives=2)
+    drawn = [(qid, names(found.unit(e, i))) for e in range(300) for i, (qid, _) in enumerate(found.units)]
+    place = {qid: {docid: i for i, docid in enumerate(docids)} for qid, docids in CANDIDATES.items()}
+    right = [
+        place[qid].get(positive, 99) < place[qid][negative] for qid, (positive, *rest) in drawn for negative in rest
+    ]
+    assert found.preference.above == pytest.approx(np.mean(right), abs=0.02)
+    assert (found.preference.missed, found.preference.relevant) == (2, 4)
+    assert found.preference.retrieved == 1.0  # D1 above all negatives of q1, D5 above D7
+    said = "which are trained on (without them 1.000" if missed else "which are left out"
+    assert f"above the negative in {found.preference.above:.3f} of them; it missed 2 of 4" in caplog.text
+    assert said in caplog.text
+    warned = "contradicts most training pairs" in caplog.text
+    assert warned == missed and ("set --config.missed_positives=False" in caplog.text) == missed
+
+
 def test_positive_first_then_candidates_not_judged_relevant(files):
-    found = data(files, negatives=3)
+    found = data(files, negatives=3, missed_positives=True)
     for epoch in range(20):
         unit = found.unit(epoch, 0)
         positive, *negatives = names(unit)
@@ -90,17 +111,18 @@ def test_positive_first_then_candidates_not_judged_relevant(files):
 
 
 def test_a_unit_depends_on_its_key_only(files):
-    one, two = data(files, negatives=2, seed=3), data(files, dict(reversed(CANDIDATES.items())), negatives=2, seed=3)
+    options = {"negatives": 2, "missed_positives": True}
+    one, two = data(files, **options, seed=3), data(files, dict(reversed(CANDIDATES.items())), **options, seed=3)
     drawn = [names(one.unit(epoch, i)) for epoch in range(6) for i in range(len(one))]
     again = {(epoch, i): names(two.unit(epoch, i)) for i in reversed(range(len(two))) for epoch in reversed(range(6))}
     assert drawn == [again[epoch, i] for epoch in range(6) for i in range(len(one))]
-    other = data(files, negatives=2, seed=4)
+    other = data(files, **options, seed=4)
     assert drawn != [names(other.unit(epoch, i)) for epoch in range(6) for i in range(len(one))]
     assert len({tuple(names(one.unit(epoch, 0))) for epoch in range(20)}) > 5
 
 
 def test_negatives_are_uniform(files):
-    found = data(files, negatives=2)
+    found = data(files, negatives=2, missed_positives=True)
     counts = Counter(name for epoch in range(2000) for name in names(found.unit(epoch, 0))[1:])
     assert set(counts) == {"D2", "D3", "D4", "D5", "D6"}
     assert chisquare(list(counts.values())).pvalue > 0.01
@@ -110,7 +132,7 @@ def test_long_documents_are_truncated_and_the_cache_is_emptied(files, monkeypatc
     import harp_jax.input.ranking_groups
 
     (files / "docs.tsv").write_text("".join(f"{d}\t\t\t{(text + ' ') * 500}\n" for d, text in DOCS.items()))
-    found = data(files, max_length=20)
+    found = data(files, max_length=20, missed_positives=True)
     assert {len(document) for _, document in found.unit(0, 0)} == {20}
     monkeypatch.setattr(harp_jax.input.ranking_groups, "CACHED_DOCUMENTS", 3)
     for epoch in range(5):
@@ -135,7 +157,8 @@ def test_from_config_with_folds(files):
     config = configs.finetune()
     config.docs, config.queries = str(files / "docs.tsv"), str(files / "queries.tsv")
     config.qrels, config.candidates = str(files / "qrels"), str(files / "run")
-    assert RankingData.from_config(config, TOKENIZER).units == data(files).units
+    config.missed_positives = True
+    assert RankingData.from_config(config, TOKENIZER).units == data(files, missed_positives=True).units
     config.folds, config.train_folds = str(files / "folds.tsv"), (1, 2)
     assert RankingData.from_config(config, TOKENIZER).units == [("q2", "D9"), ("q5", "D5")]
     config.train_folds = (1, 7)

@@ -11,7 +11,8 @@ With --set settings=epochs=1.0,negatives=3,row_length=128 --set rerank=max_lengt
 mean of seeds 0 and 1, bce / hinge / logistic / lce: from scratch .291 / .296 / .292 / .292, after 600 steps of HARP .265 / .281 /
 .271 / .266, its query blanked .273 / .277 / .274 / .266; BM25 .311, BM25 + length .337, + in-links .505. With BM25's score added:
 .387 / .400 / .395 / .394, .367 / .391 / .383 / .373, blanked .375 / .387 / .385 / .373. So these small models have mostly learnt
-which documents are relevant to any query.
+which documents are relevant to any query. The figures are from when relevant documents that BM25 had missed were positives too:
+BM25 ranked the positive above a negative in .489 of those training pairs, against .812 without them.
 """
 
 import os
