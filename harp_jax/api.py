@@ -52,8 +52,8 @@ def first_stage(
     >>> hj.first_stage({"d1": "a red cat", "d2": "a blue dog"}, {"q1": "cats"})
     {'q1': {'d1': ...}}
     """
-    from harp_jax.ranking.first_stage import retrieve
-    from harp_jax.ranking.lexical import Collection
+    from harp_jax.ranking.lexical.first_stage import retrieve
+    from harp_jax.ranking.lexical.models import Collection
 
     collection = Collection(to_documents(docs).texts(), stemmer)
     found = retrieve(model, collection, [(parameters, to_queries(queries))], k)

@@ -50,6 +50,8 @@ SCHEMAS: dict[str, pa.Schema] = {
         "anchor_summaries": dict(
             bucket=_i, anchors=_l, links=_l, ambiguous=_l, bits=pa.float64(), most_ambiguous=_s
         ),
+        "left_out": dict(address=_s),
+        "anchor_texts": dict(id=_s, anchor=_s, n=_l),
         "anchor_destination": dict(anchor=_s, destination=_l, rank=_l),
         "candidates": dict(doc=_l, in_links=_l, place=_l),
         "ranked": dict(

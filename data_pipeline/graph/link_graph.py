@@ -299,8 +299,8 @@ def index(engine: Engine) -> None:
     engine.join("pages", sql, ["places", "excluded", "aliases"], partitioned=True)
 
 
-def build(engine: Engine) -> None:
-    """From `addresses`, `redirects` and `links` to `ranked`, `candidates`, `anchor_destination`, `colinked`, `anchors`."""
+def resolve(engine: Engine) -> None:
+    """From `addresses`, `redirects` and `links` to `link_counts` and `resolved`: links with their destinations, or why not."""
     c = engine.job["config"]
     index(engine)
     engine.join("targets", TARGETS_SQL, ["links", "pages", "aliases"], partitioned=True)
@@ -309,6 +309,12 @@ def build(engine: Engine) -> None:
     limits = anchors.limits(c, with_links)
     engine.join("link_counts", LINK_COUNTS_SQL.format(*limits), ["link_pages"], partitioned=True)
     engine.join("resolved", RESOLVED_SQL, ["targets", "link_counts"], partitioned=True)
+
+
+def build(engine: Engine) -> None:
+    """From `addresses`, `redirects` and `links` to `ranked`, `candidates`, `anchor_destination`, `colinked`, `anchors`."""
+    c = engine.job["config"]
+    resolve(engine)
     engine.map("anchors", anchors.statistics, bucket_parts(engine.job, "link_counts"))
     engine.join("anchor_destination", ANCHOR_DESTINATION_SQL[c["qdm_negative"]], ["resolved"])
     join = "LEFT" if all_passages(c) else ""

@@ -11,8 +11,8 @@ from harp_jax.errors import InputError
 from harp_jax.linklearn import ranking_svm
 from harp_jax.linklearn.rank import load, rankings, svm_index, weighted_index
 from harp_jax.progress import progress
-from harp_jax.ranking.first_stage import excluded_of
-from harp_jax.ranking.lexical import Collection, Model
+from harp_jax.ranking.lexical.first_stage import excluded_of
+from harp_jax.ranking.lexical.models import Collection, Model
 
 
 def arguments_parser() -> Parser:

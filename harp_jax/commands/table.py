@@ -17,6 +17,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "pairs from links": {
         "generate": Entry("data_pipeline.main", "linked pages to TFRecord shards of pre-training pairs"),
         "inspect": Entry("data_pipeline.commands.inspect", "verify the shards of a job; print statistics and examples"),
+        "anchors": Entry("data_pipeline.anchors", "write what other pages call each page, for harp first-stage"),
         "vocabulary": Entry("data_pipeline.commands.vocabulary", "train a WordPiece vocabulary from linked pages"),
         "sample-wiki": Entry("data_pipeline.commands.sample_wiki", "write a small artificial wiki with questions"),
     },
@@ -28,8 +29,8 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "linklearn-train": Entry("harp_jax.commands.linklearn_train", "learn term weights from links (LinkLearn)"),
     },
     "ranking": {
-        "first-stage": Entry("harp_jax.commands.first_stage", "retrieve or score candidates with BM25 or QL"),
-        "tune-first-stage": Entry("harp_jax.commands.tune_first_stage", "tune BM25 or QL on training folds"),
+        "first-stage": Entry("harp_jax.commands.first_stage", "retrieve or score candidates with BM25, BM25F or QL"),
+        "tune-first-stage": Entry("harp_jax.commands.tune_first_stage", "tune BM25, BM25F or QL on training folds"),
         "rerank": Entry("harp_jax.commands.rerank", "re-rank the candidates of a run with a trained ranker"),
         "linklearn-rank": Entry("harp_jax.commands.linklearn_rank", "rank a collection by learned term weights"),
         "priors": Entry("harp_jax.commands.priors", "rank candidates by in-links or length alone"),

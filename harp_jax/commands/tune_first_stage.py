@@ -1,27 +1,27 @@
-"""`harp tune-first-stage`: tune BM25 or query likelihood on judged queries."""
+"""`harp tune-first-stage`: tune BM25, BM25F or query likelihood on judged queries."""
 
 import argparse
 
 from harp_jax.cli import Parser
 from harp_jax.commands.first_stage import add_collection_arguments, candidates_of
 from harp_jax.errors import InputError
-from harp_jax.ranking.tune_first_stage import GRIDS, tune_files
+from harp_jax.ranking.lexical.tune_first_stage import GRIDS, tune_files
 
 
 def arguments_parser() -> Parser:
     parser = Parser(
         prog="harp tune-first-stage",
-        description="Tune the parameters of BM25 or query likelihood by grid search on judged queries.",
+        description="Tune the parameters of BM25, BM25F or query likelihood by grid search on judged queries.",
         example="harp tune-first-stage --docs=docs.tsv --queries=train.tsv --qrels=qrels.txt --output=bm25.json",
     )
     add_collection_arguments(parser)
     parser.add_argument("--qrels", required=True, help="judgments of the training queries")
     parser.add_argument("--measure", default="nDCG@10", help="what to tune for, as ir-measures names it (nDCG@10)")
     parser.add_argument("--folds", default="", help="qid<TAB>fold: choose for each fold on the others")
-    for model, grid in GRIDS.items():
-        for field, tried in grid.items():
-            values = ",".join(f"{value:g}" for value in tried)
-            parser.add_argument(f"--{field}", default="", help=f"{model}: values to try ({values})")
+    for field, tried in {field: tried for grid in GRIDS.values() for field, tried in grid.items()}.items():
+        models = ", ".join(model for model, grid in GRIDS.items() if field in grid)
+        values = ",".join(f"{value:g}" for value in tried)
+        parser.add_argument(f"--{field}", default="", help=f"{models}: values to try ({values})")
     parser.add_argument("--output", required=True, help="the parameters, as JSON for harp first-stage --parameters")
     return parser
 

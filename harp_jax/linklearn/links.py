@@ -20,7 +20,7 @@ from harp_jax.errors import InputError
 from harp_jax.files import expand, lines
 from harp_jax.linklearn.collection import Counts, count
 from harp_jax.randomness import hash64
-from harp_jax.ranking.lexical import Collection
+from harp_jax.ranking.lexical.models import Collection
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from harp_jax.linklearn.collection import Index, Weighting, count
 from harp_jax.linklearn.model import LinkLearn
 from harp_jax.linklearn.okapi import Okapi
 from harp_jax.progress import progress
-from harp_jax.ranking.lexical import Collection, Model, search
+from harp_jax.ranking.lexical.models import Collection, Model, search
 
 
 def load(workdir: str, okapi: bool = False) -> Weighting:

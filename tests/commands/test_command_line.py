@@ -11,7 +11,10 @@ import pytest
 from harp_jax.__main__ import overview
 from harp_jax.cli import Parser
 from harp_jax.commands.table import COMMANDS
+from harp_jax.ranking.lexical.models import MODELS
 from tests.support import ROOT
+
+LEXICAL = {parameter for parameters in MODELS.values() for parameter in parameters}
 
 
 def parser_of(name: str) -> Parser:
@@ -47,8 +50,8 @@ def test_an_option_means_the_same_everywhere():
             for option in action.option_strings:
                 assert option == "-h" or "-" not in option.removeprefix("--"), f"{name} {option}"
             assert action.help, f"{name} {action.dest}: no help"
-            # BM25's and QL's parameters are numbers where they rank, lists of numbers where they are tuned.
-            if action.option_strings and action.nargs != 0 and action.dest not in ("k1", "b", "mu"):
+            # Parameters of lexical models are numbers where they rank, lists of numbers where they are tuned.
+            if action.option_strings and action.nargs != 0 and action.dest not in LEXICAL:
                 types.setdefault(action.dest, {}).setdefault(action.type, []).append(name)
     assert not {dest: found for dest, found in types.items() if len(found) > 1}
 

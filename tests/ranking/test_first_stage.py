@@ -13,8 +13,9 @@ from harp_jax.commands import tune_first_stage
 from harp_jax.commands.first_stage import arguments_parser, main
 from harp_jax.corpus.trec import read_run
 from harp_jax.errors import InputError
-from harp_jax.ranking.lexical import Bm25, Collection, QueryLikelihood, make, rescore, search, top
-from harp_jax.ranking.tune_first_stage import at_the_edge
+from harp_jax.ranking.lexical.anchors import read_anchors
+from harp_jax.ranking.lexical.models import Bm25, Bm25f, Collection, QueryLikelihood, make, rescore, search, top
+from harp_jax.ranking.lexical.tune_first_stage import at_the_edge
 
 DOCS = {
     "D1": "wing lift drag wing",
@@ -39,6 +40,25 @@ def slow_bm25(query: str, k1: float, b: float) -> dict[str, float]:
             idf = math.log(1 + (len(texts) - df + 0.5) / (df + 0.5))
             score += idf * tf / (tf + k1 * (1 - b + b * len(words) / mean))
         scores[docid] = score
+    return scores
+
+
+ANCHORS = {"D1": "wing theory lift", "D3": "drag drag", "D4": "heat"}
+
+
+def slow_bm25f(query: str, k1: float, b: float, anchor_weight: float, anchor_b: float) -> dict[str, float]:
+    """The weighted sum of normalised frequencies in text and anchors, then BM25's saturation; an empty text has one word."""
+    fields = [{d: [w for w in re.findall(r"\w\w+", t) if w not in STOPWORDS] or [""] for d, t in DOCS.items()}]
+    fields.append({d: ANCHORS.get(d, "").split() for d in DOCS})
+    scores = dict.fromkeys(DOCS, 0.0)
+    for term in query.split():
+        df = sum(any(term in field[d] for field in fields) for d in DOCS)
+        for d in DOCS:
+            tf = 0.0
+            for field, weight, field_b in zip(fields, (1, anchor_weight), (b, anchor_b)):
+                mean = sum(map(len, field.values())) / len(DOCS)
+                tf += weight * field[d].count(term) / (1 - field_b + field_b * len(field[d]) / mean) if field[d] else 0
+            scores[d] += math.log(1 + (len(DOCS) - df + 0.5) / (df + 0.5)) * tf / (tf + k1) if tf else 0
     return scores
 
 
@@ -67,6 +87,27 @@ def test_bm25_is_its_formula(collection, k1, b):
         assert set(docids) == set(expected)
         np.testing.assert_allclose(scores, [expected[d] for d in docids], rtol=1e-5)
         assert list(scores) == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("given", [(0.9, 0.4, 1.0, 0.4), (1.2, 0.75, 3.0, 1.0), (0.6, 0.2, 0.5, 0.0)])
+def test_bm25f_is_its_formula(given):
+    fielded = Collection(DOCS.items(), "", ANCHORS)
+    for query in ("wing drag", "theory heat", "wing wing lift", "unheard heat"):
+        scores = rescore(Bm25f(fielded, *given), fielded, query, list(DOCS))
+        expected = slow_bm25f(query, *given)
+        np.testing.assert_allclose(scores, [expected[d] for d in DOCS], rtol=1e-9)
+    assert set(search(Bm25f(fielded, *given), fielded, "heat", 10)[0]) == {"D4", "D5"}
+
+
+def test_bm25f_without_weight_for_anchors_is_bm25(collection):
+    fielded = Collection(DOCS.items(), "", ANCHORS)
+    for query in ("wing drag", "boundary layer", "wing wing lift"):
+        docids, scores = search(Bm25f(fielded, 1.2, 0.75, 0.0), fielded, query, 10)
+        plain, expected = search(Bm25(collection, 1.2, 0.75), collection, query, 10)
+        assert docids == plain
+        np.testing.assert_allclose(scores, expected, rtol=1e-5)
+    with pytest.raises(InputError, match="set --anchors to their file"):
+        make("bm25f", collection, {})
 
 
 @pytest.mark.parametrize("mu", [0.5, 10.0, 2000.0])
@@ -184,6 +225,47 @@ def test_excluded_pairs_are_no_candidates(files):
         run_of(files, exclude=files / "sources")
 
 
+def test_anchor_texts_are_a_field_or_more_words(files, capsys):
+    (files / "queries.tsv").write_text("q1\tsustentation\nq2\trudder\n")
+    (files / "anchors").write_text("D1\tsustentation\t3\nD2\tsustentation theory\t1\nE9\trudder\t2\n\nD1\twing\t1\n")
+    assert run_of(files) == {"q2": ["D2"]}
+    for model in ("bm25", "bm25f", "ql"):
+        assert run_of(files, model=model, anchors=files / "anchors") == {"q1": ["D1", "D2"], "q2": ["D2"]}, model
+    assert "2 of 5 documents have anchor texts" in capsys.readouterr().err
+    # The same text of other counts, as words of the document and as a field: what is counted thrice weighs more.
+    scores = []
+    for repeats in (1, 2, 9):
+        given = {"anchors": files / "anchors", "model": "bm25f", "anchor_repeats": repeats, "anchor_b": 0}
+        run_of(files, **given)
+        scores.append(read_run(str(files / "bm25.trec"))["q1"].scores[0])
+    assert scores[0] < scores[1] < scores[2]
+    assert read_anchors(str(files / "anchors"), 9)["D1"].split() == ["sustentation"] * 3 + ["wing"]
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("D1\twing", "line 2: 2 columns"),
+        ("D1\t \t1", "line 2: document D1 has an empty anchor"),
+        ("D1\twing\t0", "line 2: count '0'"),
+        ("D1\twing\tmany", "line 2: count 'many'"),
+        ("\twing\t1", "line 2: document id ''"),
+    ],
+)
+def test_bad_anchor_files_are_named(files, line, message):
+    (files / "anchors").write_text(f"D2\ttail\t1\n{line}\n")
+    with pytest.raises(InputError, match=message):
+        run_of(files, anchors=files / "anchors")
+    (files / "anchors").write_text("E1\ttail\t1\n")
+    with pytest.raises(InputError, match="none of which is among --docs, E1 first"):
+        run_of(files, anchors=files / "anchors")
+    with pytest.raises(InputError, match="--anchor_repeats=0"):
+        run_of(files, anchors=files / "anchors", anchor_repeats=0)
+    (files / "anchors").write_text("\n")
+    with pytest.raises(InputError, match="anchors is empty"):
+        run_of(files, anchors=files / "anchors")
+
+
 @pytest.fixture
 def judged(files):
     """In fold a documents that repeat the word are relevant, in fold b short ones: each side wants another b."""
@@ -203,8 +285,20 @@ def tune(files, **more):
     return json.loads((files / "best.json").read_text())
 
 
-@pytest.mark.parametrize("model, axes", [("bm25", {"k1": "1.2", "b": "0,1"}), ("ql", {"mu": "1,1000"})])
+@pytest.mark.parametrize(
+    "model, axes",
+    [
+        ("bm25", {"k1": "1.2", "b": "0,1"}),
+        ("ql", {"mu": "1,1000"}),
+        ("bm25f", {"k1": "1.2", "b": "0,1", "anchor_weight": "1"}),
+    ],
+)
 def test_a_fold_is_never_scored_by_what_it_chose(judged, model, axes):
+    anchored = {}
+    if model == "bm25f":
+        (judged / "anchors").write_text("N\tnothing\t1\n")
+        anchored = {"anchors": judged / "anchors"}
+        axes = axes | anchored
     alone = {}
     for fold in "ab":
         queries = judged / f"{fold}.tsv"
@@ -213,13 +307,13 @@ def test_a_fold_is_never_scored_by_what_it_chose(judged, model, axes):
     assert alone["a"] != alone["b"]
     found = tune(judged, model=model, folds=judged / "folds", **axes)
     assert found["folds"] == {"a": alone["b"], "b": alone["a"]} and len(found["grid"]) == 2
-    using = {"model": model, "parameters": judged / "best.json"}
+    using = {"model": model, "parameters": judged / "best.json"} | anchored
     first = {qid: ranked[0][0] for qid, ranked in run_of(judged, folds=judged / "folds", **using).items()}
     assert first == {"a0": "S", "a1": "S", "b0": "L", "b1": "L"}
     with pytest.raises(InputError, match="fold by fold"):
         run_of(judged, **using)
     with pytest.raises(InputError, match="holds parameters of"):
-        run_of(judged, **(using | {"model": "ql" if model == "bm25" else "bm25"}))
+        run_of(judged, **(using | {"model": "ql" if model != "ql" else "bm25"}))
 
 
 def test_a_best_value_at_the_edge_of_the_grid_is_reported(judged, capsys):

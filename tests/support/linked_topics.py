@@ -4,7 +4,7 @@ import json
 
 from harp_jax.linklearn.collection import count
 from harp_jax.randomness import generator
-from harp_jax.ranking.lexical import Collection
+from harp_jax.ranking.lexical.models import Collection
 
 TOPICS, PAGES = 30, 120
 

@@ -1,4 +1,4 @@
-"""First stage: candidates by BM25 or query likelihood, or a given run re-ranked by either.
+"""First stage: candidates by BM25, BM25F or query likelihood, or a given run re-ranked by one of them.
 
 Documents are streamed once; the index is held in memory (`lexical.py`). Queries that share no word with any document get no
 candidates and are reported.
@@ -19,7 +19,8 @@ from harp_jax.corpus.trec import Run, ScoredQuery, read_queries, read_run, write
 from harp_jax.errors import InputError
 from harp_jax.files import lines
 from harp_jax.progress import progress
-from harp_jax.ranking.lexical import Collection, make, rescore, search
+from harp_jax.ranking.lexical.anchors import read_anchors
+from harp_jax.ranking.lexical.models import Collection, make, rescore, search
 
 Excluded = dict[str, set[str]]  # qid → documents that are no candidates, such as the query's own source
 Settings = list[tuple[Mapping[str, float], Mapping[str, str]]]  # (parameters, the queries scored with them)
@@ -121,13 +122,18 @@ def _read_tuned(path: str, model: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Where candidates come from: files of documents, the fields and stems that are indexed, excluded pairs, how many."""
+    """Where candidates come from: files of documents, the fields and stems that are indexed, excluded pairs, how many.
+
+    `anchors` is a file of anchor texts (`anchors.py`), each used at most `anchor_repeats` times in a document.
+    """
 
     docs: str
     fields: tuple[str, ...] = FIELDS
     stemmer: str = "english"
     exclude: str = ""
     k: int | None = None
+    anchors: str = ""
+    anchor_repeats: int = 1
 
     def __post_init__(self) -> None:
         if self.k is not None and self.k < 1:
@@ -138,11 +144,27 @@ class Candidates:
         """The excluded pairs."""
         return excluded_of(self.exclude)
 
-    def indexed(self) -> Collection:
-        """The documents, tokenised. Raises InputError for bad lines in `exclude` before that."""
+    def indexed(self, model: str) -> Collection:
+        """The documents, tokenised for a model: anchor texts are a field for bm25f, for others more words of the document.
+
+        Raises InputError for bad lines in `exclude` and `anchors` before that, and if no document has an anchor text.
+        """
         _ = self.excluded
+        anchors = read_anchors(self.anchors, self.anchor_repeats) if self.anchors else None
         docs = Documents.open(self.docs, self.fields)
-        return Collection(progress(docs.texts(), total=len(docs), unit="documents", desc="index"), self.stemmer)
+        if anchors is not None:
+            anchored = sum(docid in docs for docid in anchors)
+            if not anchored:
+                raise InputError(
+                    f"{self.anchors} has anchor texts of {len(anchors)} documents, none of which is among --docs, "
+                    f"{next(iter(anchors))} first; use the ids of --docs"
+                )
+            print(f"note: {anchored} of {len(docs)} documents have anchor texts", file=sys.stderr)
+        texts = progress(docs.texts(), total=len(docs), unit="documents", desc="index")
+        if anchors is None or model == "bm25f":
+            return Collection(texts, self.stemmer, anchors)
+        known = anchors
+        return Collection(((docid, f"{text} {known.get(docid, '')}") for docid, text in texts), self.stemmer)
 
     def ranked(self, name: str, collection: Collection, settings: Settings, run: Run | None) -> Iterator[ScoredQuery]:
         """Rankings of the collection's best 100 (`k`) documents, or of the candidates of `run` (all, or the best `k`)."""
@@ -164,7 +186,7 @@ def first_stage_files(
 ) -> tuple[int, int]:
     """Writes a TREC run: candidates of all queries, or those of `run` re-ranked. Returns (queries with any, documents).
 
-    `model` is bm25 or ql (query likelihood); its `parameters` have defaults, or come from `tuned` (see `settings_of`). Queries
+    `model` is one of MODELS; its `parameters` have defaults, or come from `tuned` (see `settings_of`). Queries
     without candidates are noted on stderr. Raises InputError for bad input.
     """
     texts = read_queries(queries)
@@ -174,7 +196,7 @@ def first_stage_files(
         raise InputError(
             f"the run names {len(unknown)} queries that --queries lacks, {unknown[0]} first; correct either"
         )
-    collection = candidates.indexed()
+    collection = candidates.indexed(model)
     found = candidates.ranked(model, collection, settings, given)
     ranked: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""Grid search of BM25's k1 and b, or query likelihood's μ, on judged training queries.
+"""Grid search of the parameters of BM25, BM25F or query likelihood on judged training queries.
 
 With folds, each fold gets the parameters that are best on the *other* folds, and `harp first-stage --parameters=… --folds=…`
 scores each query with the parameters of its fold: cross-validated, nothing is tuned on what is reported. Without folds, tune
@@ -18,12 +18,14 @@ from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import parse_measures
 from harp_jax.files import replacing
 from harp_jax.progress import progress
-from harp_jax.ranking.first_stage import Candidates
+from harp_jax.ranking.lexical.first_stage import Candidates
 
 Axes = Mapping[str, tuple[float, ...]]  # parameter → values to try
 
+BM25: dict[str, tuple[float, ...]] = {"k1": (0.6, 0.9, 1.2, 1.6, 2.0), "b": (0.2, 0.4, 0.6, 0.75, 0.9)}
 GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
-    "bm25": {"k1": (0.6, 0.9, 1.2, 1.6, 2.0), "b": (0.2, 0.4, 0.6, 0.75, 0.9)},
+    "bm25": BM25,
+    "bm25f": {**BM25, "anchor_weight": (0.2, 0.5, 1.0, 2.0, 5.0), "anchor_b": (0.4,)},
     "ql": {"mu": (100.0, 250.0, 500.0, 1000.0, 1500.0, 2000.0, 3000.0, 5000.0)},
 }
 
@@ -97,7 +99,7 @@ def tune_files(
     given = read_run(run, queries=judged) if run else None
     tried = axes_of(model, axes or {})
     points = [dict(zip(tried, values)) for values in itertools.product(*tried.values())]
-    collection = candidates.indexed()
+    collection = candidates.indexed(model)
     table = []
     for parameters in progress(points, unit="settings", desc=f"tuning {model}"):
         found = dict(ordered(candidates.ranked(model, collection, [(parameters, texts)], given)))
