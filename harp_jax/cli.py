@@ -6,15 +6,19 @@ underscores; dashes are accepted too.
 
 import argparse
 import contextlib
+import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from harp_jax.errors import InputError
+from harp_jax.files import DISK_FULL, cache_directory, output_path
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
+OUTPUTS = ("output", "per_query")  # options that name what a command writes
 
 
 class Parser(argparse.ArgumentParser):
@@ -133,19 +137,36 @@ def fail(error: object) -> NoReturn:
 
 @contextlib.contextmanager
 def ending_well() -> Iterator[None]:
-    """On InputError print one line and exit with status 2; exit silently when the reader closes the pipe (`| head`)."""
+    """On bad input, a full disk or too little memory print one line and exit with status 2; end silently on a closed pipe."""
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the locale cannot print, as under LC_ALL=C, is printed in escapes.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         yield
         sys.stdout.flush()
     except InputError as error:
         fail(error)
     except BrokenPipeError:
-        # Python flushes stdout again at exit: redirect it so that the flush succeeds.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         sys.exit(1)
+    except OSError as error:
+        if error.filename is None and error.errno not in DISK_FULL:
+            raise
+        where = f"cannot use {os.fsdecode(error.filename)}" if error.filename is not None else "cannot write the output"
+        if error.filename is None:
+            _discard_output()
+        fail(f"{where}: {error.strerror}; check the path, its permissions and the space on the disk")
+    except MemoryError as error:
+        fail(f"out of memory ({error}); use smaller batches or fewer workers, or a machine with more memory")
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
+
+
+def _discard_output() -> None:
+    """Python flushes stdout again at exit: redirect it so that the flush succeeds."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run(
@@ -153,7 +174,22 @@ def run(
 ) -> None:
     """Parse the arguments and call `main`; argparse itself exits with status 2 on wrong usage."""
     with ending_well():
-        main(parser.parse_args(argv))
+        arguments = parser.parse_args(argv)
+        check_outputs(arguments)
+        main(arguments)
+
+
+def check_outputs(arguments: argparse.Namespace) -> None:
+    """Raises InputError if an output option names a file that another argument reads: it would be lost."""
+    given = {name: value for name, value in vars(arguments).items() if value and name not in OUTPUTS}
+    words = [word for value in given.values() for word in (value if isinstance(value, list) else [value])]
+    # NAME=PATH,PATH of some options; the whole word too, since paths may contain both characters.
+    texts = [word for word in words if isinstance(word, str)]
+    inputs = [part for word in texts for part in (word, *re.split("[=,]", word))]
+    for name in OUTPUTS:
+        output = getattr(arguments, name, None)
+        if output and not os.path.isdir(output):
+            output_path(output, inputs)
 
 
 def keep_compiled() -> None:
@@ -161,5 +197,5 @@ def keep_compiled() -> None:
     import jax
 
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        jax.config.update("jax_compilation_cache_dir", os.path.join(cache, "harp_jax", "xla"))
+        with contextlib.suppress(InputError):  # without a home directory nothing is cached
+            jax.config.update("jax_compilation_cache_dir", cache_directory("xla"))

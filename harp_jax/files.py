@@ -1,25 +1,48 @@
-"""Files: decompression by suffix when reading, atomic replacement when writing."""
+"""Files: decompression by suffix when reading, atomic replacement when writing; what cannot be read or written is refused."""
 
 import bz2
 import contextlib
+import errno
 import glob
 import gzip
 import hashlib
 import io
+import json
 import lzma
 import os
+import stat
 import zlib
-from collections.abc import Iterator
-from typing import IO
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import IO, Any
 
 from harp_jax.errors import InputError
 
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 SUFFIXES = tuple(_OPENERS)
+LONGEST_LINE = (
+    1 << 27
+)  # bytes or characters: a few kilobytes of a compressed file may decompress to one line of gigabytes
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, over the quota, over the limit of a file's size
+
+
+def check_readable(path: str, pipes: bool = False) -> None:
+    """Raises InputError for a path that is absent, or neither a file nor a directory: reading may never end.
+
+    `pipes`: the shell's `<(command)` is allowed too; a named pipe is not, which blocks until something writes to it.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise InputError(f"cannot read {path}: {_reason(error)}; check the path and its permissions") from error
+    unnamed_pipe = stat.S_ISFIFO(mode) and not os.path.exists(os.path.realpath(path))
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or (pipes and unnamed_pipe)):
+        raise InputError(f"cannot read {path}: it is a device, a pipe or a socket; write its content to a file first")
 
 
 def open_bytes(path: str) -> IO[bytes]:
     """Open a plain, .gz, .bz2 or .xz file for reading bytes. Raises InputError if it cannot be opened."""
+    check_readable(path, pipes=True)
     opener = _OPENERS.get(os.path.splitext(path)[1], open)
     try:
         return opener(path, "rb")  # type: ignore[operator, return-value]
@@ -33,17 +56,55 @@ def open_text(path: str) -> IO[str]:
 
 
 def lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, line without its end) of a text file. Raises InputError with the line if it is damaged."""
+    """Yield (line number from 1, line without its end) of a text file.
+
+    Raises InputError with the line if it is damaged, longer than LONGEST_LINE, or has a carriage return within: with the line
+    ends of old Macs the whole file would be one line.
+    """
     number = 0
     try:
         with open_text(path) as file:
-            for number, line in enumerate(file, 1):
-                yield number, line.rstrip("\r\n")
+            for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), ""), 1):
+                check_length(len(line), path, number)
+                line = line.rstrip("\r\n")
+                if "\r" in line:
+                    raise InputError(
+                        f"{path}, line {number}: a carriage return within the line; convert the line ends (tr '\\r' '\\n')"
+                    )
+                yield number, line
     except UnicodeDecodeError as error:
         # Text is decoded in blocks: the bad byte may be many lines later.
         raise InputError(f"{path} is not UTF-8 after line {number}: {error.reason}; convert it (UTF-16?)") from error
     except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
         raise InputError(f"{path} is damaged after line {number}: {error}; fetch or write the file again") from error
+
+
+def check_length(length: int, path: str, number: int) -> None:
+    """Raises InputError for a line that is too long to be a record."""
+    if length > LONGEST_LINE:
+        raise InputError(
+            f"{path}, line {number}: longer than {LONGEST_LINE >> 20} MiB; split the line, or check the file"
+        )
+
+
+def read_json(path: str, advice: str = "restore or write it again") -> dict[str, Any]:
+    """The object in a JSON file. Raises InputError for a file that cannot be read or is no JSON object, with the line.
+
+    `advice` says what to do about a damaged file.
+    """
+    check_readable(path)
+    try:
+        with open(path, "rb") as file:
+            found = json.loads(file.read().decode())
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}, line {error.lineno}: not JSON ({error.msg}); {advice}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON ({error}); {advice}") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{path} holds no JSON object; {advice}")
+    return found
 
 
 def expand(paths: tuple[str, ...]) -> list[str]:
@@ -101,22 +162,86 @@ def _walk(folder: str, root: str, seen: set[str]) -> Iterator[tuple[str, str]]:
             yield entry.path, ""
 
 
+def output_path(path: str, inputs: Iterable[str] = ()) -> str:
+    """The file that writing to `path` creates or replaces: symbolic links are followed.
+
+    Raises InputError for a directory, a device, a pipe or a bucket, and for a file that is one of `inputs`.
+    """
+    if "://" in path:
+        raise InputError(f"cannot write {path}: buckets are not supported here; mount the bucket, or use a local path")
+    try:
+        target = os.path.realpath(path)
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return target
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot write {path}: {_reason(error)}; choose another path") from error
+    if stat.S_ISDIR(mode):
+        raise InputError(f"cannot write {path}: it is a directory; name a file")
+    if not stat.S_ISREG(mode) or not os.path.exists(target):  # /dev/stdout may be a file without a name
+        raise InputError(f"cannot write {path}: it is a device, a pipe or a socket; name a file")
+    for other in inputs:
+        if os.path.isfile(other) and os.path.samefile(target, other):
+            raise InputError(f"cannot write {path}: it is the input {other}, which would be lost; choose another path")
+    return target
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+
+
 @contextlib.contextmanager
 def replacing(path: str, mode: str = "w") -> Iterator[IO]:
-    """Open a file for writing that replaces `path` only if the block ends without an exception."""
-    temporary = f"{path}.tmp.{os.getpid()}"
+    """Open a file for writing that replaces `path` only if the block ends without an exception.
+
+    The content is on disk before the file has its name, so that a power failure leaves no empty file. A replaced file keeps
+    its permissions. Raises InputError where `output_path` does, and when the disk is full.
+    """
+    target = output_path(path)
+    temporary = f"{target}.tmp.{os.getpid()}"
     try:
-        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-        file = open(temporary, mode, encoding=None if "b" in mode else "utf-8", newline=None if "b" in mode else "\n")
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+        file = open(
+            temporary,
+            mode,
+            encoding=None if "b" in mode else "utf-8",
+            # A name from the command line may have bytes that are not UTF-8.
+            errors=None if "b" in mode else "backslashreplace",
+            newline=None if "b" in mode else "\n",
+            opener=_exclusive,
+        )
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; choose another path") from error
+        raise InputError(f"cannot write {path}: {_reason(error)}; choose another path") from error
     try:
         with file:
             yield file
-        os.replace(temporary, path)
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
+        os.replace(temporary, target)
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        raise InputError(f"cannot write {path}: {_reason(error)}; free space and run the same command again") from error
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.remove(temporary)
+
+
+def _exclusive(path: str, flags: int) -> int:
+    """Opens a new file only: in a directory that others write to, the name may be a link to another file."""
+    return os.open(path, flags | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def cache_directory(name: str) -> str:
+    """A directory for derived files in XDG_CACHE_HOME or ~/.cache. Raises InputError where there is no home directory."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if cache.startswith("~"):
+        raise InputError("no home directory for the cache; set XDG_CACHE_HOME to a directory")
+    return os.path.join(cache, "harp_jax", name)
 
 
 def sha256_file(path: str) -> str:

@@ -18,6 +18,7 @@ from harp_jax.version import __version__
 
 WEIGHTS = "model.safetensors"
 MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote
+EXPORTED = (WEIGHTS, "config.json", "README.md", "vocab.txt", "tokenizer.json", "tokenizer_config.json")
 HEADS = ("pooler", "score", "mlm")
 # Vocabulary rows added so that sharding divides them; more than this is another vocabulary.
 MAX_PADDING_ROWS = 127
@@ -127,10 +128,16 @@ def is_export(directory: str) -> bool:
 
 
 def check_replaceable(directory: str) -> None:
-    """InputError unless `directory` is absent, empty, or an exported model."""
-    empty = os.path.isdir(directory) and not os.listdir(directory)
-    if os.path.exists(directory) and not (empty or is_export(directory)):
+    """InputError unless `directory` is absent, empty, or an exported model and nothing else."""
+    held = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+    if os.path.lexists(directory) and (not os.path.isdir(directory) or (held and not is_export(directory))):
         raise InputError(f"{directory} exists and is no exported model; choose another --output or remove it")
+    foreign = [name for name in held if name not in EXPORTED]
+    if foreign:
+        raise InputError(
+            f"{directory} holds {foreign[0]}, which is no part of an export and would be lost; move it away or choose "
+            "another --output"
+        )
 
 
 def save_hf(
@@ -149,7 +156,8 @@ def save_hf(
     """
     check_vocabulary(tokenizer, config, "the parameter tree")
     check_replaceable(directory)
-    temporary = f"{directory.rstrip('/')}.tmp.{os.getpid()}"
+    directory = os.path.realpath(directory)  # a link to a directory stays a link
+    temporary = f"{directory}.tmp.{os.getpid()}"
     try:
         os.makedirs(temporary)
     except OSError as error:

@@ -13,9 +13,9 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 
-from harp_jax.corpus.documents import BATCH, Documents, default_cache_dir
+from harp_jax.corpus.documents import BATCH, Documents
 from harp_jax.errors import InputError
-from harp_jax.files import lines
+from harp_jax.files import cache_directory, lines
 from harp_jax.progress import progress
 from harp_jax.randomness import hash64
 
@@ -41,7 +41,7 @@ class Clicks:
         """
         if not 0 < sample <= 1:
             raise InputError(f"sample={sample}: use a share of the pairs above 0 and at most 1")
-        index = os.path.join(cache_dir or default_cache_dir(), _name(path, docs, sample, seed))
+        index = os.path.join(cache_dir or cache_directory("documents"), _name(path, docs, sample, seed))
         if not os.path.exists(index):
             _build(path, docs, sample, seed, index)
         return cls(index)
@@ -74,7 +74,7 @@ def _name(path: str, docs: Documents, sample: float, seed: int) -> str:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; name the click log (orcas.tsv)") from error
     about_docs = getattr(docs, "index", docs.path)
-    what = f"2 {os.path.realpath(path)} {about.st_size} {about.st_mtime_ns} {about_docs} {sample} {seed}"
+    what = f"3 {os.path.realpath(path)} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns} {about_docs} {sample} {seed}"
     digest = hashlib.blake2b(what.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
     return f"{re.sub('[^A-Za-z0-9._-]', '_', os.path.basename(path))[:80]}-{digest}.clicks.sqlite"
 

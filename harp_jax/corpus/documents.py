@@ -17,18 +17,19 @@ import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 from harp_jax.corpus.irds import IrdsDocuments
 from harp_jax.corpus.jsonl import checked_id, checked_text, parse_object
 from harp_jax.corpus.paths import document_files, is_irds
 from harp_jax.errors import InputError
-from harp_jax.files import SUFFIXES, open_bytes
+from harp_jax.files import LONGEST_LINE, SUFFIXES, cache_directory, check_length, check_readable, open_bytes
 from harp_jax.progress import progress
 
 FIELDS = ("title", "url", "body")
 BODIES = ("text", "body", "contents")  # names of the body in JSONL; the first that is not null is used
-HEAD = 1 << 20  # bytes of a file that its fingerprint covers, with its size and time of change
+HEAD = 1 << 20  # bytes of a file that its fingerprint covers, with its size and times of change
 OPEN_FILES = 16  # of a folder, in each thread
 Row = tuple[str, int, int, int | None, bytes | None]  # id, file number, line, byte offset, record
 BATCH = 10_000  # rows per insert
@@ -56,7 +57,7 @@ class Documents:
             raise InputError(f"unknown document field {unknown}; choose from {', '.join(FIELDS)}")
         if is_irds(path):
             return cast(Documents, IrdsDocuments(path, tuple(fields)))  # the same methods
-        index = os.path.join(cache_dir or default_cache_dir(), _fingerprint(path) + ".sqlite")
+        index = os.path.join(cache_dir or cache_directory("documents"), _fingerprint(path) + ".sqlite")
         if not os.path.exists(index):
             _build(path, index)
         return cls(path, index, tuple(fields))
@@ -84,24 +85,46 @@ class Documents:
         return file.readline()
 
     def __getitem__(self, docid: str) -> str:
-        query = "SELECT file, line, start, record FROM document WHERE id = ?"
-        row = self._connection().execute(query, (docid,)).fetchone()
+        row = self._row("SELECT file, line, start, record FROM document WHERE id = ?", docid)
         if row is None:
             raise KeyError(docid)
-        number, line, start, record = row
-        data = zlib.decompress(record) if record is not None else self._line_at(number, start)
-        return _text(_parse(self.files[number], line, data), self.fields)
+        number, line, start, stored = row
+        try:
+            data = zlib.decompress(stored) if stored is not None else self._line_at(number, start)
+        except (IndexError, OSError, ValueError, zlib.error) as error:
+            raise self._damaged(error) from error
+        record = _parse(self.files[number], line, data)
+        if record["id"] != docid:
+            raise InputError(
+                f"{self.files[number]}, line {line}: document {record['id']!r}, but {docid!r} when the file was indexed; "
+                "do not change the documents while a command reads them, and run it again"
+            )
+        return _text(record, self.fields)
 
     def __contains__(self, docid: str) -> bool:
-        return self._connection().execute("SELECT 1 FROM document WHERE id = ?", (docid,)).fetchone() is not None
+        return self._row("SELECT 1 FROM document WHERE id = ?", docid) is not None
 
     def __len__(self) -> int:
-        return self._connection().execute("SELECT documents FROM total").fetchone()[0]
+        return self._row("SELECT documents FROM total")[0]
 
     def ids(self) -> Iterator[str]:
         """Document ids in the order of the file."""
-        for (docid,) in self._connection().execute("SELECT id FROM document ORDER BY number"):
-            yield docid
+        try:
+            for (docid,) in self._connection().execute("SELECT id FROM document ORDER BY number"):
+                yield docid
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from error
+
+    def _row(self, query: str, *values: str) -> Any:
+        try:
+            return self._connection().execute(query, values).fetchone()
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> InputError:
+        with contextlib.suppress(OSError):
+            os.remove(self.index)
+        return InputError(f"the index {self.index} was damaged ({error}) and is removed; run the command again")
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """(docid, text) in the order of the file, streaming."""
@@ -111,21 +134,19 @@ class Documents:
                 yield record["id"], _text(record, self.fields)
 
 
-def default_cache_dir() -> str:
-    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "harp_jax", "documents")
-
-
 def _quoted(path: str) -> str:
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
 def _fingerprint(path: str) -> str:
-    """Name of a file's index: its own name and a hash of path, size, time of change and first megabyte.
+    """Name of a file's index: its own name and a hash of path, size, times of change and first megabyte.
 
-    In a folder the first megabyte of files is not read: there may be thousands.
+    The time of the last change of the inode is among them, because tools that keep sizes and restore times (rsync, tar,
+    touch) cannot set it. In a folder the first megabyte of files is not read: there may be thousands.
     """
     state = hashlib.blake2b(digest_size=12)
     for name in document_files(path):
+        check_readable(name)
         try:
             about = os.stat(name)
             if name == path:
@@ -134,7 +155,9 @@ def _fingerprint(path: str) -> str:
         except OSError as error:
             raise InputError(f"cannot read {name}: {error.strerror}; check the path and its permissions") from error
         state.update(
-            f"2 {os.path.realpath(name)} {about.st_size} {about.st_mtime_ns}".encode("utf-8", "surrogateescape")
+            f"3 {os.path.realpath(name)} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}".encode(
+                "utf-8", "surrogateescape"
+            )
         )
     return f"{re.sub('[^A-Za-z0-9._-]', '_', os.path.basename(os.path.normpath(path)))[:80]}-{state.hexdigest()}"
 
@@ -144,8 +167,9 @@ def _records(path: str) -> Iterator[tuple[int, int, bytes]]:
     line, start = 0, 0
     try:
         with open_bytes(path) as file:
-            for line, data in enumerate(file, 1):
+            for line, data in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), b""), 1):
                 size = len(data)
+                check_length(size, path, line)
                 mark = 3 if line == 1 and data.startswith(b"\xef\xbb\xbf") else 0
                 data = data[mark:].rstrip(b"\r\n")
                 if data.strip():

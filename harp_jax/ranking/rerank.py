@@ -14,6 +14,7 @@ from harp_jax.corpus.folds import chosen_queries
 from harp_jax.corpus.paths import document_files, is_irds, query_file
 from harp_jax.corpus.trec import Run, ScoredQuery, read_queries, read_run
 from harp_jax.errors import InputError
+from harp_jax.files import output_path
 from harp_jax.progress import progress
 from harp_jax.ranking.maxp import Windows, best_of
 from harp_jax.ranking.parts import Parts, fingerprint
@@ -192,6 +193,9 @@ def rerank_files(
     """
     options = {**locals(), "backend": jax.default_backend()}
     del options["output"]
+    inputs = [] if is_irds(docs) else document_files(docs)
+    inputs += [queries if is_irds(queries) else query_file(queries), run, only, folds]
+    output_path(output, inputs)
     texts = read_queries(queries)
     wanted = chosen_queries(only, folds, [fold] if fold else [])
     candidates, left_out = with_texts(read_run(run, wanted), texts, queries)
@@ -201,8 +205,6 @@ def rerank_files(
     chunks = chunks_of(candidates, documents, k)
     for text in (left_out, *notes_before(scorer, chunks, texts, documents, blank_query)):
         _note(text)
-    inputs = [] if is_irds(docs) else document_files(docs)
-    inputs += [queries if is_irds(queries) else query_file(queries), run, only, folds]
     parts = Parts(output, fingerprint(options, model, inputs), len(chunks))
     total, done = sum(map(size, chunks)), sum(map(size, chunks[: parts.done]))
     _note(f"resuming after {done} of {total} pairs, found in {parts.directory}" if done else "")

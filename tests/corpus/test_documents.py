@@ -12,8 +12,9 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
 
-from harp_jax.corpus.documents import Documents, default_cache_dir
+from harp_jax.corpus.documents import Documents
 from harp_jax.errors import InputError
+from harp_jax.files import cache_directory
 
 RECORDS = [
     {"id": "D1", "url": "http://a.org/1", "title": "One", "body": "the first  body"},
@@ -92,7 +93,7 @@ def test_index_is_made_once_and_again_when_the_file_changes(tmp_path):
 
 def test_cache_follows_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache?#%"))
-    assert default_cache_dir().startswith(str(tmp_path / "my cache?#%"))
+    assert cache_directory("documents").startswith(str(tmp_path / "my cache?#%"))
     (tmp_path / "docs.tsv").write_bytes(TSV)
     check(Documents.open(str(tmp_path / "docs.tsv")))
 
@@ -167,3 +168,37 @@ def test_cut_and_missing_files(tmp_path):
     assert not list((tmp_path / "cache").iterdir())
     with pytest.raises(InputError, match="cannot read"):
         Documents.open(str(tmp_path / "absent.tsv"))
+
+
+def test_a_change_that_keeps_size_and_time_is_noticed(tmp_path):
+    docs = opened(tmp_path, TSV)
+    before = os.stat(docs.path)
+    (tmp_path / "docs.tsv").write_bytes(TSV.replace(b"the first", b"one first").replace(b"D1", b"D9"))
+    os.utime(docs.path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert os.stat(docs.path).st_size == before.st_size
+    with pytest.raises(InputError, match="document 'D9', but 'D1' when the file was indexed"):
+        docs["D1"]
+    again = Documents.open(docs.path, cache_dir=str(tmp_path / "cache"))
+    assert again["D9"].startswith("One http://a.org/1 one first") and "D1" not in again
+
+
+def test_a_damaged_index_is_removed_and_built_again(tmp_path):
+    docs = opened(tmp_path, TSV)
+    size = os.path.getsize(docs.index)
+    with open(docs.index, "r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (size - 4096))
+    with pytest.raises(InputError, match="was damaged .* and is removed; run the command again"):
+        docs["D1"]
+    check(Documents.open(docs.path, cache_dir=str(tmp_path / "cache")))
+    with open(docs.index, "wb"):
+        pass
+    with pytest.raises(InputError, match="was damaged"):
+        len(Documents.open(docs.path, cache_dir=str(tmp_path / "cache")))
+
+
+def test_documents_are_files(tmp_path):
+    os.mkfifo(tmp_path / "docs.tsv")
+    for path in (str(tmp_path / "docs.tsv"), "/dev/zero"):
+        with pytest.raises(InputError, match="is a device, a pipe or a socket"):
+            Documents.open(path, cache_dir=str(tmp_path / "cache"))

@@ -1,0 +1,169 @@
+"""What files must survive: no input lost, nothing that hangs, every refusal one line."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from harp_jax import cli, files
+from harp_jax.cli import Parser
+from harp_jax.errors import InputError
+from harp_jax.files import cache_directory, lines, open_bytes, output_path, read_json, replacing
+
+
+def write(path: object, text: str = "new") -> None:
+    with replacing(str(path)) as file:
+        file.write(text)
+
+
+def refusal(*arguments, call=write) -> str:
+    with pytest.raises(InputError) as error:
+        call(*arguments)
+    return str(error.value)
+
+
+def test_a_device_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("/dev/null", "/dev/stdout", str(tmp_path / "pipe")):
+        assert "is a device, a pipe or a socket; name a file" in refusal(path)
+    (tmp_path / "link").symlink_to("/dev/null")
+    assert "is a device" in refusal(str(tmp_path / "link"))
+    assert not os.path.isfile("/dev/null") and sorted(os.listdir(tmp_path)) == ["link", "pipe"]
+
+
+def test_a_symbolic_link_is_followed(tmp_path):
+    (tmp_path / "data").mkdir()
+    for name in ("there", "absent"):
+        (tmp_path / name).symlink_to(tmp_path / "data" / name)
+    (tmp_path / "data" / "there").write_text("old")
+    os.chmod(tmp_path / "data" / "there", 0o640)
+    for name in ("there", "absent"):
+        write(tmp_path / name)
+        assert (tmp_path / name).is_symlink() and (tmp_path / "data" / name).read_text() == "new"
+    assert os.stat(tmp_path / "data" / "there").st_mode & 0o777 == 0o640
+    (tmp_path / "round").symlink_to(tmp_path / "round")
+    assert "cannot write" in refusal(tmp_path / "round")
+
+
+def test_outputs_that_are_no_files(tmp_path):
+    assert "it is a directory; name a file" in refusal(tmp_path)
+    assert "buckets are not supported" in refusal("gs://bucket/run.trec")
+    (tmp_path / "file").write_text("kept")
+    assert "cannot write" in refusal(tmp_path / "file" / "run.trec") and (tmp_path / "file").read_text() == "kept"
+    assert "cannot write" in refusal(tmp_path / ("n" * 300)) and "cannot write" in refusal("a\0b")
+    for name in ("[a]*?.trec", "né ü.trec", "-r"):
+        write(tmp_path / name)
+        assert (tmp_path / name).read_text() == "new"
+
+
+def test_a_planted_link_is_not_written_through(tmp_path):
+    (tmp_path / "victim").write_text("kept")
+    (tmp_path / f"run.trec.tmp.{os.getpid()}").symlink_to(tmp_path / "victim")
+    write(tmp_path / "run.trec")
+    assert (tmp_path / "victim").read_text() == "kept" and (tmp_path / "run.trec").read_text() == "new"
+    assert sorted(os.listdir(tmp_path)) == ["run.trec", "victim"]
+
+
+def test_a_full_disk_is_one_line_and_costs_nothing(tmp_path):
+    code = (
+        "import resource, signal, sys\n"
+        "from harp_jax.cli import ending_well\n"
+        "from harp_jax.files import replacing\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "with ending_well():\n"
+        "    with replacing(sys.argv[1]) as file:\n"
+        "        file.write('x' * 100_000)\n"
+    )
+    (tmp_path / "run").write_text("old")
+    result = subprocess.run([sys.executable, "-c", code, str(tmp_path / "run")], capture_output=True, text=True)
+    assert result.returncode == 2 and result.stderr.count("\n") == 1, result.stderr
+    assert "free space and run the same command again" in result.stderr
+    assert (tmp_path / "run").read_text() == "old" and os.listdir(tmp_path) == ["run"]
+    full = subprocess.run(
+        [sys.executable, "-m", "harp_jax", "--help"], stdout=open("/dev/full", "w"), stderr=subprocess.PIPE, text=True
+    )
+    assert full.returncode == 2 and full.stderr.startswith("error: cannot write the output: No space left")
+    assert full.stderr.count("\n") == 1, full.stderr
+
+
+def test_an_output_that_is_an_input_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs.tsv").write_text("kept")
+    (tmp_path / "link").symlink_to("docs.tsv")
+    os.link("docs.tsv", "hard")
+    parser = Parser(prog="x", description="x")
+    for option in ("--output", "--per_query", "--docs"):
+        parser.add_argument(option)
+    parser.add_argument("runs", nargs="*")
+    for words in (["--docs=docs.tsv"], ["a=x,docs.tsv"], ["docs.tsv"], ["a=docs.tsv"]):
+        for name in ("docs.tsv", "link", "hard", "./docs.tsv"):
+            for option in ("output", "per_query"):
+                with pytest.raises(SystemExit) as ended:
+                    cli.run(lambda arguments: write("docs.tsv"), parser, [f"--{option}={name}", *words])
+                assert ended.value.code == 2 and (tmp_path / "docs.tsv").read_text() == "kept"
+    cli.run(lambda arguments: write(arguments.output), parser, ["--output=other", "--docs=docs.tsv"])
+    assert output_path("other", ["docs.tsv"]) == str(tmp_path / "other")
+
+
+def test_what_never_ends_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (str(tmp_path / "pipe"), "/dev/zero", "/dev/urandom"):
+        assert "is a device, a pipe or a socket" in refusal(path, call=open_bytes)
+        assert "is a device, a pipe or a socket" in refusal(path, call=read_json)
+    assert "cannot read" in refusal("a\0b", call=open_bytes)
+    result = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -c 'import sys; from harp_jax.files import lines; "
+         "print(list(lines(sys.argv[1])))' <(echo one)"], capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.stdout == "[(1, 'one')]\n", result.stderr
+
+
+def test_a_line_without_end_is_refused_at_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "LONGEST_LINE", 1 << 20)
+    with gzip.open(tmp_path / "bomb.gz", "wb") as file:
+        file.write(b"one\n" + b"x" * (2 << 20))
+    assert os.path.getsize(tmp_path / "bomb.gz") < 8192
+    assert "line 2: longer than 1 MiB" in refusal(str(tmp_path / "bomb.gz"), call=lambda path: list(lines(path)))
+
+
+def test_line_ends_of_old_macs_are_refused(tmp_path):
+    (tmp_path / "run").write_bytes(b"q1 Q0 d1 1 2.0 a\rq1 Q0 d2 2 1.0 a\r")
+    assert "line 1: a carriage return" in refusal(str(tmp_path / "run"), call=lambda path: list(lines(path)))
+    (tmp_path / "run").write_bytes(b"a\r\nb\n\r\n")
+    assert list(lines(str(tmp_path / "run"))) == [(1, "a"), (2, "b"), (3, "")]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{\n"a": 1,\n"b": }', "line 3: not JSON"),
+        (b'{"a": "\xff"}', "is not JSON"),
+        (b"[1]", "holds no JSON object"),
+        (b"", "line 1: not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"\xff\xfe{\0}\0", "is not JSON"),
+    ],
+)
+def test_damaged_json_is_named(tmp_path, content, message):
+    (tmp_path / "a.json").write_bytes(content)
+    found = refusal(str(tmp_path / "a.json"), call=read_json)
+    assert str(tmp_path / "a.json") in found and message in found and found.endswith("; restore or write it again")
+    (tmp_path / "a.json").write_text(json.dumps({"a": 1}))
+    assert read_json(str(tmp_path / "a.json")) == {"a": 1}
+
+
+def test_without_a_home_no_directory_named_tilde_appears(tmp_path, monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # neither HOME nor an entry in passwd
+    assert "set XDG_CACHE_HOME" in refusal("documents", call=cache_directory)
+
+
+def test_names_that_the_locale_cannot_print_are_escaped():
+    code = "from harp_jax.cli import ending_well\nwith ending_well(): print('r\\xe9sum\\u2713 \\udcff')"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert (result.returncode, result.stdout) == (0, "r\\xe9sum\\u2713 \\udcff\n"), result.stderr
