@@ -3,6 +3,7 @@
 import bz2
 import contextlib
 import errno
+import fcntl
 import glob
 import gzip
 import hashlib
@@ -99,7 +100,7 @@ def read_json(path: str, advice: str = "restore or write it again") -> dict[str,
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
     except json.JSONDecodeError as error:
-        raise InputError(f"{path}, line {error.lineno}: not JSON ({error.msg}); {advice}") from error
+        raise InputError(f"{path} is not JSON (line {error.lineno}: {error.msg}); {advice}") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON ({error}); {advice}") from error
     if not isinstance(found, dict):
@@ -236,6 +237,34 @@ def _exclusive(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
+def locked(path: str, busy: str) -> IO[str]:
+    """A lock file, locked as long as it is open; the kernel releases it even if the process is killed.
+
+    Creates the directory. Raises InputError with the message `busy` while another process holds the lock.
+    """
+    while True:
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            lock = open(path, "w", opener=_unlinked)
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {_reason(error)}; choose another path") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            lock.close()
+            raise InputError(busy) from error
+        # A lock on a file that its holder has just removed excludes no other process.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock.fileno()), os.stat(path)):
+                return lock
+        lock.close()
+
+
+def _unlinked(path: str, flags: int) -> int:
+    """Opens a file, but not through a link: opening the lock for writing empties it."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
 def cache_directory(name: str) -> str:
     """A directory for derived files in XDG_CACHE_HOME or ~/.cache. Raises InputError where there is no home directory."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -245,6 +274,10 @@ def cache_directory(name: str) -> str:
 
 
 def sha256_file(path: str) -> str:
-    """Hexadecimal SHA-256 of a file's bytes as stored (not decompressed)."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """Hexadecimal SHA-256 of a file's bytes as stored (not decompressed). Raises InputError if it cannot be read."""
+    check_readable(path)
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {_reason(error)}; check the path and its permissions") from error

@@ -140,10 +140,10 @@ def test_line_ends_of_old_macs_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'{\n"a": 1,\n"b": }', "line 3: not JSON"),
+        (b'{\n"a": 1,\n"b": }', "is not JSON (line 3:"),
         (b'{"a": "\xff"}', "is not JSON"),
         (b"[1]", "holds no JSON object"),
-        (b"", "line 1: not JSON"),
+        (b"", "is not JSON (line 1:"),
         (b"[" * 100_000, "is not JSON"),
         (b"\xff\xfe{\0}\0", "is not JSON"),
     ],

@@ -245,9 +245,16 @@ def _first_line(error: Exception) -> str:
 
 
 def load_params(workdir: str) -> tuple[dict, ConfigDict]:
-    """Parameters (numpy float32) of the newest checkpoint of a training workdir that verifies, and the run's config.
+    """`load_newest` without the step."""
+    _, params, config = load_newest(workdir)
+    return params, config
 
-    Reads on one host, whatever mesh wrote it. Raises InputError if there is nothing to read.
+
+def load_newest(workdir: str) -> tuple[int, dict, ConfigDict]:
+    """(step, parameters, config) of the newest checkpoint of a training workdir that verifies; parameters are numpy float32.
+
+    Reads on one host, whatever mesh wrote it; a newer checkpoint that does not verify is named in the log. Raises InputError
+    if there is nothing to read, or if the storage does not answer.
     """
     config = read_config(workdir)
     directory = os.path.join(workdir, "checkpoints")
@@ -259,8 +266,13 @@ def load_params(workdir: str) -> tuple[dict, ConfigDict]:
     with ocp.CheckpointManager(os.path.abspath(directory), item_handlers=handlers) as manager:
         for step in sorted(manager.all_steps(), reverse=True):
             try:
-                return _read_params(manager, step), config
+                return step, _read_params(manager, step), config
             except Exception as error:
+                if _transient(error):
+                    raise InputError(
+                        f"cannot read checkpoint {step} in {directory}: {_first_line(error)}; check its permissions and the "
+                        "storage, and run the same command again"
+                    ) from error
                 log.warning("checkpoint %d of %s is damaged and is skipped: %s", step, workdir, _first_line(error))
     raise InputError(f"no checkpoint in {directory} verifies; train again or restore a backup")
 

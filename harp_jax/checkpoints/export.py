@@ -31,18 +31,19 @@ def export(workdir: str, output: str) -> None:
     (1,)
     """
     check_replaceable(output)
-    params, config = checkpoint.load_params(workdir)
+    step, params, config = checkpoint.load_newest(workdir)
     if "bert" not in config:
         raise InputError(
             f"{workdir} holds no BERT; neural rankers are not exported, harp rerank and Reranker read their workdir"
         )
     chosen = best(os.path.join(workdir, DIRECTORY))
     if chosen:
+        step = chosen["step"]
         _, params = load_hf(os.path.join(workdir, DIRECTORY, chosen["model"]))
     if config.get("stage") == "finetune":
         params = {name: tree for name, tree in params.items() if name != "mlm"}
     # Whoever loads the export truncates where training did, so that the reported model is the selected one.
     tokenizer = replace(load_tokenizer(os.path.join(workdir, "tokenizer")), max_length=config.row_length)
-    card = model_card(workdir, config.to_dict(), output)
+    card = model_card(workdir, config.to_dict(), output, step)
     marks = marks_of(tokenizer, config.get("query_mark", ""), config.get("document_mark", ""))
     save_hf(output, BertConfig(**config.bert), params, tokenizer, card, marks)

@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 
 from harp_jax.checkpoints.hf_tensors import bert_config_from_hf, bert_config_to_hf, leaves_of
+from harp_jax.digests import SUMS, check_sums, write_sums
 from harp_jax.errors import InputError
+from harp_jax.files import read_json
 from harp_jax.model.bert import BertConfig
 from harp_jax.text.marks import MARKS, NO_MARKS, Marks
-from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.tokenizer import FILES, Tokenizer
 from harp_jax.version import __version__
 
 WEIGHTS = "model.safetensors"
 MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote
-EXPORTED = (WEIGHTS, "config.json", "README.md", "vocab.txt", "tokenizer.json", "tokenizer_config.json")
+EXPORTED = (WEIGHTS, "config.json", "README.md", *FILES, SUMS)
 HEADS = ("pooler", "score", "mlm")
 # Vocabulary rows added so that sharding divides them; more than this is another vocabulary.
 MAX_PADDING_ROWS = 127
@@ -38,8 +40,10 @@ def load_hf(directory: str) -> tuple[BertConfig, dict[str, Any]]:
 
     Heads that the checkpoint lacks are absent from the tree: "pooler", "mlm", and "score", which is a classifier with
     one label (an NSP head or a classifier with more labels is no relevance score and is left out).
-    Raises InputError with the file and the tensor if something is missing or has another shape.
+    Raises InputError with the file and the tensor if something is missing or has another shape, and for files that were
+    changed since they were exported (`digests`).
     """
+    check_sums(directory)
     path = os.path.join(directory, "config.json")
     config = bert_config_from_hf(_read_config(path), path)
     state = {_canonical(name): tensor for name, tensor in _read_tensors(directory).items()}
@@ -87,11 +91,7 @@ def _canonical(name: str) -> str:
 def _read_config(path: str) -> dict[str, Any]:
     if not os.path.exists(path):
         raise InputError(f"no config.json in {os.path.dirname(path)!r}; use a Hugging Face BERT directory")
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON: {error}; write or fetch it again") from error
+    return read_json(path, "write or fetch it again")
 
 
 def _read_tensors(directory: str) -> dict[str, np.ndarray]:
@@ -189,6 +189,7 @@ def _write(
     replace(tokenizer, max_length=min(tokenizer.max_length, config.max_positions)).save(directory)
     with open(os.path.join(directory, "README.md"), "w", encoding="utf-8") as file:
         file.write(model_card)
+    write_sums(directory, (WEIGHTS, "config.json", *FILES))
 
 
 def _state(config: BertConfig, params: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -17,15 +17,18 @@ PACKAGES = ("jax", "flax", "optax", "numpy")
 DATA_FIELDS = ("data", "docs", "clicks", "queries", "qrels", "candidates", "folds", "train_folds", "init", "tokenizer")
 
 
-def model_card(workdir: str, config: Mapping[str, Any], output: str) -> str:
-    """README.md of the export at `output`: how to use it, its data, its measures, its commands, its config."""
+def model_card(workdir: str, config: Mapping[str, Any], output: str, step: int) -> str:
+    """README.md of the export at `output`: how to use it, its data, its measures, its commands, its config.
+
+    `step`: of the exported parameters; what was measured after it is left out.
+    """
     name = os.path.basename(os.path.abspath(output))
     stage = {"pretrain": "pre-trained", "finetune": "fine-tuned", "coarse_tune": "coarse-tuned"}.get(
         config.get("stage", ""), "trained"
     )
     shape = config["bert"]
     data = [f"- {field}: {_plain(config[field])}" for field in DATA_FIELDS if config.get(field)]
-    last = {row.get("split", "train"): row for row in read_metrics(workdir)}
+    last = {row["split"]: row for row in read_metrics(workdir) if row["step"] <= step}
     measured = [line for split in sorted(last) for line in _metrics(split, last[split])]
     chosen = best(os.path.join(workdir, DIRECTORY))
     if chosen:
@@ -61,7 +64,9 @@ def model_card(workdir: str, config: Mapping[str, Any], output: str) -> str:
             "",
             *(data or ["- not recorded"]),
             "",
-            "## Measured at the end of training",
+            "## Measured in training",
+            "",
+            f"These are the parameters of step {step}.",
             "",
             *(measured or ["Nothing was recorded."]),
             "",

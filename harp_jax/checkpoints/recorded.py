@@ -6,36 +6,45 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from harp_jax.digests import check_sums
 from harp_jax.errors import InputError
+from harp_jax.files import read_json
 
+CONFIG = "config.json"
 METRICS = "metrics.jsonl"
 COMMAND = "command.txt"
 
 
 def read_config(workdir: str) -> ConfigDict:
-    """The config that a training workdir was started with; InputError where there is none."""
-    path = os.path.join(workdir, "config.json")
-    try:
-        with open(path, encoding="utf-8") as file:
-            return ConfigDict(json.load(file))
-    except FileNotFoundError as error:
-        raise InputError(f"{workdir} is no training workdir (it has no config.json); check the path") from error
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON: {error}; restore it or start again in an empty workdir") from error
+    """The config that a training workdir was started with; InputError where there is none or it was changed since."""
+    path = os.path.join(workdir, CONFIG)
+    if not os.path.exists(path):
+        raise InputError(f"{workdir} is no training workdir (it has no {CONFIG}); check the path")
+    found = read_json(path, "restore it or start again in an empty workdir")
+    check_sums(workdir, [CONFIG])
+    return ConfigDict(found)
 
 
 def read_metrics(workdir: str) -> list[dict[str, Any]]:
-    """The metrics of a workdir in order, {"step", "split", name: value}; lines that a kill truncated are left out."""
+    """The metrics of a workdir in order, {"step", "split", name: value}; a last line that a kill truncated is left out.
+
+    Raises InputError for any other line that is damaged.
+    """
     path = os.path.join(workdir, METRICS)
     if not os.path.exists(path):
         return []
     rows = []
-    with open(path, encoding="utf-8") as file:
-        for line in file:
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
             try:
-                rows.append(json.loads(line))
-            except ValueError:
-                continue
+                row = json.loads(line.decode())
+                if not isinstance(row["step"], int) or not isinstance(row["split"], str):
+                    raise ValueError("no step and split")
+                rows.append(row)
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                if not line.endswith(b"\n"):
+                    break
+                raise InputError(f"{path}, line {number}: damaged ({error}); remove or restore the line") from error
     return rows
 
 
@@ -44,5 +53,5 @@ def read_command(workdir: str) -> list[str]:
     path = os.path.join(workdir, COMMAND)
     if not os.path.exists(path):
         return []
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8", errors="backslashreplace") as file:
         return file.read().splitlines()

@@ -226,7 +226,12 @@ def write_run(path: str, rankings: Iterable[ScoredQuery], tag: str = TAG) -> Non
     The file appears when it is complete. Raises InputError as `ordered` does.
     """
     with replacing(path) as file:
-        for qid, ranking in ordered(rankings):
-            for rank, (docid, score) in enumerate(zip(ranking.docids, ranking.scores), 1):
-                # Nine significant digits reproduce every float32.
-                file.write(f"{qid} Q0 {docid} {rank} {score:.9g} {tag}\n")
+        file.writelines(run_lines(rankings, tag))
+
+
+def run_lines(rankings: Iterable[ScoredQuery], tag: str = TAG) -> Iterator[str]:
+    """The lines of `write_run`."""
+    for qid, ranking in ordered(rankings):
+        for rank, (docid, score) in enumerate(zip(ranking.docids, ranking.scores), 1):
+            # Nine significant digits reproduce every float32.
+            yield f"{qid} Q0 {docid} {rank} {score:.9g} {tag}\n"

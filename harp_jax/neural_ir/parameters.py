@@ -9,6 +9,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.recorded import read_config
 from harp_jax.checkpoints.selected import DIRECTORY, best
+from harp_jax.digests import check_sums, write_sums
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.neural_ir.shape import NeuralConfig
@@ -23,13 +24,15 @@ def save_selected(directory: str, params: dict[str, Any]) -> None:
 
     with replacing(os.path.join(directory, PARAMETERS), "wb") as file:
         file.write(save({name: np.ascontiguousarray(leaf) for name, leaf in flatten_dict(params, sep="/").items()}))
+    write_sums(directory, [PARAMETERS])
 
 
 def load_selected(directory: str) -> dict[str, Any]:
-    """What `save_selected` wrote; InputError where it is damaged or missing."""
+    """What `save_selected` wrote; InputError where it is damaged, changed or missing."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
+    check_sums(directory)
     path = os.path.join(directory, PARAMETERS)
     try:
         return unflatten_dict(load_file(path), sep="/")

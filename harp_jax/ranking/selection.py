@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from harp_jax.checkpoints.selected import DIRECTORY, RECORD, best
+from harp_jax.checkpoints.selected import DIRECTORY, RECORD, best, sealed
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import split_queries
 from harp_jax.corpus.trec import Qrels, ordered, read_queries, read_run
@@ -95,7 +95,7 @@ class Selection:
         self.save(os.path.join(self.directory, name), jax.device_get(params))
         with replacing(os.path.join(self.directory, RECORD)) as file:
             record = {"step": step, "measure": self.measure, "value": value, "queries": len(self.held_out)}
-            json.dump({**record, "model": name}, file)
+            json.dump(sealed({**record, "model": name}), file)
         for other in os.listdir(self.directory):
             if other not in (name, RECORD):
                 shutil.rmtree(os.path.join(self.directory, other), ignore_errors=True)

@@ -3,13 +3,13 @@
 A model trained with marks must be used with them, so configs and exports record them.
 """
 
-import json
 import os
 from dataclasses import dataclass
 
 import numpy as np
 
 from harp_jax.errors import InputError
+from harp_jax.files import read_json
 from harp_jax.text.tokenizer import Tokenizer
 
 
@@ -53,7 +53,8 @@ def recorded_marks(directory: str, tokenizer: Tokenizer) -> Marks:
     path = os.path.join(directory, "config.json")
     if not os.path.exists(path):
         return NO_MARKS
-    with open(path, encoding="utf-8") as file:
-        config = json.load(file)
-    found = config.get(MARKS) or (config.get("query_mark", ""), config.get("document_mark", ""))
+    config = read_json(path)
+    found = config.get(MARKS) or [config.get("query_mark", ""), config.get("document_mark", "")]
+    if not isinstance(found, list) or len(found) != 2 or not all(isinstance(token, str) for token in found):
+        raise InputError(f"{path}: {MARKS} is {found!r}, not the marks of query and document; write the model again")
     return marks_of(tokenizer, *found)

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harp_jax.digests import check_sums, remove_sums, write_sums
 from harp_jax.errors import InputError
-from harp_jax.files import lines, replacing
+from harp_jax.files import lines, read_json, replacing
 
 if TYPE_CHECKING:
     from tokenizers import BertWordPieceTokenizer, Encoding
 
+FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")  # of a directory; the first two say the same
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+ADVICE = "write or download it again"
 
 CHARACTERS_PER_TOKEN = 8  # English prose has 4 to 5; a text with more is tokenised again in full
 
@@ -107,7 +111,7 @@ class Tokenizer:
 
     def save(self, directory: str) -> None:
         """Writes vocab.txt, tokenizer.json and tokenizer_config.json as AutoTokenizer and CrossEncoder read them."""
-        os.makedirs(directory, exist_ok=True)
+        remove_sums(directory)
         with replacing(os.path.join(directory, "vocab.txt")) as file:
             file.write("".join(token + "\n" for token in self.tokens))
         self._encoder.save(os.path.join(directory, "tokenizer.json"))
@@ -126,12 +130,14 @@ class Tokenizer:
         }
         with replacing(os.path.join(directory, "tokenizer_config.json")) as file:
             json.dump(config, file, indent=2)
+        write_sums(directory, FILES)
 
 
 def load_tokenizer(path: str) -> Tokenizer:
     """A tokenizer from a Hugging Face directory (its vocab.txt, or tokenizer.json) or from a vocab.txt.
 
-    Raises InputError if there is none, if special tokens are missing, and for duplicate tokens.
+    Raises InputError if there is none, if special tokens are missing, for duplicate tokens, and for files that were changed
+    since they were written (`digests`).
     """
     if not path:
         raise InputError("no tokenizer; set `tokenizer` to a Hugging Face directory or a vocab.txt")
@@ -139,19 +145,22 @@ def load_tokenizer(path: str) -> Tokenizer:
     accents: bool | None = None
     chinese = True
     if os.path.isdir(path):
+        check_sums(path, FILES)
         vocab_file = os.path.join(path, "vocab.txt")
-        config = _read_json(os.path.join(path, "tokenizer_config.json"))
+        recorded_in = os.path.join(path, "tokenizer_config.json")
+        config = read_json(recorded_in, ADVICE) if os.path.exists(recorded_in) else {}
         lowercase = bool(config.get("do_lower_case", True))
         accents = config.get("strip_accents")
         chinese = bool(config.get("tokenize_chinese_chars", True))
         # transformers writes 10^30 for an unknown length, other tools null.
         recorded = config.get("model_max_length")
-        max_length = int(min(recorded, 1 << 20)) if isinstance(recorded, int | float) else max_length
+        max_length = int(min(recorded, 1 << 20)) if isinstance(recorded, int | float) and recorded > 0 else max_length
+    elif os.path.isfile(path):
+        check_sums(os.path.dirname(path), [os.path.basename(path)])
     if os.path.exists(vocab_file):
         tokens = [line for _, line in lines(vocab_file)]
     elif os.path.isdir(path) and os.path.exists(os.path.join(path, "tokenizer.json")):
-        vocab = _read_json(os.path.join(path, "tokenizer.json"))["model"]["vocab"]
-        tokens = sorted(vocab, key=vocab.__getitem__)
+        tokens = _tokens_of(os.path.join(path, "tokenizer.json"))
     else:
         raise InputError(f"no tokenizer at {path}; use a Hugging Face directory or a vocab.txt")
     missing = [token for token in SPECIAL_TOKENS if token not in tokens]
@@ -162,11 +171,14 @@ def load_tokenizer(path: str) -> Tokenizer:
     return Tokenizer(tuple(tokens), lowercase, max_length, accents, chinese)
 
 
-def _read_json(path: str) -> dict:
-    if not os.path.exists(path):
-        return {}
+def _tokens_of(path: str) -> list[str]:
+    """The tokens of a tokenizer.json by id. Raises InputError unless their ids are 0, 1, 2, …"""
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON: {error}; write or download it again") from error
+        vocab = read_json(path, ADVICE)["model"]["vocab"]
+        tokens = sorted(vocab, key=vocab.__getitem__)
+        numbered = [vocab[token] for token in tokens] == list(range(len(tokens)))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} holds no WordPiece vocabulary ({error!r}); {ADVICE}") from error
+    if not numbered:
+        raise InputError(f"{path}: the ids of its {len(tokens)} tokens are not 0 to {len(tokens) - 1}; {ADVICE}")
+    return tokens

@@ -19,7 +19,7 @@ from itertools import islice
 import numpy as np
 
 from harp_jax.errors import InputError
-from harp_jax.files import lines, replacing
+from harp_jax.files import lines, read_json, replacing
 
 WORD = re.compile(r"[^\W_]+")
 
@@ -152,8 +152,7 @@ def load_words(directory: str) -> WordVocabulary:
     if not os.path.isfile(path):
         raise InputError(f"no vocabulary at {directory!r}; make one with `harp words`")
     try:
-        with open(path, encoding="utf-8") as file:
-            about = json.load(file)
+        about = read_json(path, "make the vocabulary again")
         rows = [line.split("\t") for _, line in lines(os.path.join(directory, "words.tsv"))]
         kept, frequencies = tuple(r[0] for r in rows), tuple(int(r[1]) for r in rows)
         stopwords = tuple(about.get("stopwords", ()))

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import errno
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -12,7 +11,10 @@ from typing import IO, Any
 import jax
 from ml_collections import ConfigDict
 
+from harp_jax import files
 from harp_jax.checkpoints.checkpoint import remove_unfinished
+from harp_jax.checkpoints.recorded import CONFIG, read_config
+from harp_jax.digests import write_sums
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 from harp_jax.stages.base import Stage
@@ -47,13 +49,9 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
     if jax.process_index() == 0:
         lock = locked(workdir)
     own = json.loads(config.to_json_best_effort()) | {stage.family.name: dataclasses.asdict(stage.shape)}
-    path = os.path.join(workdir, "config.json")
+    path = os.path.join(workdir, CONFIG)
     if os.path.exists(path):
-        try:
-            with open(path, encoding="utf-8") as file:
-                other = json.load(file)
-        except ValueError as error:
-            raise InputError(f"{path} is not JSON: {error}; restore it or start again in an empty workdir") from error
+        other = read_config(workdir).to_dict()
         keys = sorted(
             k for k in flatten(own).keys() | flatten(other).keys() if flatten(own).get(k) != flatten(other).get(k)
         )
@@ -69,21 +67,14 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
         stage.vocabulary.save(os.path.join(workdir, "tokenizer"))
         with replacing(path) as file:
             json.dump(own, file, indent=2)
+        write_sums(workdir, [CONFIG])
     return lock
 
 
 def locked(workdir: str) -> IO:
-    """The workdir's lock file, locked as long as it is open; the kernel releases it even if the process is killed."""
-    try:
-        os.makedirs(workdir, exist_ok=True)
-        lock = open(os.path.join(workdir, "lock"), "w")
-    except OSError as error:
-        raise InputError(f"cannot write to {workdir}: {error.strerror}; choose another --workdir") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise InputError(f"another run is using {workdir}; wait for it, or choose another --workdir") from error
-    return lock
+    """The workdir's lock file (`files.locked`)."""
+    busy = f"another run is using {workdir}; wait for it, or choose another --workdir"
+    return files.locked(os.path.join(workdir, "lock"), busy)
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """From a real, tiny training run to a directory that torch and the re-ranker load."""
 
+import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -9,10 +11,12 @@ import jax
 import numpy as np
 import pytest
 
-from harp_jax.checkpoints.checkpoint import load_params
+import harp_jax.checkpoints.checkpoint
+from harp_jax.checkpoints.checkpoint import load_newest, load_params
 from harp_jax.checkpoints.export import export
 from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.checkpoints.model_card import model_card
+from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.errors import InputError
 from harp_jax.ranking.reranker import Reranker
 from harp_jax.training.train import train
@@ -23,7 +27,7 @@ from tests.support.tiny_run import tiny_config, tiny_stage
 @pytest.fixture(scope="module")
 def workdir(tmp_path_factory):
     directory = str(tmp_path_factory.mktemp("export"))
-    config = tiny_config(directory, steps=3, **{"mesh.model": 2})
+    config = tiny_config(directory, steps=3, checkpoint_every=1, log_every=1, **{"mesh.model": 2})
     train(config, os.path.join(directory, "run"), tiny_stage(config), jax.devices()[:2])
     return os.path.join(directory, "run")
 
@@ -58,15 +62,51 @@ def test_torch_scores_the_export_as_we_do(workdir, tmp_path):
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
 
 
+def test_the_card_names_the_step_of_the_exported_parameters(workdir, tmp_path, monkeypatch):
+    shutil.copytree(workdir, tmp_path / "run")
+    export(str(tmp_path / "run"), str(tmp_path / "newest"))
+    assert "parameters of step 3." in (tmp_path / "newest" / "README.md").read_text()
+    for path in (tmp_path / "run" / "checkpoints" / "3" / "state").rglob("*"):
+        if path.is_file():
+            path.write_bytes(bytes(255 - byte for byte in path.read_bytes()))
+    export(str(tmp_path / "run"), str(tmp_path / "older"))
+    card = (tmp_path / "older" / "README.md").read_text()
+    assert "parameters of step 2." in card and "Step 2, train:" in card and "Step 3" not in card
+
+    def unanswered(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "_read_params", unanswered)
+    with pytest.raises(InputError, match="cannot read checkpoint 3 .* run the same command again"):
+        export(str(tmp_path / "run"), str(tmp_path / "older"))
+
+
+def test_a_changed_config_or_metric_of_a_workdir_is_named(workdir, tmp_path):
+    shutil.copytree(workdir, tmp_path / "run")
+    config = tmp_path / "run" / "config.json"
+    before = config.read_text()
+    assert '"heads": 2' in before
+    config.write_text(before.replace('"heads": 2', '"heads": 4'))
+    with pytest.raises(InputError, match="config.json was changed since it was written"):
+        Reranker.from_pretrained(str(tmp_path / "run"))
+    config.write_text(before)
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    lines = metrics.read_bytes().splitlines(keepends=True)
+    metrics.write_bytes(b"".join(lines) + lines[-1][:-9])  # as a kill leaves it
+    assert len(read_metrics(str(tmp_path / "run"))) == len(lines)
+    for damage in (b"\xff", b"}", b"1"):
+        metrics.write_bytes(damage + b"".join(lines))
+        with pytest.raises(InputError, match=r"metrics.jsonl, line 1: damaged"):
+            export(str(tmp_path / "run"), str(tmp_path / "model"))
+
+
 def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, monkeypatch):
     """Here and in CrossEncoder, although the encoder has more positions: selection and report see the same texts."""
     from sentence_transformers import CrossEncoder
 
-    import harp_jax.checkpoints.checkpoint
-
-    params, config = load_params(workdir)
+    step, params, config = load_newest(workdir)
     config.row_length = 48
-    monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "load_params", lambda _: (params, config))
+    monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "load_newest", lambda _: (step, params, config))
     export(workdir, str(tmp_path / "model"))
     reranker = Reranker.from_pretrained(str(tmp_path / "model"), max_length=None)
     assert reranker.scorer.max_length == 48 < config.model.max_positions
@@ -80,11 +120,9 @@ def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, 
 
 
 def test_fine_tuned_models_have_no_mlm_head(workdir, tmp_path, monkeypatch):
-    import harp_jax.checkpoints.checkpoint
-
-    params, config = load_params(workdir)
+    step, params, config = load_newest(workdir)
     config.stage = "finetune"
-    monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "load_params", lambda _: (params, config))
+    monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "load_newest", lambda _: (step, params, config))
     export(workdir, str(tmp_path / "model"))
     assert set(load_hf(str(tmp_path / "model"))[1]) == {"bert", "pooler", "score"}
 
@@ -93,7 +131,7 @@ def test_card_of_a_run_with_a_recorded_command(workdir, tmp_path):
     (tmp_path / "command.txt").write_text("python -m harp_jax.main --config=configs/x.py --workdir=run\n")
     with open(os.path.join(workdir, "config.json")) as file:
         config = json.load(file)
-    card = model_card(str(tmp_path), {**config, "data": ["pairs/a", "pairs/b"], "init": "bert-dir"}, "name")
+    card = model_card(str(tmp_path), {**config, "data": ["pairs/a", "pairs/b"], "init": "bert-dir"}, "name", 20)
     assert "python -m harp_jax.main --config=configs/x.py --workdir=run\n" in card
     assert "- data: pairs/a, pairs/b\n- init: bert-dir" in card
     assert "Nothing was recorded." in card

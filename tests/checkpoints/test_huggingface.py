@@ -10,9 +10,11 @@ import pytest
 
 from harp_jax.checkpoints.hf_tensors import bert_config_from_hf, bert_config_to_hf
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
+from harp_jax.digests import SUMS
 from harp_jax.errors import InputError
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
+from harp_jax.ranking.reranker import Reranker
 from tests.support.tiny_bert import CONFIG, PAIRS, pair_batch, random_params, small_tokenizer
 
 # What each class may leave unread: the heads of the other classes.
@@ -172,9 +174,10 @@ def test_incomplete_config_is_refused():
 
 
 def copied(directory: str, tmp_path, **config) -> str:
-    """A copy of the export whose config.json says something else."""
+    """A copy of the export whose config.json says something else; without its digests, as another tool would write it."""
     for name in os.listdir(directory):
-        shutil.copy(os.path.join(directory, name), tmp_path)
+        if name != SUMS:
+            shutil.copy(os.path.join(directory, name), tmp_path)
     fields = {**json.loads((tmp_path / "config.json").read_text()), **config}
     (tmp_path / "config.json").write_text(json.dumps(fields))
     return str(tmp_path)
@@ -255,3 +258,57 @@ def test_failure_leaves_nothing_behind(tmp_path):
 def test_vocabulary_of_another_model_is_refused(tmp_path):
     with pytest.raises(InputError, match="has 49 tokens"):
         save_hf(str(tmp_path / "m"), CONFIG, random_params(CONFIG), small_tokenizer(49), "")
+
+
+def test_an_export_replaces_exports_only(tmp_path):
+    def save(directory):
+        save_hf(str(directory), CONFIG, random_params(CONFIG), small_tokenizer(), "")
+
+    save(tmp_path / "model")
+    save(tmp_path / "model")
+    (tmp_path / "link").symlink_to(tmp_path / "model")
+    save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and sorted(os.listdir(tmp_path)) == ["link", "model"]
+    (tmp_path / "model" / ".git").mkdir()
+    with pytest.raises(InputError, match=r"holds \.git, which is no part of an export and would be lost"):
+        save(tmp_path / "model")
+    assert (tmp_path / "model" / ".git").is_dir()
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="exists and is no exported model"):
+        save(tmp_path / "dangling")
+
+
+def test_a_changed_byte_of_an_export_is_named(exported, tmp_path):
+    """Weights, config and vocabulary are bound together: each change loads without complaint in a directory without digests."""
+
+    def change(name, old, new, count=1):
+        path = tmp_path / name
+        before = path.read_bytes()
+        assert old in before
+        path.write_bytes(before.replace(old, new, count))
+        return before
+
+    for name in os.listdir(exported[0]):
+        shutil.copy(os.path.join(exported[0], name), tmp_path)
+    weights = (tmp_path / "model.safetensors").read_bytes()
+    tokens = (tmp_path / "vocab.txt").read_bytes().splitlines(keepends=True)
+    for name, old, new in (
+        ("config.json", b'"num_attention_heads": 4', b'"num_attention_heads": 2'),
+        ("config.json", b'"layer_norm_eps": 1e-12', b'"layer_norm_eps": 1e-02'),
+        ("vocab.txt", tokens[-2] + tokens[-1], tokens[-1] + tokens[-2]),
+        ("vocab.txt", tokens[-1], b""),
+        ("model.safetensors", weights[-4:], b"\0\0\xc0\x7f"),  # a NaN
+    ):
+        before = change(name, old, new)
+        with pytest.raises(InputError, match=f"{name} was changed since it was written"):
+            Reranker.from_pretrained(str(tmp_path))
+        (tmp_path / name).write_bytes(before)
+    (tmp_path / "tokenizer_config.json").rename(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="tokenizer_config.json is missing, which SHA256SUMS lists"):
+        Reranker.from_pretrained(str(tmp_path))
+    (tmp_path / "elsewhere").rename(tmp_path / "tokenizer_config.json")
+    (tmp_path / "SHA256SUMS").write_text("x")
+    with pytest.raises(InputError, match="SHA256SUMS, line 1: not 'sha256  name'"):
+        Reranker.from_pretrained(str(tmp_path))
+    (tmp_path / "SHA256SUMS").unlink()
+    Reranker.from_pretrained(str(tmp_path))

@@ -14,6 +14,7 @@ from harp_jax.commands.rerank import arguments_parser, main
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.paths import document_files
 from harp_jax.corpus.trec import read_run, write_run
+from harp_jax.digests import SUMS
 from harp_jax.errors import InputError
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
@@ -177,6 +178,7 @@ def test_models_that_cannot_rank(files, tmp_path):
         Reranker.from_pretrained(str(tmp_path / "encoder"))
     CrossEncoderScorer(CONFIG, random_params(CONFIG), small_tokenizer())
     save_hf(str(tmp_path / "other"), CONFIG, random_params(CONFIG), small_tokenizer(), "")
+    (tmp_path / "other" / SUMS).unlink()
     (tmp_path / "other" / "vocab.txt").write_text("\n".join([*small_tokenizer().tokens, "one_more", "two_more"]))
     with pytest.raises(InputError, match=r"48 tokens, but .* has 46"):
         Reranker.from_pretrained(str(tmp_path / "other"))
@@ -189,6 +191,7 @@ def test_models_that_cannot_rank(files, tmp_path):
 def test_the_default_length_is_the_recorded_one(model, tmp_path, recorded, expected):
     directory = tmp_path / "foreign"
     shutil.copytree(model, directory)
+    (directory / SUMS).unlink()
     config = json.loads((directory / "tokenizer_config.json").read_text())
     config["model_max_length"] = recorded
     if recorded == "absent":
@@ -238,21 +241,21 @@ def test_parts_of_other_inputs_are_not_used(files, model, monkeypatch):
     monkeypatch.setattr(harp_jax.ranking.rerank, "pairs_at_once", lambda: 12)
     expected = reranked(files, model, k=3)
     (files / "out.trec.parts").mkdir()
-    (files / "out.trec.parts" / "key.json").write_text('"another"')
+    (files / "out.trec.parts" / "key").write_text('"another"')
     (files / "out.trec.parts" / "000000.trec").write_text("nonsense")
     assert reranked(files, model, k=3) == expected
     (files / "out.trec.parts").mkdir()
     (files / "out.trec.parts" / "diary.txt").write_text("dear diary")
     for key in (None, '"another"'):
         if key:
-            (files / "out.trec.parts" / "key.json").write_text(key)
+            (files / "out.trec.parts" / "key").write_text(key)
         with pytest.raises(InputError, match=r"out\.trec\.parts holds diary\.txt, no part of a run; move it away"):
             reranked(files, model, k=3)
         assert (files / "out.trec.parts" / "diary.txt").exists()
 
 
 @pytest.mark.parametrize(
-    "left", [[], ["key.json.tmp.77"], ["000000.trec", "000001.trec.tmp.77"], ["000003.trec", "key.json.tmp.1"]]
+    "left", [[], ["key.tmp.77"], ["000000.trec", "000001.trec.tmp.77"], ["000003.trec", "key.tmp.1"]]
 )
 def test_parts_whose_key_a_kill_took_are_made_again(files, model, monkeypatch, left):
     import harp_jax.ranking.rerank
@@ -273,7 +276,39 @@ def test_parts_are_removed_with_their_key_last(tmp_path, monkeypatch):
         parts.add([(f"q{score}", ["d"], [score])])
     monkeypatch.setattr(os, "remove", lambda path: (removed.append(os.path.basename(path)), real(path)))
     parts.finish()
-    assert removed[-3:] == ["000000.trec", "000001.trec", "key.json"] and os.listdir(tmp_path) == ["out"]
+    assert removed[-4:] == ["000000.trec", "000001.trec", "key", "lock"] and os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: b"", lambda data: data[:20], lambda data: data.replace(b"2 Q0", b"9 Q0")]
+)
+def test_a_damaged_part_is_made_again(tmp_path, damage):
+    def rankings(number):
+        return [(f"q{number}", ["a", "b"], [2.0, 1.0])]
+
+    parts = Parts(str(tmp_path / "out"), "key", 4)
+    for number in range(3):
+        parts.add(rankings(number))
+    with pytest.raises(InputError, match="another process is writing to"):
+        Parts(str(tmp_path / "out"), "key", 4)
+    del parts
+    path = tmp_path / "out.parts" / "000002.trec"
+    path.write_bytes(damage(path.read_bytes()))
+    parts = Parts(str(tmp_path / "out"), "key", 4)
+    assert parts.done == 2
+    for number in (2, 3):
+        parts.add(rankings(number))
+    parts.finish()
+    assert list(read_run(str(tmp_path / "out"))) == ["q0", "q1", "q2", "q3"] and os.listdir(tmp_path) == ["out"]
+
+
+def test_a_change_of_equal_size_and_time_is_noticed(tmp_path):
+    (tmp_path / "run").write_text("one")
+    before, stat = fingerprint({}, "", [str(tmp_path / "run")]), os.stat(tmp_path / "run")
+    (tmp_path / "run").write_text("two")
+    os.utime(tmp_path / "run", ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert os.stat(tmp_path / "run").st_mtime_ns == stat.st_mtime_ns
+    assert fingerprint({}, "", [str(tmp_path / "run")]) != before
 
 
 def test_a_change_inside_a_folder_of_documents_is_noticed(files, model):

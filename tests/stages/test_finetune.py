@@ -128,6 +128,20 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
     _, started = load_encoder(workdir)
     _, exported = load_hf(str(tmp_path / "model"))
     jax.tree.map(np.testing.assert_array_equal, {n: started[n] for n in exported}, exported)
+    # A changed byte of the selected parameters or of their record is named, never scored with.
+    record = tmp_path / "run" / "selected" / "selection.json"
+    weights = record.parent / found["model"] / "model.safetensors"
+    for path, old, new in (
+        (record, b'"step"', b'"stop"'),
+        (record, b"{", b"\xff"),
+        (weights, weights.read_bytes()[-4:], b"\0\0\xc0\x7f"),
+    ):
+        before = path.read_bytes()
+        path.write_bytes(before.replace(old, new, 1))
+        for load in (load_encoder, Reranker.from_pretrained):
+            with pytest.raises(InputError, match=f"{path.name} (was changed since it was written|is not JSON)"):
+                load(workdir)
+        path.write_bytes(before)
 
 
 def test_selection_says_what_it_lacks(collection):

@@ -20,7 +20,7 @@ ROOMS = {
     ),
 }  # fmt: skip
 GROUND = {
-    "harp_jax": ("errors", "files", "progress", "cli", "allocator", "randomness", "defaults", "version"),
+    "harp_jax": ("errors", "files", "digests", "progress", "cli", "allocator", "randomness", "defaults", "version"),
     "data_pipeline": ("presets", "config"),
 }
 # What the generation job may take from harp_jax: files on disk, text, the encoder and its parameters.

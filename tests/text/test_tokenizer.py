@@ -27,6 +27,7 @@ def test_round_trip(tmp_path):
         assert loaded == tokenizer
         assert loaded.sha256 == tokenizer.sha256
     (tmp_path / "vocab.txt").unlink()
+    (tmp_path / "SHA256SUMS").unlink()
     assert load_tokenizer(str(tmp_path)) == tokenizer
 
 

@@ -4,7 +4,6 @@ Documents are streamed once; the index is held in memory (`lexical.py`). Queries
 candidates and are reported.
 """
 
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.folds import read_folds
 from harp_jax.corpus.trec import Run, ScoredQuery, read_queries, read_run, write_run
 from harp_jax.errors import InputError
-from harp_jax.files import lines
+from harp_jax.files import lines, read_json
 from harp_jax.progress import progress
 from harp_jax.ranking.lexical.anchors import read_anchors
 from harp_jax.ranking.lexical.models import Collection, make, rescore, search
@@ -109,14 +108,11 @@ def settings_of(name: str, given: Mapping[str, float], tuned: str, folds: str, q
 
 
 def _read_tuned(path: str, model: str) -> dict[str, Any]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            tuned = json.load(file)
-        if tuned["model"] != model:
-            raise InputError(f"{path} holds parameters of {tuned['model']}; use --model={tuned['model']}")
-        tuned["folds" if "folds" in tuned else "parameters"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: no output of harp tune-first-stage ({error}); tune again") from error
+    tuned = read_json(path, "tune again")
+    if "model" not in tuned or not ("folds" in tuned or "parameters" in tuned):
+        raise InputError(f"{path}: no output of harp tune-first-stage; tune again")
+    if tuned["model"] != model:
+        raise InputError(f"{path} holds parameters of {tuned['model']}; use --model={tuned['model']}")
     return tuned
 
 

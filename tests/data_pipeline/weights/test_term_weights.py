@@ -202,6 +202,7 @@ def test_idf_of_hashed_words(tmp_path):
 def altered(source, target, changes, **config):
     """A copy of a Hugging Face directory with some tensors and some fields of config.json changed."""
     shutil.copytree(source, target)
+    (target / "SHA256SUMS").unlink()
     state = load_file(str(target / "model.safetensors"))
     state |= {name: np.ascontiguousarray(change(state[name])) for name, change in changes.items()}
     save_file(state, str(target / "model.safetensors"))
