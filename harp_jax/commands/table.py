@@ -24,6 +24,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "training": {
         "train": Entry("harp_jax.main", "pre-train, coarse-tune or fine-tune a config; resumes"),
         "export": Entry("harp_jax.export", "convert a checkpoint to a Hugging Face directory"),
+        "first-layers": Entry("harp_jax.commands.first_layers", "write an encoder's first layers as a smaller start"),
         "words": Entry("harp_jax.commands.words", "count the word vocabulary of the neural rankers"),
         "word-vectors": Entry("harp_jax.commands.word_vectors", "train word2vec vectors for the neural rankers"),
         "linklearn-train": Entry("harp_jax.commands.linklearn_train", "learn term weights from links (LinkLearn)"),

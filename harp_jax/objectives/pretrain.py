@@ -34,10 +34,15 @@ class Pretrain:
     mask_token: int
     vocab_size: int  # without padding
     continues: np.ndarray | None = field(default=None, compare=False)  # [vocab] bool: for masking whole words
+    frozen: bool = False  # train the MLM head only
 
     def without_pairs(self) -> "Pretrain":
         """MLM alone, on the same masked batches."""
         return replace(self, task_weights=(0.0,) * len(self.tasks))
+
+    def head_alone(self) -> "Pretrain":
+        """MLM whose gradient ends at its head."""
+        return replace(self.without_pairs(), mlm_weight=1.0, frozen=True)
 
     def mask(self, batch: Batch, key: jax.Array) -> Batch:
         if not self.predictions:
@@ -54,6 +59,8 @@ class Pretrain:
     def loss(
         self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics
     ) -> tuple[jax.Array, Metrics]:
+        if self.frozen:
+            params = {name: tree if name == "mlm" else jax.lax.stop_gradient(tree) for name, tree in params.items()}
         found = forward(self.ranker, params, masked, dropout_key)
         sides = by_group(found.scores, masked["members"])
         pair = pair_loss(self.pair_loss, self.margin)(sides[..., 0], sides[..., 1])

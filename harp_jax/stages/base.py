@@ -34,6 +34,7 @@ class Stage(Generic[Shape]):
     steps: int
     start: Callable[[Shape, jax.Array], dict]  # initial parameters (numpy) from a padded shape and a key
     selection: Callable[[Shape, str], Selection] | None = None  # from padded shape and workdir
+    untrained: tuple[str, ...] = ()  # heads that the checkpoint of `config.init` lacks
     window: int = 0  # groups per window of a lane; 0: config.window
 
 

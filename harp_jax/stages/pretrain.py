@@ -56,6 +56,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConf
         shares=shares,
         steps=config.steps,
         start=starting_params(loaded, (), tokenizer.size, config.model.attention_start),
+        untrained=() if loaded is None or "mlm" in loaded else ("mlm",),
     )
 
 

@@ -2,7 +2,8 @@
 
 In: a config and a workdir. Out: checkpoints and metrics in the workdir; rerunning resumes.
 Imports: model, input, objectives, checkpoints, stages.
-Files: train (the table of contents: mesh, stage, workdir, state, step, batches, loop); step (the fused step); probe (gradient
-norm of each loss); state (shapes and shardings); optimizer; loop; workdir (one run at a time, one config); metrics_log; cost
-and hardware (FLOPs of a step, peak FLOP/s of devices); dry_run (memory, collectives and time before a run).
+Files: train (the table of contents: mesh, stage, workdir, state, step, batches, loop); step (the fused step); probe
+(gradient norm of each loss); mlm_head (that head alone, where the start lacks it); state (shapes and shardings); optimizer;
+loop; workdir (one run at a time, one config); metrics_log; cost and hardware (FLOPs of a step, peak FLOP/s of devices);
+dry_run (memory, collectives and time before a run).
 """

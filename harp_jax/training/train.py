@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable
 
@@ -22,6 +23,7 @@ from harp_jax.objectives.pretrain import Pretrain
 from harp_jax.stages.base import Stage
 from harp_jax.stages.families import Shape
 from harp_jax.stages.table import STAGES
+from harp_jax.training import mlm_head
 from harp_jax.training.cost import batch_flops
 from harp_jax.training.hardware import peak_flops
 from harp_jax.training.loop import Loop, add
@@ -73,6 +75,11 @@ def _train(
     checkpoints = Checkpoints(workdir, config.keep_checkpoints)
     cleanup.callback(checkpoints.close)
     restored = checkpoints.restore(abstract_state(stage.family, shape, optimizer, shardings))
+    if restored is None and mlm_head.is_due(config, stage):
+        trained = mlm_head.with_trained_head(config, workdir, stage, functools.partial(train, devices=devices))
+        if trained is None:
+            return {"interrupted": 1.0}
+        stage = trained
     if restored is None:
         params = place(stage.start(shape, jax.random.key(config.seed)), shardings["params"])
         state = jax.jit(lambda p: initial(p, optimizer), out_shardings=shardings)(params)

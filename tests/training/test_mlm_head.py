@@ -1,0 +1,70 @@
+"""A start without an MLM head: the head is trained alone first, and the pairs are not drowned."""
+
+import dataclasses
+import os
+
+import jax
+import numpy as np
+import pytest
+
+from harp_jax.checkpoints.encoder import load_encoder
+from harp_jax.checkpoints.huggingface import load_hf, save_hf
+from harp_jax.training import metrics_log
+from harp_jax.training.train import train
+from tests.support.synthetic import tokenizer
+from tests.support.tiny_run import tiny_config, tiny_stage
+from tests.support.training_processes import same_parameters
+
+
+@pytest.fixture(scope="module")
+def headless(tmp_path_factory) -> str:
+    """A Hugging Face directory with an encoder and a pooler."""
+    root = tmp_path_factory.mktemp("headless")
+    config = tiny_config(str(root), steps=2)
+    train(config, str(root / "run"), tiny_stage(config), jax.devices()[:1])
+    shape, params = load_encoder(str(root / "run"))
+    save_hf(str(root / "hf"), shape, {name: params[name] for name in ("bert", "pooler")}, tokenizer(), "")
+    return str(root / "hf")
+
+
+def run(directory, init: str, **changes) -> str:
+    config = tiny_config(str(directory), init=init, tokenizer="", steps=2, **changes)
+    workdir = os.path.join(directory, "run")
+    stage = tiny_stage(config)
+    # Few documents: which words they have is there to be learned.
+    few = dataclasses.replace(stage, reader=dataclasses.replace(stage.reader, records=3))
+    train(config, workdir, few, jax.devices()[:1])
+    return workdir
+
+
+def leaves(tree: dict) -> list[np.ndarray]:
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+def test_the_head_learns_and_the_encoder_keeps_every_bit(headless, tmp_path):
+    workdir = run(tmp_path, headless, mlm_head_steps=30, mlm_head_rate=1e-2, log_every=10, learning_rate=0.0)
+    _, start = load_hf(headless)
+    _, trained = load_encoder(os.path.join(workdir, "mlm_head"))
+    for name in start:
+        for before, after in zip(leaves(start[name]), leaves(trained[name]), strict=True):
+            np.testing.assert_array_equal(before, after)
+    rows = [row["mlm_loss"] for row in metrics_log.read(os.path.join(workdir, "mlm_head"))]
+    assert rows[-1] < rows[0] - 0.05
+    # The run itself starts from that head: with a learning rate of 0 it keeps it.
+    assert same_parameters(workdir, os.path.join(workdir, "mlm_head"))
+
+
+def test_no_steps_for_the_head_where_none_is_needed(headless, tmp_path):
+    for name, changes in (("off", {"mlm_head_steps": 0}), ("pairs", {"mlm_weight": 0.0})):
+        assert not os.path.exists(os.path.join(run(tmp_path / name, headless, **changes), "mlm_head"))
+    with_head = run(tmp_path / "first", headless, mlm_head_steps=1)
+    assert not os.path.exists(os.path.join(run(tmp_path / "second", with_head), "mlm_head"))
+
+
+def test_a_run_that_resumes_does_not_train_the_head_again(headless, tmp_path):
+    workdir = run(tmp_path, headless, mlm_head_steps=1)
+    seen = os.stat(os.path.join(workdir, "mlm_head", "config.json")).st_mtime_ns
+    written = os.stat(os.path.join(workdir, "mlm_head", "metrics.jsonl")).st_mtime_ns
+    run(tmp_path, headless, mlm_head_steps=1)
+    assert seen == os.stat(os.path.join(workdir, "mlm_head", "config.json")).st_mtime_ns
+    assert written == os.stat(os.path.join(workdir, "mlm_head", "metrics.jsonl")).st_mtime_ns
