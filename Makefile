@@ -7,6 +7,7 @@
 # make spark    the tests of the Spark engine, about eight minutes (PySpark is fetched; Java 17 must be there)
 # make bench-step       real tokens a second of the pre-training step
 # make bench-dump       MB/s a core from a dump to linked documents, and memory at 1x and 10x the input
+# make bench-content    precision, recall and F of the main content of labelled pages, and MB/s a core, compared with all text
 # make bench-sentences  MB/s a core of sentence splitting
 # make bench-weights    sentences a second of the term weights, beside the straightforward way
 # make bench-pairs      pairs a second a core through the four tasks, and the cost of a pair at many times the links (twenty minutes)
@@ -20,7 +21,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo test check lint real faults spark bench-step bench-step-peers bench-dump bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank clean
+.PHONY: help demo test check lint real faults spark bench-step bench-step-peers bench-dump bench-content bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -95,6 +96,10 @@ bench-step: .venv/test
 BENCH_DUMP ?= ../shared/data/dumps/enwiki-excerpt.xml.bz2
 bench-dump: .venv/test
 	$(BIN)/python benchmarks/dump.py --dump=$(BENCH_DUMP)
+
+BENCH_CONTENT ?= ../shared/data/main_content/pages.jsonl.xz
+bench-content: .venv/test
+	$(BIN)/python benchmarks/main_content.py --pages=$(BENCH_CONTENT)
 
 BENCH_LINKED ?= ../shared/data/wiki/linked_pages.jsonl.xz
 bench-sentences: .venv/test

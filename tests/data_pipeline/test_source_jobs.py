@@ -64,9 +64,12 @@ def test_a_folder_of_html_becomes_shards(site):
     documents = {row["id"]: row for row in table(site, "documents")}
     for number in (0, 17):
         page, row = corpus.page(number), documents[f"https://x.org/p{number}"]
-        assert row["text"] == page["text"].strip() and row["lead_end"] == page["lead_end"]
+        lead_end, heading = page["lead_end"], "\nmore"
+        assert row["text"] == page["text"][:lead_end] + heading + page["text"].strip()[lead_end:]
+        assert row["lead_end"] == lead_end
+        shift = [len(heading) * (k["start"] > lead_end) for k in page["links"]]
         assert [(link["start"], link["end"]) for link in row["links"]] == [
-            (k["start"], k["end"]) for k in page["links"]
+            (k["start"] + by, k["end"] + by) for k, by in zip(page["links"], shift)
         ]
         assert row["title"] == f"p{number}"
     assert all(link["problem"] in ("", "link-to-itself", "link-unresolved") for link in table(site, "resolved"))

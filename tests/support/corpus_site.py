@@ -2,7 +2,7 @@
 
 from tests.support import corpus
 
-MENU = "".join(f"<li><a href='/p{number}/'>{word}</a>" for number, word in enumerate(("ba", "ko", "ri")))
+MENU = "".join(f"<p><a href='/p{number}/'>{word}</a>" for number, word in enumerate(("ba", "ko", "ri")))
 
 
 def linked(number: int, markup) -> tuple[str, str]:
@@ -20,6 +20,6 @@ def linked(number: int, markup) -> tuple[str, str]:
 def web_page(number: int) -> str:
     lead, body = linked(number, lambda target, anchor: f"<a href='../{target}/index.html#top'>{anchor}</a>")
     return (
-        f"<!doctype html><meta charset=utf-8><title>{number}</title><div class=menu><ul>{MENU}</ul></div>"
-        f"<h1>p{number}</h1><p>{lead}</p><h2>more</h2><p>{body}</p><footer><a href='/about'>about</a></footer>"
+        f"<!doctype html><meta charset=utf-8><title>{number}</title>"
+        f"<h1>p{number}</h1><p>{lead}</p><h2>more</h2><p>{body}</p>{MENU}<footer><a href='/about'>about</a></footer>"
     )

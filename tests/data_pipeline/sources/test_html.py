@@ -33,7 +33,7 @@ def shown(page, url=URL):
     [
         ("<p>See <a href='intro.html#part'>the\n  <b>intro</b></a>.", "See [the intro->/guide/intro.html]."),
         ("<p>a<p>b<div>c<span> d</span></div>e<br>f", "a|b|c d|e f"),
-        ("<h1>T</h1><p>a</p><h2><a href=x>h</a></h2>b", "a|b"),
+        ("<h1>T</h1><p>a</p><h2><a href=x>h</a></h2>b", "a|[h->/guide/x]|b"),
         ("<ul><li>one<li><a href=/two>two</a></ul>", "one|[two->/two]"),
         ("<nav><a href=n>n</a></nav>a<footer>f</footer><aside>s</aside><header>h</header>", "a"),
         (
@@ -44,11 +44,11 @@ def shown(page, url=URL):
         ("menu<article>a</article>", "a"),
         ("<article>a</article><article>b</article>", "a|b"),
         ("a<script>'<a href=x>s</a>'</script><style>p{}</style><noscript>n</noscript><!-- c -->b", "ab"),
-        ("<pre>code</pre><p>use <code>f()</code>", "use f()"),
-        ("<table><tr><td>a<td>b</table><table><tr><th>c<td>d</table>e", "a|b|e"),
+        ("<pre>a = 1\nb</pre><p>use <code>f()</code>", "a = 1 b|use f()"),
+        ("<table><tr><td>a<td>b</table><table><tr><th>c<td>d</table>e", "a|b|c d|e"),
         ("<a href=x><div>block</div><div>more</div></a> z", "[block more->/guide/x] z"),
         ("<a href=x>b<h1>T</h1></a>c", "[b->/guide/x] c"),
-        ("<a href=x><h3>card</h3>text</a>", "[text->/guide/x]"),
+        ("<a href=x><h3>card</h3>text</a>", "[card text->/guide/x]"),
         ("<a href=x> a </a>b<a href=y><img src=i></a>", "[a->/guide/x] b"),
         ("<a href=x>a<a href=y>b</a></a>", "[a->/guide/x][b->/guide/y]"),
         ("<a name=x>a</a> <a href='#x'>b</a> <a href='mailto:c'>c</a> <a href='javascript:d()'>d</a>", "a b c d"),
@@ -73,10 +73,10 @@ def test_every_link_that_is_no_anchor_of_the_text_is_counted():
 
 def test_first_section_and_title():
     (document,), _ = read("<title>Site</title><h1> The <i>title</i></h1><p>Lead.<p>More.<h2>A</h2><p>Body.")
-    assert document.text == "Lead.\nMore.\nBody." and document.text[: document.lead_end] == "Lead.\nMore."
+    assert document.text == "Lead.\nMore.\nA\nBody." and document.text[: document.lead_end] == "Lead.\nMore."
     assert document.title == "The title" and document.address == document.id == "https://x.org/guide"
     (document,), _ = read("<div>Menu<h3>Contents</h3>Part</div><h1>T</h1><p>Lead.<h1>Next</h1>Body.")
-    assert document.text[: document.lead_end] == "Menu\nPart\nLead."
+    assert document.text[: document.lead_end] == "Menu\nContents\nPart\nLead."
     (document,), _ = read("<title>Only\n title</title>text")
     assert document.title == "Only title" and document.lead_end == 4
 

@@ -1,0 +1,100 @@
+"""Which part of a page is its main content: one invented page for every cause of a wrong choice found on real pages."""
+
+import pytest
+
+from data_pipeline.sources.web.html_page import read_page
+
+PROSE = "The lock of the canal was built by hand, and it has carried boats of every kind since that summer. "
+SOURCE = {"max_page_bytes": 2 << 20}
+
+
+def prose(word: str, sentences: int = 4) -> str:
+    return f"<p>{word} {PROSE * sentences}</p>"
+
+
+def text_of(page: str) -> str:
+    (document,) = read_page(page.encode(), "https://x.org/a", "w", SOURCE, [])
+    return document.text
+
+
+def first_words(page: str) -> list[str]:
+    return [line.split()[0] for line in text_of(page).split("\n")]
+
+
+LINKS = "".join(f"<li><a href=/{word}>{word} and more of it</a></li>" for word in ("News", "Sport", "Money"))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        f"<main></main><div>{prose('Lead')}{prose('Body')}</div>",
+        f"<form action=/ id=aspnet>{prose('Lead')}{prose('Body')}</form>",
+        f"<noscript>{prose('Lead')}{prose('Body')}</noscript>",
+        f"<div>{prose('Lead')}{prose('Body')}</div><article><a href=/x>Another</a></article>",
+        f"<div class='has-sidebar tag'>{prose('Lead')}{prose('Body')}</div>",
+        f"<div class='post hentry tag-canals category-news'>{prose('Lead')}{prose('Body')}</div><p>Short",
+        f"<div class=page>{prose('Lead')}{prose('Body')}</div><div><div>{prose('Lower', 1)}</div></div>",
+    ],
+    ids=["empty-main", "form", "noscript", "other-article", "name", "tag-of-article", "below"],
+)
+def test_the_content_of_the_page_is_found(page):
+    assert first_words(f"<body>{page}</body>")[:2] == ["Lead", "Body"]
+
+
+def test_a_short_page_inside_a_form_or_after_an_empty_main_is_read():
+    assert text_of("<form><p>One <a href=x>two</a>.</form>") == "One two."
+    assert text_of("<main></main><p>One.") == "One."
+    assert text_of("<nav>menu menu menu</nav><p>One.") == "One."
+
+
+@pytest.mark.parametrize(
+    "boilerplate",
+    [
+        f"<ul>{LINKS}</ul>",
+        "<div class='newsletter-box'><p>Receive our letter with all that is new about canals every week.</div>",
+        "<div id=comments><p>What a fine lock that is, I was there myself with a boat of my own last year.</div>",
+        "<section class='relatedArticles'><h2>More</h2><p>A bridge that opens by itself when a boat comes near.</section>",
+        "<figure><img src=x><figcaption>The lock seen from the bridge.</figcaption></figure>",
+        "<div class=teaser><a href=/y>A bridge that opens by itself</a> when a boat comes near it.</div>",
+        "<p>by <a rel=author href=/z>Ana Bel</a> <a rel=tag href=/t>canals</a></p>",
+        "<header role=banner>Canal News</header>",
+        "<div aria-hidden=true>menu</div>",
+    ],
+)
+def test_parts_of_the_site_are_left_out(boilerplate):
+    page = f"<div class=article><h1>Locks</h1>{prose('Lead')}{boilerplate}{prose('Body')}</div>"
+    assert first_words(page) in (["Lead", "Body"], ["Lead", "by", "Body"])
+
+
+def test_what_stands_around_the_article_is_left_out():
+    page = f"<div class=l><p>Canals</p><div class=d>1 May</div><h1>Locks</h1>{prose('Lead')}{prose('Body')}<h2>Sections</h2>"
+    assert first_words(page + f"<div class=m><ul>{LINKS}</ul></div></div>") == ["Lead", "Body"]
+    below = f"<main><h1>Locks</h1><div>{prose('Lead')}{prose('Body')}</div><div class=x>Stay with us</div></main>"
+    assert first_words(below) == ["Lead", "Body"]
+
+
+def test_sections_of_documentation_are_content():
+    """Their ids and the classes inside code are words of the subject; a short section is not an appendix."""
+    page = (
+        f"<div role=main><section id=locks><h1>Locks<a class=headerlink href='#locks'>¶</a></h1>{prose('Lead', 9)}"
+        f"<section id=comments><h2>Comments<a href='#comments'>¶</a></h2>{prose('Body', 30)}</section>"
+        "<section id=related-work><h2>Related</h2><p>See <a href=b.html>bridges</a>.</section>"
+        "<section id=share><h2>Share</h2><pre>a <span class='hljs-comment'># note</span></pre></section></section></div>"
+    )
+    assert first_words(page) == ["Lead", "Comments", "Body", "Related", "See", "Share", "a"]
+    assert "a # note" in text_of(page) and "¶" not in text_of(page)
+
+
+def test_the_work_is_linear_in_nested_wrappers():
+    from selectolax.lexbor import LexborHTMLParser
+
+    from data_pipeline.sources.web.main_content import main_content
+    from tests.support.steps import steps
+
+    def work(depth: int) -> int:
+        page = "<div class=article><header><h1>T</h1>" * depth + prose("Lead") + "</header></div>" * depth
+        tree = LexborHTMLParser(page)
+        return steps(lambda: main_content(tree))
+
+    work(1)
+    assert work(160) <= 2.3 * work(80)
