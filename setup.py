@@ -69,6 +69,8 @@ setup(
         "cuda": ["jax[cuda12]>=0.5.3"],
         # And Java 17. Kept out of [test]: it is 490 MB, and tests that need it skip where it is not.
         "spark": ["pyspark>=4"],
+        # Runs plans on several machines (`harp plan --snakefile`). Best in an environment of its own: it brings forty packages.
+        "cluster": ["snakemake>=9"],
         "test": TEST + EVAL + BM25 + IRDS + PLOTS + VECTORS + WEB,
         "dev": ["ruff>=0.9", "mypy>=1.13"],
     },

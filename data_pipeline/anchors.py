@@ -6,7 +6,7 @@ claim about pre-training from links. Which links count is decided by the fields 
 
 import argparse
 import os
-import shutil
+import tempfile
 
 from ml_collections import ConfigDict
 
@@ -21,7 +21,7 @@ from data_pipeline.sources import formats
 from data_pipeline.sources.document import CHUNK_BYTES
 from harp_jax.cli import ConfigParser
 from harp_jax.errors import InputError
-from harp_jax.files import expand, lines, replacing
+from harp_jax.files import expand, lines, output_path, replacing
 
 BUCKETS = 64  # at most, estimated from the size on disk: an anchor table of one bucket is sorted in memory
 
@@ -45,8 +45,8 @@ def write_anchors(
     """Writes "docid<TAB>anchor text<TAB>count" lines, by document and falling count; returns (documents, lines, links).
 
     `leave_out` is a file of source pages, titles or ids a line, whose links are not counted: those that are judged, for
-    example. Anchor texts are normalised as in pre-training (lower case, single spaces). Works out of core in OUTPUT.work,
-    which is removed in the end. Raises InputError for bad input.
+    example. Anchor texts are normalised as in pre-training (lower case, single spaces). Works out of core, in a
+    temporary directory next to the output. Raises InputError for bad input.
     """
     given = config.copy_and_resolve_references()
     with given.unlocked():
@@ -54,18 +54,18 @@ def write_anchors(
         given.encoder, given.tasks = "uniform", ("rqp",)
     c = plain(given)
     mebibytes(c["memory_limit"])
-    work = os.path.abspath(output) + ".work"
     size = sum(os.path.getsize(path) for path in expand(tuple(c["source"]["paths"])) if os.path.isfile(path))
     per_bucket = max(1, size // (CHUNK_BYTES * BUCKETS))
-    job: Job = {"config": c, "work": work, "output": work, "per_bucket": per_bucket}
-    shutil.rmtree(work, ignore_errors=True)  # of a killed command, whose config may have been another
-    running = engine(job, c["workers"], c["memory_limit"], c["temp_directory"])
-    try:
-        _tabulate(running, leave_out)
-        return _write(job, output)
-    finally:
-        running.close()
-        shutil.rmtree(work, ignore_errors=True)
+    folder, name = os.path.split(output_path(output))
+    os.makedirs(folder, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=folder) as work:
+        job: Job = {"config": c, "work": work, "output": work, "per_bucket": per_bucket}
+        running = engine(job, c["workers"], c["memory_limit"], c["temp_directory"])
+        try:
+            _tabulate(running, leave_out)
+            return _write(job, output)
+        finally:
+            running.close()
 
 
 def _tabulate(engine: Engine, leave_out: str) -> None:

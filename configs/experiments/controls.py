@@ -15,6 +15,7 @@ import os
 
 from harp_jax.experiments.cross_validation import cross_validation
 from harp_jax.experiments.plan import Command
+from harp_jax.experiments.pretraining_steps import TINY
 from harp_jax.experiments.ranking_steps import Collection, comparison, fitted_sum, output_of, tuned_first_stage
 
 SYSTEMS = {"linked": ("harp", "bert", "ict", "wlp", "prop"), "all": ("bert", "ict", "prop")}
@@ -22,12 +23,6 @@ TASKS = {"linked": ("rqp", "qdm", "rdp", "acm", "ict", "wlp", "prop"), "all": ("
 VALIDATION = {"linked": 0.05, "all": 0.01}  # of "all", 170,000 pages, a hundredth is enough to evaluate on
 FOLDS = ("0", "1", "2", "3", "4")
 GENERATE, TUNE = "configs/data/linked_jsonl.py", "configs/finetune_demo.py"
-# The same for every system: BERT-tiny, about 16 rows of 512 slots, ten times BERT-base's rate because the model is small.
-SMALL = {
-    "init": "", "model.layers": 2, "model.hidden": 128, "model.heads": 2, "model.max_positions": 512, "row_length": 512,
-    "batch_tokens": 7800, "lanes": 2, "mesh.data": -1, "dtype": "float32", "prng": "threefry", "learning_rate": 1e-3,
-    "log_every": 20, "eval_every": 200, "eval_batches": 8, "checkpoint_every": 200,
-}  # fmt: skip
 
 
 def get_plan(
@@ -112,7 +107,7 @@ def generation(regime: str, data: str, encoder: str, exclude: str) -> Command:
 
 def pretraining(name: str, system: str, regime: str, pairs: str, encoder: str, steps: int, seed: int) -> Command:
     """A system's own config; in the regime of all documents BERT reads running text, the others pairs of all pages."""
-    flags = [f"--config.{field}={value}" for field, value in SMALL.items()]
+    flags = [f"--config.{field}={value}" for field, value in TINY.items()]
     flags += [f"--config.data=('{pairs}',)", f"--config.tokenizer={encoder}", f"--config.steps={steps}"]
     flags.append(f"--config.seed={seed}")
     if regime == "all" and system == "bert":

@@ -21,6 +21,7 @@ and both do nearly as well as the models tuned on Cranfield.
 
 import os
 
+from harp_jax.errors import InputError
 from harp_jax.experiments.plan import Command
 from harp_jax.experiments.ranking_steps import Collection, comparison, output_of, tuned_first_stage
 
@@ -29,24 +30,45 @@ CONFIG = "configs/baselines/linklearn.py"
 
 
 def get_plan(
-    data: str = os.path.join("..", "shared", "data"), seeds: tuple[int, ...] = (0,), steps: int = 0
+    data: str = os.path.join("..", "shared", "data"),
+    seeds: tuple[int, ...] = (0,),
+    steps: int = 0,
+    linked: tuple[str, ...] = (),
+    rows: tuple[str, ...] = (),
+    redirects: str = "",
+    docs: str = "",
+    queries: str = "",
+    qrels: str = "",
+    exclude: str = "",
 ) -> list[Command]:
     """Options:
 
-    data: folder that holds wiki/ and cranfield/
+    data: folder that holds wiki/ and cranfield/: the corpus and the collection that the other options replace
     seeds: of LinkLearn
     steps: of LinkLearn; 0: those of the config
+    linked: files of linked documents, JSONL, and of documents without links; empty: those of wiki/
+    rows: further linked documents of the system rows; empty: those of wiki/, or no such system if `linked` is given
+    redirects: alias<TAB>id of `linked`
+    docs: documents of the collection; empty: cranfield/, with its queries, judgments and excluded pairs
+    queries: of the collection
+    qrels: of the collection
+    exclude: qid<TAB>docid that are no candidates
     """
-    docs, queries, qrels, sources = (
-        os.path.join(data, "cranfield", name)
-        for name in ("docs.tsv", "queries.tsv", "qrels.txt", "source_documents.tsv")
-    )
-    pages, rows, leads, redirects = (
-        os.path.join(data, "wiki", name)
-        for name in ("linked_pages.jsonl.xz", "linked_table_rows.jsonl.xz", "collection.jsonl.xz", "redirects.tsv")
-    )
+    if bool(docs) != bool(queries) or bool(docs) != bool(qrels) or (exclude and not docs):
+        raise InputError("docs, queries and qrels belong together, exclude to them; give all or none")
+    if not docs:
+        docs, queries, qrels, exclude = (
+            os.path.join(data, "cranfield", name)
+            for name in ("docs.tsv", "queries.tsv", "qrels.txt", "source_documents.tsv")
+        )
+    if (rows or redirects) and not linked:
+        raise InputError("rows and redirects belong to linked; give it, or none of them")
+    if not linked:
+        linked = tuple(os.path.join(data, "wiki", f"{name}.jsonl.xz") for name in ("linked_pages", "collection"))
+        rows = (os.path.join(data, "wiki", "linked_table_rows.jsonl.xz"),)
+        redirects = os.path.join(data, "wiki", "redirects.tsv")
     collection = Collection(docs, queries, qrels, ("title", "body"))
-    options = [f"--exclude={sources}", "--k=1000"]
+    options = [*([f"--exclude={exclude}"] if exclude else []), "--k=1000"]
     commands = [Command("folds", "make-folds", [f"--queries={queries}", "--output={out}"], suffix=".tsv")]
     for model, grids in GRIDS.items():
         commands += tuned_first_stage(model, collection, folds="{folds}", measure="AP", options=options, grids=grids)
@@ -54,13 +76,14 @@ def get_plan(
         "linklearn": ["--config.ranking_svm_constraints=20000"],
         "linked_negatives": ["--config.negatives_from=linked"],
         "ranknet": ["--config.loss=logistic"],
-        "rows": [f"--config.docs=('{pages}','{rows}','{leads}')"],
+        **({"rows": [f"--config.docs={(linked[0], *rows, *linked[1:])!r}"]} if rows else {}),
     }
     runs: dict[str, list[str]] = {"BM25": ["{bm25}"], "QL": ["{ql}"], "okapi": []}
     for name, settings in systems.items():
         runs[name] = []
         for seed in seeds:
-            given = [f"--config.docs=('{pages}','{leads}')", f"--config.redirects=('{redirects}',)", *settings]
+            given = [f"--config.docs={linked!r}", *settings]
+            given += [f"--config.redirects=('{redirects}',)"] if redirects else []
             given += [f"--config.steps={steps}"] if steps else []
             model, run = f"{name}_s{seed}", f"run_{name}_s{seed}"
             arguments = [f"--config={CONFIG}", "--workdir={out}", *given, f"--config.seed={seed}"]

@@ -5,6 +5,7 @@ import json
 
 from data_pipeline.output.report import as_text, report
 from harp_jax.cli import Parser
+from harp_jax.files import replacing
 
 
 def arguments_parser() -> Parser:
@@ -16,9 +17,14 @@ def arguments_parser() -> Parser:
     parser.add_argument("directory", help="output directory of a generation job")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="of what is printed (text)")
     parser.add_argument("--examples", type=int, default=5, help="decoded records of each task (5)")
+    parser.add_argument("--output", default="", help="a file that receives what is printed, too")
     return parser
 
 
 def main(arguments: argparse.Namespace) -> None:
     found = report(arguments.directory, arguments.examples)
-    print(json.dumps(found, indent=1, ensure_ascii=False) if arguments.format == "json" else as_text(found))
+    text = json.dumps(found, indent=1, ensure_ascii=False) if arguments.format == "json" else as_text(found)
+    if arguments.output:
+        with replacing(arguments.output) as file:
+            file.write(text + "\n")
+    print(text)

@@ -34,6 +34,8 @@ def arguments_parser() -> Parser:
         "--per_query", default="", help="file to write the values per query to: run, measure, qid, value"
     )
     parser.add_argument("--queries", default="", help="a file whose lines begin with the query ids to evaluate (all)")
+    parser.add_argument("--folds", default="", help="qid<TAB>fold, with --fold: evaluate the queries of some folds")
+    parser.add_argument("--fold", default="", help="folds of --folds, separated by commas")
     parser.add_argument("--baseline", default="", help="name of the run that the others are compared with")
     parser.add_argument("--confirm", default="", help="measures to compare by, chosen beforehand (all of --measures)")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of randomisation and bootstrap ({ROUNDS})")
@@ -68,8 +70,11 @@ def main(arguments: argparse.Namespace) -> None:
     parse_measures(arguments.measures)
     if arguments.baseline and arguments.baseline not in paths_of:
         raise InputError(f"no run is named {arguments.baseline!r} for --baseline; the runs are {', '.join(paths_of)}")
-    Floors(arguments.chance, named(arguments.blank, "blank", "ROW")).check(list(paths_of))
-    qrels = read_subset(read_qrels(arguments.qrels), arguments.queries)
+    Floors(arguments.chance, named(arguments.blank, "--blank", "ROW")).check(list(paths_of))
+    if bool(arguments.folds) != bool(arguments.fold):
+        raise InputError("--folds and --fold belong together; give both or neither")
+    folds = arguments.fold.split(",") if arguments.fold else []
+    qrels = read_subset(read_qrels(arguments.qrels), arguments.queries, arguments.folds, folds)
     table = evaluate(
         qrels,
         {name: [read_run(path) for path in paths] for name, paths in paths_of.items()},
@@ -80,7 +85,7 @@ def main(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
         runs_per_draw=arguments.runs_per_draw,
         chance=arguments.chance,
-        blank=named(arguments.blank, "blank", "ROW"),
+        blank=named(arguments.blank, "--blank", "ROW"),
     )
     for note in table.notes():
         print(f"note: {note}", file=sys.stderr)
@@ -91,14 +96,14 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def named(values: list[str], option: str, what: str = "PATH") -> dict[str, str]:
-    """{"HARP": "run.trec"} from ["HARP=run.trec"]; InputError for other texts and for a name given twice."""
+    """{"HARP": "run.trec"} from ["HARP=run.trec"]; `option` begins the InputError for other texts and for a name given twice."""
     found: dict[str, str] = {}
     for value in values:
         name, separator, path = value.partition("=")
         if not separator or not name or not path:
-            raise InputError(f"--{option} {value!r}: write NAME={what}")
+            raise InputError(f"{option} {value!r}: write NAME={what}")
         if name in found:
-            raise InputError(f"--{option} {value!r}: {name} is given twice; remove one")
+            raise InputError(f"{option} {value!r}: {name} is given twice; remove one")
         found[name] = path
     return found
 

@@ -9,7 +9,10 @@ from harp_jax.cli import Parser
 from harp_jax.commands.table import COMMANDS
 from harp_jax.errors import InputError
 from harp_jax.experiments.execution import run_plan
+from harp_jax.experiments.plan import resolve
 from harp_jax.experiments.plan_file import load_plan, shipped_plans
+from harp_jax.experiments.snakefile import snakefile
+from harp_jax.files import replacing
 
 
 class PlanParser(Parser):
@@ -36,7 +39,9 @@ def arguments_parser() -> Parser:
         prog="harp plan",
         description="Run the commands of a plan, each once; rerunning resumes. Without PLAN: list the shipped plans.",
         example="harp plan demo --output=demo\n  harp plan controls --help\n"
-        "  harp plan controls --output=controls --set seeds=0,1 --set steps=100 --jobs=2",
+        "  harp plan controls --output=controls --set seeds=0,1 --set steps=100 --jobs=2\n"
+        "  harp plan table2 --output=table2 --dry_run\n"
+        "  harp plan table2 --output=table2 --snakefile=Snakefile",
     )
     parser.add_argument(
         "plan", nargs="?", metavar="PLAN", help="Python file with get_plan(), or name of a shipped plan"
@@ -46,7 +51,15 @@ def arguments_parser() -> Parser:
         "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the plan; several times"
     )
     parser.add_argument("--jobs", type=int, default=1, help="commands at a time, each on its share of the cores (1)")
-    parser.add_argument("--dry_run", action="store_true", help="print the commands and which are done; run nothing")
+    parser.add_argument(
+        "--dry_run",
+        action="store_true",
+        help="print the commands, which are done, and the cost of the rest; run nothing",
+    )
+    parser.add_argument("--only", default="", metavar="STEP", help="run one step, whose inputs are done")
+    parser.add_argument(
+        "--snakefile", default="", metavar="FILE", help="write the plan for Snakemake (Slurm and others); run nothing"
+    )
     return parser
 
 
@@ -66,4 +79,11 @@ def main(arguments: argparse.Namespace) -> None:
             )
     if not arguments.output:
         raise InputError("no --output; the plan needs a directory for its results")
-    run_plan(commands, arguments.output, arguments.jobs, arguments.dry_run)
+    if arguments.snakefile:
+        steps = resolve(commands, arguments.output)
+        words = [arguments.plan, f"--output={arguments.output}", *(f"--set={setting}" for setting in arguments.set)]
+        with replacing(arguments.snakefile) as file:
+            file.write(snakefile(steps, words))
+        print(f"{arguments.snakefile}: {len(steps)} rules; try snakemake --snakefile {arguments.snakefile} --dry-run")
+        return
+    run_plan(commands, arguments.output, arguments.jobs, arguments.dry_run, arguments.only)

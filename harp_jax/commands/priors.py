@@ -17,6 +17,7 @@ def arguments_parser() -> Parser:
     parser.add_argument("--feature", required=True, choices=FEATURES, help="inlinks or length")
     parser.add_argument("--links", default="", help="inlinks: linked documents as JSONL, several separated by commas")
     parser.add_argument("--redirects", default="", help="inlinks: alias<TAB>id")
+    parser.add_argument("--anchors", default="", help="inlinks: the counts of harp anchors, instead of --links")
     parser.add_argument("--docs", default="", help="length: the documents")
     parser.add_argument("--fields", default=",".join(FIELDS), help="length: document fields that are counted")
     parser.add_argument("--output", required=True, help="the TREC run to write")
@@ -30,6 +31,7 @@ def main(arguments: argparse.Namespace) -> None:
         output=arguments.output,
         links=arguments.links.split(",") if arguments.links else (),
         redirects=arguments.redirects,
+        anchors=arguments.anchors,
         docs=arguments.docs,
         fields=tuple(arguments.fields.split(",")),
     )

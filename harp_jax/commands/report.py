@@ -40,16 +40,16 @@ def arguments_parser() -> Parser:
 
 def main(arguments: argparse.Namespace) -> None:
     qrels = read_subset(read_qrels(arguments.qrels), arguments.queries)
-    runs = {name: read_run(path) for name, path in named(arguments.run, "run").items()}
+    runs = {name: read_run(path) for name, path in named(arguments.run, "--run").items()}
     page, table, remarks = report(
         qrels,
         runs,
         arguments.measures,
-        named(arguments.curves, "curves"),
+        named(arguments.curves, "--curves"),
         arguments.title,
         arguments.remark,
         chance=arguments.chance,
-        blank=named(arguments.blank, "blank", "ROW"),
+        blank=named(arguments.blank, "--blank", "ROW"),
     )
     with replacing(arguments.output) as file:
         file.write(page)

@@ -5,6 +5,7 @@ one. Sums are then split among fewer threads, so scores may differ from those of
 """
 
 import contextlib
+import difflib
 import json
 import os
 import signal
@@ -18,18 +19,42 @@ from queue import Queue
 
 from harp_jax.errors import InputError
 from harp_jax.experiments.plan import Command, Step, listing, resolve
+from harp_jax.experiments.plan_cost import summary
 from harp_jax.files import replacing
 
-PRINTED = ("evaluate",)  # commands whose output is printed even where several jobs run
+PRINTED = (
+    "evaluate",
+    "curve",
+    "inspect",
+    "query-probe",
+)  # commands whose output is printed even where several jobs run
 
 
-def run_plan(commands: list[Command], output: str, jobs: int = 1, dry_run: bool = False) -> None:
-    """Runs a plan, or prints its commands (`dry_run`). Raises InputError as `resolve` and `execute` do."""
+def run_plan(commands: list[Command], output: str, jobs: int = 1, dry_run: bool = False, only: str = "") -> None:
+    """Runs a plan, or one of its steps (`only`), or prints its commands and their cost (`dry_run`).
+
+    Raises InputError as `resolve` and `execute` do.
+    """
     steps = resolve(commands, output)
+    if only:
+        steps = [alone(steps, only)]
     if dry_run:
         print(listing(steps))
+        print(summary(steps, output, jobs))
     else:
         execute(steps, output, jobs)
+
+
+def alone(steps: list[Step], name: str) -> Step:
+    """The step of a name. Raises InputError if there is none, or if what it reads is not done."""
+    by_name = {step.command.name: step for step in steps}
+    if name not in by_name:
+        near = difflib.get_close_matches(name, by_name, 1)
+        raise InputError(f"--only={name}: no step of the plan" + (f"; did you mean {near[0]}?" if near else ""))
+    waiting = [need for need in by_name[name].command.needs() if need in by_name and not by_name[need].done]
+    if waiting:
+        raise InputError(f"--only={name}: it reads {', '.join(waiting)}, which are not done; run them first")
+    return by_name[name]
 
 
 def execute(steps: list[Step], output: str, jobs: int = 1) -> None:

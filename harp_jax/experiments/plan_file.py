@@ -1,16 +1,19 @@
 """Plan files: Python files with `get_plan(option=default, …) -> list[Command]`, and their options.
 
 The first docstring of the file describes the plan; that of `get_plan` has one line "option: what it means" for each option. An
-option's type is that of its default: text, number, bool, or a tuple of these (values separated by commas).
+option's type is that of its default: text, number, bool, or a tuple of these (values separated by commas). A parameter whose
+default is a dataclass stands for its fields, options that several plans share; the docstring of the class explains them.
 """
 
 import ast
+import dataclasses
 import inspect
 import re
 import runpy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from harp_jax.cli import shipped_file
 from harp_jax.errors import InputError
@@ -29,10 +32,13 @@ class PlanFile:
     get_plan: Callable[..., list[Command]]
     defaults: dict[str, Value]
     meanings: dict[str, str]
+    groups: dict[str, Any] = field(
+        default_factory=dict
+    )  # parameter → its default, a dataclass whose fields are options
 
     def commands(self, settings: Sequence[str] = ()) -> list[Command]:
         """The commands with options from "name=value" texts. InputError for unknown names and values of another type."""
-        values = {}
+        values: dict[str, Any] = {}
         for setting in settings:
             name, equals, text = setting.partition("=")
             if not equals or name not in self.defaults:
@@ -41,6 +47,9 @@ class PlanFile:
                 values[name] = parsed(text, self.defaults[name])
             except ValueError as error:
                 raise InputError(f"--set {setting}: {error}; {self._listed()}") from error
+        for parameter, group in self.groups.items():
+            own = {f.name: values.pop(f.name) for f in dataclasses.fields(group) if f.name in values}
+            values[parameter] = dataclasses.replace(group, **own)
         return self.get_plan(**values)
 
     def help(self) -> str:
@@ -96,13 +105,20 @@ def load_plan(name: str) -> PlanFile:
     required = [option for option, parameter in parameters.items() if parameter.default is parameter.empty]
     if required:
         raise InputError(f"{path}: the option {required[0]!r} of get_plan() has no default; give it one")
-    rows = re.findall(r"^ +(\w+): (.+)$", get_plan.__doc__ or "", re.MULTILINE)
+    groups = {name: p.default for name, p in parameters.items() if dataclasses.is_dataclass(p.default)}
+    defaults = {name: parameter.default for name, parameter in parameters.items() if name not in groups}
+    documented = [get_plan.__doc__ or ""]
+    for group in groups.values():
+        defaults |= {f.name: getattr(group, f.name) for f in dataclasses.fields(group)}
+        documented.append(type(group).__doc__ or "")
+    rows = re.findall(r"^ +(\w+): (.+)$", "\n".join(documented), re.MULTILINE)
     return PlanFile(
         path=path,
         description=contents.get("__doc__") or "",
         get_plan=get_plan,
-        defaults={option: parameter.default for option, parameter in parameters.items()},
-        meanings={option: meaning for option, meaning in rows if option in parameters},
+        defaults=defaults,
+        meanings={option: meaning for option, meaning in rows if option in defaults},
+        groups=groups,
     )
 
 

@@ -39,17 +39,19 @@ def tuned_first_stage(
     measure: str,
     options: Sequence[str] = (),
     grids: Sequence[str] = (),
+    name: str = "",
 ) -> list[Command]:
-    """BM25 or QL (`model`), each fold ranked by parameters tuned on the others: steps tuned_MODEL and MODEL.
+    """BM25, BM25F or QL (`model`), each fold ranked by parameters tuned on the others: steps tuned_NAME and NAME (the model's).
 
     `options` are for both commands, `grids` for tuning, such as "--k1=0.6,0.9,1.2".
     """
     common = [f"--model={model}", *collection.options, f"--folds={folds}", *options, "--output={out}"]
     tuning = [*common, f"--qrels={collection.qrels}", f"--measure={measure}", *grids]
-    parameters = "--parameters={tuned_" + model + "}"
+    name = name or model
+    parameters = "--parameters={tuned_" + name + "}"
     return [
-        Command(f"tuned_{model}", "tune-first-stage", tuning, suffix=".json"),
-        Command(model, "first-stage", [*common, parameters], suffix=".trec"),
+        Command(f"tuned_{name}", "tune-first-stage", tuning, suffix=".json"),
+        Command(name, "first-stage", [*common, parameters], suffix=".trec"),
     ]
 
 

@@ -5,7 +5,7 @@ changes no other subset. `--config.train_queries` accepts the files.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import select
@@ -23,12 +23,17 @@ def trainable(qrels: Qrels, docs: Documents | None = None, run: Run | None = Non
     return qrels if run is None else select(qrels, run.keys())
 
 
+def judged_relevant(qrels: Qrels) -> list[str]:
+    """The queries with a relevant document."""
+    return [qid for qid, judged in qrels.items() if any(level > 0 for level in judged.values())]
+
+
 def draw_subsets(qrels: Qrels, sizes: Sequence[int], draws: int, seed: int = 0) -> list[dict[int, list[str]]]:
     """For each draw, size → queries with a relevant document; smaller subsets are prefixes of larger ones.
 
     Raises InputError if there are fewer queries than the largest size.
     """
-    usable = [qid for qid, judged in qrels.items() if any(level > 0 for level in judged.values())]
+    usable = judged_relevant(qrels)
     if max(sizes) > len(usable):
         raise InputError(f"{len(usable)} queries can be trained on, fewer than {max(sizes)}; lower --sizes")
     found = []
@@ -38,8 +43,8 @@ def draw_subsets(qrels: Qrels, sizes: Sequence[int], draws: int, seed: int = 0) 
     return found
 
 
-def write_subsets(output: str, drawn: Sequence[dict[int, list[str]]]) -> None:
-    """Writes OUTPUT/draw-03/10.txt for the ten queries of draw 3, and so on: query ids, one a line."""
+def write_subsets(output: str, drawn: Sequence[Mapping[str, list[str]]]) -> None:
+    """Writes OUTPUT/draw-03/10.txt for the subset "10" of draw 3, and so on: query ids, one a line."""
     for number, by_size in enumerate(drawn):
         for size, queries in by_size.items():
             with replacing(os.path.join(output, f"draw-{number:02d}", f"{size}.txt")) as file:

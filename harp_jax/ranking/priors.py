@@ -17,6 +17,7 @@ from harp_jax.corpus.trec import Run, ScoredQuery, read_run, write_run
 from harp_jax.errors import InputError
 from harp_jax.files import lines
 from harp_jax.progress import progress
+from harp_jax.ranking.lexical.anchors import anchor_rows
 
 FEATURES = ("inlinks", "length")
 
@@ -63,19 +64,25 @@ def prior_files(
     output: str,
     links: Sequence[str] = (),
     redirects: str = "",
+    anchors: str = "",
     docs: str = "",
     fields: tuple[str, ...] = FIELDS,
 ) -> tuple[int, int]:
-    """Writes the candidates of a run by a feature: inlinks (needs `links`) or length (needs `docs`).
+    """Writes the candidates of a run by a feature: inlinks (needs `links` or `anchors`) or length (needs `docs`).
 
     Returns how many documents the run has and how many of them have a value. Raises InputError for bad input.
     """
-    if (feature == "inlinks") != bool(links) or (feature == "length") != bool(docs):
-        raise InputError("--feature=inlinks needs --links and nothing else, --feature=length needs --docs")
+    if (feature == "inlinks") != (bool(links) != bool(anchors)) or (feature == "length") != bool(docs):
+        raise InputError("--feature=inlinks needs --links or --anchors and nothing else, --feature=length needs --docs")
     candidates = read_run(run)
     wanted = {docid for ranking in candidates.values() for docid in ranking.docids}
     values: dict[str, int]
-    if feature == "inlinks":
+    if feature == "inlinks" and anchors:
+        count: Counter[str] = Counter()
+        for docid, _, n in anchor_rows(anchors):
+            count[docid] += n if docid in wanted else 0
+        values = {docid: n for docid, n in count.items() if n}
+    elif feature == "inlinks":
         values = dict(inlinks(links, wanted, read_redirects(redirects)))
     else:
         texts = Documents.open(docs, fields)

@@ -7,6 +7,7 @@ from functools import reduce
 
 import pytest
 
+from harp_jax.cli import config_file
 from harp_jax.commands.plan import arguments_parser, main
 from harp_jax.commands.table import COMMANDS
 from harp_jax.errors import InputError
@@ -56,6 +57,32 @@ def test_options_are_parsed_by_the_type_of_their_defaults(plan):
 def test_wrong_options_are_refused_with_the_list_of_options(plan, wrong):
     with pytest.raises(InputError, match=r"--set .*options of plan\.py: seeds \(0,1\), steps \(600\), name \(a\)"):
         load_plan(plan).commands([wrong])
+
+
+GROUPED = '''"""A plan with options that several plans share."""
+
+from harp_jax.experiments.benchmark import BENCHMARK
+from harp_jax.experiments.plan import Command
+
+
+def get_plan(benchmark=BENCHMARK, name: str = "a") -> list[Command]:
+    """Options:
+
+    name: of the step
+    """
+    return [Command(name, "words", [benchmark.docs, repr(benchmark.seeds), "--output={out}"])]
+'''
+
+
+def test_the_fields_of_a_dataclass_are_options(tmp_path):
+    (tmp_path / "grouped.py").write_text(GROUPED)
+    plan = load_plan(str(tmp_path / "grouped.py"))
+    (command,) = plan.commands(["seeds=3,4", "name=b", "docs=d.tsv"])
+    assert (command.name, command.arguments[:-1]) == ("b", ["d.tsv", "(3, 4)"])
+    assert plan.commands()[0].arguments[:-1] == ["docs.tsv", "(0,)"]
+    assert plan.meanings["seeds"] == "of pre-training and fine-tuning" and "qrels" in plan.help()
+    with pytest.raises(InputError, match=r"--set seeds=x: 'x' is not an integer"):
+        plan.commands(["seeds=x"])
 
 
 def test_help_describes_the_plan_and_its_options(plan, capsys):
@@ -109,16 +136,29 @@ def test_the_demo_plan_resolves_anywhere(tmp_path, monkeypatch):
 
 
 BY_FLAGS = ("train", "linklearn-train", "generate", "vocabulary")
-PLANS = {
+PLANS: dict[str, list[str]] = {
     "demo": [],
     "coarse_tuning": [],
     "controls": ["regimes=linked,all", "seeds=0,1"],
     "linklearn": ["steps=30"],
     "neural_ir": [],
     "neural_ir of wiki": ["collection=wiki"],
+    "coarse_tuning of another collection": [
+        "collection=mine", "folds=3", "fine_epochs=1.0", "samples=0.08,0.2", "coarse_epochs=2.0,4.0",
+    ],
+    "linklearn of another corpus": ["linked=a.jsonl", "docs=docs.tsv", "queries=queries.tsv", "qrels=qrels.txt"],
+    "table1": [],
+    "table2": [],
+    "table2 of two runs": [
+        "candidates=ANCE=ance.trec,bm25.trec", "pairs=enwiki", "target_pairs=marco", "seeds=0,1", "tested=0,1",
+        "blank=harp,prop_target", "settings=epochs=1.0,negatives=3", "rerank=max_length=256", "init=minilm",
+    ],
+    "table3": ["seeds=0,1"],
+    "table4": ["scale=full", "pretrain=steps=10,batch_tokens=500"],
+    "figure4": ["seeds=0,1", "draws=2"],
     "tests/real/wiki_losses_plan.py": [],
     "tests/real/wiki_plan.py": ["test_queries=test.tsv"],
-}
+}  # fmt: skip
 
 
 def test_every_shipped_plan_is_tested():
@@ -141,8 +181,68 @@ def test_plans_of_the_project_hold_together(name, monkeypatch):
         if command.command not in BY_FLAGS:
             parsers[command.command].parse_args(command.arguments)
             continue
-        config = runpy.run_path(command.arguments[0].removeprefix("--config="))["get_config"]()
+        config = runpy.run_path(config_file(command.arguments[0].removeprefix("--config=")))["get_config"]()
         for argument in command.arguments:
             if argument.startswith("--config."):
                 field = argument.removeprefix("--config.").split("=", 1)[0]
                 reduce(lambda part, key: part[key], field.split("."), config)  # KeyError where there is none
+
+
+def test_tables_share_their_trainings():
+    """The same steps with the same arguments have the same output, whichever table asked for them first."""
+    steps = {}
+    for table in ("table2", "table3", "table4"):
+        for command in load_plan(table).commands(["seeds=0,1"]):
+            if command.command == "train" and command.name.startswith(
+                ("pre_harp_", "train_bm25_harp", "train_bm25_none")
+            ):
+                steps.setdefault(command.name, set()).add(tuple(command.arguments))
+    assert len(steps) == 2 + 2 * 5 * 2 and all(len(found) == 1 for found in steps.values())
+
+
+def test_table_2_has_a_table_for_each_run_and_names_what_it_compares():
+    commands = {c.name: c.arguments for c in load_plan("table2").commands(PLANS["table2 of two runs"])}
+    table = commands["table_ance"]
+    assert {"--baseline=harp", "--blank=harp=harp_blank", "--blank=prop_target=prop_target_blank"} <= set(table)
+    assert "--fold=0,1" in table and "--confirm=RR@10" in table and "ANCE=ance.trec" in table
+    assert "harp={joined_ance_harp_s0},{joined_ance_harp_s1}" in table
+    rows = [row.split("=")[0] for row in commands["table_bm25"] if not row.startswith("--")]
+    assert (
+        rows[0] == "bm25" and rows.count("bm25") == 1 and {"ql", "bm25f", "expanded", "inlinks", "length"} <= set(rows)
+    )
+    assert "--config.data=('marco',)" in commands["pre_prop_target_s0"] and "pairs" not in commands
+    assert "--config.init=minilm" in commands["pre_harp_s1"] and "--config.seed=1" in commands["pre_harp_s1"]
+    assert "--config.train_folds=('1', '2', '3', '4')" in commands["train_bm25_harp_s0_f0"]
+    assert "train_bm25_harp_s0_f4" not in commands
+    for wrong in (
+        "transformers=bert",
+        "blank=knrm",
+        "lexical=tf",
+        "scale=small",
+        "tested=7",
+        "candidates=a/x.trec,b/x.trec",
+    ):
+        with pytest.raises(InputError, match=wrong.partition("=")[0]):
+            load_plan("table2").commands([wrong])
+
+
+def test_ablations_leave_one_task_or_mlm_out():
+    commands = {c.name: c.arguments for c in load_plan("table4").commands()}
+    assert "--config.tasks=('rqp', 'rdp', 'acm')" in commands["pre_no_qdm_s0"]
+    assert "--config.mlm_weight=0.0" in commands["pre_no_mlm_s0"]
+    assert [name for name in commands if name.startswith("pre_")] == [
+        f"pre_{variant}_s0" for variant in ("mlm", "harp", "no_mlm", "no_rqp", "no_qdm", "no_rdp", "no_acm")
+    ]
+
+
+def test_figure_4_draws_from_the_folds_that_are_not_tested():
+    commands = {c.name: c.arguments for c in load_plan("figure4").commands(["seeds=0,1", "draws=2", "tested=3"])}
+    assert {"--train_folds=0,1,2,4", "--sizes=10,50,200", "--draws=2"} <= set(commands["subsets_few"])
+    assert {"--sizes=25%,50%,100%", "--draws=1"} <= set(commands["subsets_large"])
+    assert "--config.train_queries={subsets_few}/draw-01/50.txt" in commands["train_few_harp_50_d1_s0"]
+    assert (
+        "--config.steps=100" in commands["train_few_harp_50_d1_s0"] and "--fold=3" in commands["run_few_harp_50_d1_s0"]
+    )
+    points = "harp@50=" + ",".join("{run_few_harp_50_" + f"d{d}_s{s}" + "}" for d in range(2) for s in range(2))
+    assert {points, "--runs_per_draw=2", "--fold=3"} <= set(commands["few"]) and "BM25={bm25}" in commands["few"]
+    assert not any("steps=" in argument for argument in commands["train_large_harp_50_d0_s0"])

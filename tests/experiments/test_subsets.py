@@ -29,3 +29,14 @@ def test_the_command_writes_lists(files):
     assert all(int(q[1:]) % 3 < 2 for q in four)
     with pytest.raises(InputError, match="--sizes=0"):
         subsets.main(subsets.arguments_parser().parse_args([*given, "--sizes=0"]))
+
+
+def test_shares_of_all_queries_are_sizes_too(files, capsys):
+    given = [f"--qrels={files / 'qrels'}", "--sizes=4,25%,100%", "--draws=1", f"--output={files / 'out'}"]
+    subsets.main(subsets.arguments_parser().parse_args(given))
+    assert "1 draws of 4, 25% (10), 100% (40) of 40 queries" in capsys.readouterr().out
+    ten = (files / "out" / "draw-00" / "25%.txt").read_text().split()
+    assert len(ten) == 10 and (files / "out" / "draw-00" / "4.txt").read_text().split() == ten[:4]
+    for wrong in ("0%", "101%", "a%", "%"):
+        with pytest.raises(InputError, match="write 1% to 100%"):
+            subsets.main(subsets.arguments_parser().parse_args([*given, f"--sizes={wrong}"]))

@@ -108,6 +108,11 @@ def test_in_links_are_counted_through_redirects(files):
     )
     assert ranking.ranked() == ["y", "z", "x"]
     np.testing.assert_allclose(ranking.scores, np.log1p([3, 1, 0]), atol=1e-6)
+    (files / "anchors.tsv").write_text("y\twhy\t2\nelsewhere\tthere\t7\nz\tzed\t1\ny\tyes\t1\n")
+    again = prior(files, "--feature=inlinks", f"--anchors={files / 'anchors.tsv'}")
+    assert (again.ranked(), again.scores) == (ranking.ranked(), ranking.scores)
+    with pytest.raises(InputError, match="needs --links or --anchors and nothing else"):
+        prior(files, "--feature=inlinks", f"--anchors={files / 'anchors.tsv'}", f"--links={files / 'links.jsonl'}")
     (files / "links.jsonl").write_text('{"id": "p"}\n')
     with pytest.raises(InputError, match="line 1: no"):
         prior(files, "--feature=inlinks", f"--links={files / 'links.jsonl'}")

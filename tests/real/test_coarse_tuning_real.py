@@ -25,7 +25,7 @@ from tests.support.shared_data import shared
 pytestmark = pytest.mark.real
 
 PAGES, QUERIES = 20, 16
-SYSTEMS = {"BM25", "pretrained", "coarse_tuned", "fine_tuned", "cont_pre_fine", "coarse_fine"}
+SYSTEMS = {"BM25", "pretrained", "coarse_tuned", "fine_tuned", "cont_pre_fine", "coarse_fine", "chance"}
 
 
 def clicks_of_pages(path: str) -> set[str]:

@@ -8,8 +8,8 @@ COMMANDS = {"cross-validate": cross_validate, "few-shot": few_shot}
 
 def planned(files, capsys, *options) -> dict[str, str]:
     """Step → its command line."""
-    rows = [line.split("  ", 1)[1].split(": ", 1) for line in planned_text(files, capsys, *options).splitlines()]
-    return dict(rows)
+    lines = planned_text(files, capsys, *options).splitlines()
+    return dict(line.split("  ", 1)[1].split(": ", 1) for line in lines if line.startswith(("to do  ", "done  ")))
 
 
 def planned_text(files, capsys, command, *options) -> str:

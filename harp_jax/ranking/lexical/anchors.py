@@ -4,6 +4,8 @@ A file has lines "docid<TAB>anchor text<TAB>count". BM25F reads them as a field;
 (document expansion). All of them are held in memory: about 100 bytes a line.
 """
 
+from collections.abc import Iterator
+
 from harp_jax.corpus.jsonl import checked_id
 from harp_jax.errors import InputError
 from harp_jax.files import lines
@@ -12,11 +14,19 @@ from harp_jax.files import lines
 def read_anchors(path: str, repeats: int = 1) -> dict[str, str]:
     """docid → its anchor texts, joined by line ends; each counts as often as links have it, but at most `repeats` times.
 
-    Raises InputError, with the line, for anything else.
+    Raises InputError as `anchor_rows` does.
     """
     if repeats < 1:
         raise InputError(f"--anchor_repeats={repeats}: use 1 or more")
     found: dict[str, list[str]] = {}
+    for docid, text, count in anchor_rows(path):
+        found.setdefault(docid, []).extend([text] * min(count, repeats))
+    return {docid: "\n".join(texts) for docid, texts in found.items()}
+
+
+def anchor_rows(path: str) -> Iterator[tuple[str, str, int]]:
+    """(docid, anchor text, count) of every line. Raises InputError, with the line, for anything else, and for an empty file."""
+    empty = True
     for number, line in lines(path):
         if not line.strip():
             continue
@@ -29,7 +39,7 @@ def read_anchors(path: str, repeats: int = 1) -> dict[str, str]:
             raise InputError(f"{where}: document {docid} has an empty anchor text; remove the line")
         if not (count.isascii() and count.isdigit() and int(count) > 0):
             raise InputError(f"{where}: count {parts[2]!r} is not a whole number above 0; correct the line")
-        found.setdefault(docid, []).extend([text] * min(int(count), repeats))
-    if not found:
+        empty = False
+        yield docid, text, int(count)
+    if empty:
         raise InputError(f"{path} is empty; it should have 'docid<TAB>anchor text<TAB>count' a line")
-    return {docid: "\n".join(texts) for docid, texts in found.items()}

@@ -69,7 +69,8 @@ def test_links_of_pages_that_are_left_out_do_not_count(tmp_path):
     (tmp_path / "judged").write_text("p3000\n")
     with pytest.raises(InputError, match="judged: none of its 1 lines names a page"):
         write_anchors(config, str(tmp_path / "more.tsv"), str(tmp_path / "judged"), InProcessEngine)
-    assert not (tmp_path / "more.tsv").exists() and not (tmp_path / "more.tsv.work").exists()
+    assert not (tmp_path / "more.tsv").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["anchors.tsv", "corpus", "judged"]
 
 
 def test_the_command_needs_config_and_output():

@@ -1,0 +1,118 @@
+"""Learning curves: a measure against the number of training queries, a line for each system, as a picture and as a table."""
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harp_jax.corpus.trec import Qrels, Run
+from harp_jax.errors import InputError
+from harp_jax.evaluation.evaluate import FEWEST_GROUPS, effective_groups, evaluate, groups_of
+from harp_jax.evaluation.significance import ROUNDS, bootstrap
+from harp_jax.randomness import generator
+
+
+@dataclass(frozen=True)
+class Point:
+    """A system's mean at one size with its 95 % bootstrap interval, over queries, draws and seeds."""
+
+    system: str
+    size: str
+    runs: int
+    value: float
+    interval: tuple[float, float]
+
+
+def points(
+    qrels: Qrels,
+    systems: Mapping[tuple[str, str], Sequence[Run]],
+    measure: str,
+    runs_per_draw: int = 1,
+    rounds: int = ROUNDS,
+) -> list[Point]:
+    """A point for each (system, size); size is a number of queries, a share such as "25%", or "" for a line without sizes.
+
+    `runs_per_draw`: consecutive runs sharing one draw of training queries (see `significance.bootstrap`).
+    """
+    found = []
+    groups: Sequence[int] = groups_of(qrels)
+    if effective_groups(groups) < FEWEST_GROUPS:
+        groups = range(len(groups))
+    for (system, size), runs in systems.items():
+        values = np.stack([list(by_query(qrels, run, measure).values()) for run in runs])
+        if len(values) > 1 and len(values) % runs_per_draw:
+            raise InputError(f"{system}@{size}: {len(values)} runs are not a whole number of draws of {runs_per_draw}")
+        key = generator(0, "curve", system, size)
+        interval = bootstrap(values, np.zeros((1, values.shape[1])), groups, key, rounds, runs_per_draw)
+        found.append(Point(system, size, len(values), float(values.mean()), interval))
+    return found
+
+
+def by_query(qrels: Qrels, run: Run, measure: str) -> dict[str, float]:
+    """qid → the measure. InputError unless it is one measure."""
+    table = evaluate(qrels, {"": run}, measure)
+    if len(table.measures) != 1:
+        raise InputError(f"--measure={measure}: name one measure")
+    return table.per_query[""][table.measures[0]]
+
+
+def number(size: str) -> float:
+    """The place of a size on the axis. Raises InputError for a text that is neither a number nor a share."""
+    try:
+        return float(size.removesuffix("%"))
+    except ValueError:
+        raise InputError(f"{size!r} is no number of queries; write SYSTEM@SIZE=RUN") from None
+
+
+def as_text(found: Sequence[Point], measure: str) -> str:
+    """Tab-separated rows under a header: system, size, runs, mean, interval."""
+    rows = ["\t".join(("system", "size", "runs", measure, "low", "high"))]
+    rows += [
+        f"{p.system}\t{p.size or '-'}\t{p.runs}\t{p.value:.4f}\t{p.interval[0]:.4f}\t{p.interval[1]:.4f}" for p in found
+    ]
+    return "\n".join(rows)
+
+
+def as_svg(found: Sequence[Point], measure: str, title: str = "") -> str:
+    """The picture. Systems without sizes are horizontal lines; numbers of queries have a logarithmic axis, shares a linear one."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    sized = [p for p in found if p.size]
+    if not sized:
+        raise InputError("no run has a size; write SYSTEM@SIZE=RUN")
+    shares = [p.size.endswith("%") for p in sized]
+    if any(shares) != all(shares):
+        raise InputError("some sizes are numbers of queries, others shares; draw two curves")
+    figure, axis = pyplot.subplots(figsize=(6, 4))
+    for colour, system in enumerate(dict.fromkeys(p.system for p in sized)):
+        line = sorted((number(p.size), p.value, *p.interval) for p in sized if p.system == system)
+        sizes, values, low, high = map(np.array, zip(*line))
+        axis.plot(sizes, values, marker="o", label=system, color=f"C{colour}")
+        axis.fill_between(sizes, low, high, color=f"C{colour}", alpha=0.15, linewidth=0)
+    for p in found:
+        if not p.size:
+            axis.axhline(p.value, linestyle="--", color="0.4")
+            axis.annotate(
+                p.system, (1, p.value), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=8
+            )
+    if not all(shares):
+        axis.set_xscale("log")
+    ticks = sorted({number(p.size) for p in sized})
+    axis.set_xticks(ticks, [f"{tick:g}{'%' if all(shares) else ''}" for tick in ticks])
+    axis.minorticks_off()
+    axis.set_xlabel("training queries")
+    axis.set_ylabel(measure)
+    axis.set_title(title, fontsize=10)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+    figure.tight_layout()
+    buffer = io.StringIO()
+    # No date, and ids from the content: the same data give the same bytes.
+    with pyplot.rc_context({"svg.hashsalt": "harp_jax"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    pyplot.close(figure)
+    return buffer.getvalue()

@@ -1,0 +1,84 @@
+"""Learning curves: the points against means over runs, their intervals, and a picture that is the same every time."""
+
+import re
+
+import numpy as np
+import pytest
+
+from harp_jax.commands.curve import arguments_parser, main
+from harp_jax.corpus.trec import write_run
+from harp_jax.errors import InputError
+from harp_jax.randomness import generator
+
+QUERIES = 40
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Runs that find the relevant document at a random rank of 1 to N, for N in the name."""
+    (tmp_path / "qrels").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(QUERIES)))
+    (tmp_path / "folds").write_text("".join(f"q{i}\t{i % 2}\n" for i in range(QUERIES)))
+    for worst in (1, 2, 4):
+        for draw in range(4):
+            rows = []
+            for i in range(QUERIES):
+                docids = [f"x{j}" for j in range(5)]
+                docids.insert(int(generator("rank", worst, draw, i).integers(worst)), f"d{i}")
+                rows.append((f"q{i}", docids, np.arange(6.0)[::-1]))
+            write_run(str(tmp_path / f"{worst}-{draw}.trec"), rows)
+    return tmp_path
+
+
+def run(files, *rows, **more):
+    given = {"qrels": files / "qrels", "measure": "RR@10", "output": files / "curve.svg", **more}
+    main(arguments_parser().parse_args([*rows, *(f"--{name}={value}" for name, value in given.items())]))
+
+
+def row(files, name, worst, draws=range(4)):
+    return f"{name}=" + ",".join(str(files / f"{worst}-{draw}.trec") for draw in draws)
+
+
+def test_a_point_is_the_mean_of_its_runs_with_an_interval(files, capsys):
+    rows = [
+        row(files, "first", 2, [0]),
+        row(files, "HARP@10", 4),
+        row(files, "HARP@100", 1),
+        row(files, "MLM@10", 4, [0, 1]),
+    ]
+    run(files, *rows, runs_per_draw=2, title="few shot")
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    found = {tuple(line[:2]): line[2:] for line in lines if len(line) == 6}
+    ranks = [[int(generator("rank", 4, draw, i).integers(4)) + 1 for i in range(QUERIES)] for draw in range(4)]
+    assert found["HARP", "10"][:2] == ["4", f"{np.mean(1 / np.array(ranks)):.4f}"]
+    assert found["HARP", "100"] == ["4", "1.0000", "1.0000", "1.0000"] and found["first", "-"][0] == "1"
+    mean, low, high = map(float, found["MLM", "10"][1:])
+    assert low < mean < high and 0.05 < high - low < 0.5
+    picture = (files / "curve.svg").read_text()
+    assert picture.startswith("<?xml") and not re.search("<dc:date>", picture)
+    run(files, *rows, runs_per_draw=2, title="few shot")
+    assert (files / "curve.svg").read_text() == picture
+
+
+def test_only_the_queries_of_a_fold_count(files, capsys):
+    run(files, row(files, "HARP@25%", 4, [0]), row(files, "HARP@100%", 1, [0]), folds=files / "folds", fold="1")
+    ranks = np.array([int(generator("rank", 4, 0, i).integers(4)) + 1 for i in range(1, QUERIES, 2)])
+    assert f"HARP\t25%\t1\t{np.mean(1 / ranks):.4f}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "names, more, message",
+    [
+        (["HARP@ten"], {}, "'ten' is no number of queries"),
+        (["HARP@10", "HARP@10"], {}, "HARP@10 is given twice"),
+        (["HARP@10", "HARP@25%"], {}, "draw two curves"),
+        (["HARP"], {}, "no run has a size"),
+        (["HARP@10"], {"runs_per_draw": 3}, "4 runs are not a whole number of draws of 3"),
+        (["HARP@10"], {"runs_per_draw": 0}, "--runs_per_draw=0"),
+        (["HARP@10"], {"measure": "RR AP"}, "name one measure"),
+        (["HARP@10"], {"fold": "1"}, "--folds and --fold belong together"),
+    ],
+)
+def test_wrong_options_are_named(files, names, more, message):
+    with pytest.raises(InputError, match=message):
+        run(files, *(row(files, name, 2) for name in names), **more)
+    assert not (files / "curve.svg").exists()

@@ -1,0 +1,148 @@
+"""The cost of a plan, one of its steps alone, and the plan as a Snakemake file."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from harp_jax.commands.plan import arguments_parser, main
+from harp_jax.errors import InputError
+from harp_jax.experiments.plan import Command, resolve
+from harp_jax.experiments.plan_cost import duration, kinds, summary
+from harp_jax.experiments.snakefile import snakefile
+from tests.support import ROOT
+
+PLAN = """
+from harp_jax.experiments.plan import Command
+
+
+def get_plan(count: int = 2) -> list[Command]:
+    \"\"\"Options:
+
+    count: folds
+    \"\"\"
+    folds = ["--queries=queries.tsv", f"--count={count}", "--output={out}"]
+    rows = ["--qrels=qrels.txt", "--folds={folds}", "--train_folds=0", "--sizes=1", "--draws=1", "--output={out}"]
+    return [Command("folds", "make-folds", folds, suffix=".tsv"), Command("subsets", "subsets", rows)]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "plan.py").write_text(PLAN)
+    (tmp_path / "queries.tsv").write_text("".join(f"q{i}\ttext\n" for i in range(6)))
+    (tmp_path / "qrels.txt").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(6)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return tmp_path
+
+
+def training(name: str, *fields: str) -> Command:
+    given = [f"--config.{field}" for field in fields]
+    return Command(name, "train", ["--config=configs/baselines/harp.py", "--workdir={out}", *given])
+
+
+def run(*arguments: str) -> None:
+    main(arguments_parser().parse_args(list(arguments)))
+
+
+def test_trainings_are_counted_by_updates_tokens_and_flops(folder):
+    small = ("steps=50", "batch_tokens=1000", "model.layers=2", "model.hidden=16", "model.heads=2")
+    steps = resolve([training("a", *small), training("b", *small, "seed=1")], "out")
+    kind = kinds(steps, "out")["train configs/baselines/harp.py"]
+    assert (kind.to_do, kind.updates, kind.tokens) == (2, 100, 100_000)
+    matrices = 2 * (4 * 16 * 16 + 2 * 16 * 64)  # of two layers
+    assert kind.flops == 6 * 100_000 * matrices
+    (folder / "started").mkdir()
+    (folder / "started" / "config.json").write_text(json.dumps({"num_hidden_layers": 6, "hidden_size": 32}))
+    larger = kinds(resolve([training("c", *small, "init=started")], "out"), "out")["train configs/baselines/harp.py"]
+    assert larger.flops == 6 * 50_000 * 6 * 12 * 32 * 32
+    tune = Command("t", "train", ["--config=configs/finetune.py", "--workdir={out}", "--config.epochs=3.0"])
+    assert kinds(resolve([tune], "out"), "out")["train configs/finetune.py"].epochs == 3.0
+    assert "2 to do, 100 updates, 0.1 million tokens" in summary(steps, "out")
+
+
+def test_times_are_those_of_finished_steps_and_never_guessed(folder, capsys):
+    run("plan.py", "--output=out", "--dry_run")
+    printed = capsys.readouterr().out
+    assert "cost: 2 steps to do, 0 done" in printed and "make-folds: 1 to do, time unknown: none is done" in printed
+    os.makedirs("out/.plan")
+    record = {"name": "folds", "command": "python -m harp_jax make-folds --count=9 --output=x", "seconds": 90.0}
+    for number, seconds in enumerate((90.0, 150.0)):
+        (folder / "out" / ".plan" / f"folds-{number}.json").write_text(json.dumps({**record, "seconds": seconds}))
+    run("plan.py", "--output=out", "--dry_run", "--jobs=2")
+    printed = capsys.readouterr().out
+    assert "make-folds: 1 to do, 2 min (the mean of 2 done)" in printed
+    assert "together 2 min, and 1 steps of unknown time, one after the other; --jobs=2" in printed
+    assert [duration(s) for s in (4, 100, 7200)] == ["4 s", "2 min", "2.0 h"]
+
+
+def test_a_step_alone_needs_what_it_reads(folder, capsys):
+    for only, message in (("subsets", "it reads folds, which are not done"), ("subset", "did you mean subsets")):
+        with pytest.raises(InputError, match=message):
+            run("plan.py", "--output=out", f"--only={only}")
+    run("plan.py", "--output=out", "--only=folds")
+    assert [path.name[:5] for path in (folder / "out").glob("*") if path.is_file()] == ["folds"]
+    run("plan.py", "--output=out", "--dry_run")
+    printed = capsys.readouterr().out
+    assert "done  folds" in printed and "to do  subsets" in printed and "1 steps to do, 1 done" in printed
+
+
+def rules(text: str) -> dict[str, dict[str, str]]:
+    """Name → the lines of a Snakemake file's rules."""
+    found = {}
+    for block in re.split(r"^rule ", text, flags=re.MULTILINE)[1:]:
+        name, _, body = block.partition(":\n")
+        found[name] = {
+            part: re.findall(rf"^    {part}:(.*?)(?=^    \w|\Z)", body, re.M | re.S)
+            for part in ("input", "output", "shell")
+        }
+    return found
+
+
+def test_a_plan_as_a_snakemake_file_has_a_rule_a_step(folder, capsys):
+    run("plan.py", "--output=out dir", "--set", "count=3", "--snakefile=Snakefile")
+    assert "2 rules" in capsys.readouterr().out and not os.path.exists("out dir")
+    found = rules((folder / "Snakefile").read_text())
+    steps = {s.command.name: s for s in resolve([*plan_commands(3)], "out dir")}
+    assert found.keys() == {"all_steps", "folds", "subsets"}
+    assert steps["folds"].record in found["subsets"]["input"][0] and not found["folds"]["input"]
+    assert steps["subsets"].record in found["all_steps"]["input"][0]
+    assert "--only=folds" in found["folds"]["shell"][0] and "--set=count=3" in found["folds"]["shell"][0]
+
+
+def plan_commands(count: int) -> list[Command]:
+    contents: dict = {}
+    exec(PLAN, contents)
+    return contents["get_plan"](count)
+
+
+def test_braces_of_arguments_are_not_filled_in_by_snakemake(folder):
+    steps = resolve([Command("a", "words", ["--output={out}"])], "out{x}")
+    text = snakefile(steps, ["plan.py", "--set=name={a}"])
+    assert "{{a}}" in text and "out{{x}}/.plan" in text
+
+
+@pytest.mark.real
+def test_snakemake_runs_the_plan(folder):
+    """The dry run, the run, and that harp and Snakemake agree on what is done."""
+    program = os.environ.get("HARP_SNAKEMAKE") or shutil.which("snakemake")
+    if not program:
+        pytest.skip("snakemake is not installed; `make real` installs it, or set HARP_SNAKEMAKE")
+    run("plan.py", "--output=out", "--snakefile=Snakefile")
+
+    def snakemake(*arguments: str) -> str:
+        words = [program, "--snakefile", "Snakefile", "--cores", "1", *arguments]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr + done.stdout
+        return done.stderr + done.stdout
+
+    dry = snakemake("--dry-run")
+    assert re.search(r"^subsets +1$", dry, re.M) and re.search(r"^total +3$", dry, re.M)
+    snakemake()
+    steps = resolve(plan_commands(2), "out")
+    assert all(step.done for step in steps)
+    assert "Nothing to be done" in snakemake("--dry-run")

@@ -1,0 +1,124 @@
+"""The papers' tables from the first step to the last: a table of one neural ranker here, the transformers in `make real`."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from harp_jax.__main__ import main as harp
+from harp_jax.experiments.execution import Children, execute
+from harp_jax.experiments.plan import resolve
+from harp_jax.experiments.plan_file import load_plan
+from tests.support import ROOT, corpus
+from tests.support.ranking_collection import write_collection
+
+SIZE = [
+    "mesh.data=-1",
+    "model.layers=1",
+    "model.hidden=32",
+    "model.heads=2",
+    "model.max_positions=64",
+    "row_length=64",
+    "lanes=1",
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    write_collection(tmp_path)
+    return tmp_path
+
+
+def rows(path: str) -> dict[tuple[str, str], list[float]]:
+    """(system, measure) → values of the queries."""
+    found: dict[tuple[str, str], list[float]] = {}
+    with open(path) as file:
+        for line in file.readlines()[1:]:
+            system, measure, _, value = line.split("\t")
+            found.setdefault((system, measure), []).append(float(value))
+    return found
+
+
+def test_table_2_of_a_neural_ranker(folder, monkeypatch, capsys):
+    """All commands in this process, where each would import JAX for seconds."""
+
+    def here(_children: Children, argv: list[str], **_options: object) -> int:
+        harp(argv[argv.index("harp_jax") + 1 :])
+        return 0
+
+    monkeypatch.setattr(Children, "run", here)
+    options = [
+        "transformers=",
+        "neural_rankers=knrm",
+        "lexical=bm25,ql,length",
+        "blank=",
+        "tested=0",
+        "fields=body",
+        "depth=10",
+    ]
+    options += ["neural=lanes=8,steps=4,batch_pairs=32,window=16", "measures=RR@10 AP", "folds=folds.tsv"]
+    steps = resolve(load_plan("table2").commands(options), "out")
+    execute(steps, "out")
+    found = rows(steps[-1].place)
+    assert steps[-1].command.name == "table_bm25"
+    assert {system for system, _ in found} == {"BM25", "ql", "length", "knrm", "chance"}
+    assert all(len(values) == 10 for values in found.values())  # of fold 0
+    assert sum(found["BM25", "RR@10"]) / 10 > 0.9  # a query is three of the twelve words of its document
+    printed = capsys.readouterr().out
+    assert "against BM25" in printed and "chance (mean of 300)" in printed
+    execute(resolve(load_plan("table2").commands(options), "out"), "out")
+    assert "already done" in capsys.readouterr().out
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "plan, options, last",
+    [
+        ("table1", ["tasks=rqp,qdm"], "table"),
+        (
+            "table2",
+            ["transformers=none,mlm,harp", "neural_rankers=", "lexical=ql,bm25f,expanded,inlinks", "tested=0,1"],
+            "table_bm25",
+        ),
+        ("table3", ["transformers=none,harp", "seeds=0,1", "tested=0,1"], "table_bm25"),
+        ("table4", ["variants=mlm,harp,no_mlm,no_qdm", "tested=0"], "table_bm25"),
+        ("figure4", ["transformers=none,harp", "sizes=4,8", "draws=2", "steps=3", "shares=50,100"], "large"),
+    ],
+)
+def test_every_table_of_transformers(folder, plan, options, last):
+    """Links, pairs, pre-training, fine-tuning and the table, with one layer and a few updates; only the wiring is tested."""
+    corpus.write(folder / "corpus")
+    pages = [
+        json.loads(line)
+        for path in sorted((folder / "corpus").glob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+    words = [row.split("\t")[3] for row in (folder / "docs.tsv").read_text().splitlines()]
+    with open(folder / "pages.jsonl", "w") as file:
+        for page in pages:
+            number = int(page["id"][1:])
+            page["id"] = f"d{number}"
+            page["text"] += f"\n{words[number % 40]}"
+            for link in page["links"]:
+                link["target"] = link["target"].replace("alias-", "p").replace("p", "d", 1)
+            file.write(json.dumps(page) + "\n")
+    given = ["source=pages.jsonl", "encoder=idf", f"tokenizer={folder / 'tokenizer'}", "fields=body", "depth=10"]
+    given += [
+        "generation=validation_fraction=0.2,workers=1,memory_limit=500MB",
+        "folds=folds.tsv",
+        "rerank=max_length=64",
+    ]
+    tiny = ["steps=3", "batch_tokens=600", "eval_every=0", "window=64", *SIZE]
+    tuning = ["epochs=1.0", "negatives=3", "batch_pairs=16", "window=16", *SIZE]
+    settings = [*given, f"pretrain={','.join(tiny)}", f"settings={','.join(tuning)}", *options]
+    command = [sys.executable, "-m", "harp_jax", "plan", plan, "--output=out", *(f"--set={s}" for s in settings)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    steps = {step.command.name: step for step in resolve(load_plan(plan).commands(settings), "out")}
+    assert steps[last].done and all(step.done for step in steps.values())
+    if last == "table_bm25":
+        assert ("harp", "RR@10") in rows(steps[last].place) and "chance" in done.stdout
