@@ -25,6 +25,7 @@ FORMATS = (
     "html",
     "warc",
 )  # how each is read: sources/formats.py
+SPLITS = ("auto", "pages", "sections")
 CHOICES = {
     "page_identity": ("id", "text"),
     "unit": ("words", "wordpieces"),
@@ -57,6 +58,10 @@ def generation(preset: str = "") -> ConfigDict:
     c.source.index = ()  # mediawiki: indices of multistream dumps, one per dump; the workers then decompress in parallel
     c.source.base_url = ""  # html: URL of the folder, for links written as whole URLs; relative links do not need it
     c.source.boilerplate_share = 0.5  # html, warc: drop links that occur on more than this share of a site's pages
+    # html, warc: documents are "pages", or "sections" at anchored headings and terms; "auto": sections on sites where most links
+    # lead to one
+    c.source.split = "auto"
+    c.source.index_links = False  # html, warc: keep the links of indices, site maps and search pages
     c.source.redirects = ()  # more redirects: files of `address<TAB>address`
     c.source.max_page_bytes = 2 << 20  # MediaWiki's own limit; larger pages are counted and skipped
     c.tokenizer = ""  # Hugging Face directory or vocab.txt
@@ -74,6 +79,7 @@ def generation(preset: str = "") -> ConfigDict:
     c.seed = 0
 
     c.min_article_words = 100  # shorter pages are dropped, as in the paper (section 4.1.1)
+    c.min_section_words = 10  # of a section that is a document (source.split)
     c.keep_disambiguation = False  # keep links to disambiguation pages
     c.exclude_destinations = ""  # file of titles or ids, one per line, that no pair may link to (judged documents)
     c.max_anchor_words = 16  # longer anchors are whole clauses, not queries
@@ -203,6 +209,8 @@ def check_source(source: dict[str, Any]) -> None:
         raise InputError(
             f"config.source.boilerplate_share is {source['boilerplate_share']!r}; it must lie in (0, 1]; 1 keeps all"
         )
+    if source["split"] not in SPLITS:
+        raise InputError(f"config.source.split is {source['split']!r}; choose one of {', '.join(SPLITS)}")
     if source["index"] and source["format"] != "mediawiki":
         raise InputError(
             "config.source.index is for multistream dumps; set config.source.format to mediawiki, or leave the index out"

@@ -27,9 +27,16 @@ SCHEMAS: dict[str, pa.Schema] = {
     name: pa.schema(list(columns.items()))
     for name, columns in {
         "documents": dict(doc=_l, id=_s, title=_s, text=_s, lead_end=_i, links=pa.list_(_link)),
-        "crawled": dict(doc=_l, address=_s, title=_s, text=_s, lead_end=_i, links=pa.list_(_link)),
-        "site_pages": dict(site=_s, n=_l),
-        "site_links": dict(site=_s, target=_s, anchor=_s, n=_l),
+        "crawled": dict(
+            doc=_l, address=_s, title=_s, text=_s, lead_end=_i, links=pa.list_(_link), outline=_s, canonical=_s
+        ),
+        "site_pages": dict(site=_s, n=_l, links=_l, to_sections=_l),
+        "site_links": dict(site=_s, target=_s, page=_s, fragment=_s, anchor=_s, n=_l),
+        "fragments": dict(page=_s, fragment=_s, section=_s),
+        "canonical_sites": dict(site=_s),
+        "crawled_sites": dict(site=_s),
+        "sites": dict(site=_s, links=_l, to_sections=_l),
+        "section_targets": dict(target=_s, section=_s),
         "boilerplate": dict(site=_s, target=_s, anchor=_s),
         "addresses": dict(doc=_l, home=_i, address=_s, id=_s, disambiguation=_i, problem=_s, identity=_l),
         "redirects": dict(address=_s, target=_s, priority=_l),

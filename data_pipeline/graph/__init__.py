@@ -6,6 +6,6 @@ Imports: engine, text, sources.
 Files:
   anchors       which anchor texts are no queries; entropy of an anchor text's destinations
   link_graph    the maps and joins from documents to resolved links
-  boilerplate   links that recur on most pages of a web site
+  boilerplate   web sites as a whole: links that recur on most pages, pages split into sections, addresses on other hosts
   graph_report  the graph and what its joins dropped, in numbers
 """

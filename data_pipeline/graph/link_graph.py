@@ -84,7 +84,7 @@ def _identity(doc: int, document: LinkedDocument, page_identity: str) -> int:
 
 def _problem(document: LinkedDocument, c: Config) -> str:
     """The reason why links to the page are dropped, as a slug; empty if they are kept."""
-    wanted = c["min_article_words"]
+    wanted = min(c["min_article_words"], c["min_section_words"] if document.is_section else c["min_article_words"])
     # Splitting at spaces is fast, and enough for most pages.
     if wanted and len(document.text.split()) < wanted and count_words(document.text) < wanted:
         return "link-to-short-page"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 # The config's `source` as plain values: format, paths (files, globs; folders for the formats of many files), redirects (TSV
-# files), max_page_bytes, and what some formats read: index, base_url, boilerplate_share.
+# files), max_page_bytes, and what some formats read: index, base_url, boilerplate_share, split, index_links.
 Source = Mapping[str, Any]
 CHUNK_BYTES = 4 << 20
 
@@ -16,6 +16,25 @@ class Link(NamedTuple):
     start: int
     end: int
     target: str
+
+
+class Section(NamedTuple):
+    """A part of a page that a URL with a fragment names; the first of a page is what stands outside all others.
+
+    `parent`: number of the section around it; `spans`: [start, end) of its own text in the page's, without its heading.
+    """
+
+    fragment: str
+    title: str
+    parent: int
+    spans: tuple[tuple[int, int], ...]
+
+
+class Outline(NamedTuple):
+    """The sections of a page, and the number of the section that every fragment of the page points into."""
+
+    sections: tuple[Section, ...]
+    fragments: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -30,6 +49,9 @@ class LinkedDocument:
     lead_end: int  # end of the first section in code points; len(text) if sections are unknown
     redirect: str | None = None  # the address that this page redirects to; text and links are then empty
     is_disambiguation: bool = False
+    is_section: bool = False  # a part of a page that was split
+    outline: Outline | None = None  # of a web page that may be split; its links then lead to `address#fragment`
+    canonical: str = ""  # of a web page: its address on another host, by its own account
 
 
 class Dropped(NamedTuple):

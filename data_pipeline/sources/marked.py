@@ -45,12 +45,19 @@ def tidy(text: str) -> str:
 
 def assemble(text: str, addresses: list[str], dropped: list[tuple[str, str]]) -> Plain:
     """Replaces the marks by offsets; `addresses[number]` is the destination of link `number`. Appends to `dropped`."""
+    plain, numbered, lead_end = offsets(text)
+    kept = {number for _, _, number in numbered}
+    dropped += [("link-empty", address) for number, address in enumerate(addresses) if number not in kept]
+    return Plain(plain, [(start, end, addresses[number]) for start, end, number in numbered], lead_end, dropped)
+
+
+def offsets(text: str) -> tuple[str, list[tuple[int, int, int]], int]:
+    """Text without marks, its links as (start, end, number), and the end of its lead."""
     text = text.lstrip("\n\x04 ").rstrip("\n\x04 ")
     pieces: list[str] = []
-    links: list[tuple[int, int, str]] = []
+    links: list[tuple[int, int, int]] = []
     length = position = 0
     lead_end = -1
-    kept: set[int] = set()
     opened: tuple[int, int] | None = None
     for match in _MARK.finditer(text):
         pieces.append(text[position : match.start()])
@@ -62,10 +69,8 @@ def assemble(text: str, addresses: list[str], dropped: list[tuple[str, str]]) ->
             lead_end = length if lead_end < 0 else lead_end
         elif opened:
             if opened[0] < length:
-                links.append((opened[0], length, addresses[opened[1]]))
-                kept.add(opened[1])
+                links.append((opened[0], length, opened[1]))
             opened = None
     pieces.append(text[position:])
     plain = "".join(pieces)
-    dropped += [("link-empty", address) for number, address in enumerate(addresses) if number not in kept]
-    return Plain(plain, links, len(plain) if lead_end < 0 else lead_end, dropped)
+    return plain, links, len(plain) if lead_end < 0 else lead_end

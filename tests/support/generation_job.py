@@ -10,10 +10,10 @@ from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.graph import link_graph
 
 
-def linked_documents(c, output) -> dict[str, dict]:
+def linked_documents(c, output, engine_class=LocalEngine) -> dict[str, dict]:
     """The job as far as the link graph: no TensorFlow, no shards."""
     job = {"config": plain(c), "work": str(output / ".work"), "output": str(output), "per_bucket": 1}
-    engine = LocalEngine(job, c.workers, c.memory_limit)
+    engine = engine_class(job, c.workers, c.memory_limit)
     try:
         pipeline.parse_documents(engine)
         engine.map("links", link_graph.extract_links, bucket_parts(job, "documents"))

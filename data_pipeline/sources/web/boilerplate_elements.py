@@ -5,6 +5,7 @@ plain containers only: those of sections and terms in documentation are words of
 """
 
 import re
+from functools import lru_cache
 
 from data_pipeline.sources.web.page_elements import HEADINGS
 
@@ -31,6 +32,10 @@ _WORDS = """share shares nav menu menus submenu gdpr consent banner promo promot
 _BOILERPLATE = re.compile(
     rf"(?:{'|'.join(_PARTS.split())})|(?<![a-z])(?:{'|'.join(_WORDS.split())})(?![a-z])", re.IGNORECASE
 )
+# Never the content, whatever else it holds.
+_SITE = re.compile(
+    r"footer|copyright|cookie|breadcrumb|navbar|(?<![a-z])(?:gdpr|consent|nav|menu)(?![a-z])", re.IGNORECASE
+)
 # Leads to another page if it has links; without, it is the lead of this one.
 _TEASER = re.compile(r"teaser|(?<![a-z])cards?(?![a-z])", re.IGNORECASE)
 _TEASER_LINKS = 0.2
@@ -52,9 +57,21 @@ Attributes = dict[str, str | None]
 def names_of(tag: str, attributes: Attributes) -> str:
     """The class, and the id where it is a name; words in camel case are separated."""
     names = attributes.get("class") or ""
-    if tag in _NAMED_BY_ID:
-        names += " " + (attributes.get("id") or "")
-    return _CAMEL.sub(" ", names[:_MAX_NAME]) if len(names) > 1 else ""
+    if tag in _NAMED_BY_ID and (given := attributes.get("id")):
+        names += " " + given
+    return _words(names[:_MAX_NAME]) if len(names) > 1 else ""
+
+
+# Elements of a site share few names.
+@lru_cache(maxsize=1 << 14)
+def _words(names: str) -> str:
+    return _CAMEL.sub(" ", names)
+
+
+@lru_cache(maxsize=1 << 14)
+def _says(names: str) -> tuple[bool, bool, bool]:
+    """Do names say: a whole article, boilerplate, a teaser?"""
+    return bool(_WHOLE_ARTICLE.search(names)), bool(_BOILERPLATE.search(names)), bool(_TEASER.search(names))
 
 
 def is_article(tag: str, names: str) -> bool:
@@ -64,7 +81,7 @@ def is_article(tag: str, names: str) -> bool:
 
 def is_whole_article(tag: str, names: str) -> bool:
     """Is the element one article with its header and meta data?"""
-    return tag in ("article", "main") or bool(_WHOLE_ARTICLE.search(names))
+    return tag in ("article", "main") or (bool(names) and _says(names)[0])
 
 
 def is_apart(tag: str, attributes: Attributes) -> bool:
@@ -79,12 +96,19 @@ def is_apart(tag: str, attributes: Attributes) -> bool:
     )
 
 
+def is_about_the_site(tag: str, names: str) -> bool:
+    """Do the element's names say that it is about the site: its menus, its footer?"""
+    return bool(names) and tag in _NAMED and bool(_SITE.search(names))
+
+
 def is_named_boilerplate(tag: str, attributes: Attributes, names: str, text: int, linked: int) -> bool:
     """Do the element's names say that it is no content? `text` and `linked` are characters of its text and of its links."""
-    if not attributes or tag in HEADINGS or tag not in _NAMED or _WHOLE_ARTICLE.search(names):
+    if not attributes or tag in HEADINGS or tag not in _NAMED:
         return False
-    if names and (_BOILERPLATE.search(names) or (linked > _TEASER_LINKS * text and _TEASER.search(names))):
-        return True
+    if names:
+        article, boilerplate, teaser = _says(names)
+        if article or boilerplate or (teaser and linked > _TEASER_LINKS * text):
+            return not article
     if attributes.get("itemprop") in _PROPERTIES:
         return True
     return tag == "a" and not _RELATIONS.isdisjoint((attributes.get("rel") or "").lower().split())

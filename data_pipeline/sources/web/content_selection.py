@@ -24,7 +24,7 @@ _CORE = 0.8  # of the remaining prose
 _ARTICLE = 1.2  # of the core's prose, at most, in the article around it
 _AFTER = 0.05  # of the core's prose: what stands after it with less is left out
 _LINKS = 0.6  # of a block's text
-_FEW = 0.25  # of the page's prose: names that leave less, and less than MIN_PROSE, are not boilerplate
+_FEW = 0.25  # of the page's prose: names that leave less, and less than MIN_PROSE, mean something else on this site
 
 
 _LINES = ("p", "li", "dt", "dd")
@@ -32,10 +32,14 @@ _WRAPPERS = ("form", "noscript")  # around whole pages of some sites, however sh
 
 
 class Selection(NamedTuple):
-    """The element to read, the `mem_id`s of the elements below it that are left out, and the number of nodes visited."""
+    """What to read of a page, elements as `mem_id`s.
+
+    anchors: what fragments of URLs point to, by element: its id, or the name of an <a>. visited: nodes, the measure of work.
+    """
 
     root: "LexborNode"
     left_out: set[int]
+    anchors: dict[int, str]
     visited: int
 
 
@@ -57,14 +61,22 @@ def select(body: "LexborNode") -> Selection:
         _leave_blocks_of_links(page, out, root)
         _leave_empty_headings(page, out, root)
     left_out = {page.nodes[number].mem_id for number in range(len(out)) if out[number]}
-    return Selection(page.nodes[root], left_out, page.visited)
+    return Selection(page.nodes[root], left_out, _anchors(page), page.visited)
+
+
+def _anchors(page: Elements) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for tag, node, attributes in zip(page.tags, page.nodes, page.attributes):
+        if attributes and (anchor := attributes.get("id") or (tag == "a" and attributes.get("name"))):
+            found[node.mem_id] = anchor
+    return found
 
 
 def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
     """Which elements are left out, those below them included."""
     count = len(page.tags)
     out, article, code = [False] * count, [False] * count, [False] * count
-    most = _MOST * page.prose[0]
+    most, little_prose = _MOST * page.prose[0], page.prose[0] < 4 * MIN_PROSE
     for i in range(1, count):
         tag, attributes, parent = page.tags[i], page.attributes[i], page.parents[i]
         if out[parent]:
@@ -72,10 +84,8 @@ def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
             continue
         names = boilerplate.names_of(tag, attributes) if attributes else ""
         article[i] = article[parent] or boilerplate.is_whole_article(tag, names)
-        code[i] = code[parent] or tag in (
-            "pre",
-            "code",
-        )  # highlighted: its classes are the parts of speech of a program
+        # Highlighted code: its classes are the parts of speech of a program.
+        code[i] = code[parent] or tag in ("pre", "code")
         if code[i]:
             continue
         found = boilerplate.is_apart(tag, attributes)
@@ -85,6 +95,9 @@ def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
             by_name and boilerplate.is_named_boilerplate(tag, attributes, names, page.text[i], page.linked[i])
         )
         out[i] = found and page.prose[i] <= most and not (tag in _WRAPPERS and _is_most_text(page, i))
+        # On a page without other prose, that of its footer is the most.
+        if little_prose and not out[i] and page.text[i] <= _MOST * page.text[0]:
+            out[i] = boilerplate.is_about_the_site(tag, names)
     return out
 
 

@@ -7,12 +7,14 @@ import codecs
 import html
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from data_pipeline.sources import marked
-from data_pipeline.sources.document import Dropped, Link, LinkedDocument, Source
+from data_pipeline.sources.document import Dropped, Link, LinkedDocument, Outline, Section, Source
 from data_pipeline.sources.web import urls
-from data_pipeline.sources.web.main_content import main_content
+from data_pipeline.sources.web.index_pages import is_index_page
+from data_pipeline.sources.web.main_content import Content, main_content, text_of
 from harp_jax.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,38 +69,110 @@ def read_page(
         return []
     base = _attribute(tree, "base[href]", "href")
     base = (_joined(url, base) if base else None) or url
-    address = own
-    if (canonical := _attribute(tree, "link[rel~=canonical i][href]", "href")) is not None:
-        address = urls.resolve(base, canonical)[0] or own
+    address, elsewhere = _canonical(tree, base, own)
     aliases = [LinkedDocument(own, own, "", "", (), 0, redirect=address)] if address != own else []
-    if (elsewhere := _refresh(tree, base)) not in (None, address, own):
-        return [LinkedDocument(own, own, "", "", (), 0, redirect=elsewhere)]
-    document = _document(tree, base, address, where, dropped)
-    return [*aliases, document] if document else aliases
+    if (moved := _refresh(tree, base)) not in (None, address, own):
+        return [LinkedDocument(own, own, "", "", (), 0, redirect=moved)]
+    document = _document(tree, base, address, where, source, dropped)
+    if document is None:
+        return aliases
+    if elsewhere and _path_of(elsewhere).endswith(_path_of(own)):
+        aliases.append(LinkedDocument(elsewhere, elsewhere, "", "", (), 0, redirect=address))
+    return [*aliases, replace(document, canonical=elsewhere)]
+
+
+def _path_of(address: str) -> str:
+    return address.split("/", 3)[-1] if address.count("/") > 2 else ""
+
+
+def _canonical(tree: "LexborHTMLParser", base: str, own: str) -> tuple[str, str]:
+    """The address by the page's canonical link: on its own host, and on another host.
+
+    Builds of documentation name their place on the author's disk, or a host where the pages at hand do not come from.
+    """
+    href = _attribute(tree, "link[rel~=canonical i][href]", "href")
+    address = urls.resolve(base, href)[0] if href is not None else None
+    if href is None or address is None or href.strip().lower().startswith("file:"):
+        return own, ""
+    return (address, "") if urls.site(address) == urls.site(own) else (own, address)
 
 
 def _document(
-    tree: "LexborHTMLParser", base: str, address: str, where: str, dropped: list[Dropped]
+    tree: "LexborHTMLParser", base: str, address: str, where: str, source: Source, dropped: list[Dropped]
 ) -> LinkedDocument | None:
     content = main_content(tree)
-    left_out: list[tuple[str, str]] = []
     if content.outside:
         shown = f"{content.outside} of {content.outside + len(content.hrefs)}"
         dropped.append(Dropped(where, "link-outside-content", shown, content.outside))
-    addresses = [urls.resolve(base, href) for href in content.hrefs]
-    text = marked.ODD_SPACE.sub(" ", marked.INVISIBLE.sub("", content.text))
-    text = marked.tidy(marked.SPACES.sub(" ", text))
-    plain = marked.assemble(text, [target or "" for target, _ in addresses], left_out)
-    left_out += [(reason, href) for (target, reason), href in zip(addresses, content.hrefs) if target is None]
-    dropped += [Dropped(where, *each) for each in left_out if each != ("link-empty", "")]
-    if not plain.text:
+    text, placed, lead_end, spans = _assembled(content)
+    if not text:
         dropped.append(Dropped(where, "page-empty", ""))
         return None
     title = content.heading
     if not title and (element := tree.css_first("title")) is not None:
-        title = " ".join((element.text() or "").split())
-    links = tuple(Link(*link) for link in plain.links if link[2])
-    return LinkedDocument(address, address, marked.CONTROLS.sub("", title)[:500], plain.text, links, plain.lead_end)
+        title = text_of(element)
+    title = marked.CONTROLS.sub("", title.rstrip(" \u00b6"))[:500]
+    outline = _outline(content, spans, title) if source.get("split", "pages") != "pages" else None
+    kept = {number for _, _, number in placed}
+    for number, href in enumerate(content.hrefs):
+        if number not in kept:
+            dropped.append(Dropped(where, urls.resolve(base, href)[1] or "link-empty", href))
+    links: list[Link] = []
+    for start, end, number in placed:
+        target, reason = _target(base, content.hrefs[number], address, outline is not None)
+        if target is None:
+            dropped.append(Dropped(where, reason, content.hrefs[number]))
+        else:
+            links.append(Link(start, end, target))
+    if is_index_page(address, len(text), links) and not source.get("index_links", False):
+        dropped.append(Dropped(where, "page-index", title))
+        dropped.append(Dropped(where, "link-on-index-page", title, len(links)))
+        links = []
+    return LinkedDocument(address, address, title, text, tuple(links), lead_end, outline=outline)
+
+
+def _assembled(
+    content: Content,
+) -> tuple[str, list[tuple[int, int, int]], int, list[list[tuple[int, int]]]]:
+    """Text, links (start, end, number), the end of the lead, and the spans of every section."""
+    pieces: list[str] = []
+    links: list[tuple[int, int, int]] = []
+    spans: list[list[tuple[int, int]]] = [[] for _ in content.sections]
+    length, lead_end = 0, -1
+    for block in content.blocks:
+        text = marked.ODD_SPACE.sub(" ", marked.INVISIBLE.sub("", block.text))
+        plain, found, _ = marked.offsets(marked.tidy(marked.SPACES.sub(" ", text)))
+        if not plain:
+            continue
+        if block.heading and length and lead_end < 0:
+            lead_end = length - 1
+        links += [(start + length, end + length, number) for start, end, number in found]
+        if not block.begins:
+            spans[block.section].append((length, length + len(plain)))
+        pieces.append(plain)
+        length += len(plain) + 1
+    text = "\n".join(pieces)
+    return text, links, len(text) if lead_end < 0 else lead_end, spans
+
+
+def _outline(content: Content, spans: list[list[tuple[int, int]]], title: str) -> Outline:
+    sections = [Section("", title, 0, tuple(spans[0]))]
+    for section, places in zip(content.sections[1:], spans[1:]):
+        name = marked.CONTROLS.sub("", section.title)[:500]
+        fragment = marked.CONTROLS.sub("", section.anchors[0]) if section.anchors else ""
+        sections.append(Section(fragment, name, section.parent, tuple(places)))
+    return Outline(tuple(sections), {marked.CONTROLS.sub("", name): n for name, n in content.fragments.items()})
+
+
+def _target(base: str, href: str, own: str, sections: bool) -> tuple[str | None, str]:
+    """The address that a link leads to, with the fragment if pages may be split; or None and the reason."""
+    target, reason = urls.resolve(base, href)
+    if not sections or reason not in ("", "link-self"):
+        return target, reason
+    fragment = urls.fragment(href)
+    if target is None:
+        return (f"{own}#{fragment}", "") if fragment else (None, reason)
+    return (f"{target}#{fragment}" if fragment else target), ""
 
 
 def _decoded(data: bytes, charset: str | None, where: str, dropped: list[Dropped]) -> str:

@@ -1,9 +1,13 @@
-"""The main content of an HTML tree as text with marks (marked.py): one walk over the selected nodes, no recursion.
+"""The main content of an HTML tree as blocks of text with marks (marked.py): one walk over the selected nodes, no recursion.
 
 content_selection.py decides which part of the page is content. The first <h1> is the title and not part of the text; other
-headings are paragraphs that end the section before them. Code listings are paragraphs, and so are the rows of a data table (with
-<th> or <caption>); other tables are layout. Menus built from plain <div>s in short pages cannot be recognised here:
-graph/boilerplate.py finds them by frequency.
+headings are blocks of their own. Code listings are paragraphs, and so are the rows of a data table (with <th> or <caption>);
+other tables are layout. Menus built from plain <div>s in short pages cannot be recognised here: graph/boilerplate.py finds them
+by frequency.
+
+A block belongs to a section. Sections begin at headings and at defined terms (<dt>) that a fragment of a URL can point to:
+`<h2 id="x">`, `<section id="x"><h2>`, `<a name="x"></a><h2>`, `<dt id="x">`. The text after a <dl> or <section> belongs to the
+section around it.
 """
 
 import re
@@ -18,85 +22,228 @@ if TYPE_CHECKING:
 # Character references such as &#2; can produce the control characters used as marks.
 _WHITE = re.compile("[\x00-\x1f\ud800-\udfff]")
 # The link of a heading to itself: its anchor is a sign, or nothing.
-_PERMALINK = re.compile(r"[\s\W¶§]*")
+_PERMALINK = re.compile(r"\W*")
+
+
+class Block(NamedTuple):
+    """Text with marks in a section; `begins`: the heading or term that the section begins with; `heading`: any heading."""
+
+    text: str
+    section: int
+    begins: bool = False
+    heading: bool = False
+
+
+class Section(NamedTuple):
+    """Section 0 is the page. `anchors`: fragments that point to it, its own first, none for a section above the title.
+
+    `parent`: number of the section around it.
+    """
+
+    anchors: list[str]
+    title: str
+    parent: int
 
 
 class Content(NamedTuple):
-    """Text with marks, the hrefs of its links by number, the first <h1>, and the number of links outside the content."""
+    """Blocks in reading order, sections, the hrefs of the links by number, and the number of links outside the content."""
 
-    text: str
+    blocks: list[Block]
+    sections: list[Section]
+    fragments: dict[str, int]  # every anchor of the page and the section that it is in
     hrefs: list[str]
-    heading: str
     outside: int
     nodes: int  # visited: the measure of work
+
+    @property
+    def heading(self) -> str:
+        """The first <h1>."""
+        return self.sections[0].title
 
 
 def main_content(tree: "LexborHTMLParser") -> Content:
     """Reads a parsed page (selectolax.lexbor.LexborHTMLParser). Linear in its nodes; never raises."""
     body = tree.body
     if body is None:
-        return Content("", [], "", 0, 0)
-    root, left_out, nodes = select(body)
-    outside = len(body.css("a[href]"))
-    of_data = _tables_of_data(body)
-    pieces: list[str] = []
-    hrefs: list[str] = []
-    heading, titled = "", False
-    inside = False  # a link
-    stack: list[tuple[LexborNode, str]] = []
-    node = root.first_child
-    while node is not None:
-        nodes += 1
-        child, closing, tag = None, "", node.tag or ""
-        if tag == "-text":
-            pieces.append(_WHITE.sub(" ", node.text_content or ""))
-        elif tag == "br":
-            pieces.append(" ")
-        elif tag in OPAQUE:
-            pass
-        elif node.mem_id in left_out:
-            closing = "" if tag == "noscript" else " " if inside or tag in INLINE else "\n\n"
-        elif tag == "h1" and not titled:
-            # The page begins here: menus and bylines above it are not a section.
-            heading, titled = _text_of(node), True
-            pieces = ["".join(pieces).replace("\x04", ""), " " if inside else "\n\n"]
+        return Content([], [Section([], "", 0)], {}, [], 0, 0)
+    return _Walk(body).content()
+
+
+class _Walk:
+    """The state of the walk: the open block, the open section, and the anchors since the last text."""
+
+    def __init__(self, body: "LexborNode") -> None:
+        self.root, self.left_out, self.anchors, self.nodes = select(body)
+        self.links = len(body.css("a[href]"))
+        self.of_data = _tables_of_data(body)
+        self.blocks: list[Block] = []
+        self.pieces: list[str] = []
+        self.sections = [Section([], "", 0)]
+        self.fragments = dict.fromkeys(self.anchors.values(), 0)
+        self.hrefs: list[str] = []
+        self.begins = self.heading = self.titled = False
+        self.section = 0
+        self.first = 1  # section below the title
+        self.levels: list[tuple[str, int]] = []  # open headings: tag and section
+        self.waiting: list[str] = []  # anchors since the last text
+        self.terms: list[
+            tuple[int, int]
+        ] = []  # of open <dl>s: the section around, and the term still without a definition
+
+    def content(self) -> Content:
+        inside = False  # a link
+        stack: list[tuple[LexborNode, str, int]] = []  # open elements, what follows them, the section after them or -1
+        node = self.root.first_child
+        while node is not None:
+            self.nodes += 1
+            child, closing, after, tag = None, "", -1, node.tag or ""
+            if tag == "-text":
+                text = _WHITE.sub(" ", node.text_content or "")
+                self.pieces.append(text)
+                if self.waiting and text.strip():
+                    self.waiting = []
+            elif tag == "br":
+                self.pieces.append(" ")
+            elif tag in OPAQUE:
+                pass
+            elif node.mem_id in self.left_out:
+                closing = "" if tag == "noscript" else " " if inside or tag in INLINE else "\n\n"
+            elif tag == "h1" and not self.titled:
+                self._title(node, inside)
+            else:
+                child = node.first_child
+                if (anchor := self.anchors.get(node.mem_id)) is not None:
+                    self.waiting.append(anchor)
+                    self.fragments[anchor] = self.section
+                if tag == "a":
+                    href = node.attributes.get("href")
+                    if href is not None and href.startswith("#") and _PERMALINK.fullmatch(node.text() or ""):
+                        child = None
+                    elif href is not None and not inside and child is not None:
+                        self.pieces.append(f"\x02{len(self.hrefs)}\x05")
+                        self.hrefs.append(href)
+                        inside, closing = True, "\x03"
+                elif tag not in INLINE:
+                    # A block inside a link (<a><div>) does not end the paragraph: the link would end with it.
+                    closing = " " if inside or (tag in ("td", "th") and _table_of(node) in self.of_data) else "\n\n"
+                    self.pieces.append(closing)
+                    if child is not None and not inside:
+                        after = self._open(node, tag)
+            if child is not None:
+                stack.append((node, closing, after))
+                node = child
+                continue
+            self.pieces.append(closing)
+            while node is not None and (following := node.next) is None:
+                if not stack:
+                    return self._result()
+                node, closing, after = stack.pop()
+                self.pieces.append(closing)
+                inside = inside and closing != "\x03"
+                if after >= 0:
+                    self._close(node, after)
+            node = following
+        return self._result()
+
+    def _result(self) -> Content:
+        self._end_block()
+        return Content(self.blocks, self.sections, self.fragments, self.hrefs, self.links - len(self.hrefs), self.nodes)
+
+    def _end_block(self) -> None:
+        if self.pieces:
+            self.blocks.append(Block("".join(self.pieces), self.section, self.begins, self.heading))
+            self.pieces = []
+
+    def _switch(self, section: int, begins: bool = False, heading: bool = False) -> None:
+        self._end_block()
+        self.section, self.begins, self.heading = section if section >= self.first else 0, begins, heading
+
+    def _title(self, node: "LexborNode", inside: bool) -> None:
+        """The page begins here: menus and bylines above it are not a section."""
+        self.titled = True
+        anchors = self._anchors_of(node)
+        self.pieces.append(" " if inside else "\n\n")
+        if not inside:
+            self._end_block()
+            # Headings above the title are text.
+            self.blocks = [Block(block.text, 0) for block in self.blocks]
+            self.sections = [Section([], "", 0)] * len(self.sections)
+            self.first, self.levels, self.fragments = len(self.sections), [], dict.fromkeys(self.fragments, 0)
+            self._switch(0)
+        self.sections[0] = Section(anchors, text_of(node), 0)
+
+    def _open(self, node: "LexborNode", tag: str) -> int:
+        """Begins a section or a heading; returns the section that follows the element, or -1 for elements without influence."""
+        if tag in HEADINGS:
+            anchors = [] if self.terms else self._anchors_of(node)
+            if anchors:
+                while self.levels and self.levels[-1][0] >= tag:
+                    self.levels.pop()
+                parent = self.levels[-1][1] if self.levels else 0
+                self._begin(anchors, text_of(node), parent, heading=True)
+                self.levels.append((tag, self.section))
+            else:
+                self._switch(self.section, heading=True)
+            return self.section
+        if tag == "dl":
+            self.terms.append((self.section, 0))
+        elif tag == "dt" and self.terms:
+            return self._open_term(node)
+        elif tag == "dd" and self.terms:
+            self.terms[-1] = (self.terms[-1][0], 0)
+            return -1
+        elif tag != "section" and not (tag == "div" and "section" in (node.attributes.get("class") or "").split()):
+            return -1
+        return self.section
+
+    def _open_term(self, node: "LexborNode") -> int:
+        around, term = self.terms[-1]
+        term = term if term >= self.first else 0
+        anchors = self._anchors_of(node) if node.mem_id in self.anchors or node.css_first("[id], a[name]") else []
+        if term:  # another term with the same definition
+            known = self.sections[term]
+            title = f"{known.title}, {text_of(node)}"[:500]
+            self.sections[term] = Section([*known.anchors, *anchors], title, known.parent)
+            self.fragments |= dict.fromkeys(anchors, term)
+            self._switch(term, begins=True)
+        elif anchors:
+            self._switch(around)
+            self._begin(anchors, text_of(node), self.section)
+            self.terms[-1] = (around, self.section)
         else:
-            child = node.first_child
-            if tag == "a":
-                href = node.attributes.get("href")
-                if href is not None and href.startswith("#") and _PERMALINK.fullmatch(node.text() or ""):
-                    child = None
-                elif href is not None and not inside and child is not None:
-                    pieces.append(f"\x02{len(hrefs)}\x05")
-                    hrefs.append(href)
-                    inside, closing = True, "\x03"
-            elif tag not in INLINE:
-                # A block inside a link (<a><div>) does not end the paragraph: the link would end with it.
-                closing = " " if inside or (tag in ("td", "th") and _table_of(node) in of_data) else "\n\n"
-                pieces.append("\n\n\x04\n\n" if tag in HEADINGS and not inside else closing)
-        if child is not None:
-            stack.append((node, closing))
-            node = child
-            continue
-        pieces.append(closing)
-        while node is not None and (following := node.next) is None:
-            if not stack:
-                return Content("".join(pieces), hrefs, heading, outside - len(hrefs), nodes)
-            node, closing = stack.pop()
-            pieces.append(closing)
-            inside = inside and closing != "\x03"
-        node = following
-    return Content("".join(pieces), hrefs, heading, outside - len(hrefs), nodes)
+            self._switch(around)
+            return -1
+        return self.section
+
+    def _begin(self, anchors: list[str], title: str, parent: int, heading: bool = False) -> None:
+        self._switch(len(self.sections), begins=True, heading=heading)
+        self.fragments |= dict.fromkeys(anchors, self.section)
+        self.sections.append(Section(anchors, title, parent))
+
+    def _close(self, node: "LexborNode", after: int) -> None:
+        if node.tag == "dl":
+            self.terms.pop()
+        self._switch(after)
+
+    def _anchors_of(self, node: "LexborNode") -> list[str]:
+        """The anchors of a heading: its own or that of the <section> it begins, those since the last text, those inside it."""
+        own = self.anchors.get(node.mem_id)
+        if own is None and node.parent is not None and self.anchors.get(node.parent.mem_id) in self.waiting:
+            own = self.anchors[node.parent.mem_id]
+        inner = [self.anchors[each.mem_id] for each in node.css("[id], a[name]") if each.mem_id in self.anchors]
+        found = dict.fromkeys([*([own] if own else []), *reversed(self.waiting), *inner])
+        self.waiting = []
+        return list(found)
 
 
-def _text_of(heading: "LexborNode") -> str:
+def text_of(heading: "LexborNode") -> str:
     """The text of a heading in one line, without its permalink."""
     pieces = []
     for node in heading.traverse(include_text=True):
         if node.tag == "-text":
             parent = node.parent
             link = parent is not None and parent.tag == "a" and (parent.attributes.get("href") or "").startswith("#")
-            text = node.text_content or ""
+            text = _WHITE.sub(" ", node.text_content or "")
             if not (link and _PERMALINK.fullmatch(text)):
                 pieces.append(text)
     return " ".join("".join(pieces).split())

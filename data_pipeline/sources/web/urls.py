@@ -42,6 +42,13 @@ def resolve(base: str, href: str) -> tuple[str | None, str]:
     return found, "" if found else "link-invalid"
 
 
+def fragment(href: str) -> str:
+    """The decoded fragment of a reference, empty if it has none, or if it names the top of the page."""
+    found = urllib.parse.unquote(_IGNORED.sub("", href).partition("#")[2]).strip(_BLANK)
+    found = "".join(each for each in found if each.isprintable())[:MAX_URL_BYTES]
+    return "" if found.lower() == "top" or found.startswith(":~:") else found
+
+
 @lru_cache(maxsize=1 << 16)  # pages of a site link to the same pages
 def address(url: str) -> str | None:
     """The normalised form of an absolute http, https or file URL; None for anything else, or more than 2,048 bytes."""
@@ -65,8 +72,15 @@ def address(url: str) -> str | None:
 
 
 def addresser(source: Source) -> Callable[[str], str]:
-    """Normalises URLs like links; leaves other strings unchanged."""
-    return lambda url: resolve(source.get("base_url") or "file:///", url)[0] or url.strip()
+    """Normalises URLs like links, with the fragment where pages may be split; leaves other strings unchanged."""
+    sections = source.get("split", "pages") != "pages"
+
+    def normalised(url: str) -> str:
+        found = resolve(source.get("base_url") or "file:///", url)[0]
+        part = fragment(url) if sections else ""
+        return (f"{found}#{part}" if part else found) if found else url.strip()
+
+    return normalised
 
 
 def site(address: str) -> str:

@@ -1,0 +1,170 @@
+"""Sections of pages as documents: where they begin, what they are called, where links with fragments lead."""
+
+import json
+
+import pytest
+
+from data_pipeline.config import generation, plain_source
+from data_pipeline.sources.web import sections
+from data_pipeline.sources.web.html_page import read_page
+from harp_jax.errors import InputError
+from tests.support import corpus
+from tests.support.generation_job import linked_documents, table
+from tests.support.in_process import InProcessEngine
+
+URL = "https://x.org/lib/os.html"
+
+
+def page_of(html: str, url: str = URL, **fields):
+    (page,) = read_page(html.encode(), url, "w", {"max_page_bytes": 2 << 20, "split": "auto"} | fields, [])
+    return page
+
+
+def split(html: str, **fields):
+    """{fragment: (title, text)} of the documents, {fragment: fragment} of the redirects."""
+    documents = sections.finished(page_of(html, **fields), True, lambda target: target, [])
+    found = {d.address.removeprefix(URL): (d.title, d.text) for d in documents if d.redirect is None}
+    moved = {d.address.removeprefix(URL): d.redirect.removeprefix(URL) for d in documents if d.redirect is not None}
+    return found, moved
+
+
+SPHINX = """<title>os</title><main><section id=module-os><span id=x></span><h1>os<a class=headerlink href=#module-os>¶</a></h1>
+<p>Lead.</p><section id=paths><span id=old></span><h2>Paths<a href=#paths>¶</a></h2><p>About <a href=#os.join>joining</a>.</p>
+<dl class="py function"><dt class="sig" id=os.join>os.<b>join</b>(a)<a class=headerlink href=#os.join>¶</a></dt>
+<dd><p>Join paths.</p><dl class=field-list><dt>Returns</dt><dd>a path</dd></dl><p id=note>Note this.</p></dd></dl><p>After.</p>
+</section><section id=empty><h2>Empty</h2><section id=below><h3>Below</h3><p>Text.</p></section></section></section></main>"""
+
+
+def test_sections_and_terms_are_documents_with_their_path_as_title():
+    found, moved = split(SPHINX)
+    assert found == {
+        "": ("os", "Lead."),
+        "#paths": ("os: Paths", "About joining.\nAfter."),
+        "#os.join": ("os: Paths: os.join(a)", "Join paths.\nReturns\na path\nNote this."),
+        "#below": ("os: Empty: Below", "Text."),
+    }
+    assert moved == {"#empty": "#below"}
+    places = dict(sections.fragment_places(page_of(SPHINX)))
+    ends = {fragment: place.removeprefix(URL) for fragment, place in places.items()}
+    assert ends == {
+        "module-os": "", "x": "", "old": "#paths", "paths": "#paths", "os.join": "#os.join", "note": "#os.join",
+        "empty": "#below", "below": "#below",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "html,expected",
+    [
+        ("<h1>T</h1>a<h2 id=b>B</h2>b<h3 id=c>C</h3>c<h2 id=d>D</h2>d", {"": "a", "#b": "b", "#c": "c", "#d": "d"}),
+        ("<h1>T</h1>a<h2>B</h2>b<a name=c></a><h2>C</h2>c", {"": "a\nB\nb", "#c": "c"}),
+        ("<h1>T</h1>a<h2><a id=b href=#b>#</a>B</h2>b", {"": "a", "#b": "b"}),
+        ("<dl><dt id=a>A<dt id=b>B<dd>both<dt>C<dd>none<dt id=d>D<dd>d</dl>", {"": "C\nnone", "#a": "both", "#d": "d"}),
+        ("<h1>T</h1>a<a href=x><h2 id=b>B</h2>b</a>", {"": "a B b"}),
+        ("<h2 id=a>Menu</h2>m<section><h1>T</h1>a<h2 id=b>B</h2>b</section>", {"": "Menu\nm\na", "#b": "b"}),
+        ("<h1>T</h1><h2 id=b>B</h2>", {"": "B"}),
+        ("<h1>T</h1>a<h2 id=b>B</h2>b<h2 id=b>B</h2>c", {"": "a", "#b": "c"}),
+    ],
+)
+def test_where_sections_begin(html, expected):
+    assert {fragment: text for fragment, (_, text) in split(html)[0].items()} == expected
+
+
+def test_links_keep_their_places_in_sections():
+    html = f"<h1>T</h1><p>a <a href=y#f>b</a><h2 id=s>S</h2><p>c<p>d <a href=#s>e</a> <a href='{URL}#%C3%A4'>f</a> <a href=#>g</a>"
+    whole, part = sections.finished(page_of(html), True, lambda target: target, [])
+    shown = {d.text[a:b]: target for d in (whole, part) for a, b, target in d.links}
+    assert shown == {"b": "https://x.org/lib/y#f", "e": URL + "#s", "f": URL + "#ä"}
+    dropped = []
+    (page,) = sections.finished(page_of(html), False, lambda target: target, dropped)
+    assert page.text == "a b\nS\nc\nd e f g" and [link.target for link in page.links] == ["https://x.org/lib/y"]
+    assert [(each.reason, each.times) for each in dropped] == [("link-self", 2)]
+
+
+def test_pages_are_split_where_most_links_lead_to_sections():
+    counts = sections.link_counts(
+        page_of(SPHINX.replace("After.", "<a href=b.html#c>c</a> <a href=#note>n</a> <a href=b.html>b</a>"))
+    )
+    assert counts == (3, 2)  # #note is no section
+    assert sections.is_split({"split": "auto"}, *counts) and not sections.is_split({"split": "auto"}, 4, 2)
+    assert sections.is_split({"split": "sections"}, 0, 0) and not sections.is_split({"split": "pages"}, 1, 1)
+    c = generation()
+    c.source.paths, c.source.split = ("x",), "chapters"
+    with pytest.raises(InputError, match="config.source.split is 'chapters'"):
+        plain_source(c)
+
+
+def test_index_and_search_pages_are_no_sources_of_links():
+    listed = "".join(f"<li><a href=p{n}.html#t>term number {n}</a></li>" for n in range(40))
+    for html, url in ((f"<ul>{listed}</ul>", URL), ("<h1>Index</h1><a href=b>b</a>", "https://x.org/genindex-A.html")):
+        dropped = []
+        (page,) = read_page(html.encode(), url, "w", {"max_page_bytes": 2 << 20}, dropped)
+        assert page.links == () and [each.reason for each in dropped] == ["page-index", "link-on-index-page"]
+        assert page_of(html, url, index_links=True).links
+    prose = "".join(
+        f"<li>A description of what follows it, number {n}: <a href=p{n}.html>page</a>.</li>" for n in range(40)
+    )
+    assert len(page_of(f"<ul>{prose}</ul>").links) == 40
+
+
+def test_a_canonical_link_to_a_disk_or_another_host_does_not_replace_the_address():
+    def read(href, url=URL):
+        html = f"<link rel=canonical href='{href}'><p>text"
+        return [
+            (d.address, d.redirect, d.canonical) for d in read_page(html.encode(), url, "w", {"max_page_bytes": 99}, [])
+        ]
+
+    assert read("file:///usr/share/doc/lib/os.html") == [(URL, None, "")]
+    there = "https://docs.y.org/3/lib/os.html"
+    assert read(there) == [(there, URL, ""), (URL, None, there)]
+    assert read("https://y.org/") == [(URL, None, "https://y.org")]
+    assert read("/lib/os2.html") == [(URL, "https://x.org/lib/os2.html", ""), ("https://x.org/lib/os2.html", None, "")]
+
+
+def site(folder, pages):
+    for name, body in pages.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"<!doctype html><title>{name}</title>{body}")
+    return str(folder)
+
+
+def documents_of(tmp_path, pages, **fields):
+    c = corpus.config(tmp_path, encoder="idf", workers=1, min_article_words=2, min_section_words=1)
+    c.source.format, c.source.paths, c.source.redirects = "html", (site(tmp_path / "site", pages),), ()
+    c.source.base_url = "https://x.org/"
+    c.source.update(fields)
+    documents = linked_documents(c, tmp_path / "out", InProcessEngine)
+    resolved = {row["anchor"]: row for row in table(tmp_path / "out", "resolved")}
+    ids = {row["doc"]: row["id"].removeprefix("https://x.org/") for row in table(tmp_path / "out", "pages")}
+    return documents, {anchor: ids.get(row["destination"]) for anchor, row in resolved.items()}
+
+
+DOCS = {
+    "glossary.html": "<h1>Glossary</h1><dl><dt id=term-lock>lock<dd><p>A gate for boats, see <a href=#term-weir>the weir</a>."
+    "<dt id=term-weir>weir<dd><p id=w>A low dam across a river.</dl>",
+    "guide.html": "<link rel=canonical href='file:///usr/share/doc/guide.html'><h1>Guide</h1><p>Of canals and a "
+    "<a href=glossary.html#term-lock>good lock</a>, a <a href=glossary.html#w>low dam</a>, "
+    "<a href=glossary.html#gone>gone terms</a>,"
+    " <a href=moved.html#term-weir>moved weirs</a> and <a href=glossary.html>all terms</a>.",
+    "moved.html": "<meta http-equiv=refresh content='0; url=glossary.html'>",
+}
+
+
+def test_links_of_documentation_lead_to_sections(tmp_path):
+    documents, links = documents_of(tmp_path, DOCS)
+    assert {i.removeprefix("https://x.org/"): d["title"] for i, d in documents.items()} == {
+        "glossary.html#term-lock": "Glossary: lock", "glossary.html#term-weir": "Glossary: weir", "guide.html": "Guide",
+    }  # fmt: skip
+    assert links == {
+        "the weir": "glossary.html#term-weir", "good lock": "glossary.html#term-lock", "low dam": "glossary.html#term-weir",
+        "moved weirs": "glossary.html#term-weir", "gone terms": "glossary.html#term-lock", "all terms": "glossary.html#term-lock",
+    }  # fmt: skip
+
+
+def test_pages_of_other_sites_stay_whole(tmp_path):
+    documents, links = documents_of(tmp_path, DOCS, split="pages")
+    assert len(documents) == 2 and documents["https://x.org/glossary.html"]["text"].startswith("lock\nA gate")
+    assert set(links.values()) == {"glossary.html"} and "the weir" not in links
+    assert json.dumps(documents) and len(documents_of(tmp_path / "auto", {**DOCS, **PLAIN})[0]) == 3 + len(PLAIN) - 1
+
+
+PLAIN = {f"p{n}.html": f"<p>Page {n} leads to <a href=p{n + 1}.html>the next page {n}</a>." for n in range(12)}
