@@ -18,6 +18,7 @@ from harp_jax.errors import InputError
 from harp_jax.files import DISK_FULL, cache_directory, output_path
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
+TERMINATED = 143  # the shell's status of a command ended by SIGTERM
 OUTPUTS = ("output", "per_query")  # options that name what a command writes
 
 

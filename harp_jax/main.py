@@ -1,7 +1,7 @@
 """Training: python -m harp_jax.main --config=configs/tpu_v3.py --workdir=DIR [--dry_run --topology=v3:2x2]
 
-Rerunning the command resumes the run. With several hosts, run it on each: with --multihost on TPU pods and Slurm, otherwise
-with --coordinator=HOST:PORT --processes=N --process=I.
+Rerunning the command resumes the run; SIGTERM saves and ends with status 143. With several hosts, run it on each: with
+--multihost on TPU pods and Slurm, otherwise with --coordinator=HOST:PORT --processes=N --process=I.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import shlex
 import sys
 
 from harp_jax.allocator import keep_pages
-from harp_jax.cli import ConfigParser, run
+from harp_jax.cli import TERMINATED, ConfigParser, run
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
 
@@ -53,7 +53,7 @@ def main(args: argparse.Namespace) -> None:
 
     last = train(args.config, args.workdir)
     if "interrupted" in last:
-        return
+        sys.exit(TERMINATED)
     note_command(args.workdir)
     print(f"done: {args.workdir} " + " ".join(f"{k}={v:.4g}" for k, v in last.items()))
 

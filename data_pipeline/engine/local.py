@@ -1,14 +1,13 @@
 """The local engine: maps in a pool of spawned processes, joins in DuckDB. One machine."""
 
 import contextlib
-import glob
 import multiprocessing
 import os
 import re
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING
@@ -16,7 +15,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from data_pipeline.engine.job import Job, MapFunction, Part
-from data_pipeline.engine.store import finish, finished, mark_path, place, run_part
+from data_pipeline.engine.store import (
+    complete,
+    finish,
+    finish_join,
+    finished,
+    mark_path,
+    marked,
+    place,
+    run_part,
+    table_files,
+    verify,
+)
 from data_pipeline.engine.tables import SCHEMAS
 from harp_jax.errors import InputError
 from harp_jax.progress import progress
@@ -74,7 +84,7 @@ class LocalEngine:
             try:
                 for number, payload in parts:
                     mark = mark_path(self.job, stage, number)
-                    if os.path.exists(mark):
+                    if marked(self.job, mark):
                         bar.update()
                         continue
                     job = (stage, function, self.job, number, number // per_bucket, payload, mark)
@@ -105,7 +115,7 @@ class LocalEngine:
         The order of rows within a bucket is undefined: readers must sort.
         """
         folder = place(self.job, output)
-        if os.path.isdir(folder):
+        if complete(self.job, output):
             return
         temporary = folder + ".tmp"
         shutil.rmtree(temporary, ignore_errors=True)
@@ -123,7 +133,7 @@ class LocalEngine:
             os.makedirs(os.path.dirname(target))
         with self._connection(inputs) as connection, self._memory(output):
             connection.execute(f"COPY (SELECT {columns} FROM ({sql})) TO '{_quoted(target)}' ({options})")
-        os.replace(temporary, folder)
+        finish_join(temporary, folder)
 
     def query(self, sql: str, inputs: Iterable[str]) -> list[tuple]:
         """The rows of a small result, in memory."""
@@ -153,7 +163,10 @@ class LocalEngine:
         connection.execute("SET preserve_insertion_order=false")
         for name in inputs:
             pattern = os.path.join(place(self.job, name), "*", "*.parquet")
-            if glob.glob(os.path.join(glob.escape(place(self.job, name)), "*", "*.parquet")):
+            files = table_files(self.job, name)
+            with ThreadPoolExecutor(self.workers) as hashing:
+                list(hashing.map(lambda path: verify(self.job, path), files))
+            if files:
                 source = (
                     f"read_parquet('{_quoted(pattern)}', hive_partitioning=true, hive_types={{'bucket': 'INTEGER'}})"
                 )

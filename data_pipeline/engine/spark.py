@@ -17,7 +17,18 @@ import pyarrow as pa
 
 from data_pipeline.engine.job import Job, MapFunction, Part
 from data_pipeline.engine.local import mebibytes
-from data_pipeline.engine.store import finish, finished, mark_path, place, run_part, unfinished
+from data_pipeline.engine.store import (
+    complete,
+    finish,
+    finish_join,
+    finished,
+    mark_path,
+    place,
+    run_part,
+    table_files,
+    unfinished,
+    verify,
+)
 from data_pipeline.engine.tables import SCHEMAS
 from harp_jax.errors import InputError
 from harp_jax.progress import progress
@@ -61,6 +72,7 @@ class SparkEngine:
         self.job, self.master = job, master or f"local[{workers},4]"
         self.memory, self.temp_directory = max(512, mebibytes(memory_limit)), temp_directory
         self._session: SparkSession | None = None
+        self._verified: set[str] = set()
 
     @property
     def spark(self) -> "SparkSession":
@@ -147,7 +159,7 @@ class SparkEngine:
     def join(self, output: str, sql: str, inputs: Iterable[str], partitioned: bool = False) -> None:
         """As `LocalEngine.join`. A bucket may have several files: rebalancing splits large ones among tasks."""
         target = place(self.job, output)
-        if os.path.isdir(target):
+        if complete(self.job, output):
             return
         # Not the name of a killed job's directory: its executors may still be writing.
         for left in glob.glob(glob.escape(target) + ".tmp*"):
@@ -162,7 +174,7 @@ class SparkEngine:
         else:
             frame = frame.selectExpr(*columns)
             self._try(lambda: frame.write.parquet(_uri(f"{temporary}/bucket=0")), output)
-        os.replace(temporary, target)
+        finish_join(temporary, target)
 
     def query(self, sql: str, inputs: Iterable[str]) -> list[tuple]:
         """The rows of a small result."""
@@ -178,13 +190,33 @@ class SparkEngine:
         for name in inputs:
             folder = place(self.job, name)
             schema = ", ".join(f"`{field.name}` {sql_type(field.type)}" for field in SCHEMAS[name]) + ", bucket INT"
-            if glob.glob(os.path.join(glob.escape(folder), "*", "*.parquet")):
+            files = table_files(self.job, name)
+            self._verify(files)
+            if files:
                 # Ignore temporary files of a killed job.
                 reader = self.spark.read.schema(schema).option("pathGlobFilter", "*.parquet")
                 frame = reader.option("basePath", _uri(folder)).parquet(_uri(folder))
             else:
                 frame = self.spark.createDataFrame([], schema)
             frame.createOrReplaceTempView(name)
+
+    def _verify(self, files: list[str]) -> None:
+        """As `store.verify`, in parallel on the cluster; once a file."""
+        job, todo = self.job, [path for path in files if path not in self._verified]
+
+        def problem(path: str) -> str:
+            try:
+                verify(job, path)
+            except InputError as error:
+                return str(error)
+            return ""
+
+        if todo:
+            tasks = self.spark.sparkContext.parallelize(todo, min(len(todo), 1000)).map(problem)
+            for message in self._try(tasks.collect, "verify"):
+                if message:
+                    raise InputError(message)
+            self._verified.update(todo)
 
     def _try(self, action: Callable[[], T], stage: str) -> T:
         from py4j.protocol import Py4JError

@@ -1,19 +1,33 @@
 """Tables on disk as Parquet files, and the marks of what is finished.
 
-A part of a map is marked when all its outputs have their final names; the directory of a join's table is renamed to its final
-name when it is complete. All processes must share the file system.
+A part of a map is marked when all its outputs have their final names, and its mark lists them; the directory of a join's table
+is renamed to its final name when it is complete, and lists its files. The name of a file ends with a digest of its content, which
+every process compares before it first reads the file: a killed job may resume months later. All processes must share the file
+system.
 """
 
+import contextlib
 import glob
+import hashlib
 import os
+import re
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from data_pipeline.engine.job import Job, MapFunction, Part
 from data_pipeline.engine.tables import SCHEMAS
-from harp_jax.files import replacing
+from harp_jax.errors import InputError
+from harp_jax.files import replacing, sha256_file
+
+NAMED = re.compile(r".*\.([0-9a-f]{16})\.parquet")  # with the digest of the content
+LIST = "files"  # in the directory of a join's table: the names of its files
+DAMAGED = "remove {work} and run the command again: the job starts from the beginning"
+_verified: set[str] = set()  # files whose content this process has compared with their names
 
 
 def read(job: Job, name: str, bucket: int | None = None, columns: list[str] | None = None) -> pa.Table:
@@ -22,6 +36,8 @@ def read(job: Job, name: str, bucket: int | None = None, columns: list[str] | No
 
     folder = "*" if bucket is None else f"bucket={bucket}"
     paths = sorted(glob.glob(os.path.join(glob.escape(place(job, name)), folder, "*.parquet")))
+    for path in paths:
+        verify(job, path)
     # Files are read one by one: as a data set, the folder names would become a column.
     tables = [pq.ParquetFile(path).read(columns) for path in paths]
     return pa.concat_tables(tables) if tables else SCHEMAS[name].empty_table().select(columns or SCHEMAS[name].names)
@@ -38,14 +54,80 @@ def bucket_parts(job: Job, name: str) -> list[Part]:
     return [(bucket, None) for bucket in buckets(job, name)]
 
 
-def write(job: Job, name: str, bucket: int, stage: str, part: int, rows: pa.Table) -> None:
-    """Writes a file of a table, complete or not at all; several stages may write to one table. Writes no file for zero rows."""
+def write(job: Job, name: str, bucket: int, stage: str, part: int, rows: pa.Table) -> list[str]:
+    """Writes a file of a table, complete or not at all, and returns its name below the directory of the tables.
+
+    Several stages may write to one table. Writes no file for zero rows.
+    """
     import pyarrow.parquet as pq
 
-    if rows.num_rows:
-        path = os.path.join(place(job, name), f"bucket={bucket}", f"{stage}-{part:07d}.parquet")
-        with replacing(path, "wb") as file:
-            pq.write_table(rows.cast(SCHEMAS[name]), file, compression="zstd", row_group_size=16384)
+    start = os.path.join(place(job, name), f"bucket={bucket}", f"{stage}-{part:07d}.")
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows.cast(SCHEMAS[name]), sink, compression="zstd", row_group_size=16384)
+    content = sink.getvalue()
+    path = f"{start}{hashlib.sha256(content).hexdigest()[:16]}.parquet" if rows.num_rows else ""
+    for earlier in glob.glob(glob.escape(start) + "*parquet"):
+        if earlier != path:
+            os.remove(earlier)  # of a killed part, by another version of a library
+    if not path:
+        return []
+    with replacing(path, "wb") as file:
+        file.write(content)
+    return [os.path.join(name, f"bucket={bucket}", os.path.basename(path))]
+
+
+def verify(job: Job, path: str) -> None:
+    """Raises InputError unless the content of a table's file has the digest in its name; once a file and process."""
+    if path in _verified:
+        return
+    named = NAMED.fullmatch(path)
+    # Unfinished jobs of older versions have files without a digest.
+    if named and sha256_file(path)[:16] != named[1]:
+        raise InputError(f"{path} is damaged; {DAMAGED.format(work=job['work'])}")
+    _verified.add(path)
+
+
+def load_arrays(path: str) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file, which has checksums of its own. Raises InputError for a damaged one."""
+    try:
+        with np.load(path) as file:
+            return dict(file)
+    except (OSError, ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path} is damaged ({error}); remove it and run the command again") from error
+
+
+def table_files(job: Job, name: str) -> list[str]:
+    """The files of a table."""
+    return sorted(glob.glob(os.path.join(glob.escape(place(job, name)), "*", "*.parquet")))
+
+
+def complete(job: Job, name: str) -> bool:
+    """Whether the table of a join is there. Raises InputError if one of its files is not."""
+    folder = place(job, name)
+    with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, LIST), encoding="utf-8") as file:
+        _check_present(job, (os.path.join(name, line.rstrip("\n")) for line in file))
+    return os.path.isdir(folder)
+
+
+def finish_join(temporary: str, folder: str) -> None:
+    """Gives the files of a join's table names with digests, lists them, and renames the directory to its final name."""
+    names = []
+    for path in sorted(glob.glob(os.path.join(glob.escape(temporary), "*", "*.parquet"))):
+        named = f"{path.removesuffix('.parquet')}.{sha256_file(path)[:16]}.parquet"
+        os.rename(path, named)
+        names.append(os.path.relpath(named, temporary))
+    with replacing(os.path.join(temporary, LIST)) as file:
+        file.writelines(f"{name}\n" for name in names)
+    os.replace(temporary, folder)
+
+
+def _check_present(job: Job, names: Iterable[str]) -> None:
+    """Raises InputError for a file of a finished part or join that is missing; `names` begin with the table's."""
+    for name in names:
+        table, _, file = name.partition(os.sep)
+        path = os.path.join(place(job, table), file)
+        if file and not os.path.exists(path):
+            raise InputError(f"{path} is missing, which a finished stage wrote; {DAMAGED.format(work=job['work'])}")
 
 
 def place(job: Job, name: str) -> str:
@@ -56,10 +138,9 @@ def place(job: Job, name: str) -> str:
 def run_part(stage: str, function: MapFunction, job: Job, number: int, bucket: int, payload: Any, mark: str) -> int:
     """Runs a part, writes its tables and its mark; returns the number of rows."""
     outputs = function(job, number, payload)
-    for name, rows in outputs.items():
-        write(job, name, bucket, stage, number, rows)
+    written = [file for name, rows in outputs.items() for file in write(job, name, bucket, stage, number, rows)]
     with replacing(mark) as file:
-        file.write("done\n")
+        file.writelines(f"{name}\n" for name in written)
     return sum(rows.num_rows for rows in outputs.values())
 
 
@@ -70,8 +151,18 @@ def mark_path(job: Job, stage: str, part: int | str) -> str:
 
 
 def unfinished(job: Job, stage: str, parts: Iterable[Part]) -> Iterator[Part]:
-    """The parts that have no mark yet."""
-    return (part for part in parts if not os.path.exists(mark_path(job, stage, part[0])))
+    """The parts that have no mark yet. Raises InputError for a marked one whose files are missing."""
+    return (part for part in parts if not marked(job, mark_path(job, stage, part[0])))
+
+
+def marked(job: Job, mark: str) -> bool:
+    """Whether a part is finished. Raises InputError if one of its files is missing."""
+    with contextlib.suppress(FileNotFoundError):
+        with open(mark, encoding="utf-8") as file:
+            # Older versions wrote "done" instead of the names.
+            _check_present(job, (line.rstrip("\n") for line in file))
+        return True
+    return False
 
 
 def finish(job: Job, stage: str) -> None:
@@ -81,4 +172,8 @@ def finish(job: Job, stage: str) -> None:
 
 
 def finished(job: Job, stage: str) -> bool:
-    return os.path.exists(mark_path(job, stage, "all"))
+    """Whether all parts of a stage are finished. Raises InputError if one of their files is missing."""
+    every = mark_path(job, stage, "all")
+    return os.path.exists(every) and all(
+        marked(job, mark) for mark in glob.glob(glob.escape(os.path.dirname(every)) + "/*")
+    )

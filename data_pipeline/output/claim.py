@@ -15,10 +15,10 @@ from data_pipeline.config import Config, identity
 from data_pipeline.engine.job import Inputs
 from data_pipeline.weights import artefact, attention, without_encoder
 from harp_jax.errors import InputError
-from harp_jax.files import expand, links_within, replacing, sha256_file, walk
+from harp_jax.files import expand, links_within, read_json, replacing, sha256_file, walk
+from harp_jax.input.manifest import MANIFEST, check_sizes, read_manifest
 from harp_jax.progress import progress
 
-MANIFEST = "manifest.json"
 WORK = ".work"
 
 
@@ -82,8 +82,9 @@ def claim(output: str, c: Config, inputs: Inputs) -> IO[str] | None:
         try:
             os.makedirs(output, exist_ok=True)
             if os.path.exists(manifest):
-                finished = _load(manifest)
+                finished = read_manifest(output)
                 _compare(finished, mine, output)
+                check_sizes(output, finished)
                 if not finished["config"]["keep_work"]:
                     # Left by a job that was killed after writing the manifest.
                     shutil.rmtree(work, ignore_errors=True)
@@ -136,19 +137,15 @@ def _lock(work: str, output: str) -> IO[str] | None:
 
 
 def _load(path: str) -> dict[str, Any]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}); remove the output directory and run again") from error
+    return read_json(path, "remove the output directory and run again")
 
 
 def _compare(theirs: dict[str, Any], mine: dict[str, Any], output: str) -> None:
     fields = ("source", "tokenizer_sha256", "encoder_content")
     try:
         old = identity(theirs["config"]) | {name: theirs[name] for name in fields}
-    except KeyError as error:
-        raise InputError(f"{output} was written by another version (no {error}); choose another --output") from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{output} was written by another version ({error!r}); choose another --output") from None
     new = identity(mine["config"]) | {name: mine[name] for name in fields}
     # Paths may differ if the content is the same.
     for path, content in (

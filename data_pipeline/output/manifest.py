@@ -1,8 +1,10 @@
 """The manifest: what a finished job wrote, from what, and what was dropped. The job is complete if it exists."""
 
+import contextlib
 import json
 import os
 import sys
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -11,15 +13,16 @@ from data_pipeline.engine import dropped
 from data_pipeline.engine.job import Engine, Inputs
 from data_pipeline.engine.store import read
 from data_pipeline.graph import graph_report
-from data_pipeline.output.claim import MANIFEST
 from data_pipeline.output.shards import write_tfds_metadata
 from data_pipeline.pairs import predictors
 from data_pipeline.pairs.examples import SPECIALS
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
+from harp_jax.input.manifest import MANIFEST, read_manifest
 from harp_jax.input.records import TEXT_TASK, split_name
 
 FORMAT = 1
+FIELDS = ("config", "tasks", "splits", "link_graph", "losses")  # what `report` prints
 Manifest = dict[str, Any]  # the content of manifest.json; its fields are those of `write_manifest`
 STATISTICS_SQL = """
     SELECT task, CAST(COUNT(*) AS BIGINT), CAST(SUM(query_tokens) AS BIGINT), CAST(SUM(doc_tokens) AS BIGINT),
@@ -113,16 +116,24 @@ def _dropped(engine: Engine) -> list[tuple[str, int, str, str]]:
     return rows + graph_report.dropped(engine, with_links=bool(pair_tasks(engine.job["config"])))
 
 
+@contextlib.contextmanager
+def well_formed(directory: str) -> Iterator[None]:
+    """Raises InputError where a field of the manifest is absent or of another type: `write_manifest` writes every field."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        raise InputError(
+            f"{directory}: {MANIFEST} is damaged ({error!r}); copy it again, or generate the data again"
+        ) from error
+
+
 def load_manifest(directory: str) -> Manifest:
     """The manifest of a finished job; InputError if there is none or it cannot be read."""
+    manifest = read_manifest(directory)
     path = os.path.join(directory, MANIFEST)
-    try:
-        with open(path, encoding="utf-8") as file:
-            manifest = json.load(file)
-    except FileNotFoundError:
-        raise InputError(f"{directory} has no {MANIFEST}: the job has not finished; run it again") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}); generate the data again") from error
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+    if manifest.get("format") != FORMAT:
         raise InputError(f"{path} has another format than {FORMAT}; generate the data with this version")
+    missing = [name for name in FIELDS if not isinstance(manifest.get(name), dict)]
+    if missing:
+        raise InputError(f"{path} lacks {', '.join(missing)}; generate the data again")
     return manifest

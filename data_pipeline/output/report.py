@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from data_pipeline.output.check import check
-from data_pipeline.output.manifest import Manifest, load_manifest
+from data_pipeline.output.manifest import Manifest, load_manifest, well_formed
 from data_pipeline.pairs.examples import tensorflow
 from harp_jax.errors import InputError
 from harp_jax.input.records import PAIR_FEATURES, TEXT_FEATURES, split_name
@@ -45,19 +45,25 @@ def report(directory: str, count: int) -> dict[str, Any]:
     Raises InputError for an unfinished or damaged directory.
     """
     manifest = load_manifest(directory)
-    check(directory, manifest)
-    return {
-        "directory": directory,
-        "tasks": manifest["tasks"],
-        "splits": {name: split["records"] for name, split in manifest["splits"].items()},
-        "link_graph": manifest["link_graph"],
-        "losses": manifest["losses"],
-        "examples": {task: examples(directory, manifest, task, count) for task in manifest["tasks"]},
-    }
+    with well_formed(directory):
+        check(directory, manifest)
+        return {
+            "directory": directory,
+            "tasks": manifest["tasks"],
+            "splits": {name: split["records"] for name, split in manifest["splits"].items()},
+            "link_graph": manifest["link_graph"],
+            "losses": manifest["losses"],
+            "examples": {task: examples(directory, manifest, task, count) for task in manifest["tasks"]},
+        }
 
 
 def as_text(found: dict[str, Any]) -> str:
-    """The report as text."""
+    """The report as text. Raises InputError for fields of the manifest that were changed."""
+    with well_formed(found["directory"]):
+        return _text(found)
+
+
+def _text(found: dict[str, Any]) -> str:
     lines = [f"{found['directory']}: complete; all shards match the manifest", "", "Table 1"]
     lines.append(f"{'task':6}" + "".join(f"{name:>22}" for name in COLUMNS))
     for task, entry in found["tasks"].items():

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from data_pipeline.engine.job import Job
-from data_pipeline.engine.store import read
+from data_pipeline.engine.store import load_arrays, read
 from data_pipeline.engine.tables import table, unpack
 from harp_jax.files import replacing
 
@@ -44,8 +44,7 @@ def log_odds(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
 
 def predict(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over `validation`: per task and predictor 2 · wins + ties, and the number of pairs."""
-    with np.load(os.path.join(job["work"], "predictors.npz")) as file:
-        arrays = dict(file)
+    arrays = load_arrays(os.path.join(job["work"], "predictors.npz"))
     points: dict[tuple[str, str], list[int]] = {}
     for row in read(job, "validation", number).to_pylist():
         sides = [

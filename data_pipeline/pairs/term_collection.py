@@ -5,6 +5,7 @@ and the ranges are written one after another into arrays that all workers map in
 """
 
 import contextlib
+import functools
 import os
 from typing import IO
 
@@ -16,6 +17,7 @@ from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import buckets, read
 from data_pipeline.engine.tables import pack, table
 from data_pipeline.text.terms import Word
+from harp_jax.digests import check_sums, write_sums
 from harp_jax.files import replacing
 from harp_jax.randomness import signed64
 
@@ -73,6 +75,7 @@ def save(job: Job, folder: str, pages: int) -> None:
                 pieces.write(b"".join(chunk.to_pylist()))
             ended, began = int(cumulated[-1]), int(starts[-1])
         begin("pages", 1).write(np.array([pages]).tobytes())
+    write_sums(folder, [f"{name}.npy" for name in ("words", "ends", "offsets", "pieces", "pages")])
     with replacing(os.path.join(folder, "complete")) as file:
         file.write("done\n")
 
@@ -84,10 +87,18 @@ def _lengths(rows: pa.Table) -> np.ndarray:
     return pc.binary_length(rows.column("pieces")).to_numpy().astype(np.int64) // 4
 
 
+@functools.cache
+def _verify(folder: str) -> None:
+    """Once a process: arrays in .npy files have no checksums. Raises InputError for a changed one."""
+    check_sums(folder)
+
+
 class TermCollection:
     """p(w|C) over the terms of all passages, from the files of `save`."""
 
     def __init__(self, folder: str, shares: bool) -> None:
+        _verify(folder)
+
         def load(name: str) -> np.ndarray:
             return np.load(os.path.join(folder, f"{name}.npy"), mmap_mode="r")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from data_pipeline.engine.job import Job
-from data_pipeline.engine.store import read
+from data_pipeline.engine.store import load_arrays, read
 from data_pipeline.engine.tables import table, unpack
 from data_pipeline.text.terms import Span
 from data_pipeline.weights.word_weights import is_weighed, to_bytes
@@ -62,8 +62,8 @@ class DocumentFrequency:
     """Number of passages that contain a word, as sorted arrays: the words of a large corpus are too many for a dict."""
 
     def __init__(self, path: str) -> None:
-        with np.load(path) as arrays:
-            self.words, self.counts, self.passages = arrays["words"], arrays["counts"], int(arrays["passages"])
+        arrays = load_arrays(path)
+        self.words, self.counts, self.passages = arrays["words"], arrays["counts"], int(arrays["passages"])
 
     def idf(self, words: np.ndarray) -> np.ndarray:
         """log((N + 1) / (df + 1/2)) of hashed words, [n]; positive for every word."""

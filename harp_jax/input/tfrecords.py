@@ -5,16 +5,15 @@ the shards are permuted, and each shard's records are permuted in memory. For a 
 of each shard; for a task with many, whole shards, so that hosts read different files.
 """
 
-import json
 import os
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from harp_jax.errors import InputError
+from harp_jax.input.manifest import Shard, read_manifest, shards_of
 from harp_jax.input.packing import Group, pair_sequences, text_sequence
 from harp_jax.input.records import PAIR_FEATURES, TEXT_FEATURES, TEXT_TASK, split_name
 from harp_jax.randomness import generator
@@ -25,27 +24,6 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 # With at least this many shards per lane, lanes read whole shards: their epochs then differ in length by at most a quarter.
 WHOLE_SHARDS = 4
-
-
-@dataclass(frozen=True)
-class Shard:
-    path: str
-    records: int
-
-
-def read_manifest(directory: str) -> dict[str, Any]:
-    """The manifest of a finished generation job. Raises InputError if the job has not finished or the file is not JSON."""
-    from etils import epath
-
-    path = epath.Path(directory) / "manifest.json"
-    try:
-        return json.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise InputError(
-            f"{directory} has no manifest.json: the generation job did not finish; run it again"
-        ) from error
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON: {error}; run the generation job again") from error
 
 
 def find_shards(directory: str, task: str, split: str) -> list[Shard]:
@@ -59,14 +37,20 @@ def find_shards(directory: str, task: str, split: str) -> list[Shard]:
             f"{directory} has no split {name!r}, only {', '.join(sorted(manifest['splits']))}; "
             "change `tasks`, or generate it"
         )
-    info = tfds.builder_from_directory(directory).info.splits[name]
-    listed = {shard["file"]: shard["records"] for shard in manifest["splits"][name]["shards"]}
-    shards = [Shard(str(path), int(n)) for path, n in zip(info.filepaths, info.shard_lengths)]
+    try:
+        info = tfds.builder_from_directory(directory).info.splits[name]
+        counts = {os.path.basename(str(path)): int(n) for path, n in zip(info.filepaths, info.shard_lengths)}
+    except Exception as error:  # TFDS passes on the exceptions of its JSON parser and of its own checks
+        raise InputError(
+            f"{directory}: TFDS cannot read dataset_info.json and features.json ({error}); generate the data again"
+        ) from error
+    shards = shards_of(directory, manifest["splits"][name])
     for shard in shards:
-        if listed.get(os.path.basename(shard.path)) != shard.records:
+        if counts.get(os.path.basename(shard.path)) != shard.records:
             raise InputError(
                 f"{shard.path}: TFDS metadata and manifest.json disagree on its records; generate it again"
             )
+        shard.check_size()
     return shards
 
 
@@ -95,6 +79,7 @@ class RecordReader:
             raise InputError(
                 f"no {split} records for {', '.join(empty)} in {', '.join(directories)}; drop it from `tasks`"
             )
+        self._verified: set[str] = set()  # shards whose content was compared with the manifest
         self._cache: OrderedDict[str, list[bytes]] = OrderedDict()
         self._cached_shards = cached_shards
         self._epoch_start: dict[tuple[int, str], tuple[int, int]] = {}
@@ -143,6 +128,9 @@ class RecordReader:
         if shard.path in self._cache:
             self._cache.move_to_end(shard.path)
             return self._cache[shard.path]
+        if shard.path not in self._verified:
+            shard.check_content()
+            self._verified.add(shard.path)
         tf = _tensorflow()
         try:
             batch = next(iter(tf.data.TFRecordDataset(shard.path).batch(shard.records + 1)), None)

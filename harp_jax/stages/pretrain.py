@@ -62,7 +62,8 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConf
 
 def _read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple[Reader, Reader | None]:
     """The pairs to train on, and held-out pairs if `config.eval_every` is set."""
-    from harp_jax.input.tfrecords import RecordReader, read_manifest
+    from harp_jax.input.manifest import read_manifest
+    from harp_jax.input.tfrecords import RecordReader
 
     for directory in config.data:
         found = read_manifest(directory)["tokenizer_sha256"]

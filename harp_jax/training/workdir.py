@@ -17,8 +17,10 @@ from harp_jax.checkpoints.recorded import CONFIG, read_config
 from harp_jax.digests import write_sums
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
+from harp_jax.input.manifest import MANIFEST
 from harp_jax.stages.base import Stage
 
+INPUTS = "inputs"  # in config.json: what `inputs_of` returned
 # Config fields that may change when a run resumes.
 FREE_TO_CHANGE = frozenset(
     (
@@ -49,9 +51,16 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
     if jax.process_index() == 0:
         lock = locked(workdir)
     own = json.loads(config.to_json_best_effort()) | {stage.family.name: dataclasses.asdict(stage.shape)}
+    own[INPUTS] = inputs_of(config)
     path = os.path.join(workdir, CONFIG)
     if os.path.exists(path):
         other = read_config(workdir).to_dict()
+        before = dict(other.pop(INPUTS, own[INPUTS]))  # configs of older versions have none
+        changed = [name for name, what in own.pop(INPUTS) if before.get(name, what) != what]
+        if changed:
+            raise InputError(
+                f"{workdir} was started on other data: {', '.join(changed)} changed since; restore it, or choose another --workdir"
+            )
         keys = sorted(
             k for k in flatten(own).keys() | flatten(other).keys() if flatten(own).get(k) != flatten(other).get(k)
         )
@@ -69,6 +78,19 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
             json.dump(own, file, indent=2)
         write_sums(workdir, [CONFIG])
     return lock
+
+
+def inputs_of(config: ConfigDict) -> list[list[str]]:
+    """[path, content] of what a run reads.
+
+    Content is a digest: of a generation job that of its manifest, which has those of the shards. Of documents and clicks it is
+    the size alone, as they may be many gigabytes.
+    """
+    manifests = [os.path.join(directory, MANIFEST) for directory in config.get("data", ())]
+    small = [config.get(name, "") for name in ("queries", "qrels", "candidates", "folds", "train_queries")]
+    large = [config.get(name, "") for name in ("docs", "clicks")]
+    found = [[path, files.sha256_file(path)] for path in (*manifests, *small) if path and os.path.isfile(path)]
+    return found + [[path, f"{os.path.getsize(path)} bytes"] for path in large if path and os.path.isfile(path)]
 
 
 def locked(workdir: str) -> IO:

@@ -114,17 +114,41 @@ def truncate_at_a_record(_: str, shard: str) -> None:
     open(shard, "wb").write(content[:end])
 
 
+def write(directory: str, name: str, content: str) -> None:
+    with open(os.path.join(directory, name), "w", encoding="latin-1") as file:
+        file.write(content)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (flip, "damaged or missing"),
-        (truncate_at_a_record, "holds 6 records"),
-        (lambda _, s: os.remove(s), "damaged or missing"),
+        (flip, "is damaged: its sha256 is not that of manifest.json"),
+        (truncate_at_a_record, "is damaged: it has .* bytes, manifest.json says"),
+        (lambda _, s: os.remove(s), "is missing, which manifest.json lists"),
+        (lambda d, _: write(d, "manifest.json", "{}"), "is no manifest of a generation job"),
+        (lambda d, _: write(d, "manifest.json", "\xff{"), "cannot be read"),
+        (
+            lambda d, _: write(d, "manifest.json", '{"tokenizer_sha256": "", "splits": {"rqp_train": {}}}'),
+            "lists no splits",
+        ),
+        (lambda d, _: write(d, "dataset_info.json", "{"), "TFDS cannot read dataset_info.json"),
+        (lambda d, _: write(d, "features.json", "[]"), "TFDS cannot read dataset_info.json"),
     ],
 )
 def test_damage_is_named_never_skipped(directory, tmp_path, change, message):
     path = damaged(directory, tmp_path, change)
     with pytest.raises(InputError, match=message):
+        reader(path, "rqp").read(0, "rqp", 0, 3)
+
+
+def test_swapped_shards_of_equal_count_are_named(tmp_path):
+    path = str(tmp_path / "job")
+    write_job(path, {"rqp": [4, 4]})
+    names = [os.path.join(path, f"harp-rqp_train.tfrecord-0000{i}-of-00002") for i in range(2)]
+    os.rename(names[0], names[0] + "x")
+    os.rename(names[1], names[0])
+    os.rename(names[0] + "x", names[1])
+    with pytest.raises(InputError, match="its sha256 is not that of manifest.json|has .* bytes"):
         reader(path, "rqp").read(0, "rqp", 0, 3)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from data_pipeline.output.shards import shard_path, write_tfds_metadata
 from data_pipeline.pairs.examples import serialise, tensorflow
+from harp_jax.files import sha256_file
 from harp_jax.input.records import PAIR_FEATURES, split_name
 from tests.support.synthetic import pair, tokenizer
 
@@ -21,7 +22,14 @@ def write_job(directory: str, records: dict[str, list[int]]) -> None:
             with tensorflow().io.TFRecordWriter(path) as writer:
                 for i in range(count):
                     writer.write(_example(task, 1000 * number + i))
-            shards.append({"file": os.path.basename(path), "records": count, "bytes": os.path.getsize(path)})
+            shards.append(
+                {
+                    "file": os.path.basename(path),
+                    "records": count,
+                    "bytes": os.path.getsize(path),
+                    "sha256": sha256_file(path),
+                }
+            )
         splits[split_name(task, "train")] = {"records": sum(counts), "shards": shards}
     write_tfds_metadata(directory, splits, "synthetic")
     with open(os.path.join(directory, "manifest.json"), "w") as file:

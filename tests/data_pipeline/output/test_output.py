@@ -43,6 +43,20 @@ def test_of_two_jobs_started_together_one_writes(tmp_path):
     assert subprocess.run([*arguments[:2], "harp_jax", "inspect", str(tmp_path / "out")], cwd=ROOT).returncode == 0
 
 
+def test_a_finished_job_without_a_shard_is_not_complete(tmp_path):
+    shard = {"file": "harp-mlm_train.tfrecord-00000-of-00001", "records": 1, "bytes": 3, "sha256": ""}
+    splits = {"mlm_train": {"records": 1, "shards": [shard]}}
+    (tmp_path / output.MANIFEST).write_text(json.dumps({"config": plain(), "splits": splits, **READ}))
+    (tmp_path / shard["file"]).write_text("abc")
+    assert output.claim(str(tmp_path), plain(), READ) is None
+    (tmp_path / shard["file"]).write_text("ab")
+    with pytest.raises(InputError, match="is damaged: it has 2 bytes, manifest.json says 3; copy the directory again"):
+        output.claim(str(tmp_path), plain(), READ)
+    (tmp_path / shard["file"]).unlink()
+    with pytest.raises(InputError, match="is missing, which manifest.json lists"):
+        output.claim(str(tmp_path), plain(), READ)
+
+
 @pytest.mark.parametrize("before", ["lock", "open"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_job_that_ends_while_another_takes_its_place_is_not_written_again(tmp_path, monkeypatch, before, seed):
@@ -52,7 +66,7 @@ def test_a_job_that_ends_while_another_takes_its_place_is_not_written_again(tmp_
 
     def end():
         with theirs:
-            (tmp_path / output.MANIFEST).write_text(json.dumps({"config": plain(seed=seed), **READ}))
+            (tmp_path / output.MANIFEST).write_text(json.dumps({"config": plain(seed=seed), "splits": {}, **READ}))
             shutil.rmtree(work)
 
     if before == "lock":

@@ -1,0 +1,112 @@
+"""The tables of a half-done job: a changed, truncated or missing file is named when the job resumes, never read."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data_pipeline.engine import store
+from data_pipeline.engine.tables import table
+from data_pipeline.pairs import term_collection
+from harp_jax.errors import InputError
+from tests.support.in_process import InProcessEngine
+
+SQL = "SELECT word, CAST(SUM(n) AS BIGINT) AS n FROM word_counts GROUP BY word"
+
+
+def count(job, number, payload):
+    return {"word_counts": table("word_counts", [dict(word=number * 100 + i, n=i) for i in range(payload)])}
+
+
+def engine(tmp_path) -> InProcessEngine:
+    job = {"config": {}, "work": str(tmp_path / ".work"), "output": str(tmp_path), "per_bucket": 1}
+    return InProcessEngine(job, 1, "1GB")
+
+
+def begun(tmp_path) -> list[Path]:
+    """The files of a map and of a join, as another process left them."""
+    running = engine(tmp_path)
+    running.map("count", count, [(0, 50), (1, 60), (2, 0)])
+    running.join("word_totals", SQL, ["word_counts"])
+    store._verified.clear()
+    return sorted(Path(running.job["work"]).rglob("*.parquet"))
+
+
+def resume(tmp_path) -> int:
+    running = engine(tmp_path)
+    running.map("count", count, [(0, 50), (1, 60), (2, 0)])
+    running.join("word_totals", SQL, ["word_counts"])
+    return store.read(running.job, "word_totals").num_rows + store.read(running.job, "word_counts", 0).num_rows
+
+
+def test_every_changed_byte_of_a_stage_file_is_named(tmp_path):
+    files = begun(tmp_path)
+    assert len(files) == 3 and resume(tmp_path) == 160
+    for path in files:
+        content = path.read_bytes()
+        for place in np.linspace(0, len(content) - 1, 24).astype(int):
+            store._verified.clear()
+            path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+            running = engine(tmp_path)
+            with pytest.raises(InputError, match=rf"{path.name} is damaged; remove .*\.work and run the command again"):
+                resume(tmp_path)
+                running.query("SELECT COUNT(*) FROM word_counts", ["word_counts"])
+        path.write_bytes(content)
+
+
+def test_a_missing_stage_file_is_named(tmp_path):
+    for path in begun(tmp_path):
+        path.rename(tmp_path / "elsewhere")
+        with pytest.raises(InputError, match=f"{path.name} is missing, which a finished stage wrote"):
+            resume(tmp_path)
+        (tmp_path / "elsewhere").rename(path)
+    # Without the mark of the whole stage the parts' marks count.
+    (tmp_path / ".work" / "count.marks" / "all").unlink()
+    begun(tmp_path)[0].unlink()
+    with pytest.raises(InputError, match="is missing, which a finished stage wrote"):
+        resume(tmp_path)
+
+
+def test_a_part_that_runs_again_replaces_its_file(tmp_path):
+    job = engine(tmp_path).job
+    rows = count(job, 0, 3)["word_counts"]
+    for some in (rows, rows.slice(1), rows.slice(2)):
+        store.write(job, "word_counts", 0, "count", 0, some)
+        assert store.read(job, "word_counts").num_rows == some.num_rows
+    store.write(job, "word_counts", 0, "count", 0, rows.slice(3))
+    assert not list((tmp_path / ".work").rglob("*.parquet"))
+
+
+def test_files_of_older_versions_are_read(tmp_path):
+    for path in begun(tmp_path):
+        path.rename(path.with_name(path.name.split(".")[0] + ".parquet"))
+    for mark in (tmp_path / ".work" / "count.marks").iterdir():
+        mark.write_text("done\n")
+    (tmp_path / ".work" / "word_totals" / "files").unlink()
+    assert resume(tmp_path) == 160
+
+
+def test_damaged_arrays_are_named(tmp_path):
+    path = str(tmp_path / "a.npz")
+    np.savez(path, words=np.arange(100))
+    content = Path(path).read_bytes()
+    for damaged in (b"", content[:50], content.replace(np.int64(7).tobytes(), np.int64(8).tobytes(), 1)):
+        Path(path).write_bytes(damaged)
+        with pytest.raises(InputError, match=r"a\.npz is damaged .*; remove it and run the command again"):
+            store.load_arrays(path)
+
+
+def test_a_changed_term_collection_is_named(tmp_path):
+    job = engine(tmp_path).job
+    rows = dict(word=[5, 3], pieces=[np.int32([1, 2]).tobytes(), np.int32([4]).tobytes()], n=[2, 1])
+    store.write(job, "term_totals", 0, "totals", 0, table("term_totals", rows))
+    folder = str(tmp_path / "terms")
+    term_collection.save(job, folder, 3)
+    assert term_collection.TermCollection(folder, False).total == 3
+    path = os.path.join(folder, "ends.npy")
+    content = Path(path).read_bytes()
+    Path(path).write_bytes(content[:-1] + b"\1")
+    term_collection._verify.cache_clear()
+    with pytest.raises(InputError, match=r"ends\.npy was changed"):
+        term_collection.TermCollection(folder, False)

@@ -1,0 +1,54 @@
+"""What a workdir binds a run to: its config, and the content of its data."""
+
+import argparse
+import json
+import os
+
+import pytest
+
+import harp_jax.training.train
+from harp_jax.errors import InputError
+from harp_jax.main import main
+from harp_jax.training.workdir import claim_workdir
+from tests.support.tiny_run import tiny_config, tiny_stage
+
+
+def claim(config, workdir) -> None:
+    claim_workdir(str(workdir), config, tiny_stage(config)).close()
+
+
+def test_a_resume_on_other_data_is_refused(tmp_path):
+    (tmp_path / "pairs").mkdir()
+    (tmp_path / "pairs" / "manifest.json").write_text('{"shards": [1, 2]}')
+    config = tiny_config(str(tmp_path), data=(str(tmp_path / "pairs"),))
+    claim(config, tmp_path / "run")
+    claim(config, tmp_path / "run")
+    (tmp_path / "pairs" / "manifest.json").write_text('{"shards": [2, 1]}')
+    with pytest.raises(InputError, match=r"was started on other data: .*manifest\.json changed since; restore it"):
+        claim(config, tmp_path / "run")
+    # A workdir of an older version has not recorded its data.
+    path = tmp_path / "run" / "config.json"
+    found = json.loads(path.read_text())
+    del found["inputs"]
+    os.remove(tmp_path / "run" / "SHA256SUMS")
+    path.write_text(json.dumps(found))
+    claim(config, tmp_path / "run")
+
+
+def test_a_changed_config_of_a_workdir_is_named(tmp_path):
+    config = tiny_config(str(tmp_path))
+    claim(config, tmp_path / "run")
+    path = tmp_path / "run" / "config.json"
+    path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
+    with pytest.raises(InputError, match=r"config\.json was changed since it was written"):
+        claim(config, tmp_path / "run")
+
+
+def test_sigterm_ends_the_command_with_the_status_of_a_terminated_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(harp_jax.training.train, "train", lambda *_: {"interrupted": 1.0})
+    given = argparse.Namespace(
+        config=tiny_config(str(tmp_path)), workdir=str(tmp_path), dry_run=False, coordinator="", multihost=False
+    )
+    with pytest.raises(SystemExit) as ended:
+        main(given)
+    assert ended.value.code == 143 and not (tmp_path / "command.txt").exists()
