@@ -12,6 +12,7 @@ from ml_collections import ConfigDict
 from data_pipeline.presets import PRESETS
 from harp_jax.errors import InputError
 from harp_jax.input.records import HARP_TASKS, LINK_TASKS, TASKS, TEXT_TASK
+from harp_jax.ranges import Ranges, check_numbers
 
 Config = dict[str, Any]  # a generation config as plain JSON values: what `plain` returns
 
@@ -47,6 +48,17 @@ CHOICES = {
     "prop_distribution": ("query_likelihood", "contrastive"),
     "encoder_dtype": ("float32", "bfloat16"),
 }
+
+RANGES: Ranges = {
+    "source.max_page_bytes": (1, 1 << 30), "encoder_batch_tokens": (1, 1 << 30), "seed": (-(1 << 62), 1 << 62),
+    "min_article_words": (0, 1 << 30), "max_anchor_words": (1, 1 << 20), "max_link_pages": (0, 1),
+    "max_anchor_destinations": (1, 1 << 40), "query_length": (1e-3, 1000), "attention_scale": (1e-6, 1e6),
+    "temperature": (1e-3, 1e3), "qdm_positives": (0, 1 << 20), "acm_draws": (1, 1000), "adp_slice": (1, 1 << 30),
+    "adp_depth": (1, 10_000), "acm_directions": (1, 2),
+    "ict_passage_tokens": (1, 1 << 20), "ict_keep": (0, 1), "wlp_draws": (1, 1000), "prop_pairs": (1, 1000),
+    "prop_mu": (0, 1e9), "max_query_tokens": (1, 1 << 20), "max_doc_tokens": (1, 510), "max_text_tokens": (1, 510),
+    "validation_fraction": (0, 1 - 1e-9), "shard_bytes": (1024, 1 << 40), "workers": (1, 1024),
+}  # fmt: skip
 
 
 def generation(preset: str = "") -> ConfigDict:
@@ -153,7 +165,9 @@ def generation(preset: str = "") -> ConfigDict:
 
 
 def plain(config: ConfigDict) -> Config:
-    """The config as JSON holds it; raises InputError for invalid values."""
+    """The config as JSON holds it; raises InputError for invalid values, and for a config of another command."""
+    if "source" not in config:
+        raise InputError("this config has no `source`: it is no generation config; use one of configs/data/")
     c = json.loads(config.to_json_best_effort())
     check_source(c["source"])
     known = (*TASKS, TEXT_TASK)
@@ -162,38 +176,9 @@ def plain(config: ConfigDict) -> Config:
     for field, choices in CHOICES.items():
         if c[field] not in choices:
             raise InputError(f"config.{field} is {c[field]!r}; choose one of {', '.join(choices)}")
-    for field in (
-        "query_length",
-        "temperature",
-        "workers",
-        "acm_draws",
-        "adp_slice",
-        "adp_depth",
-        "wlp_draws",
-        "attention_scale",
-        "prop_pairs",
-        "ict_passage_tokens",
-        "max_query_tokens",
-        "max_doc_tokens",
-        "max_text_tokens",
-    ):
-        if not c[field] > 0:
-            raise InputError(f"config.{field} is {c[field]!r}; it must be above 0")
-    if c["shard_bytes"] < 1024:
-        raise InputError(f"config.shard_bytes is {c['shard_bytes']!r}; it must be at least 1024")
+    check_numbers(c, RANGES)
     if c["context_in_page"] and c["replacement"]:
         raise InputError("config.context_in_page draws without replacement; unset it or config.replacement")
-    if c["max_doc_tokens"] > 510 or c["max_text_tokens"] > 510:
-        raise InputError("config.max_doc_tokens and config.max_text_tokens must be 510 at most; lower them")
-    if not 0 <= c["validation_fraction"] < 1:
-        raise InputError(f"config.validation_fraction is {c['validation_fraction']!r}; it must lie in [0, 1)")
-    if not 0 <= c["ict_keep"] <= 1:
-        raise InputError(f"config.ict_keep is {c['ict_keep']!r}; it must lie in [0, 1]")
-    for field in ("qdm_positives", "prop_mu"):
-        if c[field] < 0:
-            raise InputError(f"config.{field} is {c[field]!r}; it must not be negative")
-    if c["acm_directions"] not in (1, 2):
-        raise InputError(f"config.acm_directions is {c['acm_directions']!r}; choose 1 or 2")
     if not c["encoder"] and not c["term_weights"] and weighed(c):
         raise InputError('no config.encoder; name a Hugging Face directory, a training workdir, "uniform" or "idf"')
     return c

@@ -17,6 +17,7 @@ from harp_jax.input.packing import PackedLayout, batch_shapes
 from harp_jax.model import sharding
 from harp_jax.model.attention import choose
 from harp_jax.model.bert import BertConfig
+from harp_jax.ranges import check_training
 from harp_jax.stages.table import STAGES
 from harp_jax.training.cost import batch_flops
 from harp_jax.training.hardware import data_sheet, peak_flops
@@ -84,6 +85,9 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
 
     Raises InputError for a stage other than BERT's and for a mesh that does not match the devices.
     """
+    check_training(config)
+    if config.stage not in STAGES:
+        raise InputError(f"unknown stage {config.stage!r}; choose from {', '.join(STAGES)}")
     stage = STAGES[config.stage](without_files(config), with_data=False)
     if not isinstance(stage.layout, PackedLayout):
         raise InputError("a dry run is for BERT; a neural ranker fits on any device, train it without --dry_run")

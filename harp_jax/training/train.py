@@ -20,6 +20,7 @@ from harp_jax.model import sharding
 from harp_jax.objectives.metrics import summarise
 from harp_jax.objectives.objective import Objective
 from harp_jax.objectives.pretrain import Pretrain
+from harp_jax.ranges import check_training
 from harp_jax.stages.base import Stage
 from harp_jax.stages.families import Shape
 from harp_jax.stages.table import STAGES
@@ -45,8 +46,9 @@ def train(
     A finished run is left alone; its last metrics are returned. After SIGTERM the state is saved and {"interrupted": 1.0}
     returned. `stage` replaces the config's (for example with a custom reader, without TensorFlow); `devices` defaults to all.
 
-    Raises InputError for bad config or data, for a workdir of another config or in use, and for a full disk.
+    Raises InputError for bad config (`ranges`) or data, for a workdir of another config or in use, and for a full disk.
     """
+    check_training(config)
     if config.stage not in STAGES:
         raise InputError(f"unknown stage {config.stage!r}; choose from {', '.join(STAGES)}")
     if config.compilation_cache:

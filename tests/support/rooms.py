@@ -20,7 +20,18 @@ ROOMS = {
     ),
 }  # fmt: skip
 GROUND = {
-    "harp_jax": ("errors", "files", "digests", "progress", "cli", "allocator", "randomness", "defaults", "version"),
+    "harp_jax": (
+        "errors",
+        "files",
+        "digests",
+        "progress",
+        "cli",
+        "allocator",
+        "randomness",
+        "defaults",
+        "ranges",
+        "version",
+    ),
     "data_pipeline": ("presets", "config"),
 }
 # What the generation job may take from harp_jax: files on disk, text, the encoder and its parameters.
