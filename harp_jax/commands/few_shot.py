@@ -8,6 +8,7 @@ from harp_jax.commands.subsets import integers
 from harp_jax.errors import InputError
 from harp_jax.experiments.few_shot import few_shot_plan
 from harp_jax.experiments.ranking_steps import Collection
+from harp_jax.experiments.subsets import MOST_DRAWS
 
 
 def arguments_parser() -> Parser:
@@ -33,8 +34,8 @@ def arguments_parser() -> Parser:
 
 
 def main(arguments: argparse.Namespace) -> None:
-    if arguments.draws < 1:
-        raise InputError(f"--draws={arguments.draws}: use 1 or more")
+    if not 1 <= arguments.draws <= MOST_DRAWS:
+        raise InputError(f"--draws={arguments.draws}: use 1 to {MOST_DRAWS}")
     plan = few_shot_plan(
         Collection(arguments.docs, arguments.queries, arguments.qrels),
         test_queries=arguments.test_queries,

@@ -7,7 +7,7 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import read_subset
 from harp_jax.corpus.trec import read_qrels, read_run
 from harp_jax.errors import InputError
-from harp_jax.experiments.subsets import draw_subsets, judged_relevant, trainable, write_subsets
+from harp_jax.experiments.subsets import MOST_DRAWS, draw_subsets, judged_relevant, trainable, write_subsets
 
 
 def arguments_parser() -> Parser:
@@ -34,8 +34,8 @@ def arguments_parser() -> Parser:
 
 def main(arguments: argparse.Namespace) -> None:
     sizes = parsed_sizes(arguments.sizes)
-    if arguments.draws < 1:
-        raise InputError(f"--draws={arguments.draws}: use 1 or more")
+    if not 1 <= arguments.draws <= MOST_DRAWS:
+        raise InputError(f"--draws={arguments.draws}: use 1 to {MOST_DRAWS}")
     if bool(arguments.folds) != bool(arguments.train_folds):
         raise InputError("--folds and --train_folds belong together; give both or neither")
     wanted = arguments.train_folds.split(",") if arguments.train_folds else []

@@ -21,6 +21,7 @@ from harp_jax.files import lines, replacing
 TAG = "harp_jax"
 # Smallest step between two scores of a run: not flushed to zero as a subnormal float32.
 SMALLEST_STEP = 1e-20
+LARGEST_LEVEL = 10_000  # of relevance: trec_eval counts the documents of every level up to the largest
 
 
 @dataclass
@@ -119,6 +120,10 @@ def read_qrels(path: str) -> Qrels:
             raise InputError(
                 f"{path}, line {number}: relevance {level!r} is not an integer; correct the line"
             ) from None
+        if abs(judged[docid]) > LARGEST_LEVEL:
+            raise InputError(
+                f"{path}, line {number}: relevance {level[:20]} is beyond ±{LARGEST_LEVEL}; correct the line"
+            )
     if not qrels:
         raise InputError(f"{path} is empty; it should have judgments, 'qid 0 docid level' a line")
     return qrels

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from harp_jax.corpus.folds import components
-from harp_jax.corpus.trec import Qrels, Ranking, Run
+from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels, Ranking, Run
 from harp_jax.errors import InputError
 from harp_jax.evaluation.floors import CHANCE, Floors, chance_values, other_candidates, verdicts
 from harp_jax.evaluation.measures import aggregate, calculate, is_tested, parse_measures
@@ -20,7 +20,7 @@ from harp_jax.evaluation.significance import ROUNDS, compare
 from harp_jax.evaluation.tables import Table
 
 FEWEST_GROUPS = 10  # minimum effective number of groups for a group bootstrap
-FEWEST_ROUNDS = 100
+FEWEST_ROUNDS, MOST_ROUNDS = 100, 1_000_000
 MEASURES = "RR@10 RR@100 nDCG@10 nDCG@100 AP"
 
 Scores = Mapping[str, Mapping[str, float]]  # qid → docid → score
@@ -52,8 +52,14 @@ def evaluate(
     """
     if not qrels:
         raise InputError("the qrels hold no query to evaluate; check the files")
-    if rounds < FEWEST_ROUNDS:
-        raise InputError(f"rounds={rounds}: use {FEWEST_ROUNDS} or more")
+    for qid, judged in qrels.items():
+        for docid, level in judged.items():
+            if not isinstance(level, int | np.integer) or abs(level) > LARGEST_LEVEL:
+                raise InputError(
+                    f"query {qid}, document {docid}: relevance {level!r} is no integer within ±{LARGEST_LEVEL}; correct it"
+                )
+    if not FEWEST_ROUNDS <= rounds <= MOST_ROUNDS:
+        raise InputError(f"rounds={rounds}: use {FEWEST_ROUNDS} to {MOST_ROUNDS}")
     if runs_per_draw < 1:
         raise InputError(f"runs_per_draw={runs_per_draw}: use 1 or more")
     if baseline and baseline not in runs:

@@ -91,6 +91,11 @@ def calculate(qrels: Qrels, run: Run, measures: list[Measure]) -> dict[str, Valu
     """Measure → qid → value for every query of the qrels; 0 for queries that the run lacks."""
     import ir_measures
 
+    # pytrec-eval ends the process where all levels of a query are below 0 (TREC Web has -2 for spam); no document is relevant.
+    levels = {
+        qid: judged if max(judged.values(), default=0) >= 0 else dict.fromkeys(judged, 0)
+        for qid, judged in qrels.items()
+    }
     order = {qid: ordered(run[qid]) for qid in qrels if qid in run}
     values: dict[str, Values] = {str(measure): dict.fromkeys(qrels, 0.0) for measure in measures}
     plain = [measure for measure in measures if is_tested(measure)]
@@ -103,7 +108,7 @@ def calculate(qrels: Qrels, run: Run, measures: list[Measure]) -> dict[str, Valu
                 qid: {docid: -float(rank) for rank, docid in enumerate(rearranged(docids, qrels[qid]))}
                 for qid, docids in order.items()
             }
-            for metric in ir_measures.iter_calc(wanted, qrels, given):
+            for metric in ir_measures.iter_calc(wanted, levels, given):
                 values[form.format(metric.measure)][metric.query_id] = metric.value
     for measure in measures:
         if isinstance(measure, Unjudged):

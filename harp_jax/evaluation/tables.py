@@ -154,11 +154,11 @@ class Table:
         return json.dumps(asdict(self), indent=1, ensure_ascii=False)
 
     def per_query_lines(self) -> list[str]:
-        """Tab-separated run, measure, qid, value: a header, then one line a value."""
+        """Tab-separated run, measure, qid, value: a header, then one line a value. White space in names becomes a blank."""
         lines = ["run\tmeasure\tqid\tvalue"]
         for name, by_measure in self.per_query.items():
             for measure, values in by_measure.items():
-                lines += [f"{name}\t{measure}\t{qid}\t{value:.6f}" for qid, value in values.items()]
+                lines += [f"{' '.join(name.split())}\t{measure}\t{qid}\t{value:.6f}" for qid, value in values.items()]
         return lines
 
     def notes(self) -> list[str]:
@@ -193,6 +193,9 @@ class Table:
         return name if count == 1 else f"{name} (mean of {count})"
 
 
+LATEX = {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "\n": " ", "\r": " "}
+
+
 def _aligned(head: list[str], rows: list[list[str]]) -> str:
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     lines = [
@@ -207,4 +210,5 @@ def _p(value: float) -> str:
 
 
 def _escaped(text: str) -> str:
-    return "".join("\\" + c if c in "#$%&_{}" else c for c in text)
+    """A text for LaTeX."""
+    return "".join("\\" + c if c in "#$%&_{}" else LATEX.get(c, c) for c in text)

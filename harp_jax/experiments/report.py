@@ -5,6 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 
 from harp_jax.corpus.trec import Qrels, Run
+from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import MEASURES, evaluate
 from harp_jax.evaluation.tables import Table
 from harp_jax.training import metrics_log
@@ -22,13 +23,15 @@ p.note { opacity: .75; }
 
 
 def curves_svg(workdirs: Mapping[str, str]) -> str:
-    """Training curves as inline SVG: one panel a metric, one line a workdir. Empty where nothing was logged."""
+    """Training curves as inline SVG: one panel a metric, one line a workdir. Raises InputError for one without metrics."""
     import matplotlib
 
     matplotlib.use("svg")
     from matplotlib import pyplot
 
     rows = {name: metrics_log.read(path) for name, path in workdirs.items()}
+    if absent := [name for name, run in rows.items() if not run]:
+        raise InputError(f"the curves of {absent[0]}: {workdirs[absent[0]]} has no metrics; name a training workdir")
     panels = (
         ("train", "loss", "training loss"),
         ("train", "pair_accuracy", "pair accuracy, training"),

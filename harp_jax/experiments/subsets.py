@@ -28,11 +28,16 @@ def judged_relevant(qrels: Qrels) -> list[str]:
     return [qid for qid, judged in qrels.items() if any(level > 0 for level in judged.values())]
 
 
+MOST_DRAWS = 10_000
+
+
 def draw_subsets(qrels: Qrels, sizes: Sequence[int], draws: int, seed: int = 0) -> list[dict[int, list[str]]]:
     """For each draw, size → queries with a relevant document; smaller subsets are prefixes of larger ones.
 
     Raises InputError if there are fewer queries than the largest size.
     """
+    if not 1 <= draws <= MOST_DRAWS:
+        raise InputError(f"draws={draws}: use 1 to {MOST_DRAWS}")
     usable = judged_relevant(qrels)
     if max(sizes) > len(usable):
         raise InputError(f"{len(usable)} queries can be trained on, fewer than {max(sizes)}; lower --sizes")

@@ -9,7 +9,7 @@ import pytest
 
 from harp_jax.commands.evaluate import arguments_parser, main, name_runs
 from harp_jax.corpus.folds import read_subset
-from harp_jax.corpus.trec import Ranking, read_run, write_run
+from harp_jax.corpus.trec import Ranking, read_qrels, read_run, write_run
 from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import effective_groups, evaluate, groups_of
 
@@ -203,7 +203,7 @@ def test_a_baseline_brings_tests_marks_and_intervals(tmp_path, capsys):
     lines = (tmp_path / "pq.tsv").read_text().splitlines()
     assert lines[0] == "run\tmeasure\tqid\tvalue" and len(lines) == 1 + 2 * 2 * 30
     assert "new\tRR@10\tq0\t0.250000" in lines
-    with pytest.raises(InputError, match="rounds=5: use 100 or more"):
+    with pytest.raises(InputError, match="rounds=5: use 100 to 1000000"):
         main(arguments_parser().parse_args([*given, "--rounds=5"]))
 
 
@@ -269,3 +269,46 @@ def test_command(tmp_path, runs):
     done = command(qrels, first, "--measures=TRR@10")
     assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, "")
     assert "unknown measure 'TRR@10'" in done.stderr
+
+
+def test_queries_whose_levels_are_all_negative_count_as_zero():
+    """pytrec-eval ended the process with a segmentation fault, after some queries."""
+    code = (
+        "import random; from harp_jax.evaluation.evaluate import evaluate\n"
+        "random.seed(1)\n"
+        "for _ in range(30):\n"
+        "    levels = [random.choice(([-2], [-1, -2], [-2, 0], [-2, 0, 1, 2])) for _ in range(20)]\n"
+        "    qrels = {f'q{i}': {f'd{j}': random.choice(some) for j in range(random.randint(1, 100))} for i, some in enumerate(levels)}\n"
+        "    run = {q: {f'd{j}': random.random() for j in random.sample(range(200), random.randint(1, 100))} for q in qrels}\n"
+        "    table = evaluate(qrels, {'a': run}, 'RR@10 nDCG@10 AP P@5 R@100 Rprec Bpref infAP oracle(RR@10)')\n"
+        "    assert all(v[q] == 0 for v in table.per_query['a'].values() for q in qrels if max(qrels[q].values()) <= 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    table = evaluate(
+        {"q1": {"a": -2}, "q2": {"a": 1, "b": -2}}, {"x": {"q1": {"a": 1.0}, "q2": {"a": 1.0}}}, "AP unjudged@10"
+    )
+    assert table.mean["x"] == {"AP": 0.5, "unjudged@10": 0.0}
+
+
+@pytest.mark.parametrize("level", [2**31, -(2**31), 10**400, 10_001])
+def test_levels_that_no_measure_can_count_are_refused(tmp_path, level):
+    (tmp_path / "qrels").write_text(f"q1 0 a 1\nq1 0 b {level}\n")
+    with pytest.raises(InputError, match=r"line 2: relevance -?[0-9]+ is beyond ±10000; correct the line"):
+        read_qrels(str(tmp_path / "qrels"))
+    with pytest.raises(InputError, match="query q1, document b: relevance .* is no integer within ±10000"):
+        evaluate({"q1": {"a": 1, "b": level}}, {"x": {"q1": {"a": 1.0}}})
+
+
+def test_rounds_without_end_are_refused():
+    with pytest.raises(InputError, match="rounds=1000000000000: use 100 to 1000000"):
+        evaluate(QRELS, {"a": {}}, baseline="a", rounds=10**12)
+
+
+def test_names_cannot_break_tables():
+    run = {"q1": {"a": 1.0}}
+    name = "a\\b^~_\n{c}\td"
+    table = evaluate({"q1": {"a": 1}}, {name: run}, "AP")
+    assert r"a\textbackslash{}b\textasciicircum{}\textasciitilde{}\_ \{c\}" in table.latex()
+    lines = table.per_query_lines()
+    assert len(lines) == 2 and all(line.count("\t") == 3 for line in lines)

@@ -8,6 +8,7 @@ import pytest
 from harp_jax.commands.evaluate import named
 from harp_jax.commands.report import arguments_parser, main
 from harp_jax.errors import InputError
+from harp_jax.experiments.report import curves_svg
 
 
 def test_page_holds_table_and_curves_and_fetches_nothing(tmp_path, capsys):
@@ -34,6 +35,12 @@ def test_wrong_options_are_named():
         named(["run.trec"], "run")
     with pytest.raises(InputError, match="a is given twice"):
         named(["a=1", "a=2"], "run")
+
+
+def test_curves_of_a_directory_without_metrics_are_refused(tmp_path):
+    for empty in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(InputError, match="the curves of mine: .* has no metrics; name a training workdir"):
+            curves_svg({"mine": str(empty)})
 
 
 def test_the_page_calls_a_run_that_is_not_above_chance_that(tmp_path):
