@@ -9,7 +9,9 @@ import contextlib
 import io
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,6 +21,7 @@ from harp_jax.files import DISK_FULL, cache_directory, output_path
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
 TERMINATED = 143  # the shell's status of a command ended by SIGTERM
+FOLLOW = "HARP_JAX_FOLLOW"  # environment: number of a pipe's descriptor, whose other end a plan holds
 OUTPUTS = ("output", "per_query")  # options that name what a command writes
 
 
@@ -174,10 +177,24 @@ def run(
     main: Callable[[argparse.Namespace], None], parser: argparse.ArgumentParser, argv: list[str] | None = None
 ) -> None:
     """Parse the arguments and call `main`; argparse itself exits with status 2 on wrong usage."""
+    follow()
     with ending_well():
         arguments = parser.parse_args(argv)
         check_outputs(arguments)
         main(arguments)
+
+
+def follow() -> None:
+    """Ends this process with SIGTERM when the plan that started it ends, even if that was killed."""
+    descriptor = os.environ.pop(FOLLOW, "")
+    if descriptor.isdecimal():
+        threading.Thread(target=_end_after, args=(int(descriptor),), daemon=True).start()
+
+
+def _end_after(descriptor: int) -> None:
+    with contextlib.suppress(OSError):
+        os.read(descriptor, 1)  # nothing is ever written: it returns when the other end is closed
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def check_outputs(arguments: argparse.Namespace) -> None:

@@ -237,14 +237,22 @@ def _exclusive(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
+def make_directory(path: str) -> None:
+    """Creates a directory with its parents. Raises InputError if that is impossible."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot write to {path}: {_reason(error)}; choose another path") from error
+
+
 def locked(path: str, busy: str) -> IO[str]:
     """A lock file, locked as long as it is open; the kernel releases it even if the process is killed.
 
     Creates the directory. Raises InputError with the message `busy` while another process holds the lock.
     """
     while True:
+        make_directory(os.path.dirname(path))
         try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
             lock = open(path, "w", opener=_unlinked)
         except OSError as error:
             raise InputError(f"cannot write {path}: {_reason(error)}; choose another path") from error

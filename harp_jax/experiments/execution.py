@@ -17,10 +17,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from queue import Queue
 
+from harp_jax.cli import FOLLOW
 from harp_jax.errors import InputError
 from harp_jax.experiments.plan import Command, Step, listing, resolve
 from harp_jax.experiments.plan_cost import summary
-from harp_jax.files import replacing
+from harp_jax.files import locked, make_directory, replacing
 
 PRINTED = (
     "evaluate",
@@ -65,7 +66,15 @@ def execute(steps: list[Step], output: str, jobs: int = 1) -> None:
     """
     if jobs < 1:
         raise InputError(f"--jobs={jobs}: use 1 or more")
-    os.makedirs(os.path.join(output, ".plan"), exist_ok=True)
+    make_directory(os.path.join(output, ".plan"))
+    try:
+        _execute(steps, output, jobs)
+    finally:
+        for contents in {id(step.contents): step.contents for step in steps}.values():
+            contents.save()
+
+
+def _execute(steps: list[Step], output: str, jobs: int) -> None:
     began = time.monotonic()
     labels = {s.command.name: f"[{number}/{len(steps)}] {s.command.name}" for number, s in enumerate(steps, 1)}
     for step in steps:
@@ -100,7 +109,7 @@ def execute(steps: list[Step], output: str, jobs: int = 1) -> None:
 
 
 class Children:
-    """The processes of running steps; ends them where this process is terminated (SIGTERM)."""
+    """The processes of running steps; ends them where this process is terminated (SIGTERM), or killed (`cli.follow`)."""
 
     def __init__(self) -> None:
         self.stopped = False
@@ -110,14 +119,21 @@ class Children:
         """The status of a command that runs to its end, or is not started after SIGTERM."""
         if self.stopped:
             return -signal.SIGTERM
-        with subprocess.Popen(argv, **options) as process:  # type: ignore[call-overload]
-            self._running.add(process)
-            try:
-                if self.stopped:  # since the check above
-                    process.terminate()
-                return process.wait()
-            finally:
-                self._running.discard(process)
+        # The other end of the pipe closes when this process ends, however it ends: the command then ends too.
+        end, held = os.pipe()
+        try:
+            environment = {**os.environ, FOLLOW: str(end)}
+            with subprocess.Popen(argv, env=environment, pass_fds=(end,), **options) as process:  # type: ignore[call-overload]
+                self._running.add(process)
+                try:
+                    if self.stopped:  # since the check above
+                        process.terminate()
+                    return process.wait()
+                finally:
+                    self._running.discard(process)
+        finally:
+            os.close(end)
+            os.close(held)
 
     @contextlib.contextmanager
     def terminated(self) -> Iterator[None]:
@@ -139,7 +155,19 @@ class Children:
 
 
 def execute_one(step: Step, label: str, children: Children, to_file: bool) -> None:
-    """Runs one step and records it as done. `to_file`: its output goes to a log file next to the record."""
+    """Runs one step and records it as done. `to_file`: its output goes to a log file next to the record.
+
+    Raises InputError if it fails, or while another process runs it.
+    """
+    busy = f"another process runs {step.command.name} of this plan; wait for it, or choose another --output"
+    with locked(step.record.removesuffix(".json") + ".lock", busy):
+        if step.done:
+            print(f"{label}: done by another process", flush=True)
+        else:
+            _execute_one(step, label, children, to_file)
+
+
+def _execute_one(step: Step, label: str, children: Children, to_file: bool) -> None:
     print(f"{label}: {step}", flush=True)
     start = time.monotonic()
     log = step.record.removesuffix(".json") + ".log"
@@ -159,7 +187,8 @@ def execute_one(step: Step, label: str, children: Children, to_file: bool) -> No
         )
     seconds = round(time.monotonic() - start, 1)
     with replacing(step.record) as record:
-        json.dump({"name": step.command.name, "command": str(step), "seconds": seconds}, record, indent=1)
+        fields = {"name": step.command.name, "command": str(step), "seconds": seconds}
+        json.dump({**fields, "sha256": step.contents(step.place)}, record, indent=1)
     print(f"{label}: {seconds} s", flush=True)
     if to_file and step.command.command in PRINTED:
         with open(log, encoding="utf-8", errors="replace") as text:

@@ -2,11 +2,13 @@
 
 In a command's arguments {out} is its own output path, {NAME} that of an earlier command, and {output} the plan's directory.
 An output path contains the hash of everything the command reads: its arguments, the files and folders that they name, the
-fields of its config, and the hashes of the earlier commands. Files above 1 MiB count by size and time of change instead of
-their content. So a finished command is never repeated, a killed plan resumes, and changing one part of a plan keeps the
-results of the others.
+fields of its config, and the hashes of the earlier commands. So a finished command is never repeated, a killed plan resumes,
+and changing one part of a plan keeps the results of the others. A finished command runs again if its output was changed since.
+
+Plans and configs are Python files: running one runs its code.
 """
 
+import contextlib
 import hashlib
 import os
 import re
@@ -14,14 +16,16 @@ import runpy
 import shlex
 import string
 import sys
+import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from harp_jax.cli import config_file
 from harp_jax.errors import InputError
-from harp_jax.files import sha256_file
+from harp_jax.experiments.contents import Contents
+from harp_jax.files import read_json
 from harp_jax.version import __version__
 
-HASHED = 1 << 20  # bytes up to which a file is identified by its content
 PROGRAM = [sys.executable, "-m", "harp_jax"]
 
 
@@ -39,9 +43,26 @@ class Command:
     reads: list[str] = field(default_factory=list)
     suffix: str = ""
 
+    def of_texts(self) -> bool:
+        """Whether the fields have their types, which a plan file may get wrong."""
+        if not isinstance(self.arguments, list | tuple) or not isinstance(self.reads, list | tuple):
+            return False
+        return all(isinstance(t, str) for t in (self.name, self.command, self.suffix, *self.arguments, *self.reads))
+
     def needs(self) -> list[str]:
-        """The names in braces: earlier steps, "out" and "output"."""
-        found = [name for text in self.arguments for _, name, _, _ in string.Formatter().parse(text) if name]
+        """The names in braces: earlier steps, "out" and "output". Raises InputError for braces without a name."""
+        found: list[str] = []
+        for text in self.arguments:
+            try:
+                names = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
+                unnamed = "" in names
+            except ValueError:
+                unnamed = True
+            if unnamed:
+                raise InputError(
+                    f"step {self.name}: braces without a name in the argument {text!r}; name a step, or double the braces"
+                )
+            found += names
         return list(dict.fromkeys(found))
 
 
@@ -53,6 +74,7 @@ class Step:
     key: str
     place: str
     argv: list[str]
+    contents: Contents = field(default_factory=Contents, compare=False, repr=False)
 
     @property
     def record(self) -> str:
@@ -61,7 +83,15 @@ class Step:
 
     @property
     def done(self) -> bool:
-        return os.path.exists(self.record) and os.path.exists(self.place)
+        """Whether the step has ended and its output is what it was then."""
+        if not (os.path.exists(self.record) and os.path.exists(self.place)):
+            return False
+        try:
+            found = read_json(self.record)
+        except InputError:
+            return False
+        # Records of older versions have no digest.
+        return found.get("sha256") in (None, self.contents(self.place))
 
     def __str__(self) -> str:
         """The command line to type."""
@@ -74,6 +104,7 @@ def resolve(commands: list[Command], output: str) -> list[Step]:
     Raises InputError for duplicate names, unknown names in braces and missing files.
     """
     steps: dict[str, Step] = {}
+    contents = Contents(os.path.join(output, ".plan", "contents.json"))
     for command in commands:
         if command.name in steps or not re.fullmatch(r"[a-z0-9_]+", command.name) or command.name in ("out", "output"):
             raise InputError(f"step name {command.name!r} is used twice or is not of [a-z0-9_]; rename it in the plan")
@@ -88,18 +119,21 @@ def resolve(commands: list[Command], output: str) -> list[Step]:
         for path in command.reads:
             if not os.path.isfile(path):
                 raise InputError(f"step {command.name} reads {path}, which is missing; check the plan's options")
-            state.update(sha256_file(path).encode())
+            state.update(contents(path).encode())
         for argument in command.arguments:
-            state.update(identity(argument).encode())
+            state.update(identity(argument, contents).encode())
         key = state.hexdigest()[:10]
         place = os.path.join(output, f"{command.name}-{key}{command.suffix}")
         names = {n: s.place for n, s in steps.items()} | {"out": place, "output": output}
-        argv = [*PROGRAM, command.command, *(text.format(**names) for text in command.arguments)]
-        steps[command.name] = Step(command, key, place, argv)
+        try:
+            arguments = [text.format(**names) for text in command.arguments]
+        except (ValueError, AttributeError, LookupError, TypeError) as error:
+            raise InputError(f"step {command.name}: {error} in its arguments; write names alone in braces") from error
+        steps[command.name] = Step(command, key, place, [*PROGRAM, command.command, *arguments], contents)
     return list(steps.values())
 
 
-def identity(argument: str) -> str:
+def identity(argument: str, contents: Contents) -> str:
     """Identity of what an argument names: files, folders, and the fields of a config."""
     # The whole value too: paths may contain a comma or "=".
     words = [argument, argument.partition("=")[2], *re.split(r"[=,'\"()\s]+", argument)]
@@ -107,20 +141,26 @@ def identity(argument: str) -> str:
         path = config_file(argument.removeprefix("--config=")).partition(":")[0]
         if os.path.isfile(path):
             # The fields too: a config may import them from another file.
-            get_config = runpy.run_path(path).get("get_config")
-            return stamp(path) + (str(get_config()) if get_config else "")
-    return "".join(stamp(word) for word in dict.fromkeys(words) if word and os.path.exists(word))
+            with reporting(path):
+                get_config = runpy.run_path(path).get("get_config")
+                return contents(path) + (str(get_config()) if get_config else "")
+    found = [word for word in dict.fromkeys(words) if word and (os.path.isfile(word) or os.path.isdir(word))]
+    return "".join(map(contents, found))
 
 
-def stamp(path: str) -> str:
-    """SHA-256 of a small file, size and time of change of a larger one; for a folder, sizes and times of all files in it."""
-    if os.path.isdir(path):
-        inside = sorted(os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
-        return repr(
-            [(name, os.stat(name).st_size, os.stat(name).st_mtime_ns) for name in inside if os.path.exists(name)]
-        )
-    about = os.stat(path)
-    return sha256_file(path) if about.st_size <= HASHED else repr((about.st_size, about.st_mtime_ns))
+@contextlib.contextmanager
+def reporting(path: str) -> Iterator[None]:
+    """Raises InputError, with the line, for what the code of a plan or config raises."""
+    try:
+        yield
+    except InputError:
+        raise
+    except SyntaxError as error:
+        raise InputError(f"{error.filename or path}, line {error.lineno}: {error.msg}; correct the file") from error
+    except (Exception, SystemExit) as error:
+        frames = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        where = f"{path}, line {frames[-1]}" if frames else path
+        raise InputError(f"{where}: {type(error).__name__}: {error}; correct the file") from error
 
 
 def listing(steps: list[Step]) -> str:

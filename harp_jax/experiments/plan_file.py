@@ -17,7 +17,7 @@ from typing import Any
 
 from harp_jax.cli import shipped_file
 from harp_jax.errors import InputError
-from harp_jax.experiments.plan import Command
+from harp_jax.experiments.plan import Command, reporting
 
 Value = str | int | float | bool | tuple[str, ...] | tuple[int, ...] | tuple[float, ...]
 TRUE, FALSE = ("true", "1", "yes"), ("false", "0", "no")
@@ -50,7 +50,16 @@ class PlanFile:
         for parameter, group in self.groups.items():
             own = {f.name: values.pop(f.name) for f in dataclasses.fields(group) if f.name in values}
             values[parameter] = dataclasses.replace(group, **own)
-        return self.get_plan(**values)
+        with reporting(self.path):
+            commands = self.get_plan(**values)
+        if not isinstance(commands, list | tuple):
+            raise InputError(f"{self.path}: get_plan() returned {repr(commands)[:60]}; return a list of Command")
+        for command in commands:
+            if not isinstance(command, Command) or not command.of_texts():
+                raise InputError(
+                    f"{self.path}: get_plan() returned {repr(command)[:60]}; return a list of Command, of texts"
+                )
+        return list(commands)
 
     def help(self) -> str:
         """The plan's description, and its options with their defaults."""
@@ -97,9 +106,10 @@ def load_plan(name: str) -> PlanFile:
     Raises InputError where there is no such file, it has no get_plan(), or an option has no default.
     """
     path = plan_path(name)
-    contents = runpy.run_path(path)
+    with reporting(path):
+        contents = runpy.run_path(path)
     get_plan = contents.get("get_plan")
-    if get_plan is None:
+    if not callable(get_plan):
         raise InputError(f"{path} has no get_plan(); define one that returns a list of Command")
     parameters = inspect.signature(get_plan).parameters
     required = [option for option, parameter in parameters.items() if parameter.default is parameter.empty]

@@ -1,6 +1,7 @@
 """Plans: run once for what is read, resumable, and clear about what is wrong."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -9,8 +10,10 @@ import pytest
 
 from harp_jax.errors import InputError
 from harp_jax.experiments import plan as plans
+from harp_jax.experiments.contents import SMALL, Contents
 from harp_jax.experiments.execution import execute
-from harp_jax.experiments.plan import HASHED, Command, identity, resolve
+from harp_jax.experiments.plan import Command, identity, resolve
+from harp_jax.files import locked
 from tests.support import ROOT
 
 WRITE = "import sys; open(sys.argv[2], 'w').write(sys.argv[1]); open('log.txt', 'a').write(sys.argv[1])"
@@ -96,30 +99,108 @@ def test_the_fields_of_a_config_count_wherever_they_are_written(tmp_path, monkey
     found = []
     for fields in ("steps: 1", "steps: 2", "steps: 1"):
         monkeypatch.setenv("FIELDS", fields)
-        found.append(identity(argument))
+        found.append(identity(argument, Contents()))
     assert found[0] == found[2] != found[1]
 
 
-def test_large_files_count_by_size_and_time_and_folders_by_what_lies_in_them(tmp_path):
+def test_files_and_folders_count_by_their_content(tmp_path):
     path = tmp_path / "docs.tsv"
-    path.write_bytes(bytes(HASHED + 1))
-    first = identity(f"--docs={path}")
+    contents = Contents()
+    path.write_bytes(bytes(SMALL + 1))
+    first, before = identity(f"--docs={path}", contents), os.stat(path)
     os.utime(path, ns=(1, 1))
-    second = identity(f"--docs={path}")
-    assert first != second == identity(f"--config.docs=('{path}',)")
-    inside = identity(f"--docs={tmp_path}")
+    assert first == identity(f"--config.docs=('{path}',)", contents)
+    path.write_bytes(b"x" + bytes(SMALL))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert os.stat(path).st_mtime_ns == before.st_mtime_ns and first != identity(f"--docs={path}", contents)
+    inside = identity(f"--docs={tmp_path}", contents)
     (tmp_path / "more.tsv").write_text("")
-    assert identity(f"--docs={tmp_path}") != inside and identity("--fields=title,body") == ""
+    assert identity(f"--docs={tmp_path}", contents) != inside and identity("--fields=title,body", contents) == ""
     (tmp_path / "qrels").mkdir()
     (tmp_path / "qrels" / "test.tsv").write_text("q1 d1 1")
-    before = identity(f"--qrels={tmp_path}")
+    before = identity(f"--qrels={tmp_path}", contents)
     (tmp_path / "qrels" / "test.tsv").write_text("q1 d2 1\n")
-    assert identity(f"--qrels={tmp_path}") != before
+    assert identity(f"--qrels={tmp_path}", contents) != before
     odd = tmp_path / "k1=0.9,b=0.4.trec"
     odd.write_text("one")
-    before = identity(f"--run={odd}")
+    before = identity(f"--run={odd}", contents)
     odd.write_text("two")
-    assert identity(f"--run={odd}") != before
+    assert identity(f"--run={odd}", contents) != before
+
+
+def test_remembered_digests_are_used_and_survive_damage(tmp_path):
+    (tmp_path / "large").write_bytes(bytes(SMALL + 1))
+    contents = Contents(str(tmp_path / "cache.json"))
+    found = contents(str(tmp_path / "large"))
+    contents.save()
+    text = (tmp_path / "cache.json").read_text()
+    (tmp_path / "cache.json").write_text(text.replace(found, "remembered"))
+    assert Contents(str(tmp_path / "cache.json"))(str(tmp_path / "large")) == "remembered"
+    for damage in ("", "{", "[]", text.replace('"', "", 2), text.replace("[[", "[").replace("],", ",")):
+        (tmp_path / "cache.json").write_text(damage)
+        assert Contents(str(tmp_path / "cache.json"))(str(tmp_path / "large")) == found
+
+
+@pytest.mark.parametrize("damage", [lambda path: os.remove(path), lambda path: open(path, "w").write("x")])
+def test_a_damaged_output_is_made_again(tool, damage):
+    """Also inside of an output directory."""
+    plan = [tool("a", "a", "{out}"), tool("b", "b", "{output}/b/inner", "{a}")]
+    steps = resolve(plan, "out")
+    os.makedirs("out/b")
+    os.symlink("b", steps[1].place)
+    execute(steps, "out")
+    assert ran() == "ab" and all(step.done for step in steps)
+    damage("out/b/inner")
+    assert [step.done for step in resolve(plan, "out")] == [True, False]
+    damage(steps[0].place)
+    execute(resolve(plan, "out"), "out")
+    assert ran() == "abab" and open(steps[0].place).read() == "a"
+
+
+@pytest.mark.parametrize("text", ["{", "}", "{}", "a {out} {", "{out.x!}", "{0}", "{out[}"])
+def test_stray_braces_are_named(tool, text):
+    with pytest.raises(InputError, match="step a"):
+        resolve([tool("a", text, "{out}")], "out")
+    assert resolve([tool("a", "{{}}", "{out}")], "out")[0].argv[-2] == "{}"
+
+
+def test_one_process_at_a_time_runs_a_step(tool, tmp_path):
+    steps = resolve([tool("a", "a", "{out}")], "out")
+    lock = steps[0].record.removesuffix(".json") + ".lock"
+    with locked(lock, "busy"), pytest.raises(InputError, match="another process runs a of this plan"):
+        execute(steps, "out")
+    execute(steps, "out")
+    assert ran() == "a"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write to file/.plan: Not a directory; choose another path"):
+        execute(resolve([tool("a", "a", "{out}")], "file"), "file")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_no_command_outlives_its_plan(tmp_path, how):
+    waits = (
+        "import os, sys, time; from harp_jax import cli\n"
+        "def main(_): open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(120)\n"
+        "cli.run(main, cli.Parser(prog='x', description='x'), [])\n"
+    )
+    runs = (
+        "import sys; from harp_jax.experiments.execution import Children\n"
+        "children = Children()\n"
+        f"with children.terminated(): children.run([sys.executable, '-c', {waits!r}, sys.argv[1]])\n"
+    )
+    plan = subprocess.Popen([sys.executable, "-c", runs, str(tmp_path / "pid")], cwd=ROOT)
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        assert plan.poll() is None
+        time.sleep(0.05)
+    plan.send_signal(how)
+    plan.wait()
+    child = f"/proc/{(tmp_path / 'pid').read_text()}/stat"
+    for _ in range(600):
+        # A process that nobody waits for stays as a zombie where nothing reaps it.
+        if not os.path.exists(child) or open(child).read().split()[2] == "Z":
+            return
+        time.sleep(0.05)
+    raise AssertionError("the command still runs")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")

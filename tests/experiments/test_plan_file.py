@@ -23,6 +23,8 @@ More about it.
 from harp_jax.experiments.plan import Command
 
 
+
+
 def get_plan(seeds: tuple[int, ...] = (0, 1), steps: int = 600, name: str = "a", rate: float = 0.1, fast: bool = False):
     """Options:
 
@@ -127,6 +129,32 @@ def test_what_is_no_plan_is_named(plan, tmp_path):
     (tmp_path / "typo.py").write_text(PLAN.replace('"words"', '"word"'))
     with pytest.raises(InputError, match="step a of typo.py runs 'word', which is no command; did you mean words"):
         run("typo.py", "--output=out")
+
+
+COMMAND = "from harp_jax.experiments.plan import Command\ndef get_plan(): return "
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def get_plan(:", "line 1: invalid syntax; correct the file"),
+        ("import nothing_of_that_name", "line 1: ModuleNotFoundError: No module named 'nothing_of_that_name'"),
+        ("\n1 / 0", "line 2: ZeroDivisionError: division by zero"),
+        ("import sys; sys.exit(3)", "line 1: SystemExit: 3"),
+        ("get_plan = 3", r"has no get_plan\(\)"),
+        ("def get_plan():\n    return undefined", "line 2: NameError: name 'undefined' is not defined"),
+        ("def get_plan(): return None", r"get_plan\(\) returned None; return a list of Command"),
+        ("def get_plan(): return 'junk'", r"get_plan\(\) returned 'junk'; return a list of Command"),
+        ("def get_plan(): return [1]", r"get_plan\(\) returned 1; return a list of Command"),
+        (COMMAND + "[Command('a', 'words', 'x')]", "return a list of Command, of texts"),
+        (COMMAND + "[Command('a', 'words', [1])]", "return a list of Command, of texts"),
+        (COMMAND + "[Command('a', 'words', [], [None])]", "return a list of Command, of texts"),
+    ],
+)
+def test_what_is_wrong_in_a_plan_file_is_one_line(tmp_path, text, message):
+    (tmp_path / "wrong.py").write_text(text)
+    with pytest.raises(InputError, match=rf"wrong\.py.*({message})"):
+        load_plan(str(tmp_path / "wrong.py")).commands()
 
 
 def test_the_demo_plan_resolves_anywhere(tmp_path, monkeypatch):
