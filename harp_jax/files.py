@@ -285,7 +285,10 @@ def sha256_file(path: str) -> str:
     """Hexadecimal SHA-256 of a file's bytes as stored (not decompressed). Raises InputError if it cannot be read."""
     check_readable(path)
     try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        digest, buffer = hashlib.sha256(), memoryview(bytearray(1 << 16))
+        with open(path, "rb", buffering=0) as file:
+            while size := file.readinto(buffer):
+                digest.update(buffer[:size])
+        return digest.hexdigest()
     except OSError as error:
         raise InputError(f"cannot read {path}: {_reason(error)}; check the path and its permissions") from error

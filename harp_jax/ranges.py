@@ -26,7 +26,8 @@ TRAINING: Ranges = {
     "seed": (0, (1 << 63) - 2), "log_every": (1, MANY), "probe_every": (0, MANY), "checkpoint_every": (1, MANY),
     "keep_checkpoints": (1, 10_000), "eval_every": (0, MANY), "eval_batches": COUNT, "spike": WEIGHT, "max_skipped": (0, MANY),
     "pair_weight": WEIGHT, "mlm_weight": WEIGHT, "qdpp_weight": WEIGHT, "mqp_weight": WEIGHT, "margin": WEIGHT,
-    "mlm_rate": (1e-3, 1), "negatives": (1, 10_000), "select_fraction": SHARE, "select_queries": COUNT, "select_depth": COUNT,
+    "mlm_rate": (1e-3, 1), "mlm_head_steps": (0, MANY), "mlm_head_rate": SHARE,
+    "negatives": (1, 10_000), "select_fraction": SHARE, "select_queries": COUNT, "select_depth": COUNT,
     "sample": SHARE, "replaced": SHARE,
 }  # fmt: skip
 CHOICES: Mapping[str, tuple[str, ...]] = {
