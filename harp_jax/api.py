@@ -41,9 +41,13 @@ def first_stage(
     k: int = 100,
     model: str = "bm25",
     stemmer: str = "english",
+    anchors: Mapping[str, str] | Path | None = None,
     **parameters: float,
 ) -> Scores:
     """The best `k` documents of each query by BM25 (`k1`, `b`) or query likelihood (model="ql": `mu`).
+
+    `anchors` are anchor texts by document, or the file of `harp anchors`: a second field of model="bm25f" (also `anchor_weight`,
+    `anchor_b`), more words of the documents for other models.
 
     Queries that share no word with a document are absent from the result. Documents are indexed in memory. Raises InputError
     for unknown models, stemmers and parameters.
@@ -52,10 +56,11 @@ def first_stage(
     >>> hj.first_stage({"d1": "a red cat", "d2": "a blue dog"}, {"q1": "cats"})
     {'q1': {'d1': ...}}
     """
-    from harp_jax.ranking.lexical.first_stage import retrieve
-    from harp_jax.ranking.lexical.models import Collection
+    from harp_jax.ranking.lexical.anchors import read_anchors
+    from harp_jax.ranking.lexical.first_stage import indexed, retrieve
 
-    collection = Collection(to_documents(docs).texts(), stemmer)
+    texts = read_anchors(os.fspath(anchors)) if isinstance(anchors, str | os.PathLike) else anchors
+    collection = indexed(to_documents(docs).texts(), model, stemmer, texts)
     found = retrieve(model, collection, [(parameters, to_queries(queries))], k)
     return _plain(dict(trec.ordered((qid, docids, scores) for qid, docids, scores in found if docids)))
 
@@ -99,7 +104,7 @@ def evaluate(
 
     Every query of the qrels counts, as zero where a run lacks it (with a warning). A list of runs is one system trained with
     several seeds. With `baseline` the others are compared with it: randomisation and t test, Holm's correction, bootstrap
-    intervals; `options` are those of `harp_jax.evaluation.evaluate.evaluate` (confirm, rounds, seed, runs_per_draw).
+    intervals; `options` are those of `harp_jax.evaluation.evaluate.evaluate` (confirm, rounds, seed, runs_per_draw, chance, blank).
 
     >>> import harp_jax as hj
     >>> table = hj.evaluate({"q1": {"d1": 1}}, {"BM25": {"q1": {"d2": 2.0, "d1": 1.0}}}, "RR@10 AP")

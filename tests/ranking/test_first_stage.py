@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+import harp_jax as hj
 from harp_jax.commands import tune_first_stage
 from harp_jax.commands.first_stage import arguments_parser, main
 from harp_jax.corpus.trec import read_run
@@ -239,6 +240,9 @@ def test_anchor_texts_are_a_field_or_more_words(files, capsys):
         run_of(files, **given)
         scores.append(read_run(str(files / "bm25.trec"))["q1"].scores[0])
     assert scores[0] < scores[1] < scores[2]
+    for model in ("bm25", "bm25f"):
+        for anchors in (files / "anchors", {"D1": "sustentation"}):
+            assert "D1" in hj.first_stage(DOCS, {"q": "sustentation"}, model=model, anchors=anchors)["q"]
     assert read_anchors(str(files / "anchors"), 9)["D1"].split() == ["sustentation"] * 3 + ["wing"]
 
 

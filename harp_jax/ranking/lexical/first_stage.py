@@ -5,7 +5,7 @@ candidates and are reported.
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -157,16 +157,22 @@ class Candidates:
                 )
             print(f"note: {anchored} of {len(docs)} documents have anchor texts", file=sys.stderr)
         texts = progress(docs.texts(), total=len(docs), unit="documents", desc="index")
-        if anchors is None or model == "bm25f":
-            return Collection(texts, self.stemmer, anchors)
-        known = anchors
-        return Collection(((docid, f"{text} {known.get(docid, '')}") for docid, text in texts), self.stemmer)
+        return indexed(texts, model, self.stemmer, anchors)
 
     def ranked(self, name: str, collection: Collection, settings: Settings, run: Run | None) -> Iterator[ScoredQuery]:
         """Rankings of the collection's best 100 (`k`) documents, or of the candidates of `run` (all, or the best `k`)."""
         if run is None:
             return retrieve(name, collection, settings, self.k or 100, self.excluded)
         return rerank(name, collection, settings, run, self.k, self.excluded)
+
+
+def indexed(
+    texts: Iterable[tuple[str, str]], model: str, stemmer: str, anchors: Mapping[str, str] | None = None
+) -> Collection:
+    """(docid, text) pairs, tokenised for a model: anchor texts (docid → text) are a field for bm25f, else added to the text."""
+    if anchors is None or model == "bm25f":
+        return Collection(texts, stemmer, anchors)
+    return Collection(((docid, f"{text} {anchors.get(docid, '')}") for docid, text in texts), stemmer)
 
 
 def first_stage_files(
