@@ -78,7 +78,7 @@ def get_plan(
             [*source, "--config.documents_only=True", f"--config.epochs={epochs or CONTINUAL_EPOCHS}"],
         ),
     ]
-    variants = {}
+    variants: dict[str, str] = {}
     for sample, length in itertools.product(samples, coarse_epochs):
         name = f"coarse_{round(1000 * sample)}_{round(10 * length)}" if variants else "coarse"
         variants[name] = f"{name}_fine"

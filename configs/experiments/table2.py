@@ -4,15 +4,17 @@ harp plan table2 --output=tables --jobs=2 --set docs=docs.tsv --set queries=quer
     --set source=pages.jsonl --set encoder=minilm/ --set init=minilm/
 harp plan table2 --output=tables --set candidates=ANCE=ance.trec,BM25=bm25.trec …    one table for each run
 
-Rows: the candidates; BM25 and QL, and what links say without training: BM25F with a field of anchor texts, BM25 over documents
-expanded by their anchor texts, and the candidates' score with log in-links or log length added. These are tuned, weights
-included, on the other folds. Then the neural rankers, and transformers without pre-training and after MLM alone, ICT, WLP, PROP
-and HARP, each pre-trained with the same budget and fine-tuned in the same way in every fold. `target_pairs` (harp generate,
-task prop, on the collection itself) adds PROP on the target collection, as in the paper's PROP (MARCO).
+Rows: the candidates; BM25 and QL, and what links say without training: BM25F with a field of anchor texts, BM25 over
+documents expanded by their anchor texts, and the candidates' score with log in-links or log length added. These are tuned,
+weights included, on the other folds; bm25f, expanded and inlinks read `source`. Then the neural rankers, and transformers
+without pre-training and after MLM alone, ICT, WLP, PROP and HARP, each pre-trained with the same budget and fine-tuned in
+the same way in every fold. `target_pairs` (harp generate, task prop, on the collection itself) adds PROP on the target
+collection, as in the paper's PROP (MARCO).
 
-† marks what differs from HARP: p < .05 in both tests after Holm's correction. By the first measure a system is called "not above
-chance" or "no better than with its query blanked" (`blank`). The claim that pre-training from links helps rests on pairs without
-the judged documents: --set generation=exclude_destinations=judged.txt; without it popularity explains part of the result.
+† marks what differs from HARP: p < .05 in both tests after Holm's correction. By the first measure a system is called "not
+above chance" or "no better than with its query blanked" (`blank`). The claim that pre-training from links helps rests on
+pairs without the judged documents: --set generation=exclude_destinations=judged.txt; without it popularity explains part of
+the result. (The rows of anchor texts then lack the same links.)
 
 Hardware: any; `--dry_run` prints the cost. The scale `tiny` (BERT-tiny, 600 updates) checks the pipeline on two cores and is far
 too small to rank the systems. Figures: not run yet.
@@ -118,7 +120,7 @@ def _table(
         baseline=baseline,
         chance=ranked[-1],
         blank=blanks,
-        options=[f"--confirm={benchmark.measure}", *benchmark.tested_queries()],
+        options=benchmark.evaluation(),
     )
     return [*commands, table]
 

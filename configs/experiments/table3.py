@@ -69,7 +69,7 @@ def get_plan(
             measures=benchmark.measures,
             baseline=f"harp+{label}" if "harp" in transformers else label,
             chance=transformers[-1],
-            options=[f"--confirm={benchmark.measure}", *benchmark.tested_queries()],
+            options=benchmark.evaluation(),
         )
         commands.append(table)
     return commands

@@ -58,7 +58,7 @@ def get_plan(
             measures=benchmark.measures,
             baseline="harp",
             chance="harp",
-            options=[f"--confirm={benchmark.measure}", *benchmark.tested_queries()],
+            options=benchmark.evaluation(),
         )
         commands.append(table)
     return commands

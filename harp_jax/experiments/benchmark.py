@@ -30,7 +30,8 @@ class Benchmark:
     tested: folds that are tested, each by models trained on all others (empty: all)
     candidates: runs to re-rank, NAME=RUN or RUN; empty: BM25, tuned on the other folds
     depth: candidates of BM25 for each query
-    measures: of the tables, the first one decides what is tuned, tested and called chance
+    measures: of the tables; the first one decides what is tuned and what is called chance
+    confirm: measures whose differences are tested, chosen beforehand (empty: the first)
     finetune: fine-tuning config of the transformers
     settings: fields of every fine-tuning, as in epochs=1.0
     neural: fields of every training of a neural ranker
@@ -47,6 +48,7 @@ class Benchmark:
     candidates: tuple[str, ...] = ()
     depth: int = 100
     measures: str = "RR@10 RR@100 nDCG@10 nDCG@100"
+    confirm: str = ""
     finetune: str = "configs/finetune.py"
     settings: tuple[str, ...] = ()
     neural: tuple[str, ...] = ()
@@ -144,9 +146,10 @@ class Benchmark:
             export=False,
         )
 
-    def tested_queries(self) -> list[str]:
-        """Options of `harp evaluate` that restrict it to the tested folds."""
-        return [f"--folds={self.fold_file}", f"--fold={','.join(self.tested)}"] if self.tested else []
+    def evaluation(self) -> list[str]:
+        """Options of `harp evaluate`: the measures that are tested, and the tested folds."""
+        folds = [f"--folds={self.fold_file}", f"--fold={','.join(self.tested)}"] if self.tested else []
+        return [f"--confirm={self.confirm or self.measure}", *folds]
 
 
 BENCHMARK = Benchmark()  # the defaults of plans
