@@ -97,7 +97,7 @@ def as_svg(found: Sequence[Point], measure: str, title: str = "") -> str:
         if not p.size:
             axis.axhline(p.value, linestyle="--", color="0.4")
             axis.annotate(
-                p.system, (1, p.value), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=8
+                p.system, (0.01, p.value), xycoords=("axes fraction", "data"), ha="left", va="bottom", fontsize=8
             )
     if not all(shares):
         axis.set_xscale("log")
