@@ -51,7 +51,8 @@ CHOICES = {
 
 RANGES: Ranges = {
     "source.max_page_bytes": (1, 1 << 30), "encoder_batch_tokens": (1, 1 << 30), "seed": (-(1 << 62), 1 << 62),
-    "min_article_words": (0, 1 << 30), "max_anchor_words": (1, 1 << 20), "max_link_pages": (0, 1),
+    "min_article_words": (0, 1 << 30), "min_section_words": (0, 1 << 30),
+    "max_anchor_words": (1, 1 << 20), "max_link_pages": (0, 1),
     "max_anchor_destinations": (1, 1 << 40), "query_length": (1e-3, 1000), "attention_scale": (1e-6, 1e6),
     "temperature": (1e-3, 1e3), "qdm_positives": (0, 1 << 20), "acm_draws": (1, 1000), "adp_slice": (1, 1 << 30),
     "adp_depth": (1, 10_000), "acm_directions": (1, 2),

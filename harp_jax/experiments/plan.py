@@ -104,7 +104,7 @@ def resolve(commands: list[Command], output: str) -> list[Step]:
     Raises InputError for duplicate names, unknown names in braces and missing files.
     """
     steps: dict[str, Step] = {}
-    contents = Contents(os.path.join(output, ".plan", "contents.json"))
+    contents = Contents(os.path.join(output, ".plan", "contents"))
     for command in commands:
         if command.name in steps or not re.fullmatch(r"[a-z0-9_]+", command.name) or command.name in ("out", "output"):
             raise InputError(f"step name {command.name!r} is used twice or is not of [a-z0-9_]; rename it in the plan")
