@@ -7,7 +7,7 @@ import re
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING
@@ -102,7 +102,7 @@ class LocalEngine:
         finish(self.job, stage)
 
     @property
-    def pool(self) -> ProcessPoolExecutor:
+    def pool(self) -> Executor:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(self.workers, mp_context=context, initializer=_follow_parent)

@@ -12,5 +12,6 @@ Files:
   wikiextractor  WikiExtractor's JSON with links
   mediawiki/     XML dumps of MediaWiki
   web/           HTML folders and WARC files
+  detect         the format of a file or folder, told by its content
   formats        the table of formats, and reading a source in any of them
 """

@@ -18,6 +18,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "generate": Entry("data_pipeline.main", "linked pages to TFRecord shards of pre-training pairs"),
         "inspect": Entry("data_pipeline.commands.inspect", "verify the shards of a job; print statistics and examples"),
         "anchors": Entry("data_pipeline.anchors", "write what other pages call each page, for harp first-stage"),
+        "documents": Entry("data_pipeline.documents", "write the documents of HTML pages, a crawl or a dump as JSONL"),
         "vocabulary": Entry("data_pipeline.commands.vocabulary", "train a WordPiece vocabulary from linked pages"),
         "sample-wiki": Entry("data_pipeline.commands.sample_wiki", "write a small artificial wiki with questions"),
     },

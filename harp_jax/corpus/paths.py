@@ -2,12 +2,14 @@
 
 DIR/corpus.jsonl, DIR/queries.jsonl, DIR/qrels/SPLIT.tsv      BEIR: DIR is accepted for each of them
 DIR/*.jsonl, DIR/*.json, DIR/*.tsv (also compressed)          documents in several files
+DIR/**/*.html, *.warc.gz, a MediaWiki dump                     pages: their documents are extracted once (pages.py)
 DIR/docs.tsv with DIR/queries.tsv, DIR/folds.tsv, …           documents by their name: docs, corpus, collection
 """
 
 import os
 import re
 
+from harp_jax.corpus.pages import are_pages, documents_of_pages
 from harp_jax.errors import InputError
 from harp_jax.files import SUFFIXES
 
@@ -24,18 +26,23 @@ def is_irds(path: str) -> bool:
 def document_files(path: str) -> list[str]:
     """The document files of `path`.
 
-    In a folder: its corpus.jsonl, else the files named docs, corpus, collection or similar, else all that are not named
-    queries, topics, folds or qrels. InputError for a folder without any, and where the choice is ambiguous.
+    Pages stand for the file of their documents. In a folder: its corpus.jsonl, else the files named docs, corpus, collection or
+    similar, else all that are not named queries, topics, folds or qrels. InputError for a folder without any, and where the
+    choice is ambiguous.
     """
     if not os.path.isdir(path):
-        return [path]
+        return [documents_of_pages(path) if are_pages(path) else path]
     corpus = _among(path, ("corpus.jsonl",))
     if corpus:
         return corpus
     candidates = [name for name in sorted(os.listdir(path)) if _plain(name).endswith(DOCUMENTS)]
     found = [name for name in candidates if not OTHERS.search(name)]
+    if not found and are_pages(path):
+        return [documents_of_pages(path)]
     if not found:
-        raise InputError(f"{path} has no corpus.jsonl and no other .jsonl or .tsv file; name the documents' file")
+        raise InputError(
+            f"{path} has no corpus.jsonl, no other .jsonl or .tsv file, and no pages (.html, .warc); name the documents' file"
+        )
     named = [name for name in found if NAMED.match(name)]
     if named:
         found, kinds = named, {match[1].lower() for name in named if (match := NAMED.match(name))}

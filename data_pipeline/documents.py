@@ -1,0 +1,137 @@
+"""The documents of pages as a collection to rank: `harp documents`.
+
+They have the ids, titles and texts that the generation job knows: the main content without menus, sections where pages are split,
+one document for all addresses of a page.
+"""
+
+import argparse
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
+from typing import Any, NamedTuple
+
+from data_pipeline.config import SPLITS, generation, plain
+from data_pipeline.engine.job import Job
+from data_pipeline.engine.local import LocalEngine
+from data_pipeline.engine.store import buckets, read
+from data_pipeline.graph import link_graph
+from data_pipeline.pipeline import parse_documents
+from data_pipeline.sources.detect import format_of_content
+from data_pipeline.sources.document import CHUNK_BYTES
+from data_pipeline.sources.formats import FORMATS
+from harp_jax import files
+from harp_jax.cli import Parser
+from harp_jax.errors import InputError
+
+BUCKETS = 64  # at most, estimated from the size on disk
+SMALL = 64 << 20  # bytes; worker processes take longer to start than such an input to read
+MEMORY = "2GB"
+
+
+class Summary(NamedTuple):
+    """What was written: documents, those that are sections of pages, and what was left out by reason."""
+
+    format: str
+    documents: int
+    sections: int
+    dropped: dict[str, int]
+
+
+def write_documents(
+    pages: str, output: str, format_: str = "", base_url: str = "", split: str = "auto", workers: int = 0
+) -> Summary:
+    """Writes the documents of `pages` to `output`, one {"id", "title", "text"} per line, in the order of the input.
+
+    `pages` is a folder of HTML, a WARC, a MediaWiki dump, or JSON lines, told by content unless `format_` names one. `base_url`:
+    where a folder of HTML is served; without it ids are `file:///` and the path. Works out of core in OUTPUT.work, which is
+    removed in the end. Raises InputError for bad input.
+    """
+    config = generation()
+    config.source.format = format_ or format_of_content(pages)
+    config.source.paths, config.source.base_url, config.source.split = (pages,), base_url, split
+    config.encoder, config.tasks = "uniform", ("rqp",)  # neither is used
+    config.min_article_words = 0
+    size = sum(map(os.path.getsize, files.walk(pages))) if os.path.isdir(pages) else os.path.getsize(pages)
+    config.workers = workers or max(1, min(os.cpu_count() or 1, 8))
+    work = os.path.abspath(output) + ".work"
+    per_bucket = max(1, size // (CHUNK_BYTES * BUCKETS))
+    job: Job = {"config": plain(config), "work": work, "output": work, "per_bucket": per_bucket}
+    shutil.rmtree(work, ignore_errors=True)  # of a killed command, whose options may have been others
+    engine = (LocalEngine if size > SMALL else _SerialEngine)(job, config.workers, MEMORY)
+    try:
+        parse_documents(engine)
+        link_graph.index(engine)
+        documents = sections = 0
+        with files.replacing(output) as file:
+            for row in _documents(job):
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                documents += 1
+                sections += "#" in row["id"] and config.source.format in ("html", "warc")
+            if not documents:
+                raise InputError(f"{pages} has no page with text; check the path, or choose a format with --format")
+        dropped: dict[str, int] = {}
+        for loss in read(job, "losses").to_pylist():
+            dropped[loss["reason"]] = dropped.get(loss["reason"], 0) + loss["n"]
+        return Summary(config.source.format, documents, sections, dropped)
+    finally:
+        engine.close()
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _documents(job: Job) -> Iterator[dict[str, Any]]:
+    for bucket in buckets(job, "documents"):
+        first = set(read(job, "pages", bucket, ["doc"]).column("doc").to_pylist())  # without copies
+        found = read(job, "documents", bucket, ["doc", "id", "title", "text"])
+        for row in sorted(found.to_pylist(), key=lambda row: row["doc"]):
+            if row.pop("doc") in first:
+                yield row
+
+
+class _SerialEngine(LocalEngine):
+    """The local engine without worker processes."""
+
+    @property
+    def pool(self) -> Executor:
+        return _Immediate()
+
+
+class _Immediate(Executor):
+    """Runs what is submitted at once, in the caller."""
+
+    def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(function(*arguments, **named))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def arguments_parser() -> Parser:
+    parser = Parser(
+        prog="harp documents",
+        description="Write the documents of a folder of HTML, a WARC file, a MediaWiki dump or linked JSONL as JSON lines: "
+        "id, title and text, as the other commands read collections.",
+        example="harp documents site/ --base_url=https://docs.example.org/ --output=docs.jsonl",
+    )
+    parser.add_argument("pages", help="folder or file; its format is told by its content")
+    parser.add_argument("--output", required=True, help="the JSONL file to write")
+    parser.add_argument(
+        "--format", default="", choices=("", *FORMATS), help="of the pages, if its content is misleading"
+    )
+    parser.add_argument("--base_url", default="", help="where the folder is served; without it ids are file:///PATH")
+    parser.add_argument("--split", default="auto", choices=SPLITS, help="documents are pages or sections (auto)")
+    parser.add_argument("--workers", type=int, default=0, help="processes for large input (all cores, 8 at most)")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    a = arguments
+    found = write_documents(a.pages, a.output, a.format, a.base_url, a.split, a.workers)
+    parts = f", {found.sections} of them sections of pages" if found.sections else ""
+    print(f"{a.output}: {found.documents} documents{parts}, from {a.pages} ({found.format})")
+    largest = sorted(found.dropped.items(), key=lambda item: (-item[1], item[0]))
+    if largest:
+        print("left out: " + ", ".join(f"{reason} {n}" for reason, n in largest))

@@ -1,0 +1,97 @@
+"""`harp documents`: pages of every kind as a collection, and as `--docs` of the other commands."""
+
+import gzip
+import json
+import os
+import sys
+
+import pytest
+
+from data_pipeline.documents import arguments_parser, main, write_documents
+from data_pipeline.sources.detect import format_of_content
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.pages import are_pages
+from harp_jax.errors import InputError
+from tests.support.mediawiki_dump import HEAD, TAIL
+from tests.support.mediawiki_dump import page as xml_page
+from tests.support.warc_record import record
+
+LOCK = "<p>A gate for boats, see <a href='weir.html#w'>the weir</a> and <a href='weir.html#f'>fish</a>."
+PAGES = {
+    "lock.html": f"<!doctype html><title>t</title><h1>Lock</h1>{LOCK}",
+    "weir.html": "<!doctype html><h1>Weir</h1><p>A low dam.<h2 id=w>Water</h2><p>It falls.<h2 id=f>Fish</h2><p>They jump.",
+    "other.html": "<!doctype html><link rel=canonical href=lock.html><p>A gate.",
+}
+
+
+def site(folder):
+    folder.mkdir(parents=True)
+    for name, page in PAGES.items():
+        (folder / name).write_text(page)
+    return str(folder)
+
+
+def rows(path) -> list[tuple[str, str, str]]:
+    return [tuple(json.loads(line).values()) for line in path.read_text().splitlines()]
+
+
+def test_a_folder_of_html(tmp_path, capsys):
+    output = tmp_path / "docs.jsonl"
+    folder = site(tmp_path / "site")
+    main(arguments_parser().parse_args([folder, f"--output={output}", "--base-url=https://x.org/"]))
+    assert rows(output) == [
+        ("https://x.org/lock.html", "Lock", "A gate for boats, see the weir and fish."),
+        ("https://x.org/weir.html", "Weir", "A low dam."),
+        ("https://x.org/weir.html#w", "Weir: Water", "It falls."),
+        ("https://x.org/weir.html#f", "Weir: Fish", "They jump."),
+    ]
+    assert "4 documents, 2 of them sections of pages" in capsys.readouterr().out
+    assert sorted(os.listdir(tmp_path)) == ["docs.jsonl", "site"]
+    assert write_documents(folder, str(output), split="pages").documents == 2
+    with pytest.raises(InputError, match="no page with text"):
+        (tmp_path / "empty").mkdir()
+        (tmp_path / "empty" / "a.html").write_text("")
+        write_documents(str(tmp_path / "empty"), str(output))
+
+
+def kinds(folder):
+    crawl = gzip.compress(record("https://x.org/lock", PAGES["lock.html"]))
+    dump = HEAD + xml_page("Lock", "A '''gate''' for [[boat]]s.", 7) + TAIL
+    files = {
+        "crawl.warc.gz": ("warc", crawl), "dump.xml": ("mediawiki", dump.encode()),
+        "dump.xml.gz": ("mediawiki", gzip.compress(dump.encode())), "page": ("html", PAGES["lock.html"].encode()),
+        "linked.jsonl": ("linked_jsonl", b'{"id": "a", "title": "Lock", "text": "A gate.", "links": []}\n'),
+        "wiki_00": ("wikiextractor", b'{"id": "1", "title": "Lock", "text": "A &lt;a href=\\"Gate\\"&gt;gate&lt;/a&gt;."}\n'),
+        "harp.json": ("harp_json", b'{"tokenized_sentence": ["a", "gate"], "anchors": []}\n'),
+    }  # fmt: skip
+    for name, (kind, content) in files.items():
+        (folder / name).write_bytes(content)
+        yield kind, str(folder / name)
+
+
+def test_the_format_is_told_by_content(tmp_path):
+    assert format_of_content(site(tmp_path / "site")) == "html"
+    found = list(kinds(tmp_path))
+    assert [format_of_content(path) for _, path in found] == [kind for kind, _ in found]
+    assert [are_pages(path) for _, path in found] == [True] * 4 + [False] * 3
+    assert are_pages(str(tmp_path / "site")) and not are_pages(str(tmp_path / "absent"))
+    (tmp_path / "x.bin").write_bytes(b"\x00\x01")
+    for path in ("x.bin", "absent"):
+        with pytest.raises(InputError, match="neither HTML|cannot read"):
+            format_of_content(str(tmp_path / path))
+    for kind, path in found[:2]:
+        assert write_documents(path, str(tmp_path / "docs.jsonl")).format == kind
+        assert "gate" in rows(tmp_path / "docs.jsonl")[0][2]
+
+
+def test_pages_stand_for_their_documents_wherever_a_collection_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = site(tmp_path / "site")
+    documents = Documents.open(folder)
+    assert dict(documents.texts())["file:///weir.html#f"] == documents["file:///weir.html#f"] == "Weir: Fish They jump."
+    assert "holds pages: writing their documents to" in capsys.readouterr().err
+    with monkeypatch.context() as without:
+        without.setattr(sys, "executable", "/nowhere")
+        assert len(Documents.open(folder)) == 4  # written once
+    (tmp_path / "site" / "lock.html").write_text(PAGES["lock.html"].replace("gate", "door"))
+    assert "door" in Documents.open(folder)["file:///lock.html"]
