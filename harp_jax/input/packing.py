@@ -75,13 +75,20 @@ class PackedLayout:
 
 
 def fit(query: np.ndarray, document: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Truncate a pair to `length` tokens including its three special tokens: the document only, unless the query is too long.
+    """Truncate a pair to `length` tokens including its three special tokens: the longer of the two, or both to half of the row.
 
-    The query is truncated only if it would leave less than an eighth of the row to the document (a sentence as query).
+    The "longest_first" of transformers and of CrossEncoder, so that exports score the same there. A query is truncated only
+    if it has more than half of the row. Of two texts that are both truncated the longer keeps the odd token.
     """
     room = length - 3
-    query = query[: room - min(len(document), length // 8)]
-    return query, document[: room - len(query)]
+    if len(query) + len(document) <= room:
+        return query, document
+    half = room // 2
+    if len(query) <= len(document):
+        kept = len(query) if 2 * len(query) <= room else half
+        return query[:kept], document[: room - kept]
+    kept = len(document) if 2 * len(document) <= room else half
+    return query[: room - kept], document[:kept]
 
 
 def pair_sequences(

@@ -29,8 +29,8 @@ PARTS = ("bert", "pooler", "score")  # the subtrees of a model's parameters that
 class CrossEncoderScorer:
     """Scores of [CLS] query [SEP] document [SEP], one pair to a row.
 
-    `max_length` counts tokens with [CLS] and both [SEP], by default as in training; a batch has `batch_tokens` slots. Only
-    the document is truncated, unless the query alone nearly fills the row (`packing.fit`, as in training).
+    `max_length` counts tokens with [CLS] and both [SEP], by default as in training; a batch has `batch_tokens` slots. The
+    document is truncated, and the query if it has more than half of the row (`packing.fit`, as in training).
     """
 
     remedy = "raise --max_length"
@@ -59,7 +59,7 @@ class CrossEncoderScorer:
         self.batch_tokens = batch_tokens or (4096 if jax.default_backend() == "cpu" else 65536)
         lengths = CPU_LENGTHS if jax.default_backend() == "cpu" else LENGTHS
         self.lengths = (*(n for n in lengths if n < self.max_length), self.max_length)
-        self.truncated_queries = 0
+        self.truncated_queries = self._longest_query = 0
         self.marks = marks
         self.use(jax.device_put({name: params[name] for name in PARTS}))
         self._score = jax.jit(partial(_score, config))
@@ -81,16 +81,23 @@ class CrossEncoderScorer:
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
         """All token ids of each text, int32."""
-        return [np.asarray(encoding.ids, np.int32) for encoding in self.tokenizer.encode_batch(texts)]
+        found = [np.asarray(encoding.ids, np.int32) for encoding in self.tokenizer.encode_batch(texts)]
+        self._longest_query = max([self._longest_query, *map(len, found)])
+        return found
 
     def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
-        """The first `limit` token ids of each text (by default as many as a row can hold), int32."""
-        return [np.asarray(ids, np.int32) for ids in self.tokenizer.encode_prefixes(texts, limit or self.max_length)]
+        """The first `limit` token ids of each text, int32.
+
+        By default as many as a row can hold, or one more than the longest query encoded so far: which of two long texts is the
+        longer decides which keeps the odd token (`packing.fit`).
+        """
+        limit = limit or max(self.max_length, self._longest_query + 1)
+        return [np.asarray(ids, np.int32) for ids in self.tokenizer.encode_prefixes(texts, limit)]
 
     def room(self, query: np.ndarray) -> int:
-        """Tokens of a document that fit in a row with this query; at least an eighth of the row (`packing.fit`)."""
-        marks = len(self.marks.ids)
-        return max(1, self.max_length // 8 - bool(marks), self.max_length - len(query) - 3 - marks)
+        """Tokens of a document that fit in a row with this query; at least half of the row (`packing.fit`)."""
+        room, query = self.max_length - 3, self.marks.on_query(query)
+        return max(1, max(room - len(query), room // 2) - (self.marks.document >= 0))
 
     def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
         """Puts the marks before the two and truncates them to the row."""

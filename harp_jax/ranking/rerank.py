@@ -130,8 +130,8 @@ def rerank_chunk(
     # A document that is a candidate of several queries is read and tokenised once.
     wanted = list(dict.fromkeys(docid for _, docids in chunk for docid in docids))
     limit = None if windows is None else windows.reach(scorer.max_length)
-    documents = dict(zip(wanted, scorer.encode_documents([docs[docid] for docid in wanted], limit)))
     encoded = scorer.encode_queries([queries[qid] for qid, _ in chunk])
+    documents = dict(zip(wanted, scorer.encode_documents([docs[docid] for docid in wanted], limit)))
     pairs = [(query, documents[docid]) for query, (_, docids) in zip(encoded, chunk) for docid in docids]
     scores = best_of(scorer, pairs, windows, bar)
     start = 0

@@ -100,13 +100,21 @@ def test_mask_ids_are_equal_exactly_where_the_text_is_shared():
     assert (batch["mask_ids"][np.isin(batch["tokens"], (0, 2, 3))] == -1).all()
 
 
-def test_only_the_document_is_truncated_unless_the_query_fills_the_row():
+def test_the_longer_text_is_truncated_as_by_longest_first_of_transformers():
+    """Against the truncation of `tokenizers`, which CrossEncoder uses, for all lengths around half of the row."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    reference = Tokenizer(models.WordLevel({"a": 0, "b": 1, "[UNK]": 2}, "[UNK]"))
+    reference.pre_tokenizer = pre_tokenizers.Whitespace()
+    for length in (11, 12):
+        reference.enable_truncation(length - 3, strategy="longest_first")
+        for query in range(30):
+            for document in range(30):
+                expected = reference.encode("a " * query, "b " * document).ids
+                found = fit(np.zeros(query), np.ones(document), length)
+                assert [len(side) for side in found] == [expected.count(0), expected.count(1)], (query, document)
     query, document = fit(np.arange(10), np.arange(500), 128)
-    assert len(query) == 10 and len(query) + len(document) + 3 == 128
-    query, document = fit(np.arange(500), np.arange(500), 128)
-    assert len(document) == 16 and len(query) + len(document) + 3 == 128
-    query, document = fit(np.arange(122), np.arange(3), 128)
-    assert len(query) == 122 and len(document) == 3
+    assert len(query) == 10 and len(document) == 115
 
 
 def test_a_text_alone():

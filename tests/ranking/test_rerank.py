@@ -363,14 +363,14 @@ def test_maxp_is_the_best_window(model):
 
 
 def test_maxp_reads_as_much_beside_a_long_query_as_the_first_tokens_do(model):
-    """A query that fills the row left windows of one token; `packing.fit` leaves an eighth of the row to the document."""
+    """A query that fills the row left windows of one token; `packing.fit` leaves half of the row to the document."""
     scorer = CrossEncoderScorer.load(model, max_length=40)
     (query,) = scorer.encode_queries([prose(100)])
     (document,) = scorer.encode_documents([prose(200)], 10**6)
     windows = Windows(3).of(document, scorer.room(query))
     fitted = scorer.pair(query, document)[1]
-    assert len(fitted) == 5 and len(windows[0]) == 5
-    assert [len(scorer.pair(query, window)[1]) for window in windows] == [5, 5, 5]
+    assert len(fitted) == 19 and len(windows[0]) == 18
+    assert [len(scorer.pair(query, window)[1]) for window in windows] == [18, 18, 18]
 
 
 def test_options_of_the_command(files, model):
@@ -450,6 +450,9 @@ def test_rank_and_predict_are_those_of_cross_encoder(model):
     pairs = [(query, document) for query in QUERIES.values() for document in documents[:3]]
     np.testing.assert_allclose(ours.predict(pairs), theirs.predict(pairs), atol=1e-4)
     assert ours.predict([]).shape == (0,) and ours.rank("cat", []) == []
+    # Queries of more than half of the 40 tokens, and documents that are longer, shorter and as long.
+    long = [(prose(query), prose(document)) for query in (5, 18, 19, 20, 36, 60) for document in (3, 18, 19, 40, 90)]
+    np.testing.assert_allclose(ours.predict(long), theirs.predict(long), atol=1e-4)
 
 
 class WordCount:
