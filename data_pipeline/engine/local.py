@@ -1,10 +1,12 @@
 """The local engine: maps in a pool of spawned processes, joins in DuckDB. One machine."""
 
 import contextlib
+import glob
 import multiprocessing
 import os
 import re
 import shutil
+import signal
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
@@ -42,6 +44,8 @@ def _follow_parent() -> None:
     """Ends this worker when its parent ends: a killed parent cannot stop it, and the queue it reads from never closes."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    # Ctrl-C reaches every process of the terminal; the parent ends this one, and prints one line.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
@@ -96,6 +100,11 @@ class LocalEngine:
                     f"a worker process of stage {stage!r} was killed (out of memory?); lower config.workers and run the "
                     "command again: it resumes"
                 ) from error
+            except KeyboardInterrupt:
+                # The finished parts are marked; those under way would keep the user waiting.
+                for worker in multiprocessing.active_children():
+                    worker.terminate()
+                raise
             finally:
                 for future in running:
                     future.cancel()
@@ -162,7 +171,7 @@ class LocalEngine:
         connection.execute(f"SET threads={threads}")
         connection.execute("SET preserve_insertion_order=false")
         for name in inputs:
-            pattern = os.path.join(place(self.job, name), "*", "*.parquet")
+            pattern = os.path.join(glob.escape(place(self.job, name)), "*", "*.parquet")
             files = table_files(self.job, name)
             with ThreadPoolExecutor(self.workers) as hashing:
                 list(hashing.map(lambda path: verify(self.job, path), files))

@@ -61,6 +61,25 @@ def test_killed_and_rerun_writes_the_same_bytes(tmp_path):
     assert not list(output.glob("*.tmp.*")) and not (output / ".work").exists()
 
 
+def test_ctrl_c_is_one_line_and_the_job_resumes(tmp_path):
+    folder = corpus.write(tmp_path / "corpus", files=6)
+    config = corpus.write_config(tmp_path / "config.py", folder, tasks=("mlm",), workers=2)
+    output = tmp_path / "out"
+    arguments = [sys.executable, "-m", "data_pipeline.main", f"--config={config}", f"--output={output}"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # In a group of its own: Ctrl-C reaches the workers too.
+    job = subprocess.Popen(
+        arguments, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while not list((output / ".work").glob("documents.marks/0*")):
+        assert job.poll() is None
+        time.sleep(0.005)
+    os.killpg(job.pid, signal.SIGINT)
+    said = job.communicate(timeout=60)[1]
+    assert job.returncode == 130 and "interrupted" in said and "Traceback" not in said, said
+    assert start(config, output).wait(timeout=300) == 0 and (output / "manifest.json").exists()
+
+
 def test_killed_while_weighing_terms_the_finished_files_are_kept(tmp_path):
     """With a BERT of its own: the files of the term weights are the unit of resuming."""
     import jax

@@ -45,7 +45,7 @@ def test_every_changed_byte_of_a_stage_file_is_named(tmp_path):
     assert len(files) == 3 and resume(tmp_path) == 160
     for path in files:
         content = path.read_bytes()
-        for place in np.linspace(0, len(content) - 1, 24).astype(int):
+        for place in np.linspace(0, len(content) - 1, 8).astype(int):
             store._verified.clear()
             path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
             running = engine(tmp_path)
@@ -110,3 +110,10 @@ def test_a_changed_term_collection_is_named(tmp_path):
     term_collection._verify.cache_clear()
     with pytest.raises(InputError, match=r"ends\.npy was changed"):
         term_collection.TermCollection(folder, False)
+
+
+@pytest.mark.parametrize("name", ["a[b]c", "wild*", "what?", "it's", "[", "ü é"])
+def test_directories_with_odd_names(tmp_path, name):
+    (tmp_path / name).mkdir()
+    assert len(begun(tmp_path / name)) == 3 and resume(tmp_path / name) == 160
+    assert engine(tmp_path / name).query("SELECT COUNT(*) FROM word_counts", ["word_counts"]) == [(110,)]
