@@ -137,7 +137,7 @@ def generation(preset: str = "") -> ConfigDict:
     c.adp_slice = (
         20_000  # pages that BM25 searches for a negative: a larger slice has harder ones, and more true answers
     )
-    c.adp_depth = 10  # the negative is one of this many, of similar in-links
+    c.adp_depth = 10  # the negative is one of this many, drawn in proportion to in-links
 
     c.text_pages = "all"  # pages used by ICT and PROP, or "linked": those that links lead to, the documents of HARP
     c.ict_passage_tokens = 128  # passages are about as long as HARP's documents

@@ -179,7 +179,7 @@ def make_pair_requests(engine: Engine) -> None:
     if "wlp" in c["tasks"]:
         engine.map("wlp requests", make_wlp_requests, bucket_parts(job, "ranked"))
     if "adp" in c["tasks"]:
-        hard_negatives.build(engine)
+        engine.map("hard negatives", hard_negatives.mine, bucket_parts(job, "requests"))
     acm_sql = acm.NEGATIVES_SQL[c["acm_exclude_colinked"]]
     negatives = {"qdm": qdm.NEGATIVES_SQL, "acm": acm_sql, "adp": adp.NEGATIVES_SQL, "wlp": wlp.NEGATIVES_SQL}
     drawn = [sql for task, sql in negatives.items() if task in c["tasks"]]

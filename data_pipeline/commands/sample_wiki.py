@@ -15,9 +15,12 @@ def arguments_parser() -> Parser:
     parser.add_argument("--output", required=True, help="directory for the dump and the six text files")
     parser.add_argument("--pages", type=int, default=400, help="articles (400)")
     parser.add_argument("--seed", type=int, default=0, help="the same seed writes the same bytes (0)")
+    parser.add_argument(
+        "--uninformative_links", action="store_true", help="the control: links tell nothing true about their pages"
+    )
     return parser
 
 
 def main(arguments: argparse.Namespace) -> None:
-    wiki.write(arguments.output, arguments.pages, arguments.seed)
-    print(f"{arguments.pages} articles and {arguments.pages * 3 // 4} questions in {arguments.output}")
+    asked = wiki.write(arguments.output, arguments.pages, arguments.seed, not arguments.uninformative_links)
+    print(f"{arguments.pages} articles and {asked} questions in {arguments.output}")

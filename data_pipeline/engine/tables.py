@@ -82,7 +82,6 @@ SCHEMAS: dict[str, pa.Schema] = {
         ),
         "qdm_draws": dict(key=_s, anchor=_s, rank=_l),
         "acm_draws": dict(key=_s, draw=_i, one=_l, place=_l),
-        "adp_requests": dict(key=_s, query=_b, positive=_l, in_links=_l),
         "adp_negatives": dict(key=_s, destination=_l),
         "wlp_draws": dict(key=_s, draw=_i, one=_l, doc=_l, place=_l),
         "negatives": dict(task=_s, key=_s, destination=_l),

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from data_pipeline.engine.job import Engine, Job
-from data_pipeline.engine.store import bucket_parts, buckets, read
+from data_pipeline.engine.job import Job
+from data_pipeline.engine.store import buckets, read
 from data_pipeline.engine.tables import table, unpack
 from data_pipeline.tasks import adp
 from harp_jax.randomness import generator
@@ -53,29 +53,19 @@ class Slice:
         return kept[np.argsort(-scores[kept], kind="stable")][:count]
 
 
-# Requests with the in-links of their page.
-REQUESTS_SQL = """
-    SELECT r.key AS key, r.query AS query, r.positive AS positive, c.in_links AS in_links, r.bucket
-    FROM requests r JOIN candidates c ON r.positive = c.doc WHERE r.task = 'adp'
-"""
-
-
-def build(engine: Engine) -> None:
-    """From `requests`, `candidates` and `passages` to `adp_negatives`."""
-    engine.join("adp_requests", REQUESTS_SQL, ["requests", "candidates"], partitioned=True)
-    engine.map("adp negatives", mine, bucket_parts(engine.job, "adp_requests"))
-
-
 def mine(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
-    """Map over the buckets of `adp_requests`: the negative of each, if BM25 finds a page."""
+    """Map over the buckets of `requests`: the negative of each request of ADP, if BM25 finds a page."""
     c = job["config"]
+    requests = read(job, "requests", number, ["task", "key", "query", "positive"]).to_pylist()
     pages = _slice(job, number, c["adp_slice"])
     found = []
-    for row in read(job, "adp_requests", number).to_pylist():
+    for row in requests:
+        if row["task"] != adp.TASK:
+            continue
         places = pages.search(unpack(row["query"]).tolist(), c["adp_depth"], row["positive"])
         if len(places):
             rng = generator(c["seed"], adp.TASK, row["key"], "negative")
-            chosen = adp.negative(pages.in_links[places], row["in_links"], rng)
+            chosen = adp.negative(pages.in_links[places], rng)
             found.append(dict(key=row["key"], destination=int(pages.docs[places[chosen]])))
     return {"adp_negatives": table("adp_negatives", found)}
 

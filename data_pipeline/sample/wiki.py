@@ -9,7 +9,7 @@ grammar.py says how facts are worded. The same seed writes the same bytes.
 import bz2
 import os
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
@@ -23,42 +23,58 @@ from harp_jax.randomness import generator
 
 FOLDS = 5
 TRAIN_FOLDS = 3
-HOMONYMS = 3  # pages that share a name, on average
+HOMONYMS = 5  # pages that share a name, on average
+FACTS = 2  # of a page; a question asks about both
+TRAIN_FACTS = 3  # of a kind: asked about in training questions, the others in test questions
+T = TypeVar("T")
 _NAMESPACES = {"Talk": 1, "File": 6, "Template": 10, "Category": 14}
 
 
+class Fact(NamedTuple):
+    """A fact of a page: its number among those of the kind, and its wording in the lead, in links and in questions."""
+
+    number: int
+    lead: str
+    link: str
+    question: str
+
+
 class Page(NamedTuple):
-    """A planned article: `facts` are (lead, link, question) wordings; `alias` is the title of a redirect."""
+    """A planned article: `alias` is the title of a redirect."""
 
     id: int
     kind: str
     name: str
     title: str
     region: str
-    facts: tuple[tuple[str, str, str], tuple[str, str, str]]
+    facts: tuple[Fact, ...]
     alias: str
 
 
-def world(count: int, seed: int) -> list[Page]:
-    """The pages and their facts. Pages of one name have different facts as long as there are enough."""
+def world(count: int, seed: int, informative: bool = True) -> list[Page]:
+    """The pages and their facts. Pages of one name and kind share no fact as long as there are enough.
+
+    informative=False is the control: links to a page tell facts drawn at random, so that they say nothing about it.
+    """
     draw = generator("sample_wiki", seed, "world")
     names = _names(max(4, count // HOMONYMS), draw)
     pages: list[Page] = []
     taken: set[str] = set()
-    used: dict[str, set[str]] = {}
+    used: dict[tuple[str, str], set[int]] = {}
     for number in range(count):
         kind = grammar.KINDS[number % len(grammar.KINDS)]
         name = str(names[int(draw.integers(len(names)))])
         region = _pick(grammar.REGIONS, draw)
-        facts = tuple(_fact(table, used.setdefault(name, set()), draw) for table in grammar.FACTS[kind])
-        title = f"{_pick(grammar.GIVEN, draw)} {name}" if kind == "person" else f"{name} ({grammar.NOUNS[kind][0]})"
+        facts = _facts(grammar.FACTS[kind], used.setdefault((name, kind), set()), informative, draw)
+        noun = grammar.KIND_NOUNS[kind][0]
+        title = f"{_pick(grammar.GIVEN, draw)} {name}" if kind == "person" else f"{name} ({noun})"
         place = region.removeprefix("the ")
-        candidates = [title, f"{name} ({grammar.NOUNS[kind][0]}, {place})", f"{title} ({number})"]
+        candidates = [title, f"{name} ({noun}, {place})", f"{title} ({number})"]
         title = next(candidate for candidate in candidates if candidate not in taken)
         alias = _pick(grammar.ALIASES, draw).format(title) if number % 3 == 0 else ""
         alias = "" if alias in taken else alias
         taken |= {title, alias}
-        pages.append(Page(number + 10, kind, name, title, region, facts, alias))  # type: ignore[arg-type]
+        pages.append(Page(number + 10, kind, name, title, region, facts, alias))
     return pages
 
 
@@ -70,33 +86,34 @@ def _names(count: int, draw: np.random.Generator) -> list[str]:
     return [name for name in names if len(name) > 3] or list(names)
 
 
-def _pick(options: Sequence[str], draw: np.random.Generator) -> str:
+def _pick(options: Sequence[T], draw: np.random.Generator) -> T:
     return options[int(draw.integers(len(options)))]
 
 
-def _fact(table: tuple[str, ...], used: set[str], draw: np.random.Generator) -> tuple[str, str, str]:
-    fresh = [fact for fact in table if fact not in used] or list(table)
-    fact = _pick(fresh, draw)
-    used.add(fact)
-    lead, link, question = fact.split(" | ")
-    return lead, link, question
+def _facts(table: Sequence[str], used: set[int], informative: bool, draw: np.random.Generator) -> tuple[Fact, ...]:
+    """Two facts; those in `used` are avoided while others are left."""
+    fresh = [number for number in range(len(table)) if number not in used]
+    if len(fresh) < FACTS:
+        fresh = list(range(len(table)))
+    chosen = [fresh[i] for i in draw.permutation(len(fresh))[:FACTS]]
+    used.update(chosen)
+    facts = []
+    for number in chosen:
+        linked = number if informative else int(draw.integers(len(table)))
+        lead, _, question = table[number].split(" | ")
+        facts.append(Fact(number, lead, table[linked].split(" | ")[1], question))
+    return tuple(facts)
 
 
 def article(page: Page, pages: list[Page], seed: int) -> str:
     """The wikitext of a page: infobox, lead, sections with links, a table, references, categories."""
     draw = generator("sample_wiki", seed, "article", page.id)
-    noun, opening = grammar.NOUNS[page.kind]
-    (lead_a, _, _), (lead_b, _, _) = page.facts
-    facts = [f"It {lead_a}.", f"The {noun} {lead_b}."]
-    if page.kind == "person":
-        facts = [f"{page.name} {lead_a}.", f"As the story goes, {page.name} {lead_b}."]
-    if draw.integers(2):
-        facts.reverse()
-    lead = [f"'''{page.title.partition(' (')[0]}''' is {opening.format(region=page.region)}.", *facts]
-    lead[1] += f"<ref name=a>{{{{cite book|title=Annals of {page.region}|year={_year(draw)}}}}}</ref>"
-    lead += [_plain(page, draw) for _ in range(int(draw.integers(1, 3)))]
-    lead.append(_linking(page, pages, draw))
-    text = f"{{{{Infobox {noun}\n| name = {page.name}\n| region = [[{page.region}]]\n}}}}\n{' '.join(lead)}\n"
+    noun, opening = grammar.KIND_NOUNS[page.kind]
+    subject = page.name if page.kind == "person" else "It"
+    lead = f"'''{page.title.partition(' (')[0]}''' is {opening.format(region=page.region)}."
+    lead += f"<ref name=a>{{{{cite book|title=Annals of {page.region}|year={_year(draw)}}}}}</ref>"
+    lead += "".join(f" {subject} {fact.lead}." for fact in _order(page.facts, draw))
+    text = f"{{{{Infobox {noun}\n| name = {page.name}\n| region = [[{page.region}]]\n}}}}\n{lead}\n"
     headings = draw.permutation(len(grammar.HEADINGS))[: int(draw.integers(2, 5))]
     for place, heading in enumerate(headings):
         sentences = [_linking(page, pages, draw) for _ in range(int(draw.integers(2, 5)))]
@@ -124,14 +141,18 @@ def _other(page: Page, pages: list[Page], draw: np.random.Generator) -> Page:
     return other if other is not page else pages[(page.id - 10 + 1) % len(pages)]
 
 
+def _order(facts: tuple[Fact, ...], draw: np.random.Generator) -> list[Fact]:
+    return [facts[i] for i in draw.permutation(len(facts))]
+
+
 def _linking(page: Page, pages: list[Page], draw: np.random.Generator) -> str:
-    """A sentence with links, each in a phrase that describes its page in the links' wording."""
+    """A sentence with links, each in a phrase that tells a fact of its page; both pages are of one region."""
     frame = _pick(grammar.FRAMES, draw)
+    one = _other(page, pages, draw)
+    near = [other for other in pages if other.region == one.region and other not in (one, page)]
     phrases = []
-    for _ in range(3):
-        other = _other(page, pages, draw)
-        fact = other.facts[int(draw.integers(2))][1]
-        phrases.append(fact.format(x=_anchor(other, draw)))
+    for other in (one, _pick(near, draw) if near else _other(page, pages, draw)):
+        phrases.append(_pick(other.facts, draw).link.format(x=_anchor(other, draw)))
     sentence = frame.format(*phrases, year=_year(draw), region=page.region)
     return sentence[0].upper() + sentence[1:]
 
@@ -144,7 +165,7 @@ def _anchor(page: Page, draw: np.random.Generator) -> str:
     style = float(draw.random())
     article = "" if page.kind in ("town", "person") else "the "
     if style < 0.1:
-        return f"[[{target}|the {grammar.NOUNS[page.kind][0]}]]"
+        return f"[[{target}|the {grammar.KIND_NOUNS[page.kind][0]}]]"
     if style < 0.15:
         return f"[[{page.title}]]"
     if style < 0.3:
@@ -173,7 +194,7 @@ def dump(pages: list[Page], seed: int) -> Iterator[str]:
     for name in sorted({page.name for page in pages} - titles):
         listed = [page for page in pages if page.name == name]
         if len(listed) > 1:
-            lines = "".join(f"* [[{page.title}]], {grammar.NOUNS[page.kind][0]}\n" for page in listed)
+            lines = "".join(f"* [[{page.title}]], {grammar.KIND_NOUNS[page.kind][0]}\n" for page in listed)
             yield _element(name, number, f"'''{name}''' may mean:\n{lines}{{{{disambig}}}}\n")
         else:
             yield _element(name, number, f"#REDIRECT [[{listed[0].title}]]", redirect=listed[0].title)
@@ -193,20 +214,34 @@ def _element(title: str, number: int, text: str, redirect: str = "", namespace: 
 
 
 def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, int]]:
-    """(qid, question, relevant page, fold) for three quarters of the pages, in random order."""
+    """(qid, question, relevant page, fold) in random order, one question a page at most.
+
+    At most a twelfth of the pages are asked about in training questions (folds 0 to 2), and half of them in test questions
+    (folds 3 and 4). No fact of a training question is asked about in a test question.
+    """
     draw = generator("sample_wiki", seed, "questions")
-    for number, place in enumerate(draw.permutation(len(pages))[: len(pages) * 3 // 4]):
+    left = [max(TRAIN_FOLDS, len(pages) // 12), len(pages) // 2]
+    number = 0
+    for place in draw.permutation(len(pages)):
         page = pages[place]
-        _, _, fact = page.facts[int(draw.integers(2))]
-        question = _pick(grammar.QUESTIONS, draw).format(name=page.name, fact=fact)
-        yield f"q{number + 1}", question, page, number % FOLDS
+        for test in (False, True):
+            asked = [fact.question for fact in _order(page.facts, draw) if (fact.number >= TRAIN_FACTS) == test]
+            if left[test] and len(asked) == FACTS:
+                left[test] -= 1
+                fold = TRAIN_FOLDS + number % (FOLDS - TRAIN_FOLDS) if test else number % TRAIN_FOLDS
+                number += 1
+                yield f"q{number}", _pick(grammar.QUESTIONS, draw).format(*asked, name=page.name), page, fold
+                break
 
 
-def write(output: str, count: int, seed: int) -> None:
-    """Writes the seven files of a wiki of `count` articles; InputError if `output` cannot be written or `count` is too small."""
+def write(output: str, count: int, seed: int, informative: bool = True) -> int:
+    """Writes the seven files of a wiki of `count` articles; returns the number of questions.
+
+    informative=False: see `world`. InputError if `output` cannot be written or `count` is too small.
+    """
     if count < 2 * FOLDS:
         raise InputError(f"{count} pages are too few for {FOLDS} folds; use at least {2 * FOLDS} pages")
-    pages = world(count, seed)
+    pages = world(count, seed, informative)
     site = Site(_NAMESPACES)
     with files.replacing(os.path.join(output, "docs.tsv")) as file:
         for page in pages:
@@ -233,3 +268,4 @@ def write(output: str, count: int, seed: int) -> None:
     ):
         for piece in dump(pages, seed):
             file.write(piece)
+    return len(asked)

@@ -60,7 +60,7 @@ def test_negatives_share_a_word_with_the_query_and_are_not_the_positive(made):
 
 def test_a_slice_has_the_passages_of_its_bucket_first(made):
     assert len(buckets(made, "passages")) > 1
-    for number in buckets(made, "adp_requests"):
+    for number in buckets(made, "requests"):
         others = {row["destination"] for row in mine(made, number, None)["adp_negatives"].to_pylist()}
         own = set(read(made, "passages", number).column("doc").to_pylist())
         assert others & own and len(others) <= 20

@@ -1,17 +1,23 @@
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
 
 import pytest
 
+from data_pipeline.sample import grammar
 from data_pipeline.sample import wiki as sample_wiki
 from data_pipeline.sources import formats
 from data_pipeline.text.sentences import sentences
 from tests.support import ROOT
 
 FILES = ("wiki.xml.bz2", "docs.tsv", "queries.tsv", "qrels.txt", "folds.tsv", "train.queries.tsv", "test.queries.tsv")
+
+FUNCTION = set(
+    "the of a an and to for in on by with over its their it is was at from like what that every has have".split()  # noqa: SIM905
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,14 +60,16 @@ def test_pages_are_prose_with_links_that_lead_somewhere(documents):
     assert all(d.redirect in addresses for d in documents if d.redirect)
     assert sum(d.redirect is not None for d in documents) > 50 and sum(d.is_disambiguation for d in documents) > 20
     for article in articles:
-        assert len(article.text.split()) >= 100 and len(article.links) >= 4
-        assert 3 <= len(sentences(article.text[: article.lead_end])) <= 8
+        assert len(article.text.split()) >= 40 and len(article.links) >= 4
+        assert len(sentences(article.text[: article.lead_end])) == 3
         assert all(link.target in addresses for link in article.links)
+        # A question's words must not stand in the lead of a page that links elsewhere.
+        assert all(link.start >= article.lead_end for link in article.links)
     several = 0
     for article in articles:
         inside = [sum(s <= link.start < e for link in article.links) for s, e in sentences(article.text)]
         several += sum(count >= 2 for count in inside)
-    assert several > 1000
+    assert several > 500
 
 
 def test_anchors_are_ambiguous_and_piped(documents):
@@ -79,8 +87,8 @@ def test_questions_have_one_relevant_document_and_are_held_out(output, documents
     queries, folds = rows(output, "queries.tsv"), dict(rows(output, "folds.tsv"))
     qrels = rows(output, "qrels.txt", " ")
     docs = {row[0]: row for row in rows(output, "docs.tsv")}
-    assert len(queries) == len(folds) == len(qrels) == 300 and len(docs) == 400
-    assert all(len(row) == 4 and len(row[3].split()) > 20 for row in docs.values())
+    assert 120 < len(queries) == len(folds) == len(qrels) and len(docs) == 400
+    assert all(len(row) == 4 and 12 <= len(row[3].split()) <= 40 for row in docs.values())
     articles = {d.id: d for d in documents if not d.redirect and not d.is_disambiguation}
     assert set(articles) == set(docs)
     fold_of = {}
@@ -90,6 +98,41 @@ def test_questions_have_one_relevant_document_and_are_held_out(output, documents
     assert len(set(folds.values())) == 5
     text = "\n".join(d.text for d in documents)
     assert not any(question.rstrip("?.") in text for _, question in queries)
+
+
+def content(phrase):
+    return set(re.findall("[a-z]+", phrase.replace("{x}", ""))) - FUNCTION
+
+
+def test_the_wordings_of_a_fact_share_no_word():
+    for table in grammar.FACTS.values():
+        for fact in table:
+            lead, link, question = map(content, fact.split(" | "))
+            assert lead and link and question and not (lead & link or lead & question or link & question), fact
+
+
+def test_training_and_test_questions_ask_about_different_facts(output):
+    wordings = {
+        fact.split(" | ")[2]: (kind, i) for kind, table in grammar.FACTS.items() for i, fact in enumerate(table)
+    }
+    asked = {
+        name: {where for _, text in rows(output, f"{name}.queries.tsv") for w, where in wordings.items() if w in text}
+        for name in ("train", "test")
+    }
+    assert len(asked["train"]) > 10 and len(asked["test"]) > 20 and not asked["train"] & asked["test"]
+
+
+def told(pages):
+    """How many links tell a fact of their page."""
+    true = [(page, fact.link) for page in pages for fact in page.facts]
+    right = {page.id: {grammar.FACTS[page.kind][f.number].split(" | ")[1] for f in page.facts} for page in pages}
+    return sum(link in right[page.id] for page, link in true) / len(true)
+
+
+def test_links_tell_the_truth_and_nothing_in_the_control():
+    assert told(sample_wiki.world(400, 0)) == 1.0
+    # Two facts of eight are right by chance.
+    assert 0.18 < told(sample_wiki.world(400, 0, informative=False)) < 0.32
 
 
 def test_bm25_is_decent_but_not_perfect(output):
@@ -108,7 +151,7 @@ def test_bm25_is_decent_but_not_perfect(output):
         ranks.append(ids.index(relevant[qid]) + 1 if relevant[qid] in ids else 0)
     reciprocal = sum(1 / rank for rank in ranks if 0 < rank <= 10) / len(ranks)
     print(f"\nBM25 RR@10 {reciprocal:.3f}, R@100 {sum(rank > 0 for rank in ranks) / len(ranks):.3f}")
-    assert 0.3 < reciprocal < 0.8 and sum(rank > 0 for rank in ranks) > 0.95 * len(ranks)
+    assert 0.25 < reciprocal < 0.6 and sum(rank > 0 for rank in ranks) > 0.95 * len(ranks)
 
 
 def test_command_reports_bad_usage(tmp_path):

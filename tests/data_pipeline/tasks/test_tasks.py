@@ -91,11 +91,12 @@ def test_rqp_of_a_sentence_without_terms_of_the_page_compares_the_anchor_alone()
     assert sides.pos_query == [8, X] and len(sides.neg_query) == 1
 
 
-def test_adp_draws_from_the_half_of_the_found_pages_with_the_closest_in_links():
+def test_adp_negatives_are_as_popular_as_its_positives():
     rng = generator("adp")
-    places = Counter(adp.negative(np.array([1000, 9, 50, 0, 12]), 10, rng) for _ in range(3_000))
-    assert sorted(places) == [1, 2, 4]
-    assert stats.chisquare(list(places.values())).pvalue > 0.01
+    in_links = np.array([60, 25, 10, 5, 0])
+    places = Counter(adp.negative(in_links, rng) for _ in range(5_000))
+    weights = np.maximum(in_links, 1) / 101
+    assert stats.chisquare([places[i] for i in range(5)], 5_000 * weights).pvalue > 0.01
 
 
 def test_adp_has_the_query_of_its_link_and_no_pair_without_a_found_page():
