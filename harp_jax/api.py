@@ -182,7 +182,7 @@ def train(config: "ConfigDict | str", workdir: Path) -> dict[str, float]:
 
     >>> import harp_jax as hj
     >>> data = dict(docs="docs.tsv", queries="queries.tsv", qrels="qrels.txt", candidates="bm25.trec", tokenizer="vocabulary")
-    >>> config = hj.load_config("finetune_demo", **data, init_head="fresh", steps=2, negatives=3, batch_pairs=8, window=16)
+    >>> config = hj.load_config("finetune_bert_tiny", **data, init_head="fresh", steps=2, negatives=3, batch_pairs=8, window=16)
     >>> hj.train(config, "runs/two_steps")["loss"] > 0
     True
     """

@@ -22,7 +22,7 @@ SYSTEMS = {"linked": ("harp", "bert", "ict", "wlp", "prop"), "all": ("bert", "ic
 TASKS = {"linked": ("rqp", "qdm", "rdp", "acm", "ict", "wlp", "prop"), "all": ("ict", "prop", "mlm")}
 VALIDATION = {"linked": 0.05, "all": 0.01}  # of "all", 170,000 pages, a hundredth is enough to evaluate on
 FOLDS = ("0", "1", "2", "3", "4")
-GENERATE, TUNE = "configs/data/linked_jsonl.py", "configs/finetune_demo.py"
+GENERATE, TUNE = "configs/data/linked_jsonl.py", "configs/finetune_bert_tiny.py"
 
 
 def get_plan(

@@ -5,7 +5,7 @@ Out: tables `requests`, `adp_negatives`, `assembled`, `records` (serialized TFRe
 Imports: engine, text, weights, tasks; harp_jax.input.records.
 Files:
   requests         sentences to requests: what each task needs before passages are joined
-  hard_negatives   BM25's pages for a query, the negatives of ADP
+  hard_negatives   BM25's pages for an anchor text, the negatives of ADP
   examples         requests with their passages, and running text, to records with statistics
   text_pairs       ICT and PROP, which need no links
   term_collection  p(w|C), the language model of the collection

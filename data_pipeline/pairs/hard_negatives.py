@@ -1,4 +1,4 @@
-"""BM25's pages for a query, the negatives of ADP.
+"""BM25's pages for an anchor text, the negatives of ADP.
 
 A search over the whole corpus would need one index of it in every worker, and returns true synonyms of the positive first. Each
 bucket searches a slice of the pages instead: its own bucket and the following ones until there are `adp_slice` pages. Time and
@@ -56,13 +56,13 @@ class Slice:
 def mine(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over the buckets of `requests`: the negative of each request of ADP, if BM25 finds a page."""
     c = job["config"]
-    requests = read(job, "requests", number, ["task", "key", "query", "positive"]).to_pylist()
+    requests = read(job, "requests", number, ["task", "key", "anchor", "positive"]).to_pylist()
     pages = _slice(job, number, c["adp_slice"])
     found = []
     for row in requests:
         if row["task"] != adp.TASK:
             continue
-        places = pages.search(unpack(row["query"]).tolist(), c["adp_depth"], row["positive"])
+        places = pages.search(unpack(row["anchor"]).tolist(), c["adp_depth"], row["positive"])
         if len(places):
             rng = generator(c["seed"], adp.TASK, row["key"], "negative")
             chosen = adp.negative(pages.in_links[places], rng)

@@ -75,11 +75,11 @@ FRAMES = (
     "Nobody forgets {0}.",
     "There is a song about {0}.",
     "It is not far from {0}.",
+    "Everyone talks of {0}.",
+    "Then came {0}.",
+    "This was due to {0}.",
     "As with {0}, so with {1}.",
-    "It owes much to {0} and to {1}.",
     "Some prefer {0}, others {1}.",
-    "One hears of {0} more than of {1}.",
-    "It is older than {0} or {1}.",
 )
 PLAIN = (
     "Its early history is told in few sources.",

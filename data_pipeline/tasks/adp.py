@@ -1,7 +1,7 @@
 """Anchor Destination Prediction (beyond the paper): an anchor with its context matches its page, not one that shares its words.
 
 The other tasks draw their negatives from the link graph, so that the topic or the in-links often give the answer away. Here the
-negative is what BM25 returns for the query: the decision that a re-ranker takes.
+negative is a page that BM25 returns for the anchor text, and the words around the anchor decide: the task of a re-ranker.
 """
 
 import numpy as np
@@ -17,10 +17,14 @@ NEGATIVES_SQL = "SELECT 'adp' AS task, key, destination FROM adp_negatives"
 
 
 def request(sentence: Sentence, index: int, terms: Terms, sampler: Sampler, rng: np.random.Generator) -> Request:
-    """The query S1 and page P of one link, as in QDM; BM25 finds the negative (pairs/hard_negatives.py)."""
-    query, _, _ = context_query(sentence, index, terms, sampler, rng)
+    """The query S1 and page P of one link, as in QDM; BM25 finds the negative (pairs/hard_negatives.py).
+
+    It searches for the anchor, not for S1: the context often names the other page of the sentence, which would be the negative
+    of a query that describes it as well.
+    """
+    query, words, _ = context_query(sentence, index, terms, sampler, rng)
     anchor = sentence.anchors[index]
-    return Request(TASK, sentence.anchor_key(anchor), sentence.page, anchor.destination, join(query))
+    return Request(TASK, sentence.anchor_key(anchor), sentence.page, anchor.destination, join(query), words)
 
 
 def negative(in_links: np.ndarray, rng: np.random.Generator) -> int:
@@ -35,5 +39,5 @@ def negative(in_links: np.ndarray, rng: np.random.Generator) -> int:
 def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator) -> Sides:
     """(S1, P) against (S1, P̃)."""
     if passages.negative is None:
-        raise NoPair("no-page-shares-a-word")
+        raise NoPair("no-page-shares-a-word-of-the-anchor")
     return Sides(request.query, passages.positive, None, passages.negative)

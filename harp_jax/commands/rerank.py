@@ -31,6 +31,11 @@ def arguments_parser() -> Parser:
     parser.add_argument("--window", type=int, help="tokens of a window (what the query leaves of --max_length)")
     parser.add_argument("--stride", type=int, help="tokens from one window to the next (half a window)")
     parser.add_argument("--blank_query", action="store_true", help="score documents without their query, as a prior")
+    parser.add_argument(
+        "--cosine",
+        action="store_true",
+        help="score by the cosine of mean-pooled vectors: what an encoder ranks untrained",
+    )
     parser.add_argument("--batch_tokens", type=int, help="slots of a batch (4096 on CPU, 65536 on accelerators)")
     parser.add_argument(
         "--dtype", default="float32", choices=("float32", "bfloat16"), help="of the computation (float32)"
@@ -70,5 +75,6 @@ def main(arguments: argparse.Namespace) -> None:
         max_length=arguments.max_length,
         batch_tokens=arguments.batch_tokens,
         dtype=arguments.dtype,
+        cosine=arguments.cosine,
     )
     print(f"{arguments.output}: {queries} queries re-ranked by {os.path.normpath(arguments.model)}")

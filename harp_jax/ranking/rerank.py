@@ -184,12 +184,14 @@ def rerank_files(
     max_length: int | None = None,
     batch_tokens: int | None = None,
     dtype: str = "float32",
+    cosine: bool = False,
 ) -> int:
     """Re-ranks the TREC run `run` to `output` and returns how many queries it has; notes go to stderr.
 
-    Queries of the run that `queries` lacks are left out, as are those that `only` (a file of ids) or `fold` of `folds` leave
-    out. `blank_query` scores documents without their query. A killed call, repeated, resumes: finished chunks are in
-    OUTPUT.parts until all are. Raises InputError for bad input, before anything is scored.
+    Queries of the run that `queries` lacks are left out, as are those that `only` (a file of ids) or `fold` of `folds`
+    leave out. `blank_query` scores documents without their query, `cosine` by the encoder alone, as a bi-encoder. A killed
+    call, repeated, resumes: finished chunks are in OUTPUT.parts until all are. Raises InputError for bad input, before
+    anything is scored.
     """
     options = {**locals(), "backend": jax.default_backend()}
     del options["output"]
@@ -200,7 +202,7 @@ def rerank_files(
     wanted = chosen_queries(only, folds, [fold] if fold else [])
     candidates, left_out = with_texts(read_run(run, wanted), texts, queries)
     documents = Documents.open(docs, fields)
-    scorer = load_scorer(model, dtype, max_length, batch_tokens)
+    scorer = load_scorer(model, dtype, max_length, batch_tokens, cosine)
     scored = dict.fromkeys(texts, "") if blank_query else texts
     chunks = chunks_of(candidates, documents, k)
     for text in (left_out, *notes_before(scorer, chunks, texts, documents, blank_query)):

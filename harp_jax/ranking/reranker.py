@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from harp_jax.errors import InputError
+from harp_jax.ranking.bi_encoder_scorer import BiEncoderScorer
 from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
 from harp_jax.ranking.maxp import Windows, best_of
 from harp_jax.ranking.neural_scorer import NeuralScorer
@@ -14,12 +15,19 @@ from harp_jax.ranking.scoring import Scorer
 
 
 def load_scorer(
-    directory: str, dtype: str = "float32", max_length: int | None = None, batch_tokens: int | None = None
+    directory: str,
+    dtype: str = "float32",
+    max_length: int | None = None,
+    batch_tokens: int | None = None,
+    cosine: bool = False,
 ) -> Scorer:
     """The scorer of an export, of any Hugging Face directory with a one-label BERT classifier, or of a training workdir.
 
-    Neural rankers compute in float32: InputError for another `dtype`, or where there is nothing to load.
+    `cosine`: the encoder alone, as a bi-encoder. Neural rankers compute in float32: InputError for another `dtype`, or where
+    there is nothing to load.
     """
+    if cosine:
+        return BiEncoderScorer.load(directory, dtype, max_length, batch_tokens)
     if os.path.isfile(os.path.join(directory, "tokenizer", "words.json")):
         if dtype != "float32":
             raise InputError(

@@ -52,7 +52,7 @@ def test_five_folds(tmp_path, monkeypatch):
     ]
     options = [part for setting in settings for part in ("--set", setting)]
     command(
-        cross_validate, "--config=configs/finetune_demo.py", *given, *options, "--rerank", "max_length=256",
+        cross_validate, "--config=configs/finetune_bert_tiny.py", *given, *options, "--rerank", "max_length=256",
         "--rerank", "k=50", "--measures=AP nDCG@10 RR@10 oracle(nDCG@10) unjudged@10", f"--output={out}",
     )  # fmt: skip
     (joined,) = out.glob("joined_s0-*.trec")

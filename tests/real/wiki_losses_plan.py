@@ -31,7 +31,7 @@ FILES = Collection(
     f"{WIKI}/collection.jsonl.xz", f"{WIKI}/wikipassageqa.queries.tsv", f"{WIKI}/wikipassageqa.qrels", ("title", "body")
 )
 FOLD_FILE = f"{WIKI}/wikipassageqa.folds.tsv"
-TUNE = "configs/finetune_demo.py"
+TUNE = "configs/finetune_bert_tiny.py"
 
 
 def with_bm25(name: str, run: str, *options: str) -> Command:

@@ -17,7 +17,7 @@ SHARED = os.path.normpath(os.path.join(ROOT, "..", "shared", "data"))
 WIKI = os.path.join(SHARED, "wiki")
 CACHE = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
 MINILM = os.environ.get("HARP_MINILM", os.path.join(CACHE, "harp_jax", "minilm"))
-DATA, PRETRAIN, FINETUNE = "configs/data/linked_jsonl.py", "configs/demo.py", "configs/finetune_demo.py"
+DATA, PRETRAIN, FINETUNE = "configs/data/linked_jsonl.py", "configs/bert_tiny.py", "configs/finetune_bert_tiny.py"
 ROW_LENGTH = "row_length=256"
 FILES = Collection(f"{WIKI}/collection.jsonl.xz", f"{WIKI}/wikipassageqa.queries.tsv", f"{WIKI}/wikipassageqa.qrels")
 

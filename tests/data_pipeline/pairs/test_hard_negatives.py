@@ -48,14 +48,14 @@ def made(tmp_path_factory):
     return {"work": str(folder / "out" / ".work"), "config": {"adp_slice": 20, "adp_depth": 10, "seed": 0}}
 
 
-def test_negatives_share_a_word_with_the_query_and_are_not_the_positive(made):
+def test_negatives_share_a_word_with_the_anchor_and_are_not_the_positive(made):
     passages = {row["doc"]: set(np.frombuffer(row["tokens"], np.int32)) for row in read(made, "passages").to_pylist()}
     requests = {row["key"]: row for row in read(made, "requests").to_pylist()}
     negatives = {row["key"]: row["destination"] for row in read(made, "adp_negatives").to_pylist()}
-    assert len(negatives) > 0.9 * len(requests) > 100
+    assert len(negatives) > 0.5 * len(requests) > 100
     for key, doc in negatives.items():
-        query = set(np.frombuffer(requests[key]["query"], np.int32))
-        assert doc != requests[key]["positive"] and query & passages[doc]
+        anchor = set(np.frombuffer(requests[key]["anchor"], np.int32))
+        assert doc != requests[key]["positive"] and anchor & passages[doc]
 
 
 def test_a_slice_has_the_passages_of_its_bucket_first(made):

@@ -102,14 +102,14 @@ def test_adp_negatives_are_as_popular_as_its_positives():
 def test_adp_has_the_query_of_its_link_and_no_pair_without_a_found_page():
     request = adp.request(SENTENCE, 0, TERMS, SAMPLER, generator("adp", 1))
     assert (request.key, request.positive, request.negative, request.words_of) == ("page@110", 7, None, None)
-    assert {8, X} <= set(request.query)
+    assert {8, X} <= set(request.query) and request.anchor == [(8, X)]
     assert adp.sides(request, Passages(POSITIVE, NEGATIVE, None), SAMPLER, generator("x")) == (
         request.query,
         POSITIVE,
         None,
         NEGATIVE,
     )
-    with pytest.raises(NoPair, match="no-page-shares-a-word"):
+    with pytest.raises(NoPair, match="no-page-shares-a-word-of-the-anchor"):
         adp.sides(request, Passages(POSITIVE, None, None), SAMPLER, generator("x"))
 
 

@@ -1,0 +1,45 @@
+"""Cosines of mean-pooled vectors, compared with torch."""
+
+import jax
+import numpy as np
+import pytest
+
+from harp_jax.checkpoints.huggingface import save_hf
+from harp_jax.model.bert import BertConfig
+from harp_jax.model.cross_encoder import init_params
+from harp_jax.ranking.bi_encoder_scorer import BiEncoderScorer
+from harp_jax.ranking.reranker import load_scorer
+from tests.support.synthetic import tokenizer
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    directory = str(tmp_path_factory.mktemp("encoder") / "hf")
+    shape = BertConfig(tokenizer().size, 2, 32, 2, 64, 64, initializer_range=0.3)
+    params = jax.device_get(jax.jit(lambda k: init_params(shape, k))(jax.random.key(0)))
+    save_hf(directory, shape, {"bert": params["bert"]}, tokenizer(), "")
+    return directory
+
+
+def test_scores_are_the_cosines_of_torch(encoder):
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    model = transformers.AutoModel.from_pretrained(encoder).double()
+    ids = tokenizer()
+
+    def vector(text):
+        with torch.no_grad():
+            return model(torch.tensor([[ids.cls, *text, ids.sep]])).last_hidden_state[0].mean(0)
+
+    rng = np.random.default_rng(0)
+    texts = [rng.integers(5, 211, n).astype(np.int32) for n in (1, 3, 40, 62, 7, 18)]
+    pairs = [(texts[i], texts[j]) for i in range(3) for j in range(6)]
+    scorer = load_scorer(encoder, cosine=True)
+    expected = [float(torch.cosine_similarity(vector(a), vector(b), dim=0)) for a, b in pairs]
+    np.testing.assert_allclose(scorer.score(pairs), expected, atol=2e-6)
+
+
+def test_long_texts_are_truncated_one_by_one(encoder):
+    scorer = BiEncoderScorer.load(encoder, max_length=10)
+    query, document = scorer.pair(np.arange(5, 30, dtype=np.int32), np.arange(5, 9, dtype=np.int32))
+    assert len(query) == 8 and len(document) == 4 and scorer.truncated_queries == 1
+    assert scorer.room(query) == 8
