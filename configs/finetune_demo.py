@@ -13,6 +13,7 @@ def get_config():
     c.model.layers = 3  # of MiniLM, also where the weights are random
     c.model.hidden = 384
     c.model.heads = 12
+    c.model.dropout = 0.0
     c.init_head = "pretrained"  # twenty questions are too few to learn a head from
     c.rank_loss = "lce"
     c.negatives = 3

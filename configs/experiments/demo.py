@@ -27,7 +27,7 @@ def get_plan(
     encoder: str = os.path.join("~", ".cache", "harp_jax", "minilm"),
     pages: int = 300,
     seed: int = 0,
-    steps: int = 100,
+    steps: int = 120,
     informative: bool = True,
 ) -> list[Command]:
     """Options:

@@ -3,7 +3,8 @@
 In: parameters, a packed batch (`input/packing.fill`), keys. Out: a scalar loss and metric sums.
 Imports: model (and the ground files).
 Files: objective (the interface: mask, counts, loss); masking; scores (the shared forward pass); losses (per pair or item);
-ranking_loss (over groups); metrics (sums to means); then one file per stage: pretrain, finetune, coarse_tune.
+ranking_loss (over groups); metrics (sums to means); trivial (is a task solved at all?); then one file per stage: pretrain,
+finetune, coarse_tune.
 
 Where the equations of HARP are implemented:
 

@@ -4,7 +4,7 @@ Mesh, state, step, loop and checkpoints belong to `training/` and are the same f
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic
 
 import jax
@@ -34,6 +34,8 @@ class Stage(Generic[Shape]):
     steps: int
     start: Callable[[Shape, jax.Array], dict]  # initial parameters (numpy) from a padded shape and a key
     selection: Callable[[Shape, str], Selection] | None = None  # from padded shape and workdir
+    # Task → its best trivial predictor and that one's accuracy (`objectives/trivial.py`); empty where unknown.
+    trivial: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     untrained: tuple[str, ...] = ()  # heads that the checkpoint of `config.init` lacks
     window: int = 0  # groups per window of a lane; 0: config.window
 

@@ -1,5 +1,8 @@
 """Pre-training on pair records and on running text."""
 
+from collections.abc import Sequence
+from operator import itemgetter
+
 import numpy as np
 from ml_collections import ConfigDict
 
@@ -11,6 +14,7 @@ from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.objectives.masking import slots
 from harp_jax.objectives.pretrain import Pretrain
+from harp_jax.objectives.trivial import best_predictor
 from harp_jax.stages.base import NoReader, Stage
 from harp_jax.stages.families import BERT
 from harp_jax.text.tokenizer import Tokenizer
@@ -54,10 +58,23 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConf
         held_out=held_out,
         layout=make_layout(config, tokenizer, reader, shares, group_size=2, sequences=2 * config.batch_pairs),
         shares=shares,
+        trivial=_trivial(config.data, tasks) if with_data and config.pair_weight else {},
         steps=config.steps,
         start=starting_params(loaded, (), tokenizer.size, config.model.attention_start),
         untrained=() if loaded is None or "mlm" in loaded else ("mlm",),
     )
+
+
+def _trivial(directories: Sequence[str], tasks: Sequence[str]) -> dict[str, tuple[str, float]]:
+    """The best trivial predictor of each task, of the data where it is best."""
+    from harp_jax.input.tfrecords import read_manifest
+
+    found: dict[str, tuple[str, float]] = {}
+    for directory in directories:
+        for task, entry in read_manifest(directory)["tasks"].items():
+            if task in tasks and entry.get("predictors"):
+                found[task] = max(best_predictor(entry["predictors"]), found.get(task, ("", 0.0)), key=itemgetter(1))
+    return found
 
 
 def _read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple[Reader, Reader | None]:

@@ -20,6 +20,7 @@ from harp_jax.input.lanes import Batches
 from harp_jax.model import sharding
 from harp_jax.objectives.metrics import summarise
 from harp_jax.objectives.objective import Metrics
+from harp_jax.objectives.trivial import not_beaten
 from harp_jax.progress import progress
 from harp_jax.stages.base import Stage
 from harp_jax.training.metrics_log import MetricsLog
@@ -96,7 +97,11 @@ class Loop:
                 due = config.eval_every and (number % config.eval_every == 0 or number == steps)
                 if due and self.evaluate is not None:
                     before = time.perf_counter()
-                    self.metrics.write(number, self.evaluate(state["params"], number), "validation")
+                    found = self.evaluate(state["params"], number)
+                    self.metrics.write(number, found, "validation")
+                    if number == steps:
+                        for sentence in not_beaten(found, self.stage.trivial):
+                            log.warning("%s", sentence)
                     since += time.perf_counter() - before
                 stop = self._stops(number)
                 if number % config.checkpoint_every == 0 or number == steps or stop:

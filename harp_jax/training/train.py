@@ -152,6 +152,8 @@ def make_evaluate(
     compute = jax.jit(make_eval(objective, config.seed), out_shardings=sharding.replicated(mesh))
 
     def evaluate(params: dict, step: int) -> dict[str, float]:
-        return summarise(add([jax.device_get(compute(params, sharding.put(b, mesh))) for b in fixed]), stage.tasks)
+        sums = add([jax.device_get(compute(params, sharding.put(b, mesh))) for b in fixed])
+        counts = {f"{task}_pairs": sums.get(f"pairs/{task}", 0.0) for task in stage.trivial}
+        return summarise(sums, stage.tasks) | counts
 
     return evaluate

@@ -32,7 +32,7 @@ def test_evaluations_between_log_lines_do_not_count_as_training_time(monkeypatch
     checkpoints = SimpleNamespace(steps=lambda: [], save=lambda *_: None, wait=lambda: None)
     config = pretrain()
     config.log_every, config.eval_every = 4, 3
-    stage = SimpleNamespace(steps=8, tasks=())
+    stage = SimpleNamespace(steps=8, tasks=(), trivial={})
     loop = train.Loop(config, stage, None, step, evaluate, checkpoints, metrics)
     loop.run({"params": {}, "skipped": 0}, 0, batches())
     logged = [row for row in rows if "tokens_per_second" in row]

@@ -155,6 +155,16 @@ def test_held_out_metrics_are_written_and_repeatable(tmp_path):
     assert rows[0]["loss"] == rows[2]["loss"]
 
 
+def test_a_task_no_better_than_its_trivial_predictor_is_named_at_the_end(tmp_path, caplog):
+    config = tiny_config(str(tmp_path), steps=2, eval_every=1, eval_batches=2, learning_rate=0.0)
+    stage = dataclasses.replace(tiny_stage(config), trivial={"qdm": ("in_links", 0.9)})
+    train(config, str(tmp_path / "run"), stage, jax.devices()[:1])
+    named = [record.message for record in caplog.records if "held-out pairs are right" in record.message]
+    assert len(named) == 1 and named[0].startswith("qdm: ") and "in-links alone reaches 0.90" in named[0]
+    rows = [row for row in metrics_log.read(str(tmp_path / "run")) if row["split"] == "validation"]
+    assert all(row["qdm_pairs"] > 0 for row in rows)
+
+
 def test_lines_after_the_restored_step_are_removed(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(json.dumps({"step": n}) + "\n" for n in range(1, 6)) + '{"step": 6, "lo')
