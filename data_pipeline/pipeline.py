@@ -23,7 +23,7 @@ from data_pipeline.graph import boilerplate, link_graph
 from data_pipeline.output import shards
 from data_pipeline.output.claim import WORK, claim, fingerprint
 from data_pipeline.output.manifest import Manifest, load_manifest, write_manifest
-from data_pipeline.pairs import hard_negatives, predictors, text_pairs
+from data_pipeline.pairs import hard_negatives, predictors, sharpness, text_pairs
 from data_pipeline.pairs.examples import make_pairs, make_texts
 from data_pipeline.pairs.requests import make_requests, make_wlp_requests
 from data_pipeline.sources import formats
@@ -176,6 +176,7 @@ def make_pair_requests(engine: Engine) -> None:
     job["unlinked"] = engine.query("SELECT COUNT(*) FROM candidates WHERE in_links = 0", ["candidates"])[0][0]
     if sentence_tasks(c):
         engine.map("requests", make_requests, bucket_parts(job, "sentences"))
+        engine.map("sharpness", sharpness.measure, bucket_parts(job, "sentences"))
     if "wlp" in c["tasks"]:
         engine.map("wlp requests", make_wlp_requests, bucket_parts(job, "ranked"))
     if "adp" in c["tasks"]:

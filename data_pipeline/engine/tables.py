@@ -84,6 +84,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         "acm_draws": dict(key=_s, draw=_i, one=_l, place=_l),
         "adp_negatives": dict(key=_s, destination=_l),
         "wlp_draws": dict(key=_s, draw=_i, one=_l, doc=_l, place=_l),
+        "sharpness": dict(source=_s, units=_l, n=_l),
         "negatives": dict(task=_s, key=_s, destination=_l),
         "assembled": dict(
             task=_s, key=_s, page=_s, query=_b, anchor=_b, anchor_lengths=_b, context=_b, context_lengths=_b, length=_i,

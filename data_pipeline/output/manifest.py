@@ -14,7 +14,7 @@ from data_pipeline.engine.job import Engine, Inputs
 from data_pipeline.engine.store import read
 from data_pipeline.graph import graph_report
 from data_pipeline.output.shards import write_tfds_metadata
-from data_pipeline.pairs import predictors
+from data_pipeline.pairs import predictors, sharpness
 from data_pipeline.pairs.examples import SPECIALS
 from harp_jax.errors import InputError
 from harp_jax.files import replacing
@@ -49,6 +49,7 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, v
         "term_weights_sha256": weights_sha256,
         **inputs,
         "tasks": _tasks(engine),
+        "bits_from_uniform": _sharpness(engine),
         "splits": splits,
         "link_graph": graph_report.summary(engine, with_links=bool(pair_tasks(c))),
         "losses": losses,
@@ -109,6 +110,12 @@ def _tasks(engine: Engine) -> dict[str, Any]:
             "predictor_pairs": max((n for _, n in scored.values()), default=0),
         }
     return found
+
+
+def _sharpness(engine: Engine) -> dict[str, float]:
+    """Divergence of the sampling of words from a uniform draw, for sentences and pages (pairs/sharpness.py)."""
+    sql = "SELECT source, CAST(SUM(units) AS BIGINT), CAST(SUM(n) AS BIGINT) FROM sharpness GROUP BY source ORDER BY source"
+    return {source: round(units / sharpness.UNIT / n, 6) for source, units, n in engine.query(sql, ["sharpness"])}
 
 
 def _dropped(engine: Engine) -> list[tuple[str, int, str, str]]:

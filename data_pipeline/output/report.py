@@ -50,6 +50,7 @@ def report(directory: str, count: int) -> dict[str, Any]:
         return {
             "directory": directory,
             "tasks": manifest["tasks"],
+            "bits_from_uniform": manifest.get("bits_from_uniform", {}),
             "splits": {name: split["records"] for name, split in manifest["splits"].items()},
             "link_graph": manifest["link_graph"],
             "losses": manifest["losses"],
@@ -73,6 +74,9 @@ def _text(found: dict[str, Any]) -> str:
         if entry.get("predictors"):
             scores = "  ".join(f"{name} {value:.3f}" for name, value in entry["predictors"].items())
             lines.append(f"{task:6}n={entry['predictor_pairs']:<8} {scores}")
+    if bits := found["bits_from_uniform"]:
+        shown = ", ".join(f"{value:.4f} ({source}s)" for source, value in bits.items())
+        lines += ["", f"Sampling of words, bits from uniform: {shown}; near 0, the term weights have no effect"]
     lines += ["", "Records: " + ", ".join(f"{name} {n:,}" for name, n in found["splits"].items())]
     lines += ["", *_link_graph(found["link_graph"]), "", "Dropped, with examples"]
     for reason, entry in found["losses"].items():

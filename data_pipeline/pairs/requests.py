@@ -45,11 +45,12 @@ def make_requests(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     for at in range(0, sentences.num_rows, 1024):
         rows = sentences.slice(at, 1024).to_pylist()
         for row, weight in zip(rows, weights.slice(at, 1024).to_pylist()):
-            collected.add(_sentence(row, weight))
+            collected.add(weighed_sentence(row, weight))
     return collected.tables()
 
 
-def _sentence(row: Row, weight: Row) -> Sentence:
+def weighed_sentence(row: Row, weight: Row) -> Sentence:
+    """A row of `sentences` with its row of `sentence_weights`; InputError if they do not belong together."""
     if (row["doc"], row["start"]) != (weight["doc"], weight["start"]):
         raise InputError(
             "the term weights do not belong to these sentences; leave config.term_weights empty to compute them again"
