@@ -27,7 +27,7 @@ _LINKS = 0.6  # of a block's text
 _FEW = 0.25  # of the page's prose: names that leave less, and less than MIN_PROSE, mean something else on this site
 
 
-_LINES = ("p", "li", "dt", "dd")
+_LINES = frozenset(("p", "li", "dt", "dd")) | HEADINGS
 _WRAPPERS = ("form", "noscript")  # around whole pages of some sites, however short
 
 
@@ -200,7 +200,7 @@ def _leave_after_core(page: Elements, out: list[bool], kept: list[int], root: in
 
 
 def _leave_blocks_of_links(page: Elements, out: list[bool], root: int) -> None:
-    """Menus and lists of teasers. Paragraphs and list items stay, the links in them are few."""
+    """Menus and lists of teasers. Paragraphs, list items and headings stay, the links in them are few."""
     i, end = root + 1, root + page.sizes[root]
     while i < end:
         links = page.text[i] and page.linked[i] > _LINKS * page.text[i] and not page.prose[i]
@@ -220,7 +220,8 @@ def _leave_empty_headings(page: Elements, out: list[bool], root: int) -> None:
         elif tag in HEADINGS:
             while waiting and waiting[-1][0] >= tag:
                 _leave(page, out, waiting.pop()[1])
-            waiting.append((tag, i))
+            if not page.own[page.parents[i]]:  # else its text may stand in the parent itself
+                waiting.append((tag, i))
             i += page.sizes[i]
         else:
             if page.own[i]:

@@ -11,6 +11,7 @@ section around it.
 """
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from data_pipeline.sources.web.content_selection import select
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _WHITE = re.compile("[\x00-\x1f\ud800-\udfff]")
 # The link of a heading to itself: its anchor is a sign, or nothing.
 _PERMALINK = re.compile(r"\W*")
+_TITLE_NODES = 1000  # of a heading; <dt> may contain a page
 
 
 class Block(NamedTuple):
@@ -82,13 +84,14 @@ class _Walk:
         self.fragments = dict.fromkeys(self.anchors.values(), 0)
         self.hrefs: list[str] = []
         self.begins = self.heading = self.titled = False
+        self.body = False  # has the section text below its heading?
         self.section = 0
         self.first = 1  # section below the title
         self.levels: list[tuple[str, int]] = []  # open headings: tag and section
         self.waiting: list[str] = []  # anchors since the last text
-        self.terms: list[
-            tuple[int, int]
-        ] = []  # of open <dl>s: the section around, and the term still without a definition
+        self.begun: set[str] = set()  # anchors that begin a section
+        # Of the open <dl>s: the section around, and the term that still has no definition.
+        self.terms: list[tuple[int, int]] = []
 
     def content(self) -> Content:
         inside = False  # a link
@@ -100,8 +103,9 @@ class _Walk:
             if tag == "-text":
                 text = _WHITE.sub(" ", node.text_content or "")
                 self.pieces.append(text)
-                if self.waiting and text.strip():
+                if text.strip():
                     self.waiting = []
+                    self.body = self.body or not (self.begins or self.heading)
             elif tag == "br":
                 self.pieces.append(" ")
             elif tag in OPAQUE:
@@ -170,6 +174,7 @@ class _Walk:
             self.sections = [Section([], "", 0)] * len(self.sections)
             self.first, self.levels, self.fragments = len(self.sections), [], dict.fromkeys(self.fragments, 0)
             self._switch(0)
+        self.begun.update(anchors)
         self.sections[0] = Section(anchors, text_of(node), 0)
 
     def _open(self, node: "LexborNode", tag: str) -> int:
@@ -199,7 +204,7 @@ class _Walk:
     def _open_term(self, node: "LexborNode") -> int:
         around, term = self.terms[-1]
         term = term if term >= self.first else 0
-        anchors = self._anchors_of(node) if node.mem_id in self.anchors or node.css_first("[id], a[name]") else []
+        anchors = self._anchors_of(node) if node.mem_id in self.anchors or node.css_first("a[id], a[name]") else []
         if term:  # another term with the same definition
             known = self.sections[term]
             title = f"{known.title}, {text_of(node)}"[:500]
@@ -218,18 +223,24 @@ class _Walk:
     def _begin(self, anchors: list[str], title: str, parent: int, heading: bool = False) -> None:
         self._switch(len(self.sections), begins=True, heading=heading)
         self.fragments |= dict.fromkeys(anchors, self.section)
+        self.begun.update(anchors)
+        self.body = False
         self.sections.append(Section(anchors, title, parent))
 
     def _close(self, node: "LexborNode", after: int) -> None:
         if node.tag == "dl":
             self.terms.pop()
-        self._switch(after)
+        # A <section> around nothing but a heading: what follows is its text.
+        if self.body or node.tag not in ("section", "div"):
+            self._switch(after)
 
     def _anchors_of(self, node: "LexborNode") -> list[str]:
         """The anchors of a heading: its own or that of the <section> it begins, those since the last text, those inside it."""
         own = self.anchors.get(node.mem_id)
-        if own is None and node.parent is not None and self.anchors.get(node.parent.mem_id) in self.waiting:
-            own = self.anchors[node.parent.mem_id]
+        if own is None and (parent := node.parent) is not None:
+            around = self.anchors.get(parent.mem_id, "")
+            if around in self.waiting or (parent.tag == "section" and around not in self.begun):
+                own = around or None
         inner = [self.anchors[each.mem_id] for each in node.css("[id], a[name]") if each.mem_id in self.anchors]
         found = dict.fromkeys([*([own] if own else []), *reversed(self.waiting), *inner])
         self.waiting = []
@@ -239,12 +250,13 @@ class _Walk:
 def text_of(heading: "LexborNode") -> str:
     """The text of a heading in one line, without its permalink."""
     pieces = []
-    for node in heading.traverse(include_text=True):
+    for node in islice(heading.traverse(include_text=True), _TITLE_NODES):
         if node.tag == "-text":
             parent = node.parent
             link = parent is not None and parent.tag == "a" and (parent.attributes.get("href") or "").startswith("#")
             text = _WHITE.sub(" ", node.text_content or "")
-            if not (link and _PERMALINK.fullmatch(text)):
+            button = parent is not None and parent.tag in OPAQUE and parent.tag != "title"
+            if not button and not (link and _PERMALINK.fullmatch(text)):
                 pieces.append(text)
     return " ".join("".join(pieces).split())
 

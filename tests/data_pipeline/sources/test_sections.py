@@ -62,11 +62,23 @@ def test_sections_and_terms_are_documents_with_their_path_as_title():
         ("<h1>T</h1>a<a href=x><h2 id=b>B</h2>b</a>", {"": "a B b"}),
         ("<h2 id=a>Menu</h2>m<section><h1>T</h1>a<h2 id=b>B</h2>b</section>", {"": "Menu\nm\na", "#b": "b"}),
         ("<h1>T</h1><h2 id=b>B</h2>", {"": "B"}),
+        ("<h1>T<button>Copy</button></h1>a<h2 id=b><a href=#b>B</a></h2>b", {"": "a", "#b": "b"}),
+        (
+            "<h1>T</h1>a<details><summary><section id=b><span>1.0</span><h4>B</h4></section></summary>b</details>"
+            "<details><summary><section id=c><h4>C</h4></section></summary>c</details>",
+            {"": "a\n1.0", "#b": "b", "#c": "c"},
+        ),
+        ("<dl><dt><span id=index-1></span>A<dd>a</dl>", {"": "A\na"}),
         ("<h1>T</h1>a<h2 id=b>B</h2>b<h2 id=b>B</h2>c", {"": "a", "#b": "c"}),
     ],
 )
 def test_where_sections_begin(html, expected):
     assert {fragment: text for fragment, (_, text) in split(html)[0].items()} == expected
+
+
+def test_titles_are_without_buttons_and_permalinks():
+    html = f"<h1>T<button>Copy</button><a href=#t>¶</a></h1>a<h2 id=b><a href=#b>B</a></h2>{'word ' * 80}"
+    assert [title for title, _ in split(html)[0].values()] == ["T", "T: B"]
 
 
 def test_links_keep_their_places_in_sections():
