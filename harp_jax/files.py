@@ -192,11 +192,12 @@ def _reason(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def replacing(path: str, mode: str = "w") -> Iterator[IO]:
+def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
     """Open a file for writing that replaces `path` only if the block ends without an exception.
 
-    The content is on disk before the file has its name, so that a power failure leaves no empty file. A replaced file keeps
-    its permissions. Raises InputError where `output_path` does, and when the disk is full.
+    The content is on disk before the file has its name, so that a power failure leaves no empty file; `durable=False` saves
+    the few milliseconds where readers notice that. A replaced file keeps its permissions. Raises InputError where
+    `output_path` does, and when the disk is full.
     """
     target = output_path(path)
     temporary = f"{target}.tmp.{os.getpid()}"
@@ -218,8 +219,9 @@ def replacing(path: str, mode: str = "w") -> Iterator[IO]:
     try:
         with file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         with contextlib.suppress(FileNotFoundError):
             os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
         os.replace(temporary, target)

@@ -6,11 +6,11 @@ every process compares before it first reads the file: a killed job may resume m
 system.
 """
 
-import contextlib
 import glob
 import hashlib
 import os
 import re
+import shutil
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -25,6 +25,7 @@ from harp_jax.errors import InputError
 from harp_jax.files import replacing, sha256_file
 
 NAMED = re.compile(r".*\.([0-9a-f]{16})\.parquet")  # with the digest of the content
+END = "done\n"
 LIST = "files"  # in the directory of a join's table: the names of its files
 DAMAGED = "remove {work} and run the command again: the job starts from the beginning"
 _verified: set[str] = set()  # files whose content this process has compared with their names
@@ -71,7 +72,7 @@ def write(job: Job, name: str, bucket: int, stage: str, part: int, rows: pa.Tabl
             os.remove(earlier)  # of a killed part, by another version of a library
     if not path:
         return []
-    with replacing(path, "wb") as file:
+    with replacing(path, "wb", durable=False) as file:  # its name tells whether it is whole
         file.write(content)
     return [os.path.join(name, f"bucket={bucket}", os.path.basename(path))]
 
@@ -104,8 +105,12 @@ def table_files(job: Job, name: str) -> list[str]:
 def complete(job: Job, name: str) -> bool:
     """Whether the table of a join is there. Raises InputError if one of its files is not."""
     folder = place(job, name)
-    with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, LIST), encoding="utf-8") as file:
-        _check_present(job, (os.path.join(name, line.rstrip("\n")) for line in file))
+    if os.path.exists(os.path.join(folder, LIST)):  # older versions wrote none
+        names = _read_list(os.path.join(folder, LIST))
+        if names is None:
+            shutil.rmtree(folder)
+            return False
+        _check_present(job, (os.path.join(name, file) for file in names))
     return os.path.isdir(folder)
 
 
@@ -116,9 +121,24 @@ def finish_join(temporary: str, folder: str) -> None:
         named = f"{path.removesuffix('.parquet')}.{sha256_file(path)[:16]}.parquet"
         os.rename(path, named)
         names.append(os.path.relpath(named, temporary))
-    with replacing(os.path.join(temporary, LIST)) as file:
-        file.writelines(f"{name}\n" for name in names)
+    _write_list(os.path.join(temporary, LIST), names)
     os.replace(temporary, folder)
+
+
+def _write_list(path: str, names: Iterable[str]) -> None:
+    """Names of files, and a last line that tells whether the list is whole: a power failure may leave an empty file."""
+    with replacing(path, durable=False) as file:
+        file.writelines([*(f"{name}\n" for name in names), END])
+
+
+def _read_list(path: str) -> list[str] | None:
+    """The names of `_write_list`; None if the file is absent or not whole."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            *names, end = file.readlines() or [""]
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None
+    return [name.rstrip("\n") for name in names] if end == END else None
 
 
 def _check_present(job: Job, names: Iterable[str]) -> None:
@@ -139,8 +159,7 @@ def run_part(stage: str, function: MapFunction, job: Job, number: int, bucket: i
     """Runs a part, writes its tables and its mark; returns the number of rows."""
     outputs = function(job, number, payload)
     written = [file for name, rows in outputs.items() for file in write(job, name, bucket, stage, number, rows)]
-    with replacing(mark) as file:
-        file.writelines(f"{name}\n" for name in written)
+    _write_list(mark, written)
     return sum(rows.num_rows for rows in outputs.values())
 
 
@@ -157,18 +176,15 @@ def unfinished(job: Job, stage: str, parts: Iterable[Part]) -> Iterator[Part]:
 
 def marked(job: Job, mark: str) -> bool:
     """Whether a part is finished. Raises InputError if one of its files is missing."""
-    with contextlib.suppress(FileNotFoundError):
-        with open(mark, encoding="utf-8") as file:
-            # Older versions wrote "done" instead of the names.
-            _check_present(job, (line.rstrip("\n") for line in file))
-        return True
-    return False
+    names = _read_list(mark)
+    if names is not None:
+        _check_present(job, names)
+    return names is not None
 
 
 def finish(job: Job, stage: str) -> None:
     """Marks a stage as done."""
-    with replacing(mark_path(job, stage, "all")) as file:
-        file.write("done\n")
+    _write_list(mark_path(job, stage, "all"), [])
 
 
 def finished(job: Job, stage: str) -> bool:

@@ -68,6 +68,16 @@ def test_a_missing_stage_file_is_named(tmp_path):
         resume(tmp_path)
 
 
+def test_what_a_power_failure_emptied_is_made_again(tmp_path):
+    begun(tmp_path)
+    work = tmp_path / ".work"
+    for name in ("count.marks/all", "count.marks/0000001", "word_totals/files"):
+        (work / name).write_text("")
+    before = (work / "count.marks" / "0000000").stat().st_mtime_ns
+    assert resume(tmp_path) == 160 and (work / "count.marks" / "0000000").stat().st_mtime_ns == before
+    assert all((work / name).read_text().endswith("done\n") for name in ("count.marks/0000001", "word_totals/files"))
+
+
 def test_a_part_that_runs_again_replaces_its_file(tmp_path):
     job = engine(tmp_path).job
     rows = count(job, 0, 3)["word_counts"]
