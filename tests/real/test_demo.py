@@ -46,8 +46,8 @@ def test_links_teach_to_rank_and_save_labels(tmp_path):
     found = demo(tmp_path, "seed=1")
     assert_above(found["run_harp_alone"], found["bm25_test"])
     assert_above(found["run_harp_alone"], found["run_blank_alone"])
-    assert_above(found["run_harp"], found["run_mlm"])
-    assert_above(found["run_mlm"], found["run_random"])
+    for other in ("run_mlm", "run_random", "bm25_test"):
+        assert_above(found["run_harp"], found[other])
 
 
 def test_links_that_say_nothing_teach_nothing(tmp_path):
