@@ -124,9 +124,15 @@ def test_a_vocabulary_padded_for_another_mesh_is_restored(tmp_path):
 
 
 def test_inf_skips_the_update_and_stops_the_run_after_a_limit(tmp_path):
-    config = tiny_config(str(tmp_path), max_skipped=3, **{"task_weights.rqp": float("inf")})
+    config = tiny_config(str(tmp_path), max_skipped=3)
+    stage = tiny_stage(config)
+
+    def infinite(shape):
+        objective = stage.objective(shape)
+        return dataclasses.replace(objective, task_weights=(float("inf"),) * len(objective.tasks))
+
     with pytest.raises(InputError, match="skipped for Inf, NaN or a loss spike"):
-        train(config, str(tmp_path / "run"), tiny_stage(config), jax.devices()[:1])
+        train(config, str(tmp_path / "run"), dataclasses.replace(stage, objective=infinite), jax.devices()[:1])
     rows = metrics_log.read(str(tmp_path / "run"))
     assert [row["skipped"] for row in rows] == [1.0, 2.0, 3.0, 4.0]
 
@@ -167,6 +173,6 @@ def test_a_task_no_better_than_its_trivial_predictor_is_named_at_the_end(tmp_pat
 
 def test_lines_after_the_restored_step_are_removed(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    path.write_text("".join(json.dumps({"step": n}) + "\n" for n in range(1, 6)) + '{"step": 6, "lo')
+    path.write_text("".join(json.dumps({"step": n, "split": "train"}) + "\n" for n in range(1, 6)) + '{"step": 6, "lo')
     metrics_log.cut_after(str(path), 3)
     assert [row["step"] for row in metrics_log.read(str(tmp_path))] == [1, 2, 3]
