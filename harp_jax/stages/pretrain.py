@@ -71,7 +71,7 @@ def _trivial(directories: Sequence[str], tasks: Sequence[str]) -> dict[str, tupl
 
     found: dict[str, tuple[str, float]] = {}
     for directory in directories:
-        for task, entry in read_manifest(directory)["tasks"].items():
+        for task, entry in read_manifest(directory).get("tasks", {}).items():
             if task in tasks and entry.get("predictors"):
                 found[task] = max(best_predictor(entry["predictors"]), found.get(task, ("", 0.0)), key=itemgetter(1))
     return found
