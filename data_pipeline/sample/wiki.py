@@ -102,11 +102,13 @@ def _facts(
     used.update(chosen)
     facts = []
     for number in chosen:
-        linked = number if informative else int(draw.integers(len(table)))
+        # In the control of any kind: a fact of the page's own kind would still tell the kind.
+        other = table if informative else grammar.FACTS[_pick(grammar.KINDS, draw)]
+        linked = number if informative else int(draw.integers(len(other)))
         first, second, question = table[number].split(" | ")
         swapped = bool(draw.integers(2))
         lead = second if swapped else first
-        facts.append(Fact(number, lead, table[linked].split(" | ")[QUESTION if not asked else 1 - swapped], question))
+        facts.append(Fact(number, lead, other[linked].split(" | ")[QUESTION if not asked else 1 - swapped], question))
     return tuple(facts)
 
 
