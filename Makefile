@@ -32,7 +32,7 @@ help:
 	$(PIP) install --quiet --upgrade pip
 	touch $@
 
-.venv/demo: .venv/python setup.py constraints.txt
+.venv/demo: .venv/python pyproject.toml setup.py constraints.txt
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[demo]'
 	touch $@
 

@@ -32,9 +32,10 @@ from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import buckets, read
 from data_pipeline.output.claim import WORK
 from data_pipeline.output.manifest import load_manifest
-from data_pipeline.pairs.examples import make_pairs, tensorflow
+from data_pipeline.pairs.examples import make_pairs
 from data_pipeline.pipeline import BUCKETS, generate
 from data_pipeline.weights import artefact
+from harp_jax.input.tfrecords import tensorflow
 
 XML_MB, PAGES, PAIRS = 100_000, 15.5e6, 38.19e6
 ENCODER_PARAMETERS = 85e6  # of BERT-base's layers

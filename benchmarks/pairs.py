@@ -33,9 +33,10 @@ from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.output.claim import WORK
 from data_pipeline.output.manifest import load_manifest
-from data_pipeline.pairs.examples import make_pairs, tensorflow
+from data_pipeline.pairs.examples import make_pairs
 from data_pipeline.weights import artefact
 from harp_jax.files import lines, replacing
+from harp_jax.input.tfrecords import tensorflow
 from harp_jax.randomness import hash64
 
 ONE_IN = 8

@@ -32,6 +32,7 @@ from data_pipeline.tasks import acm, adp, qdm, wlp
 from data_pipeline.weights import artefact, without_encoder, wordpieces
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
+from harp_jax.input.tfrecords import require_tensorflow
 from harp_jax.text.tokenizer import load_tokenizer
 
 T = TypeVar("T")
@@ -73,6 +74,7 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
     """
     output, c = os.fspath(output), plain(config)
     mebibytes(c["memory_limit"])  # a wrong value is reported before the work starts
+    require_tensorflow()
     tokenizer = load_tokenizer(c["tokenizer"])
     inputs = fingerprint(c, tokenizer.sha256)
     lock = claim(output, c, inputs)

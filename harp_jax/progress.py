@@ -1,26 +1,51 @@
 """Progress with rate and remaining time: a bar on a terminal, a line every ten seconds in a log."""
 
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
 
+class Progress(tqdm):
+    """A tqdm bar. What an earlier run had done is `initial` or passed to `skip`: it counts as done, and not in the rate."""
+
+    def skip(self, n: int = 1) -> None:
+        """Count `n` units that are done already."""
+        self.initial += n
+        self.n += n
+        self.last_print_n += n
+
+
+class LogProgress(Progress):
+    """A line for each state, without carriage returns and blank lines, and one at the end if that is new."""
+
+    @staticmethod
+    def status_printer(file: TextIO) -> Callable[[str], None]:
+        def write(text: str) -> None:
+            if text:
+                file.write(text + "\n")
+                file.flush()
+
+        return write
+
+    def moveto(self, n: int) -> None:
+        """Nested bars have no rows of their own in a log."""
+
+    def close(self) -> None:
+        if not self.disable:
+            if self.n != self.last_print_n:
+                self.display()
+            self.disable = True
+            self._decr_instances(self)
+
+
 def progress(
     iterable: Any = None, total: int | None = None, unit: str = "it", desc: str = "", initial: int = 0
-) -> tqdm:
+) -> Progress:
     """A tqdm bar on stderr. `total` and `initial` are counted in `unit`s; without an iterable call `update(n)`."""
-    terminal = sys.stderr.isatty()
-    return tqdm(
-        iterable,
-        total=total,
-        initial=initial,
-        unit=f" {unit}",
-        desc=desc,
-        file=sys.stderr,
-        dynamic_ncols=terminal,
-        mininterval=0.5 if terminal else 10.0,
-        # In a log, carriage returns would put all states of the bar on one line.
-        ascii=None if terminal else " =",
-        bar_format=None if terminal else "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}]\n",
-    )
+    options = dict(total=total, initial=initial, unit=f" {unit}", desc=desc, file=sys.stderr)
+    if sys.stderr.isatty():
+        return Progress(iterable, **options, dynamic_ncols=True, mininterval=0.5)
+    text = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+    return LogProgress(iterable, **options, mininterval=10.0, delay=1e-3, bar_format=text)

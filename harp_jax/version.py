@@ -1,3 +1,3 @@
-"""The version, for the package, its files on disk, and setup.py."""
+"""The version, for the package, its files on disk, and pyproject.toml."""
 
 __version__ = "0.1.0"

@@ -30,7 +30,7 @@ from data_pipeline.engine.store import (
     verify,
 )
 from data_pipeline.engine.tables import SCHEMAS
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, needs
 from harp_jax.progress import progress
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class LocalEngine:
                 for number, payload in parts:
                     mark = mark_path(self.job, stage, number)
                     if marked(self.job, mark):
-                        bar.update()
+                        bar.skip()
                         continue
                     job = (stage, function, self.job, number, number // per_bucket, payload, mark)
                     running.add(self.pool.submit(run_part, *job))
@@ -162,7 +162,8 @@ class LocalEngine:
             ) from error
 
     def _connection(self, inputs: Iterable[str]) -> "duckdb.DuckDBPyConnection":
-        import duckdb
+        with needs("joining tables", "duckdb", "data"):
+            import duckdb
 
         connection = duckdb.connect()
         connection.execute(f"SET memory_limit='{_quoted(self.memory_limit)}'")

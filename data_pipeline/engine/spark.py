@@ -30,7 +30,7 @@ from data_pipeline.engine.store import (
     verify,
 )
 from data_pipeline.engine.tables import SCHEMAS
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, needs
 from harp_jax.progress import progress
 
 if TYPE_CHECKING:
@@ -65,10 +65,8 @@ class SparkEngine:
     """
 
     def __init__(self, job: Job, workers: int, memory_limit: str, temp_directory: str = "", master: str = "") -> None:
-        try:
+        with needs("--engine=spark", "pyspark (and Java 17)", "spark"):
             import pyspark  # noqa: F401
-        except ImportError:
-            raise InputError("--engine=spark needs pyspark: pip install 'harp_jax[spark]', and Java 17") from None
         self.job, self.master = job, master or f"local[{workers},4]"
         self.memory, self.temp_directory = max(512, mebibytes(memory_limit)), temp_directory
         self._session: SparkSession | None = None
@@ -131,9 +129,11 @@ class SparkEngine:
         stream = iter(parts)
         with progress(total=total, unit="parts", desc=stage) as bar:
             while batch := list(islice(stream, total or IN_FLIGHT * self.spark.sparkContext.defaultParallelism)):
-                if todo := list(unfinished(self.job, stage, batch)):
+                todo = list(unfinished(self.job, stage, batch))
+                if todo:
                     self._run(stage, function, todo, per_bucket)
-                bar.update(len(batch))
+                bar.skip(len(batch) - len(todo))
+                bar.update(len(todo))
         finish(self.job, stage)
 
     def _run(self, stage: str, function: MapFunction, parts: list[Part], per_bucket: int) -> None:

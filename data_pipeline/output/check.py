@@ -3,10 +3,10 @@
 import os
 
 from data_pipeline.output.manifest import Manifest
-from data_pipeline.pairs.examples import tensorflow
 from harp_jax.errors import InputError
 from harp_jax.files import sha256_file
 from harp_jax.input.records import DATASET, split_name
+from harp_jax.input.tfrecords import tensorflow
 from harp_jax.progress import progress
 
 

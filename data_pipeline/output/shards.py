@@ -9,9 +9,9 @@ import pyarrow as pa
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import Row, table
-from data_pipeline.pairs.examples import tensorflow
 from harp_jax.files import replacing, sha256_file
 from harp_jax.input.records import BYTES_FEATURES, DATASET, PAIR_FEATURES, TEXT_FEATURES, split_name
+from harp_jax.input.tfrecords import tensorflow
 
 # Planned fill of a shard: hashing does not fill shards evenly.
 FILL = 0.85

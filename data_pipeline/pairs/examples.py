@@ -1,9 +1,7 @@
 """Maps from requests with their passages, and from running text, to serialized records with statistics."""
 
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +19,7 @@ from data_pipeline.text.terms import Span, Word, load_terms
 from data_pipeline.weights.word_weights import from_bytes
 from data_pipeline.weights.wordpieces import running_text
 from harp_jax.input.records import PairRecord, TextRecord
+from harp_jax.input.tfrecords import tensorflow
 from harp_jax.randomness import generator, hash64
 
 SIDES: dict[str, Callable[[Request, Passages, Sampler, np.random.Generator], Sides]] = {
@@ -202,12 +201,3 @@ def serialise(task: str, key: str, page: str, features: dict[str, Sequence[int]]
             named[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=ids))
     # Without `deterministic` the order of the features is random.
     return tf.train.Example(features=tf.train.Features(feature=named)).SerializeToString(deterministic=True)
-
-
-def tensorflow() -> ModuleType:
-    """The tensorflow module, imported at the first use (5 s) and without its log messages."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-    import tensorflow as tf
-
-    return tf

@@ -30,7 +30,8 @@ from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
     import jax
-    from tqdm import tqdm
+
+    from harp_jax.progress import Progress
 
 # Row lengths of a batch, and numbers of attending positions; each pair is compiled once. On Wikipedia's sentences the lengths for
 # accelerators (multiples of 8) fill 88 % of the slots, those for CPUs 93 %.
@@ -191,18 +192,16 @@ def compute(job: Job) -> None:
     c = job["config"]
     marks = os.path.join(job["work"], "term_weights.marks")
     os.makedirs(marks, exist_ok=True)
-    todo = [
-        (name, bucket)
-        for name in ("sentences", "passages")
-        for bucket in buckets(job, name)
-        if not os.path.exists(os.path.join(marks, f"{name}-{bucket}"))
-    ]
+    found = [(name, bucket) for name in ("sentences", "passages") for bucket in buckets(job, name)]
+    done = {part for part in found if os.path.exists(os.path.join(marks, f"{part[0]}-{part[1]}"))}
+    todo = [part for part in found if part not in done]
     if not todo:
         return
     keep_pages()
     encoder = Encoder(c["encoder"], load_tokenizer(c["tokenizer"]), c["encoder_dtype"], c["encoder_batch_tokens"])
-    total = sum(_count(job, name, bucket) for name, bucket in todo)
-    with progress(total=total, unit="sequences", desc="term_weights") as bar:
+    counts = {part: _count(job, *part) for part in found}
+    already = sum(counts[part] for part in done)
+    with progress(total=sum(counts.values()), initial=already, unit="sequences", desc="term_weights") as bar:
         for name, bucket in todo:
             weigh = _weigh_sentences if name == "sentences" else _weigh_passages
             weigh(job, encoder, bucket, bar)
@@ -218,7 +217,7 @@ def _count(job: Job, name: str, bucket: int) -> int:
     return sum(is_weighed(row, job["config"]) for row in rows)
 
 
-def _weigh_sentences(job: Job, encoder: Encoder, bucket: int, bar: "tqdm") -> None:
+def _weigh_sentences(job: Job, encoder: Encoder, bucket: int, bar: "Progress") -> None:
     rows = read(job, "sentences", bucket).to_pylist()
     lengths = [unpack(row["lengths"]) for row in rows]
     tokens, anchor_row = [unpack(row["tokens"]) for row in rows], job["config"]["anchor_row"]
@@ -238,7 +237,7 @@ def _weigh_sentences(job: Job, encoder: Encoder, bucket: int, bar: "tqdm") -> No
     )
 
 
-def _weigh_passages(job: Job, encoder: Encoder, bucket: int, bar: "tqdm") -> None:
+def _weigh_passages(job: Job, encoder: Encoder, bucket: int, bar: "Progress") -> None:
     rows = [row for row in read(job, "passages", bucket).to_pylist() if is_weighed(row, job["config"])]
     lengths = [unpack(row["lengths"]) for row in rows]
     found: list[Row | None] = [None] * len(rows)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from harp_jax.corpus.paths import IRDS
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, needs
 
 if TYPE_CHECKING:
     import ir_datasets
@@ -21,10 +21,8 @@ BODIES = ("body", "text", "contents", "abstract")
 def load(path: str, what: str) -> "ir_datasets.Dataset":
     """The dataset of "irds:ID"; InputError if ir_datasets lacks it, or it lacks `what` (docs, queries, …)."""
     name = path.removeprefix(IRDS)
-    try:
+    with needs(path, "ir_datasets", "irds"):
         import ir_datasets
-    except ImportError as error:
-        raise InputError(f"{path} needs the package ir_datasets; install harp_jax[irds]") from error
     try:
         dataset = ir_datasets.load(name)
     except KeyError as error:

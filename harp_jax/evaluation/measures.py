@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from harp_jax.corpus.trec import Qrels, Ranking, Run
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, needs
 
 if TYPE_CHECKING:
     import ir_measures
@@ -69,7 +69,8 @@ def _parse(name: str) -> Measure:
 
 
 def _from_ir_measures(name: str) -> "ir_measures.Measure":
-    import ir_measures
+    with needs("evaluation", "ir_measures", "eval"):
+        import ir_measures
 
     try:
         measure = ir_measures.parse_measure(name)

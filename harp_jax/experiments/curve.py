@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harp_jax.corpus.trec import Qrels, Run
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, needs
 from harp_jax.evaluation.evaluate import FEWEST_GROUPS, effective_groups, evaluate, groups_of
 from harp_jax.evaluation.significance import ROUNDS, bootstrap
 from harp_jax.randomness import generator
@@ -76,7 +76,8 @@ def as_text(found: Sequence[Point], measure: str) -> str:
 
 def as_svg(found: Sequence[Point], measure: str, title: str = "") -> str:
     """The picture. Systems without sizes are horizontal lines; numbers of queries have a logarithmic axis, shares a linear one."""
-    import matplotlib
+    with needs("drawing curves", "matplotlib", "plots"):
+        import matplotlib
 
     matplotlib.use("svg")
     from matplotlib import pyplot

@@ -5,7 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 
 from harp_jax.corpus.trec import Qrels, Run
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, needs
 from harp_jax.evaluation.evaluate import MEASURES, evaluate
 from harp_jax.evaluation.tables import Table
 from harp_jax.training import metrics_log
@@ -24,7 +24,8 @@ p.note { opacity: .75; }
 
 def curves_svg(workdirs: Mapping[str, str]) -> str:
     """Training curves as inline SVG: one panel a metric, one line a workdir. Raises InputError for one without metrics."""
-    import matplotlib
+    with needs("drawing curves", "matplotlib", "plots"):
+        import matplotlib
 
     matplotlib.use("svg")
     from matplotlib import pyplot

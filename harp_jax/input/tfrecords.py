@@ -1,10 +1,12 @@
 """TFRecord shards to groups of sequences: the reader of pre-training.
 
-TensorFlow is imported only here and in data_pipeline. The order within an epoch is a pure function of (seed, task, epoch):
+TensorFlow is imported only here, for data_pipeline too. The order within an epoch is a pure function of (seed, task, epoch):
 the shards are permuted, and each shard's records are permuted in memory. For a task with few shards every lane reads a slice
 of each shard; for a task with many, whole shards, so that hosts read different files.
 """
 
+import functools
+import importlib.util
 import os
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -12,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, needs
 from harp_jax.input.manifest import Shard, read_manifest, shards_of
 from harp_jax.input.packing import Group, pair_sequences, text_sequence
 from harp_jax.input.records import PAIR_FEATURES, TEXT_FEATURES, TEXT_TASK, split_name
@@ -70,6 +72,7 @@ class RecordReader:
     ) -> None:
         if not directories:
             raise InputError("no training data; set `data` to output directories of the generation job")
+        require_tensorflow()
         self.tasks, self.split, self.lanes, self.seed = tuple(tasks), split, lanes, seed
         self.length, self.mask_side = length, mask_side
         self.shards = {task: [s for d in directories for s in find_shards(d, task, split)] for task in tasks}
@@ -131,7 +134,7 @@ class RecordReader:
         if shard.path not in self._verified:
             shard.check_content()
             self._verified.add(shard.path)
-        tf = _tensorflow()
+        tf = tensorflow()
         try:
             batch = next(iter(tf.data.TFRecordDataset(shard.path).batch(shard.records + 1)), None)
         except tf.errors.OpError as error:
@@ -154,7 +157,7 @@ class RecordReader:
         """Parse serialised records to groups, all at once: one at a time is 2.5 times slower."""
         if not rows:
             return []
-        tf = _tensorflow()
+        tf = tensorflow()
         names = TEXT_FEATURES if task == TEXT_TASK else PAIR_FEATURES
         features = {name: tf.io.RaggedFeature(tf.int64) for name in names}
         parsed = tf.io.parse_example(tf.constant(rows), features)
@@ -175,8 +178,18 @@ class RecordReader:
         ]
 
 
-def _tensorflow() -> Any:
+@functools.cache
+def tensorflow() -> Any:
+    """The tensorflow module, imported at the first use (5 s). Raises InputError without the extra [data]."""
+    require_tensorflow()
     import tensorflow as tf
 
     tf.config.set_visible_devices([], "GPU")  # otherwise it would allocate the memory of JAX's devices
     return tf
+
+
+def require_tensorflow() -> None:
+    """Raises InputError without the extra [data]; imports nothing."""
+    with needs("reading or writing TFRecords", "tensorflow", "data"):
+        if importlib.util.find_spec("tensorflow") is None:
+            raise ImportError

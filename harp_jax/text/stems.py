@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, needs
 
 
 class Stemmer(Protocol):
@@ -16,10 +16,8 @@ def stemmer_of(name: str) -> Stemmer | None:
     """A Snowball stemmer, None for ""; InputError for a name that Snowball does not know."""
     if not name:
         return None
-    try:
+    with needs(f"the stemmer {name!r}", "PyStemmer", "bm25"):
         import Stemmer
-    except ImportError as error:
-        raise InputError(f"the stemmer {name!r} needs the package PyStemmer; install harp_jax[bm25]") from error
     try:
         return Stemmer.Stemmer(name)
     except KeyError:

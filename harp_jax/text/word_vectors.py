@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from harp_jax.corpus.documents import Documents
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, needs
 from harp_jax.files import lines, replacing
 from harp_jax.randomness import generator
 from harp_jax.text.words import WordVocabulary
@@ -37,10 +37,8 @@ def train_vectors(
     `window` is in words on either side. Documents stream once an epoch. One worker, so that a seed determines the vectors.
     Raises InputError without gensim, for numbers below 1, and if no document has a word of the vocabulary.
     """
-    try:
+    with needs("training word vectors", "gensim", "vectors"):
         from gensim.models import Word2Vec
-    except ImportError as error:
-        raise InputError("word vectors need the package gensim; install harp_jax[vectors]") from error
 
     for option, value in (("dimension", dimension), ("window", window), ("epochs", epochs)):
         if value < 1:

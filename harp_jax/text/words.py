@@ -18,7 +18,7 @@ from itertools import islice
 
 import numpy as np
 
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, needs
 from harp_jax.files import lines, read_json, replacing
 
 WORD = re.compile(r"[^\W_]+")
@@ -103,10 +103,8 @@ def read_stopwords(name: str) -> tuple[str, ...]:
     if not name:
         return ()
     if name == "english":
-        try:
+        with needs("the list of stopwords 'english'", "bm25s", "bm25"):
             from bm25s.stopwords import STOPWORDS_EN
-        except ImportError as error:
-            raise InputError("the stopwords 'english' come with the package bm25s; install harp_jax[bm25]") from error
         return tuple(sorted(STOPWORDS_EN))
     if not os.path.isfile(name):
         raise InputError(f"--stopwords={name!r} is no file; give one with a word a line, or 'english'")

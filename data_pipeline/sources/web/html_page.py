@@ -15,7 +15,7 @@ from data_pipeline.sources.document import Dropped, Link, LinkedDocument, Outlin
 from data_pipeline.sources.web import urls
 from data_pipeline.sources.web.index_pages import is_index_page
 from data_pipeline.sources.web.main_content import Content, main_content, text_of
-from harp_jax.errors import InputError
+from harp_jax.errors import needs
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser
@@ -263,8 +263,6 @@ def _refresh(tree: "LexborHTMLParser", base: str) -> str | None:
 
 
 def _parser() -> "type[LexborHTMLParser]":
-    try:
+    with needs("reading HTML", "selectolax", "web"):
         from selectolax.lexbor import LexborHTMLParser
-    except ImportError:
-        raise InputError("reading HTML needs selectolax; install harp_jax[web]") from None
     return LexborHTMLParser

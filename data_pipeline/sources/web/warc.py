@@ -15,7 +15,7 @@ from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, LinkedDo
 from data_pipeline.sources.web import urls
 from data_pipeline.sources.web.html_page import read_page
 from harp_jax import files
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, needs
 
 if TYPE_CHECKING:
     from fastwarc.warc import WarcRecord
@@ -64,10 +64,8 @@ def chunks(source: Source) -> Iterator[Chunk]:
 
 def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
     """The pages of the records. Raises InputError if the file has changed or the extra [web] is not installed."""
-    try:
+    with needs("reading WARC files", "fastwarc", "web"):
         from fastwarc.warc import ArchiveIterator
-    except ImportError:
-        raise InputError("reading WARC files needs fastwarc; install harp_jax[web]") from None
     path, records = chunk.payload
     documents: list[LinkedDocument] = []
     dropped: list[Dropped] = []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, needs
 from harp_jax.text.stems import stemmer_of
 
 if TYPE_CHECKING:
@@ -39,10 +39,8 @@ class Collection:
     def __init__(
         self, texts: Iterable[tuple[str, str]], stemmer: str = "english", anchors: Mapping[str, str] | None = None
     ) -> None:
-        try:
+        with needs("lexical ranking", "bm25s", "bm25"):
             from bm25s.tokenization import Tokenizer
-        except ImportError as error:
-            raise InputError("lexical ranking needs the package bm25s; install harp_jax[bm25]") from error
 
         self.docids: list[str] = []
         self._tokenizer = Tokenizer(stemmer=stemmer_of(stemmer), stopwords="english")

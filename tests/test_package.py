@@ -1,0 +1,150 @@
+"""The package: what sdist and wheel contain, that the wheel runs outside the repository, and messages about missing extras."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from harp_jax.api import load_config
+from harp_jax.errors import InputError
+from harp_jax.version import __version__
+from tests.support import ROOT
+
+BUILD = "import sys, setuptools.build_meta as b; folder = sys.argv[1]; b.build_sdist(folder), b.build_wheel(folder)"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    """A folder with sdist and wheel, built from a copy: building writes beside the sources."""
+    folder = tmp_path_factory.mktemp("package")
+    shutil.copytree(ROOT, folder / "source", ignore=not_of_the_project)
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD, str(folder)], cwd=folder / "source", capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    warnings = [line for line in done.stderr.splitlines() if "warn" in line.lower() and "byte-compiling" not in line]
+    assert not warnings, warnings
+    return folder
+
+
+def not_of_the_project(folder: str, names: list[str]) -> list[str]:
+    hidden = [name for name in names if name.startswith(".") or name == "__pycache__" or name.endswith(".egg-info")]
+    return hidden if folder != str(ROOT) else [*hidden, *(name for name in names if name in ("demo", "real", "build"))]
+
+
+def sources(*folders: str) -> set[str]:
+    return {str(path.relative_to(ROOT)) for folder in folders for path in (ROOT / folder).rglob("*.py")}
+
+
+def test_the_wheel_contains_all_modules_and_configs_and_no_tests(built):
+    names = set(zipfile.ZipFile(next(built.glob("*.whl"))).namelist())
+    expected = sources("harp_jax", "data_pipeline") | {f"harp_jax/{name}" for name in sources("configs")}
+    modules = {name for name in names if name.endswith(".py")}
+    assert modules == expected
+    assert {"harp_jax/py.typed", "data_pipeline/py.typed"} <= names
+    about = f"harp_jax-{__version__}"
+    assert {f"{about}.dist-info/licenses/LICENSE", f"{about}.data/data/share/doc/harp_jax/CHANGELOG.md"} <= names
+
+
+def test_the_sdist_contains_what_tests_and_builds_read(built):
+    names = {name.partition("/")[2] for name in tarfile.open(next(built.glob("*.tar.gz"))).getnames()}
+    files = sources("harp_jax", "data_pipeline", "configs", "tests", "benchmarks")
+    files |= {str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")}
+    files |= {"LICENSE", "CHANGELOG.md", "CITATION.cff", "README.md", "Makefile", "constraints.txt", "setup.py"}
+    assert files <= names, sorted(files - names)
+
+
+def test_the_wheel_runs_outside_the_repository(built, tmp_path):
+    folder, empty = tmp_path / "installed", tmp_path / "empty"
+    empty.mkdir()
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(folder)]
+    done = subprocess.run([*pip, str(next(built.glob("*.whl")))], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    code = """if True:
+        import json, harp_jax as hj, harp_jax.__main__ as command
+        from harp_jax.cli import shipped_file
+        configs = ("tpu_v3", "finetune", "baselines/knrm", "data/html")
+        assert all(hj.load_config(name) for name in configs)
+        command.main(["plan", "demo", "--output=demo", "--dry_run"])
+        print(json.dumps([hj.__file__, shipped_file("tpu_v3.py")]))
+    """
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+
+    def run(*words: str) -> str:
+        done = subprocess.run(words, cwd=empty, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+    *plan, files = run(sys.executable, "-c", code).splitlines()
+    assert all(Path(file).is_relative_to(folder) for file in json.loads(files))
+    assert any("harp_jax train --config=" in line and "configs/demo.py" in line for line in plan), plan
+    assert run(str(folder / "bin" / "harp"), "--version") == f"harp_jax {__version__}\n"
+    assert not list(empty.iterdir())
+
+
+def test_every_dependency_has_a_version_in_the_constraints():
+    pinned = {spelled(line.partition("==")[0]) for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    # Not in constraints.txt: builds for hardware that is not there, and TensorFlow's package for other machines.
+    elsewhere = {"harp-jax", "tensorflow", "jax"}
+    required = [*PROJECT["dependencies"], *chain(*PROJECT["optional-dependencies"].values())]
+    names = {spelled(re.match(r"[\w.-]+", requirement)[0]) for requirement in required}
+    assert names - elsewhere <= pinned, sorted(names - elsewhere - pinned)
+
+
+def spelled(name: str) -> str:
+    return re.sub("[-_.]+", "-", name).lower()
+
+
+def test_the_citation_names_the_version():
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def evaluation():
+    from harp_jax.evaluation.measures import parse_measures
+
+    parse_measures("RR@10")
+
+
+def curves(metrics):
+    from harp_jax.experiments.report import curves_svg
+
+    curves_svg({"a": metrics})
+
+
+@pytest.mark.parametrize(
+    "module, extra, call",
+    [
+        ("ir_measures", "eval", lambda: evaluation()),
+        ("matplotlib", "plots", lambda: curves("workdir")),
+        ("tensorflow", "data", lambda: read_records()),
+        ("tensorflow", "data", lambda: write_records()),
+    ],
+)
+def test_what_needs_an_extra_names_it(module, extra, call, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InputError, match=rf"needs the package {module}; install harp_jax\[{extra}\]"):
+        call()
+
+
+def read_records():
+    from harp_jax.input.tfrecords import RecordReader
+
+    RecordReader(("pairs",), ("rqp",), "train", 1, 64, "all", 0)
+
+
+def write_records():
+    from data_pipeline.pipeline import generate
+
+    generate(
+        load_config("data/linked_jsonl", **{"source.paths": ("p",), "tokenizer": "t", "encoder": "uniform"}), "pairs"
+    )

@@ -1,0 +1,32 @@
+"""Progress in a log: lines only, and rates of what this run has done."""
+
+from harp_jax.progress import progress
+
+
+def test_a_log_has_whole_lines(capsys):
+    for _ in progress(range(3), total=3, unit="documents", desc="index"):
+        pass
+    with progress(total=5, unit="pairs", desc="rerank") as bar:
+        bar.update(2)
+        bar.set_postfix(loss="0.5", refresh=False)
+    text = capsys.readouterr().err
+    assert "\r" not in text and "" not in text.split("\n")[:-1]
+    index, rerank = text.splitlines()
+    assert index.startswith("index: 3/3 [") and rerank.startswith("rerank: 2/5 [") and rerank.endswith("loss=0.5]")
+
+
+def test_what_was_done_before_is_counted_and_not_in_the_rate():
+    with progress(total=2000, initial=500, unit="parts", desc="links") as bar:
+        bar.skip(400)
+        bar.update(100)
+        bar.start_t -= 10
+        text = str(bar)
+    assert text.startswith("links: 1000/2000 [00:10<01:40,  9.") or text.startswith(
+        "links: 1000/2000 [00:10<01:40, 10."
+    )
+
+
+def test_nothing_is_logged_where_nothing_was_done(capsys):
+    with progress(total=2, initial=1, unit="parts", desc="links") as bar:
+        bar.skip()
+    assert capsys.readouterr().err == ""
