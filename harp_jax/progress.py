@@ -10,6 +10,8 @@ from tqdm import tqdm
 class Progress(tqdm):
     """A tqdm bar. What an earlier run had done is `initial` or passed to `skip`: it counts as done, and not in the rate."""
 
+    disable: bool
+
     def skip(self, n: int = 1) -> None:
         """Count `n` units that are done already."""
         self.initial += n
@@ -44,7 +46,7 @@ def progress(
     iterable: Any = None, total: int | None = None, unit: str = "it", desc: str = "", initial: int = 0
 ) -> Progress:
     """A tqdm bar on stderr. `total` and `initial` are counted in `unit`s; without an iterable call `update(n)`."""
-    options = dict(total=total, initial=initial, unit=f" {unit}", desc=desc, file=sys.stderr)
+    options: dict[str, Any] = dict(total=total, initial=initial, unit=f" {unit}", desc=desc, file=sys.stderr)
     if sys.stderr.isatty():
         return Progress(iterable, **options, dynamic_ncols=True, mininterval=0.5)
     text = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
