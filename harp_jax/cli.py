@@ -103,8 +103,12 @@ def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
         TypeError,
         ValueError,
         AttributeError,
+        RecursionError,  # a value nested thousands deep: the parser's stack
+        MemoryError,
     ) as error:
-        raise InputError(f"{error}; check --config and its fields") from error
+        raise InputError(
+            f"{str(error)[:1000] or 'a value is nested too deeply'}; check --config and its fields"
+        ) from error
     finally:
         sys.argv = typed
 

@@ -14,7 +14,7 @@ from data_pipeline.engine.job import Engine, Inputs
 from data_pipeline.engine.store import bucket_parts
 from data_pipeline.weights import attention, without_encoder
 from harp_jax.errors import InputError
-from harp_jax.files import replacing, sha256_file
+from harp_jax.files import read_json, replacing, sha256_file
 
 TABLES = ("sentence_weights", "passage_weights")
 FOLDER, META = "term_weights", "meta.json"
@@ -35,13 +35,14 @@ def digest(folder: str) -> str:
 
 def read_meta(folder: str) -> dict[str, Any]:
     """meta.json of finished term weights: format, encoder (its content), belongs_to (a digest of the input), sha256."""
-    try:
-        with open(os.path.join(folder, META), encoding="utf-8") as file:
-            meta = json.load(file)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder} holds no finished term weights ({error}); check config.term_weights") from error
-    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
+    path = os.path.join(folder, META)
+    if not os.path.isfile(path):
+        raise InputError(f"{folder} holds no finished term weights (no {META}); check config.term_weights")
+    meta = read_json(path, "make the term weights again")
+    if meta.get("format") != FORMAT:
         raise InputError(f"the term weights in {folder} have another format than {FORMAT}; make them again")
+    if not isinstance(meta.get("encoder"), dict) or not {"belongs_to", "sha256"} <= meta.keys():
+        raise InputError(f"{path} is damaged; make the term weights again")
     return meta
 
 

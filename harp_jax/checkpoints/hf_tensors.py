@@ -9,6 +9,17 @@ from typing import Any, NamedTuple
 from harp_jax.errors import InputError
 from harp_jax.model.bert import BertConfig
 
+# The fields of config.json that are read: their ranges, whole numbers where the lower end is one, and their defaults.
+LIMITS: dict[str, tuple[int | float, int | float]] = {
+    "vocab_size": (1, 1 << 24), "num_hidden_layers": (1, 1000), "hidden_size": (1, 1 << 16), "num_attention_heads": (1, 1024),
+    "intermediate_size": (1, 1 << 20), "max_position_embeddings": (1, 1 << 20), "type_vocab_size": (1, 1 << 10),
+    "layer_norm_eps": (0.0, 1.0), "hidden_dropout_prob": (0.0, 1.0), "initializer_range": (0.0, 100.0),
+}  # fmt: skip
+DEFAULTS: dict[str, Any] = {
+    "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.1,
+    "initializer_range": 0.02,
+}  # fmt: skip
+
 
 class Leaf(NamedTuple):
     """A tensor: its path in the tree, its Hugging Face name, its shape in the tree and as stored (kernels are transposed)."""
@@ -85,21 +96,29 @@ def bert_config_from_hf(config: dict[str, Any], where: str = "config.json") -> B
         given = config.get(field, default)
         if given != value:
             raise InputError(f"{where}: {field} is {given!r}, only {value!r} is supported; use another model")
-    try:
-        return BertConfig(
-            vocab_size=config["vocab_size"],
-            layers=config["num_hidden_layers"],
-            hidden=config["hidden_size"],
-            heads=config["num_attention_heads"],
-            intermediate=config["intermediate_size"],
-            max_positions=config.get("max_position_embeddings", 512),
-            type_vocab=config.get("type_vocab_size", 2),
-            layer_norm_eps=config.get("layer_norm_eps", 1e-12),
-            dropout=config.get("hidden_dropout_prob", 0.1),
-            initializer_range=config.get("initializer_range", 0.02),
-        )
-    except KeyError as error:
-        raise InputError(f"{where} lacks {error.args[0]!r}; it is no complete BERT config") from error
+    given = {field: config.get(field, default) for field, default in DEFAULTS.items()}
+    for field, (low, high) in LIMITS.items():
+        whole = isinstance(low, int)
+        if field not in DEFAULTS and field not in config:
+            raise InputError(f"{where} lacks {field!r}; it is no complete BERT config")
+        value = given.setdefault(field, config.get(field))
+        if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not low <= value <= high:
+            kind = "whole number" if whole else "number"
+            raise InputError(
+                f"{where}: {field} is {repr(value)[:60]}, not a {kind} of {low} to {high}; write or fetch it again"
+            )
+    return BertConfig(
+        vocab_size=given["vocab_size"],
+        layers=given["num_hidden_layers"],
+        hidden=given["hidden_size"],
+        heads=given["num_attention_heads"],
+        intermediate=given["intermediate_size"],
+        max_positions=given["max_position_embeddings"],
+        type_vocab=given["type_vocab_size"],
+        layer_norm_eps=given["layer_norm_eps"],
+        dropout=given["hidden_dropout_prob"],
+        initializer_range=given["initializer_range"],
+    )
 
 
 def bert_config_to_hf(config: BertConfig, pad_token_id: int = 0) -> dict[str, Any]:

@@ -22,7 +22,12 @@ def read_config(workdir: str) -> ConfigDict:
         raise InputError(f"{workdir} is no training workdir (it has no {CONFIG}); check the path")
     found = read_json(path, "restore it or start again in an empty workdir")
     check_sums(workdir, [CONFIG])
-    return ConfigDict(found)
+    try:
+        return ConfigDict(found)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(
+            f"{path} is no training config ({error}); restore it or start again in an empty workdir"
+        ) from error
 
 
 def read_metrics(workdir: str) -> list[dict[str, Any]]:

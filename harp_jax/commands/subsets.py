@@ -1,6 +1,7 @@
 """`harp subsets`: nested random subsets of training queries."""
 
 import argparse
+import re
 
 from harp_jax.cli import Parser
 from harp_jax.corpus.documents import Documents
@@ -8,6 +9,8 @@ from harp_jax.corpus.folds import read_subset
 from harp_jax.corpus.trec import read_qrels, read_run
 from harp_jax.errors import InputError
 from harp_jax.experiments.subsets import MOST_DRAWS, draw_subsets, judged_relevant, trainable, write_subsets
+
+NUMBER = re.compile("[0-9]{1,18}")
 
 
 def arguments_parser() -> Parser:
@@ -56,7 +59,7 @@ def parsed_sizes(text: str) -> list[tuple[str, float, bool]]:
     for name in dict.fromkeys(part.strip() for part in text.split(",")):
         if name.endswith("%"):
             percent = name.removesuffix("%")
-            if not percent.isdecimal() or not 0 < int(percent) <= 100:
+            if not NUMBER.fullmatch(percent) or not 0 < int(percent) <= 100:
                 raise InputError(f"--sizes={text}: {name} is no share; write 1% to 100%")
             found.append((name, int(percent) / 100, True))
         else:
@@ -68,6 +71,6 @@ def parsed_sizes(text: str) -> list[tuple[str, float, bool]]:
 def integers(text: str, option: str, lowest: int) -> list[int]:
     """[5, 10] from "5,10", duplicates removed; InputError for anything else than integers from `lowest`."""
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) >= lowest for part in parts):
+    if not all(NUMBER.fullmatch(part) and int(part) >= lowest for part in parts):
         raise InputError(f"--{option}={text}: write integers from {lowest}, separated by commas")
     return list(dict.fromkeys(map(int, parts)))

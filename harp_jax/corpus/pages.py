@@ -7,11 +7,13 @@ keep the documents, run `harp documents` yourself and name its output.
 
 import hashlib
 import itertools
+import lzma
 import os
 import re
 import subprocess
 import sys
 import threading
+import zlib
 
 from harp_jax.errors import InputError
 from harp_jax.files import cache_directory, open_bytes, walk
@@ -31,7 +33,7 @@ def are_pages(path: str) -> bool:
     try:
         with open_bytes(path) as file:
             return _PAGES.match(file.read(4096)) is not None
-    except (InputError, OSError, EOFError, ValueError):
+    except (InputError, OSError, EOFError, ValueError, lzma.LZMAError, zlib.error):
         return False  # its reader says what is wrong
 
 

@@ -4,7 +4,7 @@ Time is never guessed: steps of a kind of which none has run in the output direc
 """
 
 import glob
-import json
+import math
 import os
 import shlex
 from collections import defaultdict
@@ -15,6 +15,7 @@ from typing import Any
 from harp_jax.cli import read_config
 from harp_jax.errors import InputError
 from harp_jax.experiments.plan import Step
+from harp_jax.files import read_json
 
 
 @dataclass
@@ -53,12 +54,14 @@ def kinds(steps: Sequence[Step], output: str) -> dict[str, Kind]:
         if step.command.command == "train":
             _add_training(kind, step)
     for path in sorted(glob.glob(os.path.join(glob.escape(output), ".plan", "*.json"))):
-        with open(path, encoding="utf-8") as file:
-            record = json.load(file)
-        words = shlex.split(record["command"])
+        try:
+            record = read_json(path)
+            words, seconds = shlex.split(str(record["command"])), float(record["seconds"])
+        except (InputError, KeyError, TypeError, ValueError):
+            continue  # damaged: the step runs again
         name = kind_of(words[words.index("harp_jax") + 1 :] if "harp_jax" in words else words)
-        if name in found:
-            found[name].seconds.append(record["seconds"])
+        if name in found and math.isfinite(seconds):
+            found[name].seconds.append(seconds)
     return dict(found)
 
 
@@ -70,7 +73,7 @@ def _add_training(kind: Kind, step: Step) -> None:
         config = read_config(path, [word for word in words if word.startswith("--config.")])
     except InputError:
         return  # the step itself will report it
-    if config is None:
+    if config is None or "steps" not in config or "model" not in config:
         return
     if not config.steps:
         kind.epochs += config.get("epochs", 0.0)
@@ -88,8 +91,7 @@ def _size(config: Any) -> tuple[int, int]:
     path = os.path.join(config.init or "", "config.json")
     shape: Mapping[str, Any] = {}
     if config.init and os.path.isfile(path):
-        with open(path, encoding="utf-8") as file:
-            shape = json.load(file)
+        shape = read_json(path)
     return shape.get("num_hidden_layers", config.model.layers), shape.get("hidden_size", config.model.hidden)
 
 

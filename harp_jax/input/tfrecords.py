@@ -160,7 +160,16 @@ class RecordReader:
         tf = tensorflow()
         names = TEXT_FEATURES if task == TEXT_TASK else PAIR_FEATURES
         features = {name: tf.io.RaggedFeature(tf.int64) for name in names}
-        parsed = tf.io.parse_example(tf.constant(rows), features)
+        try:
+            parsed = tf.io.parse_example(tf.constant(rows), features)
+        except (
+            tf.errors.OpError,
+            UnicodeDecodeError,
+        ) as error:  # the latter: TensorFlow's message quotes the record's bytes
+            directories = ", ".join(sorted({os.path.dirname(shard.path) for shard in self.shards[task]}))
+            raise InputError(
+                f"a record of task {task} in {directories} is no training example; generate the data again"
+            ) from error
         columns = []
         for name in names:
             values = parsed[name].values.numpy().astype(np.int32)

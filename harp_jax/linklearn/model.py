@@ -13,6 +13,7 @@ from harp_jax.errors import InputError
 
 A = TypeVar("A", jax.Array, np.ndarray)  # in training and in ranking
 
+MODEL = "model.json"  # in a workdir, with its digest in SHA256SUMS
 INPUTS = ("tf", "idf", "length")
 PARAMETERS = ("in", "in_bias", "out", "out_bias")  # of each input's MLP
 BIAS = 0.5  # initial output bias: weights near BIAS³, so that similarities begin near the margin

@@ -1,11 +1,13 @@
 """Okapi BM25 as in LinkLearn's paper, and the tuning of its K and B."""
 
 import itertools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from harp_jax.errors import InputError
 from harp_jax.progress import progress
 
 K_GRID = (0.0, 0.1, 0.2, 0.4, 0.6, 0.9, 1.2, 1.6, 2.0, 3.0)
@@ -18,6 +20,14 @@ class Okapi:
 
     k: float = 1.2
     b: float = 0.75
+
+    @staticmethod
+    def from_json(data: Mapping[str, float]) -> "Okapi":
+        """From its fields. Raises InputError for values outside of K ≥ 0 and B of 0 to 1."""
+        okapi = Okapi(float(data["k"]), float(data["b"]))
+        if not (0 <= okapi.k < math.inf and 0 <= okapi.b <= 1):
+            raise InputError(f"{okapi} is no Okapi: K is 0 or more, B is 0 to 1; train again")
+        return okapi
 
     def query(self, tf: np.ndarray, idf: np.ndarray, length: int) -> np.ndarray:
         return tf.astype(np.float32)

@@ -5,31 +5,33 @@ has a weight for each word, for the corpus that it was trained on and collection
 those of the collection, and its index is held in memory (`collection.py`).
 """
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Set
 
 from harp_jax.corpus.trec import ScoredQuery
+from harp_jax.digests import check_sums
 from harp_jax.errors import InputError
+from harp_jax.files import read_json
 from harp_jax.linklearn import ranking_svm
 from harp_jax.linklearn.collection import Index, Weighting, count
-from harp_jax.linklearn.model import LinkLearn
+from harp_jax.linklearn.model import MODEL, LinkLearn
 from harp_jax.linklearn.okapi import Okapi
 from harp_jax.progress import progress
 from harp_jax.ranking.lexical.models import Collection, Model, search
 
 
 def load(workdir: str, okapi: bool = False) -> Weighting:
-    """The LinkLearn of a workdir of `train`, or the Okapi that was tuned on the same task. InputError if there is none."""
-    file = os.path.join(workdir, "model.json")
+    """The LinkLearn of a workdir of `train`, or the Okapi that was tuned on the same task.
+
+    Raises InputError if there is none, or if the file was changed since it was written.
+    """
+    file = os.path.join(workdir, MODEL)
+    if not os.path.isfile(file):
+        raise InputError(f"cannot read {file}: no such file; set --model to a workdir of harp linklearn-train")
+    check_sums(workdir, [MODEL])
+    data = read_json(file, "train it again")
     try:
-        with open(file, encoding="utf-8") as stream:
-            data = json.load(stream)
-        return Okapi(**data["okapi"]) if okapi else LinkLearn.from_json(data["linklearn"])
-    except OSError as error:
-        raise InputError(
-            f"cannot read {file}: {error.strerror}; set --model to a workdir of harp linklearn-train"
-        ) from error
+        return Okapi.from_json(data["okapi"]) if okapi else LinkLearn.from_json(data["linklearn"])
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{file} is not a model ({error!r}); train it again") from error
 

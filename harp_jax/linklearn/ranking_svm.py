@@ -6,12 +6,14 @@ comparable with the papers'. Weights are of words: they rank the training corpus
 """
 
 import logging
+import math
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harp_jax.digests import check_sums
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
 from harp_jax.linklearn.collection import Counts, idf
@@ -90,6 +92,7 @@ def load(workdir: str) -> dict[str, float]:
     path = os.path.join(workdir, FILE)
     if not os.path.exists(path):
         raise InputError(f"{path} does not exist; train with --config.ranking_svm_constraints=20000")
+    check_sums(workdir, [FILE])
     weights: dict[str, float] = {}
     for number, line in lines(path):
         word, _, value = line.partition("\t")
@@ -97,6 +100,8 @@ def load(workdir: str) -> dict[str, float]:
             weights[word] = float(value)
         except ValueError as error:
             raise InputError(f"{path}, line {number}: {error}; train again") from error
+        if not 0 <= weights[word] < math.inf:
+            raise InputError(f"{path}, line {number}: the weight {value} is not a number of 0 or more; train again")
     return weights
 
 

@@ -19,12 +19,14 @@ import numpy as np
 import optax
 from ml_collections import ConfigDict
 
+from harp_jax.digests import check_sums, remove_sums, write_sums
 from harp_jax.errors import InputError
-from harp_jax.files import replacing
+from harp_jax.files import read_json, replacing
 from harp_jax.linklearn import model as f
 from harp_jax.linklearn.collection import Index, Weighting, idf
 from harp_jax.linklearn.links import Graph, Side, read_graph, shared_terms, split
 from harp_jax.linklearn.okapi import at_the_edge, tuned
+from harp_jax.linklearn.ranking_svm import FILE
 from harp_jax.objectives.losses import PAIRWISE, hinge
 from harp_jax.progress import progress
 from harp_jax.randomness import generator
@@ -158,19 +160,21 @@ def train(config: ConfigDict, workdir: str) -> dict[str, Any]:
     best |= {"okapi": asdict(okapi), "config": json.loads(config.to_json_best_effort())}
     if config.ranking_svm_constraints:
         best["held_out"]["ranking_svm"] = ranking_svm(graph, training, task, config, workdir)
-    with replacing(os.path.join(workdir, "model.json")) as file:
+    remove_sums(workdir)
+    with replacing(os.path.join(workdir, f.MODEL)) as file:
         json.dump(best, file, indent=1)
+    write_sums(workdir, [name for name in (f.MODEL, FILE) if os.path.exists(os.path.join(workdir, name))])
     return best
 
 
 def finished(config: ConfigDict, workdir: str) -> dict[str, Any] | None:
     """What `train` returned if it has finished in this workdir, else None. InputError if that was with another config."""
-    path = os.path.join(workdir, "model.json")
+    path = os.path.join(workdir, f.MODEL)
     if not os.path.exists(path):
         return None
-    with open(path, encoding="utf-8") as file:
-        done = json.load(file)
-    if done["config"] != json.loads(config.to_json_best_effort()):
+    check_sums(workdir, [f.MODEL])
+    done = read_json(path, "remove it and train again")
+    if done.get("config") != json.loads(config.to_json_best_effort()):
         raise InputError(f"{workdir} has a model of another config; choose another --workdir")
     return done
 

@@ -32,7 +32,7 @@ def inlinks(paths: Iterable[str], wanted: set[str], redirects: Mapping[str, str]
             try:
                 record = json.loads(line)
                 targets = [redirects.get(link["target"], link["target"]) for link in record["links"]]
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise InputError(f'{path}, line {number}: no {{"id", "links": [{{"target"}}]}} ({error})') from error
             count.update(target for target in targets if target in wanted and target != record.get("id"))
     return count

@@ -149,9 +149,13 @@ def load_tokenizer(path: str) -> Tokenizer:
         vocab_file = os.path.join(path, "vocab.txt")
         recorded_in = os.path.join(path, "tokenizer_config.json")
         config = read_json(recorded_in, ADVICE) if os.path.exists(recorded_in) else {}
-        lowercase = bool(config.get("do_lower_case", True))
+        lowercase, chinese = config.get("do_lower_case", True), config.get("tokenize_chinese_chars", True)
         accents = config.get("strip_accents")
-        chinese = bool(config.get("tokenize_chinese_chars", True))
+        if not all(value is None or isinstance(value, bool) for value in (lowercase, chinese, accents)):
+            raise InputError(
+                f"{recorded_in}: do_lower_case, strip_accents and tokenize_chinese_chars are true, false or null; {ADVICE}"
+            )
+        lowercase, chinese = bool(lowercase), bool(chinese)
         # transformers writes 10^30 for an unknown length, other tools null.
         recorded = config.get("model_max_length")
         max_length = int(min(recorded, 1 << 20)) if isinstance(recorded, int | float) and recorded > 0 else max_length
@@ -166,6 +170,10 @@ def load_tokenizer(path: str) -> Tokenizer:
     missing = [token for token in SPECIAL_TOKENS if token not in tokens]
     if missing:
         raise InputError(f"{vocab_file} lacks {', '.join(missing)}; it is not a BERT WordPiece vocabulary")
+    try:
+        "".join(tokens).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{path}: a token contains half a surrogate pair; {ADVICE}") from error
     if len(set(tokens)) != len(tokens):
         raise InputError(f"{vocab_file} has the same token twice, so ids are ambiguous; remove the duplicate")
     return Tokenizer(tuple(tokens), lowercase, max_length, accents, chinese)

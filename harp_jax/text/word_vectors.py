@@ -1,5 +1,6 @@
 """Word vectors: trained by gensim's skip-gram word2vec (extra [vectors]), and read from text files of word2vec or GloVe."""
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,6 +10,8 @@ from harp_jax.errors import InputError, needs
 from harp_jax.files import lines, replacing
 from harp_jax.randomness import generator
 from harp_jax.text.words import WordVocabulary
+
+NUMBER = re.compile("[0-9]{1,18}")
 
 
 class Sentences:
@@ -112,7 +115,7 @@ def _vector_lines(path: str) -> Iterator[tuple[str, str, list[str]]]:
         if parts == [""]:
             continue
         if not dimension:
-            header = len(parts) == 2 and all(part.isdecimal() for part in parts)
+            header = len(parts) == 2 and all(NUMBER.fullmatch(part) for part in parts)
             dimension, given = (int(parts[1]), "header") if header else (len(parts) - 1, "first line")
             if dimension < 1:
                 raise InputError(f"{where}: no numbers; write 'word number number …'")

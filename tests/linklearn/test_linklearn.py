@@ -13,11 +13,11 @@ from harp_jax.commands import linklearn_rank
 from harp_jax.corpus.trec import read_run
 from harp_jax.errors import InputError
 from harp_jax.linklearn import model as f
-from harp_jax.linklearn import rank
+from harp_jax.linklearn import rank, ranking_svm
 from harp_jax.linklearn.collection import Index
 from harp_jax.linklearn.links import read_graph, shared_terms, split
 from harp_jax.linklearn.okapi import Okapi, at_the_edge
-from harp_jax.linklearn.train import Trainer, train
+from harp_jax.linklearn.train import Trainer, finished, train
 from harp_jax.randomness import generator
 from tests.support.linked_topics import TEXTS, TOPICS, paths, small, topic_words, write_wiki
 
@@ -233,3 +233,19 @@ def test_damaged_models_are_refused(tmp_path, damage, message):
     (tmp_path / "model.json").write_text(json.dumps({"linklearn": data}))
     with pytest.raises(InputError, match=message):
         rank.load(str(tmp_path))
+
+
+def test_a_changed_model_is_named(wiki, tmp_path):
+    config = linklearn_config(wiki, steps=1, eval_queries=2, ranking_svm_constraints=20)
+    train(config, str(tmp_path))
+    rank.load(str(tmp_path)), ranking_svm.load(str(tmp_path))
+    for name, load in (("model.json", rank.load), ("ranking_svm.tsv", ranking_svm.load)):
+        content = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(content.replace(b"1", b"2", 1))
+        with pytest.raises(InputError, match=f"{name} was changed since it was written"):
+            load(str(tmp_path))
+        (tmp_path / name).write_bytes(content)
+    assert finished(config, str(tmp_path))
+    (tmp_path / "model.json").write_bytes(b"{}")
+    with pytest.raises(InputError, match=r"model\.json was changed"):
+        finished(config, str(tmp_path))

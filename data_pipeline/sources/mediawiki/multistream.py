@@ -7,6 +7,7 @@ it begins. A truncated dump and the index of another dump are InputErrors.
 
 import bz2
 import html
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ _CHUNK_BYTES = CHUNK_BYTES // 4
 _READ_BYTES = 1 << 20
 _TAIL_BYTES = 4 << 20
 _DAMAGED_IN_A_ROW = 3  # more damaged blocks at the beginning mean an index of another dump
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _BLOCK_MAGIC = b"1AY&SY"  # of the first block of a bz2 stream, after "BZh" and a digit
 
 
@@ -99,7 +101,7 @@ def _blocks(path: str, index: str, size: int) -> Iterator[Block]:
     for number, line in files.lines(index):
         offset, _, rest = line.partition(":")
         page, colon, title = rest.partition(":")
-        if not (offset.isdecimal() and page.isdecimal() and colon and start <= int(offset)):
+        if not (_NUMBER.fullmatch(offset) and _NUMBER.fullmatch(page) and colon and start <= int(offset)):
             raise InputError(
                 f"expected 'byte:page:title' with bytes in order; {index} line {number}; download it again"
             )

@@ -4,11 +4,14 @@ A file has lines "docid<TAB>anchor text<TAB>count". BM25F reads them as a field;
 (document expansion). All of them are held in memory: about 100 bytes a line.
 """
 
+import re
 from collections.abc import Iterator
 
 from harp_jax.corpus.jsonl import checked_id
 from harp_jax.errors import InputError
 from harp_jax.files import lines
+
+COUNT = re.compile("0*[1-9][0-9]{0,17}")
 
 
 def read_anchors(path: str, repeats: int = 1) -> dict[str, str]:
@@ -37,8 +40,8 @@ def anchor_rows(path: str) -> Iterator[tuple[str, str, int]]:
         docid, text, count = checked_id(where, parts[0].strip(), "document"), parts[1].strip(), parts[2].strip()
         if not text:
             raise InputError(f"{where}: document {docid} has an empty anchor text; remove the line")
-        if not (count.isascii() and count.isdigit() and int(count) > 0):
-            raise InputError(f"{where}: count {parts[2]!r} is not a whole number above 0; correct the line")
+        if not COUNT.fullmatch(count):
+            raise InputError(f"{where}: count {parts[2][:30]!r} is not a whole number of 1 to 10^18; correct the line")
         empty = False
         yield docid, text, int(count)
     if empty:

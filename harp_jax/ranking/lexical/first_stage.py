@@ -111,9 +111,16 @@ def _read_tuned(path: str, model: str) -> dict[str, Any]:
     tuned = read_json(path, "tune again")
     if "model" not in tuned or not ("folds" in tuned or "parameters" in tuned):
         raise InputError(f"{path}: no output of harp tune-first-stage; tune again")
+    by_fold = tuned.get("folds", {"": tuned.get("parameters")})
+    if not isinstance(by_fold, dict) or not all(map(_are_numbers, by_fold.values())):
+        raise InputError(f"{path} holds no numbers by parameter; tune again")
     if tuned["model"] != model:
         raise InputError(f"{path} holds parameters of {tuned['model']}; use --model={tuned['model']}")
     return tuned
+
+
+def _are_numbers(parameters: object) -> bool:
+    return isinstance(parameters, dict) and all(type(value) in (int, float) for value in parameters.values())
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,167 @@
+"""Structured mutations of a valid file: what a disk, a transfer, an editor, a buggy program or an attacker makes of it.
+
+An edit is (kind, where, which), two numbers of 16 bits: hypothesis draws them, and shrinks a failure to few and small ones.
+"""
+
+import gzip
+import re
+from collections.abc import Callable, Sequence
+
+from hypothesis import strategies as st
+
+STEPS = 1 << 16
+INSERTED = [
+    *(
+        b"\x00",
+        b"\x0b",
+        b"\x1b[31m",
+        b"\x1c",
+        b"\r",
+        b"\n",
+        b"\t",
+        b" ",
+        b"\xff",
+        b"\xc3",
+        b"\xed\xa0\x80",
+        b"\xc2\x85",
+    ),
+    *("\ufeff\u2028\u202e\u200b\U0010ffff".encode(), b"\\ud800", b"\\u0000", b'"', b"'", b"\\", b"{", b"}", b"[", b"]"),
+    *(
+        b"{0}",
+        b"{out}",
+        b"{a.b}",
+        b"%s",
+        b"<",
+        b">",
+        b"&#xD800;",
+        b"$(x)",
+        b"../../x",
+        b"/dev/zero",
+        b"~",
+        b":",
+        b"=",
+        b",",
+    ),
+]
+VALUES = [
+    *(
+        b"null",
+        b"true",
+        b"[]",
+        b"{}",
+        b'""',
+        b"-1",
+        b"0",
+        b"1e999",
+        b"-1e999",
+        b"NaN",
+        b"Infinity",
+        b"9" * 5000,
+        b"9" * 30,
+    ),
+    *(
+        b"18446744073709551616",
+        b"2147483648",
+        b"-2147483649",
+        b"1000000000",
+        b"0.1",
+        b"1e-320",
+        b"0x10",
+        b"1_0",
+        b"",
+        b"a",
+    ),
+    *("٣".encode(), "²".encode(), b"a" * 70_000, b'"\\ud800"', b"[1,2]", b'{"a":1}', b'"x"', b"()", b"('a',)"),
+]
+NESTED = [b"[", b'{"a":', b"<div>", b"{{", b"[[", b"(", b"<a href=x>", b"'''", b"{|\n", b"&amp;"]
+CODECS: list[Callable[[bytes], bytes]] = [
+    lambda data: data.decode("latin-1").encode("utf-16"),
+    lambda data: data.decode("latin-1").encode("utf-32-le"),
+    lambda data: data.decode("latin-1").encode(),
+    lambda data: b"\xef\xbb\xbf" + data,
+    lambda data: data.replace(b"\n", b"\r\n"),
+    lambda data: data.replace(b"\n", b"\r"),
+    lambda data: data.replace(b"\n", b""),
+    lambda data: gzip.compress(data, mtime=0),
+    bytes.swapcase,
+    lambda data: data[::-1],
+    lambda data: b"",
+]
+TOKEN = re.compile(rb"[\w.+-]+")
+
+
+def flip(data: bytes, at: int, which: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ (1 + which % 255)]) + data[at + 1 :] if at < len(data) else data
+
+
+def cut(data: bytes, at: int, which: int) -> bytes:
+    return data[:at] if which % 2 else data[at:]
+
+
+def remove(data: bytes, at: int, which: int) -> bytes:
+    return data[:at] + data[at + 1 + which % 64 :]
+
+
+def duplicate(data: bytes, at: int, which: int) -> bytes:
+    return data[:at] + data[at : at + 1 + which % 256] * (2 if which % 5 else 300) + data[at:]
+
+
+def insert(data: bytes, at: int, which: int) -> bytes:
+    return data[:at] + INSERTED[which % len(INSERTED)] + data[at:]
+
+
+def nest(data: bytes, at: int, which: int) -> bytes:
+    return data[:at] + NESTED[which % len(NESTED)] * (3000 if which % 3 else 20) + data[at:]
+
+
+def value(data: bytes, at: int, which: int) -> bytes:
+    """A word or number replaced by one that is no such value, or is far too large."""
+    found = TOKEN.search(data, at)
+    new = VALUES[which % len(VALUES)]
+    return data[: found.start()] + new + data[found.end() :] if found else data + new
+
+
+def quoted(data: bytes, at: int, which: int) -> bytes:
+    """A text in quotes replaced by a value of another type."""
+    found = re.compile(rb'"[^"\n]*"').search(data, at)
+    return (
+        data[: found.start()] + VALUES[which % len(VALUES)] + data[found.end() :] if found else value(data, at, which)
+    )
+
+
+def other(data: bytes, at: int, which: int) -> bytes:
+    """A word replaced by another word of the file: a key by a value, an id by another."""
+    words = TOKEN.findall(data)
+    found = TOKEN.search(data, at)
+    return data[: found.start()] + words[which % len(words)] + data[found.end() :] if found else data
+
+
+def line(data: bytes, at: int, which: int) -> bytes:
+    """A line removed, written twice, or moved to the end."""
+    lines = data.split(b"\n")
+    number = data.count(b"\n", 0, at)
+    taken = lines.pop(number)
+    if which % 3 == 1:
+        lines[number:number] = [taken, taken]
+    elif which % 3 == 2:
+        lines.append(taken)
+    return b"\n".join(lines)
+
+
+def encode(data: bytes, _at: int, which: int) -> bytes:
+    return CODECS[which % len(CODECS)](data)
+
+
+KINDS = (flip, cut, remove, duplicate, insert, nest, value, value, quoted, quoted, other, line, encode)
+Edit = tuple[int, int, int]
+EDITS = st.lists(
+    st.tuples(st.integers(0, len(KINDS) - 1), st.integers(0, STEPS - 1), st.integers(0, STEPS - 1)),
+    min_size=1,
+    max_size=3,
+)
+
+
+def mutated(data: bytes, edits: Sequence[Edit]) -> bytes:
+    for kind, where, which in edits:
+        data = KINDS[kind](data, where * (len(data) + 1) // STEPS, which)
+    return data
