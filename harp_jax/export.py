@@ -5,9 +5,16 @@ The newest checkpoint of a training workdir as a Hugging Face directory (`checkp
 
 import argparse
 import sys
+from collections.abc import Sequence
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from harp_jax.cli import Parser, run
+from harp_jax.errors import InputError
+from harp_jax.files import lines
+
+if TYPE_CHECKING:
+    from harp_jax.checkpoints.card_metadata import About
 
 
 def arguments_parser() -> Parser:
@@ -20,24 +27,103 @@ def arguments_parser() -> Parser:
         "--workdir", required=True, help="training workdir; its newest checkpoint that verifies is used"
     )
     parser.add_argument("--output", required=True, help="directory to write; an earlier export there is replaced")
+    parser.add_argument(
+        "--ranker",
+        action="store_true",
+        help="leave out the heads of pre-training, which servers refuse to load (always so after fine-tuning)",
+    )
+    parser.add_argument(
+        "--format",
+        action="append",
+        default=[],
+        choices=("onnx", "openvino"),
+        help="add the ranker for ONNX Runtime or OpenVINO; several times",
+    )
+    parser.add_argument("--int8", action="store_true", help="add it in int8 too")
+    parser.add_argument(
+        "--calibration", default="", help="query<TAB>document lines whose ranges int8 keeps (--format=openvino)"
+    )
+    parser.add_argument("--license", default="", help="licence of the model for its card, such as apache-2.0")
+    parser.add_argument("--language", default="", help="language code for its card, such as en")
+    parser.add_argument("--base_model", default="", help="the model it was started from, by its name on the Hub")
+    parser.add_argument("--dataset", action="append", default=[], help="a data set for its card; several times")
+    parser.add_argument(
+        "--results", default="", help="figures for its card: the JSON that harp evaluate --format=json prints"
+    )
+    parser.add_argument("--system", default="", help="the run of --results that is this model (where it has several)")
+    parser.add_argument("--evaluated_on", default="", help="name of the queries of --results")
+    parser.add_argument(
+        "--push", default="", metavar="USER/NAME", help="upload to the Hugging Face Hub; without a token list the files"
+    )
     return parser
 
 
 def main(arguments: argparse.Namespace) -> None:
     from harp_jax.checkpoints.export import export
+    from harp_jax.checkpoints.hub import check_repository, push
 
-    export(arguments.workdir, arguments.output)
+    if arguments.push:
+        check_repository(arguments.push)
+    calibration = read_pairs(arguments.calibration) if arguments.calibration else []
+    export(
+        arguments.workdir,
+        arguments.output,
+        ranker=arguments.ranker,
+        about=about(arguments),
+        formats=arguments.format,
+        int8=arguments.int8,
+        calibration=calibration,
+    )
     print(f"exported {arguments.workdir} to {arguments.output}")
+    if arguments.push:
+        print(push(arguments.output, arguments.push))
+
+
+def about(arguments: argparse.Namespace) -> "About":
+    """What the options say about the model. InputError for options that contradict each other."""
+    from harp_jax.checkpoints.card_metadata import About, read_figures
+
+    if (arguments.system or arguments.evaluated_on) and not arguments.results:
+        raise InputError("--system and --evaluated_on describe --results; add it, or leave them out")
+    return About(
+        license=arguments.license,
+        language=arguments.language,
+        base_model=arguments.base_model,
+        datasets=tuple(arguments.dataset),
+        figures=read_figures(arguments.results, arguments.system) if arguments.results else (),
+        evaluated_on=arguments.evaluated_on,
+    )
+
+
+def read_pairs(path: str) -> list[tuple[str, str]]:
+    """(query, document) of lines `query<TAB>document`. InputError with the line where one has another form, and for none."""
+    found = []
+    for number, line in lines(path):
+        query, tab, document = line.partition("\t")
+        if not tab or not query.strip() or not document.strip():
+            raise InputError(f"{path}, line {number}: not query<TAB>document; correct the line")
+        found.append((query, document))
+    if not found:
+        raise InputError(f"{path} is empty; write lines query<TAB>document")
+    return found
 
 
 class CallableModule(ModuleType):
     """Importing this module replaces the package's attribute `export`, a function of the library: so it is callable too."""
 
-    def __call__(self, workdir: str, output: str) -> None:
+    def __call__(
+        self,
+        workdir: str,
+        output: str,
+        ranker: bool = False,
+        formats: Sequence[str] = (),
+        int8: bool = False,
+        calibration: Sequence[tuple[str, str]] = (),
+    ) -> None:
         """`checkpoints.export.export`."""
         from harp_jax.checkpoints.export import export
 
-        export(workdir, output)
+        export(workdir, output, ranker=ranker, formats=formats, int8=int8, calibration=calibration)
 
 
 sys.modules[__name__].__class__ = CallableModule

@@ -6,6 +6,7 @@ One table (`leaves_of`) has every tensor once: its path in the parameter tree, i
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from harp_jax.checkpoints.sentence_transformers_layout import IDENTITY
 from harp_jax.errors import InputError
 from harp_jax.model.bert import BertConfig
 
@@ -143,7 +144,7 @@ def bert_config_to_hf(config: BertConfig, pad_token_id: int = 0) -> dict[str, An
         "num_labels": 1,
         "id2label": {"0": "LABEL_0"},
         "label2id": {"LABEL_0": 0},
-        # Without it CrossEncoder puts a sigmoid on the score.
-        "sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"},
+        # Without it CrossEncoder of sentence-transformers 4 and 5, and vLLM, put a sigmoid on the score.
+        "sentence_transformers": {"activation_fn": IDENTITY},
         "torch_dtype": "float32",
     }

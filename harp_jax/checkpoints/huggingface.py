@@ -4,12 +4,15 @@ import glob
 import json
 import os
 import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from harp_jax.checkpoints.hf_tensors import bert_config_from_hf, bert_config_to_hf, leaves_of
+from harp_jax.checkpoints.sentence_transformers_layout import FILES as LAYOUT
+from harp_jax.checkpoints.sentence_transformers_layout import write_layout
 from harp_jax.digests import SUMS, check_sums, write_sums
 from harp_jax.errors import InputError
 from harp_jax.files import read_json
@@ -20,7 +23,8 @@ from harp_jax.version import __version__
 
 WEIGHTS = "model.safetensors"
 MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote
-EXPORTED = (WEIGHTS, "config.json", "README.md", *FILES, SUMS)
+FORMATS = ("onnx", "openvino")  # folders of an export with the model in another format (`formats`)
+EXPORTED = (WEIGHTS, "config.json", "README.md", *FILES, *LAYOUT, SUMS, *FORMATS)
 HEADS = ("pooler", "score", "mlm")
 # Vocabulary rows added so that sharding divides them; more than this is another vocabulary.
 MAX_PADDING_ROWS = 127
@@ -147,12 +151,18 @@ def save_hf(
     tokenizer: Tokenizer,
     model_card: str,
     marks: Marks = NO_MARKS,
+    more: Callable[[str], None] | None = None,
 ) -> None:
     """Writes a Hugging Face directory that transformers' Auto classes and sentence-transformers' CrossEncoder load.
 
-    The score head is stored as `classifier.*` and as row 1 of `cls.seq_relationship` (row 0 is zero); heads absent
-    from `params` are absent from the file. Rows of the vocabulary beyond the tokenizer's (padding for sharding) are
-    left out. The directory appears complete or not at all; InputError unless it is replaceable (`check_replaceable`).
+    The score head is stored as `classifier.*`; heads absent from `params` are absent from the file. Without the MLM head the
+    file has the tensors of BertForSequenceClassification and no others, so that strict loaders (Text Embeddings Inference,
+    vLLM) accept it. With it, the directory is one of BertForPreTraining: `cls.predictions.*`, and the score head also as row 1
+    of `cls.seq_relationship` (row 0 is zero). Rows of the vocabulary beyond the tokenizer's (padding for sharding) are left
+    out.
+
+    `more(directory)` may add files (those of `EXPORTED`). The directory appears complete or not at all, readable as the
+    process's umask allows. InputError unless it is replaceable (`check_replaceable`).
     """
     check_vocabulary(tokenizer, config, "the parameter tree")
     check_replaceable(directory)
@@ -164,6 +174,8 @@ def save_hf(
         raise InputError(f"cannot write {directory}: {error.strerror}; choose another place") from error
     try:
         _write(temporary, replace(config, vocab_size=tokenizer.size), params, tokenizer, model_card, marks)
+        if more is not None:
+            more(temporary)
         if os.path.isdir(directory):
             os.rename(directory, f"{temporary}.old")
         os.rename(temporary, directory)
@@ -178,18 +190,26 @@ def _write(
     from safetensors.numpy import save_file
 
     save_file(_state(config, params), os.path.join(directory, WEIGHTS), metadata={"format": "pt"})
-    # Of the classes that could load this, the one that skips the fewest tensors.
-    by_head = {"score": "BertForSequenceClassification", "mlm": "BertForMaskedLM"}
-    architecture = next((name for head, name in by_head.items() if head in params), "BertModel")
-    fields = {"architectures": [architecture], MARK: __version__, **bert_config_to_hf(config, tokenizer.pad)}
+    fields = {"architectures": [architecture(params)], MARK: __version__, **bert_config_to_hf(config, tokenizer.pad)}
     if marks.ids:
         fields[MARKS] = [tokenizer.tokens[i] if i >= 0 else "" for i in (marks.query, marks.document)]
     with open(os.path.join(directory, "config.json"), "w", encoding="utf-8") as file:
         json.dump(fields, file, indent=2)
-    replace(tokenizer, max_length=min(tokenizer.max_length, config.max_positions)).save(directory)
+    shutil.copymode(os.path.join(directory, "config.json"), os.path.join(directory, WEIGHTS))  # safetensors writes 0600
+    max_length = min(tokenizer.max_length, config.max_positions)
+    replace(tokenizer, max_length=max_length).save(directory)
+    if "score" in params:
+        write_layout(directory, max_length)
     with open(os.path.join(directory, "README.md"), "w", encoding="utf-8") as file:
         file.write(model_card)
     write_sums(directory, (WEIGHTS, "config.json", *FILES))
+
+
+def architecture(params: Mapping[str, Any]) -> str:
+    """The class of transformers that has a parameter for every tensor of these heads, or the closest to it."""
+    if "mlm" in params:
+        return "BertForPreTraining" if "score" in params else "BertForMaskedLM"
+    return "BertForSequenceClassification" if "score" in params else "BertModel"
 
 
 def _state(config: BertConfig, params: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -207,7 +227,7 @@ def _state(config: BertConfig, params: dict[str, Any]) -> dict[str, np.ndarray]:
             if leaf.transposed:
                 tensor = tensor.reshape(leaf.stored[::-1]).T
             state[leaf.name] = np.ascontiguousarray(tensor.reshape(leaf.stored))
-    if "score" in params:
+    if {"score", "mlm"} <= params.keys():
         for part in ("weight", "bias"):
             score = state[f"classifier.{part}"]
             state[f"cls.seq_relationship.{part}"] = np.concatenate([np.zeros_like(score), score])

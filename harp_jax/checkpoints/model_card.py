@@ -8,25 +8,33 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from harp_jax.checkpoints.card_metadata import NOTHING, About, figure_lines, metadata
+from harp_jax.checkpoints.machine_paths import portable, without_folders
 from harp_jax.checkpoints.recorded import read_command, read_metrics
 from harp_jax.checkpoints.selected import DIRECTORY, best
 from harp_jax.version import __version__
 
 PACKAGES = ("jax", "flax", "optax", "numpy")
+# Metrics of the machine, not of the model.
+SPEED = ("tokens_per_second", "input_wait", "mfu")
 # Config fields that name data: their values say what the model was trained on.
 DATA_FIELDS = ("data", "docs", "clicks", "queries", "qrels", "candidates", "folds", "train_folds", "init", "tokenizer")
 
 
-def model_card(workdir: str, config: Mapping[str, Any], output: str, step: int) -> str:
+def model_card(
+    workdir: str, config: Mapping[str, Any], output: str, step: int, about: About = NOTHING, ranker: bool = True
+) -> str:
     """README.md of the export at `output`: how to use it, its data, its measures, its commands, its config.
 
-    `step`: of the exported parameters; what was measured after it is left out.
+    `step`: of the exported parameters; what was measured after it is left out. `about`: what the run does not record.
+    `ranker`: without the heads of pre-training. Folders of this machine are left out.
     """
     name = os.path.basename(os.path.abspath(output))
     stage = {"pretrain": "pre-trained", "finetune": "fine-tuned", "coarse_tune": "coarse-tuned"}.get(
         config.get("stage", ""), "trained"
     )
     shape = config["bert"]
+    config = portable(dict(config))
     data = [f"- {field}: {_plain(config[field])}" for field in DATA_FIELDS if config.get(field)]
     last = {row["split"]: row for row in read_metrics(workdir) if row["step"] <= step}
     measured = [line for split in sorted(last) for line in _metrics(split, last[split])]
@@ -41,11 +49,7 @@ def model_card(workdir: str, config: Mapping[str, Any], output: str, step: int) 
         )
     return "\n".join(
         [
-            "---",
-            "library_name: sentence-transformers",
-            "pipeline_tag: text-ranking",
-            "tags: [harp_jax, cross-encoder, bert]",
-            "---",
+            metadata(name, about, pretrained_only=not ranker),
             "",
             f"# {name}",
             "",
@@ -64,6 +68,7 @@ def model_card(workdir: str, config: Mapping[str, Any], output: str, step: int) 
             "",
             *(data or ["- not recorded"]),
             "",
+            *(["## Ranking quality", "", *figure_lines(about)] if about.figures else []),
             "## Measured in training",
             "",
             f"These are the parameters of step {step}.",
@@ -73,8 +78,8 @@ def model_card(workdir: str, config: Mapping[str, Any], output: str, step: int) 
             "## How it was made",
             "",
             "```",
-            *read_command(workdir),
-            shlex.join(["python", "-m", "harp_jax.export", f"--workdir={workdir}", f"--output={output}"]),
+            *map(without_folders, read_command(workdir)),
+            without_folders(shlex.join(["harp", "export", f"--workdir={workdir}", f"--output={output}"])),
             "```",
             "",
             "Software: "
@@ -98,7 +103,7 @@ def _plain(value: Any) -> str:
 
 
 def _metrics(split: str, row: Mapping[str, Any]) -> list[str]:
-    names = [name for name in row if name not in ("step", "split")]
+    names = [name for name in row if name not in ("step", "split", *SPEED)]
     head = [f"Step {row['step']}, {split}:", "", "| metric | value |", "|---|---|"]
     return [*head, *(f"| {name} | {row[name]:.6g} |" for name in names), ""]
 

@@ -4,7 +4,8 @@ In: TFRecord shards, or judged queries and clicks with their documents. Out: num
 Imports: corpus, text.
 Files: records (feature names of the shards); manifest (which shards there are, and whether they are what was written);
 tfrecords (shards to groups; the one file here that imports TensorFlow); ranking_groups and click_groups (judgments and clicks
-to groups); packing (groups to rows); layout (number of rows per batch); lanes (order, cursors, prefetching).
+to groups); packing (groups to rows); pair_rows (a pair a row); layout (number of rows per batch); lanes
+(order, cursors, prefetching).
 
 The trade-off: sequences are packed several per row in closed windows of 1,024 groups, which fills 95 to 97 % of the slots; in
 return the number of pairs per batch varies (validity flags mark the real ones) and resuming repacks one window. Shards have no

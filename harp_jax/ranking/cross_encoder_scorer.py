@@ -10,6 +10,7 @@ import numpy as np
 from harp_jax.checkpoints.encoder import load_ranker
 from harp_jax.errors import InputError
 from harp_jax.input.packing import fit
+from harp_jax.input.pair_rows import pair_rows
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.ranking.scoring import Pair, ProgressBar, score_by_length
@@ -117,16 +118,7 @@ class CrossEncoderScorer:
 
     def _score_batch(self, pairs: list[Pair], rows: int, length: int) -> jax.Array:
         """Scores [rows] of pairs in rows of `length` tokens; spare rows end at 0."""
-        tokens = np.full((rows, length), self.tokenizer.pad, np.int32)
-        second, end = np.zeros(rows, np.int32), np.zeros(rows, np.int32)  # start of the document, end of the sequence
-        for row, (query, document) in enumerate(pairs):
-            q, n = len(query) + 2, len(query) + len(document) + 3
-            tokens[row, 0] = self.tokenizer.cls
-            tokens[row, 1 : q - 1] = query
-            tokens[row, q - 1] = self.tokenizer.sep
-            tokens[row, q : n - 1] = document
-            tokens[row, n - 1] = self.tokenizer.sep
-            second[row], end[row] = q, n
+        tokens, second, end = pair_rows(pairs, rows, length, self.tokenizer)
         return self._score(self._params, tokens, second, end)
 
 

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import harp_jax.checkpoints.checkpoint
+from harp_jax.checkpoints.card_metadata import About, read_figures
 from harp_jax.checkpoints.checkpoint import load_newest, load_params
 from harp_jax.checkpoints.export import export
+from harp_jax.checkpoints.hub import push
 from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.checkpoints.model_card import model_card
 from harp_jax.checkpoints.recorded import read_metrics
@@ -47,7 +49,7 @@ def test_command_exports_the_newest_checkpoint(workdir, tmp_path):
     jax.tree.map(np.testing.assert_array_equal, loaded["bert"]["layer_1"], dict(params["bert"]["layer_1"]))
     card = (tmp_path / "model" / "README.md").read_text()
     assert "Step 3, train:" in card and "| loss |" in card
-    assert f"python -m harp_jax.export --workdir={workdir} --output={output}" in card
+    assert "harp export --workdir=run --output=model\n" in card
     assert f"jax {jax.__version__}" in card and '"row_length": 128' in card
 
 
@@ -119,6 +121,25 @@ def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, 
     assert np.abs(longer - ours).max() > 1e-4 * np.abs(ours).max()
 
 
+def test_ranker_leaves_out_the_heads_of_pretraining(workdir, tmp_path):
+    export(workdir, str(tmp_path / "all"))
+    export(workdir, str(tmp_path / "ranker"), ranker=True)
+    assert set(load_hf(str(tmp_path / "all"))[1]) == {"bert", "pooler", "score", "mlm"}
+    assert set(load_hf(str(tmp_path / "ranker"))[1]) == {"bert", "pooler", "score"}
+    pairs = [("w1 w2 w3", "w4 w1")]
+    both = [Reranker.from_pretrained(str(tmp_path / name)).predict(pairs) for name in ("all", "ranker")]
+    np.testing.assert_array_equal(*both)
+
+
+def test_export_adds_a_format_and_a_later_export_replaces_it(workdir, tmp_path):
+    pytest.importorskip("onnx")
+    model = tmp_path / "model"
+    export(workdir, str(model), formats=["onnx"])
+    assert (model / "onnx" / "model.onnx").is_file()
+    export(workdir, str(model))
+    assert not (model / "onnx").exists() and os.listdir(tmp_path) == ["model"]
+
+
 def test_fine_tuned_models_have_no_mlm_head(workdir, tmp_path, monkeypatch):
     step, params, config = load_newest(workdir)
     config.stage = "finetune"
@@ -158,3 +179,90 @@ def test_a_workdir_scores_as_its_export(workdir, tmp_path):
     before, after = Reranker.from_pretrained(workdir), Reranker.from_pretrained(str(tmp_path / "model"))
     assert before.scorer.max_length == after.scorer.max_length == 128
     np.testing.assert_array_equal(before.predict(pairs), after.predict(pairs))
+
+
+def test_the_card_names_no_folder_of_this_machine_and_no_figure_of_it(workdir, tmp_path):
+    with open(os.path.join(workdir, "config.json")) as file:
+        config = json.load(file)
+    (tmp_path / "command.txt").write_text(
+        "python -m harp_jax.main --config=tpu_v3 --workdir=/home/me/run --config.data=/a/b,gs://bucket/c --x=../q/r --y=~/z/w\n"
+    )
+    row = {"step": 3, "split": "train", "loss": 1.5, "mfu": 0.4, "input_wait": 0.1, "tokens_per_second": 9.0}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    changed = {**config, "data": ["/home/me/pairs"], "init": "/home/me/minilm", "tokenizer": "runs/tokenizer"}
+    card = model_card(str(tmp_path), changed, "/srv/models/ranker", 3)
+    assert "--workdir=run --config.data=b,gs://bucket/c --x=r --y=w\n" in card
+    assert "- data: pairs\n- init: minilm\n- tokenizer: runs/tokenizer" in card
+    assert "| loss | 1.5 |" in card
+    for absent in ("/home", "/srv", str(tmp_path), "mfu", "input_wait", "tokens_per_second", "license:", "model-index"):
+        assert absent not in card
+
+
+def test_the_card_has_metadata_and_figures_with_intervals(workdir, tmp_path):
+    from huggingface_hub import ModelCard
+
+    values = {f"q{i}": (i % 5) / 4 for i in range(50)}
+    table = {"per_query": {"ranker": {"nDCG@10": values, "RR@10": values}, "bm25": {"nDCG@10": values}}}
+    (tmp_path / "table.json").write_text(json.dumps(table))
+    about = About(
+        license="apache-2.0",
+        language="en",
+        base_model="someone/bert",
+        datasets=("someone/links",),
+        figures=read_figures(str(tmp_path / "table.json"), "ranker"),
+        evaluated_on="WikiPassageQA",
+    )
+    export(workdir, str(tmp_path / "model"), about=about)
+    card = ModelCard.load(tmp_path / "model" / "README.md")
+    assert (card.data.license, card.data.language, card.data.base_model) == ("apache-2.0", "en", "someone/bert")
+    assert card.data.datasets == ["someone/links"] and card.data.library_name == "sentence-transformers"
+    assert card.data.pipeline_tag == "text-ranking"
+    found = {result.metric_name: result for result in card.data.eval_results}
+    assert set(found) == {"nDCG@10", "RR@10"}
+    low, high = found["nDCG@10"].metric_args["interval_95"]
+    # The normal approximation of the mean's error: 1.96 · .354 / √50.
+    assert found["nDCG@10"].metric_value == 0.5
+    assert low == pytest.approx(0.5 - 0.098, abs=0.01) and high == pytest.approx(0.5 + 0.098, abs=0.01)
+    assert f"| nDCG@10 | 0.5000 | [{low:.4f}, {high:.4f}] | 50 |" in (tmp_path / "model" / "README.md").read_text()
+    with pytest.raises(InputError, match="several systems; set --system to one of bm25, ranker"):
+        read_figures(str(tmp_path / "table.json"))
+    with pytest.raises(InputError, match="no system is named 'x'"):
+        read_figures(str(tmp_path / "table.json"), "x")
+    (tmp_path / "table.json").write_text("{}")
+    with pytest.raises(InputError, match="holds no values per query"):
+        read_figures(str(tmp_path / "table.json"))
+
+
+def test_push_without_a_token_lists_the_files(tmp_path, monkeypatch):
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "README.md").write_text("x")
+    (tmp_path / "onnx" / "model.onnx").write_bytes(bytes(2_000_000))
+    said = push(str(tmp_path), "me/ranker")
+    assert "nothing was uploaded. 2 files (2.0 MB) would go to me/ranker" in said
+    assert "  onnx/model.onnx  2.0 MB\n" in said and "HF_TOKEN" in said
+    for name in ("ranker", "me/", "me/my ranker", "a/b/c"):
+        with pytest.raises(InputError, match="name the repository USER/NAME"):
+            push(str(tmp_path), name)
+
+
+def test_push_uploads_with_a_token_and_says_when_the_hub_is_out_of_reach(tmp_path, monkeypatch):
+    import huggingface_hub
+
+    (tmp_path / "README.md").write_text("x")
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: "hf_x")
+    done = []
+    monkeypatch.setattr(
+        huggingface_hub.HfApi, "create_repo", lambda _, name, **more: done.append((name, more["private"]))
+    )
+    monkeypatch.setattr(huggingface_hub.HfApi, "upload_folder", lambda _, **given: done.append(given["folder_path"]))
+    assert push(str(tmp_path), "me/ranker").startswith("uploaded 1 files")
+    assert done == [("me/ranker", True), str(tmp_path)]
+    monkeypatch.undo()
+    monkeypatch.setenv("HF_TOKEN", "hf_x")
+    real = huggingface_hub.HfApi
+    monkeypatch.setattr(huggingface_hub, "HfApi", lambda: real(endpoint="http://127.0.0.1:9"))
+    with pytest.raises(InputError, match="cannot upload to me/ranker"):
+        push(str(tmp_path), "me/ranker")

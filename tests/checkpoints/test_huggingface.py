@@ -3,6 +3,9 @@
 import json
 import os
 import shutil
+import stat
+from dataclasses import replace
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 
 from harp_jax.checkpoints.hf_tensors import bert_config_from_hf, bert_config_to_hf
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
+from harp_jax.checkpoints.sentence_transformers_layout import FILES as LAYOUT
 from harp_jax.digests import SUMS
 from harp_jax.errors import InputError
 from harp_jax.model.bert import BertConfig
@@ -17,13 +21,14 @@ from harp_jax.model.cross_encoder import Ranker
 from harp_jax.ranking.reranker import Reranker
 from tests.support.tiny_bert import CONFIG, PAIRS, pair_batch, random_params, small_tokenizer
 
-# What each class may leave unread: the heads of the other classes.
+# What each class may leave unread of an export with all heads: the heads of the other classes.
 UNEXPECTED = {
     "AutoModel": ("classifier.", "cls."),
     "AutoModelForSequenceClassification": ("cls.",),
     "BertForPreTraining": ("classifier.",),
     "BertForMaskedLM": ("classifier.", "cls.seq_relationship.", "bert.pooler."),
 }
+RANKER = ("bert", "pooler", "score")
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +36,15 @@ def exported(tmp_path_factory):
     directory = str(tmp_path_factory.mktemp("export") / "model")
     params = random_params(CONFIG)
     save_hf(directory, CONFIG, params, small_tokenizer(), "# A model\n")
+    return directory, params
+
+
+@pytest.fixture(scope="module")
+def ranker(tmp_path_factory):
+    """An export without the heads of pre-training."""
+    directory = str(tmp_path_factory.mktemp("ranker") / "model")
+    params = {name: tree for name, tree in random_params(CONFIG).items() if name in RANKER}
+    save_hf(directory, CONFIG, params, replace(small_tokenizer(), max_length=36), "# A ranker\n")
     return directory, params
 
 
@@ -61,6 +75,78 @@ def test_torch_classes_load_it_completely(exported, name):
     assert not info["missing_keys"]
     assert not info["mismatched_keys"]
     assert all(key.startswith(UNEXPECTED[name]) for key in info["unexpected_keys"])
+
+
+def test_a_ranker_has_the_tensors_of_its_class_and_no_others(ranker, exported):
+    """What Text Embeddings Inference, vLLM and Infinity require: they stop at a tensor that the class has no place for."""
+    import transformers
+    from safetensors.numpy import load_file
+
+    for directory, name in ((ranker[0], "BertForSequenceClassification"), (exported[0], "BertForPreTraining")):
+        config = transformers.AutoConfig.from_pretrained(directory)
+        assert config.architectures == [name]
+        module = getattr(transformers, name)(config)
+        state = load_file(os.path.join(directory, "model.safetensors"))
+        if name == "BertForPreTraining":  # the score head is kept for CrossEncoder
+            assert {key for key in state if key not in module.state_dict()} == {"classifier.weight", "classifier.bias"}
+            continue
+        assert state.keys() == module.state_dict().keys() - {"bert.embeddings.position_ids"}
+        shapes = {key: tuple(tensor.shape) for key, tensor in module.state_dict().items()}
+        assert all(shapes[key] == tensor.shape for key, tensor in state.items())
+
+
+def test_a_ranker_has_the_keys_that_servers_read(ranker):
+    """The fields whose absence stops a server, as their sources name them."""
+    directory = Path(ranker[0])
+    config = json.loads((directory / "config.json").read_text())
+    # Text Embeddings Inference: one label makes a re-ranker.
+    assert config["architectures"][0].endswith("Classification")
+    assert len(config["id2label"]) == len(config["label2id"]) == 1 and config["model_type"] == "bert"
+    assert isinstance(config["max_position_embeddings"], int) and isinstance(config["pad_token_id"], int)
+    layout = json.loads((directory / "sentence_bert_config.json").read_text())
+    assert layout["max_seq_length"] == 36  # the parser of TEI requires it in this file
+    assert json.loads((directory / "tokenizer.json").read_text())["model"]["type"] == "WordPiece"
+    # vLLM accepts an activation of torch.nn.modules only; Infinity loads through CrossEncoder.
+    assert config["sentence_transformers"]["activation_fn"].startswith("torch.nn.modules.")
+    assert config["num_labels"] == 1
+
+
+def test_sentence_transformers_reads_and_writes_the_same_layout(ranker, tmp_path):
+    from sentence_transformers import CrossEncoder
+
+    directory, params = ranker
+    model = CrossEncoder(directory, device="cpu")
+    assert model.max_seq_length == 36
+    model.save_pretrained(str(tmp_path / "theirs"))
+    for name in LAYOUT:
+        ours = json.loads((Path(directory) / name).read_text())
+        theirs = json.loads((tmp_path / "theirs" / name).read_text())
+        if isinstance(theirs, dict):
+            theirs.pop("__version__", None)
+            ours.pop("max_seq_length", None)
+        assert ours == theirs
+    again = CrossEncoder(str(tmp_path / "theirs"), device="cpu")
+    ours = jax_scores(CONFIG, params)
+    np.testing.assert_allclose(ours, again.predict(PAIRS), rtol=0, atol=1e-5 * np.abs(ours).max())
+    # Without the older key the layout alone keeps the scores raw.
+    config = json.loads((tmp_path / "theirs" / "config.json").read_text())
+    del config["sentence_transformers"]
+    (tmp_path / "theirs" / "config.json").write_text(json.dumps(config))
+    raw = CrossEncoder(str(tmp_path / "theirs"), device="cpu").predict(PAIRS)
+    np.testing.assert_allclose(ours, raw, rtol=0, atol=1e-5 * np.abs(ours).max())
+
+
+def test_files_are_readable_as_the_umask_allows(tmp_path):
+    """safetensors writes its file for the owner alone: a server that runs as another user could not read it."""
+    old = os.umask(0o022)
+    try:
+        save_hf(str(tmp_path / "m"), CONFIG, random_params(CONFIG), small_tokenizer(), "")
+        os.umask(0o077)
+        save_hf(str(tmp_path / "private"), CONFIG, random_params(CONFIG), small_tokenizer(), "")
+    finally:
+        os.umask(old)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "m").iterdir()} == {0o644}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "private").iterdir()} == {0o600}
 
 
 def test_tokenizer_files_load_in_transformers(exported):

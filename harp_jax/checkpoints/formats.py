@@ -1,0 +1,120 @@
+"""A ranker in the formats of ONNX Runtime and OpenVINO, where transformers, sentence-transformers and TEI look for them.
+
+`onnx/model.onnx` and `openvino/openvino_model.xml`; in int8 `onnx/model_quantized.onnx` and
+`openvino/openvino_model_qint8_quantized.xml`.
+"""
+
+import os
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from harp_jax.checkpoints.torch_ranker import INPUTS, OUTPUT, example_inputs, torch_ranker
+from harp_jax.errors import InputError
+from harp_jax.input.pair_rows import Pair, pair_rows
+from harp_jax.model.bert import BertConfig
+from harp_jax.text.tokenizer import Tokenizer
+
+FILES = {
+    ("onnx", False): "onnx/model.onnx",
+    ("onnx", True): "onnx/model_quantized.onnx",
+    ("openvino", False): "openvino/openvino_model.xml",
+    ("openvino", True): "openvino/openvino_model_qint8_quantized.xml",
+}
+OPSET = 17
+
+
+def needed(package: str, extra: str) -> ModuleType:
+    """The imported package. InputError that names the extra which brings it."""
+    import importlib
+
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise InputError(f"{package} is not installed; pip install 'harp_jax[{extra}]'") from error
+
+
+def write_onnx(directory: str, config: BertConfig, params: dict[str, Any], int8: bool = False) -> None:
+    """Adds onnx/model.onnx (float32) and, with `int8`, onnx/model_quantized.onnx to a directory.
+
+    int8: weights and, at run time, the inputs of the matrix products; no texts are needed. InputError without the packages.
+    """
+    needed("onnx", "onnx")
+    if int8:
+        needed("onnxruntime", "onnx")
+    module = torch_ranker(config, params)
+    import torch
+
+    os.makedirs(os.path.join(directory, "onnx"), exist_ok=True)
+    path = os.path.join(directory, FILES["onnx", False])
+    axes = {name: {0: "rows", 1: "length"} for name in INPUTS}
+    torch.onnx.export(
+        module,
+        tuple(example_inputs().values()),
+        path,
+        input_names=list(INPUTS),
+        output_names=[OUTPUT],
+        dynamic_axes={**axes, OUTPUT: {0: "rows"}},
+        opset_version=OPSET,
+        dynamo=False,  # the other exporter needs a further package
+    )
+    if int8:
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        quantize_dynamic(path, os.path.join(directory, FILES["onnx", True]), weight_type=QuantType.QInt8)
+
+
+def write_openvino(
+    directory: str,
+    config: BertConfig,
+    params: dict[str, Any],
+    tokenizer: Tokenizer,
+    calibration: Sequence[Pair] = (),
+) -> None:
+    """Adds openvino/openvino_model.xml (float32) and, with `calibration`, the model in int8 to a directory.
+
+    int8: weights and activations, whose ranges are those of the pairs of `calibration` (ids of query and document, truncated
+    to a row; a few hundred of the texts to be ranked). InputError without the packages.
+    """
+    openvino = needed("openvino", "openvino")
+    if calibration:
+        needed("nncf", "openvino")
+    os.makedirs(os.path.join(directory, "openvino"), exist_ok=True)
+    model = openvino_model(config, params)
+    openvino.save_model(model, os.path.join(directory, FILES["openvino", False]), compress_to_fp16=False)
+    if calibration:
+        quantized = quantized_openvino(model, tokenizer, calibration)
+        openvino.save_model(quantized, os.path.join(directory, FILES["openvino", True]), compress_to_fp16=False)
+
+
+def openvino_model(config: BertConfig, params: dict[str, Any]) -> Any:
+    """An `openvino.Model` from INPUTS, of any rows and length, to OUTPUT."""
+    openvino = needed("openvino", "openvino")
+    model = openvino.convert_model(torch_ranker(config, params), example_input=example_inputs())
+    model.outputs[0].get_tensor().set_names({OUTPUT})
+    for given, name in zip(model.inputs, INPUTS):
+        given.get_tensor().set_names({name})
+    model.reshape({name: openvino.PartialShape([-1, -1]) for name in INPUTS})
+    return model
+
+
+def quantized_openvino(model: Any, tokenizer: Tokenizer, calibration: Sequence[Pair]) -> Any:
+    """The model (`openvino.Model`) in int8, calibrated on the pairs one by one."""
+    nncf = needed("nncf", "openvino")
+    rows = [feed(*pair_rows([pair], 1, 0, tokenizer)) for pair in calibration]
+    return nncf.quantize(
+        model,
+        nncf.Dataset(rows),
+        model_type=nncf.ModelType.TRANSFORMER,
+        subset_size=len(rows),
+    )
+
+
+def feed(tokens: np.ndarray, second: np.ndarray, end: np.ndarray) -> dict[str, np.ndarray]:
+    """INPUTS [rows, length] int64 of the arrays of `pair_rows`."""
+    position = np.arange(tokens.shape[1])
+    real = position < end[:, None]
+    types = real & (position >= second[:, None])
+    return dict(zip(INPUTS, (tokens.astype(np.int64), real.astype(np.int64), types.astype(np.int64))))

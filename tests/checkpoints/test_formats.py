@@ -1,0 +1,108 @@
+"""ONNX and OpenVINO: the ranker in either scores and ranks as it does here. Skipped where the packages are not installed."""
+
+import numpy as np
+import pytest
+
+from harp_jax.checkpoints.export import check_formats, truncated
+from harp_jax.checkpoints.formats import FILES, feed, write_onnx, write_openvino
+from harp_jax.errors import InputError
+from harp_jax.evaluation.evaluate import evaluate
+from harp_jax.export import read_pairs
+from harp_jax.input.pair_rows import pair_rows
+from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
+from harp_jax.text.marks import NO_MARKS
+from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenizer
+
+RANKER = ("bert", "pooler", "score")
+# Root mean square of the scores' errors by their standard deviation. A random model has no outliers to learn from but wide
+# activations: int8 of a trained one drifts less (tests/real/test_formats_real.py).
+DRIFT = {False: 1e-4, True: 0.3}
+NDCG_DRIFT = {False: 0.0, True: 0.05}
+
+
+@pytest.fixture(scope="module")
+def ranker():
+    """(parameters, 20 queries with 12 documents each as ids, their scores here [pairs])."""
+    params = {name: tree for name, tree in random_params(CONFIG).items() if name in RANKER}
+    words = [word for word in WORDS.split() if word.isalpha()]
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(words, rng.integers(2, 30))) for _ in range(12)]
+    queries = [" ".join(rng.choice(words, 3)) for _ in range(20)]
+    pairs = truncated([(q, d) for q in queries for d in texts], small_tokenizer(), NO_MARKS)
+    scorer = CrossEncoderScorer(CONFIG, params, small_tokenizer())
+    return params, pairs, scorer.score(pairs)
+
+
+def onnx_scores(path: str, pairs) -> np.ndarray:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return session.run(["logits"], feed(*pair_rows(pairs, len(pairs), 0, small_tokenizer())))[0][:, 0]
+
+
+def openvino_scores(path: str, pairs) -> np.ndarray:
+    import openvino
+
+    # The default precision is that of the machine, bfloat16 on some.
+    model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    return model(feed(*pair_rows(pairs, len(pairs), 0, small_tokenizer())))["logits"][:, 0]
+
+
+def ndcg(scores: np.ndarray) -> float:
+    """nDCG@10 of 20 queries by 12 documents, of which every fourth is relevant."""
+    run = {f"q{i}": {f"d{j}": float(s) for j, s in enumerate(row)} for i, row in enumerate(scores.reshape(20, 12))}
+    qrels = {qid: {f"d{j}": int((i + j) % 4 == 0) for j in range(12)} for i, qid in enumerate(run)}
+    return evaluate(qrels, {"run": run}, ["nDCG@10"]).mean["run"]["nDCG@10"]
+
+
+@pytest.mark.parametrize("name", ["onnx", "openvino"])
+def test_drift_of_scores_and_of_ndcg_is_bounded(ranker, tmp_path, name):
+    params, pairs, expected = ranker
+    if name == "onnx":
+        pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+        write_onnx(str(tmp_path), CONFIG, params, int8=True)
+    else:
+        pytest.importorskip("openvino"), pytest.importorskip("nncf")
+        write_openvino(str(tmp_path), CONFIG, params, small_tokenizer(), pairs[::5])
+    scores_of = {"onnx": onnx_scores, "openvino": openvino_scores}[name]
+    for int8 in (False, True):
+        found = scores_of(str(tmp_path / FILES[name, int8]), pairs)
+        assert found.shape == expected.shape
+        assert np.sqrt(np.mean((found - expected) ** 2)) <= DRIFT[int8] * expected.std()
+        assert abs(ndcg(found) - ndcg(expected)) <= NDCG_DRIFT[int8]
+    sizes = [sum(path.stat().st_size for path in (tmp_path / name).glob(glob)) for glob in ("*", "*quantized*")]
+    assert 0 < sizes[1] < sizes[0]
+
+
+def test_a_tool_of_the_ecosystem_opens_them(ranker, tmp_path):
+    """optimum, through which sentence-transformers opens both formats; it follows new versions of transformers late."""
+    from harp_jax.checkpoints.huggingface import save_hf
+
+    intel = pytest.importorskip("optimum.intel.openvino", exc_type=ImportError)
+    params, pairs, expected = ranker
+    save_hf(str(tmp_path / "m"), CONFIG, params, small_tokenizer(), "")
+    write_openvino(str(tmp_path / "m"), CONFIG, params, small_tokenizer())
+    assert intel.OVModelForSequenceClassification
+    from sentence_transformers import CrossEncoder
+
+    model = CrossEncoder(str(tmp_path / "m"), backend="openvino", device="cpu")
+    text = [small_tokenizer().decode(ids) for ids in pairs[0]]
+    # In the precision of the machine, which may be bfloat16.
+    assert model.predict([tuple(text)])[0] == pytest.approx(expected[0], abs=0.05 * np.ptp(expected))
+
+
+def test_what_cannot_be_written_is_refused_before_anything_is_read(tmp_path):
+    with pytest.raises(InputError, match="--format=gguf is unknown"):
+        check_formats(["gguf"], False, [])
+    with pytest.raises(InputError, match="--int8 belongs to --format"):
+        check_formats([], True, [])
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("a query\ta document\nanother\n")
+    with pytest.raises(InputError, match="line 2: not query<TAB>document"):
+        read_pairs(str(pairs))
+    pairs.write_text("")
+    with pytest.raises(InputError, match="is empty"):
+        read_pairs(str(pairs))
+    pytest.importorskip("openvino"), pytest.importorskip("nncf")
+    with pytest.raises(InputError, match="add --calibration=FILE"):
+        check_formats(["openvino"], True, [])
