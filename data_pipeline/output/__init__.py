@@ -6,6 +6,7 @@ Imports: engine, graph, weights, pairs; harp_jax.input.records.
 Files:
   claim     an output directory belongs to one job
   shards    which record goes where, writing, TFDS's metadata
+  worked    one sentence with its weights and pairs
   manifest  what a finished job wrote, from what, and what was dropped
   check     every shard against the manifest
   report    a finished job in numbers and examples

@@ -14,6 +14,7 @@ from data_pipeline.engine.job import Engine, Inputs
 from data_pipeline.engine.store import read
 from data_pipeline.graph import graph_report
 from data_pipeline.output.shards import write_tfds_metadata
+from data_pipeline.output.worked import worked_example
 from data_pipeline.pairs import predictors, sharpness
 from data_pipeline.pairs.examples import SPECIALS
 from harp_jax.errors import InputError
@@ -53,6 +54,7 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, v
         "splits": splits,
         "link_graph": graph_report.summary(engine, with_links=bool(pair_tasks(c))),
         "losses": losses,
+        "worked": worked_example(engine),
     }
     write_tfds_metadata(job["output"], splits, "Pre-training pairs from hyperlinks and anchor texts (HARP).")
     with replacing(os.path.join(job["output"], MANIFEST)) as file:

@@ -6,7 +6,7 @@ import sys
 
 from harp_jax.cli import Parser
 from harp_jax.corpus.folds import read_subset
-from harp_jax.corpus.trec import read_qrels, read_run
+from harp_jax.corpus.trec import Qrels, read_qrels, read_run
 from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import MEASURES, evaluate
 from harp_jax.evaluation.floors import Floors
@@ -33,21 +33,34 @@ def arguments_parser() -> Parser:
     parser.add_argument(
         "--per_query", default="", help="file to write the values per query to: run, measure, qid, value"
     )
-    parser.add_argument("--queries", default="", help="a file whose lines begin with the query ids to evaluate (all)")
-    parser.add_argument("--folds", default="", help="qid<TAB>fold, with --fold: evaluate the queries of some folds")
-    parser.add_argument("--fold", default="", help="folds of --folds, separated by commas")
+    add_subset(parser)
     parser.add_argument("--baseline", default="", help="name of the run that the others are compared with")
     parser.add_argument("--confirm", default="", help="measures to compare by, chosen beforehand (all of --measures)")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of randomisation and bootstrap ({ROUNDS})")
     parser.add_argument("--seed", type=int, default=0, help="of randomisation and bootstrap (0)")
+    add_floors(parser)
+    return parser
+
+
+def add_subset(parser: argparse.ArgumentParser) -> None:
+    """The options for the queries that count, and for runs that share training queries."""
+    parser.add_argument("--queries", default="", help="a file whose lines begin with the query ids to evaluate (all)")
+    parser.add_argument("--folds", default="", help="qid<TAB>fold, with --fold: evaluate the queries of some folds")
+    parser.add_argument("--fold", default="", help="folds of --folds, separated by commas")
     parser.add_argument(
         "--runs_per_draw",
         type=int,
         default=1,
         help="consecutive runs of a system that share a draw of training queries; intervals resample draws, then runs (1)",
     )
-    add_floors(parser)
-    return parser
+
+
+def judgments(arguments: argparse.Namespace) -> Qrels:
+    """The judgments of the queries that count."""
+    if bool(arguments.folds) != bool(arguments.fold):
+        raise InputError("--folds and --fold belong together; give both or neither")
+    folds = arguments.fold.split(",") if arguments.folds else []
+    return read_subset(read_qrels(arguments.qrels), arguments.queries, arguments.folds, folds)
 
 
 def add_floors(parser: argparse.ArgumentParser) -> None:
@@ -71,10 +84,7 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.baseline and arguments.baseline not in paths_of:
         raise InputError(f"no run is named {arguments.baseline!r} for --baseline; the runs are {', '.join(paths_of)}")
     Floors(arguments.chance, named(arguments.blank, "--blank", "ROW")).check(list(paths_of))
-    if bool(arguments.folds) != bool(arguments.fold):
-        raise InputError("--folds and --fold belong together; give both or neither")
-    folds = arguments.fold.split(",") if arguments.fold else []
-    qrels = read_subset(read_qrels(arguments.qrels), arguments.queries, arguments.folds, folds)
+    qrels = judgments(arguments)
     table = evaluate(
         qrels,
         {name: [read_run(path) for path in paths] for name, paths in paths_of.items()},

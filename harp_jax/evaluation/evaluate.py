@@ -16,8 +16,9 @@ from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels, Ranking, Run
 from harp_jax.errors import InputError
 from harp_jax.evaluation.floors import CHANCE, Floors, chance_values, other_candidates, verdicts
 from harp_jax.evaluation.measures import aggregate, calculate, is_tested, parse_measures
-from harp_jax.evaluation.significance import ROUNDS, compare
+from harp_jax.evaluation.significance import ROUNDS, bootstrap, compare
 from harp_jax.evaluation.tables import Table
+from harp_jax.randomness import generator
 
 FEWEST_GROUPS = 10  # minimum effective number of groups for a group bootstrap
 FEWEST_ROUNDS, MOST_ROUNDS = 100, 1_000_000
@@ -37,6 +38,7 @@ def evaluate(
     runs_per_draw: int = 1,
     chance: str = "",
     blank: Mapping[str, str] | None = None,
+    intervals: bool = False,
 ) -> Table:
     """Every measure of every run, per query and averaged over the queries of the qrels; lists of runs are averaged.
 
@@ -47,6 +49,8 @@ def evaluate(
     `chance` names a run whose candidates in random order become the row "chance" (means of many orders); `blank` names, by
     system, the run that it makes of blank queries. A system that is not above either is called that (`Table.verdicts`), by the
     first measure of `confirm`. These rows are not compared with the baseline.
+
+    `intervals` adds the 95 % bootstrap interval of every run's mean by that measure (`Table.intervals`).
 
     Raises InputError for unknown measures and runs, numbers out of range and empty qrels.
     """
@@ -102,7 +106,7 @@ def evaluate(
         seeds={name: len(seeds) for name, seeds in systems.items()} | ({CHANCE: orders} if chance else {}),
         other_candidates=different,
     )
-    if not (baseline or chance or blank):
+    if not (baseline or chance or blank or intervals):
         return table
     tested = [str(m) for m in parsed if is_tested(m)]
     chosen = [str(m) for m in parse_measures(confirm)] if confirm else tested
@@ -117,6 +121,13 @@ def evaluate(
     if (chance or blank) and chosen:
         beaten_by = verdicts(values, floors, chosen[0], groups, rounds=rounds, seed=seed, runs_per_draw=runs_per_draw)
         table = replace(table, verdicts=beaten_by, judged_by=chosen[0])
+    if intervals and chosen:
+        found_intervals = {}
+        for name, by_measure in values.items():
+            mine, key = by_measure[chosen[0]], generator(seed, "interval", name, chosen[0])
+            zero = np.zeros((1, mine.shape[1]))
+            found_intervals[name] = bootstrap(mine, zero, groups, key, rounds, runs_per_draw)
+        table = replace(table, intervals=found_intervals, judged_by=chosen[0])
     if baseline:
         compared = {name: values[name] for name in values if name not in floors.rows or name == baseline}
         comparisons = compare(compared, groups, baseline, chosen, rounds, seed, runs_per_draw)

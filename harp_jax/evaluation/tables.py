@@ -37,7 +37,8 @@ class Table:
     comparisons: list[Comparison] = field(default_factory=list)
     few_groups: float = 0.0  # effective number of query groups if too few to resample, else 0
     verdicts: dict[str, list[str]] = field(default_factory=dict)  # system → what it does not beat (`floors.py`)
-    judged_by: str = ""  # the measure of the verdicts
+    judged_by: str = ""  # the measure of the verdicts and intervals
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)  # run → 95 % interval of its mean
     other_candidates: dict[str, int] = field(default_factory=dict)  # system → queries not of the candidates of "chance"
 
     @property

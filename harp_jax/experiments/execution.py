@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -115,10 +116,10 @@ class Children:
         self.stopped = False
         self._running: set[subprocess.Popen[bytes]] = set()
 
-    def run(self, argv: list[str], **options: object) -> int:
-        """The status of a command that runs to its end, or is not started after SIGTERM."""
+    def run(self, argv: list[str], **options: object) -> tuple[int, int]:
+        """(status, bytes of its largest process) of a command that runs to its end, or is not started after SIGTERM."""
         if self.stopped:
-            return -signal.SIGTERM
+            return -signal.SIGTERM, 0
         # The other end of the pipe closes when this process ends, however it ends: the command then ends too.
         end, held = os.pipe()
         try:
@@ -128,7 +129,7 @@ class Children:
                 try:
                     if self.stopped:  # since the check above
                         process.terminate()
-                    return process.wait()
+                    return wait_for(process)
                 finally:
                     self._running.discard(process)
         finally:
@@ -154,6 +155,18 @@ class Children:
             signal.signal(signal.SIGTERM, before)
 
 
+def wait_for(process: "subprocess.Popen[bytes]") -> tuple[int, int]:
+    """(status, bytes of the largest process of the command); 0 bytes where the system does not say."""
+    if not hasattr(os, "wait4"):
+        return process.wait(), 0
+    try:
+        _, status, used = os.wait4(process.pid, 0)
+    except ChildProcessError:  # the signal handler was the first to see that it ended
+        return process.wait(), 0
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
 def execute_one(step: Step, label: str, children: Children, to_file: bool) -> None:
     """Runs one step and records it as done. `to_file`: its output goes to a log file next to the record.
 
@@ -172,7 +185,7 @@ def _execute_one(step: Step, label: str, children: Children, to_file: bool) -> N
     start = time.monotonic()
     log = step.record.removesuffix(".json") + ".log"
     with open(log, "w") if to_file else nullcontext() as file:
-        status = children.run(step.argv, stdout=file, stderr=subprocess.STDOUT if to_file else None)
+        status, memory = children.run(step.argv, stdout=file, stderr=subprocess.STDOUT if to_file else None)
     if status:
         where = f"its message is at the end of {log}" if to_file else "its message is above"
         raise InputError(
@@ -187,7 +200,7 @@ def _execute_one(step: Step, label: str, children: Children, to_file: bool) -> N
         )
     seconds = round(time.monotonic() - start, 1)
     with replacing(step.record) as record:
-        fields = {"name": step.command.name, "command": str(step), "seconds": seconds}
+        fields = {"name": step.command.name, "command": str(step), "seconds": seconds, "memory_bytes": memory}
         json.dump({**fields, "sha256": step.contents(step.place)}, record, indent=1)
     print(f"{label}: {seconds} s", flush=True)
     if to_file and step.command.command in PRINTED:

@@ -128,6 +128,7 @@ class Loop:
         out = summarise(sums, self.stage.tasks)
         out["learning_rate"] = float(self.rate(step - 1))
         out["gradient_norm"] = sums["gradient_norm"] / len(pending)
+        out["tokens"] = sums["tokens"]
         out["tokens_per_second"] = sums["tokens"] / elapsed
         out["input_wait"] = waited / elapsed
         if self.peak:

@@ -45,6 +45,21 @@ def test_redirects_are_followed_and_every_lost_link_is_counted(made):
     )
 
 
+def test_the_manifest_has_a_sentence_with_its_weights_and_pairs(made):
+    _, output = made
+    worked = load_manifest(str(output))["worked"]
+    weights = [weight for _, weight, _ in worked["words"]]
+    assert max(weights) == 1.0 and min(weights) == 0.0 and any(anchor for _, _, anchor in worked["words"])
+    assert not any(weight for _, weight, anchor in worked["words"] if anchor)
+    tasks = [pair["task"] for pair in worked["pairs"]]
+    assert len(tasks) == len(set(tasks)) > 2 and set(tasks) <= set(load_manifest(str(output))["tasks"])
+    # The pairs are records of the shards, decoded.
+    decode = load_terms(load_manifest(str(output))["config"]["tokenizer"], "", "words").tokenizer.decode
+    made_pairs = {(r["task"], decode(r["pos_query"])) for r in records(output)}
+    assert all((pair["task"], pair["pos_query"]) in made_pairs for pair in worked["pairs"])
+    assert "A sentence, [weights]" in as_text(report(str(output), 0))
+
+
 def test_anchor_statistics_against_a_dict(made):
     _, output = made
     kept = [link for link in table(output, "resolved") if link["problem"] == ""]

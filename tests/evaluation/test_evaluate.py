@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from harp_jax.commands.evaluate import arguments_parser, main, name_runs
@@ -94,6 +95,17 @@ def test_tables_for_people(runs):
     latex = table.latex()
     assert r"my\_run & \textbf{0." in latex and r"other & 0.1250" in latex
     assert latex.count(r"\\") == 3
+
+
+def test_intervals_of_means_follow_the_normal_approximation():
+    draw = np.random.default_rng(0)
+    hits = draw.integers(0, 2, 400)
+    run = {str(i): {f"{i}a": 1.0 + hit, f"{i}b": 1.5} for i, hit in enumerate(hits)}
+    table = evaluate({str(i): {f"{i}a": 1} for i in range(400)}, {"one": run}, "RR@10", intervals=True)
+    values = np.where(hits, 1.0, 0.5)
+    half = 1.96 * values.std() / 20
+    assert table.judged_by == "RR@10" and table.mean["one"]["RR@10"] == pytest.approx(values.mean())
+    assert table.intervals["one"] == pytest.approx((values.mean() - half, values.mean() + half), abs=0.1 * half)
 
 
 def test_only_what_is_better_when_larger_is_bold(runs):
