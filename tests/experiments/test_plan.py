@@ -1,5 +1,6 @@
 """Plans: run once for what is read, resumable, and clear about what is wrong."""
 
+import json
 import os
 import signal
 import subprocess
@@ -43,6 +44,13 @@ def test_commands_run_once_and_again_only_where_something_they_read_changed(tool
     open("input.txt", "w").write("two")
     execute(resolve(plan, "out"), "out")
     assert ran() == "abcab"
+
+
+def test_the_record_of_a_step_says_what_it_cost(tool):
+    steps = resolve([tool("a", "{out}", "{out}")], "out")
+    execute(steps, "out")
+    record = json.loads(open(steps[0].record).read())
+    assert record["memory_bytes"] > 1 << 20 and record["seconds"] >= 0
 
 
 def test_a_failure_stops_the_plan_and_rerunning_resumes_it(tool):
