@@ -55,7 +55,7 @@ def test_the_manifest_has_a_sentence_with_its_weights_and_pairs(made):
     assert len(tasks) == len(set(tasks)) > 2 and set(tasks) <= set(load_manifest(str(output))["tasks"])
     # The pairs are records of the shards, decoded.
     decode = load_terms(load_manifest(str(output))["config"]["tokenizer"], "", "words").tokenizer.decode
-    made_pairs = {(r["task"], decode(r["pos_query"])) for r in records(output)}
+    made_pairs = {(r["task"].decode(), decode(r["pos_query"])) for r in records(output) if r["task"] != b"mlm"}
     assert all((pair["task"], pair["pos_query"]) in made_pairs for pair in worked["pairs"])
     assert "A sentence, [weights]" in as_text(report(str(output), 0))
 
