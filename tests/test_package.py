@@ -115,17 +115,25 @@ def evaluation():
     parse_measures("RR@10")
 
 
-def curves(metrics):
-    from harp_jax.experiments.report import curves_svg
+def curve():
+    from harp_jax.experiments.curve import as_svg
 
-    curves_svg({"a": metrics})
+    as_svg([], "RR@10")
+
+
+def page():
+    from harp_jax.report import render
+
+    render.environment.cache_clear()
+    render.environment()
 
 
 @pytest.mark.parametrize(
     "module, extra, call",
     [
         ("ir_measures", "eval", lambda: evaluation()),
-        ("matplotlib", "plots", lambda: curves("workdir")),
+        ("matplotlib", "plots", lambda: curve()),
+        ("jinja2", "eval", lambda: page()),
         ("tensorflow", "data", lambda: read_records()),
         ("tensorflow", "data", lambda: write_records()),
     ],

@@ -12,7 +12,7 @@ from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import MEASURES
 from harp_jax.files import lines, output_path, replacing
 from harp_jax.report.build import Background, report
-from harp_jax.report.provenance import Record, behind, record_of, records_in
+from harp_jax.report.provenance import Record, behind, records_in
 from harp_jax.report.render import as_html, as_markdown
 from harp_jax.report.verdict import summary
 
@@ -116,8 +116,8 @@ def background(arguments: argparse.Namespace, paths: dict[str, list[str]], focus
     """What the options and the records of a plan say about the runs."""
     curves, pairs = (named(getattr(arguments, option), f"--{option}") for option in TRAINING_OPTIONS)
     records = behind([*(path for some in paths.values() for path in some), *curves.values(), *pairs.values()])
-    made = record_of(paths[focus][0])
-    ranking = made.options if made else {}
+    # Of a fused run, the ranking that went into it last.
+    ranking = next((r.options for r in reversed(behind(paths[focus][:1])) if "docs" in r.options), {})
     texts = arguments.query_texts or (
         arguments.queries if _has_texts(arguments.queries) else ranking.get("queries", "")
     )
@@ -128,7 +128,7 @@ def background(arguments: argparse.Namespace, paths: dict[str, list[str]], focus
         docs=arguments.docs or _present(ranking.get("docs", "")),
         fields=tuple(fields.split(",")),
         queries=arguments.query_texts or _present(texts),
-        model=_present(ranking.get("model", "")) if made and made.command == "rerank" else "",
+        model=_present(ranking.get("model", "")),
         paths={name: some[0] for name, some in paths.items()},
         cost=[record.step() for record in records],
     )

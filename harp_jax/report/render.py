@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from harp_jax.errors import InputError
+from harp_jax.errors import needs
 from harp_jax.evaluation.floors import CHANCE
 from harp_jax.report import curves
 from harp_jax.report.content import Panel, Report, System
@@ -33,19 +33,19 @@ def _rendered(name: str, report: Report) -> str:
     column = report.measures.index(report.measure)
     scale = axis(report.systems, column)
     return (
-        _environment()
+        environment()
         .get_template(name)
         .render(report=report, column=column, top=scale[-1], scale=scale, chance=CHANCE, **FUNCTIONS)
     )
 
 
 @cache
-def _environment() -> "Environment":
-    try:
+def environment() -> "Environment":
+    """The templates. Raises InputError where Jinja2 is not installed."""
+    with needs("a report", "jinja2", "eval"):
         from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise InputError("reports need the package Jinja2: pip install 'harp_jax[eval]'") from error
-    environment = Environment(
+
+    templates = Environment(
         loader=PackageLoader("harp_jax.report"),
         # Markdown is escaped by the filter `md`, which its template applies to every text.
         autoescape=lambda name: name is None or not name.endswith(".md"),
@@ -53,14 +53,14 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {
+    templates.filters |= {
         "md": markdown,
         "signed": signed,
         "seconds": seconds,
         "bytes": size,
         "count": lambda value: f"{value:,.0f}",
     }
-    return environment
+    return templates
 
 
 def axis(systems: Sequence[System], column: int) -> list[float]:

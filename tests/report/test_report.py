@@ -283,10 +283,3 @@ def test_a_finished_plan_is_reported_by_its_directory(plan, capsys):
 def test_texts_in_markdown_read_as_they_stand():
     assert render.markdown("- a\n*b* <c> 1. d") == "\\- a \\*b\\* \\<c\\> 1. d"
     assert render.markdown("1. d") == "1\\. d" and render.markdown("+1 | `x`") == "\\+1 \\| \\`x\\`"
-
-
-def test_without_the_template_engine_a_line_says_what_to_install(runs, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
-    render._environment.cache_clear()
-    with pytest.raises(InputError, match=r"pip install 'harp_jax\[eval\]'"):
-        written(runs, run(runs, "bm25"))
