@@ -5,12 +5,13 @@ field is used.
 """
 
 import json
+import os
 from typing import Any
 
 from ml_collections import ConfigDict
 
 from data_pipeline.presets import PRESETS
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, how_to_fetch
 from harp_jax.input.records import HARP_TASKS, LINK_TASKS, TASKS, TEXT_TASK
 from harp_jax.ranges import Ranges, check_numbers
 
@@ -26,6 +27,7 @@ FORMATS = (
     "html",
     "warc",
 )  # how each is read: sources/formats.py
+WITHOUT_ENCODER = ("uniform", "idf")  # values of `encoder` that need none
 SPLITS = ("auto", "pages", "sections")
 CHOICES = {
     "page_identity": ("id", "text"),
@@ -170,6 +172,7 @@ def plain(config: ConfigDict) -> Config:
     if "source" not in config:
         raise InputError("this config has no `source`: it is no generation config; use one of configs/data/")
     c = json.loads(config.to_json_best_effort())
+    check_given(c)
     check_source(c["source"])
     known = (*TASKS, TEXT_TASK)
     if not c["tasks"] or set(c["tasks"]) - set(known):
@@ -183,6 +186,24 @@ def plain(config: ConfigDict) -> Config:
     if not c["encoder"] and not c["term_weights"] and weighed(c):
         raise InputError('no config.encoder; name a Hugging Face directory, a training workdir, "uniform" or "idf"')
     return c
+
+
+def check_given(c: Config) -> None:
+    """Raises InputError with all inputs that are not set or do not exist, if there are several."""
+    paths = {"tokenizer": c["tokenizer"], "encoder": c["encoder"] if not c["term_weights"] else ""}
+    missing = [] if c["source"]["paths"] else ["config.source.paths (the files to read)"]
+    missing += [] if c["tokenizer"] else ["config.tokenizer (a Hugging Face directory or a vocab.txt)"]
+    if not c["encoder"] and not c["term_weights"] and weighed(c):
+        missing.append('config.encoder (a Hugging Face directory, a training workdir, "uniform" or "idf")')
+    absent = {
+        name: path
+        for name, path in paths.items()
+        if path and path not in WITHOUT_ENCODER and "://" not in path and not os.path.exists(path)
+    }
+    missing += [f"config.{name}={path} (does not exist)" for name, path in absent.items()]
+    if len(missing) > 1:
+        hint = next((hint for path in absent.values() if (hint := how_to_fetch(path))), "")
+        raise InputError(f"missing inputs: {', '.join(missing)}; set them{hint}")
 
 
 def check_source(source: dict[str, Any]) -> None:

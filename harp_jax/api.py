@@ -162,15 +162,16 @@ def load_config(path: str, **changes: Any) -> "ConfigDict":
     >>> hj.load_config("tpu_v3", steps=1000, **{"model.layers": 2}).model.layers
     2
     """
+    from harp_jax.defaults import check_fields
+
     if not os.path.exists(config_file(path).partition(":")[0]):
         raise InputError(f"no config {path}; name a file, or one below configs/ such as tpu_v3 or data/html")
     config = read_config(path)
+    check_fields(config, changes, path)
     try:
         config.update_from_flattened_dict(changes)
     except (KeyError, TypeError, ValueError) as error:
-        said, _, rest = str(error.args[0]).partition(" Other fields present")
-        hint = rest.splitlines()[-1] if rest else ""
-        raise InputError(f"{path}: {said} {hint}; check the fields".replace(" ;", ";")) from error
+        raise InputError(f"{path}: {error.args[0]}; check the fields") from error
     return config
 
 

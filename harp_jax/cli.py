@@ -16,13 +16,18 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, how_to_fetch
 from harp_jax.files import DISK_FULL, cache_directory, output_path
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
 TERMINATED = 143  # the shell's status of a command ended by SIGTERM
 FOLLOW = "HARP_JAX_FOLLOW"  # environment: number of a pipe's descriptor, whose other end a plan holds
 OUTPUTS = ("output", "per_query")  # options that name what a command writes
+# Options that name files and folders which a command reads: paths, or NAME=PATH,PATH.
+INPUTS = (
+    "model", "encoder", "docs", "pages", "queries", "qrels", "run", "runs", "folds", "exclude", "anchors", "parameters",
+    "links", "redirects", "clicks", "words", "train_queries", "test_queries", "leave_out", "curves",
+)  # fmt: skip
 
 
 class Parser(argparse.ArgumentParser):
@@ -80,6 +85,8 @@ def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
     from absl import flags
     from ml_collections import config_flags
 
+    from harp_jax.defaults import check_fields
+
     values = flags.FlagValues()
     config_flags.DEFINE_config_file("config", None, "", flag_values=values, lock_config=True)
     given = [f"--config={config_file(path)}"] if path else []
@@ -106,6 +113,9 @@ def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
         RecursionError,  # a value nested thousands deep: the parser's stack
         MemoryError,
     ) as error:
+        if path and overrides:
+            names = [word.partition("=")[0].partition(".")[2] for word in overrides if word.startswith("--config.")]
+            check_fields(read_config(path), names, path, "--config.")
         raise InputError(
             f"{str(error)[:1000] or 'a value is nested too deeply'}; check --config and its fields"
         ) from error
@@ -185,6 +195,7 @@ def run(
     with ending_well():
         arguments = parser.parse_args(argv)
         check_outputs(arguments)
+        check_inputs(arguments)
         main(arguments)
 
 
@@ -212,6 +223,28 @@ def check_outputs(arguments: argparse.Namespace) -> None:
         output = getattr(arguments, name, None)
         if output and not os.path.isdir(output):
             output_path(output, inputs)
+
+
+def check_inputs(arguments: argparse.Namespace) -> None:
+    """Raises InputError with all inputs that do not exist where there are several; a single one is named by what reads it."""
+    missing: list[str] = []
+    hint = ""
+    for name in INPUTS:
+        given = getattr(arguments, name, None) or []
+        for word in given if isinstance(given, list) else [given]:
+            for path in absent(str(word)):
+                missing.append(path if name in ("runs", "pages") else f"--{name}={path}")
+                hint = hint or (how_to_fetch(path) if name in ("model", "encoder") else "")
+    if len(missing) > 1:
+        raise InputError(f"these inputs do not exist: {', '.join(missing)}; check the paths{hint}")
+
+
+def absent(text: str) -> list[str]:
+    """The paths of PATH, PATH,PATH or NAME=PATH,PATH that do not exist. Ids of ir_datasets, URLs and globs are not checked."""
+    if os.path.exists(text):
+        return []
+    paths = text.rpartition("=")[2].split(",")
+    return [path for path in paths if not (os.path.exists(path) or re.search(r"^irds:|://|[*?\[]", path))]
 
 
 def keep_compiled() -> None:

@@ -1,5 +1,7 @@
 """Every field of a training config, with its default. A config file starts from one of these functions and sets fields."""
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -233,3 +235,31 @@ def linklearn() -> ConfigDict:
     c.seed = 0
     c.lock()
     return c
+
+
+def check_fields(config: ConfigDict, names: Iterable[str], where: str, prefix: str = "") -> None:
+    """Raises InputError with all names ("model.layers") that are no field of the config at `where`, and their stages."""
+    known = names_of(config)
+    unknown = [f"{prefix}{name} {_explained(name, known)}" for name in names if name not in known]
+    if unknown:
+        kind = f"the stage {config.stage}" if "stage" in config else "a generation job" if "source" in config else ""
+        raise InputError(f"{where}: no field of {kind or 'this config'}: {', '.join(unknown)}; check the names")
+
+
+def _explained(name: str, known: set[str]) -> str:
+    stages = (pretrain, finetune, coarse_tune, neural_ir, linklearn)
+    homes = [stage.__name__ for stage in stages if name in names_of(stage())]
+    near = difflib.get_close_matches(name, known, 1)
+    said = [f"belongs to {', '.join(homes)}"] if homes else []
+    said += [f"did you mean {near[0]}?"] if near else []
+    return f"({'; '.join(said)})" if said else "(of no stage)"
+
+
+def names_of(config: ConfigDict, prefix: str = "") -> set[str]:
+    """All names of a config's fields, those of fields that hold fields too."""
+    names = set()
+    for name, value in config.items():
+        names.add(prefix + name)
+        if isinstance(value, ConfigDict):
+            names |= names_of(value, f"{prefix}{name}.")
+    return names

@@ -1,7 +1,10 @@
 """The one exception for bad input: what is wrong, where, and what to do about it."""
 
 import contextlib
+import re
 from collections.abc import Iterator
+
+HUB_ID = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*/?")
 
 
 class InputError(Exception):
@@ -15,3 +18,12 @@ def needs(what: str, package: str, extra: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise InputError(f"{what} needs the package {package}; install harp_jax[{extra}]") from error
+
+
+def how_to_fetch(path: str) -> str:
+    """For a message about a model's folder that is not there: how to download it if `path` is an id of the Hub; else ""."""
+    if not HUB_ID.fullmatch(path):
+        return ""
+    name = path.rstrip("/")
+    folder = name.rpartition("/")[2]
+    return f"; a model of the Hugging Face Hub is fetched with `hf download {name} --local-dir {folder}`: name the folder {folder}"

@@ -11,9 +11,9 @@ import os
 import shutil
 from typing import IO, Any
 
-from data_pipeline.config import Config, identity
+from data_pipeline.config import WITHOUT_ENCODER, Config, identity
 from data_pipeline.engine.job import Inputs
-from data_pipeline.weights import artefact, attention, without_encoder
+from data_pipeline.weights import artefact, attention
 from harp_jax.errors import InputError
 from harp_jax.files import expand, links_within, read_json, replacing, sha256_file, walk
 from harp_jax.input.manifest import MANIFEST, check_sizes, read_manifest
@@ -63,7 +63,7 @@ def _encoder(c: Config) -> dict[str, Any]:
     if c["term_weights"]:
         meta = artefact.read_meta(c["term_weights"])
         return {**meta["encoder"], "term_weights_sha256": meta["sha256"]}
-    if not encoder or encoder in without_encoder.METHODS:
+    if not encoder or encoder in WITHOUT_ENCODER:
         return {"sha256": encoder}
     if not os.path.isdir(encoder):
         raise InputError(f'config.encoder {encoder!r} is not a directory; name an encoder, "uniform" or "idf"')

@@ -48,6 +48,8 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, v
         "seed": c["seed"],
         "vocab_size": vocab_size,
         "term_weights_sha256": weights_sha256,
+        # From here, so that the path is found from any working directory, and after both were moved.
+        "tokenizer": os.path.relpath(c["tokenizer"], job["output"]),
         **inputs,
         "tasks": _tasks(engine),
         "bits_from_uniform": _sharpness(engine),

@@ -1,5 +1,6 @@
 """A finished generation job in numbers and examples: what `harp inspect` prints."""
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,9 +16,9 @@ COLUMNS = ("tokens", "pairs", "mean_query_tokens", "mean_doc_tokens", "mean_sequ
 
 
 def examples(directory: str, manifest: Manifest, task: str, count: int) -> list[dict[str, Any]]:
-    """The first records of a task; ids are decoded if the job's tokenizer is still at its path."""
+    """The first records of a task; ids are decoded if the job's tokenizer is still at its path, from the directory or from here."""
     tf = tensorflow()
-    decode = _decoder(manifest)
+    decode = _decoder(directory, manifest)
     found: list[dict[str, Any]] = []
     for split in ("train", "validation"):
         for shard in manifest["splits"].get(split_name(task, split), {}).get("shards", []):
@@ -31,12 +32,14 @@ def examples(directory: str, manifest: Manifest, task: str, count: int) -> list[
     return found
 
 
-def _decoder(manifest: Manifest) -> Callable[[Iterable[int]], str | list[int]]:
-    try:
-        tokenizer = load_tokenizer(manifest["config"]["tokenizer"])
-    except InputError:
-        return list
-    return tokenizer.decode if tokenizer.sha256 == manifest["tokenizer_sha256"] else list
+def _decoder(directory: str, manifest: Manifest) -> Callable[[Iterable[int]], str | list[int]]:
+    recorded = manifest["config"]["tokenizer"]
+    for path in (os.path.join(directory, manifest.get("tokenizer", recorded)), recorded):
+        with contextlib.suppress(InputError):
+            tokenizer = load_tokenizer(path)
+            if tokenizer.sha256 == manifest["tokenizer_sha256"]:
+                return tokenizer.decode
+    return list
 
 
 def report(directory: str, count: int) -> dict[str, Any]:

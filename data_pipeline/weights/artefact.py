@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from data_pipeline.config import contrastive, identity
+from data_pipeline.config import WITHOUT_ENCODER, contrastive, identity
 from data_pipeline.engine.job import Engine, Inputs
 from data_pipeline.engine.store import bucket_parts
 from data_pipeline.weights import attention, without_encoder
@@ -95,7 +95,7 @@ def provide(engine: Engine, inputs: Inputs) -> str:
     folder = os.path.join(job["output"] if c["keep_term_weights"] else job["work"], FOLDER)
     job["elsewhere"] = {name: os.path.join(folder, name) for name in TABLES}
     if not os.path.exists(os.path.join(folder, META)):
-        if c["encoder"] in without_encoder.METHODS:
+        if c["encoder"] in WITHOUT_ENCODER:
             engine.map("weigh sentences", without_encoder.weigh_sentences, bucket_parts(job, "sentences"))
             engine.map("weigh passages", without_encoder.weigh_passages, bucket_parts(job, "passages"))
         else:

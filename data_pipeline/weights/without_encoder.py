@@ -14,8 +14,6 @@ from data_pipeline.weights.word_weights import is_weighed, to_bytes
 from harp_jax.files import replacing
 from harp_jax.randomness import signed64
 
-METHODS = ("uniform", "idf")
-
 
 def weigh_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over `sentences`: weights without an encoder; every anchor has the weights of [CLS]."""

@@ -12,7 +12,7 @@ from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf
 from harp_jax.checkpoints.recorded import read_config
 from harp_jax.checkpoints.selected import DIRECTORY, best
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, how_to_fetch
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.initial_attention import tie_queries_and_keys
@@ -63,7 +63,9 @@ def load_encoder(path: str) -> tuple[BertConfig, dict]:
     is no BERT to load.
     """
     if not os.path.isdir(path):
-        raise InputError(f"{path} is no directory; use a Hugging Face directory or a training workdir")
+        raise InputError(
+            f"{path} is no directory; use a Hugging Face directory or a training workdir{how_to_fetch(path)}"
+        )
     if is_workdir(path):
         params, config = load_params(path)
         if "bert" not in config:

@@ -3,5 +3,5 @@
 In: a config. Out: a `Stage`, which the training loop runs without knowing its kind.
 Imports: corpus, text, model, input, objectives, checkpoints, neural_ir, ranking (for selection on held-out queries).
 Files: families (specific to a kind of model); base (the `Stage` record); pretrain, finetune, coarse_tune, neural_ir
-(one stage each); table (stages by name).
+(one stage each); table (stages by name); inputs (what each reads, checked at once).
 """

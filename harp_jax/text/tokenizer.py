@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harp_jax.digests import check_sums, remove_sums, write_sums
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, how_to_fetch
 from harp_jax.files import lines, read_json, replacing
 
 if TYPE_CHECKING:
@@ -166,7 +166,8 @@ def load_tokenizer(path: str) -> Tokenizer:
     elif os.path.isdir(path) and os.path.exists(os.path.join(path, "tokenizer.json")):
         tokens = _tokens_of(os.path.join(path, "tokenizer.json"))
     else:
-        raise InputError(f"no tokenizer at {path}; use a Hugging Face directory or a vocab.txt")
+        hint = "" if os.path.exists(path) else how_to_fetch(path)
+        raise InputError(f"no tokenizer at {path}; use a Hugging Face directory or a vocab.txt{hint}")
     missing = [token for token in SPECIAL_TOKENS if token not in tokens]
     if missing:
         raise InputError(f"{vocab_file} lacks {', '.join(missing)}; it is not a BERT WordPiece vocabulary")

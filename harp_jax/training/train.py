@@ -23,6 +23,7 @@ from harp_jax.objectives.pretrain import Pretrain
 from harp_jax.ranges import check_training
 from harp_jax.stages.base import Stage
 from harp_jax.stages.families import Shape
+from harp_jax.stages.inputs import check_inputs
 from harp_jax.stages.table import STAGES
 from harp_jax.training import mlm_head
 from harp_jax.training.cost import batch_flops
@@ -51,6 +52,8 @@ def train(
     check_training(config)
     if config.stage not in STAGES:
         raise InputError(f"unknown stage {config.stage!r}; choose from {', '.join(STAGES)}")
+    if stage is None:
+        check_inputs(config)
     if config.compilation_cache:
         keep_compiled()
     with contextlib.ExitStack() as cleanup:

@@ -61,12 +61,15 @@ def test_trains_resumes_and_refuses_another_config(place):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (["--config=config.py", "--config.batchpairs=3"], "batchpairs"),
+        (["--config=config.py", "--config.batchpairs=3"], r"--config.batchpairs \(did you mean batch_pairs\?\)"),
         (["--config=nothing.py"], "nothing.py"),
-        ([], "no --config"),
+        ([], "no --config and no --workdir"),
         (["--config=config.py", "--config.tokenizer=nowhere", "--workdir=x"], "nowhere"),
         (["--config=config.py", "--config.tokenizer=tokenizer", "--workdir=x"], "no training data"),
-        (["--config=config.py", "--config.init=nowhere", "--workdir=x"], "nowhere is no directory"),
+        (
+            ["--config=config.py", "--config.init=nowhere", "--workdir=x"],
+            r"missing inputs: data is not set, init does not exist \(nowhere\); .*`hf download",
+        ),
         (["--config=config.py", "--config.tokenizer=notes.txt", "--workdir=x"], r"lacks \[PAD\]"),
         (
             ["--config=config.py", "--config.row_length=256", "--config.tokenizer=tokenizer", "--workdir=x"],

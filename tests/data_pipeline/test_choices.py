@@ -167,6 +167,7 @@ def test_every_data_config_takes_a_preset(path):
     ],
 )
 def test_choices_that_make_no_sense_are_one_line(tmp_path, fields, message):
+    (tmp_path / "vocab.txt").touch()
     with pytest.raises(InputError, match=message):
         plain(corpus.config(tmp_path, **fields))
 

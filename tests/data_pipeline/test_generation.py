@@ -271,6 +271,17 @@ def test_inspect_reports_and_finds_damage(made, tmp_path):
             report(str(copy), 5)
 
 
+def test_a_relative_tokenizer_is_found_from_other_folders_and_after_a_move(tmp_path, monkeypatch):
+    folder = corpus.write(tmp_path / "work" / "corpus")
+    monkeypatch.chdir(folder)
+    generate(corpus.config(folder, tokenizer="vocab.txt", tasks=("mlm",), workers=1), "../pairs", InProcessEngine)
+    monkeypatch.chdir(tmp_path)
+    os.rename("work", "moved")
+    assert all(isinstance(record["text"], str) for record in report("moved/pairs", 3)["examples"]["mlm"])
+    os.rename("moved/corpus", "corpus")
+    assert all(isinstance(record["text"], list) for record in report("moved/pairs", 3)["examples"]["mlm"])
+
+
 def test_inspect_counts_and_finds_what_the_manifest_does_not_say(made, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(made[1], copy, ignore=shutil.ignore_patterns(".work", "term_weights"))

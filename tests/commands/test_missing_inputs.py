@@ -1,0 +1,121 @@
+"""What is missing is reported at once, with the way to obtain it."""
+
+import pytest
+
+from data_pipeline.config import generation, plain
+from harp_jax import defaults
+from harp_jax.__main__ import main
+from harp_jax.checkpoints.encoder import load_encoder
+from harp_jax.cli import absent, read_config
+from harp_jax.errors import InputError, how_to_fetch
+from harp_jax.stages.inputs import REQUIRED, check_inputs
+from harp_jax.stages.table import STAGES
+from harp_jax.text.tokenizer import load_tokenizer
+from tests.support import ROOT
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    (tmp_path / "docs.tsv").write_text("d\tu\tt\tb\n")
+    monkeypatch.chdir(tmp_path)
+
+
+def error_of(capsys, *words: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    assert ended.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_a_command_names_all_absent_inputs(capsys):
+    given = ["--docs=docs.tsv", "--queries=q.tsv", "--model=cross-encoder/tiny", "--run=irds:a/b", "--output=o"]
+    assert error_of(capsys, "rerank", *given) == (
+        "error: these inputs do not exist: --model=cross-encoder/tiny, --queries=q.tsv; check the paths; a model of the "
+        "Hugging Face Hub is fetched with `hf download cross-encoder/tiny --local-dir tiny`: name the folder tiny\n"
+    )
+    line = error_of(capsys, "evaluate", "HARP=a.trec,docs.tsv", "b.trec", "--qrels=qrels.txt")
+    assert line == "error: these inputs do not exist: --qrels=qrels.txt, a.trec, b.trec; check the paths\n"
+    line = error_of(capsys, "first-stage", "--docs=no.tsv", "--queries=no", "--anchors=a", "--output=o")
+    assert "--docs=no.tsv, --queries=no, --anchors=a;" in line
+    single = error_of(capsys, "evaluate", "a.trec", "--qrels=docs.tsv")
+    assert "these inputs" not in single
+
+
+def test_what_is_no_path_is_not_missed():
+    for text in (
+        "irds:x/y",
+        "gs://bucket/docs",
+        "part-*.jsonl",
+        "docs.tsv",
+        "HARP=docs.tsv",
+        "HARP@5=docs.tsv,docs.tsv",
+    ):
+        assert not absent(text), text
+    assert absent("HARP=x.trec,docs.tsv,y.trec") == ["x.trec", "y.trec"]
+
+
+def test_a_training_names_all_missing_inputs(capsys):
+    line = error_of(
+        capsys,
+        "train",
+        "--config=finetune",
+        "--workdir=w",
+        "--config.init=bert-base-uncased/",
+        "--config.docs=docs.tsv",
+    )
+    assert line == (
+        "error: missing inputs: queries is not set, qrels is not set, candidates is not set, init does not exist "
+        "(bert-base-uncased/); set each as --config.FIELD=PATH; a model of the Hugging Face Hub is fetched with `hf download "
+        "bert-base-uncased --local-dir bert-base-uncased`: name the folder bert-base-uncased\n"
+    )
+
+
+def test_every_stage_has_its_inputs():
+    assert REQUIRED.keys() == STAGES.keys()
+    for stage, names in REQUIRED.items():
+        config = getattr(defaults, stage)()
+        with pytest.raises(InputError, match="missing inputs"):
+            check_inputs(config if stage != "pretrain" else config.copy_and_resolve_references())
+        assert all(name in config for name in names)
+
+
+def test_a_generation_job_names_all_missing_inputs():
+    c = generation()
+    with pytest.raises(InputError, match=r"config\.source\.paths \(.*, config\.tokenizer \(.*, config\.encoder \("):
+        plain(c)
+    c.source.paths, c.tokenizer, c.encoder = ("docs.tsv",), "org/vocabulary", "org/bert"
+    with pytest.raises(
+        InputError, match=r"tokenizer=org/vocabulary .*, config\.encoder=org/bert .*`hf download org/voc"
+    ):
+        plain(c)
+    c.encoder = "idf"
+    assert plain(c)["encoder"] == "idf"
+
+
+def test_unknown_fields_are_named_together_with_their_stages():
+    fields = ["--config.docs=d", "--config.stepz=1", "--config.model.bins=3", "--config.zzz=1"]
+    with pytest.raises(InputError) as raised:
+        read_config(str(ROOT / "configs/tpu_v3.py"), fields)
+    text = str(raised.value)
+    assert "no field of the stage pretrain" in text
+    assert "--config.docs (belongs to finetune, coarse_tune, neural_ir, linklearn" in text
+    assert "--config.stepz (did you mean steps?)" in text
+    assert "--config.model.bins (belongs to neural_ir" in text and "--config.zzz (of no stage)" in text
+    with pytest.raises(
+        InputError, match=r"no field of a generation job: --config.learning_rate \(belongs to pretrain, "
+    ):
+        read_config(str(ROOT / "configs/data/html.py"), ["--config.learning_rate=1.0"])
+
+
+@pytest.mark.parametrize("path", ["bert-base-uncased", "cross-encoder/ms-marco-MiniLM-L-6-v2", "bert-base-uncased/"])
+def test_ids_of_the_hub_come_with_the_command_that_fetches_them(path):
+    name = path.rstrip("/")
+    for load in (load_encoder, load_tokenizer):
+        with pytest.raises(InputError, match=f"`hf download {name} --local-dir {name.rpartition('/')[2]}`"):
+            load(path)
+
+
+def test_paths_are_no_ids_of_the_hub():
+    assert not any(
+        map(how_to_fetch, ("/models/bert", "../bert", "./bert", "a/b/c", "models/bert/vocab.txt", "gs://a/b"))
+    )
