@@ -91,7 +91,7 @@ def generation(preset: str = "") -> ConfigDict:
     c.keep_term_weights = True  # keep them in the output directory
     # Also "adp", and the controls "ict", "wlp", "prop"; without links only "ict", "prop", "mlm".
     c.tasks = (*HARP_TASKS, TEXT_TASK)
-    c.seed = 0
+    c.seed = 0  # of all sampling
 
     c.min_article_words = 100  # shorter pages are dropped, as in the paper (section 4.1.1)
     c.min_section_words = 10  # of a section that is a document (source.split)
@@ -152,7 +152,7 @@ def generation(preset: str = "") -> ConfigDict:
     c.prop_mu = 0.0  # μ of the smoothing; 0: the mean length of the documents in words
 
     c.max_query_tokens = 256  # only sentences (RDP) come close to it
-    c.max_doc_tokens = 509
+    c.max_doc_tokens = 509  # of a document; longer ones are truncated
     c.max_text_tokens = 510  # of a piece of running text
     c.validation_fraction = 0.01  # of the source pages
     c.shard_bytes = 64 << 20  # at most

@@ -14,12 +14,12 @@ def _common() -> ConfigDict:
     c.init = ""  # Hugging Face directory or training workdir whose parameters start the run; empty: from scratch
     c.tokenizer = ""  # Hugging Face directory or vocab.txt; empty: the one of `init`
     c.model = ConfigDict()  # `init` overrides it, except dropout, attention and remat
-    c.model.layers = 12
-    c.model.hidden = 768
-    c.model.heads = 12
+    c.model.layers = 12  # of the encoder
+    c.model.hidden = 768  # width; a multiple of heads
+    c.model.heads = 12  # attention heads of a layer
     c.model.intermediate = 0  # 0: 4 × hidden
-    c.model.max_positions = 512
-    c.model.dropout = 0.1
+    c.model.max_positions = 512  # the longest sequence that the encoder can read
+    c.model.dropout = 0.1  # of embeddings and layers' outputs
     c.model.attention_dropout = 0.0  # 0: all attention implementations train the same model
     c.model.attention_start = "independent"  # from scratch; "tied", with dropout 0: small models learn to match words
     c.model.attention = "auto"  # by backend and dtype; or "xla", "cudnn" (GPU, 16 bits), "splash" (TPU)
@@ -29,26 +29,26 @@ def _common() -> ConfigDict:
     c.accumulate = 1  # microbatches per batch, computed one after the other to save memory
     c.lanes = 8  # independent input streams; a multiple of the devices along data × fsdp
     c.window = 1024  # groups of a lane shuffled and packed together; at most an epoch, where `epochs` counts
-    c.learning_rate = 1e-4
+    c.learning_rate = 1e-4  # its maximum, after warmup
     c.schedule = "linear"  # after warmup: "linear" to 0, "cosine" to 0, "constant"
     c.warmup = 0.1  # fraction of the steps
-    c.beta1 = 0.9
-    c.beta2 = 0.999
+    c.beta1 = 0.9  # of Adam: decay of the mean gradient
+    c.beta2 = 0.999  # of Adam: decay of the mean squared gradient
     c.weight_decay = 0.0  # not applied to biases and layer norms
     c.clip_norm = 1.0  # 0: off
     c.mesh = ConfigDict()
     c.mesh.data = -1  # -1: all remaining devices
-    c.mesh.fsdp = 1
-    c.mesh.model = 1
+    c.mesh.fsdp = 1  # devices that share parameters and optimizer state
+    c.mesh.model = 1  # devices that share each layer's heads and hidden units
     c.dtype = "float32"  # of the computation: "bfloat16" on TPU and GPU; parameters stay float32
     c.prng = "threefry"  # "rbg": faster dropout on TPU, but its bits depend on the sharding
-    c.seed = 0
-    c.log_every = 50
+    c.seed = 0  # of parameters, order, masks and dropout
+    c.log_every = 50  # steps between lines of metrics
     c.probe_every = 0  # steps between probes of each loss's gradient norm, each the work of two steps; 0: never
-    c.checkpoint_every = 1000
-    c.keep_checkpoints = 2
+    c.checkpoint_every = 1000  # steps between checkpoints
+    c.keep_checkpoints = 2  # the newest ones
     c.eval_every = 0  # steps between evaluations on held-out data; 0: never
-    c.eval_batches = 16
+    c.eval_batches = 16  # batches of held-out data in an evaluation
     c.spike = 8.0  # skip an update whose loss is this many standard deviations above the running mean; 0: never
     c.max_skipped = 100  # stop the run after this many updates skipped for Inf, NaN or a spike
     c.compilation_cache = True  # in the user's cache directory
@@ -79,19 +79,21 @@ def pretrain(preset: str = "") -> ConfigDict:
     c.data = ()  # output directories of the generation job
     c.tasks = ("rqp", "qdm", "rdp", "acm")  # also "adp" and the controls "ict", "wlp", "prop"; "mlm" is running text
     c.task_sampling = "uniform"  # over the tasks, as in the paper; or "proportional" to their record counts
-    c.task_weights = ConfigDict({task: 1.0 for task in ("rqp", "qdm", "rdp", "acm", "adp", "ict", "wlp", "prop")})
+    c.task_weights = ConfigDict(
+        {task: 1.0 for task in ("rqp", "qdm", "rdp", "acm", "adp", "ict", "wlp", "prop")}
+    )  # of the tasks' losses
     c.pair_weight = 1.0  # 0: the MLM-only control, on the same batches
     c.pair_loss = "hinge"  # or "logistic", "softmax_margin" (the authors' code)
-    c.margin = 1.0
+    c.margin = 1.0  # of the hinge
     c.mlm_weight = 1.0  # 0: nothing is masked or predicted
     c.mlm_head_steps = 300  # where `init` has no MLM head: train it alone for so long, the encoder frozen; 0: do not
     c.mlm_head_rate = 1e-3  # learning rate of those steps
-    c.mlm_rate = 0.15
+    c.mlm_rate = 0.15  # share of the tokens that are predicted
     c.mlm_side = "document"  # or "query", "both"; masking one of four query words hurts the pair
     c.mlm_whole_words = False  # mask all wordpieces of a word or none
     c.batch_pairs = 128  # on average; the number in a batch varies with packing
     c.batch_tokens = 0  # end batches at this many real tokens (± half a pair), for every task alike; 0: use batch_pairs
-    c.steps = 100_000
+    c.steps = 100_000  # updates of the whole run
     if preset not in ("", *PRESETS):
         raise InputError(f"unknown preset {preset!r}; use one of {', '.join(PRESETS)}, or none")
     c.update_from_flattened_dict(PRESETS.get(preset, {}))
@@ -105,9 +107,9 @@ def finetune() -> ConfigDict:
     c.stage = "finetune"
     c.spike = 0.0  # the losses of small batches of judged pairs vary too much for a spike test
     c.init_head = "fresh"  # the paper keeps embeddings and attention layers only; or "pretrained"
-    c.docs = ""
-    c.queries = ""
-    c.qrels = ""
+    c.docs = ""  # documents
+    c.queries = ""  # training queries
+    c.qrels = ""  # their judgments
     c.candidates = ""  # a TREC run: where negatives come from
     c.folds = ""  # qid<TAB>fold
     c.train_folds = ()  # empty: all queries
@@ -121,16 +123,16 @@ def finetune() -> ConfigDict:
     # WikiPassageQA's training pairs, without them in .812; each start of a training prints the share.
     c.missed_positives = False
     c.rank_loss = "bce"  # Eq. 18; or "hinge", "logistic", "lce"
-    c.margin = 1.0
+    c.margin = 1.0  # of the hinge
     c.mqp_weight = 0.0  # weight of masked query prediction (SJTF) added to the ranking loss; 0: off
     c.select = ""  # a measure such as "RR@10": select parameters by it on held-out training queries; empty: the last
     c.select_fraction = 0.1  # of the training queries, grouped by relevant document
     c.select_queries = 500  # maximum number held out
     c.select_depth = 100  # candidates re-ranked for each of them
     c.batch_pairs = 128  # query-document pairs in a batch, on average
-    c.learning_rate = 1e-5
+    c.learning_rate = 1e-5  # its maximum, after warmup
     c.steps = 0  # 0: `epochs` over the training positives
-    c.epochs = 2.0
+    c.epochs = 2.0  # passes over the training positives
     c.lock()
     return c
 
@@ -139,23 +141,23 @@ def coarse_tune() -> ConfigDict:
     """Defaults of coarse-tuning on a click log (Keyaki and Keyaki, section 3.1)."""
     c = _common()
     c.stage = "coarse_tune"
-    c.docs = ""
-    c.fields = ("title", "url", "body")
+    c.docs = ""  # documents
+    c.fields = ("title", "url", "body")  # of a document, in this order
     c.clicks = ""  # ORCAS: qid, query, docid, url
     c.sample = 0.08  # fraction of its pairs
     c.replaced = 0.5  # fraction of the pairs whose document is replaced by another (NotPair)
     c.documents_only = False  # the control: MLM on the clicked documents, without queries (continual pre-training)
     c.query_mark = "[unused0]"  # [Q]
     c.document_mark = "[unused1]"  # [D]
-    c.qdpp_weight = 1.0
-    c.mlm_weight = 1.0
-    c.mlm_rate = 0.15
+    c.qdpp_weight = 1.0  # of query-document pair prediction
+    c.mlm_weight = 1.0  # of masked language modelling
+    c.mlm_rate = 0.15  # share of the tokens that are predicted
     c.batch_pairs = 80  # sequences in a batch, on average
     c.row_length = 256
     c.learning_rate = 1e-3  # of bert-tiny
     c.weight_decay = 0.01  # AdamW
     c.steps = 0  # 0: `epochs` over the pairs (or the documents)
-    c.epochs = 4.0
+    c.epochs = 4.0  # passes over the pairs
     c.lock()
     return c
 
@@ -183,10 +185,10 @@ def neural_ir() -> ConfigDict:
     c.stopwords = "english"  # excluded from it: the list of BM25, or a file with one per line; empty: none
     c.vectors = ""  # word vectors, a text file of word2vec or GloVe; empty: random vectors
     c.row_length = 300  # words of a document; longer ones are truncated
-    c.docs = ""
+    c.docs = ""  # documents
     c.fields = ("title", "url", "body")  # of a document, in this order
-    c.queries = ""
-    c.qrels = ""
+    c.queries = ""  # training queries
+    c.qrels = ""  # their judgments
     c.candidates = ""  # a TREC run: where negatives come from
     c.folds = ""  # qid<TAB>fold
     c.train_folds = ()  # empty: all queries
@@ -196,7 +198,7 @@ def neural_ir() -> ConfigDict:
     # without them: DRMM .279 (with: .224), KNRM .194 (.156), DUET .224 (.198), Conv-KNRM .154 (.135).
     c.missed_positives = False
     c.rank_loss = "hinge"  # pairwise; or "logistic", "bce", "lce"
-    c.margin = 1.0
+    c.margin = 1.0  # of the hinge
     c.select = ""  # a measure such as "RR@10": select parameters by it on held-out training queries; empty: the last
     c.select_fraction = 0.1  # of the training queries, grouped by relevant document
     c.select_queries = 500  # maximum number held out
@@ -206,7 +208,7 @@ def neural_ir() -> ConfigDict:
     c.lanes = 1  # a multiple of the devices along data × fsdp
     c.window = 256
     c.steps = 0  # 0: `epochs` over the training positives
-    c.epochs = 10.0
+    c.epochs = 10.0  # passes over the training positives
     c.checkpoint_every = 10_000
     c.lock()
     return c
@@ -217,22 +219,22 @@ def linklearn() -> ConfigDict:
     c = ConfigDict()
     c.docs = ()  # linked documents, JSONL; documents without links may be in separate files
     c.redirects = ()  # alias<TAB>id
-    c.stemmer = "english"
+    c.stemmer = "english"  # a Snowball stemmer; empty: none
     c.train_fraction = 0.5  # of the documents; links between training and held-out documents are dropped
     c.hidden = 10  # units of each MLP
     c.loss = "hinge"  # or "logistic": RankNet's cross-entropy
     c.batch_documents = 32  # documents d per step, each with one linked document …
     c.negatives = 15  # … and this many unlinked ones: 480 constraints
     c.negatives_from = "uniform"  # as in the paper; or "linked": in proportion to links, against popularity
-    c.learning_rate = 3e-3
-    c.steps = 10_000
+    c.learning_rate = 3e-3  # of Adam
+    c.steps = 10_000  # updates, at most
     c.eval_every = 250  # steps between evaluations on held-out documents
     c.patience = 8  # stop after this many evaluations without improvement
-    c.eval_queries = 150
-    c.eval_documents = 20_000
+    c.eval_queries = 150  # held-out documents whose links are ranked
+    c.eval_documents = 20_000  # held-out documents that are ranked, at most
     c.ranking_svm_constraints = 0  # also train Ranking SVM, on this many constraints; 0: do not
-    c.ranking_svm_c = 1.0
-    c.seed = 0
+    c.ranking_svm_c = 1.0  # weight of its errors against its margin
+    c.seed = 0  # of parameters and sampling
     c.lock()
     return c
 
