@@ -75,10 +75,11 @@ def lines(path: Path) -> int:
 
 
 def room_lines(package: str) -> dict[str, int]:
-    """Lines of every folder's own files."""
+    """Lines of every folder's own files; ground files and the files on top, which lie in one folder, count apart."""
     found: dict[str, int] = {}
     for path in files(package):
-        room = str(path.parent.relative_to(ROOT))
+        ground = path.parent == ROOT / package and path.stem in GROUND[package]
+        room = str(path.parent.relative_to(ROOT)) + (" (ground)" if ground else "")
         found[room] = found.get(room, 0) + lines(path)
     return found
 
