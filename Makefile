@@ -12,7 +12,7 @@
 # make bench-weights    sentences a second of the term weights, beside the straightforward way
 # make bench-pairs      pairs a second a core through the four tasks, and the cost of a pair at many times the links (twenty minutes)
 # make bench-step-peers the same step in PyTorch, in one run
-# make bench-rerank     pairs a second, compared with sentence-transformers' CrossEncoder
+# make bench-rerank     pairs a second of every backend, compared with sentence-transformers' CrossEncoder in torch and OpenVINO int8
 # make bench-linklearn  LinkLearn's training step and ranking
 # make bench-estimate   hours, disk and memory of English Wikipedia, stage by stage, from rates measured here
 
@@ -116,8 +116,16 @@ bench-sentences: .venv/test
 BENCH_QUERIES ?= ../shared/data/wiki/wikipassageqa.queries.tsv
 .venv/bench_bm25.trec: | .venv/test
 	$(BIN)/python -m harp_jax first-stage --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES) --fields=title,body --k=100 --output=$@
-bench-rerank: .venv/test .venv/bench_bm25.trec | $(MINILM)
-	$(BIN)/python benchmarks/rerank.py --model=$(MINILM) --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES) --run=.venv/bench_bm25.trec
+# sentence-transformers' OpenVINO backend follows transformers late: an environment over .venv with the versions that it needs.
+.venv/peers: .venv/test
+	$(PYTHON) -m venv --without-pip $@.tmp
+	$(PIP) install --quiet --no-deps --target "$$(echo $@.tmp/lib/python3*/site-packages)" 'transformers<5.6' 'huggingface_hub<2' \
+		'tokenizers<0.23' 'optimum==2.3.*' 'optimum-intel==2.2.*'
+	$(BIN)/python -c 'import site; print(*site.getsitepackages(), sep="\n")' > "$$(echo $@.tmp/lib/python3*/site-packages)/parent.pth"
+	rm -rf $@ && mv $@.tmp $@
+bench-rerank: .venv/test .venv/bench_bm25.trec | $(MINILM) .venv/peers
+	$(BIN)/python benchmarks/rerank.py --model=$(MINILM) --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES) \
+		--run=.venv/bench_bm25.trec --peer_python=.venv/peers/bin/python
 
 BENCH_WIKI ?= ../shared/data/wiki
 BENCH_STOPWORDS ?= ../shared/data/vocab/inquery_stopwords.txt

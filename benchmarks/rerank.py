@@ -1,41 +1,87 @@
-"""Pairs a second of re-ranking, compared with sentence-transformers' CrossEncoder on the same exported model and pairs.
+"""Pairs a second of re-ranking by every backend, compared with sentence-transformers' CrossEncoder on the same model and pairs.
 
     make bench-rerank
 
-Both sides run at their best settings (batch sizes tried first), in float32 on the same device, text in and scores out, in
-alternating rounds of one process; the figure is the ratio of the median rounds. Compilation happens before the rounds, since
-a re-ranking of any size pays it once. Scores must agree to 1e-5 of the largest.
+All sides run at their best settings (batch sizes tried first), on the same device, text in and scores out, in turns in one run;
+the figures are ratios of the median rounds. Compilation happens before the rounds, since a re-ranking of any size pays it once.
+Theirs are torch float32 and, where the environment of --peer_python has optimum, OpenVINO int8 calibrated on the same pairs as
+ours. Scores in float32 must agree to 1e-4 of the largest; what bfloat16 and int8 move them is printed.
 """
 
 import argparse
+import json
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import jax
 import numpy as np
 
 from harp_jax.allocator import keep_pages
+from harp_jax.checkpoints.export import truncated
+from harp_jax.checkpoints.formats import write_onnx, write_openvino
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.cli import keep_compiled
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
+from harp_jax.errors import InputError
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.ranking.reranker import Reranker
+from harp_jax.text.marks import NO_MARKS
 from harp_jax.text.tokenizer import load_tokenizer
 
 Pairs = list[tuple[str, str]]
+OURS = (
+    ("jax", "float32"),
+    ("onnx", "float32"),
+    ("onnx", "int8"),
+    ("openvino", "float32"),
+    ("openvino", "bfloat16"),
+    ("openvino", "int8"),
+)
+SAMPLE = 60  # pairs on which batch sizes are tried
+HEADS = ("bert", "pooler", "score")
 
 
-def exported(model: str, directory: str) -> str:
-    """An export with a score head; an encoder without one gets a fresh head."""
+@dataclass
+class Side:
+    """One way to score: `run(size, every)` returns (seconds, scores) of every `every`th pair in batches of `size`."""
+
+    name: str
+    sizes: list[int]
+    run: Callable[[int, int], tuple[float, np.ndarray]]
+    size: int = 0
+    times: list[float] = field(default_factory=list)
+    scores: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+
+def exported(model: str, directory: str, pairs: Pairs, length: int) -> str:
+    """A ranker's export with every format whose packages are installed; an encoder without a head gets a fresh one."""
     config, params = load_hf(model)
     fresh = jax.device_get(init_params(config, jax.random.key(0)))
-    save_hf(os.path.join(directory, "model"), config, {**fresh, **params}, load_tokenizer(model), "")
-    return os.path.join(directory, "model")
+    params = {name: tree for name, tree in {**fresh, **params}.items() if name in HEADS}
+    tokenizer = replace(load_tokenizer(model), max_length=length)
+
+    def add(place: str) -> None:
+        ids = truncated(pairs[:: max(1, len(pairs) // 300)], tokenizer, NO_MARKS)
+        for write in (
+            lambda: write_onnx(place, config, params, int8=True),
+            lambda: write_openvino(place, config, params, tokenizer, ids),
+        ):
+            try:
+                write()
+            except InputError as error:
+                print(f"note: {error}", file=sys.stderr)
+
+    path = os.path.join(directory, "model")
+    save_hf(path, config, params, tokenizer, "", more=add if jax.default_backend() == "cpu" else None)
+    return path
 
 
 def real_pairs(arguments: argparse.Namespace) -> Pairs:
@@ -47,33 +93,61 @@ def real_pairs(arguments: argparse.Namespace) -> Pairs:
     return [(queries[qid], docs[docid]) for qid in chosen for docid in run[qid].ranked()[: arguments.candidates]]
 
 
-def theirs(model: str, pairs: Pairs, batch_sizes: list[int]) -> tuple[str, Callable[[], np.ndarray]]:
-    from sentence_transformers import CrossEncoder
+def ours(model: str, pairs: Pairs, sizes: list[int], clock: Callable[[], float]) -> list[Side]:
+    """A side a backend and precision that is installed."""
+    found = []
+    for backend, dtype in OURS:
+        rankers: dict[int, Reranker] = {}
+        try:
+            rankers[sizes[0]] = Reranker.from_pretrained(model, dtype, batch_tokens=sizes[0], backend=backend)
+        except InputError as error:
+            print(f"note: {error}", file=sys.stderr)
+            continue
 
-    encoder = CrossEncoder(model, device="cpu" if jax.default_backend() == "cpu" else None)
-    some = pairs[:: max(1, len(pairs) // 100)]
-    times = {size: seconds(partial(encoder.predict, some, batch_size=size)) for size in batch_sizes}
-    best = min(times, key=times.__getitem__)
-    return f"CrossEncoder.predict, batch_size={best}", lambda: np.asarray(encoder.predict(pairs, batch_size=best))
+        def run(size: int, every: int, rankers=rankers, dtype=dtype, backend=backend) -> tuple[float, np.ndarray]:
+            if size not in rankers:
+                rankers[size] = Reranker.from_pretrained(model, dtype, batch_tokens=size, backend=backend)
+            start = clock()
+            scores = rankers[size].predict(pairs[::every])
+            return clock() - start, scores
+
+        found.append(Side(f"Reranker, {backend} {dtype}", sizes, run))
+    return found
 
 
-def ours(model: str, pairs: Pairs, batch_tokens: list[int]) -> tuple[str, Callable[[], np.ndarray]]:
-    times = {}
-    for tokens in batch_tokens:
-        reranker = Reranker.from_pretrained(model, batch_tokens=tokens)
-        some = pairs[:: max(1, len(pairs) // 100)]
-        reranker.predict(some)  # compiles
-        times[tokens] = seconds(partial(reranker.predict, some))
-    best = min(times, key=times.__getitem__)
-    chosen = Reranker.from_pretrained(model, batch_tokens=best)
-    chosen.predict(pairs)
-    return f"Reranker, batch_tokens={best}", lambda: chosen.predict(pairs)
+class Peer:
+    """The process of `rerank_peer.py`."""
 
+    def __init__(self, python: str, model: str, pairs: str, length: int, device: str, clock: str) -> None:
+        program = os.path.join(os.path.dirname(__file__), "rerank_peer.py")
+        given = [
+            f"--model={model}",
+            f"--pairs={pairs}",
+            f"--max_length={length}",
+            f"--device={device}",
+            f"--clock={clock}",
+        ]
+        self.process = subprocess.Popen(
+            [python, program, *given], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.names = self._answer()
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    def _answer(self) -> Any:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit("sentence-transformers ended; its messages are above")
+        return json.loads(line)
+
+    def sides(self, sizes: list[int]) -> list[Side]:
+        """A side for each of its models."""
+        return [Side(name, sizes, lambda size, every, name=name: self.run(name, size, every)) for name in self.names]
+
+    def run(self, name: str, size: int, every: int) -> tuple[float, np.ndarray]:
+        assert self.process.stdin is not None
+        print(json.dumps({"side": name, "batch_size": size, "every": every}), file=self.process.stdin, flush=True)
+        answer = self._answer()
+        return answer["seconds"], np.array(answer["scores"], np.float32)
 
 
 def main() -> None:
@@ -83,32 +157,76 @@ def main() -> None:
     parser.add_argument("--queries", required=True)
     parser.add_argument("--run", required=True, help="candidates, such as BM25's")
     parser.add_argument("--questions", type=int, default=8)
-    parser.add_argument("--candidates", type=int, default=50, help="of each question")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--candidates", type=int, default=30, help="of each question")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--max_length", type=int, default=512)
+    parser.add_argument("--peer_python", default=sys.executable, help="Python with sentence-transformers and optimum")
+    parser.add_argument(
+        "--clock",
+        default="perf_counter",
+        choices=("perf_counter", "process_time"),
+        help="process_time: of the processor, for a machine that is not quiet; pin the run to one core (taskset)",
+    )
     arguments = parser.parse_args()
-    keep_pages()  # for both sides
+    keep_pages()
     keep_compiled()
     pairs = real_pairs(arguments)
     accelerated = jax.default_backend() != "cpu"
     with tempfile.TemporaryDirectory() as directory:
-        model = exported(arguments.model, directory)
+        model = exported(arguments.model, directory, pairs, arguments.max_length)
+        with open(os.path.join(directory, "pairs.json"), "w") as file:
+            json.dump(pairs, file)
+        device = "cuda" if accelerated else "cpu"
+        peer = Peer(arguments.peer_python, model, file.name, arguments.max_length, device, arguments.clock)
+        theirs = peer.sides([64, 128, 256, 512] if accelerated else [1, 4, 8, 16, 32])
         sides = [
-            theirs(model, pairs, [64, 128, 256, 512] if accelerated else [4, 8, 16, 32]),
-            ours(model, pairs, [65536, 131072] if accelerated else [1024, 2048, 4096]),
+            *theirs,
+            *ours(
+                model,
+                pairs,
+                [65536, 131072] if accelerated else [512, 1024, 2048, 4096],
+                getattr(time, arguments.clock),
+            ),
         ]
-        times: list[list[float]] = [[], []]
-        scores = [np.zeros(0), np.zeros(0)]
-        for _ in range(arguments.rounds):
-            for number, (_, work) in enumerate(sides):
-                start = time.perf_counter()
-                scores[number] = work()
-                times[number].append(time.perf_counter() - start)
-    rates = [len(pairs) / statistics.median(found) for found in times]
-    for (name, _), rate, found in zip(sides, rates, times):
-        print(f"{name}: {rate:.1f} pairs/s (rounds: {', '.join(f'{len(pairs) / t:.1f}' for t in found)})")
-    apart = float(np.abs(scores[0] - scores[1]).max() / np.abs(scores[0]).max())
+        measure(sides, len(pairs), arguments.rounds)
+        peer.process.kill()
+    report(sides, len(theirs), len(pairs))
+
+
+def measure(sides: list[Side], pairs: int, rounds: int) -> None:
+    """The best size of each side, then rounds in turns."""
+    every = max(1, pairs // SAMPLE)
+    for side in sides:
+        tried = {}
+        for size in side.sizes:
+            side.run(size, every)  # compiles
+            tried[size] = side.run(size, every)[0]
+        side.size = min(tried, key=tried.__getitem__)
+        side.run(side.size, 1)
+    for _ in range(rounds):
+        for side in sides:
+            seconds, side.scores = side.run(side.size, 1)
+            side.times.append(seconds)
+
+
+def report(sides: list[Side], theirs: int, pairs: int) -> None:
+    reference = sides[0].scores
+    rates = [pairs / statistics.median(side.times) for side in sides]
+    for side, rate in zip(sides, rates):
+        apart = float(np.abs(side.scores - reference).max() / np.abs(reference).max())
+        moved = float(np.sqrt(np.mean((side.scores - reference) ** 2)) / reference.std())
+        spread = ", ".join(f"{pairs / seconds:.1f}" for seconds in sorted(side.times))
+        print(
+            f"{side.name:<28} {rate:7.1f} pairs/s  (batch {side.size}; rounds {spread})  "
+            f"scores apart by {apart:.1e} at most, {moved:.1e} of their deviation"
+        )
+        if side.name.endswith("float32") and apart > 1e-4:
+            raise SystemExit(f"{side.name}: scores differ from torch's")
+    best = max(range(theirs, len(sides)), key=rates.__getitem__)
+    peer = max(range(theirs), key=rates.__getitem__)
     print(
-        f"{len(pairs)} pairs on {jax.default_backend()}: ratio {rates[1] / rates[0]:.2f}, scores apart by {apart:.1e}"
+        f"{pairs} pairs on {jax.default_backend()}: {sides[best].name} is {rates[best] / rates[peer]:.2f} times "
+        f"{sides[peer].name} and {rates[best] / rates[0]:.2f} times {sides[0].name}"
     )
 
 

@@ -29,54 +29,61 @@ def torch_ranker(config: BertConfig, params: dict[str, Any]) -> "torch.nn.Module
     if not {"pooler", "score"} <= params.keys():
         raise InputError("the model has no score head; convert a fine-tuned or pre-trained ranker")
 
-    def linear(node: dict[str, Any]) -> tuple["torch.Tensor", "torch.Tensor"]:
+    def linear(node: dict[str, Any]) -> "torch.nn.Linear":
         bias = np.asarray(node["bias"], np.float32).reshape(-1)
-        kernel = np.asarray(node["kernel"], np.float32)
         # Kernels are [in, out], with heads apart in the attention: [in, heads, dim] and [heads, dim, out].
-        flat = kernel.reshape(-1, len(bias))
-        return torch.tensor(flat.T.copy()), torch.tensor(bias)
+        kernel = np.asarray(node["kernel"], np.float32).reshape(-1, len(bias))
+        layer = torch.nn.Linear(*kernel.shape)
+        layer.weight.data, layer.bias.data = torch.tensor(kernel.T.copy()), torch.tensor(bias)
+        return layer
 
-    def norm(node: dict[str, Any]) -> tuple["torch.Tensor", "torch.Tensor"]:
-        return torch.tensor(np.asarray(node["scale"], np.float32)), torch.tensor(np.asarray(node["bias"], np.float32))
+    def norm(node: dict[str, Any]) -> "torch.nn.LayerNorm":
+        layer = torch.nn.LayerNorm(config.hidden, eps=config.layer_norm_eps)
+        for name, ours in (("weight", "scale"), ("bias", "bias")):
+            getattr(layer, name).data = torch.tensor(np.asarray(node[ours], np.float32))
+        return layer
 
-    bert = params["bert"]
-    tables = {
-        name: torch.tensor(np.asarray(bert["embeddings"][name]["embedding"], np.float32))
-        for name in ("word", "position", "token_type")
-    }
-    first_norm = norm(bert["embeddings"]["norm"])
-    layers = []
-    for i in range(config.layers):
-        node = bert[f"layer_{i}"]
-        parts = {name: linear(node["attention"][name]) for name in ("query", "key", "value", "output")}
-        parts |= {"up": linear(node["mlp"]["up"]), "down": linear(node["mlp"]["down"])}
-        layers.append((parts, norm(node["attention"]["norm"]), norm(node["mlp"]["norm"])))
-    pooler, score = linear(params["pooler"]), linear(params["score"])
+    def table(name: str) -> "torch.nn.Embedding":
+        rows = torch.tensor(np.asarray(params["bert"]["embeddings"][name]["embedding"], np.float32))
+        return torch.nn.Embedding.from_pretrained(rows)
 
-    class TorchRanker(torch.nn.Module):
-        def forward(
-            self, input_ids: "torch.Tensor", attention_mask: "torch.Tensor", token_type_ids: "torch.Tensor"
-        ) -> "torch.Tensor":
-            x = F.embedding(input_ids, tables["word"]) + F.embedding(token_type_ids, tables["token_type"])
-            x = self.normed(x + tables["position"][: input_ids.shape[1]], first_norm)
-            mask = (1.0 - attention_mask[:, None, None, :].to(torch.float32)) * MASKED
-            for number, (parts, attention_norm, mlp_norm) in enumerate(layers, 1):
-                # From the whole row, or in the last layer from [CLS] alone.
-                at = x[:, :1] if number == len(layers) else x
-                q, k, v = (
-                    self.heads(F.linear(y, *parts[name])) for y, name in ((at, "query"), (x, "key"), (x, "value"))
-                )
-                read = F.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(2)
-                at = self.normed(at + F.linear(read, *parts["output"]), attention_norm)
-                x = self.normed(at + F.linear(F.gelu(F.linear(at, *parts["up"])), *parts["down"]), mlp_norm)
-            return F.linear(torch.tanh(F.linear(x[:, 0], *pooler)), *score)
+    class Layer(torch.nn.Module):
+        def __init__(self, node: dict[str, Any]) -> None:
+            super().__init__()
+            attention, mlp = node["attention"], node["mlp"]
+            self.query, self.key = linear(attention["query"]), linear(attention["key"])
+            self.value, self.output = linear(attention["value"]), linear(attention["output"])
+            self.up, self.down = linear(mlp["up"]), linear(mlp["down"])
+            self.attention_norm, self.mlp_norm = norm(attention["norm"]), norm(mlp["norm"])
+
+        def forward(self, at: "torch.Tensor", x: "torch.Tensor", mask: "torch.Tensor") -> "torch.Tensor":
+            """The states [rows, positions, hidden] of the positions `at`, which attend to all of `x`."""
+            q, k, v = self.heads(self.query(at)), self.heads(self.key(x)), self.heads(self.value(x))
+            read = F.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(2)
+            at = self.attention_norm(at + self.output(read))
+            return self.mlp_norm(at + self.down(F.gelu(self.up(at))))
 
         def heads(self, y: "torch.Tensor") -> "torch.Tensor":
             """[rows, length, hidden] → [rows, heads, length, head_dim]."""
             return y.unflatten(-1, (config.heads, config.head_dim)).transpose(1, 2)
 
-        def normed(self, y: "torch.Tensor", weights: tuple["torch.Tensor", "torch.Tensor"]) -> "torch.Tensor":
-            return F.layer_norm(y, (config.hidden,), *weights, eps=config.layer_norm_eps)
+    class TorchRanker(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.word, self.position, self.token_type = table("word"), table("position"), table("token_type")
+            self.norm = norm(params["bert"]["embeddings"]["norm"])
+            self.layers = torch.nn.ModuleList(Layer(params["bert"][f"layer_{i}"]) for i in range(config.layers))
+            self.pooler, self.score = linear(params["pooler"]), linear(params["score"])
+
+        def forward(
+            self, input_ids: "torch.Tensor", attention_mask: "torch.Tensor", token_type_ids: "torch.Tensor"
+        ) -> "torch.Tensor":
+            position = self.position(torch.arange(input_ids.shape[1]))
+            x = self.norm(self.word(input_ids) + self.token_type(token_type_ids) + position)
+            mask = (1.0 - attention_mask[:, None, None, :].to(torch.float32)) * MASKED
+            for number, layer in enumerate(self.layers, 1):
+                x = layer(x[:, :1] if number == len(self.layers) else x, x, mask)
+            return self.score(torch.tanh(self.pooler(x[:, 0])))
 
     return TorchRanker().eval()
 

@@ -38,7 +38,16 @@ def arguments_parser() -> Parser:
     )
     parser.add_argument("--batch_tokens", type=int, help="slots of a batch (4096 on CPU, 65536 on accelerators)")
     parser.add_argument(
-        "--dtype", default="float32", choices=("float32", "bfloat16"), help="of the computation (float32)"
+        "--dtype",
+        default="float32",
+        choices=("float32", "bfloat16", "int8"),
+        help="of the computation (float32); int8 where the export has it (harp export --int8)",
+    )
+    parser.add_argument(
+        "--backend",
+        default="jax",
+        choices=("jax", "openvino", "onnx", "auto"),
+        help="what computes a cross-encoder on CPU (jax); auto: the fastest that is installed",
     )
     return parser
 
@@ -76,5 +85,6 @@ def main(arguments: argparse.Namespace) -> None:
         batch_tokens=arguments.batch_tokens,
         dtype=arguments.dtype,
         cosine=arguments.cosine,
+        backend=arguments.backend,
     )
     print(f"{arguments.output}: {queries} queries re-ranked by {os.path.normpath(arguments.model)}")

@@ -3,7 +3,7 @@
 What a start knows before any pre-training: a ranker that begins from it has to beat this row.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,18 +12,17 @@ import numpy as np
 
 from harp_jax.checkpoints.encoder import load_encoder, tokenizer_of
 from harp_jax.checkpoints.huggingface import check_vocabulary
-from harp_jax.errors import InputError
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.ranking.cross_encoder_scorer import CPU_LENGTHS, LENGTHS, recorded_length
-from harp_jax.ranking.scoring import Pair, ProgressBar
+from harp_jax.ranking.scoring import Pair, ProgressBar, score_by_length
+from harp_jax.ranking.wordpiece_texts import WordPieceTexts, slots
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
+SHORTEST = 3  # tokens of a row that holds one of a text
 
-class BiEncoderScorer:
+
+class BiEncoderScorer(WordPieceTexts):
     """cos(mean of the query's hidden states, mean of the document's), each text encoded once a chunk as [CLS] text [SEP]."""
-
-    remedy = "raise --max_length"
 
     def __init__(
         self,
@@ -33,14 +32,8 @@ class BiEncoderScorer:
         max_length: int | None = None,
         batch_tokens: int | None = None,
     ) -> None:
-        self.config, self.tokenizer = config, tokenizer
-        self.max_length = max_length or recorded_length(tokenizer, config)
-        if not 3 <= self.max_length <= config.max_positions:
-            raise InputError(f"max_length={self.max_length}: the model takes 3 to {config.max_positions} tokens")
-        on_cpu = jax.default_backend() == "cpu"
-        self.batch_tokens = batch_tokens or (4096 if on_cpu else 65536)
-        self.lengths = (*(n for n in (CPU_LENGTHS if on_cpu else LENGTHS) if n < self.max_length), self.max_length)
-        self.truncated_queries = 0
+        super().__init__(config, tokenizer, max_length, SHORTEST)
+        self.batch_tokens = slots(batch_tokens)
         self.use(jax.device_put({"bert": params["bert"]}))
         self._embed = jax.jit(partial(_embed, config))
 
@@ -57,14 +50,6 @@ class BiEncoderScorer:
     def use(self, params: Mapping[str, Any]) -> None:
         """Replaces the parameters (device arrays of the same shapes); nothing is compiled again."""
         self._params = {"bert": params["bert"]}
-
-    def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
-        """All token ids of each text, int32."""
-        return [np.asarray(encoding.ids, np.int32) for encoding in self.tokenizer.encode_batch(texts)]
-
-    def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
-        """The first `limit` token ids of each text (by default as many as the encoder can read), int32."""
-        return [np.asarray(ids, np.int32) for ids in self.tokenizer.encode_prefixes(texts, limit or self.max_length)]
 
     def room(self, query: np.ndarray) -> int:
         """Tokens of a document that the encoder reads, whatever the query."""
@@ -95,23 +80,18 @@ class BiEncoderScorer:
     def vectors(self, texts: Sequence[np.ndarray]) -> np.ndarray:
         """Unit vectors [texts, hidden] float32 of token ids, in batches of texts of similar length."""
         sizes = np.array([len(text) + 2 for text in texts], np.int64)
-        waiting = np.argsort(-sizes, kind="stable")
-        out = np.zeros((len(texts), self.config.hidden), np.float32)
-        while len(waiting):
-            length = next(n for n in self.lengths if n >= sizes[waiting[0]])
-            rows = max(1, self.batch_tokens // length)
-            chosen, waiting = waiting[:rows], waiting[rows:]
-            tokens = np.full((rows, length), self.tokenizer.pad, np.int32)
-            end = np.zeros(rows, np.int32)
-            for row, i in enumerate(chosen):
-                end[row] = sizes[i]
-                tokens[row, : end[row]] = [self.tokenizer.cls, *texts[i], self.tokenizer.sep]
-            out[chosen] = np.asarray(self._embed(self._params, tokens, end))[: len(chosen)]
-        return out
+        return score_by_length(
+            self._embed_batch, texts, sizes, self.lengths, self.batch_tokens, shape=(self.config.hidden,)
+        )
 
-    def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
-        """No notes: WordPiece splits any text into tokens that the model knows."""
-        return []
+    def _embed_batch(self, texts: list[np.ndarray], rows: int, length: int) -> jax.Array:
+        """Unit vectors [rows, hidden] of texts in rows of `length` tokens."""
+        tokens = np.full((rows, length), self.tokenizer.pad, np.int32)
+        end = np.zeros(rows, np.int32)
+        for row, text in enumerate(texts):
+            end[row] = len(text) + 2
+            tokens[row, : end[row]] = [self.tokenizer.cls, *text, self.tokenizer.sep]
+        return self._embed(self._params, tokens, end)
 
 
 def _embed(config: BertConfig, params: dict, tokens: jax.Array, end: jax.Array) -> jax.Array:

@@ -18,7 +18,8 @@ from harp_jax.files import output_path
 from harp_jax.progress import progress
 from harp_jax.ranking.maxp import Windows, best_of
 from harp_jax.ranking.parts import Parts, fingerprint
-from harp_jax.ranking.reranker import load_scorer
+from harp_jax.ranking.reranker import is_neural, load_scorer
+from harp_jax.ranking.runtimes import chosen_backend
 from harp_jax.ranking.scoring import ProgressBar, Scorer
 
 Chunk = list[tuple[str, list[str]]]  # (qid, its candidates)
@@ -185,15 +186,18 @@ def rerank_files(
     batch_tokens: int | None = None,
     dtype: str = "float32",
     cosine: bool = False,
+    backend: str = "jax",
 ) -> int:
     """Re-ranks the TREC run `run` to `output` and returns how many queries it has; notes go to stderr.
 
     Queries of the run that `queries` lacks are left out, as are those that `only` (a file of ids) or `fold` of `folds`
-    leave out. `blank_query` scores documents without their query, `cosine` by the encoder alone, as a bi-encoder. A killed
-    call, repeated, resumes: finished chunks are in OUTPUT.parts until all are. Raises InputError for bad input, before
-    anything is scored.
+    leave out. `blank_query` scores documents without their query, `cosine` by the encoder alone, as a bi-encoder; `backend` is
+    that of `load_scorer`. A killed call, repeated, resumes: finished chunks are in OUTPUT.parts until all are. Raises InputError
+    for bad input, before anything is scored.
     """
-    options = {**locals(), "backend": jax.default_backend()}
+    if not cosine and not is_neural(model):
+        backend = chosen_backend(backend, dtype, model)
+    options = {**locals(), "device": jax.default_backend()}
     del options["output"]
     inputs = [] if is_irds(docs) else document_files(docs)
     inputs += [queries if is_irds(queries) else query_file(queries), run, only, folds]
@@ -202,7 +206,7 @@ def rerank_files(
     wanted = chosen_queries(only, folds, [fold] if fold else [])
     candidates, left_out = with_texts(read_run(run, wanted), texts, queries)
     documents = Documents.open(docs, fields)
-    scorer = load_scorer(model, dtype, max_length, batch_tokens, cosine)
+    scorer = load_scorer(model, dtype, max_length, batch_tokens, cosine, backend)
     scored = dict.fromkeys(texts, "") if blank_query else texts
     chunks = chunks_of(candidates, documents, k)
     for text in (left_out, *notes_before(scorer, chunks, texts, documents, blank_query)):

@@ -11,6 +11,8 @@ from harp_jax.ranking.bi_encoder_scorer import BiEncoderScorer
 from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
 from harp_jax.ranking.maxp import Windows, best_of
 from harp_jax.ranking.neural_scorer import NeuralScorer
+from harp_jax.ranking.runtime_scorer import RuntimeScorer
+from harp_jax.ranking.runtimes import chosen_backend
 from harp_jax.ranking.scoring import Scorer
 
 
@@ -20,21 +22,37 @@ def load_scorer(
     max_length: int | None = None,
     batch_tokens: int | None = None,
     cosine: bool = False,
+    backend: str = "jax",
 ) -> Scorer:
     """The scorer of an export, of any Hugging Face directory with a one-label BERT classifier, or of a training workdir.
 
-    `cosine`: the encoder alone, as a bi-encoder. Neural rankers compute in float32: InputError for another `dtype`, or where
-    there is nothing to load.
+    `cosine`: the encoder alone, as a bi-encoder. `backend` of cross-encoders: jax, openvino, onnx, or auto (`runtimes`). Neural
+    rankers compute in float32, and they and the bi-encoder with JAX: InputError for others, or where there is nothing to load.
     """
+    if cosine or is_neural(directory):
+        if backend not in ("jax", "auto"):
+            what = "--cosine" if cosine else f"the neural ranker {directory}"
+            raise InputError(f"--backend={backend}: {what} is computed with JAX; leave it out")
+        if dtype == "int8":
+            raise InputError("--dtype=int8 is for cross-encoders; leave it out")
+    else:
+        backend = chosen_backend(backend, dtype, directory)
     if cosine:
         return BiEncoderScorer.load(directory, dtype, max_length, batch_tokens)
-    if os.path.isfile(os.path.join(directory, "tokenizer", "words.json")):
+    if is_neural(directory):
         if dtype != "float32":
             raise InputError(
                 f"--dtype={dtype}: {directory} is a neural ranker, which computes in float32; leave it out"
             )
         return NeuralScorer.load(directory, max_length, batch_tokens)
+    if backend != "jax":
+        return RuntimeScorer.load(directory, backend, dtype, max_length, batch_tokens)
     return CrossEncoderScorer.load(directory, dtype, max_length, batch_tokens)
+
+
+def is_neural(directory: str) -> bool:
+    """Whether a directory is the workdir of a neural ranker from before BERT."""
+    return os.path.isfile(os.path.join(directory, "tokenizer", "words.json"))
 
 
 class Reranker:
@@ -56,15 +74,21 @@ class Reranker:
 
     @classmethod
     def from_pretrained(
-        cls, directory: str, dtype: str = "float32", max_length: int | None = None, batch_tokens: int | None = None
+        cls,
+        directory: str,
+        dtype: str = "float32",
+        max_length: int | None = None,
+        batch_tokens: int | None = None,
+        backend: str = "jax",
     ) -> "Reranker":
         """Loads an export, a Hugging Face directory with a one-label BERT classifier, or a training workdir.
 
         `max_length` counts tokens of query and document together, with the three special ones (neural rankers: words of
-        the document), by default as in training. `dtype` is float32 or bfloat16. A batch has `batch_tokens` slots (4096 on
-        CPU, 65536 on accelerators). Raises InputError where there is no model to load.
+        the document), by default as in training. `dtype` is float32 or bfloat16; int8 where the export has it and the backend is
+        not jax. `backend` is jax, openvino, onnx, or auto: the fastest that is installed. A batch has `batch_tokens` slots
+        (4096 on CPU, 65536 on accelerators). Raises InputError where there is no model to load.
         """
-        return cls(load_scorer(directory, dtype, max_length, batch_tokens))
+        return cls(load_scorer(directory, dtype, max_length, batch_tokens, backend=backend))
 
     def predict(self, pairs: Sequence[tuple[str, str]], windows: Windows | None = None) -> np.ndarray:
         """Scores [pairs] float32 of (query, document) texts; larger is more relevant, cross-encoders return raw logits.

@@ -1,7 +1,7 @@
 """What every ranker offers to re-ranking (`Scorer`), and how its pairs become batches of few shapes (`score_by_length`)."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
 
 import jax
 import numpy as np
@@ -19,7 +19,8 @@ class ProgressBar(Protocol):
 class Scorer(Protocol):
     """A trained ranker: texts to ids, ids to pairs that fit the model, pairs to scores.
 
-    The library's scorers are `CrossEncoderScorer` and `NeuralScorer`; anything with these members can be re-ranked with.
+    The library's scorers are `CrossEncoderScorer`, `RuntimeScorer`, `BiEncoderScorer` and `NeuralScorer`; anything with these
+    members can be re-ranked with.
     """
 
     max_length: int  # tokens of a row (cross-encoder), or words of a document (neural rankers)
@@ -48,31 +49,47 @@ class Scorer(Protocol):
         """Notes on texts about to be scored (`blank`: with empty queries). InputError where all scores would be equal."""
 
 
+Item = TypeVar("Item")  # a pair, or a text
+
+
 def score_by_length(
-    score_batch: Callable[[list[Pair], int, int], jax.Array],
-    pairs: Sequence[Pair],
+    score_batch: Callable[[list[Item], int, int], jax.Array],
+    items: Sequence[Item],
     sizes: np.ndarray,
     lengths: Sequence[int],
     batch_tokens: int,
     bar: ProgressBar | None = None,
+    shape: tuple[int, ...] = (),
 ) -> np.ndarray:
-    """Scores [pairs] float32, in batches of pairs of similar length, the longest first.
+    """Results [items, *shape] float32, in batches of items of similar length, the longest first.
 
-    `score_batch(some, rows, length)` returns scores [rows] of at most `rows` pairs padded to `length`. `sizes` [pairs] int64
-    are the pairs' lengths, `lengths` (increasing) those that are compiled, `batch_tokens` the slots of a batch. A batch has
-    no more rows than a power of two that holds the pairs left (8 at least), so that few pairs make a small batch and few
-    shapes are compiled. All batches are dispatched before the first result is read.
+    `score_batch(some, rows, length)` returns results [rows, *shape] of at most `rows` items padded to `length`. `sizes` [items]
+    int64 are the items' lengths, `lengths` (increasing) those that are compiled, `batch_tokens` the slots of a batch. All
+    batches are dispatched before the first result is read.
+    """
+    sent = [
+        (chosen, score_batch([items[i] for i in chosen], rows, length))
+        for chosen, rows, length in batches_by_length(sizes, lengths, batch_tokens)
+    ]
+    results = np.zeros((len(items), *shape), np.float32)
+    for chosen, result in sent:
+        results[chosen] = np.asarray(result)[: len(chosen)]
+        if bar is not None:
+            bar.update(len(chosen))
+    return results
+
+
+def batches_by_length(
+    sizes: np.ndarray, lengths: Sequence[int], batch_tokens: int
+) -> Iterator[tuple[np.ndarray, int, int]]:
+    """Batches as (items, rows, length), the longest items first; `sizes` [items] int64, the rest as in `score_by_length`.
+
+    A batch has no more rows than a power of two that holds the items left (8 at least), so that few items make a small batch
+    and few shapes are compiled.
     """
     waiting = np.argsort(-sizes, kind="stable")
-    sent: list[tuple[np.ndarray, jax.Array]] = []
     while len(waiting):
         length = next(n for n in lengths if n >= sizes[waiting[0]])
         rows = min(max(1, batch_tokens // length), 1 << max(3, int(len(waiting) - 1).bit_length()))
         chosen, waiting = waiting[:rows], waiting[rows:]
-        sent.append((chosen, score_batch([pairs[i] for i in chosen], rows, length)))
-    scores = np.zeros(len(pairs), np.float32)
-    for chosen, result in sent:
-        scores[chosen] = np.asarray(result)[: len(chosen)]
-        if bar is not None:
-            bar.update(len(chosen))
-    return scores
+        yield chosen, rows, length

@@ -63,15 +63,16 @@ def test_drift_of_scores_and_of_ndcg_is_bounded(ranker, tmp_path, name):
         write_onnx(str(tmp_path), CONFIG, params, int8=True)
     else:
         pytest.importorskip("openvino"), pytest.importorskip("nncf")
-        write_openvino(str(tmp_path), CONFIG, params, small_tokenizer(), pairs[::5])
+        write_openvino(str(tmp_path), CONFIG, params, small_tokenizer(), pairs[::24])
     scores_of = {"onnx": onnx_scores, "openvino": openvino_scores}[name]
     for int8 in (False, True):
         found = scores_of(str(tmp_path / FILES[name, int8]), pairs)
         assert found.shape == expected.shape
         assert np.sqrt(np.mean((found - expected) ** 2)) <= DRIFT[int8] * expected.std()
         assert abs(ndcg(found) - ndcg(expected)) <= NDCG_DRIFT[int8]
-    sizes = [sum(path.stat().st_size for path in (tmp_path / name).glob(glob)) for glob in ("*", "*quantized*")]
-    assert 0 < sizes[1] < sizes[0]
+    # Most of the weights are bytes. (ONNX Runtime leaves the tables of embeddings in float32, these are small.)
+    weights = [tmp_path / FILES[name, int8].replace(".xml", ".bin") for int8 in (False, True)]
+    assert weights[1].stat().st_size < 0.7 * weights[0].stat().st_size
 
 
 def test_a_tool_of_the_ecosystem_opens_them(ranker, tmp_path):

@@ -1,0 +1,71 @@
+"""A BERT cross-encoder as a `Scorer` of OpenVINO or ONNX Runtime; needs neither torch nor a compilation by XLA."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from harp_jax.checkpoints.encoder import load_ranker
+from harp_jax.checkpoints.formats import feed
+from harp_jax.errors import InputError
+from harp_jax.input.pair_rows import pair_rows
+from harp_jax.model.bert import BertConfig
+from harp_jax.ranking.cross_encoder_scorer import check_heads
+from harp_jax.ranking.runtimes import Runtime, model_file, onnx_runtime, openvino_runtime
+from harp_jax.ranking.scoring import Pair, ProgressBar, batches_by_length
+from harp_jax.ranking.wordpiece_texts import PairTexts, row_sizes, slots
+from harp_jax.text.marks import NO_MARKS, Marks
+from harp_jax.text.tokenizer import Tokenizer
+
+
+class RuntimeScorer(PairTexts):
+    """Scores of [CLS] query [SEP] document [SEP], one pair to a row, computed by a `Runtime`; else as `CrossEncoderScorer`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: BertConfig,
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        batch_tokens: int | None = None,
+        marks: Marks = NO_MARKS,
+    ) -> None:
+        super().__init__(config, tokenizer, max_length, marks)
+        self.batch_tokens = slots(batch_tokens)
+        self._run = runtime
+
+    @classmethod
+    def load(
+        cls,
+        directory: str,
+        backend: str,
+        dtype: str = "float32",
+        max_length: int | None = None,
+        batch_tokens: int | None = None,
+    ) -> "RuntimeScorer":
+        """Loads what `CrossEncoderScorer.load` does, for the backend "openvino" or "onnx".
+
+        Raises InputError without its packages, and where int8 was not exported.
+        """
+        config, params, tokenizer, marks = load_ranker(directory)
+        check_heads(params)
+        path = model_file(backend, dtype, directory, config, params, tokenizer)
+        runtime = onnx_runtime(path) if backend == "onnx" else openvino_runtime(path, dtype)
+        return cls(runtime, config, tokenizer, max_length, batch_tokens, marks)
+
+    def use(self, params: Mapping[str, Any]) -> None:
+        """InputError: the parameters are those of the file; selection while training scores with JAX."""
+        raise InputError("this backend scores with the parameters of its file; use --backend=jax for others")
+
+    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
+        """Scores [pairs] float32: raw logits, larger is more relevant."""
+        batches = (
+            (chosen, feed(*pair_rows([pairs[i] for i in chosen], len(chosen), length, self.tokenizer)))
+            for chosen, _, length in batches_by_length(row_sizes(pairs), self.lengths, self.batch_tokens)
+        )
+        scores = np.zeros(len(pairs), np.float32)
+        for chosen, logits in self._run(batches):
+            scores[chosen] = logits[:, 0]
+            if bar is not None:
+                bar.update(len(chosen))
+        return scores

@@ -1,0 +1,137 @@
+"""Runtimes other than JAX that score a cross-encoder on CPU: OpenVINO and ONNX Runtime, and which one `auto` takes.
+
+Their model files come from the export (`harp export --format=…`) or, where it has none, are converted once into the cache.
+"""
+
+import hashlib
+import importlib.util
+import os
+import shutil
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from harp_jax.checkpoints.formats import FILES, needed, write_onnx, write_openvino
+from harp_jax.errors import InputError
+from harp_jax.files import cache_directory
+from harp_jax.model.bert import BertConfig
+from harp_jax.text.tokenizer import Tokenizer
+
+BACKENDS = ("jax", "openvino", "onnx", "auto")
+DTYPES = ("float32", "bfloat16", "int8")
+# What each computes in; the fastest first.
+OFFERED = {"openvino": ("float32", "bfloat16", "int8"), "onnx": ("float32", "int8"), "jax": ("float32", "bfloat16")}
+PACKAGES = {"openvino": "openvino", "onnx": "onnxruntime"}
+CONVERSION = "1"  # of `torch_ranker`; another version converts again
+
+Batch = tuple[np.ndarray, dict[str, np.ndarray]]  # the items of a batch, and the model's inputs [rows, length]
+Result = tuple[np.ndarray, np.ndarray]  # the same items, and their logits [rows, 1] float32
+Runtime = Callable[[Iterable[Batch]], Iterator[Result]]  # results in any order
+
+
+def chosen_backend(name: str, dtype: str, directory: str) -> str:
+    """The backend that `name` stands for: `auto` is the fastest that is installed, computes in `dtype` and has a model.
+
+    Raises InputError for an unknown backend, one that does not compute in `dtype`, and one that is not installed.
+    """
+    if name not in BACKENDS:
+        raise InputError(f"--backend={name} is unknown; choose from {', '.join(BACKENDS)}")
+    if name != "auto":
+        if dtype not in OFFERED[name]:
+            raise InputError(f"--backend={name} computes in {' and '.join(OFFERED[name])}, not {dtype}; choose another")
+        if name != "jax":
+            needed(PACKAGES[name], name)
+        return name
+    for backend, dtypes in OFFERED.items():
+        if backend == "jax" and dtype in dtypes:
+            return backend
+        if dtype in dtypes and jax.default_backend() == "cpu" and _installed(PACKAGES[backend]):
+            converted = os.path.isfile(os.path.join(directory, FILES[backend, dtype == "int8"]))
+            if converted or (dtype != "int8" and _installed("torch") and (backend != "onnx" or _installed("onnx"))):
+                return backend
+    raise InputError(
+        f"no installed backend computes {directory} in {dtype}; add it to the export with harp export --format=openvino "
+        "--int8, or leave --dtype out"
+    )
+
+
+def _installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def model_file(
+    backend: str, dtype: str, directory: str, config: BertConfig, params: dict[str, Any], tokenizer: Tokenizer
+) -> str:
+    """Path of the model for a backend: of the export, or converted into the cache. InputError for int8 that was not exported."""
+    name = FILES[backend, dtype == "int8"]
+    path = os.path.join(directory, name)
+    if os.path.isfile(path):
+        return path
+    if dtype == "int8":
+        raise InputError(f"{directory} has no {name}; write it with harp export --format={backend} --int8")
+    place = os.path.join(cache_directory("converted"), _identity(config, params))
+    if not os.path.isfile(os.path.join(place, name)):
+        temporary = f"{place}.{backend}.tmp.{os.getpid()}"
+        try:
+            os.makedirs(temporary)
+            if backend == "onnx":
+                write_onnx(temporary, config, params)
+            else:
+                write_openvino(temporary, config, params, tokenizer)
+            os.makedirs(place, exist_ok=True)
+            if not os.path.isfile(os.path.join(place, name)):  # another process may have been faster
+                os.replace(os.path.join(temporary, backend), os.path.join(place, backend))
+        except OSError as error:
+            raise InputError(
+                f"cannot write the converted model to {place}: {error.strerror}; set XDG_CACHE_HOME, or use --backend=jax"
+            ) from error
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return os.path.join(place, name)
+
+
+def _identity(config: BertConfig, params: dict[str, Any]) -> str:
+    digest = hashlib.sha256(f"{CONVERSION} {config}".encode())
+    for leaf in jax.tree.leaves({name: params[name] for name in ("bert", "pooler", "score")}):
+        digest.update(np.ascontiguousarray(leaf).data)
+    return digest.hexdigest()[:24]
+
+
+def openvino_runtime(path: str, dtype: str) -> Runtime:
+    """Runs an OpenVINO model, as many batches at a time as the runtime finds best on this machine.
+
+    float32 and bfloat16 are the precision of the computation; int8 is in the model, and what it leaves is computed in the
+    machine's preferred precision.
+    """
+    openvino = needed("openvino", "openvino")
+    precision = {"float32": "f32", "bfloat16": "bf16"}.get(dtype)
+    options = {"PERFORMANCE_HINT": "THROUGHPUT", **({"INFERENCE_PRECISION_HINT": precision} if precision else {})}
+    model = openvino.Core().compile_model(path, "CPU", options)
+    queue = openvino.AsyncInferQueue(model)
+
+    def run(batches: Iterable[Batch]) -> Iterator[Result]:
+        done: deque[Result] = deque()
+        queue.set_callback(lambda request, items: done.append((items, request.get_output_tensor().data.copy())))
+        for items, inputs in batches:
+            queue.start_async(inputs, items)  # waits while all requests are busy
+            while done:
+                yield done.popleft()
+        queue.wait_all()
+        yield from done
+
+    return run
+
+
+def onnx_runtime(path: str) -> Runtime:
+    """Runs an ONNX model with ONNX Runtime on the CPU, on all its cores."""
+    onnxruntime = needed("onnxruntime", "onnx")
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+    def run(batches: Iterable[Batch]) -> Iterator[Result]:
+        for items, inputs in batches:
+            yield items, session.run(None, inputs)[0]
+
+    return run

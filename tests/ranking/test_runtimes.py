@@ -1,0 +1,133 @@
+"""Re-ranking by OpenVINO and ONNX Runtime: the scores of JAX, from the export's files or converted once."""
+
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from harp_jax.checkpoints.formats import FILES, write_openvino
+from harp_jax.checkpoints.huggingface import save_hf
+from harp_jax.commands.rerank import arguments_parser, main
+from harp_jax.corpus.trec import read_run, write_run
+from harp_jax.errors import InputError
+from harp_jax.ranking import runtimes
+from harp_jax.ranking.reranker import Reranker, load_scorer
+from harp_jax.ranking.runtime_scorer import RuntimeScorer
+from harp_jax.ranking.runtimes import chosen_backend
+from harp_jax.text.marks import Marks
+from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenizer
+
+RNG = np.random.default_rng(0)
+VOCABULARY = [word for word in WORDS.split() if not word.startswith("##")]
+PAIRS = [
+    (" ".join(RNG.choice(VOCABULARY, RNG.integers(1, 50))), " ".join(RNG.choice(VOCABULARY, RNG.integers(0, 50))))
+    for _ in range(40)
+]
+PARAMS = {name: tree for name, tree in random_params(CONFIG).items() if name in ("bert", "pooler", "score")}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """An export without converted files, whose marks are put before query and document."""
+    directory = str(tmp_path_factory.mktemp("runtimes") / "model")
+    tokenizer = replace(small_tokenizer(), max_length=30)
+    marks = Marks(tokenizer.vocab["[unused0]"], tokenizer.vocab["[unused1]"])
+    save_hf(directory, CONFIG, PARAMS, tokenizer, "", marks)
+    return directory
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "harp_jax" / "converted"
+
+
+def packages(backend: str) -> None:
+    for package in {"openvino": ("openvino",), "onnx": ("onnx", "onnxruntime")}[backend]:
+        pytest.importorskip(package)
+
+
+@pytest.mark.parametrize("backend", ["openvino", "onnx"])
+def test_scores_are_those_of_jax_and_the_model_is_converted_once(model, cache, monkeypatch, backend):
+    packages(backend)
+    ours = Reranker.from_pretrained(model).predict(PAIRS)
+    there = Reranker.from_pretrained(model, backend=backend, batch_tokens=64)
+    np.testing.assert_allclose(there.predict(PAIRS), ours, rtol=0, atol=2e-5 * np.abs(ours).max())
+    assert there.scorer.truncated_queries > 0 and there.predict([]).shape == (0,)
+    assert [os.listdir(path) for path in cache.iterdir()] == [[backend]]
+
+    def again(*_):
+        raise AssertionError("converted again")
+
+    monkeypatch.setattr(runtimes, f"write_{backend}", again)
+    assert Reranker.from_pretrained(model, backend=backend).predict(PAIRS[:1])[0] == pytest.approx(ours[0], abs=1e-4)
+
+
+def test_the_file_of_the_export_is_used_and_bfloat16_is_near(tmp_path, cache):
+    packages("openvino")
+
+    def add(directory):
+        write_openvino(directory, CONFIG, PARAMS, small_tokenizer())
+
+    save_hf(str(tmp_path / "m"), CONFIG, PARAMS, small_tokenizer(), "", more=add)
+    ours = Reranker.from_pretrained(str(tmp_path / "m")).predict(PAIRS)
+    near = Reranker.from_pretrained(str(tmp_path / "m"), "bfloat16", backend="auto")
+    assert isinstance(near.scorer, RuntimeScorer) and not cache.exists()
+    np.testing.assert_allclose(near.predict(PAIRS), ours, rtol=0, atol=0.05 * np.ptp(ours))
+    with pytest.raises(
+        InputError, match="has no openvino/openvino_model_qint8_quantized.xml; write it with harp export"
+    ):
+        load_scorer(str(tmp_path / "m"), "int8", backend="openvino")
+
+
+def test_the_command_ranks_as_with_jax(model, tmp_path):
+    packages("onnx")
+    docs = {f"d{i}": document for i, (_, document) in enumerate(PAIRS)}
+    (tmp_path / "docs.tsv").write_text("".join(f"{d}\t\t\t{text}\n" for d, text in docs.items()))
+    (tmp_path / "queries.tsv").write_text("q\tred cat\n")
+    write_run(str(tmp_path / "bm25.trec"), [("q", list(docs), -np.arange(len(docs)))])
+    runs = {}
+    for backend in ("jax", "onnx"):
+        given = {"model": model, "docs": tmp_path / "docs.tsv", "queries": tmp_path / "queries.tsv"}
+        given |= {"run": tmp_path / "bm25.trec", "output": tmp_path / f"{backend}.trec", "backend": backend}
+        main(arguments_parser().parse_args([f"--{name}={value}" for name, value in given.items()]))
+        ranking = read_run(str(tmp_path / f"{backend}.trec"))["q"]
+        runs[backend] = dict(zip(ranking.docids, ranking.scores))
+    assert runs["jax"].keys() == runs["onnx"].keys()
+    for docid, score in runs["jax"].items():
+        assert runs["onnx"][docid] == pytest.approx(score, abs=1e-4)
+
+
+def test_auto_takes_the_fastest_that_can_compute_the_model(tmp_path, monkeypatch):
+    there: set[str] = set()
+    monkeypatch.setattr(runtimes, "_installed", there.__contains__)
+    choose = lambda dtype="float32": chosen_backend("auto", dtype, str(tmp_path))  # noqa: E731
+    assert choose() == choose("bfloat16") == "jax"
+    there.update({"onnxruntime", "openvino"})
+    assert choose() == "jax"  # nothing converts the model
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / FILES["onnx", False]).touch()
+    assert (choose(), choose("bfloat16")) == ("onnx", "jax")
+    with pytest.raises(InputError, match="add it to the export with harp export --format=openvino --int8"):
+        choose("int8")
+    (tmp_path / FILES["onnx", True]).touch()
+    assert choose("int8") == "onnx"
+    there.add("torch")
+    assert choose() == choose("bfloat16") == "openvino"
+
+
+def test_what_a_backend_cannot_do_is_refused(model, monkeypatch):
+    with pytest.raises(InputError, match="--backend=tensorrt is unknown"):
+        load_scorer(model, backend="tensorrt")
+    with pytest.raises(InputError, match="--backend=onnx computes in float32 and int8, not bfloat16"):
+        load_scorer(model, "bfloat16", backend="onnx")
+    with pytest.raises(InputError, match="--backend=jax computes in float32 and bfloat16, not int8"):
+        load_scorer(model, "int8")
+    with pytest.raises(InputError, match="--cosine is computed with JAX"):
+        load_scorer(model, cosine=True, backend="onnx")
+    with pytest.raises(InputError, match="int8 is for cross-encoders"):
+        load_scorer(model, "int8", cosine=True)
+    monkeypatch.setitem(runtimes.PACKAGES, "openvino", "a_package_that_is_absent")
+    with pytest.raises(InputError, match=r"is not installed; pip install 'harp_jax\[openvino\]'"):
+        load_scorer(model, backend="openvino")
