@@ -4,6 +4,7 @@
 `openvino/openvino_model_qint8_quantized.xml`.
 """
 
+import importlib
 import os
 from collections.abc import Sequence
 from types import ModuleType
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from harp_jax.checkpoints.torch_ranker import INPUTS, OUTPUT, example_inputs, torch_ranker
-from harp_jax.errors import InputError
+from harp_jax.errors import needs
 from harp_jax.input.pair_rows import Pair, pair_rows
 from harp_jax.model.bert import BertConfig
 from harp_jax.text.tokenizer import Tokenizer
@@ -28,12 +29,8 @@ OPSET = 17
 
 def needed(package: str, extra: str) -> ModuleType:
     """The imported package. InputError that names the extra which brings it."""
-    import importlib
-
-    try:
+    with needs({"onnx": "ONNX", "openvino": "OpenVINO"}[extra], package, extra):
         return importlib.import_module(package)
-    except ImportError as error:
-        raise InputError(f"{package} is not installed; pip install 'harp_jax[{extra}]'") from error
 
 
 def write_onnx(directory: str, config: BertConfig, params: dict[str, Any], int8: bool = False) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, needs
 from harp_jax.model.bert import BertConfig
 
 if TYPE_CHECKING:
@@ -21,11 +21,9 @@ MASKED = -1e9  # added to the attention scores of padding; bfloat16 holds it
 
 def torch_ranker(config: BertConfig, params: dict[str, Any]) -> "torch.nn.Module":
     """A module from INPUTS to OUTPUT, in float32 and evaluation mode. InputError without a score head or without torch."""
-    try:
+    with needs("conversion to ONNX and OpenVINO", "torch", "onnx"):
         import torch
         from torch.nn import functional as F
-    except ImportError as error:
-        raise InputError("conversion to ONNX and OpenVINO needs torch; pip install 'harp_jax[onnx]'") from error
     if not {"pooler", "score"} <= params.keys():
         raise InputError("the model has no score head; convert a fine-tuned or pre-trained ranker")
 
