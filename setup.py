@@ -8,5 +8,5 @@ setup(
         *(f"harp_jax.{name}" for name in find_packages(include=["configs", "configs.*"])),
     ],
     package_dir={"harp_jax": "harp_jax", "data_pipeline": "data_pipeline", "harp_jax.configs": "configs"},
-    package_data={"harp_jax": ["py.typed", "report/templates/*"], "data_pipeline": ["py.typed"]},
+    package_data={"harp_jax": ["py.typed", "report/templates/*", "look/static/*"], "data_pipeline": ["py.typed"]},
 )

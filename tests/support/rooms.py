@@ -13,7 +13,7 @@ from tests.support import ROOT
 ROOMS = {
     "harp_jax": (
         "corpus", "text", "model", "evaluation", "input", "objectives", "checkpoints", "neural_ir", "ranking",
-        "stages", "training", "linklearn", "experiments", "report", "commands",
+        "stages", "training", "linklearn", "experiments", "report", "look", "commands",
     ),
     "data_pipeline": (
         "engine", "text", "sources", "graph", "weights", "tasks", "pairs", "output", "sample", "commands",

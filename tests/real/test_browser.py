@@ -1,0 +1,89 @@
+"""The pages in a real browser, and POST /rerank by a real client of Text Embeddings Inference."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from harp_jax.commands.report import arguments_parser, main
+from tests.support import ROOT
+from tests.support.browser import check_page, chromium
+from tests.support.look_site import DOCS, HOSTILE, write_site
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def address(tmp_path):
+    """The page of a small site, served by the command."""
+    pytest.importorskip("starlette")
+    site = write_site(tmp_path / "site")
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "harp_jax", "look", str(site), "--port=0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        yield process.stdout.readline().split()[0], site
+        process.terminate()
+
+
+@pytest.mark.parametrize("width, dark", [(400, False), (400, True), (1400, False), (1400, True)])
+def test_the_page_works_by_keyboard(address, width, dark):
+    url, site = address
+    with chromium(width, dark) as driver:
+        from selenium.webdriver.common.by import By
+        from selenium.webdriver.common.keys import Keys
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        def shown(selector):
+            return [node for node in driver.find_elements(By.CSS_SELECTOR, selector) if node.is_displayed()]
+
+        driver.get(url)
+        wait = WebDriverWait(driver, 60)
+        wait.until(lambda _: shown("#proposals li button"))
+        assert driver.switch_to.active_element.get_attribute("id") == "q"
+        driver.switch_to.active_element.send_keys("red cat", Keys.ENTER)
+        wait.until(lambda _: shown("li.hit"))
+        assert len(shown("#rankings section")) == (3 if width > 1000 else 1)
+        assert HOSTILE in driver.find_element(By.ID, "rankings").get_attribute("textContent")
+        assert not driver.find_elements(By.CSS_SELECTOR, "img[src='x']")
+        for _ in range(40):
+            driver.switch_to.active_element.send_keys(Keys.TAB)
+            if "yes" in driver.switch_to.active_element.get_attribute("class"):
+                break
+        driver.switch_to.active_element.send_keys(Keys.SPACE)
+        wait.until(lambda _: shown(".yes[aria-pressed='true']"))
+        assert (site / "labels.tsv").read_text().startswith("red cat\td")
+        if width < 1000:
+            shown("#views button")[0].send_keys(Keys.ENTER)
+            wait.until(lambda _: shown("[data-name='BM25']"))
+        check_page(driver)
+
+
+@pytest.mark.parametrize("width, dark", [(400, True), (1400, False)])
+def test_the_report_reads_well_on_a_phone_and_a_desk(tmp_path, width, dark):
+    (tmp_path / "qrels.txt").write_text("".join(f"{i} 0 a{i} 1\n" for i in range(20)))
+    for name, order in (("bm25", "bca"), ("ranker", "abc")):
+        rows = [f"{i} Q0 {d}{i} {rank} {-rank} x\n" for i in range(20) for rank, d in enumerate(order, 1)]
+        (tmp_path / f"{name}.trec").write_text("".join(rows))
+    (tmp_path / "w").mkdir()
+    rows = [{"step": s, "split": "validation", "rqp_accuracy": 0.5 + s / 10, "mlm_loss": 3.0 - s} for s in range(3)]
+    (tmp_path / "w" / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    runs = [f"--run={name}={tmp_path}/{name}.trec" for name in ("bm25", "ranker")]
+    given = [f"--qrels={tmp_path}/qrels.txt", *runs, "--chance=bm25", f"--curves=x={tmp_path}/w"]
+    main(arguments_parser().parse_args([*given, f"--output={tmp_path}/report.html"]))
+    with chromium(width, dark) as driver:
+        driver.get(f"file://{tmp_path}/report.html")
+        check_page(driver)
+
+
+def test_a_client_of_text_embeddings_inference_reranks(address):
+    """tei-client is one that users have: `pip install tei-client`."""
+    tei_client = pytest.importorskip("tei_client")
+    client = tei_client.HttpClient(address[0])
+    texts = [text for _, text in DOCS.values()]
+    assert client.health() and client.info().max_input_length == 40
+    ranks = client.rerank("red cat", texts, return_text=True, truncate=True).ranks
+    assert sorted(rank.index for rank in ranks) == [0, 1, 2, 3] and all(0 < rank.score < 1 for rank in ranks)
+    assert [rank.score for rank in ranks] == sorted((rank.score for rank in ranks), reverse=True)
+    assert all(rank.text == texts[rank.index] for rank in ranks)
