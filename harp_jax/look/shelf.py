@@ -94,12 +94,12 @@ class Shelf:
             both = normalised(np.asarray(lexical, np.float64), "minmax")
             both = both + self.sources.weight * normalised(ranked.astype(np.float64), "minmax")
         rankings = {"BM25": np.asarray(lexical), "Re-ranker": ranked, "Both": both}
-        found = [{"name": name, "results": _results(docids, scores)} for name, scores in rankings.items()]
+        results = {name: _results(docids, scores) for name, scores in rankings.items()}
         wanted = self.stems(query)
-        shown = dict.fromkeys(hit["docid"] for ranking in found for hit in ranking["results"])
+        shown = dict.fromkeys(hit["docid"] for hits in results.values() for hit in hits)
         return {
             "query": query,
-            "rankings": found,
+            "rankings": [{"name": name, "results": hits} for name, hits in results.items()],
             "documents": {docid: self.document(wanted, docid) for docid in shown},
             "candidates": len(docids),
             "seconds": round(time.perf_counter() - began, 3),

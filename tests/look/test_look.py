@@ -19,7 +19,7 @@ from harp_jax.ranking.reranker import Reranker
 from tests.support.look_site import DOCS, HOSTILE, QUERIES, write_site
 
 pytest.importorskip("starlette")
-pytest.importorskip("httpx")
+pytest.importorskip("httpx2")
 
 
 @pytest.fixture(scope="module")
