@@ -13,7 +13,7 @@ def arguments_parser() -> Parser:
         description="Serve a local page on which you type queries and see BM25, the re-ranker and both, with what moved and why; "
         "label results with a click;\nand POST /rerank in the shape of Text Embeddings Inference. Labels are lines of "
         "query<TAB>docid<TAB>level (1 relevant, 0 not), as `harp site --labels` reads them.",
-        example="harp look x        # x: output of harp site\n  harp look --model=ranker --docs=docs.jsonl --anchors=anchors.tsv",
+        example="harp look site\n  harp look --model=ranker --docs=docs.jsonl --anchors=anchors.tsv",
     )
     parser.add_argument(
         "site", nargs="?", default="", metavar="DIR", help="output of harp site: all that follows is found in it"
