@@ -1,0 +1,95 @@
+"""What links alone teach: a re-ranker after each variant of pre-training, without a labelled query.
+
+harp plan zero_shot --output=zero_shot --set docs=collection.jsonl --set queries=queries.tsv --set qrels=qrels.txt \\
+    --set folds=folds.tsv --set fields=title,body --set train_folds=1,2,3,4 --set pairs=pairs --set init=start --set scale=small
+
+Every variant starts from the same encoder (`init`) and gets the same updates and real tokens; its own score head ranks the
+candidates of a sample of the training queries of `train_folds`, so that the queries of the other folds stay untouched for the
+final comparison. Rows: the candidates, the same in random order (chance), the start's own cosine, each variant, and the first
+variant with its queries blanked. The recipe `recommended` was chosen with this plan (docs/experiments/recommended.md).
+
+Hardware: any; `--dry_run` prints the cost.
+"""
+
+from harp_jax.errors import InputError
+from harp_jax.experiments.benchmark import BENCHMARK, Benchmark
+from harp_jax.experiments.plan import Command
+from harp_jax.experiments.pretraining_steps import PRETRAINING, Pretraining
+from harp_jax.experiments.ranking_steps import comparison, output_of, reranked_again
+
+# Fields on top of HARP's config, as differences from adp_qdm.
+BASE = ["tasks=('adp','qdm')", "mlm_weight=0.0", "model.dropout=0.0"]
+VARIANTS: dict[str, list[str]] = {
+    "adp_qdm": [],
+    "adp": ["tasks=('adp',)"],
+    "qdm": ["tasks=('qdm',)"],
+    "rqp": ["tasks=('rqp',)"],
+    "rdp": ["tasks=('rdp',)"],
+    "acm": ["tasks=('acm',)"],
+    "adp_qdm_acm": ["tasks=('adp','qdm','acm')"],
+    "adp_qdm_rdp": ["tasks=('adp','qdm','rdp')"],
+    "adp_qdm_rqp": ["tasks=('adp','qdm','rqp')"],
+    "five": ["tasks=('rqp','qdm','rdp','acm','adp')"],
+    "four": ["tasks=('rqp','qdm','rdp','acm')"],
+    "four_mlm": ["tasks=('rqp','qdm','rdp','acm')", "mlm_weight=1.0"],
+    "paper": ["tasks=('rqp','qdm','rdp','acm')", "mlm_weight=1.0", "model.dropout=0.1"],
+    "dropout": ["model.dropout=0.1"],
+    "logistic": ["pair_loss=logistic"],
+    "slower": ["learning_rate=1e-4"],
+    "mlm_tenth": ["mlm_weight=0.1"],
+}
+
+
+def get_plan(
+    pretraining: Pretraining = PRETRAINING,
+    benchmark: Benchmark = BENCHMARK,
+    variants: tuple[str, ...] = tuple(VARIANTS),
+    train_folds: tuple[str, ...] = ("1", "2", "3", "4"),
+    sample: int = 400,
+) -> list[Command]:
+    """Options:
+
+    variants: rows; the first one also ranks blank queries
+    train_folds: folds whose queries are ranked
+    sample: number of them
+    """
+    if unknown := [name for name in variants if name not in VARIANTS]:
+        raise InputError(f"variants={unknown[0]} is unknown; choose from {', '.join(VARIANTS)}")
+    if not variants or not pretraining.init:
+        raise InputError("a comparison needs variants, and an encoder that they start from (init)")
+    ((_, run),) = benchmark.runs().items()
+    folds = [f"--folds={benchmark.fold_file}", f"--train_folds={','.join(train_folds)}"]
+    drawn = [f"--qrels={benchmark.qrels}", *folds, f"--run={run}", f"--docs={benchmark.docs}"]
+    queries = "{sample}/draw-00/" + f"{sample}.txt"
+    ranking = [*benchmark.collection.options, f"--run={run}", f"--only={queries}"]
+    ranking += [*(f"--{option}" for option in benchmark.rerank), "--output={out}"]
+    commands = [
+        *benchmark.prepared(),
+        *pretraining.generated(),
+        Command("sample", "subsets", [*drawn, f"--sizes={sample}", "--draws=1", "--output={out}"]),
+        Command("cosine", "rerank", [f"--model={pretraining.init}", "--cosine", *ranking], suffix=".trec"),
+    ]
+    rows = {"BM25": [run], "cosine": output_of("cosine")}
+    for name in variants:
+        for seed in benchmark.seeds:
+            settings = [*BASE, *VARIANTS[name]]
+            commands.append(pretraining.trained(f"pre_{name}_s{seed}", "harp", seed, settings))
+            ranked = Command(
+                f"{name}_s{seed}", "rerank", ["--model={pre_" + f"{name}_s{seed}" + "}", *ranking], suffix=".trec"
+            )
+            commands.append(ranked)
+            rows.setdefault(name, []).extend(output_of(ranked.name))
+            if name == variants[0]:
+                commands.append(reranked_again(ranked, f"blank_{name}_s{seed}", ["blank_query"]))
+                rows.setdefault("blank", []).extend(output_of(f"blank_{name}_s{seed}"))
+    table = comparison(
+        "table",
+        rows,
+        qrels=benchmark.qrels,
+        measures=benchmark.measures,
+        baseline="BM25",
+        chance="BM25",
+        blank={variants[0]: "blank"},
+        options=[f"--queries={queries}", f"--confirm={benchmark.measure}"],
+    )
+    return [*commands, table]
