@@ -21,22 +21,22 @@ from harp_jax.experiments.ranking_steps import comparison, output_of, reranked_a
 BASE = ["tasks=('adp','qdm')", "mlm_weight=0.0", "model.dropout=0.0"]
 VARIANTS: dict[str, list[str]] = {
     "adp_qdm": [],
+    "four": ["tasks=('rqp','qdm','rdp','acm')"],
+    "five": ["tasks=('rqp','qdm','rdp','acm','adp')"],
+    "paper": ["tasks=('rqp','qdm','rdp','acm')", "mlm_weight=1.0", "model.dropout=0.1"],
     "adp": ["tasks=('adp',)"],
+    "slower": ["learning_rate=1e-4"],
+    "dropout": ["model.dropout=0.1"],
+    "four_mlm": ["tasks=('rqp','qdm','rdp','acm')", "mlm_weight=1.0"],
+    "adp_qdm_rdp": ["tasks=('adp','qdm','rdp')"],
+    "adp_qdm_acm": ["tasks=('adp','qdm','acm')"],
+    "adp_qdm_rqp": ["tasks=('adp','qdm','rqp')"],
+    "logistic": ["pair_loss=logistic"],
+    "mlm_tenth": ["mlm_weight=0.1"],
     "qdm": ["tasks=('qdm',)"],
     "rqp": ["tasks=('rqp',)"],
     "rdp": ["tasks=('rdp',)"],
     "acm": ["tasks=('acm',)"],
-    "adp_qdm_acm": ["tasks=('adp','qdm','acm')"],
-    "adp_qdm_rdp": ["tasks=('adp','qdm','rdp')"],
-    "adp_qdm_rqp": ["tasks=('adp','qdm','rqp')"],
-    "five": ["tasks=('rqp','qdm','rdp','acm','adp')"],
-    "four": ["tasks=('rqp','qdm','rdp','acm')"],
-    "four_mlm": ["tasks=('rqp','qdm','rdp','acm')", "mlm_weight=1.0"],
-    "paper": ["tasks=('rqp','qdm','rdp','acm')", "mlm_weight=1.0", "model.dropout=0.1"],
-    "dropout": ["model.dropout=0.1"],
-    "logistic": ["pair_loss=logistic"],
-    "slower": ["learning_rate=1e-4"],
-    "mlm_tenth": ["mlm_weight=0.1"],
 }
 
 
