@@ -61,8 +61,10 @@ $(MINILM): | .venv/python
 demo: .venv/demo | $(MINILM)
 	$(BIN)/harp plan demo --output=demo --set encoder=$(MINILM)
 
+# Two processes, a file of tests each: a worker takes up to 3 GB, mostly compiled programs.
+WORKERS ?= 2
 test: .venv/test
-	$(BIN)/python -m pytest -m "not real and not faults"
+	$(BIN)/python -m pytest -m "not real and not faults" -n $(WORKERS) --dist loadfile
 
 lint: .venv/test
 	$(BIN)/ruff check .
