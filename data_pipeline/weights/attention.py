@@ -13,7 +13,6 @@ import hashlib
 import os
 from collections import abc
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -128,7 +127,7 @@ class Encoder:
         on_cpu = devices[0].platform == "cpu"
         longest = min(shape.max_positions, LENGTHS[-1])
         self.lengths = (*(length for length in (CPU_LENGTHS if on_cpu else LENGTHS) if length < longest), longest)
-        model = Ranker(replace(shape.computing_in(dtype), wide_products=on_cpu and dtype != "float32"))
+        model = Ranker(shape.computing_in(dtype))
 
         def attention(params: dict, tokens: jax.Array, segments: jax.Array, queries: jax.Array) -> Any:
             positions = jax.numpy.broadcast_to(jax.numpy.arange(tokens.shape[1], dtype=tokens.dtype), tokens.shape)

@@ -4,7 +4,6 @@ The parameters are a plain nested dict, used directly by the sharding rules, the
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -15,6 +14,7 @@ from jax import lax
 from harp_jax.errors import InputError
 from harp_jax.model.attention import IMPLEMENTATIONS, attend, choose, place_of, probabilities
 from harp_jax.model.dropout import Dropout
+from harp_jax.model.products import dot_general
 from harp_jax.model.tied_embeddings import by_parts
 
 REMAT = ("none", "dots", "layer")
@@ -41,8 +41,6 @@ class BertConfig:
     attention: str = "auto"  # see attention.py
     remat: str = "none"  # see `rematerialised`
     initializer_range: float = 0.02
-    # Inference on CPUs: products of bfloat16 factors are float32, which units such as AMX compute many times faster.
-    wide_products: bool = False
 
     def __post_init__(self) -> None:
         if self.hidden % self.heads:
@@ -207,7 +205,7 @@ class Bert(nn.Module):
         deterministic: bool = True,
         positions: jax.Array | None = None,
     ) -> jax.Array:
-        """Hidden states [rows, T, hidden] in the computation's dtype.
+        """Hidden states [rows, T, hidden] in the computation's dtype (float32 where a CPU computes in bfloat16, see products.py).
 
         With `positions` [rows, Q], the hidden states of these positions only, [rows, Q, hidden]: of the other tokens, the
         last layer then computes keys and values only, which saves most of its cost.
@@ -242,8 +240,7 @@ def initializer(config: BertConfig) -> nn.initializers.Initializer:
 
 
 def _dense(config: BertConfig) -> dict[str, Any]:
-    wide = partial(lax.dot_general, preferred_element_type=jnp.float32) if config.wide_products else None
-    return dict(dtype=config.dtype, kernel_init=initializer(config), dot_general=wide)
+    return dict(dtype=config.dtype, kernel_init=initializer(config), dot_general=dot_general)
 
 
 def layer_norm(config: BertConfig) -> Norm:

@@ -1,0 +1,61 @@
+"""Matrix products of bfloat16 factors on CPUs: float32 results, which units such as AMX compute many times faster.
+
+XLA hands a product of bfloat16 factors with a float32 result to a library that uses these units; with a bfloat16 result it runs
+its own loops instead. `benchmarks/step.py --dtype=bfloat16` gives the gain for a step. Everything between the products stays in
+float32, which a CPU computes faster than bfloat16 anyway.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from harp_jax.model.attention import place_of
+
+Dimensions = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
+
+
+def dot_general(
+    lhs: jax.Array, rhs: jax.Array, dimension_numbers: Dimensions, precision: Any = None, **options: Any
+) -> jax.Array:
+    """`lax.dot_general` for Flax's dense layers; float32 where both factors are bfloat16 and the device is a CPU.
+
+    Both gradients are then products of bfloat16 factors too: the cotangent is rounded to bfloat16 first, as on a TPU.
+    """
+    (contracted, first), (lhs_batch, rhs_batch) = dimension_numbers
+    dense = tuple(contracted) == tuple(range(lhs.ndim - len(contracted), lhs.ndim))
+    dense = dense and tuple(first) == tuple(range(len(contracted))) and not lhs_batch and not rhs_batch
+    narrow = lhs.dtype == rhs.dtype == jnp.bfloat16
+    if dense and narrow and place_of(lhs).platform == "cpu":
+        return _dense(lhs, rhs, len(contracted))
+    return lax.dot_general(lhs, rhs, dimension_numbers, precision=precision, **options)
+
+
+def _product(lhs: jax.Array, rhs: jax.Array, left: Sequence[int], right: Sequence[int]) -> jax.Array:
+    """The sum over dimensions `left` of lhs and `right` of rhs, float32."""
+    return lax.dot_general(lhs, rhs, ((left, right), ((), ())), preferred_element_type=jnp.float32)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _dense(lhs: jax.Array, rhs: jax.Array, contracted: int) -> jax.Array:
+    """The sum over the last dimensions of lhs and the first of rhs, `contracted` many."""
+    return _product(lhs, rhs, range(lhs.ndim - contracted, lhs.ndim), range(contracted))
+
+
+def _forward(lhs: jax.Array, rhs: jax.Array, contracted: int) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    return _dense(lhs, rhs, contracted), (lhs, rhs)
+
+
+def _backward(contracted: int, factors: tuple[jax.Array, jax.Array], cotangent: jax.Array) -> tuple:
+    lhs, rhs = factors
+    rounded = cotangent.astype(lhs.dtype)
+    rows = lhs.ndim - contracted
+    to_lhs = _product(rounded, rhs, range(rows, rounded.ndim), range(contracted, rhs.ndim))
+    to_rhs = _product(lhs, rounded, range(rows), range(rows))
+    return to_lhs.astype(lhs.dtype), to_rhs.astype(rhs.dtype)
+
+
+_dense.defvjp(_forward, _backward)

@@ -1,0 +1,61 @@
+"""Products of bfloat16 factors on CPUs: float32 results, gradients of bfloat16 factors, and nothing else changed."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from harp_jax.model.products import dot_general
+
+CASES = {  # dimensions of lhs, of rhs, number that is contracted
+    "rows": ((6, 16), (16, 8), 1),
+    "packed rows": ((3, 5, 16), (16, 8), 1),
+    "to heads": ((3, 5, 16), (16, 2, 4), 1),
+    "from heads": ((3, 5, 2, 8), (2, 8, 4), 2),
+}
+
+
+def operands(case: str, dtype) -> tuple:
+    left, right, contracted = CASES[case]
+    rng = np.random.default_rng(0)
+    lhs, rhs = (jnp.asarray(rng.normal(size=shape), dtype) for shape in (left, right))
+    numbers = ((tuple(range(len(left) - contracted, len(left))), tuple(range(contracted))), ((), ()))
+    return lhs, rhs, numbers
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_product_and_gradients_are_those_of_float64_within_bfloat16(case):
+    lhs, rhs, numbers = operands(case, jnp.bfloat16)
+    out, pullback = jax.vjp(lambda x, w: dot_general(x, w, numbers), lhs, rhs)
+    assert out.dtype == jnp.float32
+    weights = np.random.default_rng(1).normal(size=out.shape)
+    found = pullback(jnp.asarray(weights, jnp.float32))
+    with jax.enable_x64(True):
+        exact = [jnp.asarray(np.asarray(x, np.float64)) for x in (lhs, rhs)]
+        expected, slow = jax.vjp(lambda x, w: lax.dot_general(x, w, numbers), *exact)
+        slopes = slow(jnp.asarray(weights))
+    np.testing.assert_allclose(np.asarray(out, np.float64), expected, rtol=1e-5, atol=1e-5)  # the factors are exact
+    for mine, theirs, factor in zip(found, slopes, (lhs, rhs)):
+        assert mine.dtype == factor.dtype and mine.shape == factor.shape
+        np.testing.assert_allclose(np.asarray(mine, np.float64), theirs, rtol=0.02, atol=0.02 * np.abs(theirs).max())
+
+
+def test_the_compiled_gradient_multiplies_bfloat16_only():
+    """A float32 factor anywhere would take that product back to the slow path."""
+    layer = nn.Dense(8, dtype=jnp.bfloat16, dot_general=dot_general)
+    params = layer.init(jax.random.key(0), jnp.zeros((2, 16)))
+    loss = lambda params, x: (layer.apply(params, x) ** 2).sum()  # noqa: E731
+    text = jax.jit(jax.grad(loss, argnums=(0, 1))).lower(params, jnp.ones((6, 16))).as_text()
+    products = [line.rpartition(":")[2] for line in text.splitlines() if "stablehlo.dot_general" in line]
+    assert len(products) == 3
+    for types in products:
+        factors, result = types.split("->")
+        assert factors.count("bf16") == 2 and "xf32" in result
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_float32_factors_are_multiplied_as_ever(case):
+    lhs, rhs, numbers = operands(case, jnp.float32)
+    np.testing.assert_array_equal(dot_general(lhs, rhs, numbers), lax.dot_general(lhs, rhs, numbers))
