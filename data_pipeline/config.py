@@ -65,7 +65,7 @@ RANGES: Ranges = {
 
 
 def generation(preset: str = "") -> ConfigDict:
-    """The defaults, changed by the preset "paper" or "official" if one is named; InputError for an unknown preset."""
+    """The defaults, changed by the preset "recommended", "paper" or "official"; InputError for an unknown preset."""
     c = ConfigDict()
     c.source = ConfigDict()
     c.source.format = "mediawiki"  # or "wikiextractor", "linked_jsonl", "harp_json", "html", "warc"

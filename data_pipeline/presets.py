@@ -1,4 +1,4 @@
-"""Presets of the generation job: the paper's choices and those of its authors' code, where they differ from ours.
+"""Presets of the generation job: what we recommend, and the choices of the paper and of its authors' code where they differ.
 
 A preset is named after a colon; fields on the command line override it:
 
@@ -8,11 +8,22 @@ Where the paper's equations cannot be used as printed, "paper" corrects them: le
 lacks, conditioned on at least 1; the softmax of Eq. 3 runs over the words of the text (over a whole vocabulary, nearly all mass
 falls on absent words); Eq. 5 excludes the anchor's words (with a weight of 0 the softmax would still sample them); two anchors
 with one destination or equal weights make no pair. Neither preset makes pairs whose two sides are equal.
+
+"recommended" is for small encoders and short trainings: the tasks that rank best by themselves, queries that cannot be told apart
+without reading the page, and negatives as popular as the positives. docs/experiments/recommended.md has the measurements. The
+training preset of the same name (harp_jax/defaults.py) belongs to it.
 """
 
 from typing import Any
 
 PRESETS: dict[str, dict[str, Any]] = {
+    "recommended": {
+        "tasks": ("adp", "qdm"),
+        "weighting": "normalised",  # a softmax over shares of attention draws uniformly (.003 bits from it)
+        "context_in_page": True,  # for RQP, if it is added: else a word that the page lacks identifies S1
+        "qdm_negative": "occurrence",  # as positives are drawn; uniform, in-links tell .68 of the pairs apart
+        "acm_negative": "in_links",
+    },
     "paper": {
         "drop_number_anchors": False,
         "drop_boilerplate": False,

@@ -40,7 +40,8 @@ def _common() -> ConfigDict:
     c.mesh.data = -1  # -1: all remaining devices
     c.mesh.fsdp = 1  # devices that share parameters and optimizer state
     c.mesh.model = 1  # devices that share each layer's heads and hidden units
-    c.dtype = "float32"  # of the computation: "bfloat16" on TPU and GPU; parameters stay float32
+    # Of the computation; parameters stay float32. "auto": bfloat16 on TPU, GPU and CPUs that multiply it (AMX), float32 elsewhere.
+    c.dtype = "float32"
     c.prng = "threefry"  # "rbg": faster dropout on TPU, but its bits depend on the sharding
     c.seed = 0  # of parameters, order, masks and dropout
     c.log_every = 50  # steps between lines of metrics
@@ -57,7 +58,9 @@ def _common() -> ConfigDict:
 
 # Where the paper (losses, masking) and its authors' code differ from our defaults; the generation job has presets of the same
 # names. The authors' code also starts from BERT's next-sentence head; these presets do not.
+# "recommended" is for small encoders and short trainings (docs/experiments/recommended.md): link tasks alone, nothing dropped.
 PRESETS: dict[str, dict[str, Any]] = {
+    "recommended": {"tasks": ("adp", "qdm"), "mlm_weight": 0.0, "model.dropout": 0.0},
     "paper": {"mlm_side": "both"},
     "official": {
         "pair_loss": "softmax_margin",
@@ -72,7 +75,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 def pretrain(preset: str = "") -> ConfigDict:
     """Defaults of pre-training: HARP's four tasks with MLM (paper section 4.3.2 where it specifies a value).
 
-    `preset`: "paper" or "official" applies those values of `PRESETS`. Raises InputError for another name.
+    `preset`: "recommended", "paper" or "official" applies those values of `PRESETS`. Raises InputError for another name.
     """
     c = _common()
     c.stage = "pretrain"

@@ -31,7 +31,7 @@ TRAINING: Ranges = {
     "sample": SHARE, "replaced": SHARE,
 }  # fmt: skip
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    "dtype": ("float32", "bfloat16", "float16"),
+    "dtype": ("auto", "float32", "bfloat16", "float16"),
     "prng": ("threefry", "rbg"),
     "schedule": ("linear", "cosine", "constant"),
     "task_sampling": ("uniform", "proportional"),

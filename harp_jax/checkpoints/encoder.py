@@ -16,6 +16,7 @@ from harp_jax.errors import InputError, how_to_fetch
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.initial_attention import tie_queries_and_keys
+from harp_jax.model.products import fastest_dtype
 from harp_jax.text.marks import Marks, recorded_marks
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
@@ -53,7 +54,8 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[BertConfig, Tokenizer, di
         raise InputError(
             f"row_length={config.row_length} exceeds the encoder's {bert.max_positions} positions; lower it"
         )
-    return replace(bert, dtype=config.dtype), tokenizer, params
+    dtype = fastest_dtype(jax.default_backend()) if config.dtype == "auto" else config.dtype
+    return replace(bert, dtype=dtype), tokenizer, params
 
 
 def load_encoder(path: str) -> tuple[BertConfig, dict]:

@@ -23,8 +23,9 @@ def read_config(workdir: str) -> ConfigDict:
     found = read_json(path, "restore it or start again in an empty workdir")
     check_sums(workdir, [CONFIG])
     try:
+        found.get("bert", {}).pop("wide_products", None)  # a field of older versions; it was never set in training
         return ConfigDict(found)
-    except (ValueError, TypeError, RecursionError) as error:
+    except (AttributeError, ValueError, TypeError, RecursionError) as error:
         raise InputError(
             f"{path} is no training config ({error}); restore it or start again in an empty workdir"
         ) from error

@@ -28,7 +28,7 @@ TINY: dict[str, str | int | float] = {
 }  # fmt: skip
 # A few layers of a small trained encoder on two cores: about 32 pairs of short leads an update, three times BERT-tiny's time.
 SMALL: dict[str, str | int | float] = {
-    "row_length": 128, "batch_tokens": 7000, "lanes": 2, "window": 512, "mesh.data": -1, "dtype": "float32", "prng": "threefry",
+    "row_length": 128, "batch_tokens": 7000, "lanes": 2, "window": 512, "mesh.data": -1, "dtype": "auto", "prng": "threefry",
     "learning_rate": 3e-4, "steps": 150, "log_every": 10, "eval_every": 75, "eval_batches": 8, "checkpoint_every": 50,
 }  # fmt: skip
 SCALES: dict[str, dict[str, str | int | float]] = {"tiny": TINY, "small": SMALL, "full": {}}

@@ -18,6 +18,17 @@ from harp_jax.model.attention import place_of
 Dimensions = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
 
+def fastest_dtype(platform: str) -> str:
+    """What dtype "auto" stands for on "cpu", "gpu" or "tpu": bfloat16 where the hardware multiplies it, else float32."""
+    if platform != "cpu":
+        return "bfloat16"
+    try:
+        with open("/proc/cpuinfo") as file:
+            return "bfloat16" if "amx_bf16" in file.read() else "float32"
+    except OSError:
+        return "float32"
+
+
 def dot_general(
     lhs: jax.Array, rhs: jax.Array, dimension_numbers: Dimensions, precision: Any = None, **options: Any
 ) -> jax.Array:

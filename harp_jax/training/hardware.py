@@ -1,5 +1,6 @@
 """Peak rates of accelerators, from the vendors' data sheets: for MFU and the dry run's roofline."""
 
+import functools
 import time
 from typing import NamedTuple
 
@@ -37,9 +38,12 @@ def data_sheet(kind: str) -> Peak | None:
 
 
 def matmul_rate(device: jax.Device, dtype: str, size: int = 1024, trials: int = 5) -> float:
-    """FLOP/s of a square matrix product on a device, the best of `trials`; takes about a tenth of a second."""
+    """FLOP/s of a square matrix product on a device, the best of `trials`; takes about a tenth of a second.
+
+    The result is float32, as in the products of a step (model/products.py).
+    """
     x = jax.device_put(jnp.ones((size, size), dtype), device)
-    product = jax.jit(jnp.matmul)
+    product = jax.jit(functools.partial(jnp.matmul, preferred_element_type=jnp.promote_types(dtype, jnp.float32)))
     jax.block_until_ready(product(x, x))
     best = float("inf")
     for _ in range(trials):

@@ -1,5 +1,7 @@
 """Products of bfloat16 factors on CPUs: float32 results, gradients of bfloat16 factors, and nothing else changed."""
 
+import io
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from harp_jax.model.products import dot_general
+from harp_jax.model.products import dot_general, fastest_dtype
 
 CASES = {  # dimensions of lhs, of rhs, number that is contracted
     "rows": ((6, 16), (16, 8), 1),
@@ -59,3 +61,10 @@ def test_the_compiled_gradient_multiplies_bfloat16_only():
 def test_float32_factors_are_multiplied_as_ever(case):
     lhs, rhs, numbers = operands(case, jnp.float32)
     np.testing.assert_array_equal(dot_general(lhs, rhs, numbers), lax.dot_general(lhs, rhs, numbers))
+
+
+def test_auto_is_bfloat16_where_it_is_multiplied(monkeypatch):
+    assert [fastest_dtype(platform) for platform in ("tpu", "gpu")] == ["bfloat16", "bfloat16"]
+    for flags, dtype in (("fma avx512f amx_bf16 amx_tile", "bfloat16"), ("fma avx512f", "float32")):
+        monkeypatch.setattr("builtins.open", lambda *_, flags=flags: io.StringIO(f"flags\t: {flags}\n"))
+        assert fastest_dtype("cpu") == dtype
