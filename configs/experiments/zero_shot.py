@@ -50,23 +50,31 @@ def get_plan(
     """Options:
 
     variants: rows; the first one also ranks blank queries
-    train_folds: folds whose queries are ranked
-    sample: number of them
+    train_folds: folds whose queries are sampled
+    sample: number of them; 0: no sample, but all queries of the fold `tested` (or of all folds)
     """
     if unknown := [name for name in variants if name not in VARIANTS]:
         raise InputError(f"variants={unknown[0]} is unknown; choose from {', '.join(VARIANTS)}")
     if not variants or not pretraining.init:
         raise InputError("a comparison needs variants, and an encoder that they start from (init)")
+    if not sample and len(benchmark.tested) > 1:
+        raise InputError("tested names several folds; all queries of one fold, or of all folds, are ranked")
     ((_, run),) = benchmark.runs().items()
-    folds = [f"--folds={benchmark.fold_file}", f"--train_folds={','.join(train_folds)}"]
-    drawn = [f"--qrels={benchmark.qrels}", *folds, f"--run={run}", f"--docs={benchmark.docs}"]
-    queries = "{sample}/draw-00/" + f"{sample}.txt"
-    ranking = [*benchmark.collection.options, f"--run={run}", f"--only={queries}"]
+    sampled, chosen, evaluated = [], [], benchmark.evaluation()
+    if sample:
+        folds = [f"--folds={benchmark.fold_file}", f"--train_folds={','.join(train_folds)}"]
+        drawn = [f"--qrels={benchmark.qrels}", *folds, f"--run={run}", f"--docs={benchmark.docs}"]
+        sampled = [Command("sample", "subsets", [*drawn, f"--sizes={sample}", "--draws=1", "--output={out}"])]
+        queries = "{sample}/draw-00/" + f"{sample}.txt"
+        chosen, evaluated = [f"--only={queries}"], [f"--queries={queries}", f"--confirm={benchmark.measure}"]
+    elif benchmark.tested:
+        chosen = [f"--folds={benchmark.fold_file}", f"--fold={benchmark.tested[0]}"]
+    ranking = [*benchmark.collection.options, f"--run={run}", *chosen]
     ranking += [*(f"--{option}" for option in benchmark.rerank), "--output={out}"]
     commands = [
         *benchmark.prepared(),
         *pretraining.generated(),
-        Command("sample", "subsets", [*drawn, f"--sizes={sample}", "--draws=1", "--output={out}"]),
+        *sampled,
         Command("cosine", "rerank", [f"--model={pretraining.init}", "--cosine", *ranking], suffix=".trec"),
     ]
     rows = {"BM25": [run], "cosine": output_of("cosine")}
@@ -90,6 +98,6 @@ def get_plan(
         baseline="BM25",
         chance="BM25",
         blank={variants[0]: "blank"},
-        options=[f"--queries={queries}", f"--confirm={benchmark.measure}"],
+        options=evaluated,
     )
     return [*commands, table]

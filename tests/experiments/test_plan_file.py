@@ -184,7 +184,8 @@ PLANS: dict[str, list[str]] = {
     "table3": ["seeds=0,1"],
     "table4": ["scale=full", "pretrain=steps=10,batch_tokens=500"],
     "figure4": ["seeds=0,1", "draws=2"],
-    "zero_shot": ["init=minilm", "scale=small", "tested=0"],
+    "zero_shot": ["init=minilm", "scale=small"],
+    "zero_shot of all queries": ["init=minilm", "variants=adp_qdm", "sample=0", "tested=0"],
     "tests/real/wiki_losses_plan.py": [],
     "tests/real/wiki_plan.py": ["test_queries=test.tsv"],
 }  # fmt: skip
