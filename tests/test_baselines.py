@@ -4,8 +4,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from harp_jax.configs.baselines import bert, harp, ict, prop, wlp
+from harp_jax.configs.baselines import bert, harp, ict, prop, recommended, wlp
 
+from data_pipeline.config import generation
 from harp_jax import defaults as configs
 from harp_jax.errors import InputError
 from harp_jax.input.layout import make_layout
@@ -80,3 +81,10 @@ def test_a_batch_beyond_the_sample_gets_the_rows_that_it_needs():
     config.update({"lanes": 1, "batch_tokens": 100_000, "row_length": 256})
     layout = make_layout(config, SimpleNamespace(cls=1, sep=2, pad=0), Lengths((130, 170)), {"some": 1.0}, 2, 64)
     assert layout.rows * 152.5 >= 0.985 * 100_000  # 149.5 tokens on average, and three specials
+
+
+def test_the_recommended_recipe_has_the_budget_of_harp():
+    mine, theirs = recommended.get_config().to_dict(), harp.get_config().to_dict()
+    assert {name for name in theirs if mine[name] != theirs[name]} == {"tasks", "mlm_weight", "model"}
+    assert mine["model"] | {"dropout": 0.1} == theirs["model"]
+    assert configs.pretrain("recommended").tasks == generation("recommended").tasks == mine["tasks"]

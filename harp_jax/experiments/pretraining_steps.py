@@ -12,6 +12,7 @@ from harp_jax.experiments.plan import Command
 
 CONFIGS = {
     "harp": "harp",
+    "recommended": "recommended",
     "mlm": "bert",
     "ict": "ict",
     "wlp": "wlp",
