@@ -17,6 +17,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "pairs from links": {
         "generate": Entry("data_pipeline.main", "linked pages to TFRecord shards of pre-training pairs"),
         "inspect": Entry("data_pipeline.commands.inspect", "verify the shards of a job; print statistics and examples"),
+        "parquet": Entry("harp_jax.commands.parquet", "write pairs or ranking groups as Parquet, for PyTorch"),
         "anchors": Entry("data_pipeline.anchors", "write what other pages call each page, for harp first-stage"),
         "documents": Entry("data_pipeline.documents", "write the documents of HTML pages, a crawl or a dump as JSONL"),
         "vocabulary": Entry("data_pipeline.commands.vocabulary", "train a WordPiece vocabulary from linked pages"),

@@ -5,7 +5,7 @@ Imports: corpus, text.
 Files: records (feature names of the shards); manifest (which shards there are, and whether they are what was written);
 tfrecords (shards to groups; the one file here that imports TensorFlow); ranking_groups and click_groups (judgments and clicks
 to groups); packing (groups to rows); pair_rows (a pair a row); layout (number of rows per batch); lanes
-(order, cursors, prefetching).
+(order, cursors, prefetching); parquet (pairs and groups as texts, for others).
 
 The trade-off: sequences are packed several per row in closed windows of 1,024 groups, which fills 95 to 97 % of the slots; in
 return the number of pairs per batch varies (validity flags mark the real ones) and resuming repacks one window. Shards have no

@@ -57,7 +57,7 @@ class Preference:
 
 
 class RankingData:
-    """The units of the judged queries, and their texts as token ids.
+    """The units of the judged queries, and their texts as token ids (not without a tokenizer).
 
     `report` counts what is left out: queries without text, relevant document or candidates, relevant documents that `docs`
     lacks or (without `missed_positives`) that were not retrieved. `preference` is also logged, with a warning if the run
@@ -71,7 +71,7 @@ class RankingData:
         queries: dict[str, str],
         qrels: Qrels,
         candidates: Run,
-        tokenizer: Tokenizer | WordVocabulary,
+        tokenizer: Tokenizer | WordVocabulary | None,
         negatives: int = 7,
         max_length: int = 512,
         seed: int = 0,
@@ -130,13 +130,23 @@ class RankingData:
 
         Negatives are drawn without replacement; fewer than `negatives` if the query has fewer candidates.
         """
+        qid, positive, negatives = self.chosen(epoch, index)
+        ids = self._tokenizer().encode_prefixes([self.queries[qid]], self.max_length)[0]
+        query = self.marks.on_query(np.asarray(ids, np.int32))
+        return [(query, document) for document in self._encode([positive, *negatives])]
+
+    def chosen(self, epoch: int, index: int) -> tuple[str, str, list[str]]:
+        """(query, relevant document, negatives) of a unit, as ids of the collection."""
         qid, positive = self.units[index]
         pool = self._negatives(qid)
         draw = generator(self.seed, "negatives", epoch, qid, positive)
-        chosen = draw.choice(len(pool), min(self.negatives, len(pool)), replace=False)
-        ids = self.tokenizer.encode_prefixes([self.queries[qid]], self.max_length)[0]
-        query = self.marks.on_query(np.asarray(ids, np.int32))
-        return [(query, document) for document in self._encode([positive, *(pool[i] for i in chosen)])]
+        drawn = draw.choice(len(pool), min(self.negatives, len(pool)), replace=False)
+        return qid, positive, [pool[i] for i in drawn]
+
+    def _tokenizer(self) -> Tokenizer | WordVocabulary:
+        if self.tokenizer is None:
+            raise TypeError("these units were made without a tokenizer: only `chosen` reads them")
+        return self.tokenizer
 
     def _positives(self, qid: str) -> list[str]:
         relevant = [docid for docid, level in self.qrels[qid].items() if level > 0]
@@ -200,7 +210,7 @@ class RankingData:
             self._tokens = {}
         tokens = self._tokens
         absent = [docid for docid in docids if docid not in tokens]
-        encoded = self.tokenizer.encode_prefixes([self.docs[docid] for docid in absent], self.max_length)
+        encoded = self._tokenizer().encode_prefixes([self.docs[docid] for docid in absent], self.max_length)
         tokens.update((docid, self.marks.on_document(np.asarray(ids, np.int32))) for docid, ids in zip(absent, encoded))
         return [tokens[docid] for docid in docids]
 

@@ -1,0 +1,129 @@
+"""Pairs and groups as Parquet: the texts of the records, in columns that `datasets` loads and sentence-transformers expects."""
+
+import os
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+from harp_jax.commands.parquet import arguments_parser, main
+from harp_jax.corpus.trec import read_qrels
+from harp_jax.errors import InputError
+from harp_jax.input import parquet
+from harp_jax.input.parquet import pairs_to_parquet
+from tests.support.ranking_collection import write_collection
+from tests.support.shards_fixture import write_job
+from tests.support.synthetic import pair, tokenizer
+
+RECORDS = {"qdm": [5, 3], "rqp": [4], "mlm": [2]}
+
+
+@pytest.fixture
+def job(tmp_path):
+    write_job(str(tmp_path / "pairs"), RECORDS)
+    tokenizer().save(str(tmp_path / "tokenizer"))
+    return str(tmp_path / "pairs"), str(tmp_path / "out"), str(tmp_path / "tokenizer")
+
+
+def rows_of(folder, task) -> list[dict]:
+    files = sorted(name for name in os.listdir(os.path.join(folder, task)))
+    return [row for name in files for row in pyarrow.parquet.read_table(os.path.join(folder, task, name)).to_pylist()]
+
+
+def test_triplets_hold_the_texts_of_the_records(job, monkeypatch):
+    directory, output, vocabulary = job
+    monkeypatch.setattr(parquet, "BATCH", 2)
+    counts = pairs_to_parquet(directory, output, tokenizer=vocabulary)
+    assert counts == {"qdm_train": 8, "rqp_train": 4, "mlm_train": 2}
+    assert sorted(os.listdir(os.path.join(output, "qdm"))) == [f"train-0000{i}-of-00002.parquet" for i in range(2)]
+    ids = tokenizer()
+    for row, number in zip(rows_of(output, "qdm"), [0, 1, 2, 3, 4, 1000, 1001, 1002], strict=True):
+        assert list(row) == ["query", "positive", "negative"]
+        query, document, _, other = pair(number, "qdm")
+        for text, expected in zip(row.values(), (query, document, other)):
+            np.testing.assert_array_equal(ids.encode(text), expected)
+    # The two sides of RQP are queries: the document is the anchor.
+    for number, row in enumerate(rows_of(output, "rqp")):
+        assert list(row) == ["document", "positive", "negative"]
+        query, document, other, _ = pair(number, "rqp")
+        for text, expected in zip(row.values(), (document, query, other)):
+            np.testing.assert_array_equal(ids.encode(text), expected)
+    assert [list(row) for row in rows_of(output, "mlm")] == [["text"]] * 2
+
+
+def test_labelled_rows_hold_both_sides_of_any_task(job):
+    directory, output, vocabulary = job
+    assert pairs_to_parquet(directory, output, ["rqp"], "labelled", vocabulary) == {"rqp_train": 8}
+    assert sorted(os.listdir(output)) == ["README.md", "rqp"]
+    rows = rows_of(output, "rqp")
+    assert [row["label"] for row in rows] == [1, 0] * 4
+    for number in range(4):
+        query, document, other, _ = pair(number, "rqp")
+        for row, expected in zip(rows[2 * number :], (query, other)):
+            np.testing.assert_array_equal(tokenizer().encode(row["query"]), expected)
+            np.testing.assert_array_equal(tokenizer().encode(row["document"]), document)
+
+
+def test_datasets_loads_the_folder_and_the_files(job, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    directory, output, vocabulary = job
+    pairs_to_parquet(directory, output, tokenizer=vocabulary)
+    cache = str(tmp_path / "cache")
+    files = datasets.load_dataset("parquet", data_files=f"{output}/qdm/train-*.parquet", split="train", cache_dir=cache)
+    assert files.column_names == ["query", "positive", "negative"] and len(files) == 8
+    named = datasets.load_dataset(output, "rqp", split="train", cache_dir=cache)
+    assert named.column_names == ["document", "positive", "negative"] and len(named) == 4
+
+
+def test_what_cannot_be_written_is_refused_and_leaves_nothing(job, tmp_path):
+    directory, output, vocabulary = job
+    with pytest.raises(InputError, match="no records of acm, only of qdm, rqp, mlm"):
+        pairs_to_parquet(directory, output, ["qdm", "acm"], tokenizer=vocabulary)
+    with pytest.raises(InputError, match="the tokenizer of .* is not found; name it with --tokenizer"):
+        pairs_to_parquet(directory, output)
+    (tmp_path / "vocab.txt").write_text("\n".join(tokenizer().tokens[:-1]) + "\n")
+    with pytest.raises(InputError, match="is not the one that"):
+        pairs_to_parquet(directory, output, tokenizer=str(tmp_path / "vocab.txt"))
+    shard = next(name for name in os.listdir(directory) if "rqp" in name)
+    with open(os.path.join(directory, shard), "r+b") as file:
+        file.seek(20)
+        file.write(b"x")
+    with pytest.raises(InputError, match="damaged"):
+        pairs_to_parquet(directory, output, tokenizer=vocabulary)
+    assert not os.path.exists(output) and not [name for name in os.listdir(tmp_path) if "tmp" in name]
+    os.makedirs(output)
+    (tmp_path / "out" / "mine").touch()
+    with pytest.raises(InputError, match="exists; choose another --output"):
+        pairs_to_parquet(directory, output, ["qdm"], tokenizer=vocabulary)
+    os.remove(os.path.join(directory, "manifest.json"))
+    with pytest.raises(InputError, match="did not finish"):
+        pairs_to_parquet(directory, str(tmp_path / "other"))
+
+
+def command(**options) -> None:
+    main(arguments_parser().parse_args([f"--{name}={value}" for name, value in options.items()]))
+
+
+def test_groups_are_judged_documents_with_negatives_of_the_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = write_collection(tmp_path)
+    given = {"docs": "docs.tsv", "queries": "queries.tsv", "qrels": "qrels.txt", "candidates": "run.trec"}
+    given = {name: str(path / file) for name, file in given.items()}
+    command(**given, negatives=3, output=tmp_path / "out")
+    rows = rows_of(str(tmp_path / "out"), "groups")
+    assert len(rows) == 40 and list(rows[0]) == ["query", "positive", "negative_1", "negative_2", "negative_3"]
+    texts = dict(line.split("\t\t\t") for line in (path / "docs.tsv").read_text().splitlines())
+    ids = {text: docid for docid, text in texts.items()}
+    qrels = read_qrels(given["qrels"])
+    queries = dict(line.split("\t") for line in (path / "queries.tsv").read_text().splitlines())
+    for (qid, judged), row in zip(qrels.items(), rows, strict=True):
+        assert row["query"] == queries[qid]
+        found = [ids[text.strip()] for name, text in row.items() if name != "query"]
+        assert found[0] in judged and not set(found[1:]) & set(judged) and len(set(found)) == 4
+    with pytest.raises(InputError, match="no query has 100 candidates"):
+        command(**given, negatives=100, output=tmp_path / "none")
+    with pytest.raises(InputError, match="--qrels and --candidates missing"):
+        command(docs="x", queries="y", output=tmp_path / "none")
+    with pytest.raises(InputError, match="name either --data, or"):
+        command(output=tmp_path / "none")
+    assert not (tmp_path / "none").exists()
