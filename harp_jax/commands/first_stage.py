@@ -44,7 +44,8 @@ def add_collection_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--anchors",
         default="",
-        help="docid<TAB>anchor text<TAB>count (harp anchors): a field of bm25f; else words added to the documents",
+        help="docid<TAB>anchor text<TAB>count (harp anchors), anchor<TAB>url, or JSONL with id and anchors: a field of bm25f; "
+        "else words added to the documents",
     )
     parser.add_argument(
         "--anchor_repeats", type=int, default=1, help="times that one anchor text of a document counts at most (1)"

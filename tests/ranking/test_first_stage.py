@@ -246,6 +246,45 @@ def test_anchor_texts_are_a_field_or_more_words(files, capsys):
     assert read_anchors(str(files / "anchors"), 9)["D1"].split() == ["sustentation"] * 3 + ["wing"]
 
 
+def test_anchors_that_others_publish_are_read(files, capsys):
+    """A line a link with the destination's URL, and Webis' JSONL for MS MARCO."""
+    counts = "D1\tsustentation\t2\nD2\tsustentation theory\t1\n"
+    (files / "counts").write_text(counts)
+    (files / "links").write_text("sustentation\tD1\nsustentation theory\tD2\n\tD3\nsustentation\tD1\n")
+    records = [
+        {"id": "D1", "anchors": ["sustentation", " sustentation", ""]},
+        {"id": "D2", "anchors": ["sustentation theory"]},
+    ]
+    (files / "webis.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    for repeats in (1, 2):
+        expected = read_anchors(str(files / "counts"), repeats)
+        assert (
+            read_anchors(str(files / "links"), repeats) == read_anchors(str(files / "webis.jsonl"), repeats) == expected
+        )
+    (files / "queries.tsv").write_text("q1\tsustentation\n")
+    assert run_of(files, anchors=files / "webis.jsonl") == {"q1": ["D1", "D2"]}
+    # Documents with ids of their own are found by their URL.
+    (files / "docs.tsv").write_text("".join(f"{d}\thttps://x.org/{d}\t\t{text}\n" for d, text in DOCS.items()))
+    (files / "urls").write_text("sustentation\thttps://x.org/D3\nother\thttps://x.org/absent\n")
+    assert run_of(files, anchors=files / "urls") == {"q1": ["D3"]}
+    assert "1 of 5 documents have anchor texts" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("wing\tD1\nwing\n", "line 2: 1 columns; write 'anchor text<TAB>url'"),
+        ('{"id": "D1"}', 'line 1: document D1 has no list of texts "anchors"'),
+        ('{"id": "D1", "anchors": [1]}', 'document D1 has no list of texts "anchors"'),
+        ('{"id": "D1", "anchors": ["x"]}\nD1\twing\t1', "line 2"),
+    ],
+)
+def test_bad_published_anchors_are_named(files, text, message):
+    (files / "anchors").write_text(text)
+    with pytest.raises(InputError, match=message):
+        run_of(files, anchors=files / "anchors")
+
+
 @pytest.mark.parametrize(
     "line, message",
     [

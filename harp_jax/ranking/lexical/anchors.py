@@ -1,13 +1,16 @@
 """Anchor texts of documents: what other pages call them. `harp anchors` writes them from the link graph.
 
-A file has lines "docid<TAB>anchor text<TAB>count". BM25F reads them as a field; other models as more words of the document
-(document expansion). All of them are held in memory: about 100 bytes a line.
+A file has lines "docid<TAB>anchor text<TAB>count". Files that others publish are read too, told by their first line:
+"anchor text<TAB>url", a line a link, and JSONL with {"id": docid, "anchors": [text, …]} (Webis' anchors of MS MARCO). BM25F reads
+anchor texts as a field; other models as more words of the document (document expansion). All of them are held in memory: about
+100 bytes a line.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
-from harp_jax.corpus.jsonl import checked_id
+from harp_jax.corpus.jsonl import checked_id, checked_text, parse_object
 from harp_jax.errors import InputError
 from harp_jax.files import lines
 
@@ -21,28 +24,58 @@ def read_anchors(path: str, repeats: int = 1) -> dict[str, str]:
     """
     if repeats < 1:
         raise InputError(f"--anchor_repeats={repeats}: use 1 or more")
-    found: dict[str, list[str]] = {}
+    found: dict[str, Counter[str]] = {}
     for docid, text, count in anchor_rows(path):
-        found.setdefault(docid, []).extend([text] * min(count, repeats))
-    return {docid: "\n".join(texts) for docid, texts in found.items()}
+        found.setdefault(docid, Counter())[text] += count
+    return {
+        docid: "\n".join(text for text, count in counts.items() for _ in range(min(count, repeats)))
+        for docid, counts in found.items()
+    }
 
 
 def anchor_rows(path: str) -> Iterator[tuple[str, str, int]]:
-    """(docid, anchor text, count) of every line. Raises InputError, with the line, for anything else, and for an empty file."""
-    empty = True
+    """(docid or URL, anchor text, count) of every link or line. Raises InputError, with the line, for anything else, and for an
+    empty file.
+    """
+    read = None
     for number, line in lines(path):
         if not line.strip():
             continue
-        where = f"{path}, line {number}"
-        parts = line.split("\t")
-        if len(parts) != 3:
-            raise InputError(f"{where}: {len(parts)} columns; write 'docid<TAB>anchor text<TAB>count'")
-        docid, text, count = checked_id(where, parts[0].strip(), "document"), parts[1].strip(), parts[2].strip()
-        if not text:
-            raise InputError(f"{where}: document {docid} has an empty anchor text; remove the line")
-        if not COUNT.fullmatch(count):
-            raise InputError(f"{where}: count {parts[2][:30]!r} is not a whole number of 1 to 10^18; correct the line")
-        empty = False
-        yield docid, text, int(count)
-    if empty:
+        if read is None:
+            columns = line.count("\t") + 1
+            read = _of_json if line.lstrip().startswith("{") else _of_link if columns == 2 else _of_counts
+        yield from read(f"{path}, line {number}", line)
+    if read is None:
         raise InputError(f"{path} is empty; it should have 'docid<TAB>anchor text<TAB>count' a line")
+
+
+def _of_counts(where: str, line: str) -> Iterator[tuple[str, str, int]]:
+    parts = line.split("\t")
+    if len(parts) != 3:
+        raise InputError(f"{where}: {len(parts)} columns; write 'docid<TAB>anchor text<TAB>count'")
+    docid, text, count = checked_id(where, parts[0].strip(), "document"), parts[1].strip(), parts[2].strip()
+    if not text:
+        raise InputError(f"{where}: document {docid} has an empty anchor text; remove the line")
+    if not COUNT.fullmatch(count):
+        raise InputError(f"{where}: count {parts[2][:30]!r} is not a whole number of 1 to 10^18; correct the line")
+    yield docid, text, int(count)
+
+
+def _of_link(where: str, line: str) -> Iterator[tuple[str, str, int]]:
+    """A link; one without text, such as an image, names nothing."""
+    parts = line.split("\t")
+    if len(parts) != 2:
+        raise InputError(f"{where}: {len(parts)} columns; write 'anchor text<TAB>url', as on the first line")
+    text, url = parts[0].strip(), checked_id(where, parts[1].strip(), "document")
+    if text:
+        yield url, text, 1
+
+
+def _of_json(where: str, line: str) -> Iterator[tuple[str, str, int]]:
+    record = parse_object(where, line)
+    docid, texts = checked_id(where, record.get("id"), "document"), record.get("anchors")
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise InputError(f'{where}: document {docid} has no list of texts "anchors"; correct the line')
+    for text, count in Counter(" ".join(checked_text(where, text, "anchors").split()) for text in texts).items():
+        if text:
+            yield docid, text, count

@@ -14,6 +14,7 @@ import numpy as np
 
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.folds import read_folds
+from harp_jax.corpus.paths import is_irds
 from harp_jax.corpus.trec import Run, ScoredQuery, read_queries, read_run, write_run
 from harp_jax.errors import InputError
 from harp_jax.files import lines, read_json
@@ -150,21 +151,31 @@ class Candidates:
     def indexed(self, model: str) -> Collection:
         """The documents, tokenised for a model: anchor texts are a field for bm25f, for others more words of the document.
 
-        Raises InputError for bad lines in `exclude` and `anchors` before that, and if no document has an anchor text.
+        Raises InputError for bad lines in `exclude` and `anchors` before that, and if no document has an anchor text, by its
+        id or by its URL.
         """
         _ = self.excluded
         anchors = read_anchors(self.anchors, self.anchor_repeats) if self.anchors else None
         docs = Documents.open(self.docs, self.fields)
         if anchors is not None:
+            if not any(docid in docs for docid in anchors):
+                anchors = self._by_url(anchors) or anchors
             anchored = sum(docid in docs for docid in anchors)
             if not anchored:
                 raise InputError(
                     f"{self.anchors} has anchor texts of {len(anchors)} documents, none of which is among --docs, "
-                    f"{next(iter(anchors))} first; use the ids of --docs"
+                    f"{next(iter(anchors))} first; use the ids of --docs, or their URLs"
                 )
             print(f"note: {anchored} of {len(docs)} documents have anchor texts", file=sys.stderr)
         texts = progress(docs.texts(), total=len(docs), unit="documents", desc="index")
         return indexed(texts, model, self.stemmer, anchors)
+
+    def _by_url(self, anchors: Mapping[str, str]) -> dict[str, str]:
+        """Anchor texts by document id, of a file that names documents by their URLs."""
+        if is_irds(self.docs):
+            return {}
+        urls = Documents.open(self.docs, ("url",)).texts()
+        return {docid: anchors[url] for docid, url in urls if url in anchors}
 
     def ranked(self, name: str, collection: Collection, settings: Settings, run: Run | None) -> Iterator[ScoredQuery]:
         """Rankings of the collection's best 100 (`k`) documents, or of the candidates of `run` (all, or the best `k`)."""
