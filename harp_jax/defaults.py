@@ -46,6 +46,7 @@ def _common() -> ConfigDict:
     c.seed = 0  # of parameters, order, masks and dropout
     c.log_every = 50  # steps between lines of metrics
     c.probe_every = 0  # steps between probes of each loss's gradient norm, each the work of two steps; 0: never
+    c.wandb = ""  # project of Weights & Biases that receives the metrics too (extra [wandb]); empty: none
     c.checkpoint_every = 1000  # steps between checkpoints
     c.keep_checkpoints = 2  # the newest ones
     c.eval_every = 0  # steps between evaluations on held-out data; 0: never

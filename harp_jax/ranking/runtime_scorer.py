@@ -13,9 +13,11 @@ from harp_jax.model.bert import BertConfig
 from harp_jax.ranking.cross_encoder_scorer import check_heads
 from harp_jax.ranking.runtimes import Runtime, model_file, onnx_runtime, openvino_runtime
 from harp_jax.ranking.scoring import Pair, ProgressBar, batches_by_length
-from harp_jax.ranking.wordpiece_texts import PairTexts, row_sizes, slots
+from harp_jax.ranking.wordpiece_texts import PairTexts, row_sizes
 from harp_jax.text.marks import NO_MARKS, Marks
 from harp_jax.text.tokenizer import Tokenizer
+
+BATCH_TOKENS = 1024  # two or three long rows: their activations stay in a core's cache
 
 
 class RuntimeScorer(PairTexts):
@@ -31,7 +33,7 @@ class RuntimeScorer(PairTexts):
         marks: Marks = NO_MARKS,
     ) -> None:
         super().__init__(config, tokenizer, max_length, marks)
-        self.batch_tokens = slots(batch_tokens)
+        self.batch_tokens = batch_tokens or BATCH_TOKENS
         self._run = runtime
 
     @classmethod

@@ -1,4 +1,7 @@
-"""Metrics as JSON lines and TensorBoard events. The JSON lines are authoritative: one object per line, `step` first."""
+"""Metrics as JSON lines and TensorBoard events, and to Weights & Biases on request.
+
+The JSON lines are authoritative: one object per line, `step` first.
+"""
 
 import contextlib
 import json
@@ -9,6 +12,7 @@ from typing import Any
 
 from harp_jax.checkpoints.recorded import METRICS
 from harp_jax.checkpoints.recorded import read_metrics as read
+from harp_jax.training.wandb_log import WandbLog
 
 
 class MetricsLog:
@@ -16,6 +20,7 @@ class MetricsLog:
 
     def __init__(self, workdir: str, restored_step: int, enabled: bool = True) -> None:
         self._file = self._board = None
+        self.wandb: WandbLog | None = None
         if not enabled:
             return
         # Not SummaryWriter: it writes in a thread, which dies when the disk is full, and the run would wait for it forever.
@@ -49,8 +54,12 @@ class MetricsLog:
         values = [Summary.Value(tag=f"{prefix}/{name}", simple_value=float(value)) for name, value in metrics.items()]
         self._board.write_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
         self._board.flush()
+        if self.wandb is not None:
+            self.wandb.write(step, metrics, prefix)
 
     def close(self) -> None:
+        if self.wandb is not None:
+            self.wandb.close()
         if self._file is not None and self._board is not None:
             # Each line is already on disk; an error here was reported by `write`.
             with contextlib.suppress(OSError):

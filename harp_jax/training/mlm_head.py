@@ -47,6 +47,7 @@ def _head_config(config: ConfigDict) -> ConfigDict:
     c.steps = c.checkpoint_every = config.mlm_head_steps
     c.learning_rate, c.mlm_weight, c.weight_decay = config.mlm_head_rate, 1.0, 0.0
     c.mlm_head_steps = c.eval_every = c.probe_every = 0
+    c.wandb = ""
     return c
 
 

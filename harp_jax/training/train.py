@@ -34,6 +34,7 @@ from harp_jax.training.optimizer import make as make_optimizer
 from harp_jax.training.probe import make_probe
 from harp_jax.training.state import Shardings, abstract_state, place, state_shardings
 from harp_jax.training.step import initial, make_eval, make_step
+from harp_jax.training.wandb_log import WandbLog
 from harp_jax.training.workdir import claim_workdir, disk_full_as_input_error
 
 log = logging.getLogger(__name__)
@@ -104,8 +105,11 @@ def _train(
         evaluate = make_evaluate(config, stage, objective, mesh, lanes)
     else:
         evaluate = stage.selection(shape, workdir)
-    metrics_log = MetricsLog(workdir, -1 if restored is None else start, enabled=jax.process_index() == 0)
+    first_process = jax.process_index() == 0
+    metrics_log = MetricsLog(workdir, -1 if restored is None else start, enabled=first_process)
     cleanup.callback(metrics_log.close)
+    if config.wandb and first_process:
+        metrics_log.wandb = WandbLog(config.wandb, workdir, config.to_dict())
     loop = Loop(config, stage, mesh, step, evaluate, checkpoints, metrics_log)
     loop.flops = batch_flops(config, stage, shape, objective)
     if config.probe_every and isinstance(objective, Pretrain) and objective.predictions:

@@ -33,6 +33,7 @@ FREE_TO_CHANGE = frozenset(
         "max_skipped",
         "spike",
         "compilation_cache",
+        "wandb",
         "mesh",
     )
 )

@@ -1,0 +1,99 @@
+"""The re-ranker in PyTerrier and MTEB: the real packages where they are installed, their calls where they are not."""
+
+import sys
+import types
+
+import numpy as np
+import pandas
+import pytest
+
+from harp_jax.checkpoints.huggingface import save_hf
+from harp_jax.errors import InputError
+from harp_jax.ranking.adapters.mteb import MtebCrossEncoder
+from harp_jax.ranking.adapters.pyterrier import transformer
+from harp_jax.ranking.reranker import Reranker
+from tests.support.tiny_bert import CONFIG, PAIRS, random_params, small_tokenizer
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("adapters") / "tiny")
+    save_hf(path, CONFIG, random_params(CONFIG), small_tokenizer(), "")
+    return path
+
+
+RESULTS = pandas.DataFrame(
+    {
+        "qid": ["1", "1", "2", "2"],
+        "query": ["the cat", "the cat", "one dog ?", "one dog ?"],
+        "docno": ["a", "b", "a", "c"],
+        "text": ["the cat sat", "two dogs", "the cat sat", None],
+        "score": [3.0, 2.0, 1.0, 0.5],
+        "rank": [0, 1, 0, 1],
+        "title": ["A", "B", "A", "C"],
+    }
+)
+
+
+def add_ranks(frame):
+    """What pt.model.add_ranks does: rank 0 for the best score of each query, in order."""
+    rank = frame.groupby("qid")["score"].rank(ascending=False, method="first").astype(int) - 1
+    return frame.assign(rank=rank).sort_values(["qid", "rank"])
+
+
+@pytest.fixture(params=["real", "protocol"])
+def pyterrier(request, monkeypatch):
+    if request.param == "real":
+        pytest.importorskip("pyterrier")
+    else:
+        stand_in = types.ModuleType("pyterrier")
+        stand_in.Transformer = object
+        stand_in.model = types.SimpleNamespace(add_ranks=add_ranks)
+        monkeypatch.setitem(sys.modules, "pyterrier", stand_in)
+
+
+def test_pyterrier_ranks_by_the_scores(directory, pyterrier):
+    reranker = Reranker.from_pretrained(directory)
+    found = transformer(reranker).transform(RESULTS)
+    pairs = list(zip(RESULTS["query"], RESULTS["text"].fillna("")))
+    expected = {
+        (qid, docno): score for qid, docno, score in zip(RESULTS["qid"], RESULTS["docno"], reranker.predict(pairs))
+    }
+    assert {(row.qid, row.docno): row.score for row in found.itertuples()} == pytest.approx(expected)
+    assert set(found["title"]) == {"A", "B", "C"}
+    for _, group in found.groupby("qid"):
+        ordered = group.sort_values("rank")
+        assert list(ordered["rank"]) == [0, 1] and ordered["score"].is_monotonic_decreasing
+    with pytest.raises(InputError, match="have no column text; put pt.text.get_text"):
+        transformer(reranker).transform(RESULTS.drop(columns="text"))
+    assert len(transformer(reranker).transform(RESULTS[:0])) == 0
+
+
+def test_a_pyterrier_pipeline_runs(directory):
+    pt = pytest.importorskip("pyterrier")
+    pipeline = pt.Transformer.from_df(RESULTS) >> transformer(Reranker.from_pretrained(directory)) % 1
+    assert len(pipeline(RESULTS[["qid", "query"]].drop_duplicates())) == 2
+
+
+def test_mteb_scores_pairs_batch_by_batch(directory):
+    mteb = pytest.importorskip("mteb")
+    from mteb.models.models_protocols import CrossEncoderProtocol
+
+    model = MtebCrossEncoder(directory)
+    assert isinstance(model, CrossEncoderProtocol) and mteb.get_tasks
+    assert model.mteb_model_meta.name == "harp_jax/tiny"
+    batches = [[{"text": [pair[side] for pair in PAIRS[:2]]}, {"text": [PAIRS[2][side]]}] for side in (0, 1)]
+    given = {"task_metadata": None, "hf_split": "test", "hf_subset": "default"}
+    np.testing.assert_array_equal(model.predict(*batches, **given), Reranker.from_pretrained(directory).predict(PAIRS))
+    with pytest.raises(InputError, match="3 queries and 2 documents make no pairs"):
+        model.predict(batches[0], batches[1][:1], **given)
+
+
+def test_absent_packages_are_named(directory, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyterrier", None)
+    monkeypatch.setitem(sys.modules, "mteb", None)
+    monkeypatch.setitem(sys.modules, "mteb.models.model_meta", None)
+    with pytest.raises(InputError, match=r"install harp_jax\[pyterrier\]"):
+        transformer(Reranker.from_pretrained(directory))
+    with pytest.raises(InputError, match=r"install harp_jax\[mteb\]"):
+        MtebCrossEncoder(directory)
