@@ -39,6 +39,7 @@ from harp_jax.text.tokenizer import load_tokenizer
 Pairs = list[tuple[str, str]]
 OURS = (
     ("jax", "float32"),
+    ("jax", "bfloat16"),
     ("onnx", "float32"),
     ("onnx", "int8"),
     ("openvino", "float32"),
