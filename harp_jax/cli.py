@@ -90,7 +90,7 @@ def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
     values = flags.FlagValues()
     config_flags.DEFINE_config_file("config", None, "", flag_values=values, lock_config=True)
     given = [f"--config={config_file(path)}"] if path else []
-    words, typed = ["harp", *given, *overrides], sys.argv
+    words, typed = ["harp", *given, *last_of_each(overrides)], sys.argv
     try:
         sys.argv = words  # where ml_collections looks for the fields to override
         rest = values(words)
@@ -121,6 +121,21 @@ def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
         ) from error
     finally:
         sys.argv = typed
+
+
+def last_of_each(overrides: Sequence[str]) -> list[str]:
+    """The words without earlier values of a field that is given again; ml_collections would join the values of tuples."""
+    found: dict[str, list[str]] = {}
+    field = ""
+    for number, word in enumerate(overrides):
+        if word.startswith("--"):
+            name, equals, _ = word.partition("=")
+            field = name if equals or name.startswith("--config.") else f"{name} {number}"
+            found.pop(field, None)
+        elif not field:
+            field = f"{number}"
+        found.setdefault(field, []).append(word)
+    return [word for words in found.values() for word in words]
 
 
 def config_file(name: str) -> str:

@@ -22,8 +22,10 @@ from harp_jax.text.tokenizer import Tokenizer
 
 def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConfig]:
     """Pre-training on pair records, and on text if "mlm" is one of the tasks. Raises InputError for bad config or data."""
-    bert, tokenizer, loaded = encoder_and_tokenizer(config)
     tasks = tuple(config.tasks)
+    if len(set(tasks)) < len(tasks):
+        raise InputError(f"config.tasks={tasks!r} names a task twice; name each once (task_sampling decides how often)")
+    bert, tokenizer, loaded = encoder_and_tokenizer(config)
     if config.mlm_side not in ("document", "query", "both"):
         raise InputError(f"mlm_side={config.mlm_side!r} is unknown; choose document, query or both")
     continues = np.array([token.startswith("##") for token in tokenizer.tokens])

@@ -9,6 +9,7 @@ from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.cli import absent, read_config
 from harp_jax.errors import InputError, how_to_fetch
 from harp_jax.stages.inputs import REQUIRED, check_inputs
+from harp_jax.stages.pretrain import pretrain_stage
 from harp_jax.stages.table import STAGES
 from harp_jax.text.tokenizer import load_tokenizer
 from tests.support import ROOT
@@ -119,3 +120,16 @@ def test_paths_are_no_ids_of_the_hub():
     assert not any(
         map(how_to_fetch, ("/models/bert", "../bert", "./bert", "a/b/c", "models/bert/vocab.txt", "gs://a/b"))
     )
+
+
+def test_of_a_field_given_twice_the_last_value_holds():
+    """ml_collections joins the values of tuples: tasks would have been four, rqp among them."""
+    given = ["--config.tasks=('rqp','qdm')", "--config.seed", "3", "--config.tasks=('adp',)", "--config.seed=4"]
+    config = read_config(str(ROOT / "configs/tpu_v3.py"), given)
+    assert (config.tasks, config.seed) == (("adp",), 4)
+
+
+def test_a_task_named_twice_is_refused():
+    config = read_config(str(ROOT / "configs/tpu_v3.py"), ["--config.tasks=('adp','qdm','adp')", "--config.init="])
+    with pytest.raises(InputError, match="names a task twice"):
+        pretrain_stage(config, with_data=False)
