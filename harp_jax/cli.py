@@ -47,6 +47,9 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args([self._with_underscores(word) for word in given], namespace)
 
     def _with_underscores(self, word: str) -> str:
+        """The option as it is spelled here; -o is --output."""
+        if word == "-o" and "--output" in self._option_string_actions:
+            return "--output"
         name, equals, value = word.partition("=")
         other = "--" + name[2:].replace("-", "_")
         known = (

@@ -1,9 +1,9 @@
-"""An export to a model repository of the Hugging Face Hub."""
+"""An export to a model repository of the Hugging Face Hub, and models from there."""
 
 import os
 import re
 
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, how_to_fetch
 
 NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
@@ -12,6 +12,38 @@ def check_repository(name: str) -> None:
     """InputError unless `name` is USER/NAME."""
     if not NAME.fullmatch(name):
         raise InputError(f"--push={name}: name the repository USER/NAME, as on huggingface.co")
+
+
+# What a cross-encoder's directory needs here: parameters once, not in every framework's format.
+PARTS = [
+    "config.json",
+    "*.safetensors",
+    "tokenizer*",
+    "vocab.txt",
+    "special_tokens_map.json",
+    "*sentence_*.json",
+    "modules.json",
+]
+
+
+def fetched(name: str) -> str:
+    """The directory of a model: `name` if it exists, else the Hub's model USER/NAME in the local cache, downloaded once.
+
+    Raises InputError where there is neither, and where the Hub cannot be reached.
+    """
+    if os.path.exists(name) or not NAME.fullmatch(name):
+        return name  # what reads it says what is missing
+    import huggingface_hub
+    from huggingface_hub.errors import HfHubHTTPError
+
+    failures: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, ValueError)
+    try:
+        return huggingface_hub.snapshot_download(name.rstrip("/"), allow_patterns=PARTS)
+    except failures as error:
+        first = " ".join(str(error).strip().splitlines()[:1])
+        raise InputError(
+            f"{name} is no directory, and the Hub does not serve it ({first}){how_to_fetch(name)}"
+        ) from error
 
 
 def push(directory: str, name: str) -> str:

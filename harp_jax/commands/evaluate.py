@@ -69,6 +69,9 @@ def add_floors(parser: argparse.ArgumentParser) -> None:
         "--chance", default="", metavar="NAME", help="add a row: the candidates of the run NAME in random order"
     )
     parser.add_argument(
+        "--oracle", default="", metavar="NAME", help="add a row: the candidates of the run NAME in the best order"
+    )
+    parser.add_argument(
         "--blank",
         action="append",
         default=[],
@@ -83,7 +86,8 @@ def main(arguments: argparse.Namespace) -> None:
     parse_measures(arguments.measures)
     if arguments.baseline and arguments.baseline not in paths_of:
         raise InputError(f"no run is named {arguments.baseline!r} for --baseline; the runs are {', '.join(paths_of)}")
-    Floors(arguments.chance, named(arguments.blank, "--blank", "ROW")).check(list(paths_of))
+    blank = named(arguments.blank, "--blank", "ROW")
+    Floors(arguments.chance, blank, arguments.oracle).check(list(paths_of))
     qrels = judgments(arguments)
     table = evaluate(
         qrels,
@@ -95,7 +99,8 @@ def main(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
         runs_per_draw=arguments.runs_per_draw,
         chance=arguments.chance,
-        blank=named(arguments.blank, "--blank", "ROW"),
+        blank=blank,
+        oracle=arguments.oracle,
     )
     for note in table.notes():
         print(f"note: {note}", file=sys.stderr)

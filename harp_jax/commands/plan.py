@@ -2,6 +2,8 @@
 
 import argparse
 import difflib
+import os
+import shlex
 import sys
 from typing import Any
 
@@ -87,3 +89,7 @@ def main(arguments: argparse.Namespace) -> None:
         print(f"{arguments.snakefile}: {len(steps)} rules; try snakemake --snakefile {arguments.snakefile} --dry-run")
         return
     run_plan(commands, arguments.output, arguments.jobs, arguments.dry_run, arguments.only)
+    made = {command.command for command in commands}
+    if "evaluate" in made and "report" not in made and not (arguments.dry_run or arguments.only):
+        page = os.path.join(arguments.output, "report.html")
+        print(f"to read it as a page: harp report {shlex.quote(arguments.output)} --output={shlex.quote(page)}")

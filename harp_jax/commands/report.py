@@ -69,6 +69,7 @@ def arguments_parser() -> Parser:
     parser.add_argument("--title", default="", help="of the page (Re-ranking)")
     parser.add_argument("--output", required=True, help="the HTML page to write")
     parser.add_argument("--markdown", default="", help="write the same as Markdown to this file")
+    parser.add_argument("--text", default="", help="write what is printed to this file, too")
     return parser
 
 
@@ -77,8 +78,8 @@ def main(arguments: argparse.Namespace) -> None:
         arguments = of_plan(arguments)
     if not arguments.qrels or not arguments.run:
         raise InputError("nothing to report: give --qrels and --run=NAME=RUN, or the output directory of a plan")
-    if arguments.markdown:
-        output_path(arguments.markdown)
+    for path in filter(None, (arguments.markdown, arguments.text)):
+        output_path(path)
     paths = name_runs(arguments.run)
     blank = named(arguments.blank, "--blank", "ROW")
     for option in ("baseline", "focus"):
@@ -97,17 +98,18 @@ def main(arguments: argparse.Namespace) -> None:
         confirm=arguments.confirm,
         chance=arguments.chance,
         blank=blank,
+        oracle=arguments.oracle,
         remarks=arguments.remark,
         background=background(arguments, paths, focus),
         runs_per_draw=arguments.runs_per_draw,
     )
-    for path, text in ((arguments.output, as_html(found)), (arguments.markdown, as_markdown(found))):
+    printed = "\n".join([str(table), *found.facts[:1], *found.remarks, *summary(table, focus)])
+    pages = {arguments.output: as_html(found), arguments.markdown: as_markdown(found), arguments.text: printed + "\n"}
+    for path, text in pages.items():
         if path:
             with replacing(path) as file:
                 file.write(text)
-    print(table)
-    for line in (*found.facts[:1], *found.remarks, *summary(table, focus)):
-        print(line)
+    print(printed)
     for path in filter(None, (arguments.output, arguments.markdown)):
         print(f"report: {path}")
 
@@ -168,7 +170,7 @@ def of_plan(arguments: argparse.Namespace) -> argparse.Namespace:
         evaluated = evaluate.arguments_parser().parse_args(words)
         shared = {name: value for name, value in vars(evaluated).items() if name in vars(arguments)}
         found = argparse.Namespace(**vars(arguments) | shared | {"run": evaluated.runs})
-    for option in ("title", "focus", "markdown"):
+    for option in ("title", "focus", "markdown", "text"):
         setattr(found, option, getattr(arguments, option) or getattr(found, option))
     found.output, found.plan = arguments.output, ""
     found.title = found.title or f"{os.path.basename(os.path.normpath(arguments.plan))}: {record.name}"

@@ -42,6 +42,10 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "evaluation": {
         "evaluate": Entry("harp_jax.commands.evaluate", "compute measures of runs, with significance tests"),
         "report": Entry("harp_jax.commands.report", "write a table and training curves as one HTML page"),
+        "compare": Entry("harp_jax.commands.compare", "compare re-rankers with BM25 on a judged collection; a report"),
+        "judged-queries": Entry(
+            "harp_jax.commands.judged_queries", "write the queries of a collection that have judgments"
+        ),
         "look": Entry("harp_jax.commands.look", "serve a local page: BM25, the re-ranker and both, and labels"),
         "curve": Entry("harp_jax.commands.curve", "draw a measure against the number of training queries"),
         "query-probe": Entry("harp_jax.commands.query_probe", "test how a model completes queries (coarse-tuning)"),

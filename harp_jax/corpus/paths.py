@@ -16,6 +16,7 @@ from harp_jax.files import SUFFIXES
 IRDS = "irds:"
 DOCUMENTS = (".jsonl", ".json", ".tsv")
 NAMED = re.compile(r"(docs|documents|corpus|collection|passages)(?![a-z])", re.IGNORECASE)  # at the start of a name
+QRELS = re.compile(r"qrels(?![a-z])", re.IGNORECASE)
 OTHERS = re.compile(r"(?<![a-z])(queries|topics|folds|qrels)", re.IGNORECASE)  # anywhere in a name
 
 
@@ -62,10 +63,14 @@ def query_file(path: str) -> str:
 
 
 def qrels_file(path: str) -> str:
-    """The judgments' file of `path`: in a BEIR folder its only split."""
+    """The judgments' file of `path`: in a BEIR folder its only split, in another its only file that is named qrels…"""
     if not os.path.isdir(path):
         return path
     folder = os.path.join(path, "qrels")
+    if not os.path.isdir(folder):
+        named = [name for name in sorted(os.listdir(path)) if QRELS.match(name)]
+        if len(named) == 1:
+            return os.path.join(path, named[0])
     folder = folder if os.path.isdir(folder) else path
     splits = [name for name in sorted(os.listdir(folder)) if _plain(name).endswith(".tsv")]
     if len(splits) != 1:

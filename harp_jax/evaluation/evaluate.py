@@ -14,7 +14,7 @@ import numpy as np
 from harp_jax.corpus.folds import components
 from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels, Ranking, Run
 from harp_jax.errors import InputError
-from harp_jax.evaluation.floors import CHANCE, Floors, chance_values, other_candidates, verdicts
+from harp_jax.evaluation.floors import CHANCE, ORACLE, Floors, chance_values, oracle_values, other_candidates, verdicts
 from harp_jax.evaluation.measures import aggregate, calculate, is_tested, parse_measures
 from harp_jax.evaluation.significance import ROUNDS, bootstrap, compare
 from harp_jax.evaluation.tables import Table
@@ -39,6 +39,7 @@ def evaluate(
     chance: str = "",
     blank: Mapping[str, str] | None = None,
     intervals: bool = False,
+    oracle: str = "",
 ) -> Table:
     """Every measure of every run, per query and averaged over the queries of the qrels; lists of runs are averaged.
 
@@ -49,6 +50,8 @@ def evaluate(
     `chance` names a run whose candidates in random order become the row "chance" (means of many orders); `blank` names, by
     system, the run that it makes of blank queries. A system that is not above either is called that (`Table.verdicts`), by the
     first measure of `confirm`. These rows are not compared with the baseline.
+
+    `oracle` names a run whose candidates in the best order become the row "oracle", the limit of re-ranking them.
 
     `intervals` adds the 95 % bootstrap interval of every run's mean by that measure (`Table.intervals`).
 
@@ -68,7 +71,7 @@ def evaluate(
         raise InputError(f"runs_per_draw={runs_per_draw}: use 1 or more")
     if baseline and baseline not in runs:
         raise InputError(f"no run is named {baseline!r} for the baseline; the runs are {', '.join(runs)}")
-    floors = Floors(chance, blank)
+    floors = Floors(chance, blank, oracle)
     floors.check(list(runs))
     parsed = parse_measures(measures)
     systems = {name: _rankings(given) for name, given in runs.items()}
@@ -92,6 +95,8 @@ def evaluate(
         for name, seeds in systems.items():
             if name not in floors.rows and (count := other_candidates(seeds[0], systems[chance][0], list(qrels))):
                 different[name] = count
+    if oracle:
+        values[ORACLE] = oracle_values(qrels, systems[oracle][0], parsed)
     per_query = {
         name: {m: dict(zip(qrels, map(float, by_seed.mean(0)))) for m, by_seed in by_measure.items()}
         for name, by_measure in values.items()

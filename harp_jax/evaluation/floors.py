@@ -13,11 +13,11 @@ import numpy as np
 
 from harp_jax.corpus.trec import Qrels, Ranking, Run
 from harp_jax.errors import InputError
-from harp_jax.evaluation.measures import Measure, calculate
+from harp_jax.evaluation.measures import Measure, calculate, ordered
 from harp_jax.evaluation.significance import bootstrap
 from harp_jax.randomness import generator
 
-CHANCE = "chance"  # the name of the row
+CHANCE, ORACLE = "chance", "oracle"  # the names of the rows
 RANKINGS = 10_000  # random rankings behind the row, at least: RR@10 of one has a deviation of .3, the mean one of .003
 ORDERS = (10, 300)  # of each query: at least, at most
 NOT_ABOVE_CHANCE = "not above chance"
@@ -28,16 +28,26 @@ Values = Mapping[str, np.ndarray]  # measure → [seeds, queries]
 
 @dataclass(frozen=True)
 class Floors:
-    """What to compare systems with: `chance` is the row whose candidates are shuffled, `blank` system → row of blank queries."""
+    """What to compare systems with: `chance` is the row whose candidates are shuffled, `blank` system → row of blank queries.
+
+    `oracle` is the row whose candidates are put in the best order: what re-ranking them could reach.
+    """
 
     chance: str = ""
     blank: Mapping[str, str] | None = None
+    oracle: str = ""
 
     def check(self, rows: Sequence[str]) -> None:
         """Raises InputError unless all names are rows of the table."""
         if self.chance and CHANCE in rows:
             raise InputError(f"a run is named {CHANCE!r}, the name of the row of random orders; rename the run")
-        named = {"chance": [self.chance] if self.chance else [], "blank": self.pairs()}
+        if self.oracle and ORACLE in rows:
+            raise InputError(f"a run is named {ORACLE!r}, the name of the row of best orders; rename the run")
+        named = {
+            "chance": [self.chance] if self.chance else [],
+            "blank": self.pairs(),
+            "oracle": [self.oracle] if self.oracle else [],
+        }
         for option, names in named.items():
             for name in names:
                 if name not in rows:
@@ -55,7 +65,8 @@ class Floors:
     @property
     def rows(self) -> set[str]:
         """The rows that are no systems."""
-        return {*(self.blank or {}).values(), *([CHANCE] if self.chance else [])}
+        added = [*([CHANCE] if self.chance else []), *([ORACLE] if self.oracle else [])]
+        return {*(self.blank or {}).values(), *added}
 
 
 def chance_values(qrels: Qrels, run: Run, measures: list[Measure], seed: int = 0) -> tuple[dict[str, np.ndarray], int]:
@@ -68,6 +79,17 @@ def chance_values(qrels: Qrels, run: Run, measures: list[Measure], seed: int = 0
         for measure, values in found.items():
             total[measure] += np.fromiter(values.values(), np.float64, len(values))
     return {measure: (values / orders)[None] for measure, values in total.items()}, orders
+
+
+def oracle_values(qrels: Qrels, run: Run, measures: list[Measure]) -> dict[str, np.ndarray]:
+    """Measure → value [1, queries] of the run's candidates by decreasing relevance, ties in the order of the run."""
+    best: Run = {}
+    for qid, ranking in run.items():
+        judged = qrels.get(qid, {})
+        docids = sorted(ordered(ranking), key=lambda docid: -judged.get(docid, 0))
+        best[qid] = Ranking.of(docids, range(len(docids), 0, -1))
+    found = calculate(qrels, best, measures)
+    return {measure: np.fromiter(values.values(), np.float64, len(values))[None] for measure, values in found.items()}
 
 
 def shuffled(run: Run, draw: np.random.Generator) -> Run:

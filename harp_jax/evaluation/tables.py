@@ -136,7 +136,10 @@ class Table:
         return pandas.DataFrame.from_dict(self.mean, orient="index", columns=self.measures)
 
     def _repr_html_(self) -> str:
-        """The means as an HTML table, for notebooks; significant differences from the baseline have a dagger."""
+        """The table in notebooks: the means, verdicts, and the comparisons with the baseline.
+
+        Significant differences from the baseline have a dagger.
+        """
         rows = [
             [
                 self._with_seeds(name),
@@ -145,10 +148,22 @@ class Table:
             ]
             for name, mean in self.mean.items()
         ]
-        first = ["run", *self.measures, *([""] if self.verdicts else [])]
-        head, *body = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in [first, *rows]]
-        lines = [f"<tr>{row}</tr>" for row in body]
-        return f"<table><thead><tr>{head.replace('td>', 'th>')}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+        means = _html([["run", *self.measures, *([""] if self.verdicts else [])], *rows])
+        if not self.comparisons:
+            return means
+        compared = [
+            [
+                c.run,
+                c.measure,
+                f"{c.difference:+.4f}",
+                f"{c.interval[0]:+.4f} to {c.interval[1]:+.4f}",
+                _p(max(c.t_test_holm, c.randomisation_holm)),
+                c.verdict,
+            ]
+            for c in self.comparisons
+        ]
+        head = [f"against {self.baseline}", "measure", "Δ", "95 % interval", "p (Holm)", "verdict"]
+        return means + _html([head, *compared])
 
     def json(self) -> str:
         """All fields of the table, including the values of every query."""
@@ -204,6 +219,13 @@ def _aligned(head: list[str], rows: list[list[str]]) -> str:
         for row in [head, *rows]
     ]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _html(rows: list[list[str]]) -> str:
+    """A table whose first row is its head; every text is escaped."""
+    head, *body = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
+    lines = [f"<tr>{row}</tr>" for row in body]
+    return f"<table><thead><tr>{head.replace('td>', 'th>')}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
 def _p(value: float) -> str:

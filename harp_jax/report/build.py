@@ -46,6 +46,7 @@ def report(
     confirm: str = "",
     chance: str = "",
     blank: Mapping[str, str] | None = None,
+    oracle: str = "",
     remarks: Sequence[str] = (),
     background: Background | None = None,
     runs_per_draw: int = 1,
@@ -53,7 +54,8 @@ def report(
     """The report and its table. `baseline` is the run that others are compared with (default: the first run), `focus` the one
     that the headline, the wins and the losses are about (default: the last run that is no row of blank queries).
 
-    `confirm` (default: the first measure), `chance`, `blank` and `runs_per_draw` as in `evaluate`. Raises InputError for bad input.
+    `confirm` (default: the first measure), `chance`, `blank`, `oracle` and `runs_per_draw` as in `evaluate`. Raises InputError
+    for bad input.
     """
     known, blank = background or Background(), dict(blank or {})
     # One measure decides: to test all of them and correct for it would hide what is there.
@@ -67,6 +69,7 @@ def report(
         confirm=confirm,
         chance=chance,
         blank=blank,
+        oracle=oracle,
         intervals=True,
         runs_per_draw=runs_per_draw,
     )

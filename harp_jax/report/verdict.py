@@ -1,6 +1,6 @@
 """Verdicts in words: what a table says of a system, for somebody who reads nothing else."""
 
-from harp_jax.evaluation.floors import CHANCE, NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE
+from harp_jax.evaluation.floors import CHANCE, NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, ORACLE
 from harp_jax.evaluation.significance import Comparison
 from harp_jax.evaluation.tables import LEVEL, Table
 from harp_jax.report.content import System
@@ -25,6 +25,8 @@ def _system(table: Table, name: str, blank: dict[str, str]) -> System:
     row = System(name, means, table.intervals.get(name))
     if name == CHANCE:
         return _judged(row, "candidates in random order")
+    if name == ORACLE:
+        return _judged(row, "candidates in the best order")
     if name in blank.values():
         return _judged(row, "documents scored without the query")
     found, fails = comparison_of(table, name), table.verdicts.get(name, [])

@@ -108,6 +108,14 @@ def test_intervals_of_means_follow_the_normal_approximation():
     assert table.intervals["one"] == pytest.approx((values.mean() - half, values.mean() + half), abs=0.1 * half)
 
 
+def test_notebooks_show_the_comparisons_too():
+    qrels = {str(i): {f"{i}a": 1} for i in range(12)}
+    good, bad = ({qid: {f"{qid}a": a, f"{qid}b": 1.5} for qid in qrels} for a in (2.0, 1.0))
+    html = evaluate(qrels, {"base": bad, "<b>": good}, "RR@10", baseline="base")._repr_html_()
+    assert "<td>&lt;b&gt;</td><td>RR@10</td><td>+0.5000</td><td>+0.5000 to +0.5000</td>" in html and "<b>" not in html
+    assert "<th>p (Holm)</th>" in html and "<td>better</td>" in html
+
+
 def test_only_what_is_better_when_larger_is_bold(runs):
     table = evaluate(QRELS, {"a": runs["first.trec"], "b": runs["empty_ish.run"]}, "RR@10 unjudged@10 oracle(RR@10)")
     first, second = (line.split(" & ") for line in table.latex().splitlines()[4:6])

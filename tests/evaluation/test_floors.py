@@ -97,3 +97,19 @@ def test_the_command_prints_both_rows(tmp_path, capsys):
     shown = capsys.readouterr()
     assert f"mine                  0.7500  {NOT_ABOVE_BLANK}" in shown.out and "chance (mean of 167)" in shown.out
     assert "verdicts by RR@10" in shown.err
+
+
+def test_the_row_of_best_orders_is_the_limit_of_re_ranking():
+    qrels = {"1": {"a": 1, "b": 2}, "2": {"c": 1}, "3": {"absent": 1}}
+    run = {qid: Ranking.of(["x", "a", "b", "c"], [4, 3, 2, 1]) for qid in qrels}
+    table = evaluate(qrels, {"bm25": run}, "RR@10 nDCG@10", baseline="bm25", oracle="bm25", chance="bm25")
+    limits = evaluate(qrels, {"bm25": run}, "oracle(RR@10) oracle(nDCG@10)").mean["bm25"]
+    assert table.mean["oracle"] == pytest.approx(
+        {"RR@10": limits["oracle(RR@10)"], "nDCG@10": limits["oracle(nDCG@10)"]}
+    )
+    assert table.mean["oracle"]["RR@10"] == pytest.approx(2 / 3)
+    assert not table.comparisons and "oracle" not in table.verdicts
+    with pytest.raises(InputError, match="no run is named 'x' for --oracle"):
+        evaluate(qrels, {"bm25": run}, "RR@10", oracle="x")
+    with pytest.raises(InputError, match="a run is named 'oracle', the name of the row of best orders"):
+        evaluate(qrels, {"oracle": run}, "RR@10", oracle="oracle")

@@ -1,0 +1,153 @@
+"""`harp compare`: BM25 and re-rankers on any judged collection."""
+
+import argparse
+import os
+from collections.abc import Sequence
+
+from harp_jax.checkpoints.hub import fetched
+from harp_jax.cli import Parser
+from harp_jax.corpus.documents import FIELDS
+from harp_jax.corpus.folds import components
+from harp_jax.corpus.paths import is_irds
+from harp_jax.corpus.trec import Qrels, read_qrels
+from harp_jax.errors import InputError
+from harp_jax.evaluation.measures import parse_measures
+from harp_jax.experiments.execution import execute
+from harp_jax.experiments.plan import listing, resolve
+from harp_jax.experiments.plan_cost import summary
+from harp_jax.experiments.plan_file import load_plan
+
+MEASURES = "nDCG@10 RR@10 AP R@100"
+FOLDS = 5
+SPLIT = "test"
+CONNECTED = 0.5  # share of the queries in one group from which folds by relevant document are no folds
+
+
+def arguments_parser() -> Parser:
+    parser = Parser(
+        prog="harp compare",
+        description="Compare re-rankers with BM25 on a judged collection: table, intervals, Holm's p, wins and losses with "
+        "texts, as a report.\nA killed command, repeated, resumes.",
+        example="harp compare scifact --model=ranker --k=100 --fuse --output=out\n"
+        "  harp compare irds:vaswani --model=ours=ranker --model=theirs=cross-encoder/ms-marco-MiniLM-L6-v2 --output=out",
+    )
+    parser.add_argument(
+        "collection",
+        metavar="COLLECTION",
+        nargs="?",
+        default="",
+        help="BEIR folder, folder with docs, queries and qrels, irds:ID",
+    )
+    parser.add_argument(
+        "--model",
+        action="append",
+        required=True,
+        metavar="[NAME=]DIR",
+        help="a BERT cross-encoder: export, Hugging Face directory, training workdir, or the Hub's USER/NAME; several times",
+    )
+    parser.add_argument("--output", required=True, help="directory that receives everything")
+    parser.add_argument("--docs", default="", help="documents, if not those of COLLECTION")
+    parser.add_argument("--queries", default="", help="queries, if not those of COLLECTION")
+    parser.add_argument("--qrels", default="", help="judgments, if not those of COLLECTION")
+    parser.add_argument("--split", default="", help="of a BEIR folder's judgments (the only one, or test)")
+    parser.add_argument("--run", default="", help="candidates to re-rank (the best of BM25)")
+    parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")
+    parser.add_argument("--k", type=int, default=100, help="candidates a query (100)")
+    parser.add_argument("--max_length", type=int, help="tokens of query and document together (as in training)")
+    parser.add_argument("--fuse", action="store_true", help="add the weighted sum of BM25 and each model, cross-fitted")
+    parser.add_argument(
+        "--measures", default=MEASURES, help=f'names as in ir-measures, the first decides ("{MEASURES}")'
+    )
+    parser.add_argument("--title", default="", help="of the report")
+    parser.add_argument("--dry_run", action="store_true", help="print the commands and what they cost; run nothing")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    a = arguments
+    if a.k < 2:
+        raise InputError(f"--k={a.k}: use 2 or more candidates")
+    if a.max_length is not None and a.max_length < 1:
+        raise InputError(f"--max_length={a.max_length}: use a positive number")
+    parse_measures(a.measures)  # wrong names are reported before anything is ranked
+    paths = parts(a.collection, a.docs, a.queries, a.qrels, a.split)
+    missing = [path for path in (*paths.values(), a.run) if path and not (is_irds(path) or os.path.exists(path))]
+    if missing:
+        raise InputError(f"{', '.join(missing)}: no such file or folder; check the paths")
+    models = names(a.model)
+    folds, grouped = fold_count(read_qrels(paths["qrels"])) if a.fuse else (FOLDS, True)
+    plan = load_plan("compare").get_plan(
+        **paths,
+        models=tuple(f"{name}={fetched(path)}" for name, path in models.items()),
+        candidates=a.run,
+        fields=tuple(a.fields.split(",")),
+        k=a.k,
+        max_length=a.max_length or 0,
+        fuse=a.fuse,
+        folds=folds,
+        grouped=grouped,
+        measures=a.measures,
+        title=a.title or f"Re-ranking of {a.collection or paths['docs']}",
+    )
+    steps = resolve(plan, a.output)
+    if a.dry_run:
+        print(f"{listing(steps)}\n{summary(steps, a.output)}")
+        return
+    report, done = steps[-1].place, steps[-1].done
+    execute(steps, a.output)
+    if done:  # else the step has just printed it
+        with open(os.path.join(report, "table.txt"), encoding="utf-8") as file:
+            print(file.read(), end="")
+    for name in ("report.html", "report.md"):
+        link(os.path.join(report, name), os.path.join(a.output, name))
+    print(f"report: {os.path.join(a.output, 'report.html')}")
+
+
+def link(place: str, name: str) -> None:
+    """Makes `name` a relative symbolic link to `place`; an earlier link is replaced."""
+    temporary = f"{name}.{os.getpid()}"
+    os.symlink(os.path.relpath(place, os.path.dirname(name)), temporary)
+    os.replace(temporary, name)
+
+
+def parts(collection: str, docs: str, queries: str, qrels: str, split: str) -> dict[str, str]:
+    """The paths of documents, queries and judgments: those given, else the collection's. InputError where one is absent."""
+    if split and is_irds(collection):
+        raise InputError(f"--split={split}: name the split in the id, as in irds:beir/scifact/test")
+    found = {"docs": docs or collection, "queries": queries or collection, "qrels": qrels or collection}
+    if absent := [f"--{name}" for name, path in found.items() if not path]:
+        raise InputError(f"no {', '.join(absent)}; name a COLLECTION, or give all three")
+    folder = os.path.join(collection, "qrels")
+    if not qrels and os.path.isdir(folder):
+        named = os.path.join(folder, f"{split or SPLIT}.tsv")
+        if split or os.path.exists(named):
+            found["qrels"] = named
+    return found
+
+
+def names(models: Sequence[str]) -> dict[str, str]:
+    """Name → path of models written NAME=PATH or PATH. Raises InputError for a name that is used twice."""
+    found: dict[str, str] = {}
+    for model in models:
+        name, equals, path = model.partition("=")
+        if not equals or os.path.exists(model):
+            name, path = os.path.basename(os.path.normpath(model)), model
+        if not name or not path:
+            raise InputError(f"--model={model}: write NAME=DIR, or DIR")
+        if name in found or name == "BM25":
+            raise InputError(f"--model={model}: {name} is taken; write NAME=DIR with another name")
+        found[name] = path
+    return found
+
+
+def fold_count(qrels: Qrels) -> tuple[int, bool]:
+    """(folds, whether they keep queries together that share relevant documents) to fit weights on.
+
+    Where most queries are connected in this way, folds of single queries remain. Raises InputError for fewer than two queries.
+    """
+    groups = components(qrels)
+    if len(qrels) < 2:
+        raise InputError("--fuse fits weights on other queries, and there is one only; leave it out")
+    if max(map(len, groups)) <= CONNECTED * len(qrels):
+        return min(FOLDS, len(groups)), True
+    return min(FOLDS, len(qrels)), False

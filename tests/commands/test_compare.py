@@ -1,0 +1,129 @@
+"""`harp compare`: which files a collection stands for, and a whole comparison with its report."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from harp_jax.commands import compare, judged_queries
+from harp_jax.corpus.trec import read_qrels, read_queries
+from harp_jax.errors import InputError
+from tests.support import ROOT
+from tests.support.look_site import DOCS, write_site
+
+
+@pytest.fixture
+def beir(tmp_path):
+    """A BEIR folder with two splits, and a ranker."""
+    site = write_site(tmp_path / "site")
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text((site / "survey" / "docs.jsonl").read_text())
+    lines = [f'{{"_id": "{n}", "text": "red {word} \\n mat"}}\n' for n, word in enumerate(("cat", "dog", "sat", "ran"))]
+    (folder / "queries.jsonl").write_text("".join(lines))
+    head = "query-id\tcorpus-id\tscore\n"
+    (folder / "qrels" / "test.tsv").write_text(head + "0\td1\t1\n1\td2\t2\n2\td4\t1\n")
+    (folder / "qrels" / "train.tsv").write_text(head + "3\td1\t1\n")
+    return folder
+
+
+def run(*options):
+    compare.main(compare.arguments_parser().parse_args(list(options)))
+
+
+def test_a_collection_stands_for_its_files(beir, tmp_path):
+    assert compare.parts(str(beir), "", "", "", "")["qrels"] == str(beir / "qrels" / "test.tsv")
+    assert compare.parts(str(beir), "", "", "", "train")["qrels"] == str(beir / "qrels" / "train.tsv")
+    assert compare.parts("irds:vaswani", "", "", "x", "") == {
+        "docs": "irds:vaswani",
+        "queries": "irds:vaswani",
+        "qrels": "x",
+    }
+    with pytest.raises(InputError, match="no --queries, --qrels; name a COLLECTION, or give all three"):
+        compare.parts("", "docs.tsv", "", "", "")
+    with pytest.raises(InputError, match="name the split in the id"):
+        compare.parts("irds:vaswani", "", "", "", "test")
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "qrels.txt").write_text("1 0 d1 1\n")
+    (plain / "queries.tsv").write_text("1\tred\n")
+    assert read_qrels(str(plain)) == {"1": {"d1": 1}}  # a folder whose judgments are named so
+
+
+def test_judged_queries_are_written_with_their_judgments(beir, tmp_path, capsys):
+    options = [f"--queries={beir}", f"--qrels={beir}/qrels/test.tsv", f"--output={tmp_path}/judged"]
+    judged_queries.main(judged_queries.arguments_parser().parse_args(options))
+    assert "3 of 4 queries have judgments" in capsys.readouterr().out
+    assert read_queries(f"{tmp_path}/judged/queries.tsv") == {
+        "0": "red cat mat",
+        "1": "red dog mat",
+        "2": "red sat mat",
+    }
+    assert read_qrels(f"{tmp_path}/judged/qrels.txt") == {"0": {"d1": 1}, "1": {"d2": 2}, "2": {"d4": 1}}
+    (tmp_path / "other.txt").write_text("x 0 d1 1\n")
+    with pytest.raises(InputError, match="has the text of none of the 1 judged queries, x first; check both"):
+        judged_queries.main(
+            judged_queries.arguments_parser().parse_args([options[0], f"--qrels={tmp_path}/other.txt", options[2]])
+        )
+
+
+def test_models_have_names(tmp_path):
+    (tmp_path / "a=b").mkdir()
+    assert compare.names(["runs/x/", "y=z"]) == {"x": "runs/x/", "y": "z"}
+    assert compare.names([f"{tmp_path}/a=b"]) == {"a=b": f"{tmp_path}/a=b"}
+    for wrong, said in ((["x", "y/x"], "x is taken"), (["=x"], "write NAME=DIR"), (["BM25=x"], "BM25 is taken")):
+        with pytest.raises(InputError, match=said):
+            compare.names(wrong)
+
+
+def test_folds_keep_queries_together_unless_all_are_connected():
+    assert compare.fold_count({str(i): {f"d{i}": 1} for i in range(9)}) == (5, True)
+    assert compare.fold_count({str(i): {f"d{i // 2}": 1} for i in range(6)}) == (3, True)
+    assert compare.fold_count({str(i): {"d": 1, f"d{i}": 1} for i in range(9)}) == (5, False)
+    with pytest.raises(InputError, match="there is one only"):
+        compare.fold_count({"1": {"d": 1}})
+
+
+def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
+    model, out = f"--model={tmp_path}/site/ranker", f"--output={tmp_path}/out"
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(
+        InputError, match="no/model is no directory, and the Hub does not serve it .*hf download no/model"
+    ):
+        run(str(beir), "--model=no/model", out)
+    for options, said in (
+        ([model, "--k=1"], "--k=1: use 2 or more"),
+        ([model, "--max_length=0"], "--max_length=0: use a positive"),
+        ([model, "--measures=nothing"], "unknown measure 'nothing'"),
+        ([model, "--split=dev"], "dev.tsv: no such file"),
+        ([model, "--run=absent.trec"], "absent.trec: no such file"),
+    ):
+        with pytest.raises(InputError, match=said):
+            run(str(beir), *options, out)
+    assert not os.path.exists(tmp_path / "out")
+
+
+def test_a_dry_run_lists_the_commands(beir, tmp_path, capsys):
+    run(str(beir), f"--model=mine={tmp_path}/site/ranker", "--fuse", "--dry_run", "-o", f"{tmp_path}/out")
+    printed = capsys.readouterr().out
+    steps = [line.split()[2].rstrip(":") for line in printed.splitlines() if line.startswith("to do")]
+    assert steps == ["judged", "bm25", "folds", "ranker1", "both1", "report"]
+    assert "--count=3" in printed and "--oracle=BM25" in printed and "cost: 6 steps to do" in printed
+
+
+@pytest.mark.real
+def test_a_comparison_ends_in_a_report_and_is_not_repeated(beir, tmp_path):
+    command = [sys.executable, "-m", "harp_jax", "compare", str(beir), f"--model={tmp_path}/site/ranker", "--fuse"]
+    command += ["--fields=title,body", f"--output={tmp_path}/out", "--measures=RR@10 AP"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    for _ in range(2):
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT)
+        assert done.returncode == 0, done.stderr
+        for row in ("BM25 ", "ranker ", "BM25 + ranker ", "chance", "oracle"):
+            assert row in done.stdout
+    assert done.stdout.count("already done") == 6
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "candidates in the best order" in page and "Wins and losses" in page and DOCS["d1"][1].split()[1] in page
+    assert (tmp_path / "out" / "report.md").read_text().startswith("# Re-ranking of")
