@@ -1,0 +1,72 @@
+"""The documentation's commands as a reader runs them, page by page, with tiny inputs in place of the large numbers."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT, corpus
+from tests.support.pages import PAGES, blocks
+from tests.support.ranking_collection import write_collection
+
+pytestmark = pytest.mark.real
+
+MINILM = Path(os.environ.get("HARP_MINILM") or Path.home() / ".cache" / "harp_jax" / "minilm")
+SMALLER = ((r"--pages=\d+", "--pages=40"), (r"--config\.steps=\d+", "--config.steps=2"))
+RUN = [page for page in PAGES[1:] if blocks(page, "bash") and "experiments" not in str(page)]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch) -> Path:
+    """A folder with what pages take for granted: a collection, pages with links, an encoder, and `harp` on the PATH."""
+    write_collection(tmp_path)
+    for name in ("a.trec", "b.trec"):
+        shutil.copy(tmp_path / "run.trec", tmp_path / name)
+    corpus.write(tmp_path / "wiki-pages", files=1)
+    (tmp_path / "wiki-pages" / "pages-0.jsonl").rename(tmp_path / "pages.jsonl")
+    (tmp_path / "site").mkdir()
+    for name, other in (("gate", "keeper"), ("keeper", "gate")):
+        words = " ".join(f"{name}{i}" for i in range(150))
+        page = f"<html><title>{name}</title><main><h1>{name}</h1><p>{words} <a href='{other}.html'>the {other}</a>.</p></main>"
+        (tmp_path / "site" / f"{name}.html").write_text(page)
+    if not MINILM.is_dir():
+        pytest.skip(f"no encoder in {MINILM}")
+    os.symlink(MINILM, tmp_path / "all-MiniLM-L6-v2")
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    (bin / "harp").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m harp_jax "$@"\n')
+    (bin / "harp").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+def test_the_commands_of_a_page_run(page, place):
+    for text in blocks(page, "bash"):
+        for pattern, smaller in SMALLER:
+            text = re.sub(pattern, smaller, text)
+        done = subprocess.run(["bash", "-euc", text], capture_output=True, text=True)
+        assert done.returncode == 0, f"{text}\n{done.stderr[-3000:]}"
+
+
+def test_the_notebook_runs(place):
+    notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    (place / "notebook.py").write_text("\n\n".join(cells))
+    done = subprocess.run([sys.executable, "notebook.py"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_the_site_builds_without_warnings(tmp_path):
+    pytest.importorskip("mkdocstrings")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Reranker" in (tmp_path / "site" / "api.html").read_text()

@@ -1,0 +1,84 @@
+"""The documentation: its commands parse, its links lead somewhere, and what fast commands it has, run."""
+
+import ast
+import importlib
+import json
+import re
+import shutil
+
+import pytest
+
+import harp_jax.objectives
+from harp_jax import __main__ as command_line
+from harp_jax.commands.table import COMMANDS
+from tests.support import ROOT
+from tests.support.pages import PAGES, blocks, commands
+from tests.support.ranking_collection import write_collection
+
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_commands_have_the_options_that_pages_give_them(page, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for text in blocks(page, "bash", "sh"):
+        for name, *words in commands(text):
+            if name in ("--help", "--version") or "--help" in words or not words:
+                continue
+            parser = importlib.import_module(COMMANDS[name].module).arguments_parser()
+            if "…" not in words:
+                assert parser.parse_args(words), (name, words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_links_lead_to_files(page):
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+        assert "://" in target or (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_python_blocks_compile(page):
+    for text in blocks(page, "python"):
+        if ">>>" not in text:  # those of the library's page are run as doctests
+            ast.parse(text)
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in PAGES[1:]:
+        assert f" {page.relative_to(ROOT / 'docs')}\n" in navigation
+
+
+def test_the_page_of_equations_has_the_rows_of_the_code():
+    page = (ROOT / "docs" / "equations.md").read_text(encoding="utf-8").replace("`", "")
+    rows = re.findall(r"^    Eq\. ([\d, ]+?)  +.+?  +(\S.*)$", harp_jax.objectives.__doc__ or "", re.MULTILINE)
+    assert len(rows) == 16
+    for numbers, where in rows:
+        row = next(line for line in page.splitlines() if line.startswith(f"| {numbers} |"))
+        assert where in row, (numbers, where)
+
+
+def test_the_notebook_is_one_without_outputs():
+    notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))
+    assert notebook["nbformat"] == 4
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert cells and not any(cell["outputs"] for cell in cells)
+    for cell in cells:
+        ast.parse("".join(cell["source"]))
+
+
+def test_the_commands_of_evaluation_run(tmp_path, monkeypatch, capsys):
+    write_collection(tmp_path)
+    shutil.copy(tmp_path / "run.trec", tmp_path / "a.trec")
+    (tmp_path / "run.trec").rename(tmp_path / "b.trec")
+    monkeypatch.chdir(tmp_path)
+    for text in blocks(ROOT / "docs" / "evaluate.md", "bash"):
+        for words in commands(text):
+            command_line.main(words)
+    said = capsys.readouterr().out
+    assert "fused" in said and (tmp_path / "values.tsv").stat().st_size
+
+
+def test_blocks_and_comments_are_read():
+    text = "harp a --b=1 \\\n  --c  # why\n\npython -m harp_jax.main --config=x\nls\n"
+    assert list(commands(text)) == [["a", "--b=1", "--c"], ["train", "--config=x"]]
