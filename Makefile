@@ -2,6 +2,7 @@
 # make test     all tests
 # make check    ruff, mypy and the fast tests, under two minutes: before every commit
 # make lint     ruff and mypy
+# make docs     the documentation as a site, in build/docs
 # make real     slow proofs on real data in ../shared/data and real weights, and the TPU compile (HARP_LARGEST=1: the largest batch)
 # make faults   kills: 20 random kill -9 over a run, and over the generation job
 # make spark    the tests of the Spark engine, about eight minutes (PySpark is fetched; Java 17 must be there)
@@ -21,7 +22,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo test check lint real faults spark bench-step bench-step-peers bench-dump bench-content bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank clean
+.PHONY: help demo test check lint docs real faults spark bench-step bench-step-peers bench-dump bench-content bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -146,6 +147,14 @@ BENCH_DATA ?= ../shared/data
 BENCH_PEER ?= ../shared/bench/peer_step.py
 bench-step-peers: .venv/test
 	$(BIN)/python benchmarks/step_peers.py --data=$(BENCH_DATA) --peer=$(BENCH_PEER)
+
+.venv/docs: .venv/demo
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
+docs: .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "build/docs/index.html"
 
 clean:
 	rm -rf .venv demo real

@@ -51,7 +51,13 @@ def test_the_wheel_contains_all_modules_and_configs_and_no_tests(built):
     expected = sources("harp_jax", "data_pipeline") | {f"harp_jax/{name}" for name in sources("configs")}
     modules = {name for name in names if name.endswith(".py")}
     assert modules == expected
-    assert {"harp_jax/py.typed", "data_pipeline/py.typed"} <= names
+    data = {
+        str(path.relative_to(ROOT))
+        for folder in ("harp_jax", "data_pipeline")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc")
+    }
+    assert {"harp_jax/py.typed", "data_pipeline/py.typed"} <= data <= names
     about = f"harp_jax-{__version__}"
     assert {f"{about}.dist-info/licenses/LICENSE", f"{about}.data/data/share/doc/harp_jax/CHANGELOG.md"} <= names
 
