@@ -29,6 +29,9 @@ def place(tmp_path, monkeypatch) -> Path:
         shutil.copy(tmp_path / "run.trec", tmp_path / name)
     corpus.write(tmp_path / "wiki-pages", files=1)
     (tmp_path / "wiki-pages" / "pages-0.jsonl").rename(tmp_path / "pages.jsonl")
+    pages = [json.loads(line) for line in (tmp_path / "pages.jsonl").read_text().splitlines()]
+    with open(tmp_path / "docs.tsv", "a") as docs:
+        docs.writelines(f"{page['id']}\t\t{page['title']}\t{' '.join(page['text'].split())}\n" for page in pages)
     (tmp_path / "site").mkdir()
     for name, other in (("gate", "keeper"), ("keeper", "gate")):
         words = " ".join(f"{name}{i}" for i in range(150))
