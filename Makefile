@@ -1,10 +1,11 @@
 # make demo     links make a ranker: dump → pairs → pre-training → fine-tuning → table, on an invented wiki (about a quarter of an hour, 2 cores)
 # make test     all tests
-# make check    ruff, mypy and the fast tests, under two minutes: before every commit
+# make check    ruff, mypy, the audit and the fast tests, under two minutes: before every commit
 # make lint     ruff and mypy
 # make docs     the documentation as a site, in build/docs
+# make audit    bandit over the code; known vulnerabilities of the pinned packages, where the advisories can be reached
 # make real     slow proofs on real data in ../shared/data and real weights, and the TPU compile (HARP_LARGEST=1: the largest batch)
-# make faults   kills: 20 random kill -9 over a run, and over the generation job
+# make faults   kills, signals, limits of memory, and ten thousand mutated inputs to every reader (under 20 minutes, 2 cores)
 # make spark    the tests of the Spark engine, about eight minutes (PySpark is fetched; Java 17 must be there)
 # make bench-step       real tokens a second of the pre-training step
 # make bench-dump       MB/s a core from a dump to linked documents, and memory at 1x and 10x the input
@@ -22,7 +23,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo test check lint docs real faults spark bench-step bench-step-peers bench-dump bench-content bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank clean
+.PHONY: help demo test check lint audit docs real faults spark bench-step bench-step-peers bench-dump bench-content bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -72,11 +73,21 @@ lint: .venv/test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy harp_jax data_pipeline
 
+# bandit's patterns in the code, and known vulnerabilities of the pinned packages. In an environment of its own.
+.venv/audit: .venv/python constraints.txt
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet $$(grep -E '^(bandit|pip_audit)==' constraints.txt)
+	touch $@
+
+audit: .venv/test .venv/audit
+	.venv/audit/bin/bandit --quiet --recursive --configfile=pyproject.toml harp_jax data_pipeline configs
+	$(BIN)/python -m tests.support.audit .venv/audit/bin/pip-audit constraints.txt
+
 # Tests without trainings, generation jobs and their processes.
 FAST := tests/test_rooms.py tests/test_configs.py tests/commands/test_command_line.py tests/corpus tests/evaluation tests/text \
 	tests/input/test_lanes.py tests/input/test_packing.py tests/input/test_task_mix.py tests/objectives/test_losses.py \
 	tests/data_pipeline/text tests/data_pipeline/sources
-check: lint
+check: lint audit
 	$(BIN)/python -m pytest -m "not real and not faults" $(FAST)
 
 real: .venv/test .venv/libtpu .venv/snakemake | $(MINILM)

@@ -36,7 +36,8 @@ def main(argv: list[str] | None = None) -> None:
     elif words[0] == "--version":
         print(f"harp_jax {__version__}")
     elif words[0] in COMMANDS:
-        module = importlib.import_module(COMMANDS[words[0]].module)
+        with ending_well():  # an interrupt, or too little memory, while packages are imported
+            module = importlib.import_module(COMMANDS[words[0]].module)
         sys.argv = [f"harp {words[0]}", *words[1:]]  # commands record their command line from here
         run(module.main, module.arguments_parser())
     else:

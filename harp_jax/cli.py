@@ -4,6 +4,7 @@ A command is a module with `arguments_parser()` and `main(arguments)`, listed in
 underscores; dashes are accepted too.
 """
 
+import _thread
 import argparse
 import contextlib
 import io
@@ -16,12 +17,18 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harp_jax.errors import InputError, how_to_fetch
+from harp_jax.errors import InputError, Terminated, how_to_fetch
 from harp_jax.files import DISK_FULL, cache_directory, output_path
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
 TERMINATED = 143  # the shell's status of a command ended by SIGTERM
 FOLLOW = "HARP_JAX_FOLLOW"  # environment: number of a pipe's descriptor, whose other end a plan holds
+# What exceptions say that memory is short: XLA's, the loader's of shared libraries, the kernel's.
+SHORT_OF_MEMORY = (
+    "RESOURCE_EXHAUSTED: Out of memory", "failed to map segment", "Cannot allocate memory", "cannot allocate memory",
+    "can't start new thread", "std::bad_alloc",
+)  # fmt: skip
+MORE_MEMORY = "use smaller batches or fewer workers, a higher limit (ulimit -v), or a machine with more memory"
 OUTPUTS = ("output", "per_query")  # options that name what a command writes
 # Options that name files and folders which a command reads: paths, or NAME=PATH,PATH.
 INPUTS = (
@@ -44,7 +51,8 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         given = sys.argv[1:] if args is None else list(args)
-        return super().parse_known_args([self._with_underscores(word) for word in given], namespace)
+        words = [with_home(word) if word.startswith("--") else word for word in given]
+        return super().parse_known_args([self._with_underscores(word) for word in words], namespace)
 
     def _with_underscores(self, word: str) -> str:
         """The option as it is spelled here; -o is --output."""
@@ -56,6 +64,20 @@ class Parser(argparse.ArgumentParser):
             name.startswith("--") and name not in self._option_string_actions and other in self._option_string_actions
         )
         return other + equals + value if known else word
+
+
+def with_home(word: str) -> str:
+    """--NAME=~/PATH with the home directory, which shells leave to the command: a directory named ~ would be created.
+
+    Raises InputError where there is no home directory.
+    """
+    name, equals, value = word.partition("=")
+    if not equals or not (value == "~" or value.startswith("~/")):
+        return word
+    found = os.path.expanduser(value)
+    if found.startswith("~"):
+        raise InputError(f"{word}: no home directory here; write the whole path")
+    return f"{name}={found}"
 
 
 class ConfigParser(Parser):
@@ -165,10 +187,17 @@ def shipped_file(name: str) -> str:
     return ""
 
 
-def fail(error: object) -> NoReturn:
-    """Print the error as one line and exit with status 2."""
+def fail(error: object, status: int = 2) -> NoReturn:
+    """Print the error as one line and exit with a status."""
     print("error: " + " ".join(str(error).split()), file=sys.stderr)
-    sys.exit(2)
+    sys.exit(status)
+
+
+def out_of_memory(error: BaseException) -> str:
+    """What an exception says of too little memory: Python's, XLA's, the loader's or the kernel's; "" for other exceptions."""
+    lines = (line.strip() for line in str(error).splitlines())
+    found = next((line for line in lines if any(sign in line for sign in SHORT_OF_MEMORY)), "")
+    return f"out of memory ({found[:300] or error}); {MORE_MEMORY}" if found or isinstance(error, MemoryError) else ""
 
 
 @contextlib.contextmanager
@@ -178,9 +207,12 @@ def ending_well() -> Iterator[None]:
         # A name that the locale cannot print, as under LC_ALL=C, is printed in escapes.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    before, sys.unraisablehook = sys.unraisablehook, _interrupting_again
     try:
         yield
         sys.stdout.flush()
+    except Terminated as error:
+        fail(error, TERMINATED)
     except InputError as error:
         fail(error)
     except BrokenPipeError:
@@ -188,16 +220,32 @@ def ending_well() -> Iterator[None]:
         sys.exit(1)
     except OSError as error:
         if error.filename is None and error.errno not in DISK_FULL:
+            if said := out_of_memory(error):
+                fail(said)
             raise
         where = f"cannot use {os.fsdecode(error.filename)}" if error.filename is not None else "cannot write the output"
         if error.filename is None:
             _discard_output()
         fail(f"{where}: {error.strerror}; check the path, its permissions and the space on the disk")
-    except MemoryError as error:
-        fail(f"out of memory ({error}); use smaller batches or fewer workers, or a machine with more memory")
+    except Exception as error:
+        if not (said := out_of_memory(error)):
+            raise
+        fail(said)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    finally:
+        sys.unraisablehook = before
+
+
+def _interrupting_again(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Raises a Ctrl-C again that arrived in a destructor or a callback of the garbage collector: Python drops what they raise."""
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        later = threading.Timer(0.05, _thread.interrupt_main)  # after this function, which is such a place too
+        later.daemon = True
+        later.start()
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 def _discard_output() -> None:

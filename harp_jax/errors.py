@@ -1,4 +1,4 @@
-"""The one exception for bad input: what is wrong, where, and what to do about it."""
+"""The exception for bad input: what is wrong, where, and what to do about it; and one for work that SIGTERM ended."""
 
 import contextlib
 import re
@@ -27,3 +27,7 @@ def how_to_fetch(path: str) -> str:
     name = path.rstrip("/")
     folder = name.rpartition("/")[2]
     return f"; a model of the Hugging Face Hub is fetched with `hf download {name} --local-dir {folder}`: name the folder {folder}"
+
+
+class Terminated(InputError):
+    """SIGTERM ended the work, which can resume; commands print it in one line and exit with status 143."""

@@ -56,6 +56,16 @@ def _end_after(parent: BaseProcess) -> None:
     os._exit(1)
 
 
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Holds back Ctrl-C, also from the processes started in this block: one that is still importing would print a traceback."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
 class LocalEngine:
     """Runs the stages of one job in `workers` processes; joins use `memory_limit`, then spill to `temp_directory`."""
 
@@ -92,7 +102,8 @@ class LocalEngine:
                         bar.skip()
                         continue
                     job = (stage, function, self.job, number, number // per_bucket, payload, mark)
-                    running.add(self.pool.submit(run_part, *job))
+                    with _uninterrupted():
+                        running.add(self.pool.submit(run_part, *job))
                     collect(2 * self.workers)
                 collect(0)
             except BrokenProcessPool as error:

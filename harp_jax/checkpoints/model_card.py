@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -21,6 +22,9 @@ SPEED = ("tokens_per_second", "input_wait", "mfu")
 DATA_FIELDS = ("data", "docs", "clicks", "queries", "qrels", "candidates", "folds", "train_folds", "init", "tokenizer")
 
 
+MARKUP = re.compile(r"[\\`*_\[\]<>|#&~]")  # what Markdown and HTML read as more than text
+
+
 def model_card(
     workdir: str, config: Mapping[str, Any], output: str, step: int, about: About = NOTHING, ranker: bool = True
 ) -> str:
@@ -33,6 +37,7 @@ def model_card(
     stage = {"pretrain": "pre-trained", "finetune": "fine-tuned", "coarse_tune": "coarse-tuned"}.get(
         config.get("stage", ""), "trained"
     )
+    quoted = json.dumps(name)
     shape = config["bert"]
     config = portable(dict(config))
     data = [f"- {field}: {_plain(config[field])}" for field in DATA_FIELDS if config.get(field)]
@@ -47,21 +52,22 @@ def model_card(
         data.append(
             f"- marks before query and document: {marks[0] or 'none'}, {marks[1] or 'none'} (harp_jax adds them)"
         )
+    made = ["harp", "export", f"--workdir={workdir}", f"--output={output}"]
     return "\n".join(
         [
             metadata(name, about, pretrained_only=not ranker),
             "",
-            f"# {name}",
+            f"# {_plain(name)}",
             "",
             f"A BERT cross-encoder ({shape['layers']} layers, hidden size {shape['hidden']}), {stage} with harp_jax. It takes",
             "`[CLS] query [SEP] document [SEP]`; the score is a raw logit, larger is more relevant.",
             "",
             "```python",
             "from sentence_transformers import CrossEncoder",
-            f'scores = CrossEncoder("{name}").predict([(query, document)])',
+            f"scores = CrossEncoder({quoted}).predict([(query, document)])",
             "",
             "import harp_jax  # without torch",
-            f'scores = harp_jax.Reranker.from_pretrained("{name}").predict([(query, document)])',
+            f"scores = harp_jax.Reranker.from_pretrained({quoted}).predict([(query, document)])",
             "```",
             "",
             "## Data",
@@ -77,10 +83,7 @@ def model_card(
             "",
             "## How it was made",
             "",
-            "```",
-            *map(without_folders, read_command(workdir)),
-            without_folders(shlex.join(["harp", "export", f"--workdir={workdir}", f"--output={output}"])),
-            "```",
+            *_fenced("", *map(without_folders, read_command(workdir)), without_folders(shlex.join(made))),
             "",
             "Software: "
             + ", ".join([f"harp_jax {__version__}", f"Python {sys.version.split()[0]}", *_versions()])
@@ -88,9 +91,7 @@ def model_card(
             "",
             "<details><summary>Config</summary>",
             "",
-            "```json",
-            json.dumps(config, indent=1, sort_keys=True, default=str),
-            "```",
+            *_fenced("json", json.dumps(config, indent=1, sort_keys=True, default=str)),
             "",
             "</details>",
             "",
@@ -99,13 +100,24 @@ def model_card(
 
 
 def _plain(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    """A value as text of one line; characters of markup are escaped."""
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    text = " ".join(text.split())
+    # Within a word _ and ~ are text, as in names of files.
+    return re.sub(r"(?<=\w)\\([_~])(?=\w)", r"\1", MARKUP.sub(r"\\\g<0>", text))
+
+
+def _fenced(language: str, *lines: str) -> list[str]:
+    """Lines of code between fences that are longer than any within."""
+    longest = max((len(found) for line in lines for found in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [fence + language, *lines, fence]
 
 
 def _metrics(split: str, row: Mapping[str, Any]) -> list[str]:
     names = [name for name in row if name not in ("step", "split", *SPEED)]
-    head = [f"Step {row['step']}, {split}:", "", "| metric | value |", "|---|---|"]
-    return [*head, *(f"| {name} | {row[name]:.6g} |" for name in names), ""]
+    head = [f"Step {row['step']}, {_plain(split)}:", "", "| metric | value |", "|---|---|"]
+    return [*head, *(f"| {_plain(name)} | {row[name]:.6g} |" for name in names), ""]
 
 
 def _versions() -> list[str]:

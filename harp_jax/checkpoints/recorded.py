@@ -46,6 +46,8 @@ def read_metrics(workdir: str) -> list[dict[str, Any]]:
                 row = json.loads(line.decode())
                 if not isinstance(row["step"], int) or not isinstance(row["split"], str):
                     raise ValueError("no step and split")
+                if not all(isinstance(value, int | float) for name, value in row.items() if name != "split"):
+                    raise ValueError("a metric is no number")
                 rows.append(row)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 if not line.endswith(b"\n"):

@@ -19,7 +19,7 @@ from contextlib import nullcontext
 from queue import Queue
 
 from harp_jax.cli import FOLLOW
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, Terminated
 from harp_jax.experiments.plan import Command, Step, listing, resolve
 from harp_jax.experiments.plan_cost import summary
 from harp_jax.files import locked, make_directory, replacing
@@ -87,7 +87,7 @@ def _execute(steps: list[Step], output: str, jobs: int) -> None:
         shares.put(share)
     failures: list[InputError] = []
     children = Children()
-    with children.terminated(), ThreadPoolExecutor(jobs, initializer=lambda: stay_on(shares.get())) as pool:
+    with ThreadPoolExecutor(jobs, initializer=lambda: stay_on(shares.get())) as pool, children.terminated():
         running: dict[Future[None], Step] = {}
         while running or (waiting and not failures and not children.stopped):
             unmade = {s.command.name for s in (*waiting, *running.values())}
@@ -103,7 +103,7 @@ def _execute(steps: list[Step], output: str, jobs: int) -> None:
                 except InputError as error:
                     failures.append(error)
     if children.stopped:
-        raise InputError(f"terminated; run the plan again to resume it under {output}")
+        raise Terminated(f"terminated; run the plan again to resume it under {output}")
     if failures:
         raise failures[0]
     print(f"plan finished in {time.monotonic() - began:.0f} s; all outputs are under {output}", flush=True)
@@ -151,6 +151,9 @@ class Children:
         before = signal.signal(signal.SIGTERM, end)
         try:
             yield
+        except BaseException:  # an interrupt of this process alone; that of a terminal reaches the commands too
+            end(0, None)
+            raise
         finally:
             signal.signal(signal.SIGTERM, before)
 

@@ -45,9 +45,9 @@ def environment() -> "Environment":
     with needs("a report", "jinja2", "eval"):
         from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    templates = Environment(
+    templates = Environment(  # nosec B701
         loader=PackageLoader("harp_jax.report"),
-        # Markdown is escaped by the filter `md`, which its template applies to every text.
+        # Not for Markdown, which is escaped by the filter `md`: its template applies it to every text.
         autoescape=lambda name: name is None or not name.endswith(".md"),
         trim_blocks=True,
         lstrip_blocks=True,

@@ -19,6 +19,7 @@ from harp_jax.model.attention import choose
 from harp_jax.model.bert import BertConfig
 from harp_jax.ranges import check_training
 from harp_jax.stages.table import STAGES
+from harp_jax.training import memory
 from harp_jax.training.cost import batch_flops
 from harp_jax.training.hardware import data_sheet, peak_flops
 from harp_jax.training.optimizer import make as make_optimizer
@@ -196,10 +197,10 @@ def memory_report(compiled: Compiled) -> list[str]:
     """Bytes per device, by kind; the step overwrites the state, so it counts once."""
     size = lambda x: math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize  # noqa: E731
     kinds = {part: sum(map(size, jax.tree.leaves(compiled.state[part]))) for part in ("params", "opt_state")}
-    memory = memory_analysis(compiled.program)
-    temporary, program = memory.temp_size_in_bytes, memory.generated_code_size_in_bytes
-    batch = max(0, memory.argument_size_in_bytes - sum(kinds.values()))
-    total = memory.argument_size_in_bytes + temporary + program
+    found = memory_analysis(compiled.program)
+    temporary, program = found.temp_size_in_bytes, found.generated_code_size_in_bytes
+    batch = max(0, found.argument_size_in_bytes - sum(kinds.values()))
+    total = found.argument_size_in_bytes + temporary + program
     peak = data_sheet(compiled.mesh.devices.flat[0].device_kind)
     return [
         f"parameters         {_mib(kinds['params'])} per device",
@@ -208,7 +209,17 @@ def memory_report(compiled: Compiled) -> list[str]:
         f"temporaries        {_mib(temporary)} per device (activations, gradients)",
         f"program            {_mib(program)}",
         f"total              {_mib(total)} per device" + (f" of {_mib(peak.gib * 2**30)}" if peak else ""),
+        *_of_this_machine(compiled, total),
     ]
+
+
+def _of_this_machine(compiled: Compiled, total: float) -> list[str]:
+    """What is free here, where the step runs on this machine's processors; their devices share its memory."""
+    free = memory.tightest() if compiled.mesh.devices.flat[0].platform == "cpu" else None
+    if free is None:
+        return []
+    needed = total * compiled.mesh.devices.size
+    return [f"this machine       {free}" + ("; the step does not fit" if needed > free.free else "")]
 
 
 def time_report(
@@ -257,13 +268,13 @@ def largest_batch(config: ConfigDict, topology: str = "") -> str:
 
     def needed(lane_rows: int) -> Bytes | None:
         try:
-            memory = memory_analysis(compile_step(config, devices, lane_rows * config.lanes).program)
+            sizes = memory_analysis(compile_step(config, devices, lane_rows * config.lanes).program)
         except Exception as error:
             # The compiler's own limit is slightly below the data sheet's; near it, the compiler recomputes activations.
             if _exceeds_memory(error):
                 return None
             raise
-        found = Bytes(memory.argument_size_in_bytes + memory.generated_code_size_in_bytes, memory.temp_size_in_bytes)
+        found = Bytes(sizes.argument_size_in_bytes + sizes.generated_code_size_in_bytes, sizes.temp_size_in_bytes)
         log.info("%d rows: %s", lane_rows * config.lanes, _mib(sum(found)))
         return found if sum(found) <= limit else None
 

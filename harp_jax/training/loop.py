@@ -23,6 +23,7 @@ from harp_jax.objectives.objective import Metrics
 from harp_jax.objectives.trivial import not_beaten
 from harp_jax.progress import progress
 from harp_jax.stages.base import Stage
+from harp_jax.training import memory
 from harp_jax.training.metrics_log import MetricsLog
 from harp_jax.training.optimizer import schedule
 from harp_jax.training.step import State
@@ -58,6 +59,7 @@ class Loop:
         self.probe: Callable[[dict, dict, jax.Array], Metrics] | None = (
             None  # `probe.make_probe`, every `probe_every` steps
         )
+        self.memory: memory.Watch | None = None  # saves, and ends the run, before the memory does
         self.flops = self.peak = 0.0  # FLOPs of a step with full rows; peak FLOP/s of all devices; 0: MFU is not logged
 
     def run(self, state: State, start: int, batches: Batches) -> dict[str, float]:
@@ -79,6 +81,8 @@ class Loop:
                 batch, cursors = next(stream)
                 waited += time.perf_counter() - before
                 arrays = sharding.put(batch, self.mesh)
+                if number == start + 1 and isinstance(self.step, jax.stages.Wrapped):
+                    self.step = self._compiled(self.step, state, arrays)
                 if self.probe is not None and number % config.probe_every == 0:
                     norms = jax.device_get(self.probe(state["params"], arrays, state["step"]))
                     self.metrics.write(number, {name: float(norm) for name, norm in norms.items()}, "probe")
@@ -104,8 +108,15 @@ class Loop:
                             log.warning("%s", sentence)
                     since += time.perf_counter() - before
                 stop = self._stops(number)
-                if number % config.checkpoint_every == 0 or number == steps or stop:
+                short = self._memory_is_short(number)
+                if number % config.checkpoint_every == 0 or number == steps or stop or short:
                     self._save(number, state, cursors)
+                if self.memory is not None and self.memory.out and number < steps:
+                    self.checkpoints.wait()
+                    raise InputError(
+                        f"memory runs out: {self.memory.limit}; saved step {number}. Lower batch_tokens or batch_pairs, or raise "
+                        "accumulate, and run the same command again: it resumes"
+                    )
                 if stop and number < steps:
                     log.warning("interrupted: saved step %d; run the same command again to resume", number)
                     last = {"interrupted": 1.0}
@@ -113,6 +124,22 @@ class Loop:
         stream.close()  # type: ignore[attr-defined]
         self.checkpoints.wait()
         return last
+
+    def _compiled(self, step: jax.stages.Wrapped, state: State, arrays: dict[str, jax.Array]) -> jax.stages.Compiled:
+        """The step for these shapes. Raises InputError where it does not fit this machine."""
+        program = step.lower(state, arrays).compile()
+        if self.mesh.devices.flat[0].platform == "cpu":
+            memory.check_step(program, state, 1 + IN_FLIGHT)
+        return program
+
+    def _memory_is_short(self, step: int) -> bool:
+        """Whether to save now because memory may run out before the next checkpoint."""
+        if self.memory is None:
+            return False
+        self.memory.update()
+        if self.memory.low and not self.memory.out:
+            log.warning("memory may run out: %s; saving step %d", self.memory.limit, step)
+        return self.memory.low or self.memory.out
 
     def _stops(self, step: int) -> bool:
         """Whether to save and end now; the same on all processes."""

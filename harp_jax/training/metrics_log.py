@@ -12,6 +12,7 @@ from typing import Any
 
 from harp_jax.checkpoints.recorded import METRICS
 from harp_jax.checkpoints.recorded import read_metrics as read
+from harp_jax.files import replacing
 from harp_jax.training.wandb_log import WandbLog
 
 
@@ -73,7 +74,5 @@ def cut_after(path: str, step: int) -> None:
     if not os.path.exists(path):
         return
     rows = [row for row in read(os.path.dirname(path)) if row["step"] <= step]
-    temporary = path + ".tmp"
-    with open(temporary, "w", encoding="utf-8") as file:
+    with replacing(path) as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
-    os.replace(temporary, path)

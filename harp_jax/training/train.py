@@ -25,7 +25,7 @@ from harp_jax.stages.base import Stage
 from harp_jax.stages.families import Shape
 from harp_jax.stages.inputs import check_inputs
 from harp_jax.stages.table import STAGES
-from harp_jax.training import mlm_head
+from harp_jax.training import memory, mlm_head
 from harp_jax.training.cost import batch_flops
 from harp_jax.training.hardware import peak_flops
 from harp_jax.training.loop import Loop, add
@@ -111,6 +111,8 @@ def _train(
     if config.wandb and first_process:
         metrics_log.wandb = WandbLog(config.wandb, workdir, config.to_dict())
     loop = Loop(config, stage, mesh, step, evaluate, checkpoints, metrics_log)
+    if jax.process_count() == 1:  # saving is a step of all processes
+        loop.memory = memory.Watch(memory.size_of(state))
     loop.flops = batch_flops(config, stage, shape, objective)
     if config.probe_every and isinstance(objective, Pretrain) and objective.predictions:
         loop.probe = jax.jit(make_probe(objective, config.seed, config.prng, shape.drops))

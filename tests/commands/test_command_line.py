@@ -3,14 +3,17 @@
 import importlib
 import os
 import shlex
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from harp_jax.__main__ import overview
-from harp_jax.cli import Parser
+from harp_jax.cli import Parser, ending_well
 from harp_jax.commands.table import COMMANDS
+from harp_jax.errors import InputError
 from harp_jax.ranking.lexical.models import MODELS
 from tests.support import ROOT
 
@@ -75,6 +78,61 @@ def test_options_take_dashes_for_underscores():
     arguments = parser_of("first-stage").parse_args(["--docs=d", "--queries", "q", "--output=o", "--k=3"])
     assert arguments.k == 3
     assert parser_of("plan").parse_args(["demo", "--output=o", "--dry-run"]).dry_run
+
+
+def test_a_tilde_after_an_equals_sign_is_the_home_directory(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    given = ["--docs=~/d.tsv", "--queries=a~/b", "--output=~"]
+    arguments = parser_of("first-stage").parse_args(given)
+    assert (arguments.docs, arguments.queries, arguments.output) == ("/home/me/d.tsv", "a~/b", "/home/me")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # neither HOME nor an entry in passwd
+    with pytest.raises(InputError, match="--docs=~/d.tsv: no home directory here; write the whole path"):
+        parser_of("first-stage").parse_args(given)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("can't start new thread"),
+        OSError(12, "Cannot allocate memory"),
+        ImportError("numpy failed\n  libopenblas.so: failed to map segment from shared object\nsee https://x"),
+        RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes"),
+    ],
+)
+def test_too_little_memory_is_one_line(error, capsys):
+    with pytest.raises(SystemExit) as ended, ending_well():
+        raise error
+    said = capsys.readouterr().err
+    assert (
+        ended.value.code == 2
+        and said.startswith("error: out of memory (")
+        and said.count("\n") == 1
+        and "https" not in said
+    )
+
+
+def test_an_interrupt_within_a_destructor_is_not_lost(capsys):
+    """Python drops what destructors and callbacks of the garbage collector raise; JAX has such a callback."""
+
+    class Late:
+        def __del__(self):
+            signal.raise_signal(signal.SIGINT)
+            for _ in range(10):
+                pass
+
+    with pytest.raises(SystemExit) as ended, ending_well():
+        late = Late()
+        del late
+        time.sleep(30)
+        raise AssertionError("the interrupt is lost")
+    assert ended.value.code == 130 and capsys.readouterr().err == "interrupted\n"
+
+
+def test_other_exceptions_are_no_shortage_of_memory():
+    for error in (RuntimeError("x"), OSError(5, "Input/output error")):
+        with pytest.raises(type(error), match=str(error.args[-1])), ending_well():
+            raise error
 
 
 @pytest.mark.parametrize("command", ["--help", "evaluate --help", "plan"])

@@ -184,7 +184,7 @@ def test_one_process_at_a_time_runs_a_step(tool, tmp_path):
         execute(resolve([tool("a", "a", "{out}")], "file"), "file")
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_command_outlives_its_plan(tmp_path, how):
     waits = (
         "import os, sys, time; from harp_jax import cli\n"
@@ -212,21 +212,26 @@ def test_no_command_outlives_its_plan(tmp_path, how):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_sigterm_ends_the_running_steps_and_starts_no_more(tool, tmp_path):
+@pytest.mark.parametrize(
+    ("how", "status", "message"),
+    [(signal.SIGTERM, 143, "terminated; run the plan again to resume it"), (signal.SIGINT, 130, "interrupted")],
+)
+def test_a_signal_to_the_plan_ends_the_running_steps_and_starts_no_more(tool, tmp_path, how, status, message):
     (tmp_path / "wait.py").write_text("import sys, time\nopen(sys.argv[1] + '.began', 'w').close()\ntime.sleep(60)")
     (tmp_path / "plan.py").write_text(
         "import sys\n"
         "from harp_jax.experiments import plan\n"
         "from harp_jax.experiments.execution import run_plan\n"
+        "from harp_jax.cli import ending_well\n"
         "plan.PROGRAM = [sys.executable, '-m']\n"
         "steps = [plan.Command('a', 'wait', ['{out}']), plan.Command('b', 'tool', ['b', '{out}'])]\n"
-        "run_plan(steps, 'out')\n"
+        "with ending_well(): run_plan(steps, 'out')\n"
     )
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     running = subprocess.Popen([sys.executable, "plan.py"], env=environment, stderr=subprocess.PIPE, text=True)
     while not list(tmp_path.glob("out/a-*.began")):
         assert running.poll() is None
         time.sleep(0.05)
-    running.terminate()
-    _, error = running.communicate(timeout=30)
-    assert "terminated; run the plan again to resume it" in error and not ran()
+    running.send_signal(how)  # to the plan alone: the commands do not get it
+    _, error = running.communicate(timeout=50)
+    assert message in error and "Traceback" not in error and running.returncode == status and not ran()

@@ -1,0 +1,103 @@
+"""INT, TERM and KILL to long commands at moments of their run: a clear end, no process left; the next run completes the work."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harp_jax.checkpoints.huggingface import save_hf
+from tests.support import ROOT
+from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenizer
+
+pytestmark = pytest.mark.faults
+
+ENDS = {signal.SIGINT: 130, signal.SIGTERM: -signal.SIGTERM, signal.SIGKILL: -signal.SIGKILL}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """20,000 documents, 60 queries with 50 candidates each, 300 linked pages, an encoder."""
+    path = tmp_path_factory.mktemp("signals")
+    draw = random.Random(0)
+    words = WORDS.split()
+    texts = [" ".join(draw.choices(words, k=40)) + f" x{i}" for i in range(20_000)]
+    (path / "docs.tsv").write_text("".join(f"d{i}\t{text}\n" for i, text in enumerate(texts)))
+    (path / "queries.tsv").write_text("".join(f"q{i}\t{' '.join(draw.choices(words, k=4))}\n" for i in range(60)))
+    (path / "run.trec").write_text(
+        "".join(f"q{q} Q0 d{300 * q + d} {d} {50 - d} x\n" for q in range(60) for d in range(50))
+    )
+    pages = [f'{{"id": "p{i}", "title": "", "text": "{texts[i]}", "links": [{{"start": 0, "end": 3, "target": "p{i // 2}"}}]}}\n'
+             for i in range(300)]  # fmt: skip
+    (path / "pages.jsonl").write_text("".join(pages))
+    save_hf(str(path / "model"), CONFIG, random_params(CONFIG), small_tokenizer(), "")
+    return path
+
+
+def command(name: str, data: Path, output: Path) -> list[str]:
+    docs, queries = f"--docs={data}/docs.tsv", f"--queries={data}/queries.tsv"
+    arguments = {
+        "words": [docs, f"--output={output}"],
+        "first-stage": [docs, queries, f"--output={output}"],
+        "rerank": [docs, queries, f"--run={data}/run.trec", f"--model={data}/model", f"--output={output}"],
+        "anchors": [
+            "--config=data/linked_jsonl",
+            f"--config.source.paths=('{data}/pages.jsonl',)",
+            f"--output={output}",
+        ],
+    }
+    return [sys.executable, "-m", "harp_jax", name, *arguments[name]]
+
+
+def start(name: str, data: Path, output: Path) -> subprocess.Popen:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(output.parent / "cache")}
+    return subprocess.Popen(command(name, data, output), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                            text=True, start_new_session=True)  # fmt: skip
+
+
+def content(output: Path) -> dict[str, bytes]:
+    files = output.rglob("*") if output.is_dir() else [output]
+    return {str(file.relative_to(output.parent)): file.read_bytes() for file in files if file.is_file()}
+
+
+def processes_of(group: int) -> list[int]:
+    """Processes of a session that still run."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(words[3]) == group and words[0] != "Z":
+            found.append(int(entry))
+    return found
+
+
+@pytest.mark.parametrize("name", ["words", "first-stage", "rerank", "anchors"])
+def test_a_signal_ends_the_command_clearly_and_the_next_run_completes_it(name, data, tmp_path):
+    began = time.monotonic()
+    assert start(name, data, tmp_path / "whole").wait(timeout=600) == 0
+    duration = time.monotonic() - began
+    output = tmp_path / "output"
+    for how, moment in zip(ENDS, (0.5, 0.75, 0.9)):
+        running = start(name, data, output)
+        time.sleep(moment * duration)
+        # Ctrl-C reaches every process of a terminal, other signals one.
+        os.killpg(running.pid, how) if how == signal.SIGINT else running.send_signal(how)
+        _, said = running.communicate(timeout=120)
+        assert running.returncode in (ENDS[how], 0) and "Traceback" not in said, (how, running.returncode, said)
+        assert how != signal.SIGINT or running.returncode == 0 or "interrupted" in said
+        for _ in range(600):
+            if not processes_of(running.pid):
+                break
+            time.sleep(0.1)
+        assert not processes_of(running.pid)
+        if output.is_file():
+            assert content(output) == {"output": content(tmp_path / "whole")["whole"]}
+    assert start(name, data, output).wait(timeout=600) == 0
+    renamed = {file.replace("whole", "output", 1): found for file, found in content(tmp_path / "whole").items()}
+    assert content(output) == renamed

@@ -1,0 +1,67 @@
+"""What SECURITY.md says of the code: nothing that is read is run, asserts check no input, markup in names of data is escaped."""
+
+import ast
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from harp_jax.checkpoints.model_card import model_card
+from tests.support import ROOT
+
+RUNS = {"eval", "exec", "compile", "__import__", "os.system", "os.popen"}
+# Configs and plans are Python.
+RUNPY = {"harp_jax/experiments/plan.py", "harp_jax/experiments/plan_file.py", "harp_jax/experiments/few_shot.py"}
+PICKLES = {"pickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for package in ("harp_jax", "data_pipeline"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def test_nothing_is_unpickled_evaluated_or_passed_to_a_shell():
+    found = []
+    for name, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = {alias.name for alias in node.names} | {getattr(node, "module", None) or ""}
+                imported = {each.partition(".")[0] for each in names}
+                found += [(name, each) for each in imported & (PICKLES if name in RUNPY else {*PICKLES, "runpy"})]
+            if isinstance(node, ast.Call):
+                function = ast.unparse(node.func)
+                found += [(name, function)] if function in RUNS else []
+                found += [(name, k.arg) for k in node.keywords if k.arg in ("shell", "allow_pickle")]
+    assert not found
+
+
+def test_asserts_only_tell_what_type_a_value_has():
+    """`python -O` leaves them out: none may check what was read."""
+    for name, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assert):
+                text = ast.unparse(node.test)
+                assert text.endswith("is not None") or text.startswith("isinstance("), (name, node.lineno, text)
+
+
+def test_a_model_card_shows_names_of_data_as_text(tmp_path):
+    hostile = "<script>x</script>| [a](javascript:x) `b`\n# c\n---\n```"
+    (tmp_path / "command.txt").write_text("harp train ```\n<b>\n````\n")
+    row = {"step": 1, "split": "train", "a|b<i>": 0.5}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    config = {"bert": {"layers": 2, "hidden": 8}, "docs": hostile, "queries": "a_b.tsv"}
+    card = model_card(str(tmp_path), config, str(tmp_path / 'a"b'), 1)
+    fences, fence, prose = 0, "", []
+    for line in card.splitlines()[card.splitlines().index("---", 1) + 1 :]:
+        if not fence and line.startswith("```"):
+            fence, fences = line.rstrip("abcdefghijklmnopqrstuvwxyz"), fences + 1
+        elif fence and line == fence:
+            fence = ""
+        elif not fence:
+            prose.append(line)
+    assert fences == 3 and not fence
+    text = "\n".join(prose)
+    assert r"- docs: \<script\>x\</script\>\|" in text and "- queries: a_b.tsv" in text and "\n# c" not in text
+    assert "| a\\|b\\<i\\> | 0.5 |" in text
+    assert '"a\\"b"' in card
+    assert Path(tmp_path).exists()
