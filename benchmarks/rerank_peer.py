@@ -20,7 +20,8 @@ def quantized(model: str, pairs: list[tuple[str, str]], length: int) -> CrossEnc
     import nncf
     import openvino
 
-    converted = CrossEncoder(model, backend="openvino", device="cpu", max_length=length)
+    # `export`: its own conversion, although the export has one.
+    converted = CrossEncoder(model, backend="openvino", device="cpu", max_length=length, model_kwargs={"export": True})
     folder = os.path.join(model, "peer")
     converted.save_pretrained(folder)
     path = os.path.join(folder, "openvino", "openvino_model.xml")

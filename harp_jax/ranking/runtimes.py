@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from harp_jax.checkpoints.formats import FILES, needed, write_onnx, write_openvino
+from harp_jax.digests import SUMS
 from harp_jax.errors import InputError
 from harp_jax.files import cache_directory
 from harp_jax.model.bert import BertConfig
@@ -65,10 +66,15 @@ def _installed(package: str) -> bool:
 def model_file(
     backend: str, dtype: str, directory: str, config: BertConfig, params: dict[str, Any], tokenizer: Tokenizer
 ) -> str:
-    """Path of the model for a backend: of the export, or converted into the cache. InputError for int8 that was not exported."""
+    """Path of the model for a backend: of the export, or converted into the cache. InputError for int8 that was not exported.
+
+    Without digests in the directory the weights may have been changed since they were converted: they are converted again,
+    where torch is installed.
+    """
     name = FILES[backend, dtype == "int8"]
     path = os.path.join(directory, name)
-    if os.path.isfile(path):
+    unchanged = os.path.isfile(os.path.join(directory, SUMS)) or dtype == "int8" or not _installed("torch")
+    if os.path.isfile(path) and unchanged:
         return path
     if dtype == "int8":
         raise InputError(f"{directory} has no {name}; write it with harp export --format={backend} --int8")

@@ -89,7 +89,7 @@ def test_a_tool_of_the_ecosystem_opens_them(ranker, tmp_path):
     model = CrossEncoder(str(tmp_path / "m"), backend="openvino", device="cpu")
     text = [small_tokenizer().decode(ids) for ids in pairs[0]]
     # In the precision of the machine, which may be bfloat16.
-    assert model.predict([tuple(text)])[0] == pytest.approx(expected[0], abs=0.05 * np.ptp(expected))
+    assert model.predict([tuple(text)])[0] == pytest.approx(expected[0], abs=0.05 * float(np.ptp(expected)))
 
 
 def test_what_cannot_be_written_is_refused_before_anything_is_read(tmp_path):

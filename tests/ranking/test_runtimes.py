@@ -10,6 +10,7 @@ from harp_jax.checkpoints.formats import FILES, write_openvino
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.commands.rerank import arguments_parser, main
 from harp_jax.corpus.trec import read_run, write_run
+from harp_jax.digests import SUMS
 from harp_jax.errors import InputError
 from harp_jax.ranking import runtimes
 from harp_jax.ranking.reranker import Reranker, load_scorer
@@ -75,6 +76,13 @@ def test_the_file_of_the_export_is_used_and_bfloat16_is_near(tmp_path, cache):
     near = Reranker.from_pretrained(str(tmp_path / "m"), "bfloat16", backend="auto")
     assert isinstance(near.scorer, RuntimeScorer) and not cache.exists()
     np.testing.assert_allclose(near.predict(PAIRS), ours, rtol=0, atol=0.05 * np.ptp(ours))
+    # Weights that somebody changed on purpose (they removed the digests) are not scored with the file of the old ones.
+    other = {**PARAMS, "score": {name: -leaf for name, leaf in PARAMS["score"].items()}}
+    save_hf(str(tmp_path / "other"), CONFIG, other, small_tokenizer(), "")
+    os.replace(tmp_path / "other" / "model.safetensors", tmp_path / "m" / "model.safetensors")
+    os.remove(tmp_path / "m" / SUMS)
+    changed = Reranker.from_pretrained(str(tmp_path / "m"), backend="openvino").predict(PAIRS)
+    np.testing.assert_allclose(changed, -ours, rtol=0, atol=2e-5 * np.abs(ours).max())
     with pytest.raises(
         InputError, match="has no openvino/openvino_model_qint8_quantized.xml; write it with harp export"
     ):
