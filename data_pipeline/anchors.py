@@ -13,10 +13,11 @@ from ml_collections import ConfigDict
 from data_pipeline.config import plain
 from data_pipeline.engine.job import Engine, EngineFactory, Job
 from data_pipeline.engine.local import LocalEngine, mebibytes
-from data_pipeline.engine.store import bucket_parts, buckets, read, write
+from data_pipeline.engine.store import bucket_parts, write
 from data_pipeline.engine.tables import table
 from data_pipeline.graph import link_graph
-from data_pipeline.pipeline import parse_documents
+from data_pipeline.graph.anchors import counted_texts
+from data_pipeline.graph.parsing import parse_documents
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import CHUNK_BYTES
 from harp_jax.cli import ConfigParser
@@ -89,14 +90,11 @@ def _tabulate(engine: Engine, leave_out: str) -> None:
 def _write(job: Job, output: str) -> tuple[int, int, int]:
     documents = written = links = 0
     with replacing(output) as file:
-        for bucket in buckets(job, "anchor_texts"):
-            found = read(job, "anchor_texts", bucket)
-            rows = zip(*(found.column(name).to_pylist() for name in ("id", "anchor", "n")))
-            previous = None
-            for docid, anchor, n in sorted(rows, key=lambda row: (row[0], -row[2], row[1])):
-                file.write(f"{docid}\t{anchor}\t{n}\n")
-                documents += docid != previous
-                previous, written, links = docid, written + 1, links + n
+        previous = None
+        for docid, anchor, n in counted_texts(job):
+            file.write(f"{docid}\t{anchor}\t{n}\n")
+            documents += docid != previous
+            previous, written, links = docid, written + 1, links + n
         if not written:
             raise InputError("the sources have no link between their pages; check config.source")
     return documents, written, links

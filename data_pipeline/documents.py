@@ -8,16 +8,15 @@ import argparse
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from concurrent.futures import Executor, Future
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from data_pipeline.config import SPLITS, generation, plain
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.local import LocalEngine
-from data_pipeline.engine.store import buckets, read
+from data_pipeline.engine.serial import SMALL, SerialEngine
+from data_pipeline.engine.store import read
 from data_pipeline.graph import link_graph
-from data_pipeline.pipeline import parse_documents
+from data_pipeline.graph.parsing import documents_of, parse_documents
 from data_pipeline.sources.detect import format_of_content
 from data_pipeline.sources.document import CHUNK_BYTES
 from data_pipeline.sources.formats import FORMATS
@@ -26,7 +25,6 @@ from harp_jax.cli import Parser
 from harp_jax.errors import InputError
 
 BUCKETS = 64  # at most, estimated from the size on disk
-SMALL = 64 << 20  # bytes; worker processes take longer to start than such an input to read
 MEMORY = "2GB"
 
 
@@ -59,13 +57,13 @@ def write_documents(
     per_bucket = max(1, size // (CHUNK_BYTES * BUCKETS))
     job: Job = {"config": plain(config), "work": work, "output": work, "per_bucket": per_bucket}
     shutil.rmtree(work, ignore_errors=True)  # of a killed command, whose options may have been others
-    engine = (LocalEngine if size > SMALL else _SerialEngine)(job, config.workers, MEMORY)
+    engine = (LocalEngine if size > SMALL else SerialEngine)(job, config.workers, MEMORY)
     try:
         parse_documents(engine)
         link_graph.index(engine)
         documents = sections = 0
         with files.replacing(output) as file:
-            for row in _documents(job):
+            for row in documents_of(job):
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
                 documents += 1
                 sections += "#" in row["id"] and config.source.format in ("html", "warc")
@@ -78,35 +76,6 @@ def write_documents(
     finally:
         engine.close()
         shutil.rmtree(work, ignore_errors=True)
-
-
-def _documents(job: Job) -> Iterator[dict[str, Any]]:
-    for bucket in buckets(job, "documents"):
-        first = set(read(job, "pages", bucket, ["doc"]).column("doc").to_pylist())  # without copies
-        found = read(job, "documents", bucket, ["doc", "id", "title", "text"])
-        for row in sorted(found.to_pylist(), key=lambda row: row["doc"]):
-            if row.pop("doc") in first:
-                yield row
-
-
-class _SerialEngine(LocalEngine):
-    """The local engine without worker processes."""
-
-    @property
-    def pool(self) -> Executor:
-        return _Immediate()
-
-
-class _Immediate(Executor):
-    """Runs what is submitted at once, in the caller."""
-
-    def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(function(*arguments, **named))
-        except Exception as error:
-            future.set_exception(error)
-        return future
 
 
 def arguments_parser() -> Parser:

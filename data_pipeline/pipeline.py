@@ -8,8 +8,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable
 from typing import TypeVar
 
 from ml_collections import ConfigDict
@@ -19,27 +18,25 @@ from data_pipeline.engine.job import Engine, EngineFactory, Inputs, Job
 from data_pipeline.engine.local import LocalEngine, mebibytes
 from data_pipeline.engine.store import bucket_parts, read, write
 from data_pipeline.engine.tables import table
-from data_pipeline.graph import boilerplate, link_graph
+from data_pipeline.graph import link_graph
+from data_pipeline.graph.parsing import parse_documents
 from data_pipeline.output import shards
 from data_pipeline.output.claim import WORK, claim, fingerprint
 from data_pipeline.output.manifest import Manifest, load_manifest, write_manifest
 from data_pipeline.pairs import hard_negatives, predictors, sharpness, text_pairs
 from data_pipeline.pairs.examples import make_pairs, make_texts
 from data_pipeline.pairs.requests import make_requests, make_wlp_requests
-from data_pipeline.sources import formats
-from data_pipeline.sources.document import CHUNK_BYTES, Chunk
+from data_pipeline.sources.document import CHUNK_BYTES
 from data_pipeline.tasks import acm, adp, qdm, wlp
 from data_pipeline.weights import artefact, without_encoder, wordpieces
 from harp_jax.errors import InputError
-from harp_jax.files import lines, replacing
+from harp_jax.files import replacing
 from harp_jax.input.tfrecords import require_tensorflow
 from harp_jax.text.tokenizer import load_tokenizer
 
 T = TypeVar("T")
 # Maximum number of buckets, estimated from the size on disk; compressed files make a few times more.
 BUCKETS = 512
-# Rows per table file of source.redirects; English Wikipedia has ten million redirects.
-REDIRECTS_PER_FILE = 1 << 17
 
 ASSEMBLED_SQL = """
     SELECT r.task, r.key, r.page, r.query, r.anchor, r.anchor_lengths, r.context, r.context_lengths, r.length, r.bucket,
@@ -125,34 +122,6 @@ def _run(engine: Engine, inputs: Inputs, vocab_size: int) -> None:
     timed("predictors", lambda: _predict(engine, vocab_size))
     write_manifest(engine, inputs, weights_sha256, vocab_size)
     timed.report()
-
-
-def parse_documents(engine: Engine) -> None:
-    """Parses the sources; reads redirects and excluded destinations."""
-    job, source = engine.job, engine.job["config"]["source"]
-
-    def chunks() -> Iterator[tuple[int, Chunk]]:
-        yield from enumerate(formats.chunks(source))
-
-    if formats.format_of(source).has_boilerplate:
-        engine.map("crawled", boilerplate.parse_chunk, chunks(), per_bucket=job["per_bucket"])
-        boilerplate.find(engine)
-        engine.map("documents", boilerplate.drop, bucket_parts(job, "crawled"))
-    else:
-        engine.map("documents", link_graph.parse_chunk, chunks(), per_bucket=job["per_bucket"])
-    address_of = formats.addresser(source)
-    extra = (
-        dict(address=address_of(address), target=address_of(target), priority=(1 << 62) + i)
-        for i, (address, target) in enumerate(formats.redirects(source))
-    )
-    part = 0
-    while rows := list(islice(extra, REDIRECTS_PER_FILE)):
-        write(job, "redirects", 0, "files", part, table("redirects", rows))
-        part += 1
-    if path := job["config"]["exclude_destinations"]:
-        excluded = sorted({line.strip() for _, line in lines(path) if line.strip()})
-        rows = [dict(address=address_of(line), line=line) for line in excluded]
-        write(job, "excluded", 0, "file", 0, table("excluded", rows))
 
 
 def _tokenise(engine: Engine) -> None:

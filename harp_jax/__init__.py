@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from harp_jax.corpus.trec import read_queries as read_queries
     from harp_jax.errors import InputError as InputError
     from harp_jax.ranking.maxp import Windows as Windows
-    from harp_jax.ranking.reranker import Reranker as Reranker
+    from harp_jax.site.collection import Site as Site
+    from harp_jax.trainable_reranker import Reranker as Reranker
 
 _MODULES = {
     "Documents": "harp_jax.corpus.documents",
     "InputError": "harp_jax.errors",
-    "Reranker": "harp_jax.ranking.reranker",
+    "Reranker": "harp_jax.trainable_reranker",
+    "Site": "harp_jax.site.collection",
     "Windows": "harp_jax.ranking.maxp",
     "evaluate": "harp_jax.api",
     "export": "harp_jax.checkpoints.export",

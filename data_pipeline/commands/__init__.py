@@ -4,6 +4,7 @@ In: parsed options.
 Out: printed results, files.
 Imports: every room of the package; the parsers of harp_jax.cli.
 Files:
+  survey       harp survey: documents, anchor texts and held-out anchors of a site
   inspect      harp inspect: check the shards of a job, print statistics and examples
   vocabulary   harp vocabulary: train a WordPiece vocabulary
   sample_wiki  harp sample-wiki: write an invented wiki

@@ -8,6 +8,7 @@ Files:
   job       what every engine runs: job, parts of a map, the operations on tables
   store     tables on disk, and the marks of what is finished
   local     the local engine: processes and DuckDB
+  serial    the same without worker processes, for small input
   spark     the same stages on a Spark cluster
   dropped   what was dropped and why, counted with examples
 """

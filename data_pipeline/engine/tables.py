@@ -59,6 +59,12 @@ SCHEMAS: dict[str, pa.Schema] = {
         ),
         "left_out": dict(address=_s),
         "anchor_texts": dict(id=_s, anchor=_s, n=_l),
+        "source_pages": dict(doc=_l, held=_i),
+        "anchor_use": dict(anchor=_s, trained=_l),
+        "held_out": dict(
+            anchor=_s, doc=_l, link_start=_i, sentence_start=_i, sentence_end=_i, id=_s, title=_s, trained=_l,
+            source=_s,
+        ),
         "anchor_destination": dict(anchor=_s, destination=_l, rank=_l),
         "candidates": dict(doc=_l, in_links=_l, place=_l),
         "ranked": dict(

@@ -7,5 +7,6 @@ Files:
   anchors       which anchor texts are no queries; entropy of an anchor text's destinations
   link_graph    the maps and joins from documents to resolved links
   boilerplate   web sites as a whole: links that recur on most pages, pages split into sections, addresses on other hosts
+  parsing       the first stage of every job: sources to documents, redirects, excluded destinations
   graph_report  the graph and what its joins dropped, in numbers
 """

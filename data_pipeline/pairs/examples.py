@@ -31,8 +31,8 @@ FRAME_BYTES = 16
 
 
 def split_of(page: str, fraction: float) -> str:
-    """The split of a source page, by the hash of its id: the same for every task, seed and run."""
-    return "validation" if hash64("validation", page) < fraction * 2.0**64 else "train"
+    """The split of a source page, by the hash of its id: the same for every task, seed and run, and for all sections of a page."""
+    return "validation" if hash64("validation", page.partition("#")[0]) < fraction * 2.0**64 else "train"
 
 
 def shuffle_key(task: str, key: str) -> int:

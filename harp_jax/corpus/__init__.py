@@ -6,5 +6,5 @@ written as TREC files.
 Imports: ground files.
 Files: `jsonl` (one checked record), `pages` (HTML, WARC and dumps as a collection), `paths` (which files a folder stands for),
 `irds` (ir_datasets), `documents` (random access through an SQLite index), `trec` (runs, judgments, queries), `folds` (subsets of
-queries), `clicks` (a click log as pairs).
+queries), `labels` (query, document, level), `clicks` (a click log as pairs).
 """

@@ -157,6 +157,7 @@ class Loop:
         out["gradient_norm"] = sums["gradient_norm"] / len(pending)
         out["tokens"] = sums["tokens"]
         out["tokens_per_second"] = sums["tokens"] / elapsed
+        out["seconds_per_step"] = elapsed / len(pending)
         out["input_wait"] = waited / elapsed
         if self.peak:
             # FLOPs spent on padding are useless and do not count.

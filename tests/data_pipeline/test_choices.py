@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from data_pipeline import pipeline
 from data_pipeline.config import CHOICES, generation, plain
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.graph import link_graph
+from data_pipeline.graph.parsing import parse_documents
 from data_pipeline.main import arguments_parser
 from data_pipeline.output.manifest import load_manifest
+from data_pipeline.pipeline import generate
 from data_pipeline.presets import PRESETS
 from data_pipeline.tasks import acm, qdm, rdp, rqp
 from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence
@@ -186,7 +187,7 @@ def test_the_official_preset_runs_and_the_command_line_wins(tmp_path):
         "    return c\n"
     )
     parsed = arguments_parser().parse_args(arguments)
-    pipeline.generate(parsed.config, parsed.output, InProcessEngine)
+    generate(parsed.config, parsed.output, InProcessEngine)
     manifest = load_manifest(str(tmp_path / "out"))
     assert manifest["config"] | {"replacement": True} | PRESETS["official"] == manifest["config"] | {
         "replacement": True
@@ -212,7 +213,7 @@ def test_pages_of_one_text_are_one_page_by_choice(tmp_path):
     job = {"config": c, "work": str(tmp_path / "work"), "output": str(tmp_path), "per_bucket": 1}
     engine = LocalEngine(job, 1, "500MB")
     try:
-        pipeline.parse_documents(engine)
+        parse_documents(engine)
         engine.map("links", link_graph.extract_links, bucket_parts(job, "documents"))
         link_graph.build(engine)
     finally:

@@ -8,10 +8,9 @@ import json
 
 import pytest
 
-from data_pipeline import pipeline
 from data_pipeline.config import FORMATS, plain
 from data_pipeline.engine.dropped import DropCounts
-from data_pipeline.graph import boilerplate
+from data_pipeline.graph import boilerplate, parsing
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import formats
@@ -178,7 +177,7 @@ def test_sizes_that_are_none_are_refused_before_the_job(folder, tmp_path, field,
 
 
 def test_redirect_files_pass_in_parts(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(pipeline, "REDIRECTS_PER_FILE", 5)
+    monkeypatch.setattr(parsing, "REDIRECTS_PER_FILE", 5)
     generate(corpus.config(folder, tasks=("mlm",), keep_work=True, workers=1), str(tmp_path), InProcessEngine)
     rows = table(tmp_path, "redirects")
     assert sorted(row["priority"] - (1 << 62) for row in rows) == list(range(22))

@@ -163,7 +163,7 @@ def test_the_demo_plan_resolves_anywhere(tmp_path, monkeypatch):
     assert steps[-1].command.name == "report" and not any("{" in a for s in steps for a in s.argv)
 
 
-BY_FLAGS = ("train", "linklearn-train", "generate", "vocabulary")
+BY_FLAGS = ("train", "linklearn-train", "generate", "vocabulary", "survey", "rate")
 PLANS: dict[str, list[str]] = {
     "demo": [],
     "coarse_tuning": [],
@@ -186,6 +186,8 @@ PLANS: dict[str, list[str]] = {
     "figure4": ["seeds=0,1", "draws=2"],
     "zero_shot": ["init=minilm", "scale=small"],
     "zero_shot of all queries": ["init=minilm", "variants=adp_qdm", "sample=0", "tested=0"],
+    "site": ["pages=build/html", "format=html", "steps=10"],
+    "site of a wiki": ["pages=a.jsonl,b.jsonl", "format=linked_jsonl", "start=minilm", "labels=labels.tsv", "steps=10"],
     "tests/real/wiki_losses_plan.py": [],
     "tests/real/wiki_plan.py": ["test_queries=test.tsv"],
 }  # fmt: skip

@@ -3,11 +3,11 @@
 import hashlib
 from pathlib import Path
 
-from data_pipeline import pipeline
 from data_pipeline.config import plain
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.graph import link_graph
+from data_pipeline.graph.parsing import parse_documents
 
 
 def linked_documents(c, output, engine_class=LocalEngine) -> dict[str, dict]:
@@ -15,7 +15,7 @@ def linked_documents(c, output, engine_class=LocalEngine) -> dict[str, dict]:
     job = {"config": plain(c), "work": str(output / ".work"), "output": str(output), "per_bucket": 1}
     engine = engine_class(job, c.workers, c.memory_limit)
     try:
-        pipeline.parse_documents(engine)
+        parse_documents(engine)
         engine.map("links", link_graph.extract_links, bucket_parts(job, "documents"))
         link_graph.build(engine)
     finally:

@@ -13,10 +13,10 @@ from tests.support import ROOT
 ROOMS = {
     "harp_jax": (
         "corpus", "text", "model", "evaluation", "input", "objectives", "checkpoints", "neural_ir", "ranking",
-        "stages", "training", "linklearn", "experiments", "report", "look", "commands",
+        "stages", "training", "linklearn", "experiments", "report", "look", "site", "commands",
     ),
     "data_pipeline": (
-        "engine", "text", "sources", "graph", "weights", "tasks", "pairs", "output", "sample", "commands",
+        "engine", "text", "sources", "graph", "weights", "tasks", "pairs", "output", "site", "sample", "commands",
     ),
 }  # fmt: skip
 GROUND = {

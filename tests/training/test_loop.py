@@ -37,4 +37,5 @@ def test_evaluations_between_log_lines_do_not_count_as_training_time(monkeypatch
     loop.run({"params": {}, "skipped": 0}, 0, batches())
     logged = [row for row in rows if "tokens_per_second" in row]
     assert [row["tokens_per_second"] for row in logged] == [pytest.approx(10.0)] * 2
+    assert [row["seconds_per_step"] for row in logged] == [pytest.approx(4.0)] * 2
     assert [row["input_wait"] for row in logged] == [pytest.approx(0.25)] * 2

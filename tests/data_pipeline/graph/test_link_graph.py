@@ -13,7 +13,7 @@ from data_pipeline.engine.store import bucket_parts, read, write
 from data_pipeline.engine.tables import SCHEMAS, table
 from data_pipeline.graph import anchors, graph_report, link_graph
 from data_pipeline.graph.link_graph import in_sentences
-from data_pipeline.pipeline import parse_documents
+from data_pipeline.graph.parsing import parse_documents
 from data_pipeline.sources.document import LinkedDocument
 from data_pipeline.sources.mediawiki.titles import Site
 from tests.support.mediawiki_dump import HEAD, TAIL, page

@@ -1,0 +1,166 @@
+"""Your own pages with links to a re-ranker that is tested without labels: the plan behind `harp site`.
+
+Anchor texts of held-out pages are queries, the pages they lead to the relevant documents. `steps=0` prepares everything but
+the training; `harp site` measures the time of a step in between and sets the steps. The recipe is in configs/data/site.py,
+configs/site.py and configs/finetune_site.py.
+"""
+
+from data_pipeline.sources.detect import format_of_content
+from harp_jax.errors import InputError
+from harp_jax.experiments.cross_validation import cross_validation
+from harp_jax.experiments.plan import Command
+from harp_jax.experiments.ranking_steps import Collection, fitted_sum, trained_ranker
+
+DATA, PRETRAIN, FINETUNE = "configs/data/site.py", "configs/site.py", "configs/finetune_site.py"
+MEASURE = "RR@10"
+FIELDS = ("title", "body")
+HELD_OUT = Collection("{survey}/docs.jsonl", "{survey}/queries.tsv", "{survey}/qrels.txt", FIELDS)
+SOURCES = "--exclude={survey}/sources.tsv"  # a query has the words of its own source
+LABELLED = Collection("{survey}/docs.jsonl", "{labels}/queries.tsv", "{labels}/qrels.txt", FIELDS)
+MAX_LENGTH = 128  # of configs/site.py
+
+
+def get_plan(
+    pages: tuple[str, ...] = (),
+    format: str = "",
+    base_url: str = "",
+    redirects: tuple[str, ...] = (),
+    start: str = "",
+    labels: str = "",
+    steps: int = 0,
+    tasks: tuple[str, ...] = (),
+    max_queries: int = 400,
+    context_words: int = 3,
+    depth: int = 20,
+    seed: int = 0,
+    data: tuple[str, ...] = (),
+    train: tuple[str, ...] = (),
+) -> list[Command]:
+    """Options:
+
+    pages: folder of HTML, WARC, MediaWiki dump or linked JSONL; several of one format
+    format: of the pages, where their content misleads
+    base_url: where a folder of HTML is served
+    redirects: files of alias<TAB>address
+    start: Hugging Face BERT to start from; empty: a small encoder from scratch
+    labels: file of query<TAB>docid<TAB>level to fine-tune on
+    steps: of pre-training; 0: prepare, measure, and stop before it
+    tasks: of pre-training, where the pages make no pairs of some of configs/site.py; empty: those
+    max_queries: anchors of held-out pages that are tested, at most
+    context_words: of an anchor's sentence that are added to its query
+    depth: candidates of BM25 that are re-ranked for each query
+    seed: of pairs and training
+    data: further fields of configs/data/site.py, as in adp_depth=20
+    train: further fields of configs/site.py, as in learning_rate=1e-4
+    """
+    if not pages:
+        raise InputError("no pages; set pages to a folder of HTML, a WARC, a dump or linked JSONL")
+    found = format or format_of_content(pages[0])
+    source = [f"--config={DATA}", f"--config.source.format={found}", f"--config.source.paths={pages!r}"]
+    source += [f"--config.source.base_url={base_url}"] if base_url else []
+    source += [f"--config.source.redirects={redirects!r}"] if redirects else []
+    source += [f"--config.{field}" for field in data]
+    tokenizer = start or "{vocabulary}"
+    training = [f"--config={PRETRAIN}", f"--config.init={start}", "--config.data=('{pairs}',)", f"--config.seed={seed}"]
+    training += [] if start else ["--config.tokenizer={vocabulary}", "--config.learning_rate=1e-3"]
+    training += [f"--config.tasks={tasks!r}"] if tasks else []
+    training += [f"--config.{field}" for field in train]
+    survey = [*source, f"--max_queries={max_queries}", f"--context_words={context_words}", "--output={out}"]
+    pairs = [*source, f"--config.tokenizer={tokenizer}", f"--config.seed={seed}", "--output={out}"]
+    commands = [
+        Command("survey", "survey", survey),
+        *([] if start else [Command("vocabulary", "vocabulary", [*source, "--output={out}"])]),
+        Command("pairs", "generate", pairs),
+        Command("rate", "rate", [*training, "--output={out}"], suffix=".json"),
+    ]
+    if steps:
+        commands += [
+            Command("harp", "train", [*training, f"--config.steps={steps}", "--workdir={out}"]),
+            Command("ranker", "export", ["--workdir={harp}", "--output={out}"]),
+            Command(
+                "bm25", "first-stage", [*HELD_OUT.options, SOURCES, f"--k={depth}", "--output={out}"], suffix=".trec"
+            ),
+            *(with_labels(labels, depth, seed) if labels else []),
+            *tested(start, bool(labels)),
+        ]
+    return commands
+
+
+def with_labels(labels: str, depth: int, seed: int) -> list[Command]:
+    """The ranker fine-tuned on all labels, and the verdict on rankers that were fine-tuned on one half and tested on the other."""
+    judged = f"--qrels={LABELLED.qrels}"
+    folds = [f"--queries={LABELLED.queries}", judged, "--count=2", "--output={out}"]
+    training = {"config": FINETUNE, "candidates": "{bm25_labels}", "settings": ["init={harp}", f"seed={seed}"]}
+    rerank = [f"max_length={MAX_LENGTH}"]
+    verdict = [judged, "--folds={folds_labels}", "--first={bm25_labels}", "--ranker={joined_labels}"]
+    return [
+        Command("labels", "labels", [labels, "--output={out}"]),
+        Command("bm25_labels", "first-stage", [*LABELLED.options, f"--k={depth}", "--output={out}"], suffix=".trec"),
+        Command("folds_labels", "make-folds", folds, suffix=".tsv"),
+        *cross_validation(
+            "labels", LABELLED, folds="{folds_labels}", fold_names=("0", "1"), rerank=rerank, export=False, **training
+        ),
+        Command("verdict_labels", "verdict", [*verdict, f"--measure={MEASURE}", "--output={out}"], suffix=".json"),
+        *trained_ranker(
+            "labelled", LABELLED, test=HELD_OUT, test_candidates="{bm25}", rerank=rerank, **training
+        ),
+    ]  # fmt: skip
+
+
+def tested(start: str, labelled: bool) -> list[Command]:
+    """BM25's candidates of the held-out anchors (step bm25), re-ranked, fused, and the verdict on them."""
+    judged = f"--qrels={HELD_OUT.qrels}"
+    candidates = [*HELD_OUT.options, "--run={bm25}", f"--max_length={MAX_LENGTH}", "--output={out}"]
+    inlinks = ["--run={bm25}", "--feature=inlinks", "--anchors={survey}/anchors.tsv", "--output={out}"]
+    anchors = [*HELD_OUT.options, "--run={bm25}", "--model=bm25f", "--anchors={survey}/anchors.tsv", "--output={out}"]
+    folds = [f"--queries={HELD_OUT.queries}", judged, "--count=2", "--output={out}"]
+    rows = {
+        "BM25": "bm25",
+        "BM25 + in-links": "bm25_inlinks",
+        "BM25F with anchor texts": "bm25f",
+        **({"start's vectors": "run_start", "BM25 + start's vectors": "bm25_start"} if start else {}),
+        "ranker": "run_ranker",
+        "BM25 + ranker": "bm25_ranker",
+        **({"ranker, fine-tuned on labels": "run_labelled"} if labelled else {}),
+    }
+    runs = [f"{row}={{{step}}}" for row, step in rows.items()]
+    verdict = [judged, "--folds={folds}", "--first={bm25}", "--ranker={run_ranker}", f"--measure={MEASURE}"]
+    table = [*runs, judged, f"--measures={MEASURE} nDCG@10", f"--confirm={MEASURE}", "--baseline=BM25", "--chance=BM25"]
+    page = [
+        judged,
+        f"--measures={MEASURE} nDCG@10",
+        *(f"--run={run}" for run in runs),
+        "--chance=BM25",
+        "--baseline=BM25",
+    ]
+    page += ["--focus=BM25 + ranker", f"--docs={HELD_OUT.docs}", f"--fields={','.join(FIELDS)}"]
+    page += [f"--query_texts={HELD_OUT.queries}", "--curves=training={harp}", "--pairs=the site={pairs}"]
+    return [
+        Command("folds", "make-folds", folds, suffix=".tsv"),
+        Command("inlinks", "priors", inlinks, suffix=".trec"),
+        in_sum("bm25_inlinks", "inlinks", ["--normalise=none"]),
+        Command("bm25f", "first-stage", anchors, suffix=".trec"),
+        *(
+            [
+                Command("run_start", "rerank", [f"--model={start}", "--cosine", *candidates], suffix=".trec"),
+                in_sum("bm25_start", "run_start"),
+            ]
+            if start
+            else []
+        ),
+        Command("run_ranker", "rerank", ["--model={ranker}", *candidates], suffix=".trec"),
+        in_sum("bm25_ranker", "run_ranker"),
+        Command("verdict", "verdict", [*verdict, "--output={out}"], suffix=".json"),
+        Command("table", "evaluate", [*table, "--per_query={out}"], suffix=".tsv"),
+        Command(
+            "report", "report",
+            [*page, "--title=A re-ranker from the links of a site", "--output={out}"],
+            suffix=".html",
+        ),
+    ]  # fmt: skip
+
+
+def in_sum(name: str, other: str, options: tuple[str, ...] | list[str] = ()) -> Command:
+    """The sum of BM25 and another run; the weight of each half of the queries is fitted on the other."""
+    runs = ["{bm25}", "{" + other + "}"]
+    return fitted_sum(name, runs, qrels=HELD_OUT.qrels, folds="{folds}", measure=MEASURE, options=options)

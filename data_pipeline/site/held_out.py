@@ -1,0 +1,179 @@
+"""Anchors of held-out source pages as queries, and their destinations as relevant documents.
+
+A page is held out as in the generation job: by the hash of its id, sections of a page together, a share of
+`validation_fraction`. Pairs of these pages are in the validation split, which no training reads. A query is an anchor text of a
+held-out page that no other page uses, for any destination: a text that was trained on is not tested. Texts that equal the
+title of their destination are left out too, since BM25 finds those without help. The pages with the link are no candidates: they
+hold the words of the query, and would be found first.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from data_pipeline.engine.job import Engine, Job
+from data_pipeline.engine.store import bucket_parts, buckets, read
+from data_pipeline.engine.tables import Row, table
+from data_pipeline.pairs.examples import split_of
+from data_pipeline.text.terms import STOPWORDS
+from harp_jax.randomness import hash64
+
+ANCHOR_USE_SQL = """
+    SELECT r.anchor AS anchor, CAST(SUM(1 - s.held) AS BIGINT) AS trained
+    FROM resolved r JOIN source_pages s ON r.doc = s.doc WHERE r.problem = '' GROUP BY r.anchor
+"""
+HELD_OUT_SQL = """
+    SELECT r.anchor, r.doc, r.link_start, r.sentence_start, r.sentence_end, r.bucket, p.id AS id, d.title AS title, u.trained,
+        q.id AS source
+    FROM resolved r
+    JOIN source_pages s ON r.doc = s.doc
+    JOIN pages q ON r.doc = q.doc
+    JOIN pages p ON r.destination = p.doc
+    JOIN documents d ON r.destination = d.doc
+    JOIN anchor_use u ON r.anchor = u.anchor
+    WHERE r.problem = '' AND s.held = 1
+"""
+TITLE_SEPARATOR = ": "  # between the headings of a section's title (sources/web/sections.py)
+WAITING = 16  # texts held in memory for each query
+_WORD = re.compile(r"\w+")
+_SPACES = re.compile(r"\s+")
+
+
+@dataclass
+class Query:
+    """A held-out anchor text. `place` is (doc, start of the link, start and end of its sentence) of its first occurrence."""
+
+    anchor: str
+    place: tuple[int, int, int, int]
+    relevant: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)  # held-out pages with such a link, which are no candidates
+    in_title: bool = False  # all words of the anchor occur in the title of a destination
+    text: str = ""
+
+
+@dataclass
+class HeldOut:
+    """Counts of the links of held-out pages, and the queries made of them, in the order of a hash."""
+
+    links: int = 0
+    trained: int = 0  # links whose text other pages use
+    titles: int = 0  # links whose text is the title of its destination
+    texts: int = 0  # distinct anchor texts that are left
+    in_title: int = 0  # of these, texts whose words all occur in the title of a destination
+    queries: list[Query] = field(default_factory=list)
+
+
+def mark_sources(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+    """Map over the buckets of `pages`: which pages are held out."""
+    fraction = job["config"]["validation_fraction"]
+    pages = read(job, "pages", number, ["doc", "id"])
+    docs, ids = pages.column("doc").to_pylist(), pages.column("id").to_pylist()
+    held = [int(split_of(page, fraction) == "validation") for page in ids]
+    return {"source_pages": table("source_pages", {"doc": docs, "held": held})}
+
+
+def tabulate(engine: Engine) -> None:
+    """From `pages` and `resolved` to `source_pages`, `anchor_use` and `held_out`."""
+    engine.map("source pages", mark_sources, bucket_parts(engine.job, "pages"))
+    engine.join("anchor_use", ANCHOR_USE_SQL, ["resolved", "source_pages"])
+    inputs = ["resolved", "source_pages", "pages", "documents", "anchor_use"]
+    engine.join("held_out", HELD_OUT_SQL, inputs, partitioned=True)
+
+
+def choose(job: Job, count: int, words: int = 0) -> HeldOut:
+    """At most `count` queries, each the anchor with up to `words` words of its sentence around it.
+
+    Of many texts those with the lowest hashes are kept: memory grows with `count` (WAITING texts for each), and the number of
+    texts is then an estimate.
+    """
+    found = HeldOut()
+    kept: dict[str, Query] = {}
+    titles: set[str] = set()
+    limit = 1 << 64
+    for row in _rows(job):
+        anchor = row["anchor"]
+        found.links += 1
+        found.trained += row["trained"] > 0
+        title = not row["trained"] and is_title(anchor, row["title"])
+        found.titles += title
+        if row["trained"] or _key(anchor) >= limit:
+            continue
+        if title:
+            titles.add(anchor)
+        _add(kept, row)
+        while len(kept) > WAITING * count:
+            limit //= 2
+            kept = {anchor: query for anchor, query in kept.items() if _key(anchor) < limit}
+            titles = {anchor for anchor in titles if _key(anchor) < limit}
+    left = [query for anchor, query in kept.items() if anchor not in titles]
+    found.texts = round(len(left) * ((1 << 64) / limit))
+    found.in_title = round(sum(query.in_title for query in left) / max(1, len(left)) * found.texts)
+    found.queries = sorted(left, key=lambda query: (_key(query.anchor), query.anchor))[:count]
+    _write_texts(job, found.queries, words)
+    return found
+
+
+def _key(anchor: str) -> int:
+    return hash64("held-out", anchor)
+
+
+def _rows(job: Job) -> Iterator[Row]:
+    order = [("doc", "ascending"), ("link_start", "ascending")]
+    for bucket in buckets(job, "held_out"):
+        for batch in read(job, "held_out", bucket).sort_by(order).to_batches(max_chunksize=4096):
+            yield from batch.to_pylist()
+
+
+def _add(kept: dict[str, Query], row: Row) -> None:
+    query = kept.get(row["anchor"])
+    if query is None:
+        place = (row["doc"], row["link_start"], row["sentence_start"], row["sentence_end"])
+        query = kept[row["anchor"]] = Query(row["anchor"], place)
+    if row["id"] not in query.relevant:
+        query.relevant.append(row["id"])
+    if row["source"] not in query.sources:
+        query.sources.append(row["source"])
+    query.in_title |= set(_WORD.findall(row["anchor"])) <= set(_WORD.findall(row["title"].lower()))
+
+
+def is_title(anchor: str, title: str) -> bool:
+    """Whether a normalised anchor text is the title, or one of the headings in the title of a section."""
+    return anchor in (_plain(title), *map(_plain, title.split(TITLE_SEPARATOR)))
+
+
+def _plain(text: str) -> str:
+    return _SPACES.sub(" ", text).strip().lower()
+
+
+def _write_texts(job: Job, queries: list[Query], words: int) -> None:
+    """Sets `Query.text`. The words of the sentence are the nearest ones to the anchor that are no stopwords, in their order."""
+    for query in queries:
+        query.text = query.anchor
+    if not words:
+        return
+    wanted = {query.place[0]: "" for query in queries}
+    for bucket in buckets(job, "documents"):
+        found = read(job, "documents", bucket, ["doc", "text"])
+        for doc, text in zip(found.column("doc").to_pylist(), found.column("text").to_pylist()):
+            if doc in wanted:
+                wanted[doc] = text
+    for query in queries:
+        doc, start, first, last = query.place
+        query.text = in_context(wanted[doc][first:last], start - first, query.anchor, words)
+
+
+def in_context(sentence: str, start: int, anchor: str, words: int) -> str:
+    """The anchor with the `words` nearest words of its sentence that are neither stopwords nor its own, in lower case."""
+    own = set(_WORD.findall(anchor))
+    end = start + len(anchor)
+    near: dict[str, tuple[int, int]] = {}
+    for match in _WORD.finditer(sentence.lower()):
+        word, distance = match[0], max(start - match.end(), match.start() - end)
+        if distance >= 0 and word not in own and word not in STOPWORDS:
+            near[word] = min(near.get(word, (distance, match.start())), (distance, match.start()))
+    chosen = sorted(near.items(), key=lambda item: item[1])[:words]
+    around = sorted((place, word) for word, (_, place) in chosen)
+    before = [word for place, word in around if place < start]
+    return " ".join([*before, anchor, *(word for place, word in around if place >= start)])

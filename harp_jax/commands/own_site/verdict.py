@@ -1,0 +1,41 @@
+"""`harp verdict`: the first stage, a ranker, or their sum?"""
+
+import argparse
+import json
+
+from harp_jax.cli import Parser
+from harp_jax.corpus.folds import read_folds, select
+from harp_jax.corpus.trec import read_qrels, read_run
+from harp_jax.files import replacing
+from harp_jax.ranking.fuse import NORMALISE
+from harp_jax.site.verdict import decide
+
+
+def arguments_parser() -> Parser:
+    parser = Parser(
+        prog="harp verdict",
+        description="Decide whether a first stage, or its weighted sum with a ranker, is to be used. The gain is measured on "
+        "queries that did not choose the weight.",
+        example="harp verdict --qrels=qrels.txt --folds=folds.tsv --first=bm25.trec --ranker=harp.trec --output=verdict.json",
+    )
+    parser.add_argument("--qrels", required=True, help="judgments: qid 0 docid level")
+    parser.add_argument(
+        "--folds", required=True, help="qid<TAB>fold (harp make-folds): the weight is fitted on the others"
+    )
+    parser.add_argument("--first", required=True, help="run of the first stage")
+    parser.add_argument("--ranker", required=True, help="run of the ranker")
+    parser.add_argument("--measure", default="RR@10", help="what to decide by, as in ir-measures (RR@10)")
+    parser.add_argument("--normalise", default="minmax", choices=NORMALISE, help="scores of a query (minmax)")
+    parser.add_argument("--output", required=True, help="the JSON file to write")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    a = arguments
+    folds = read_folds(a.folds)
+    found = decide(
+        select(read_qrels(a.qrels), folds), folds, read_run(a.first), read_run(a.ranker), a.measure, a.normalise
+    )
+    with replacing(a.output) as file:
+        json.dump(found.as_dict(), file, indent=1)
+    print(found.words())

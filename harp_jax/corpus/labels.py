@@ -1,0 +1,48 @@
+"""Labels: what a person said of a query and a document, as lines of query<TAB>docid<TAB>level.
+
+The level may be absent: 1, relevant. A pair that is labelled again has its last level. Lines that begin with # are comments.
+"""
+
+import os
+import re
+
+from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels
+from harp_jax.errors import InputError
+from harp_jax.files import lines, make_directory, replacing
+
+_LEVEL = re.compile(r"-?\d{1,9}")
+
+
+def read_labels(path: str) -> tuple[dict[str, str], Qrels]:
+    """(queries, judgments) with ids l1, l2, … in the order of the queries. InputError, with the line, for other lines."""
+    ids: dict[str, str] = {}
+    qrels: Qrels = {}
+    for number, line in lines(path):
+        if not line.strip() or line.startswith("#"):
+            continue
+        parts = [part.strip() for part in line.split("\t")]
+        query = " ".join(parts[0].split())
+        if len(parts) not in (2, 3) or not query or not parts[1] or len(parts[1].split()) > 1:
+            raise InputError(f"{path}, line {number}: no 'query<TAB>docid<TAB>level'; correct the line")
+        level = parts[2] if len(parts) == 3 else "1"
+        if not _LEVEL.fullmatch(level) or abs(int(level)) > LARGEST_LEVEL:
+            raise InputError(
+                f"{path}, line {number}: level {level!r} is no small integer; write 1 for relevant, 0 for not"
+            )
+        qid = ids.setdefault(query, f"l{len(ids) + 1}")
+        qrels.setdefault(qid, {})[parts[1]] = int(level)
+    if not any(level > 0 for judged in qrels.values() for level in judged.values()):
+        raise InputError(f"{path} labels no document as relevant; write lines of query<TAB>docid<TAB>1")
+    return {qid: query for query, qid in ids.items()}, qrels
+
+
+def write_collection(path: str, folder: str) -> tuple[int, int]:
+    """Writes labels as queries.tsv and qrels.txt, of queries with a relevant document only; returns (queries, labels)."""
+    queries, qrels = read_labels(path)
+    kept = {qid: judged for qid, judged in qrels.items() if any(level > 0 for level in judged.values())}
+    make_directory(folder)
+    with replacing(os.path.join(folder, "queries.tsv")) as file:
+        file.writelines(f"{qid}\t{queries[qid]}\n" for qid in kept)
+    with replacing(os.path.join(folder, "qrels.txt")) as file:
+        file.writelines(f"{qid} 0 {docid} {n}\n" for qid, judged in kept.items() for docid, n in judged.items())
+    return len(kept), sum(map(len, kept.values()))

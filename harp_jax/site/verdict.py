@@ -1,0 +1,105 @@
+"""Which ranking to use: the first stage, or its sum with a ranker; decided on judged queries, with honest figures.
+
+The weight of the ranker is fitted on one half of the queries and its gain measured on the other, both ways ("cross-fitted"): the
+figure of the sum is then not one of queries that chose its weight. The weight to use afterwards is fitted on all of them. The
+sum is used only where the interval of its gain over the first stage lies above 0.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from harp_jax.corpus.trec import Qrels, Run, ordered
+from harp_jax.evaluation.evaluate import evaluate
+from harp_jax.ranking.fuse import fitted
+
+BETTER, SAME, WORSE = "better", "no difference shown", "worse"
+FIRST, RANKER, BOTH = "first stage", "ranker", "both"
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A system's mean of the measure, and its difference to the first stage with a 95 % bootstrap interval."""
+
+    mean: float
+    difference: float
+    interval: tuple[float, float]
+
+    @property
+    def verdict(self) -> str:
+        if self.interval[0] > 0:
+            return BETTER
+        return WORSE if self.interval[1] < 0 else SAME
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{self.mean:.3f} ({self.difference:+.3f} [{low:+.3f}, {high:+.3f}])"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What to use and why. `weight` is the ranker's, relative to 1 for the first stage, both normalised by `normalise`; 0: use
+    the first stage alone. `fitted_weight` is the one that is best on all queries, also where the gain is not shown.
+    """
+
+    measure: str
+    queries: int
+    first: float
+    ranker: Gain
+    both: Gain
+    fitted_weight: float
+    normalise: str = "minmax"
+
+    @property
+    def verdict(self) -> str:
+        return self.both.verdict
+
+    @property
+    def weight(self) -> float:
+        return self.fitted_weight if self.verdict == BETTER else 0.0
+
+    @property
+    def use(self) -> str:
+        return BOTH if self.weight else FIRST
+
+    def as_dict(self) -> dict[str, object]:
+        """All fields and decisions, for a JSON file."""
+        decided = {"verdict": self.verdict, "use": self.use, "weight": self.weight, "words": self.words()}
+        return decided | asdict(self)
+
+    def words(self, first: str = "BM25") -> str:
+        """The verdict as sentences."""
+        found = (
+            f"By {self.measure} over {self.queries} queries: {first} {self.first:.3f}, the ranker alone {self.ranker}, "
+            f"{first} + ranker {self.both}."
+        )
+        if self.verdict == BETTER:
+            advice = (
+                f"The sum is better than {first}: use it, with weight {self.weight:g} for the ranker's scores (each query's "
+                "scores scaled to 0…1)."
+            )
+        elif self.verdict == WORSE:
+            advice = f"The ranker makes {first} worse: use {first} alone."
+        else:
+            advice = (
+                f"No difference to {first} is shown: use {first} alone. More links, more training, or labelled queries may "
+                "change that."
+            )
+        return f"{found} {advice}"
+
+
+def decide(
+    qrels: Qrels, folds: Mapping[str, str], first: Run, ranker: Run, measure: str = "RR@10", normalise: str = "minmax"
+) -> Verdict:
+    """The verdict on two runs of the same queries; `folds` (qid → fold) divides them for cross-fitting.
+
+    Raises InputError for unknown measures, and for queries without a fold.
+    """
+    _, rankings = fitted([first, ranker], qrels, folds, measure, normalise)
+    both = dict(ordered(rankings))
+    weights, _ = fitted([first, ranker], qrels, {}, measure, normalise)
+    table = evaluate(qrels, {"first": first, "ranker": ranker, "both": both}, measure, baseline="first")
+    name = table.measures[0]
+    gains = {c.run: Gain(table.mean[c.run][name], c.difference, c.interval) for c in table.comparisons}
+    return Verdict(
+        name, table.queries, table.mean["first"][name], gains["ranker"], gains["both"], weights[""][1], normalise
+    )

@@ -1,0 +1,166 @@
+"""`harp survey`: held-out anchors against a loop over the links, and nothing tested that a training could have read."""
+
+import json
+import os
+
+import pytest
+
+from data_pipeline.commands.survey import arguments_parser, main
+from data_pipeline.config import generation
+from data_pipeline.pairs.examples import split_of
+from data_pipeline.pipeline import generate
+from data_pipeline.site.held_out import in_context, is_title
+from data_pipeline.site.survey import as_text, write_survey
+from harp_jax.corpus.trec import read_qrels, read_queries
+from harp_jax.errors import InputError
+from harp_jax.ranking.lexical.anchors import anchor_rows
+from tests.support import corpus
+from tests.support.in_process import InProcessEngine
+
+FRACTION, PAGES = 0.4, 40
+
+
+def page(number: int) -> dict:
+    """Three links: by a text that no other page uses, by one that many use, by the title of the destination."""
+    linked = [
+        (f"gate {'abcdefghij'[number % 10]}{number}", (7 * number + 1) % PAGES),
+        (f"weir {number % 5}x", number % 5),
+        (f"Lock  {(11 * number + 3) % PAGES}L", (11 * number + 3) % PAGES),
+    ]
+    text, links = f"Page {number} tells of water and boats.\n", []
+    for anchor, target in linked:
+        text += "Near the old bridge "
+        links.append({"start": len(text), "end": len(text) + len(anchor), "target": f"p{target}"})
+        text += f"{anchor} lets barges pass. "
+    return {"id": f"p{number}", "title": f"lock {number}l", "text": text, "links": links}
+
+
+def config(folder, **fields):
+    c = generation()
+    c.source.format, c.source.paths = "linked_jsonl", (str(folder / "pages.jsonl"),)
+    c.min_article_words, c.validation_fraction, c.workers, c.memory_limit = 0, FRACTION, 1, "500MB"
+    with c.unlocked():
+        c.update(fields)
+    return c
+
+
+def links() -> list[tuple[str, str, str]]:
+    """(source page, normalised anchor text, destination), without links of a page to itself."""
+    found = []
+    for source in map(page, range(PAGES)):
+        for link in source["links"]:
+            anchor = " ".join(source["text"][link["start"] : link["end"]].lower().split())
+            found += [(source["id"], anchor, link["target"])] if link["target"] != source["id"] else []
+    return found
+
+
+@pytest.fixture(scope="module")
+def survey(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "pages.jsonl").write_text("".join(json.dumps(page(number)) + "\n" for number in range(PAGES)))
+    output = folder / "survey"
+    return folder, output, write_survey(config(folder), str(output), queries=1000)
+
+
+def test_queries_are_the_texts_that_only_held_out_pages_use(survey):
+    folder, output, summary = survey
+    held = {f"p{n}" for n in range(PAGES) if split_of(f"p{n}", FRACTION) == "validation"}
+    trained = {anchor for source, anchor, _ in links() if source not in held}
+    of_held = [(anchor, target) for source, anchor, target in links() if source in held]
+    titled = [anchor for anchor, _ in of_held if anchor.startswith("lock") and anchor not in trained]
+    expected: dict[str, set[str]] = {}
+    for anchor, target in of_held:
+        if anchor not in trained and anchor not in titled:
+            expected.setdefault(anchor, set()).add(target)
+    queries, qrels = read_queries(str(output / "queries.tsv")), read_qrels(str(output / "qrels.txt"))
+    assert len(expected) > 10 and {queries[qid]: set(judged) for qid, judged in qrels.items()} == expected
+    assert {
+        "held_out_links": len(of_held), "held_out_trained": sum(anchor in trained for anchor, _ in of_held),
+        "held_out_titles": len(titled), "held_out_texts": len(expected), "queries": len(expected), "documents": PAGES,
+    }.items() <= summary.items()  # fmt: skip
+    assert titled and summary["held_out_trained"]
+    found = [line.split("\t") for line in (output / "sources.tsv").read_text().splitlines()]
+    sources = {(anchor, source) for source, anchor, target in links() if source in held and anchor in expected}
+    assert {(queries[qid], source) for qid, source in found} == sources
+    counted = {text for _, text, _ in anchor_rows(str(output / "anchors.tsv"))}
+    assert counted == trained  # what pages that are not held out say
+    assert f"{len(expected)} texts are left" in as_text(summary) and "link-to-itself" in as_text(summary)
+    assert len((output / "docs.jsonl").read_text().splitlines()) == PAGES
+    assert sorted(os.listdir(output)) == [
+        "anchors.tsv",
+        "docs.jsonl",
+        "qrels.txt",
+        "queries.tsv",
+        "sources.tsv",
+        "survey.json",
+    ]
+    assert json.loads((output / "survey.json").read_text()) == summary
+
+
+@pytest.mark.real
+def test_no_training_pair_has_a_tested_text(survey, tmp_path):
+    folder, output, _ = survey
+    vocabulary = corpus.write(tmp_path / "corpus") / "vocab.txt"
+    job = config(folder, tasks=("adp", "qdm"), encoder="idf", tokenizer=str(vocabulary))
+    generate(job, str(tmp_path / "pairs"), InProcessEngine)
+    text_at = {}
+    for source in map(page, range(PAGES)):
+        for link in source["links"]:
+            key = f"{source['id']}@{link['start']}"
+            text_at[key] = " ".join(source["text"][link["start"] : link["end"]].lower().split())
+    builder = tfds_builder(tmp_path / "pairs")
+    anchors = {
+        split: {text_at[row["key"].decode()] for row in tfds_rows(builder, f"adp_{split}")}
+        for split in ("train", "validation")
+    }
+    tested = set(read_queries(str(output / "queries.tsv")).values())
+    assert anchors["train"] and not tested & anchors["train"] and tested & anchors["validation"]
+
+
+def tfds_builder(folder):
+    import tensorflow_datasets as tfds
+
+    return tfds.builder_from_directory(str(folder))
+
+
+def tfds_rows(builder, split):
+    import tensorflow_datasets as tfds
+
+    return list(tfds.as_numpy(builder.as_dataset(split=split)))
+
+
+def test_a_smaller_number_is_a_part_of_the_larger_whatever_memory_allows(survey, tmp_path, monkeypatch):
+    folder, output, _ = survey
+    monkeypatch.setattr("data_pipeline.site.held_out.WAITING", 3)
+    summary = write_survey(config(folder), str(tmp_path / "few"), queries=5)
+    few, every = (list(read_queries(str(path / "queries.tsv")).values()) for path in (tmp_path / "few", output))
+    assert summary["queries"] == len(few) == 5 and few == every[: len(few)]
+
+
+def test_sections_of_a_page_are_held_out_together():
+    assert len({split_of(f"https://x.org/a.html#{name}", 0.5) for name in "abcdefgh"}) == 1
+
+
+def test_words_of_the_sentence_are_the_nearest_ones():
+    sentence = "The gate, says a lock keeper, opens the Lock at noon for boats."
+    start = sentence.index("Lock")
+    assert in_context(sentence, start, "lock", 0) == "lock"
+    assert in_context(sentence, start, "lock", 2) == "opens lock noon"
+    assert in_context(sentence, start, "lock", 4) == "keeper opens lock noon boats"
+    assert in_context("Lock", 0, "lock", 3) == "lock"
+
+
+def test_titles_are_compared_without_case_and_by_heading():
+    assert is_title("old mill", "Old  Mill") and is_title("water", "Weir: Water") and is_title("weir", "Weir: Water")
+    assert not is_title("mill", "Old Mill")
+
+
+def test_the_command_says_what_is_missing(tmp_path):
+    with pytest.raises(InputError, match="both needed"):
+        main(arguments_parser().parse_args(["--config=data/site"]))
+    with pytest.raises(InputError, match="--max_queries=0"):
+        main(arguments_parser().parse_args(["--config=data/site", "--max_queries=0", f"--output={tmp_path}"]))
+    with pytest.raises(InputError, match="absent"):
+        main(arguments_parser().parse_args(
+            ["--config=data/site", f"--output={tmp_path / 'x'}", f"--config.source.paths=('{tmp_path / 'absent'}',)"]
+        ))  # fmt: skip

@@ -1,0 +1,90 @@
+"""`harp site` end to end on an invented site, from scratch: killed, repeated, with labels, and what it hands over. Minutes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import harp_jax as hj
+from tests.support import ROOT, site_pages
+
+pytestmark = pytest.mark.real
+
+
+def command(pages, output, *options: str) -> list[str]:
+    words = [str(pages), f"--output={output}", "--minutes=0.4", "--depth=5", "--max_queries=120"]
+    return [sys.executable, "-m", "harp_jax", "site", *words, *options]
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1"}
+
+
+def run(pages, output, *options: str) -> str:
+    done = subprocess.run(command(pages, output, *options), env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def killed_when(output, name: str, pages) -> None:
+    """Starts the command and kills it when a step of the plan has begun to write."""
+    process = subprocess.Popen(
+        command(pages, output), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while not list(output.glob(f"{name}-*/metrics.jsonl")):
+        assert process.poll() is None, f"ended before {name}"
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    time.sleep(3)  # the running step follows
+
+
+def test_from_pages_to_a_ranker_and_a_verdict(tmp_path):
+    pages, output = site_pages.write(tmp_path / "pages"), tmp_path / "x"
+    killed_when(output, "harp", pages)
+    begun = [path.name for path in output.glob("harp-*")]
+    said = run(pages, output)
+    assert [path.name for path in output.glob("harp-*")] == begun  # with the same number of steps
+    assert "documents (html)" in said and "no shortcut" in said and "from scratch" in said
+    verdict = json.loads((output / "verdict.json").read_text())
+    assert verdict["queries"] >= 50 and verdict["words"][:20] in said
+    assert (verdict["weight"] > 0) == (verdict["verdict"] == "better")
+    assert (output / "report.html").read_text().startswith("<!doctype html>")
+    model = hj.Reranker.from_pretrained(str(output / "ranker"))
+    assert model.predict([("a gate", "water gate"), ("a gate", "mill")]).shape == (2,)
+    again = run(pages, output)
+    assert "[1/1]" not in again and verdict["words"][:20] in again
+
+    docs = [json.loads(line) for line in (output / "survey" / "docs.jsonl").read_text().splitlines()]
+    labels = [f"{' '.join(site_pages.own_words(n)[:2])}\t{docs[n]['id']}\t1\n" for n in range(24)]
+    (tmp_path / "labels.tsv").write_text("".join(labels))
+    labelled = run(pages, output, f"--labels={tmp_path / 'labels.tsv'}")
+    assert "24 queries (labels of" in labelled and "verdict_labels" in labelled and "pairs:" not in labelled
+    assert (output / "ranker").readlink().name.startswith("model_labelled")
+    assert json.loads((output / "anchors_verdict.json").read_text())["queries"] == verdict["queries"]
+
+
+def test_too_few_links_end_in_advice(tmp_path):
+    pages = site_pages.write(tmp_path / "pages", pages=12)
+    done = subprocess.run(command(pages, tmp_path / "x"), env=environment(), capture_output=True, text=True)
+    assert done.returncode == 2 and "too few links to learn from: 12 documents" in done.stderr
+
+
+def test_the_library_reads_trains_and_fits(tmp_path):
+    pages = site_pages.write(tmp_path / "pages")
+    site = hj.Site.from_html(pages, base_url="https://x.org/")
+    queries, qrels = site.held_out()
+    assert len(site.documents) == 150 and next(iter(site.documents)).startswith("https://x.org/")
+    hits = [any(docid in qrels[qid] for docid, _ in site.bm25(text, k=3)) for qid, text in queries.items()]
+    assert sum(hits) > 0.9 * len(hits)  # the page with the link has the words, too
+    model = hj.Reranker.pretrain(site, str(tmp_path / "x"), minutes=0.4, depth=3, max_queries=60)
+    few = dict(list(queries.items())[:20])
+    fitted = model.fit(few, {qid: qrels[qid] for qid in few}, site.documents, str(tmp_path / "fitted"), epochs=1.0)
+    pair = [("a gate", "water gate")]
+    assert fitted.directory == str(tmp_path / "fitted") and fitted.predict(pair) != model.predict(pair)
+    with pytest.raises(hj.InputError, match="no_field"):
+        model.fit(few, qrels, site.documents, str(tmp_path / "other"), no_field=1)

@@ -1,0 +1,18 @@
+"""The measured rate of a training that is interrupted is no rate."""
+
+import pytest
+
+from harp_jax.cli import TERMINATED
+from harp_jax.commands.own_site import rate as command
+from harp_jax.defaults import pretrain
+from harp_jax.training import rate
+
+
+def test_an_interrupted_measurement_writes_nothing(tmp_path, monkeypatch):
+    """Two steps, of which the first compiled, were written as 103 s a step."""
+    monkeypatch.setattr(rate, "train", lambda config, workdir: {"interrupted": 1.0})
+    assert rate.seconds_per_step(pretrain(), str(tmp_path)) is None
+    arguments = command.arguments_parser().parse_args(["--config=site", f"--output={tmp_path / 'rate.json'}"])
+    with pytest.raises(SystemExit) as stopped:
+        command.main(arguments)
+    assert stopped.value.code == TERMINATED and not list(tmp_path.iterdir())
