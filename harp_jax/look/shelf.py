@@ -12,6 +12,7 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries
 from harp_jax.look.snippets import snippet
 from harp_jax.look.sources import Sources
+from harp_jax.progress import progress
 from harp_jax.ranking.fuse import normalised
 from harp_jax.ranking.lexical.anchors import anchor_rows
 from harp_jax.ranking.lexical.first_stage import indexed
@@ -50,7 +51,8 @@ class Shelf:
         sources.check()
         docs = Documents.open(sources.docs, sources.fields)
         titled = "title" in sources.fields and len(sources.fields) > 1
-        collection = indexed(docs.texts(), "bm25", stemmer)
+        texts = progress(docs.texts(), total=len(docs), unit="documents", desc="index")
+        collection = indexed(texts, "bm25", stemmer)
         called: dict[str, list[tuple[str, int]]] = {}
         for docid, text, count in anchor_rows(sources.anchors) if sources.anchors else ():
             called.setdefault(docid, []).append((text, count))

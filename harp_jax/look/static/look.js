@@ -34,6 +34,7 @@ function propose() {
   list.replaceChildren(...queries.slice(offset, offset + PROPOSED).map((query) => {
     const item = make("li"), button = make("button", "", query);
     button.type = "button";
+    button.title = query;
     button.addEventListener("click", () => { $("q").value = query; search(query); });
     item.append(button);
     return item;
