@@ -30,9 +30,14 @@ class Reranker(Ranker):
 
     @classmethod
     def from_pretrained(
-        cls, directory: str, dtype: str = "float32", max_length: int | None = None, batch_tokens: int | None = None
+        cls,
+        directory: str,
+        dtype: str = "float32",
+        max_length: int | None = None,
+        batch_tokens: int | None = None,
+        backend: str = "jax",
     ) -> "Reranker":
-        found = super().from_pretrained(directory, dtype, max_length, batch_tokens)
+        found = super().from_pretrained(directory, dtype, max_length, batch_tokens, backend)
         return cls(found.scorer, directory)
 
     from_pretrained.__func__.__doc__ = Ranker.from_pretrained.__doc__  # type: ignore[attr-defined]

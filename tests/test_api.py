@@ -1,6 +1,7 @@
 """The library: plain data in and out, examples that run, and an import that loads nothing heavy."""
 
 import ast
+import inspect
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import pandas
 import pytest
 
 import harp_jax as hj
+from harp_jax.ranking import reranker as ranking_reranker
 from harp_jax.training.train import train
 from tests.support import ROOT, corpus
 from tests.support.ranking_collection import ranking_config, write_collection
@@ -151,6 +153,11 @@ def test_what_is_left_out_is_warned_about(place):
         hj.rerank_run(model, run, {"a": "w1", "b": "w1"}, {"e": "w1"})
     with pytest.warns(UserWarning, match="BM25: 1 queries of the qrels are missing and count as zero: c"):
         hj.evaluate({"a": {"d": 1}, "c": {"d": 1}}, {"BM25": {"a": {"d": 1.0}}}, "AP")
+
+
+def test_the_rankers_of_both_modules_load_with_the_same_options():
+    one, other = (inspect.signature(cls.from_pretrained) for cls in (hj.Reranker, ranking_reranker.Reranker))
+    assert one.parameters == other.parameters
 
 
 def test_configs_by_name_with_changed_fields(tmp_path):
