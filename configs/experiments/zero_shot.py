@@ -96,7 +96,7 @@ def get_plan(
         qrels=benchmark.qrels,
         measures=benchmark.measures,
         baseline="BM25",
-        chance="BM25",
+        chance="cosine",  # the candidates that are re-ranked; the run may have more
         blank={variants[0]: "blank"},
         options=evaluated,
     )

@@ -45,9 +45,20 @@ def dot_general(
     return lax.dot_general(lhs, rhs, dimension_numbers, precision=precision, **options)
 
 
+def as_computed(product: jax.Array, factor: jax.Array) -> jax.Array:
+    """A float32 product of bfloat16 factors (of which `factor` is one) that XLA must not transpose while it multiplies.
+
+    Folded into the product, a transpose takes it from the library to XLA's own loops, which do not know these types on a CPU:
+    "UNIMPLEMENTED: Unsupported element type for DotThunk::Execute: BF16 x BF16 = F32". Elsewhere the product is returned as it is.
+    """
+    narrow = factor.dtype == jnp.bfloat16 and place_of(factor).platform == "cpu"
+    return lax.optimization_barrier(product) if narrow else product
+
+
 def _product(lhs: jax.Array, rhs: jax.Array, left: Sequence[int], right: Sequence[int]) -> jax.Array:
     """The sum over dimensions `left` of lhs and `right` of rhs, float32."""
-    return lax.dot_general(lhs, rhs, ((left, right), ((), ())), preferred_element_type=jnp.float32)
+    product = lax.dot_general(lhs, rhs, ((left, right), ((), ())), preferred_element_type=jnp.float32)
+    return as_computed(product, lhs)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))

@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from harp_jax.model.products import as_computed
+
 
 @jax.custom_vjp
 def vocabulary_cross_entropy(
@@ -41,7 +43,7 @@ def _vocabulary_backward(stored: tuple, cotangents: tuple) -> tuple:
     to_extended = jnp.einsum("rmv,vh->rmh", bracket, words, preferred_element_type=total.dtype) * scale
     # As [H, vocab]: transposing this is cheaper than transposing the bracket.
     scaled = (extended * scale).astype(extended.dtype)
-    to_words = jnp.einsum("rmh,rmv->hv", scaled, bracket, preferred_element_type=total.dtype).T
+    to_words = as_computed(jnp.einsum("rmh,rmv->hv", scaled, bracket, preferred_element_type=total.dtype), scaled).T
     hidden = to_extended[..., :-1].astype(extended.dtype)
     return hidden, to_words[:, :-1].astype(embedding.dtype), to_words[:, -1].astype(bias.dtype), None
 

@@ -10,6 +10,7 @@ import pytest
 from jax import lax
 
 from harp_jax.model.products import dot_general, fastest_dtype
+from harp_jax.model.vocabulary_loss import vocabulary_cross_entropy
 
 CASES = {  # dimensions of lhs, of rhs, number that is contracted
     "rows": ((6, 16), (16, 8), 1),
@@ -68,3 +69,29 @@ def test_auto_is_bfloat16_where_it_is_multiplied(monkeypatch):
     for flags, dtype in (("fma avx512f amx_bf16 amx_tile", "bfloat16"), ("fma avx512f", "float32")):
         monkeypatch.setattr("builtins.open", lambda *_, flags=flags: io.StringIO(f"flags\t: {flags}\n"))
         assert fastest_dtype("cpu") == dtype
+
+
+def test_the_vocabulary_loss_has_gradients_in_bfloat16():
+    """XLA folded the transpose of one product into it, and had no such product on CPUs."""
+    rng = np.random.default_rng(0)
+    hidden, words, bias = (
+        jnp.asarray(rng.normal(size=shape), jnp.float32) for shape in ((4, 20, 48), (300, 48), (300,))
+    )
+    targets = jnp.asarray(rng.integers(0, 300, (4, 20)), jnp.int32)
+
+    def gradients(dtype):
+        loss = lambda h, w, b: vocabulary_cross_entropy(h.astype(dtype), w, b, targets)[0].sum()  # noqa: E731
+        return jax.jit(jax.grad(loss, argnums=(0, 1, 2)))(hidden, words, bias)
+
+    for mine, theirs in zip(gradients(jnp.bfloat16), gradients(jnp.float32)):
+        np.testing.assert_allclose(mine, theirs, rtol=0.05, atol=0.05 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_transposed_product_is_computed(case):
+    lhs, rhs, numbers = operands(case, jnp.bfloat16)
+    transposed = lambda x, w: jnp.transpose(dot_general(x, w, numbers))  # noqa: E731
+    loss = lambda x, w: (transposed(x, w) ** 2).sum()  # noqa: E731
+    assert np.isfinite(jax.jit(transposed)(lhs, rhs)).all()
+    slopes = jax.jit(lambda x, w: jax.tree.map(jnp.transpose, jax.grad(loss, argnums=(0, 1))(x, w)))(lhs, rhs)
+    assert all(np.isfinite(np.asarray(slope, np.float32)).all() for slope in slopes)
