@@ -1,12 +1,14 @@
 """Labels on disk: lines of query<TAB>docid<TAB>level, which `harp site --labels` and fine-tuning read."""
 
 import os
+import re
 import threading
 
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
 
 LEVELS = (0, 1)  # not relevant, relevant
+LEVEL = re.compile(r"-?[0-9]{1,9}")  # of a line
 
 
 class LabelFile:
@@ -18,9 +20,12 @@ class LabelFile:
     def __init__(self, path: str) -> None:
         self.path = path
         self._lock = threading.Lock()
+        self._read()
+
+    def _read(self) -> None:
         self._lines: list[tuple[tuple[str, str] | None, str]] = []  # (query and document, the line)
         self._levels: dict[tuple[str, str], int] = {}
-        for number, line in lines(path) if os.path.exists(path) else ():
+        for number, line in lines(self.path) if os.path.exists(self.path) else ():
             self._keep(line.rstrip("\r\n"), number)
 
     def _keep(self, line: str, number: int) -> None:
@@ -29,7 +34,7 @@ class LabelFile:
             return
         parts = [part.strip() for part in line.split("\t")]
         level = parts[2] if len(parts) == 3 else "1"
-        if len(parts) not in (2, 3) or not parts[0] or not parts[1] or not level.lstrip("-").isdigit():
+        if len(parts) not in (2, 3) or not parts[0] or not parts[1] or not LEVEL.fullmatch(level):
             raise InputError(f"{self.path}, line {number}: no 'query<TAB>docid<TAB>level'; correct the line")
         pair = (tidy(parts[0]), parts[1])
         self._lines.append((pair, line))
@@ -49,9 +54,10 @@ class LabelFile:
             return {docid: level for (asked, docid), level in self._levels.items() if asked == tidy(query)}
 
     def set(self, query: str, docid: str, level: int | None) -> None:
-        """Labels a document of a query, or removes its label (None). Raises InputError if the file cannot be written."""
+        """Labels a document of a query, or removes its label (None). Raises InputError if the file cannot be read or written."""
         pair = (tidy(query), docid)
         with self._lock:
+            self._read()  # an editor may have changed it
             kept = [(other, line) for other, line in self._lines if other != pair]
             if level is not None:
                 kept.append((pair, f"{pair[0]}\t{docid}\t{level}"))

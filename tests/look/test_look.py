@@ -124,6 +124,9 @@ def test_a_file_of_labels_keeps_its_other_lines(tmp_path):
     assert labels.of("red  cat") == {"d1": 1} and (len(labels), labels.queries) == (2, 2)
     labels.set("red cat", "d3", 1)
     assert path.read_text() == "# mine\nred cat\td1\nblue\td2\t0\nred cat\td3\t1\n"
+    path.write_text(path.read_text() + "by hand\td4\t1\n")  # while the page is open
+    labels.set("red cat", "d3", None)
+    assert path.read_text() == "# mine\nred cat\td1\nblue\td2\t0\nby hand\td4\t1\n" and len(labels) == 3
     path.write_text("red cat\n")
     with pytest.raises(InputError, match=r"line 1: no 'query<TAB>docid<TAB>level'; correct the line"):
         LabelFile(str(path))
