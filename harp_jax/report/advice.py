@@ -31,6 +31,7 @@ def next_steps(
     """
     paths = paths or {}
     fails, found = table.verdicts.get(name, []), comparison_of(table, name)
+    summed = name.startswith(f"{table.baseline} + ")
     advice: list[Advice] = []
     if NOT_ABOVE_CHANCE in fails:
         advice += _at_chance(panels)
@@ -67,8 +68,12 @@ def next_steps(
         if table.queries < needed <= MOST_QUERIES:
             about = f"about {_round(needed)} would show it ({table.queries} here)"
             advice.append(Advice(f"Judge more queries: if the difference is real, {about}."))
-        together = "Try both together: a weighted sum often gains where neither wins alone."
-        advice.append(Advice(together, _fuse(paths, table.baseline, name)))
+        if not summed:
+            together = "Try both together: a weighted sum often gains where neither wins alone."
+            advice.append(Advice(together, _fuse(paths, table.baseline, name)))
+    lost = [other for other, said in table.verdicts.items() if NOT_ABOVE_CHANCE in said]
+    for other in [other for other in lost if other not in (name, table.baseline)][:1]:
+        advice += [Advice(f"{other}: {one.text}") for one in _at_chance(panels)]
     if _rising(panels):
         advice.append(Advice("The held-out accuracy was still rising at the last step: train longer."))
     if unreachable:

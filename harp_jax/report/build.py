@@ -14,7 +14,7 @@ from harp_jax.report.changes import changes
 from harp_jax.report.content import Change, Report, Step
 from harp_jax.report.curves import MOST_LINES, panels_of, read_curves
 from harp_jax.report.training_data import training_data
-from harp_jax.report.verdict import comparison_of, headline, systems_of
+from harp_jax.report.verdict import comparison_of, headline, systems_of, warnings
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,7 @@ def report(
         baseline=baseline,
         systems=systems_of(table, blank),
         focus=focus,
+        warnings=warnings(table, focus),
         remarks=[*remarks, *table.notes()],
         panels=panels,
         panels_left_out=max(0, len(rows) - MOST_LINES),

@@ -125,6 +125,7 @@ class Report:
     baseline: str
     systems: list[System] = field(default_factory=list)
     focus: str = ""  # the system that headline, wins and losses speak of
+    warnings: list[str] = field(default_factory=list)  # on other systems that have learned nothing
     remarks: list[str] = field(default_factory=list)
     panels: list[Panel] = field(default_factory=list)
     panels_left_out: int = 0

@@ -67,6 +67,8 @@ def headline(table: Table, name: str) -> tuple[str, str, str]:
         return f"{name} reaches {measure} {mean:.3f}.", figures, "plain"
     base = table.mean[table.baseline][measure]
     figures = f"{measure} {mean:.3f} against {base:.3f}: {found.difference:+.3f}{_between(found.interval, '+')}"
+    if found.difference == 0 and found.interval == (0, 0):
+        return f"{name} ranks every query as {table.baseline} does, by {measure}.", figures, "unsure"
     if found.verdict == "inconclusive":
         queries = f"{table.queries} queries do" if table.queries != 1 else "One query does"
         return f"{queries} not decide whether {name} ranks better than {table.baseline}.", figures, "unsure"
@@ -74,8 +76,14 @@ def headline(table: Table, name: str) -> tuple[str, str, str]:
 
 
 def summary(table: Table, name: str) -> list[str]:
-    """The sentences for a terminal: on `name`, then on every other system that is at chance level or ignores the query."""
-    said = [headline(table, other) for other in [name, *(other for other in table.verdicts if other != name)]]
+    """The sentences for a terminal: on `name`, then the `warnings`."""
+    sentence, figures, _ = headline(table, name)
+    return [f"{sentence} {figures}", *warnings(table, name)]
+
+
+def warnings(table: Table, name: str) -> list[str]:
+    """A sentence on every system but `name` that is at chance level or ignores the query."""
+    said = [headline(table, other) for other in table.verdicts if other != name]
     return [f"{sentence} {figures}" for sentence, figures, _ in said]
 
 

@@ -170,6 +170,12 @@ def test_verdicts_worse_undecided_and_blank(runs):
     blank, _ = written(runs, run(runs, "bm25"), run(runs, "good"), run(runs, "blanked", "good"), "--blank=good=blanked")
     assert "good does not read the query: it ranks no better than with the query blanked." in Strict(blank).text
     assert "documents scored without the query" in Strict(blank).text
+    same, _ = written(runs, run(runs, "bm25"), run(runs, "same", "bm25"))
+    assert "same ranks every query as bm25 does, by RR@10." in Strict(same).text
+    beside, markdown = written(runs, run(runs, "bm25"), run(runs, "luck"), run(runs, "good"), "--chance=bm25")
+    for text in (Strict(beside).text.split("Systems by")[0], markdown):
+        assert "luck is at chance level: it orders its candidates no better than a random order. RR@10" in text
+    assert "luck: Do not use it." in Strict(beside).text
     alone, _ = written(runs, run(runs, "good"))
     assert "good reaches RR@10 0.750." in Strict(alone).text and "Wins" not in alone
 
