@@ -32,7 +32,7 @@ MORE_MEMORY = "use smaller batches or fewer workers, a higher limit (ulimit -v),
 OUTPUTS = ("output", "per_query")  # options that name what a command writes
 # Options that name files and folders which a command reads: paths, or NAME=PATH,PATH.
 INPUTS = (
-    "model", "encoder", "docs", "pages", "queries", "qrels", "run", "runs", "folds", "exclude", "anchors", "parameters",
+    "model", "encoder", "start", "docs", "pages", "queries", "qrels", "run", "runs", "folds", "exclude", "anchors", "parameters",
     "links", "redirects", "clicks", "words", "train_queries", "test_queries", "leave_out", "curves",
 )  # fmt: skip
 
@@ -300,7 +300,7 @@ def check_inputs(arguments: argparse.Namespace) -> None:
         for word in given if isinstance(given, list) else [given]:
             for path in absent(str(word)):
                 missing.append(path if name in ("runs", "pages") else f"--{name}={path}")
-                hint = hint or (how_to_fetch(path) if name in ("model", "encoder") else "")
+                hint = hint or (how_to_fetch(path) if name in ("model", "encoder", "start") else "")
     if len(missing) > 1:
         raise InputError(f"these inputs do not exist: {', '.join(missing)}; check the paths{hint}")
 

@@ -38,6 +38,9 @@ def test_a_command_names_all_absent_inputs(capsys):
     assert line == "error: these inputs do not exist: --qrels=qrels.txt, a.trec, b.trec; check the paths\n"
     line = error_of(capsys, "first-stage", "--docs=no.tsv", "--queries=no", "--anchors=a", "--output=o")
     assert "--docs=no.tsv, --queries=no, --anchors=a;" in line
+    line = error_of(capsys, "site", "pages", "--start=org/bert", "--output=o")
+    assert "do not exist: --start=org/bert, pages;" in line and "hf download org/bert" in line
+    assert "hf download bert-tiny" in error_of(capsys, "site", "docs.tsv", "--start=bert-tiny", "--output=o")
     single = error_of(capsys, "evaluate", "a.trec", "--qrels=docs.tsv")
     assert "these inputs" not in single
 

@@ -4,7 +4,7 @@ import argparse
 import os
 
 from harp_jax.cli import Parser
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, how_to_fetch
 from harp_jax.site.run import SiteRun
 
 
@@ -40,7 +40,8 @@ def main(arguments: argparse.Namespace) -> None:
     given = (*a.pages, *a.redirects, a.start, a.labels)
     missing = [path for path in given if path and not os.path.exists(path)]
     if missing:
-        raise InputError(f"{', '.join(missing)}: no such file or folder; check the paths")
+        hint = how_to_fetch(a.start) if a.start in missing else ""
+        raise InputError(f"{', '.join(missing)}: no such file or folder; check the paths{hint}")
     for option, least in (("max_queries", 1), ("context_words", 0), ("depth", 2)):
         if getattr(a, option) < least:
             raise InputError(f"--{option}={getattr(a, option)}: use {least} or more")
