@@ -21,7 +21,7 @@ def get_plan(
     candidates: str = "",
     fields: tuple[str, ...] = ("title", "url", "body"),
     k: int = 100,
-    max_length: int = 0,
+    rerank: tuple[str, ...] = (),
     fuse: bool = False,
     folds: int = 5,
     grouped: bool = True,
@@ -37,7 +37,7 @@ def get_plan(
     candidates: run to re-rank; empty: BM25
     fields: document fields that are read
     k: candidates of each query
-    max_length: tokens of query and document together (0: as in training)
+    rerank: options of re-ranking, as in max_length=256
     fuse: weighted sums of the first stage and each ranker
     folds: of the queries, for the weights of sums
     grouped: False: folds do not keep queries together that share relevant documents
@@ -60,7 +60,7 @@ def get_plan(
         commands.append(Command("folds", "make-folds", [*divided, "--output={out}"], suffix=".tsv"))
     for number, (name, _, path) in enumerate(named, 1):
         ranking = [f"--model={path}", *judged.options, "--run={bm25}", f"--k={k}"]
-        ranking += [f"--max_length={max_length}"] if max_length else []
+        ranking += [f"--{option}" for option in rerank]
         commands.append(Command(f"ranker{number}", "rerank", [*ranking, "--output={out}"], suffix=".trec"))
         rows[name] = f"ranker{number}"
     if fuse:

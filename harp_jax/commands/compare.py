@@ -20,6 +20,7 @@ from harp_jax.experiments.plan_file import load_plan
 MEASURES = "nDCG@10 RR@10 AP R@100"
 FOLDS = 5
 SPLIT = "test"
+PASSED = ("max_length", "backend", "dtype")  # to harp rerank
 CONNECTED = 0.5  # share of the queries in one group from which folds by relevant document are no folds
 
 
@@ -54,6 +55,10 @@ def arguments_parser() -> Parser:
     parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")
     parser.add_argument("--k", type=int, default=100, help="candidates a query (100)")
     parser.add_argument("--max_length", type=int, help="tokens of query and document together (as in training)")
+    parser.add_argument(
+        "--backend", choices=("jax", "openvino", "onnx", "auto"), help="that computes the scores (jax; see harp rerank)"
+    )
+    parser.add_argument("--dtype", choices=("float32", "bfloat16", "int8"), help="of the computation (float32)")
     parser.add_argument("--fuse", action="store_true", help="add the weighted sum of BM25 and each model, cross-fitted")
     parser.add_argument(
         "--measures", default=MEASURES, help=f'names as in ir-measures, the first decides ("{MEASURES}")'
@@ -82,7 +87,7 @@ def main(arguments: argparse.Namespace) -> None:
         candidates=a.run,
         fields=tuple(a.fields.split(",")),
         k=a.k,
-        max_length=a.max_length or 0,
+        rerank=tuple(f"{name}={value}" for name in PASSED if (value := getattr(a, name)) is not None),
         fuse=a.fuse,
         folds=folds,
         grouped=grouped,

@@ -30,6 +30,12 @@ def arguments_parser() -> Parser:
         "--weight", type=float, help="of the re-ranker in the sum, scores scaled to 0…1 (1; DIR's verdict)"
     )
     parser.add_argument("--depth", type=int, default=20, help="candidates of BM25 that are re-ranked (20)")
+    parser.add_argument(
+        "--backend",
+        default="jax",
+        choices=("jax", "openvino", "onnx", "auto"),
+        help="that computes the scores (jax); auto: the fastest that is installed",
+    )
     parser.add_argument("--stemmer", default="english", help="Snowball stemmer, '' for none (english)")
     parser.add_argument("--port", type=int, default=8808, help="on 127.0.0.1; 0: any free one (8808)")
     return parser
@@ -58,7 +64,7 @@ def main(arguments: argparse.Namespace) -> None:
     labels = LabelFile(sources.labels)
     listening = listen(arguments.port)
     keep_compiled()
-    shelf = Shelf.load(sources, arguments.stemmer, arguments.depth)
+    shelf = Shelf.load(sources, arguments.stemmer, arguments.depth, arguments.backend)
     app = make_app(shelf, labels)
     print(f"http://127.0.0.1:{listening.getsockname()[1]}  (Ctrl-C ends it; labels go to {labels.path})", flush=True)
     serve(app, listening)

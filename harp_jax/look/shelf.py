@@ -43,7 +43,7 @@ class Shelf:
     lock: threading.Lock
 
     @classmethod
-    def load(cls, sources: Sources, stemmer: str = "english", depth: int = 20) -> "Shelf":
+    def load(cls, sources: Sources, stemmer: str = "english", depth: int = 20, backend: str = "jax") -> "Shelf":
         """Reads and indexes everything, and scores once, so that the first query does not wait for a compiler.
 
         Raises InputError for what cannot be read.
@@ -64,7 +64,7 @@ class Shelf:
             Documents.open(sources.docs, ("title",)) if titled else None,
             collection,
             make("bm25", collection, {}),
-            load_scorer(sources.model),
+            load_scorer(sources.model, backend=backend),
             stemmer_of(stemmer),
             anchors,
             (queries or [rows[0][0] for rows in anchors.values()])[:PROPOSED],

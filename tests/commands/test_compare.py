@@ -106,10 +106,20 @@ def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
 
 
 def test_a_dry_run_lists_the_commands(beir, tmp_path, capsys):
-    run(str(beir), f"--model=mine={tmp_path}/site/ranker", "--fuse", "--dry_run", "-o", f"{tmp_path}/out")
+    run(
+        str(beir),
+        f"--model=mine={tmp_path}/site/ranker",
+        "--fuse",
+        "--dry_run",
+        "--backend=auto",
+        "--max_length=30",
+        "-o",
+        f"{tmp_path}/out",
+    )
     printed = capsys.readouterr().out
     steps = [line.split()[2].rstrip(":") for line in printed.splitlines() if line.startswith("to do")]
     assert steps == ["judged", "bm25", "folds", "ranker1", "both1", "report"]
+    assert "--max_length=30 --backend=auto" in printed
     assert "--count=3" in printed and "--oracle=BM25" in printed and "cost: 6 steps to do" in printed
 
 
