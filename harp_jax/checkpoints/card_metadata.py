@@ -60,6 +60,8 @@ def read_figures(path: str, system: str = "") -> tuple[Figure, ...]:
         values = {measure: np.array([*by_query.values()], float) for measure, by_query in per_query[system].items()}
     except (AttributeError, TypeError, ValueError) as error:
         raise InputError(f"{path}: the values of {system} are no numbers ({error}); write it again") from error
+    if not all(found.ndim == 1 and np.isfinite(found).all() for found in values.values()):
+        raise InputError(f"{path}: a value of {system} is no finite number; write it again")
     return tuple(_figure(measure, per_measure) for measure, per_measure in values.items() if len(per_measure))
 
 

@@ -83,7 +83,7 @@ def make_app(shelf: Shelf, labels: LabelFile) -> "Starlette":
         found = await read_object(request)
         query, docid = tidy(text_field(found, "query", LONGEST_QUERY)), text_field(found, "docid", LONGEST_QUERY)
         level = found.get("level")
-        if level is not None and (isinstance(level, bool) or level not in LEVELS):
+        if level is not None and (type(level) is not int or level not in LEVELS):
             raise RequestError(422, "Validation", f"`level` must be one of {LEVELS}, or null to remove the label")
         if docid not in shelf.docs:
             raise RequestError(422, "Validation", f"no document {docid!r}")

@@ -7,6 +7,7 @@ import threading
 from harp_jax.errors import InputError
 from harp_jax.files import lines, replacing
 
+LEVEL = re.compile("-?[0-9]{1,5}")
 LEVELS = (0, 1)  # not relevant, relevant
 LEVEL = re.compile(r"-?[0-9]{1,9}")  # of a line
 
@@ -29,7 +30,7 @@ class LabelFile:
             self._keep(line.rstrip("\r\n"), number)
 
     def _keep(self, line: str, number: int) -> None:
-        if not line.strip() or line.startswith("#"):
+        if not line.strip() or (line.startswith("#") and "\t" not in line):  # a query may begin with #
             self._lines.append((None, line))
             return
         parts = [part.strip() for part in line.split("\t")]

@@ -102,6 +102,7 @@ def test_labels_are_kept_changed_and_removed(client, tmp_path):
         {"docid": "absent"},
         {"level": 7},
         {"level": True},
+        {"level": 1.0},
         {"query": "  "},
         {"query": "x" * 1001},
         {"query": "\ud800"},
@@ -127,6 +128,8 @@ def test_a_file_of_labels_keeps_its_other_lines(tmp_path):
     path.write_text(path.read_text() + "by hand\td4\t1\n")  # while the page is open
     labels.set("red cat", "d3", None)
     assert path.read_text() == "# mine\nred cat\td1\nblue\td2\t0\nby hand\td4\t1\n" and len(labels) == 3
+    labels.set("#tags", "d1", 1)
+    assert LabelFile(str(path)).of("#tags") == {"d1": 1}  # no comment
     path.write_text("red cat\n")
     with pytest.raises(InputError, match=r"line 1: no 'query<TAB>docid<TAB>level'; correct the line"):
         LabelFile(str(path))

@@ -541,6 +541,21 @@ EXTRACTED = {
     "text": 'Bak\nBak is near <a href="Muta">the Muta</a>.\nSection::::Old.\n&lt;a href="Sel"&gt;x&lt;/a&gt;',
 }
 
+
+def _figures(directory: Path) -> None:
+    from harp_jax.checkpoints.card_metadata import About, figure_lines, metadata, read_figures
+
+    about = About(license="mit", figures=read_figures(str(directory / "table.json")), evaluated_on="x")
+    figure_lines(about)
+    metadata("a", about, pretrained_only=False)
+
+
+def _labels(directory: Path) -> None:
+    from harp_jax.look.label_file import LabelFile
+
+    LabelFile(str(directory / "labels.tsv")).of("one two")
+
+
 READERS: dict[str, Reader] = {
     "documents.jsonl": Reader({"docs.jsonl": JSONL}, lambda d: _documents(d, "docs.jsonl")),
     "documents.tsv": Reader({"docs.tsv": TSV}, lambda d: _documents(d, "docs.tsv")),
@@ -568,6 +583,11 @@ READERS: dict[str, Reader] = {
     "run.bz2": Reader({"run.trec.bz2": bz2.compress(RUN)}, _trec("read_run")),
     "clicks": Reader({"clicks.tsv": CLICKS, "docs.tsv": TSV}, _clicks, fuzzed=("clicks.tsv",)),
     "folds": Reader({"folds.tsv": b"q1\t0\nq2\t1\nq3\t0\n"}, _folds),
+    "labels": Reader({"labels.tsv": b"# mine\none two\td1\t1\n#three\td2\t0\nfour\td3\n"}, _labels),
+    "figures": Reader(
+        {"table.json": _json({"mean": {}, "per_query": {"ours": {"RR@10": {"q1": 0.5, "q2": 1.0}, "AP": {"q1": 0.25}}}})},
+        _figures, share=0.2,
+    ),
     "subset": Reader({"subset.txt": b"q1\tfirst\nq2\n"}, _subset),
     "anchors": Reader({"anchors.tsv": b"d1\tbak kori\t3\nd1\tbak\t1\nd2\tmuta\t12\n"}, _anchors),
     "excluded pairs": Reader({"excluded.tsv": b"q1\td1\nq1\td2\n"}, _excluded),
