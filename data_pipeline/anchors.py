@@ -57,7 +57,8 @@ def write_anchors(
     mebibytes(c["memory_limit"])
     size = sum(os.path.getsize(path) for path in expand(tuple(c["source"]["paths"])) if os.path.isfile(path))
     per_bucket = max(1, size // (CHUNK_BYTES * BUCKETS))
-    folder, name = os.path.split(output_path(output))
+    read_files = formats.files_of(c["source"]) if os.path.exists(output) else ()
+    folder, name = os.path.split(output_path(output, read_files))
     os.makedirs(folder, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=folder) as work:
         job: Job = {"config": c, "work": work, "output": work, "per_bucket": per_bucket}

@@ -8,7 +8,7 @@ import argparse
 import json
 import os
 import shutil
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from data_pipeline.config import SPLITS, generation, plain
 from data_pipeline.engine.job import Job
@@ -17,6 +17,7 @@ from data_pipeline.engine.serial import SMALL, SerialEngine
 from data_pipeline.engine.store import read
 from data_pipeline.graph import link_graph
 from data_pipeline.graph.parsing import documents_of, parse_documents
+from data_pipeline.sources import formats
 from data_pipeline.sources.detect import format_of_content
 from data_pipeline.sources.document import CHUNK_BYTES
 from data_pipeline.sources.formats import FORMATS
@@ -26,6 +27,7 @@ from harp_jax.errors import InputError
 
 BUCKETS = 64  # at most, estimated from the size on disk
 MEMORY = "2GB"
+LOCK = "lock"  # in OUTPUT.work
 
 
 class Summary(NamedTuple):
@@ -53,10 +55,12 @@ def write_documents(
     config.min_article_words = 0
     size = sum(map(os.path.getsize, files.walk(pages))) if os.path.isdir(pages) else os.path.getsize(pages)
     config.workers = workers or max(1, min(os.cpu_count() or 1, 8))
+    if os.path.exists(output):
+        files.output_path(output, formats.files_of(config.source))
     work = os.path.abspath(output) + ".work"
     per_bucket = max(1, size // (CHUNK_BYTES * BUCKETS))
     job: Job = {"config": plain(config), "work": work, "output": work, "per_bucket": per_bucket}
-    shutil.rmtree(work, ignore_errors=True)  # of a killed command, whose options may have been others
+    lock = _claim(work, output)
     engine = (LocalEngine if size > SMALL else SerialEngine)(job, config.workers, MEMORY)
     try:
         parse_documents(engine)
@@ -76,6 +80,25 @@ def write_documents(
     finally:
         engine.close()
         shutil.rmtree(work, ignore_errors=True)
+        lock.close()
+
+
+def _claim(work: str, output: str) -> IO[str]:
+    """The lock of the work directory, emptied of what a killed command left, whose options may have been others.
+
+    Raises InputError for a directory of this name that the command did not make, and while another process works there.
+    """
+    if os.path.isdir(work) and os.listdir(work) and not os.path.exists(os.path.join(work, LOCK)):
+        raise InputError(
+            f"{work} is needed as a work directory and holds other files; move it, or choose another --output"
+        )
+    busy = f"another process is writing to {output}; wait for it, or choose another --output"
+    lock = files.locked(os.path.join(work, LOCK), busy)
+    for name in os.listdir(work):
+        if name != LOCK:
+            path = os.path.join(work, name)
+            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+    return lock
 
 
 def arguments_parser() -> Parser:

@@ -29,7 +29,7 @@ SHORT_OF_MEMORY = (
     "can't start new thread", "std::bad_alloc",
 )  # fmt: skip
 MORE_MEMORY = "use smaller batches or fewer workers, a higher limit (ulimit -v), or a machine with more memory"
-OUTPUTS = ("output", "per_query")  # options that name what a command writes
+OUTPUTS = ("output", "per_query", "snakefile")  # options that name what a command writes
 # Options that name files and folders which a command reads: paths, or NAME=PATH,PATH.
 INPUTS = (
     "model", "encoder", "start", "docs", "pages", "queries", "qrels", "run", "runs", "folds", "exclude", "anchors", "parameters",

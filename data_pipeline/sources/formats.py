@@ -4,6 +4,7 @@ A format has `chunks(source)`, which runs in the parent and splits the files int
 `parse(chunk, source)`, a pure function that worker processes run.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -66,6 +67,13 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
 def addresser(source: Source) -> Callable[[str], str]:
     """A function from a title or URL to the page's address; see `Format`."""
     return format_of(source).addresser(source)
+
+
+def files_of(source: Source) -> Iterator[str]:
+    """The files that a source is read from, those of its folders too. Raises InputError for a path that matches nothing."""
+    for path in files.expand((*source["paths"], *source["redirects"], *source["index"])):
+        inside = files.walk(path) if os.path.isdir(path) else [path]
+        yield from filter(html_files.is_page, inside) if os.path.isdir(path) and source["format"] == "html" else inside
 
 
 def redirects(source: Source) -> Iterator[tuple[str, str]]:

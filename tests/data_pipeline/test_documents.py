@@ -12,6 +12,7 @@ from data_pipeline.sources.detect import format_of_content
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.pages import are_pages
 from harp_jax.errors import InputError
+from harp_jax.files import locked
 from tests.support.mediawiki_dump import HEAD, TAIL
 from tests.support.mediawiki_dump import page as xml_page
 from tests.support.warc_record import record
@@ -95,3 +96,28 @@ def test_pages_stand_for_their_documents_wherever_a_collection_is_named(tmp_path
         assert len(Documents.open(folder)) == 4  # written once
     (tmp_path / "site" / "lock.html").write_text(PAGES["lock.html"].replace("gate", "door"))
     assert "door" in Documents.open(folder)["file:///lock.html"]
+
+
+def test_an_output_among_the_pages_or_over_other_files_is_refused(tmp_path):
+    folder = site(tmp_path / "site")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "site").iterdir()}
+    with pytest.raises(InputError, match=r"lock\.html: it is the input .*lock\.html, which would be lost"):
+        write_documents(folder, str(tmp_path / "site" / "lock.html"))
+    inside = tmp_path / "site" / "docs.jsonl"  # no page
+    for _ in range(2):
+        assert write_documents(folder, str(inside)).documents == 4
+    inside.unlink()
+    assert {path.name: path.read_bytes() for path in (tmp_path / "site").iterdir()} == before
+    (tmp_path / "docs.jsonl.work").mkdir()
+    (tmp_path / "docs.jsonl.work" / "mine").write_text("x")
+    with pytest.raises(InputError, match=r"docs\.jsonl\.work is needed as a work directory and holds other files"):
+        write_documents(folder, str(tmp_path / "docs.jsonl"))
+    assert (tmp_path / "docs.jsonl.work" / "mine").read_text() == "x"
+    (tmp_path / "docs.jsonl.work" / "lock").write_text("")  # of a killed command
+    with (
+        locked(str(tmp_path / "docs.jsonl.work" / "lock"), ""),
+        pytest.raises(InputError, match="another process is writing"),
+    ):
+        write_documents(folder, str(tmp_path / "docs.jsonl"))
+    assert write_documents(folder, str(tmp_path / "docs.jsonl")).documents == 4
+    assert sorted(os.listdir(tmp_path)) == ["docs.jsonl", "site"]

@@ -126,7 +126,7 @@ def _pages(given: str) -> Iterator[tuple[str, str]]:
         yield given, os.path.basename(given)
         return
     for path in files.walk(given):
-        if _is_page(path):
+        if is_page(path):
             yield path, os.path.relpath(path, given)
 
 
@@ -135,12 +135,13 @@ def _links(given: str) -> Iterator[tuple[str, str]]:
     if os.path.isdir(given):
         for link, target in files.links_within(given):
             for path in files.walk(target) if os.path.isdir(target) else [target]:
-                if _is_page(path):
+                if is_page(path):
                     name = os.path.normpath(os.path.join(link, os.path.relpath(path, target)))
                     yield os.path.relpath(name, given), os.path.relpath(path, given)
 
 
-def _is_page(path: str) -> bool:
+def is_page(path: str) -> bool:
+    """Whether a file of a folder is read, by its name or by how it begins. Raises InputError if it cannot be read."""
     if path.lower().endswith(_SUFFIXES):
         return True
     if path.lower().endswith(_COPIES):

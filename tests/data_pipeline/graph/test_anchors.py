@@ -61,6 +61,15 @@ def test_the_most_frequent_anchor_text_of_a_page_comes_first_in_lower_case(tmp_p
     assert (tmp_path / "anchors.tsv").read_text() == "m\tmill race\t2\nm\tleat\t1\nm\told mill\t1\n"
 
 
+def test_an_output_that_is_a_source_is_refused(tmp_path):
+    config = corpus.config(corpus.write(tmp_path / "corpus"))
+    source = tmp_path / "corpus" / "pages-0.jsonl"
+    before = source.read_bytes()
+    with pytest.raises(InputError, match=r"it is the input .*pages-0\.jsonl, which would be lost"):
+        write_anchors(config, str(source), engine=InProcessEngine)
+    assert source.read_bytes() == before
+
+
 def test_links_of_pages_that_are_left_out_do_not_count(tmp_path):
     config = corpus.config(corpus.write(tmp_path / "corpus"))
     (tmp_path / "judged").write_text("p3\n\nalias-5\np3\np7\n")  # a redirect stands for its page
