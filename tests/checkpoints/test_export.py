@@ -20,6 +20,7 @@ from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.checkpoints.model_card import model_card
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.errors import InputError
+from harp_jax.export import arguments_parser, main
 from harp_jax.ranking.reranker import Reranker
 from harp_jax.training.train import train
 from tests.support.synthetic import VOCAB
@@ -246,6 +247,36 @@ def test_push_without_a_token_lists_the_files(tmp_path, monkeypatch):
     for name in ("ranker", "me/", "me/my ranker", "a/b/c"):
         with pytest.raises(InputError, match="name the repository USER/NAME"):
             push(str(tmp_path), name)
+
+
+def test_options_of_the_command(workdir, tmp_path, monkeypatch, capsys):
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
+    (tmp_path / "table.json").write_text(json.dumps({"per_query": {"ranker": {"RR@10": {"q1": 1.0, "q2": 0.5}}}}))
+
+    def run(*more):
+        main(arguments_parser().parse_args([f"--workdir={workdir}", f"--output={tmp_path / 'model'}", *more]))
+
+    run(
+        "--ranker",
+        f"--results={tmp_path / 'table.json'}",
+        "--license=apache-2.0",
+        "--dataset=a",
+        "--dataset=b",
+        "--push=me/x",
+    )
+    assert "nothing was uploaded" in capsys.readouterr().out
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert (
+        "license: apache-2.0" in card and "- a\n- b\n" in card and "| RR@10 | 0.7500 | [0.5000, 1.0000] | 2 |" in card
+    )
+    with pytest.raises(InputError, match="--system and --evaluated_on describe --results"):
+        run("--system=ranker")
+    with pytest.raises(InputError, match="name the repository USER/NAME"):
+        run("--push=x")
+    with pytest.raises(InputError, match="--int8 belongs to --format"):
+        run("--int8")
 
 
 def test_push_uploads_with_a_token_and_says_when_the_hub_is_out_of_reach(tmp_path, monkeypatch):
