@@ -148,7 +148,7 @@ def _present(path: str) -> str:
 
 
 def _has_texts(path: str) -> bool:
-    """Whether the lines of a file of query ids go on with texts."""
+    """Whether the lines of a file have texts after the query ids."""
     first = next((line for _, line in lines(path)), "") if path else ""
     return "\t" in first.strip() or first.startswith("{")
 

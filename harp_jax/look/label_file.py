@@ -15,7 +15,7 @@ LEVEL = re.compile(r"-?[0-9]{1,9}")  # of a line
 class LabelFile:
     """The labels of a file, which is written anew, complete or not at all, with every change. Safe for threads.
 
-    Lines of other queries and documents, and comments, are kept as they are. Raises InputError for lines of another form.
+    Lines of other queries and documents, and comments, are kept unchanged. Raises InputError for lines of another form.
     """
 
     def __init__(self, path: str) -> None:

@@ -108,7 +108,7 @@ class Shelf:
         }
 
     def stems(self, query: str) -> set[str]:
-        """The stems by which BM25 looks for a query: without stopwords."""
+        """The stems of a query that BM25 matches: no stopwords."""
         numbers = set(self.collection.query(query))
         return {stem for stem, number in self.collection.vocabulary.items() if number in numbers} if numbers else set()
 
