@@ -17,7 +17,7 @@ from harp_jax.version import __version__
 
 PACKAGES = ("jax", "flax", "optax", "numpy")
 # Metrics of the machine, not of the model.
-SPEED = ("tokens_per_second", "input_wait", "mfu")
+SPEED = ("tokens", "tokens_per_second", "input_wait", "mfu")
 # Config fields that name data: their values say what the model was trained on.
 DATA_FIELDS = ("data", "docs", "clicks", "queries", "qrels", "candidates", "folds", "train_folds", "init", "tokenizer")
 
