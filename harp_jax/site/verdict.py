@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 
 from harp_jax.corpus.trec import Qrels, Run, ordered
 from harp_jax.evaluation.evaluate import evaluate
+from harp_jax.evaluation.tables import Table
 from harp_jax.ranking.fuse import fitted
 
 BETTER, SAME, WORSE = "better", "no difference shown", "worse"
@@ -38,7 +39,8 @@ class Gain:
 @dataclass(frozen=True)
 class Verdict:
     """What to use and why. `weight` is the ranker's, relative to 1 for the first stage, both normalised by `normalise`; 0: use
-    the first stage alone. `fitted_weight` is the one that is best on all queries, also where the gain is not shown.
+    the first stage alone. `fitted_weight` is the one that is best on all queries, also where the gain is not shown. `before` is the
+    sum with the run of the ranker's start; `training` is the sum with the ranker, compared with `before`.
     """
 
     measure: str
@@ -48,6 +50,8 @@ class Verdict:
     both: Gain
     fitted_weight: float
     normalise: str = "minmax"
+    before: Gain | None = None
+    training: Gain | None = None
 
     @property
     def verdict(self) -> str:
@@ -84,22 +88,56 @@ class Verdict:
                 f"No difference to {first} is shown: use {first} alone. More links, more training, or labelled queries may "
                 "change that."
             )
-        return f"{found} {advice}"
+        return " ".join(filter(None, [found, advice, self._of_training(first)]))
+
+    def _of_training(self, first: str) -> str:
+        """What the training adds to the sum with the start's own run."""
+        if self.before is None or self.training is None:
+            return ""
+        low, high = self.training.interval
+        said = {
+            BETTER: "the training adds to it",
+            SAME: "that the training adds to it is not shown",
+            WORSE: "the training made it worse: rank with the start's vectors (harp rerank --cosine)",
+        }[self.training.verdict]
+        return (
+            f"{first} + the start's own vectors, without training: {self.before}; {said} ({self.training.difference:+.3f} "
+            f"[{low:+.3f}, {high:+.3f}])."
+        )
 
 
 def decide(
-    qrels: Qrels, folds: Mapping[str, str], first: Run, ranker: Run, measure: str = "RR@10", normalise: str = "minmax"
+    qrels: Qrels,
+    folds: Mapping[str, str],
+    first: Run,
+    ranker: Run,
+    measure: str = "RR@10",
+    normalise: str = "minmax",
+    before: Run | None = None,
 ) -> Verdict:
     """The verdict on two runs of the same queries; `folds` (qid → fold) divides them for cross-fitting.
 
-    Raises InputError for unknown measures, and for queries without a fold.
+    `before`: what the start of the ranker's training ranked. Raises InputError for unknown measures, and for queries without a
+    fold.
     """
-    _, rankings = fitted([first, ranker], qrels, folds, measure, normalise)
-    both = dict(ordered(rankings))
+
+    def with_first(other: Run) -> Run:
+        return dict(ordered(fitted([first, other], qrels, folds, measure, normalise)[1]))
+
+    runs = {"first": first, "ranker": ranker, "both": with_first(ranker)}
+    if before is not None:
+        runs["before"] = with_first(before)
     weights, _ = fitted([first, ranker], qrels, {}, measure, normalise)
-    table = evaluate(qrels, {"first": first, "ranker": ranker, "both": both}, measure, baseline="first")
+    table = evaluate(qrels, runs, measure, baseline="first")
+    gains = _gains(table)
     name = table.measures[0]
-    gains = {c.run: Gain(table.mean[c.run][name], c.difference, c.interval) for c in table.comparisons}
+    training = _gains(evaluate(qrels, runs, measure, baseline="before"))["both"] if before is not None else None
     return Verdict(
-        name, table.queries, table.mean["first"][name], gains["ranker"], gains["both"], weights[""][1], normalise
-    )
+        name, table.queries, table.mean["first"][name], gains["ranker"], gains["both"], weights[""][1], normalise,
+        gains.get("before"), training,
+    )  # fmt: skip
+
+
+def _gains(table: Table) -> dict[str, Gain]:
+    name = table.measures[0]
+    return {c.run: Gain(table.mean[c.run][name], c.difference, c.interval) for c in table.comparisons}

@@ -45,6 +45,16 @@ def test_a_ranker_that_adds_nothing_is_not_used(signal):
     assert found.ranker.verdict == (WORSE if signal < 0 else found.ranker.verdict)
 
 
+def test_what_the_training_adds_is_told_from_what_the_start_had():
+    strong, weak = run(3.0, "ranker"), run(0.5, "start")
+    found = decide(QRELS, FOLDS, FIRST_STAGE, strong, before=weak)
+    assert found.before is not None and found.training is not None
+    assert found.training.verdict == BETTER and "the training adds to it (+" in found.words()
+    assert found.training.difference == pytest.approx(found.both.mean - found.before.mean)
+    spoiled = decide(QRELS, FOLDS, FIRST_STAGE, weak, before=strong)
+    assert "made it worse: rank with the start's vectors" in spoiled.words() and spoiled.as_dict()["before"]
+
+
 def test_the_verdict_is_that_of_the_interval():
     assert [Gain(0.5, 0.1, (low, high)).verdict for low, high in ((0.01, 0.2), (-0.1, 0.2), (-0.2, -0.01))] == [
         BETTER, SAME, WORSE,

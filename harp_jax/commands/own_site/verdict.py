@@ -24,6 +24,9 @@ def arguments_parser() -> Parser:
     )
     parser.add_argument("--first", required=True, help="run of the first stage")
     parser.add_argument("--ranker", required=True, help="run of the ranker")
+    parser.add_argument(
+        "--before", default="", help="run of the ranker's start, untrained: what does the training add?"
+    )
     parser.add_argument("--measure", default="RR@10", help="what to decide by, as in ir-measures (RR@10)")
     parser.add_argument("--normalise", default="minmax", choices=NORMALISE, help="scores of a query (minmax)")
     parser.add_argument("--output", required=True, help="the JSON file to write")
@@ -33,9 +36,9 @@ def arguments_parser() -> Parser:
 def main(arguments: argparse.Namespace) -> None:
     a = arguments
     folds = read_folds(a.folds)
-    found = decide(
-        select(read_qrels(a.qrels), folds), folds, read_run(a.first), read_run(a.ranker), a.measure, a.normalise
-    )
+    before = read_run(a.before) if a.before else None
+    judged, first, ranker = select(read_qrels(a.qrels), folds), read_run(a.first), read_run(a.ranker)
+    found = decide(judged, folds, first, ranker, a.measure, a.normalise, before)
     with replacing(a.output) as file:
         json.dump(found.as_dict(), file, indent=1)
     print(found.words())
