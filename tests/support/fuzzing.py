@@ -3,44 +3,40 @@
 import logging
 import os
 import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hypothesis import HealthCheck, Phase, given, settings
-
 from harp_jax.errors import InputError
-from tests.support.mutations import EDITS, Edit, mutated
+from tests.support.mutations import Edit, edits_of, mutated
 from tests.support.readers import READERS, Reader
 
 
-def fuzz(reader: Reader, directory: Path, inputs: int) -> None:
-    """Reads the valid input, then `inputs` mutations of it. hypothesis reports a failure with the fewest edits that cause it."""
+def fuzz(name: str, directory: Path, inputs: int) -> None:
+    """Reads the valid input of a reader, then `inputs` mutations of it. A failure names the edits that cause it."""
+    reader = READERS[name]
     directory.mkdir(exist_ok=True)
     valid = reader.write(directory)
-    names = sorted(valid)
+    files = sorted(valid)
     reader.read(directory)
-
-    @settings(
-        max_examples=inputs,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink),
-    )
-    @given(EDITS)
-    def check(edits: list[Edit]) -> None:
-        name = names[edits[0][2] % len(names)]
-        replace(directory / name, mutated(valid[name], edits))
+    for number in range(inputs):
+        edits = edits_of(f"{name} {number}")
         try:
-            if reader.seal is not None:
-                reader.seal(directory)
-            reader.read(directory)
-        except InputError as error:
-            assert str(error).strip()
-        finally:
-            replace(directory / name, valid[name])
+            read_mutated(reader, directory, valid, files[number % len(files)], edits)
+        except Exception as error:
+            raise AssertionError(f"{name}: {files[number % len(files)]} with the edits {edits}: {error!r}") from error
 
-    check()
+
+def read_mutated(reader: Reader, directory: Path, valid: Mapping[str, bytes], file: str, edits: Sequence[Edit]) -> None:
+    """Reads the input with one file mutated, which is restored."""
+    replace(directory / file, mutated(valid[file], edits))
+    try:
+        if reader.seal is not None:
+            reader.seal(directory)
+        reader.read(directory)
+    except InputError as error:
+        assert str(error).strip()
+    finally:
+        replace(directory / file, valid[file])
 
 
 def replace(path: Path, content: bytes) -> None:
@@ -54,9 +50,8 @@ def replace(path: Path, content: bytes) -> None:
 def attempt(name: str, directory: str, inputs: int) -> str:
     """`fuzz` in a process of its own: the report of a failure, or nothing."""
     logging.disable(logging.CRITICAL)
-    reader = READERS[name]
     try:
-        fuzz(reader, Path(directory), max(1, int(reader.share * inputs)))
+        fuzz(name, Path(directory), max(1, int(READERS[name].share * inputs)))
     except BaseException:
         return traceback.format_exc()
     return ""

@@ -1,13 +1,13 @@
 """Structured mutations of a valid file: what a disk, a transfer, an editor, a buggy program or an attacker makes of it.
 
-An edit is (kind, where, which), two numbers of 16 bits: hypothesis draws them, and shrinks a failure to few and small ones.
+An edit is (kind, where, which), two numbers of 16 bits. They are drawn from a seed, not by hypothesis: it takes 2 ms for an input
+that most readers read in a tenth of that.
 """
 
 import gzip
+import random
 import re
 from collections.abc import Callable, Sequence
-
-from hypothesis import strategies as st
 
 STEPS = 1 << 16
 INSERTED = [
@@ -154,11 +154,15 @@ def encode(data: bytes, _at: int, which: int) -> bytes:
 
 KINDS = (flip, cut, remove, duplicate, insert, nest, value, value, quoted, quoted, other, line, encode)
 Edit = tuple[int, int, int]
-EDITS = st.lists(
-    st.tuples(st.integers(0, len(KINDS) - 1), st.integers(0, STEPS - 1), st.integers(0, STEPS - 1)),
-    min_size=1,
-    max_size=3,
-)
+
+
+def edits_of(seed: str) -> list[Edit]:
+    """One to three edits, the same for a seed."""
+    draw = random.Random(seed)
+    return [
+        (draw.randrange(len(KINDS)), draw.randrange(STEPS), draw.randrange(STEPS))
+        for _ in range(draw.choice((1, 1, 2, 3)))
+    ]
 
 
 def mutated(data: bytes, edits: Sequence[Edit]) -> bytes:

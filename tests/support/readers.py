@@ -618,7 +618,8 @@ READERS: dict[str, Reader] = {
     "records": Reader(_record_files, _record, fuzzed=("record",)),
     "overrides": Reader(
         {"tiny_config.py": TINY_CONFIG, "overrides": b"--config.steps=3\n--config.tasks=('rqp',)\n--config.mesh.data=2\n"
-         b"--config.learning_rate=1e-4\n--config.docs=a.tsv\n--config.compilation_cache=false\n"}, _config, fuzzed=("overrides",),
+         b"--config.learning_rate=1e-4\n--config.docs=a.tsv\n--config.compilation_cache=false\n"}, _config,
+        fuzzed=("overrides",), share=0.25,
     ),
     "settings of a plan": Reader(_plan_files, _plan, fuzzed=("settings",)),
     "records of a plan": Reader(_plan_files, _plan, fuzzed=("out/.plan/first.json", "out/.plan/contents")),
