@@ -10,22 +10,21 @@ from harp_jax.defaults import pretrain
 
 
 def get_config():
-    c = pretrain()
-    c.tasks = ("adp", "qdm")  # `harp site` leaves out a task that the site has few pairs of
+    c = pretrain(
+        "recommended"
+    )  # ADP and QDM, no MLM, no dropout; `harp site` leaves out a task that the site has few pairs of
     c.task_sampling = "proportional"  # many sites have few ambiguous anchors: uniform would repeat the pairs of QDM
     c.model.layers = 2
     c.model.hidden = 128
     c.model.heads = 2
     c.model.max_positions = 512
     c.model.attention_start = "tied"  # from scratch, small models learn to match words only so
-    c.model.dropout = 0.0  # with .1 the loss of short trainings stays at 1.00
-    c.mlm_weight = 0.0  # short trainings leave no time for it, and sentence encoders have no MLM head
     c.row_length = 128  # a query of at most 32 tokens and a document of at most 96
     c.lanes = 2  # in so small a batch, two lanes fill the slots better than eight
     c.batch_pairs = 32
     c.window = 512
     c.steps = 600
-    c.learning_rate = 2e-4
+    c.learning_rate = 3e-4
     c.log_every = 10
     c.checkpoint_every = 50  # a kill loses a minute
     c.eval_every = 100

@@ -188,14 +188,32 @@ def test_the_card_names_no_folder_of_this_machine_and_no_figure_of_it(workdir, t
     (tmp_path / "command.txt").write_text(
         "python -m harp_jax.main --config=tpu_v3 --workdir=/home/me/run --config.data=/a/b,gs://bucket/c --x=../q/r --y=~/z/w\n"
     )
-    row = {"step": 3, "split": "train", "loss": 1.5, "mfu": 0.4, "tokens": 4321.0, "input_wait": 0.1, "tokens_per_second": 9.0}
+    row = {
+        "step": 3,
+        "split": "train",
+        "loss": 1.5,
+        "mfu": 0.4,
+        "tokens": 4321.0,
+        "input_wait": 0.1,
+        "tokens_per_second": 9.0,
+    }
     (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
     changed = {**config, "data": ["/home/me/pairs"], "init": "/home/me/minilm", "tokenizer": "runs/tokenizer"}
     card = model_card(str(tmp_path), changed, "/srv/models/ranker", 3)
     assert "--workdir=run --config.data=b,gs://bucket/c --x=r --y=w\n" in card
     assert "- data: pairs\n- init: minilm\n- tokenizer: runs/tokenizer" in card
     assert "| loss | 1.5 |" in card
-    for absent in ("/home", "/srv", str(tmp_path), "mfu", "4321", "input_wait", "tokens_per_second", "license:", "model-index"):
+    for absent in (
+        "/home",
+        "/srv",
+        str(tmp_path),
+        "mfu",
+        "4321",
+        "input_wait",
+        "tokens_per_second",
+        "license:",
+        "model-index",
+    ):
         assert absent not in card
 
 
