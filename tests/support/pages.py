@@ -1,7 +1,7 @@
 """The documentation's pages: their code blocks, and the commands in them.
 
-Blocks marked `bash` and `python` are run (tests/real/test_docs.py); those marked `sh` need data or hardware that is not there, and
-are only parsed.
+Blocks marked `bash` are run (tests/real/test_docs.py); those marked `sh` need data or hardware that is not there, and are only
+parsed. Of `python` blocks the doctests of docs/library.md are run (tests/test_api.py), the others are compiled.
 """
 
 import re
