@@ -172,7 +172,7 @@ def plain(config: ConfigDict) -> Config:
     if "source" not in config:
         raise InputError("this config has no `source`: it is no generation config; use one of configs/data/")
     c = json.loads(config.to_json_best_effort())
-    check_given(c)
+    check_given(c, existing=False)
     check_source(c["source"])
     known = (*TASKS, TEXT_TASK)
     if not c["tasks"] or set(c["tasks"]) - set(known):
@@ -188,8 +188,8 @@ def plain(config: ConfigDict) -> Config:
     return c
 
 
-def check_given(c: Config) -> None:
-    """Raises InputError with all inputs that are not set or do not exist, if there are several."""
+def check_given(c: Config, existing: bool = True) -> None:
+    """Raises InputError with all inputs that are not set or (`existing`) do not exist, if there are several."""
     paths = {"tokenizer": c["tokenizer"], "encoder": c["encoder"] if not c["term_weights"] else ""}
     missing = [] if c["source"]["paths"] else ["config.source.paths (the files to read)"]
     missing += [] if c["tokenizer"] else ["config.tokenizer (a Hugging Face directory or a vocab.txt)"]
@@ -198,7 +198,7 @@ def check_given(c: Config) -> None:
     absent = {
         name: path
         for name, path in paths.items()
-        if path and path not in WITHOUT_ENCODER and "://" not in path and not os.path.exists(path)
+        if existing and path and path not in WITHOUT_ENCODER and "://" not in path and not os.path.exists(path)
     }
     missing += [f"config.{name}={path} (does not exist)" for name, path in absent.items()]
     if len(missing) > 1:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from ml_collections import ConfigDict
 
-from data_pipeline.config import pair_tasks, plain, sentence_tasks, weighed
+from data_pipeline.config import check_given, pair_tasks, plain, sentence_tasks, weighed
 from data_pipeline.engine.job import Engine, EngineFactory, Inputs, Job
 from data_pipeline.engine.local import LocalEngine, mebibytes
 from data_pipeline.engine.store import bucket_parts, read, write
@@ -70,6 +70,7 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
     Raises InputError for bad input and for an output directory that belongs to another job.
     """
     output, c = os.fspath(output), plain(config)
+    check_given(c)
     mebibytes(c["memory_limit"])  # a wrong value is reported before the work starts
     require_tensorflow()
     tokenizer = load_tokenizer(c["tokenizer"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from data_pipeline.config import generation, plain
+from data_pipeline.config import check_given, generation, plain
 from harp_jax import defaults
 from harp_jax.__main__ import main
 from harp_jax.checkpoints.encoder import load_encoder
@@ -91,7 +91,7 @@ def test_a_generation_job_names_all_missing_inputs():
     with pytest.raises(
         InputError, match=r"tokenizer=org/vocabulary .*, config\.encoder=org/bert .*`hf download org/voc"
     ):
-        plain(c)
+        check_given(plain(c))
     c.encoder = "idf"
     assert plain(c)["encoder"] == "idf"
 

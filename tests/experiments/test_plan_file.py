@@ -250,7 +250,7 @@ def test_table_2_has_a_table_for_each_run_and_names_what_it_compares():
         "transformers=bert",
         "blank=knrm",
         "lexical=tf",
-        "scale=small",
+        "scale=huge",
         "tested=7",
         "candidates=a/x.trec,b/x.trec",
     ):
