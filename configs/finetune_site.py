@@ -24,4 +24,5 @@ def get_config():
     c.learning_rate = 5e-5
     c.log_every = 5
     c.checkpoint_every = 1000
+    c.dtype = "auto"  # bfloat16 on CPUs with AMX
     return c

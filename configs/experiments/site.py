@@ -76,7 +76,7 @@ def get_plan(
     if steps:
         commands += [
             Command("harp", "train", [*training, f"--config.steps={steps}", "--workdir={out}"]),
-            Command("ranker", "export", ["--workdir={harp}", "--output={out}"]),
+            Command("ranker", "export", ["--workdir={harp}", "--ranker", "--output={out}"]),
             Command(
                 "bm25", "first-stage", [*HELD_OUT.options, SOURCES, f"--k={depth}", "--output={out}"], suffix=".trec"
             ),
