@@ -186,6 +186,7 @@ PLANS: dict[str, list[str]] = {
     "figure4": ["seeds=0,1", "draws=2"],
     "zero_shot": ["init=minilm", "scale=small"],
     "zero_shot of all queries": ["init=minilm", "variants=adp_qdm", "sample=0", "tested=0"],
+    "compare": ["docs=docs.tsv", "queries=queries.tsv", "qrels=qrels.txt", "models=HARP=ranker", "fuse=true"],
     "site": ["pages=build/html", "format=html", "steps=10"],
     "site of a wiki": ["pages=a.jsonl,b.jsonl", "format=linked_jsonl", "start=minilm", "labels=labels.tsv", "steps=10"],
     "tests/real/wiki_losses_plan.py": [],
