@@ -4,7 +4,6 @@ A command is a module with `arguments_parser()` and `main(arguments)`, listed in
 underscores; dashes are accepted too.
 """
 
-import _thread
 import argparse
 import contextlib
 import io
@@ -241,7 +240,9 @@ def ending_well() -> Iterator[None]:
 def _interrupting_again(unraisable: "sys.UnraisableHookArgs") -> None:
     """Raises a Ctrl-C again that arrived in a destructor or a callback of the garbage collector: Python drops what they raise."""
     if isinstance(unraisable.exc_value, KeyboardInterrupt):
-        later = threading.Timer(0.05, _thread.interrupt_main)  # after this function, which is such a place too
+        # After this function, which is such a place too; as a real signal, which ends a wait in the kernel.
+        main = threading.main_thread().ident
+        later = threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT))
         later.daemon = True
         later.start()
     else:

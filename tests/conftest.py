@@ -6,6 +6,7 @@ so a changed program is compiled anew. Programs beyond LIMIT bytes are removed, 
 
 import contextlib
 import os
+import signal
 from pathlib import Path
 
 LIMIT = 1 << 30
@@ -26,6 +27,8 @@ def remove_oldest(directory: Path, limit: int) -> None:
         total -= size
 
 
+# A shell without job control starts what it runs in the background with SIGINT ignored, and processes inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

@@ -47,9 +47,9 @@ def rows(path: str) -> dict[tuple[str, str], list[float]]:
 def test_table_2_of_a_neural_ranker(folder, monkeypatch, capsys):
     """All commands in this process, where each would import JAX for seconds."""
 
-    def here(_children: Children, argv: list[str], **_options: object) -> int:
+    def here(_children: Children, argv: list[str], **_options: object) -> tuple[int, int]:
         harp(argv[argv.index("harp_jax") + 1 :])
-        return 0
+        return 0, 0
 
     monkeypatch.setattr(Children, "run", here)
     options = [

@@ -58,7 +58,7 @@ def test_types_and_sizes():
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--engine=spark"], "Java 17" if importlib.util.find_spec("pyspark") else "pip install"),
+        (["--engine=spark"], "Java 17" if importlib.util.find_spec("pyspark") else "harp_jax[spark]"),
         (["--master=local[2]"], "--engine=spark"),
         (["--engine=flink"], "flink"),
     ],
