@@ -65,7 +65,7 @@ def test_two_processes_have_the_losses_of_one(one_device, tmp_path):
     common = (f"coordinator=127.0.0.1:{port}", "processes=2")
     both = [launch(tmp_path, *common, f"process={i}", devices=4) for i in range(2)]
     for process in both:
-        _, errors = process.communicate(timeout=240)
+        _, errors = process.communicate(timeout=480)
         assert process.returncode == 0, errors[-2000:]
     assert_same_losses(losses(os.path.join(tmp_path, "run")), losses(one_device))
 
