@@ -17,8 +17,7 @@ from harp_jax.experiments.plan import Command
 from harp_jax.experiments.pretraining_steps import PRETRAINING, Pretraining
 from harp_jax.experiments.ranking_steps import comparison, output_of, reranked_again
 
-# Fields on top of HARP's config, as differences from adp_qdm.
-BASE = ["tasks=('adp','qdm')", "mlm_weight=0.0", "model.dropout=0.0"]
+# Differences from configs/baselines/recommended.py.
 VARIANTS: dict[str, list[str]] = {
     "adp_qdm": [],
     "four": ["tasks=('rqp','qdm','rdp','acm')"],
@@ -80,8 +79,7 @@ def get_plan(
     rows = {"BM25": [run], "cosine": output_of("cosine")}
     for name in variants:
         for seed in benchmark.seeds:
-            settings = [*BASE, *VARIANTS[name]]
-            commands.append(pretraining.trained(f"pre_{name}_s{seed}", "harp", seed, settings))
+            commands.append(pretraining.trained(f"pre_{name}_s{seed}", "recommended", seed, VARIANTS[name]))
             ranked = Command(
                 f"{name}_s{seed}", "rerank", ["--model={pre_" + f"{name}_s{seed}" + "}", *ranking], suffix=".trec"
             )
