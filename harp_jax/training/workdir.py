@@ -12,7 +12,7 @@ import jax
 from ml_collections import ConfigDict
 
 from harp_jax import files
-from harp_jax.checkpoints.checkpoint import remove_unfinished
+from harp_jax.checkpoints.checkpoint import Checkpoints, remove_unfinished
 from harp_jax.checkpoints.recorded import CONFIG, read_config
 from harp_jax.digests import write_sums
 from harp_jax.errors import InputError
@@ -120,6 +120,11 @@ def disk_full_as_input_error(workdir: str) -> Iterator[None]:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         raise InputError(
-            f"cannot write to {workdir}: {error.strerror}; free space and run the same command again, it resumes from the "
-            "last checkpoint"
+            f"cannot write to {workdir}: {error.strerror}; free space and run the same command again: it resumes from step "
+            f"{_newest_checkpoint(workdir)}"
         ) from error
+
+
+def _newest_checkpoint(workdir: str) -> int:
+    """Its step, or 0 where there is none."""
+    return max(Checkpoints(workdir).steps(), default=0) if os.path.isdir(os.path.join(workdir, "checkpoints")) else 0
