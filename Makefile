@@ -95,7 +95,7 @@ real: .venv/test .venv/libtpu .venv/snakemake | $(MINILM)
 	HARP_LIBTPU=$(CURDIR)/.venv/libtpu HARP_SNAKEMAKE=$(CURDIR)/.venv/snakemake/bin/snakemake HARP_MINILM=$(MINILM) $(BIN)/python -m pytest -m real -s
 
 faults: .venv/test
-	$(BIN)/python -m pytest -m faults
+	$(BIN)/python -m pytest -m faults -n $(WORKERS) --dist loadfile
 
 .venv/spark: .venv/test
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[spark]'

@@ -34,6 +34,21 @@ def keep_pages() -> bool:
     return all(kept)
 
 
+def return_free_pages() -> None:
+    """Give the heap's free pages back to the kernel, which `keep_pages` otherwise never does.
+
+    Call it after work that the next steps do not repeat: a compilation, an evaluation, a checkpoint. Their memory would stay with
+    the process, and blocks that outlive them would scatter the step's over an ever larger heap. Takes .02 to .2 s for 2 GB. Does
+    nothing without glibc.
+    """
+    try:
+        libc = ctypes.CDLL(None)
+        libc.gnu_get_libc_version  # noqa: B018
+        libc.malloc_trim(0)
+    except (OSError, AttributeError):
+        return
+
+
 def _large_pages(libc: ctypes.CDLL) -> None:
     """Grow the heap once without touching it and request 2 MiB pages for it. If the kernel refuses, only speed is lost."""
     libc.malloc.restype = ctypes.c_void_p

@@ -35,3 +35,30 @@ def test_a_warm_step_touches_no_fresh_pages(pages):
     median, total = map(float, result.stdout.split())
     assert total == 2 * 64 * (1 << 18)
     assert median < 200  # 16,384 where the memory comes fresh from the kernel, page by page
+
+
+RETURNING = """
+    import numpy as np, re
+    from harp_jax.allocator import keep_pages, return_free_pages
+
+    def resident():  # MiB
+        return int(re.search(r"VmRSS:\\s+(\\d+)", open("/proc/self/status").read())[1]) >> 10
+
+    assert keep_pages()
+    before = resident()
+    blocks = [np.ones(1 << 20, np.uint8) for _ in range(256)]
+    last = np.ones(1 << 10, np.uint8)  # above them in the heap
+    used, blocks = resident(), None
+    freed = resident()
+    return_free_pages()
+    print(before, used, freed, resident(), last.sum())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="of glibc")
+def test_free_pages_stay_until_they_are_returned():
+    result = subprocess.run([sys.executable, "-c", textwrap.dedent(RETURNING)], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-2000:]
+    before, used, freed, after, _ = map(int, result.stdout.split())
+    assert used - before >= 250 and freed >= used - 8
+    assert after < before + 16

@@ -14,6 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
+from harp_jax.allocator import return_free_pages
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.errors import InputError
 from harp_jax.input.lanes import Batches
@@ -106,6 +107,7 @@ class Loop:
                     if number == steps:
                         for sentence in not_beaten(found, self.stage.trivial):
                             log.warning("%s", sentence)
+                    return_free_pages()
                     since += time.perf_counter() - before
                 stop = self._stops(number)
                 short = self._memory_is_short(number)
@@ -129,6 +131,7 @@ class Loop:
         """The step for these shapes. Raises InputError where it does not fit this machine."""
         program = step.lower(state, arrays).compile()
         if self.mesh.devices.flat[0].platform == "cpu":
+            return_free_pages()  # those of the compiler
             memory.check_step(program, state, 1 + IN_FLIGHT)
         return program
 
@@ -175,6 +178,7 @@ class Loop:
         if step in self.checkpoints.steps():
             return
         self.checkpoints.save(step, state, {"cursors": gather_cursors(cursors), "version": __version__})
+        return_free_pages()
 
 
 def add(rows: list[Mapping[str, Any]]) -> dict[str, float]:

@@ -88,7 +88,8 @@ def _train(
         stage = trained
     if restored is None:
         params = place(stage.start(shape, jax.random.key(config.seed)), shardings["params"])
-        state = jax.jit(lambda p: initial(p, optimizer), out_shardings=shardings)(params)
+        state = jax.jit(lambda p: initial(p, optimizer), out_shardings=shardings, donate_argnums=0)(params)
+        del params
         start, cursors = 0, None
     else:
         start, state, meta = restored
