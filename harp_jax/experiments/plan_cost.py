@@ -39,7 +39,7 @@ class Kind:
 def kind_of(words: Sequence[str]) -> str:
     """The kind of a command line: "train configs/finetune.py", "rerank"."""
     config = next((word for word in words if word.startswith("--config=")), "")
-    return " ".join([words[0], *([config.removeprefix("--config=")] if config else [])])
+    return " ".join([*words[:1], *([config.removeprefix("--config=")] if config else [])])
 
 
 def kinds(steps: Sequence[Step], output: str) -> dict[str, Kind]:

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -98,12 +99,12 @@ def test_killed_while_weighing_terms_the_finished_files_are_kept(tmp_path):
     output = tmp_path / "killed"
     marks = output / ".work" / "term_weights.marks"
     process = start(config, output)
-    while len(list(marks.glob("*-*[0-9]"))) < 2:
+    while len(_finished(marks)) < 2:
         assert process.poll() is None, "the job ended before the term weights"
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    finished = [mark.name.split("-") for mark in marks.glob("*-*[0-9]")]
+    finished = _finished(marks)
     assert 2 <= len(finished) < 12
     weights = output / "term_weights"
     files = [next(weights.glob(f"{table[:-1]}_weights/bucket={bucket}/*.parquet")) for table, bucket in finished]
@@ -111,6 +112,11 @@ def test_killed_while_weighing_terms_the_finished_files_are_kept(tmp_path):
     assert start(config, output).wait(timeout=300) == 0
     assert [file.stat().st_mtime_ns for file in files] == before
     assert hashes(output) == hashes(tmp_path / "whole")
+
+
+def _finished(marks: Path) -> list[list[str]]:
+    """[table, bucket] of each mark; those being written have longer names."""
+    return [mark.name.split("-") for mark in marks.glob("*") if re.fullmatch(r"[a-z]+-[0-9]+", mark.name)]
 
 
 def _python_workers() -> set[int]:
