@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from typing import Any
+from typing import Any, Self
 
 from harp_jax.api import load_config
 from harp_jax.checkpoints.export import export
@@ -13,7 +13,6 @@ from harp_jax.files import replacing
 from harp_jax.plain_data import DocumentsData, QrelsData, QueriesData, to_documents, to_qrels, to_queries
 from harp_jax.ranking.lexical.first_stage import indexed, retrieve
 from harp_jax.ranking.reranker import Reranker as Ranker
-from harp_jax.ranking.scoring import Scorer
 from harp_jax.site.collection import Site
 
 CANDIDATES = 50  # of BM25, from which negatives are drawn
@@ -24,26 +23,8 @@ class Reranker(Ranker):
         "\n    `pretrain` makes one from the links of a site, `fit` fine-tunes it on judged queries.\n    "
     )
 
-    def __init__(self, scorer: Scorer, directory: str = "") -> None:
-        super().__init__(scorer)
-        self.directory = directory
-
     @classmethod
-    def from_pretrained(
-        cls,
-        directory: str,
-        dtype: str = "float32",
-        max_length: int | None = None,
-        batch_tokens: int | None = None,
-        backend: str = "jax",
-    ) -> "Reranker":
-        found = super().from_pretrained(directory, dtype, max_length, batch_tokens, backend)
-        return cls(found.scorer, directory)
-
-    from_pretrained.__func__.__doc__ = Ranker.from_pretrained.__doc__  # type: ignore[attr-defined]
-
-    @classmethod
-    def pretrain(cls, site: Site, output: str, start: str = "", minutes: float = 30.0, **options: Any) -> "Reranker":
+    def pretrain(cls, site: Site, output: str, start: str = "", minutes: float = 30.0, **options: Any) -> Self:
         """A ranker trained from the links of a site for `minutes`, from the Hugging Face BERT `start` or from scratch.
 
         The same as `harp site`: `output` receives its results, with verdict.json among them, and a repeated call resumes.
@@ -54,9 +35,7 @@ class Reranker(Ranker):
         SiteRun({**site.options, "start": start, **options}, output, minutes).run()
         return cls.from_pretrained(os.path.join(output, "ranker"))
 
-    def fit(
-        self, queries: QueriesData, qrels: QrelsData, docs: DocumentsData, output: str, **changes: Any
-    ) -> "Reranker":
+    def fit(self, queries: QueriesData, qrels: QrelsData, docs: DocumentsData, output: str, **changes: Any) -> Self:
         """This ranker fine-tuned on judged queries, written to the directory `output` as an export.
 
         Negatives are drawn from BM25's best 50 documents. `changes` are fields of configs/finetune_site.py, such as

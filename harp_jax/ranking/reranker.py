@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -69,8 +69,9 @@ class Reranker:
     (2,)
     """
 
-    def __init__(self, scorer: Scorer) -> None:
+    def __init__(self, scorer: Scorer, directory: str = "") -> None:
         self.scorer = scorer
+        self.directory = directory  # that it was loaded from
 
     @classmethod
     def from_pretrained(
@@ -80,7 +81,7 @@ class Reranker:
         max_length: int | None = None,
         batch_tokens: int | None = None,
         backend: str = "jax",
-    ) -> "Reranker":
+    ) -> Self:
         """Loads an export, a Hugging Face directory with a one-label BERT classifier, or a training workdir.
 
         `max_length` counts tokens of query and document together, with the three special ones (neural rankers: words of
@@ -88,7 +89,7 @@ class Reranker:
         not jax. `backend` is jax, openvino, onnx, or auto: the fastest that is installed. A batch has `batch_tokens` slots
         (4096 on CPU, 65536 on accelerators). Raises InputError where there is no model to load.
         """
-        return cls(load_scorer(directory, dtype, max_length, batch_tokens, backend=backend))
+        return cls(load_scorer(directory, dtype, max_length, batch_tokens, backend=backend), directory)
 
     def predict(self, pairs: Sequence[tuple[str, str]], windows: Windows | None = None) -> np.ndarray:
         """Scores [pairs] float32 of (query, document) texts; larger is more relevant, cross-encoders return raw logits.
