@@ -91,7 +91,12 @@ FAST := tests/test_rooms.py tests/test_configs.py tests/commands/test_command_li
 check: lint audit
 	$(BIN)/python -m pytest -m "not real and not faults" $(FAST)
 
-real: .venv/test .venv/libtpu .venv/snakemake | $(MINILM)
+# Drives Debian's chromium, where it is installed; and a client of `POST /rerank`.
+.venv/browser: .venv/test
+	$(PIP) install --quiet --constraint constraints.txt selenium tei-client
+	touch $@
+
+real: .venv/test .venv/browser .venv/libtpu .venv/snakemake | $(MINILM)
 	HARP_LIBTPU=$(CURDIR)/.venv/libtpu HARP_SNAKEMAKE=$(CURDIR)/.venv/snakemake/bin/snakemake HARP_MINILM=$(MINILM) $(BIN)/python -m pytest -m real -s
 
 faults: .venv/test

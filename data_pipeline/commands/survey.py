@@ -2,7 +2,7 @@
 
 import argparse
 
-from data_pipeline.site.survey import as_text, write_survey
+from data_pipeline.site.survey import write_survey
 from harp_jax.cli import ConfigParser
 from harp_jax.errors import InputError
 
@@ -27,4 +27,5 @@ def main(arguments: argparse.Namespace) -> None:
     for option, least in (("max_queries", 1), ("context_words", 0)):
         if getattr(arguments, option) < least:
             raise InputError(f"--{option}={getattr(arguments, option)}: use {least} or more")
-    print(as_text(write_survey(arguments.config, arguments.output, arguments.max_queries, arguments.context_words)))
+    summary = write_survey(arguments.config, arguments.output, arguments.max_queries, arguments.context_words)
+    print(summary["text"])

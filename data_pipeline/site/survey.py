@@ -70,6 +70,7 @@ def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int
         found = held_out.choose(job, queries, words)
         os.makedirs(output, exist_ok=True)
         summary = _summary(engine, found) | {"documents": _write_documents(job, output), "words": words}
+        summary["text"] = as_text(summary)
         _write_anchors(job, output)
         _write_queries(found, output)
         with files.replacing(os.path.join(output, SURVEY)) as file:

@@ -62,8 +62,12 @@ class SiteRun:
         Raises InputError where links are too few.
         """
         prepared = self.steps()
+        surveyed = prepared["survey"].done
         carry_out([prepared["survey"]], self.output)
-        check_survey(read_json(os.path.join(prepared["survey"].place, "survey.json")))
+        survey = read_json(os.path.join(prepared["survey"].place, "survey.json"))
+        if surveyed:  # otherwise the command has just printed it
+            print(survey.get("text", ""), flush=True)
+        check_survey(survey)
         if "vocabulary" in prepared:
             print(SCRATCH, flush=True)
         carry_out([step for name, step in prepared.items() if name != "rate"], self.output)
