@@ -91,12 +91,12 @@ FAST := tests/test_rooms.py tests/test_configs.py tests/commands/test_command_li
 check: lint audit
 	$(BIN)/python -m pytest -m "not real and not faults" $(FAST)
 
-# Drives Debian's chromium, where it is installed; and a client of `POST /rerank`.
-.venv/browser: .venv/test
-	$(PIP) install --quiet --constraint constraints.txt selenium tei-client
+# What only the slow proofs use: a driver of Debian's chromium (where it is installed), a client of `POST /rerank`, the docs as a site.
+.venv/real: .venv/test
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs,wandb]' selenium tei-client
 	touch $@
 
-real: .venv/test .venv/browser .venv/libtpu .venv/snakemake | $(MINILM)
+real: .venv/real .venv/libtpu .venv/snakemake | $(MINILM)
 	HARP_LIBTPU=$(CURDIR)/.venv/libtpu HARP_SNAKEMAKE=$(CURDIR)/.venv/snakemake/bin/snakemake HARP_MINILM=$(MINILM) $(BIN)/python -m pytest -m real -s
 
 faults: .venv/test

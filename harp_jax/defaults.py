@@ -37,7 +37,7 @@ def _common() -> ConfigDict:
     c.weight_decay = 0.0  # not applied to biases and layer norms
     c.clip_norm = 1.0  # 0: off
     c.mesh = ConfigDict()
-    c.mesh.data = -1  # -1: all remaining devices
+    c.mesh.data = -1  # -1: all remaining devices, as many as share the lanes
     c.mesh.fsdp = 1  # devices that share parameters and optimizer state
     c.mesh.model = 1  # devices that share each layer's heads and hidden units
     # Of the computation; parameters stay float32. "auto": bfloat16 on TPU, GPU and CPUs that multiply it (AMX), float32 elsewhere.

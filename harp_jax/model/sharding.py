@@ -4,6 +4,7 @@ The step is `jax.jit` with these shardings (formerly pjit): the compiler partiti
 The rows of a batch are sharded over data and fsdp together.
 """
 
+import logging
 import math
 import re
 from collections.abc import Mapping
@@ -16,6 +17,8 @@ from jax.sharding import PartitionSpec as P
 from ml_collections import ConfigDict
 
 from harp_jax.errors import InputError
+
+log = logging.getLogger(__name__)
 
 AXES = ("data", "fsdp", "model")
 BATCH = P(("data", "fsdp"))
@@ -39,13 +42,18 @@ RULES: tuple[tuple[str, P], ...] = (
 
 
 def make_mesh(config: ConfigDict, devices: list | None = None) -> Mesh:
-    """The mesh of `config.mesh`; -1 stands for all remaining devices. Raises InputError if sizes, devices or lanes mismatch."""
+    """The mesh of `config.mesh`; -1 stands for all remaining devices, on the data axis for as many as the lanes can be shared by.
+
+    Raises InputError if sizes, devices or lanes mismatch.
+    """
     devices = jax.devices() if devices is None else devices
     sizes = {axis: int(config.mesh[axis]) for axis in AXES}
     known = math.prod(size for size in sizes.values() if size > 0)
     for axis in AXES:
         if sizes[axis] < 0:
             sizes[axis] = max(1, len(devices) // known)
+    if config.mesh.data < 0 and jax.process_count() == 1:
+        devices = _shared_by_lanes(config.lanes, sizes, devices)
     needed = math.prod(sizes.values())
     if needed != len(devices):
         raise InputError(
@@ -57,6 +65,20 @@ def make_mesh(config: ConfigDict, devices: list | None = None) -> Mesh:
         )
     types = (AxisType.Auto,) * len(AXES)  # make_mesh would default to Explicit axes
     return jax.make_mesh(tuple(sizes[a] for a in AXES), AXES, axis_types=types, devices=devices)
+
+
+def _shared_by_lanes(lanes: int, sizes: dict[str, int], devices: list) -> list:
+    """The devices that `lanes` can be divided among; lowers sizes["data"] to them. So that a small config runs on any machine."""
+    whole = sizes["data"]
+    shares = [n for n in range(1, whole + 1) if lanes % (n * sizes["fsdp"]) == 0]
+    if not shares or shares[-1] == whole:
+        return devices
+    sizes["data"] = shares[-1]
+    used = math.prod(sizes.values())
+    log.warning(
+        "lanes=%d: training on %d of %d devices; lanes=%d uses all", lanes, used, len(devices), whole * sizes["fsdp"]
+    )
+    return devices[:used]
 
 
 def padded_vocab(vocab_size: int, mesh: Mesh) -> int:

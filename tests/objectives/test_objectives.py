@@ -231,3 +231,21 @@ def test_a_mesh_that_does_not_match_the_devices_is_rejected():
     with pytest.raises(InputError, match="lanes=6 is not a multiple"):
         sharding.make_mesh(config)
     assert SyntheticReader().sizes
+
+
+@pytest.mark.parametrize(("lanes", "fsdp", "data"), [(2, 1, 2), (6, 1, 6), (3, 1, 3), (16, 1, 8), (1, 1, 1), (4, 2, 2)])
+def test_a_mesh_over_all_devices_takes_those_that_share_the_lanes(lanes, fsdp, data, caplog):
+    config = tiny_mesh(-1)
+    config.lanes, config.mesh.fsdp = lanes, fsdp
+    mesh = sharding.make_mesh(config)
+    assert dict(mesh.shape) == {"data": data, "fsdp": fsdp, "model": 1}
+    assert ("of 8 devices" in caplog.text) == (data * fsdp < 8)
+
+
+def test_fewer_lanes_than_devices_that_share_parameters_are_an_error():
+    from harp_jax.errors import InputError
+
+    config = tiny_mesh(-1)
+    config.lanes, config.mesh.fsdp = 2, 4
+    with pytest.raises(InputError, match="lanes=2 is not a multiple"):
+        sharding.make_mesh(config)

