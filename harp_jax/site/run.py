@@ -65,8 +65,8 @@ class SiteRun:
         surveyed = prepared["survey"].done
         carry_out([prepared["survey"]], self.output)
         survey = read_json(os.path.join(prepared["survey"].place, "survey.json"))
-        if surveyed:  # otherwise the command has just printed it
-            print(survey.get("text", ""), flush=True)
+        if surveyed and "text" in survey:  # otherwise the command has just printed it
+            print(survey["text"], flush=True)
         check_survey(survey)
         if "vocabulary" in prepared:
             print(SCRATCH, flush=True)
