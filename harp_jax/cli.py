@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harp_jax.errors import InputError, Terminated, how_to_fetch
-from harp_jax.files import DISK_FULL, cache_directory, output_path
+from harp_jax.files import DISK_FULL, cache_directory, check_plain, output_path
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
 TERMINATED = 143  # the shell's status of a command ended by SIGTERM
@@ -28,7 +28,7 @@ SHORT_OF_MEMORY = (
     "can't start new thread", "std::bad_alloc",
 )  # fmt: skip
 MORE_MEMORY = "use smaller batches or fewer workers, a higher limit (ulimit -v), or a machine with more memory"
-OUTPUTS = ("output", "per_query", "snakefile")  # options that name what a command writes
+OUTPUTS = ("output", "per_query", "snakefile", "markdown", "text")  # options that name what a command writes
 # Options that name files and folders which a command reads: paths, or NAME=PATH,PATH.
 INPUTS = (
     "model", "encoder", "start", "docs", "pages", "queries", "qrels", "run", "runs", "folds", "exclude", "anchors", "parameters",
@@ -202,6 +202,7 @@ def out_of_memory(error: BaseException) -> str:
 @contextlib.contextmanager
 def ending_well() -> Iterator[None]:
     """On bad input, a full disk or too little memory print one line and exit with status 2; end silently on a closed pipe."""
+    open_streams()
     for stream in (sys.stdout, sys.stderr):
         # A name that the locale cannot print, as under LC_ALL=C, is printed in escapes.
         if isinstance(stream, io.TextIOWrapper):
@@ -235,6 +236,17 @@ def ending_well() -> Iterator[None]:
         sys.exit(INTERRUPTED)
     finally:
         sys.unraisablehook = before
+
+
+def open_streams() -> None:
+    """Opens what the caller has closed (`>&-`): else a file or a pipe of the command would become its standard output."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, "w" if descriptor else "r", closefd=False))
 
 
 def _interrupting_again(unraisable: "sys.UnraisableHookArgs") -> None:
@@ -289,6 +301,7 @@ def check_outputs(arguments: argparse.Namespace) -> None:
     for name in OUTPUTS:
         output = getattr(arguments, name, None)
         if output and not os.path.isdir(output):
+            check_plain(output)
             output_path(output, inputs)
 
 

@@ -187,6 +187,40 @@ def output_path(path: str, inputs: Iterable[str] = ()) -> str:
     return target
 
 
+def check_plain(path: str) -> None:
+    """Raises InputError for the name of a compressed file: what is written is not compressed, and could not be read again."""
+    if path.endswith(SUFFIXES):
+        suffix = os.path.splitext(path)[1]
+        raise InputError(f"cannot write {path}: outputs are not compressed; name it without {suffix}")
+
+
+def check_outside(output: str, inputs: Iterable[str]) -> None:
+    """Raises InputError for an output directory within a folder that is read, or equal to it: its files would be read, too."""
+    target = os.path.join(os.path.realpath(output), "")
+    for path in inputs:
+        if os.path.isdir(path) and target.startswith(os.path.join(os.path.realpath(path), "")):
+            raise InputError(f"cannot write to {output}: it is in {path}, which is read; choose an --output outside")
+
+
+def check_links(names: Iterable[str]) -> None:
+    """Raises InputError where `link` would replace something other than a link."""
+    for name in names:
+        if os.path.lexists(name) and not os.path.islink(name):
+            raise InputError(
+                f"{name} is no link of an earlier run and would be lost; move it, or choose another --output"
+            )
+
+
+def link(place: str, name: str) -> None:
+    """Makes `name` a relative symbolic link to `place`; an earlier link is replaced. Raises InputError as `check_links`."""
+    check_links([name])
+    temporary = f"{name}.{os.getpid()}"
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(temporary)  # of a killed process with this number
+    os.symlink(os.path.relpath(place, os.path.dirname(name)), temporary)
+    os.replace(temporary, name)
+
+
 def _reason(error: Exception) -> str:
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
@@ -197,8 +231,10 @@ def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
 
     The content is on disk before the file has its name, so that a power failure leaves no empty file; `durable=False` saves
     the few milliseconds where readers notice that. A replaced file keeps its permissions. Raises InputError where
-    `output_path` does, and when the disk is full.
+    `output_path` and, for text, `check_plain` do, and when the disk is full.
     """
+    if "b" not in mode:
+        check_plain(path)
     target = output_path(path)
     temporary = f"{target}.tmp.{os.getpid()}"
     try:

@@ -96,17 +96,25 @@ def test_an_output_that_is_an_input_is_refused(tmp_path, monkeypatch):
     (tmp_path / "link").symlink_to("docs.tsv")
     os.link("docs.tsv", "hard")
     parser = Parser(prog="x", description="x")
-    for option in ("--output", "--per_query", "--docs"):
+    for option in ("--output", "--per_query", "--markdown", "--text", "--docs"):
         parser.add_argument(option)
     parser.add_argument("runs", nargs="*")
     for words in (["--docs=docs.tsv"], ["a=x,docs.tsv"], ["docs.tsv"], ["a=docs.tsv"]):
         for name in ("docs.tsv", "link", "hard", "./docs.tsv"):
-            for option in ("output", "per_query"):
+            for option in ("output", "per_query", "markdown", "text"):
                 with pytest.raises(SystemExit) as ended:
                     cli.run(lambda arguments: write("docs.tsv"), parser, [f"--{option}={name}", *words])
                 assert ended.value.code == 2 and (tmp_path / "docs.tsv").read_text() == "kept"
     cli.run(lambda arguments: write(arguments.output), parser, ["--output=other", "--docs=docs.tsv"])
     assert output_path("other", ["docs.tsv"]) == str(tmp_path / "other")
+
+
+def test_an_output_with_the_name_of_a_compressed_file_is_refused(tmp_path):
+    for name in ("run.trec.gz", "run.bz2", "run.xz"):
+        assert "outputs are not compressed; name it without ." in refusal(tmp_path / name)
+    with replacing(str(tmp_path / "bytes.gz"), "wb") as file:  # what compresses writes bytes
+        file.write(gzip.compress(b"one\n"))
+    assert list(lines(str(tmp_path / "bytes.gz"))) == [(1, "one")] and os.listdir(tmp_path) == ["bytes.gz"]
 
 
 def test_what_never_ends_is_not_read(tmp_path):

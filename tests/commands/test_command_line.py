@@ -142,6 +142,16 @@ def test_a_closed_pipe_ends_quietly(command):
     assert len(result.stdout.splitlines()) == 1 and not result.stderr
 
 
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&- <&-"])
+def test_closed_streams_are_no_crash(closed, tmp_path):
+    (tmp_path / "labels.tsv").write_text("fish\td1\t1\n")
+    for file, status in (("labels.tsv", 0), ("absent", 2)):
+        line = f"{sys.executable} -m harp_jax labels {tmp_path}/{file} --output={tmp_path}/out {closed}"
+        result = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=120)
+        assert result.returncode == status and "Traceback" not in result.stderr
+    assert (tmp_path / "out" / "queries.tsv").read_text() == "l1\tfish\n"
+
+
 @pytest.mark.parametrize(
     "typed, found",
     [("harp cross", ["cross-validate"]), ("harp fuse --meth", ["--method"]), ("harp train --work", ["--workdir"])],
