@@ -8,7 +8,7 @@ import re
 
 from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels
 from harp_jax.errors import InputError
-from harp_jax.files import lines, make_directory, replacing
+from harp_jax.files import lines, make_directory, output_path, replacing
 
 _LEVEL = re.compile(r"-?\d{1,9}")
 
@@ -18,22 +18,37 @@ def read_labels(path: str) -> tuple[dict[str, str], Qrels]:
     ids: dict[str, str] = {}
     qrels: Qrels = {}
     for number, line in lines(path):
-        if not line.strip() or line.startswith("#"):
-            continue
-        parts = [part.strip() for part in line.split("\t")]
-        query = " ".join(parts[0].split())
-        if len(parts) not in (2, 3) or not query or not parts[1] or len(parts[1].split()) > 1:
-            raise InputError(f"{path}, line {number}: no 'query<TAB>docid<TAB>level'; correct the line")
-        level = parts[2] if len(parts) == 3 else "1"
-        if not _LEVEL.fullmatch(level) or abs(int(level)) > LARGEST_LEVEL:
-            raise InputError(
-                f"{path}, line {number}: level {level!r} is no small integer; write 1 for relevant, 0 for not"
-            )
-        qid = ids.setdefault(query, f"l{len(ids) + 1}")
-        qrels.setdefault(qid, {})[parts[1]] = int(level)
+        if label := parse(line, path, number):
+            query, docid, level = label
+            qid = ids.setdefault(query, f"l{len(ids) + 1}")
+            qrels.setdefault(qid, {})[docid] = level
     if not any(level > 0 for judged in qrels.values() for level in judged.values()):
         raise InputError(f"{path} labels no document as relevant; write lines of query<TAB>docid<TAB>1")
     return {qid: query for query, qid in ids.items()}, qrels
+
+
+def parse(line: str, path: str, number: int) -> tuple[str, str, int] | None:
+    """(query, docid, level) of a line; None for a comment or an empty line. InputError, with the line, for other lines."""
+    if not line.strip() or line.startswith("#"):
+        return None
+    parts = [part.strip() for part in line.split("\t")]
+    query = tidy(parts[0])
+    if len(parts) not in (2, 3) or not query or not parts[1] or len(parts[1].split()) > 1:
+        raise InputError(f"{path}, line {number}: no 'query<TAB>docid<TAB>level'; correct the line")
+    level = parts[2] if len(parts) == 3 else "1"
+    if not _LEVEL.fullmatch(level) or abs(int(level)) > LARGEST_LEVEL:
+        raise InputError(f"{path}, line {number}: level {level!r} is no small integer; write 1 for relevant, 0 for not")
+    return query, parts[1], int(level)
+
+
+def as_line(query: str, docid: str, level: int) -> str:
+    """The line of a label. A query that begins with # follows a space: it is no comment."""
+    return f"{' ' if query.startswith('#') else ''}{query}\t{docid}\t{level}"
+
+
+def tidy(query: str) -> str:
+    """A query on one line, without repeated white space."""
+    return " ".join(query.split())
 
 
 def write_collection(path: str, folder: str) -> tuple[int, int]:
@@ -41,6 +56,8 @@ def write_collection(path: str, folder: str) -> tuple[int, int]:
     queries, qrels = read_labels(path)
     kept = {qid: judged for qid, judged in qrels.items() if any(level > 0 for level in judged.values())}
     make_directory(folder)
+    for name in ("queries.tsv", "qrels.txt"):
+        output_path(os.path.join(folder, name), [path])
     with replacing(os.path.join(folder, "queries.tsv")) as file:
         file.writelines(f"{qid}\t{queries[qid]}\n" for qid in kept)
     with replacing(os.path.join(folder, "qrels.txt")) as file:

@@ -8,9 +8,10 @@ import os
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from harp_jax.corpus.labels import tidy
 from harp_jax.errors import InputError, needs
 from harp_jax.look.bodies import RequestError, checked, read_object, text_field
-from harp_jax.look.label_file import LEVELS, LabelFile, tidy
+from harp_jax.look.label_file import LEVELS, LabelFile
 from harp_jax.look.rerank import MOST_TEXTS, parse, rerank
 from harp_jax.look.shelf import Shelf
 from harp_jax.version import __version__
@@ -83,7 +84,7 @@ def make_app(shelf: Shelf, labels: LabelFile) -> "Starlette":
         found = await read_object(request)
         query, docid = tidy(text_field(found, "query", LONGEST_QUERY)), text_field(found, "docid", LONGEST_QUERY)
         level = found.get("level")
-        if level is not None and (type(level) is not int or level not in LEVELS):
+        if "level" not in found or (level is not None and (type(level) is not int or level not in LEVELS)):
             raise RequestError(422, "Validation", f"`level` must be one of {LEVELS}, or null to remove the label")
         if docid not in shelf.docs:
             raise RequestError(422, "Validation", f"no document {docid!r}")

@@ -31,11 +31,18 @@ async def read_object(request: "Request") -> dict[str, Any]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise RequestError(415, "Validation", f"content type {kind or 'none'}: send application/json")
+    from starlette.requests import ClientDisconnect
+
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > LARGEST_BODY:
-            raise RequestError(413, "Validation", f"the body is larger than {LARGEST_BODY:,} bytes; send fewer texts")
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > LARGEST_BODY:
+                raise RequestError(
+                    413, "Validation", f"the body is larger than {LARGEST_BODY:,} bytes; send fewer texts"
+                )
+    except ClientDisconnect as error:
+        raise RequestError(400, "Validation", "the connection closed within the body") from error
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:

@@ -1,15 +1,12 @@
 """Labels on disk: lines of query<TAB>docid<TAB>level, which `harp site --labels` and fine-tuning read."""
 
 import os
-import re
 import threading
 
-from harp_jax.errors import InputError
+from harp_jax.corpus.labels import as_line, parse, tidy
 from harp_jax.files import lines, replacing
 
-LEVEL = re.compile("-?[0-9]{1,5}")
 LEVELS = (0, 1)  # not relevant, relevant
-LEVEL = re.compile(r"-?[0-9]{1,9}")  # of a line
 
 
 class LabelFile:
@@ -30,16 +27,10 @@ class LabelFile:
             self._keep(line.rstrip("\r\n"), number)
 
     def _keep(self, line: str, number: int) -> None:
-        if not line.strip() or (line.startswith("#") and "\t" not in line):  # a query may begin with #
-            self._lines.append((None, line))
-            return
-        parts = [part.strip() for part in line.split("\t")]
-        level = parts[2] if len(parts) == 3 else "1"
-        if len(parts) not in (2, 3) or not parts[0] or not parts[1] or not LEVEL.fullmatch(level):
-            raise InputError(f"{self.path}, line {number}: no 'query<TAB>docid<TAB>level'; correct the line")
-        pair = (tidy(parts[0]), parts[1])
-        self._lines.append((pair, line))
-        self._levels[pair] = int(level)
+        label = parse(line, self.path, number)
+        self._lines.append((label and label[:2], line))
+        if label:
+            self._levels[label[:2]] = label[2]
 
     def __len__(self) -> int:
         return len(self._levels)
@@ -61,15 +52,10 @@ class LabelFile:
             self._read()  # an editor may have changed it
             kept = [(other, line) for other, line in self._lines if other != pair]
             if level is not None:
-                kept.append((pair, f"{pair[0]}\t{docid}\t{level}"))
+                kept.append((pair, as_line(*pair, level)))
             with replacing(self.path) as file:
                 file.writelines(line + "\n" for _, line in kept)
             self._lines = kept
             self._levels.pop(pair, None)
             if level is not None:
                 self._levels[pair] = level
-
-
-def tidy(query: str) -> str:
-    """A query on one line, without repeated white space."""
-    return " ".join(query.split())

@@ -3,7 +3,7 @@
 import pytest
 
 from harp_jax.commands.own_site.labels import arguments_parser, main
-from harp_jax.corpus.labels import read_labels
+from harp_jax.corpus.labels import as_line, read_labels
 from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.errors import InputError
 
@@ -33,3 +33,18 @@ def test_other_lines_are_named(tmp_path, text, message):
     (tmp_path / "labels.tsv").write_text(text)
     with pytest.raises(InputError, match=message):
         read_labels(str(tmp_path / "labels.tsv"))
+
+
+def test_a_query_that_begins_as_a_comment_is_kept(tmp_path):
+    (tmp_path / "labels.tsv").write_text(f"#off\td1\t1\n{as_line('#tags', 'd1', 1)}\n{as_line('tags', 'd2', 0)}\n")
+    assert read_labels(str(tmp_path / "labels.tsv")) == (
+        {"l1": "#tags", "l2": "tags"},
+        {"l1": {"d1": 1}, "l2": {"d2": 0}},
+    )
+
+
+def test_labels_are_not_lost_to_their_own_collection(tmp_path):
+    (tmp_path / "queries.tsv").write_text("fish\td3\t1\n")
+    with pytest.raises(InputError, match="it is the input .* which would be lost"):
+        main(arguments_parser().parse_args([str(tmp_path / "queries.tsv"), f"--output={tmp_path}"]))
+    assert (tmp_path / "queries.tsv").read_text() == "fish\td3\t1\n"

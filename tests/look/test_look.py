@@ -1,14 +1,16 @@
 """The local page: rankings next to each other, labels, POST /rerank, and clear refusals of bad requests."""
 
+import asyncio
 import json
 
 import numpy as np
 import pytest
 
 from harp_jax.commands import look
+from harp_jax.corpus.labels import read_labels
 from harp_jax.errors import InputError
 from harp_jax.look.app import make_app
-from harp_jax.look.bodies import LARGEST_BODY
+from harp_jax.look.bodies import LARGEST_BODY, RequestError, read_object
 from harp_jax.look.label_file import LabelFile
 from harp_jax.look.rerank import MOST_TEXTS
 from harp_jax.look.server import listen
@@ -103,6 +105,7 @@ def test_labels_are_kept_changed_and_removed(client, tmp_path):
         {"level": 7},
         {"level": True},
         {"level": 1.0},
+        {"level": float("nan")},
         {"query": "  "},
         {"query": "x" * 1001},
         {"query": "\ud800"},
@@ -111,6 +114,9 @@ def test_labels_are_kept_changed_and_removed(client, tmp_path):
             "/label", content=json.dumps({"query": "q", "docid": "d1", "level": 1} | body), headers=JSON
         )
         assert answer.status_code == 422 and answer.json()["error"], body
+    # `null` removes a label; a request without a level does not.
+    absent = client.post("/label", json={"query": "red cat", "docid": "d1"})
+    assert absent.status_code == 422 and "`level` must be one of" in absent.json()["error"]
     elsewhere = client.post(
         "/label", json={"query": "q", "docid": "d1", "level": 1}, headers={"Origin": "http://evil.example"}
     )
@@ -130,12 +136,24 @@ def test_a_file_of_labels_keeps_its_other_lines(tmp_path):
     assert path.read_text() == "# mine\nred cat\td1\nblue\td2\t0\nby hand\td4\t1\n" and len(labels) == 3
     labels.set("#tags", "d1", 1)
     assert LabelFile(str(path)).of("#tags") == {"d1": 1}  # no comment
+    assert read_labels(str(path))[1]["l4"] == {"d1": 1} and read_labels(str(path))[0]["l4"] == "#tags"
     path.write_text("red cat\n")
     with pytest.raises(InputError, match=r"line 1: no 'query<TAB>docid<TAB>level'; correct the line"):
         LabelFile(str(path))
 
 
 JSON = {"Content-Type": "application/json"}
+
+
+def test_a_connection_that_closes_within_the_body_is_no_crash():
+    from starlette.requests import Request
+
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    headers = [(b"content-type", b"application/json")]
+    with pytest.raises(RequestError, match="the connection closed"):
+        asyncio.run(read_object(Request({"type": "http", "headers": headers}, receive)))
 
 
 def test_rerank_answers_as_text_embeddings_inference_does(client, place):
