@@ -8,13 +8,14 @@ import argparse
 import json
 import os
 import shutil
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from data_pipeline.config import SPLITS, generation, plain
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.serial import SMALL, SerialEngine
 from data_pipeline.engine.store import read
+from data_pipeline.engine.work import claim
 from data_pipeline.graph import link_graph
 from data_pipeline.graph.parsing import documents_of, parse_documents
 from data_pipeline.sources import formats
@@ -27,7 +28,6 @@ from harp_jax.errors import InputError
 
 BUCKETS = 64  # at most, estimated from the size on disk
 MEMORY = "2GB"
-LOCK = "lock"  # in OUTPUT.work
 
 
 class Summary(NamedTuple):
@@ -60,7 +60,7 @@ def write_documents(
     work = os.path.abspath(output) + ".work"
     per_bucket = max(1, size // (CHUNK_BYTES * BUCKETS))
     job: Job = {"config": plain(config), "work": work, "output": work, "per_bucket": per_bucket}
-    lock = _claim(work, output)
+    lock = claim(work, output)
     engine = (LocalEngine if size > SMALL else SerialEngine)(job, config.workers, MEMORY)
     try:
         parse_documents(engine)
@@ -81,24 +81,6 @@ def write_documents(
         engine.close()
         shutil.rmtree(work, ignore_errors=True)
         lock.close()
-
-
-def _claim(work: str, output: str) -> IO[str]:
-    """The lock of the work directory, emptied of what a killed command left, whose options may have been others.
-
-    Raises InputError for a directory of this name that the command did not make, and while another process works there.
-    """
-    if os.path.isdir(work) and os.listdir(work) and not os.path.exists(os.path.join(work, LOCK)):
-        raise InputError(
-            f"{work} is needed as a work directory and holds other files; move it, or choose another --output"
-        )
-    busy = f"another process is writing to {output}; wait for it, or choose another --output"
-    lock = files.locked(os.path.join(work, LOCK), busy)
-    for name in os.listdir(work):
-        if name != LOCK:
-            path = os.path.join(work, name)
-            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
-    return lock
 
 
 def arguments_parser() -> Parser:

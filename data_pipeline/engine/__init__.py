@@ -10,5 +10,6 @@ Files:
   local     the local engine: processes and DuckDB
   serial    the same without worker processes, for small input
   spark     the same stages on a Spark cluster
+  work      the work directory of a command that keeps nothing of it
   dropped   what was dropped and why, counted with examples
 """

@@ -72,6 +72,9 @@ class LocalEngine:
     def __init__(self, job: Job, workers: int, memory_limit: str, temp_directory: str = "") -> None:
         self.job, self.workers, self.memory_limit = job, workers, memory_limit
         self.temp_directory = temp_directory or os.path.join(job["work"], "spill")
+        for path in (self.temp_directory, job["work"]):
+            if any("\ud800" <= character <= "\udfff" for character in path):
+                raise InputError(f"{path}: DuckDB opens only files whose names are UTF-8; choose another --output")
         self._pool: ProcessPoolExecutor | None = None
 
     def map(self, stage: str, function: MapFunction, parts: Iterable[Part], per_bucket: int = 1) -> None:

@@ -24,16 +24,19 @@ from data_pipeline.engine.job import Engine, Job
 from data_pipeline.engine.local import LocalEngine, mebibytes
 from data_pipeline.engine.serial import SMALL, SerialEngine
 from data_pipeline.engine.store import bucket_parts
+from data_pipeline.engine.work import claim
 from data_pipeline.graph import graph_report, link_graph
 from data_pipeline.graph.anchors import counted_texts
 from data_pipeline.graph.parsing import documents_of, parse_documents
 from data_pipeline.site import held_out
+from data_pipeline.sources import formats
 from data_pipeline.sources.document import CHUNK_BYTES
 from harp_jax import files
 from harp_jax.errors import InputError
 
 BUCKETS = 64  # at most, estimated from the size on disk
 SURVEY = "survey.json"
+WRITTEN = ("docs.jsonl", "anchors.tsv", "queries.tsv", "qrels.txt", "sources.tsv", SURVEY)
 ANCHORS_SQL = """
     SELECT p.id AS id, p.bucket AS bucket, r.anchor AS anchor, COUNT(*) AS n
     FROM resolved r JOIN pages p ON r.destination = p.doc JOIN source_pages s ON r.doc = s.doc
@@ -56,9 +59,11 @@ def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int
         given.encoder, given.tasks = "uniform", ("rqp",)
     c = plain(given)
     mebibytes(c["memory_limit"])
+    for name in WRITTEN:
+        files.output_path(os.path.join(output, name), formats.files_of(c["source"]))
     size = sum(map(_size, files.expand(tuple(c["source"]["paths"]))))
     work = os.path.abspath(output) + ".work"
-    shutil.rmtree(work, ignore_errors=True)  # of a killed command, whose options may have been others
+    lock = claim(work, output)
     job: Job = {"config": c, "work": work, "output": work, "per_bucket": max(1, size // (CHUNK_BYTES * BUCKETS))}
     engine = (LocalEngine if size > SMALL else SerialEngine)(job, c["workers"], c["memory_limit"], c["temp_directory"])
     try:
@@ -79,6 +84,7 @@ def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int
     finally:
         engine.close()
         shutil.rmtree(work, ignore_errors=True)
+        lock.close()
 
 
 def _size(path: str) -> int:

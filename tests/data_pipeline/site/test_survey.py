@@ -7,6 +7,7 @@ import pytest
 
 from data_pipeline.commands.survey import arguments_parser, main
 from data_pipeline.config import generation
+from data_pipeline.engine.work import claim
 from data_pipeline.pairs.examples import split_of
 from data_pipeline.pipeline import generate
 from data_pipeline.site.held_out import in_context, is_title
@@ -135,6 +136,28 @@ def test_a_smaller_number_is_a_part_of_the_larger_whatever_memory_allows(survey,
     summary = write_survey(config(folder), str(tmp_path / "few"), queries=5)
     few, every = (list(read_queries(str(path / "queries.tsv")).values()) for path in (tmp_path / "few", output))
     assert summary["queries"] == len(few) == 5 and few == every[: len(few)]
+
+
+def test_nothing_of_others_is_lost(survey, tmp_path):
+    (tmp_path / "docs.jsonl").write_text("".join(json.dumps(page(number)) + "\n" for number in range(PAGES)))
+    before = (tmp_path / "docs.jsonl").read_bytes()
+    given = config(survey[0])
+    given.source.paths = (str(tmp_path / "docs.jsonl"),)
+    with pytest.raises(InputError, match=r"docs\.jsonl: it is the input .*docs\.jsonl, which would be lost"):
+        write_survey(given, str(tmp_path))
+    assert (tmp_path / "docs.jsonl").read_bytes() == before
+    (tmp_path / "notes.work").mkdir()
+    (tmp_path / "notes.work" / "mine").write_text("x")
+    with pytest.raises(InputError, match=r"notes\.work is needed as a work directory and holds other files"):
+        write_survey(given, str(tmp_path / "notes"))
+    assert (tmp_path / "notes.work" / "mine").read_text() == "x"
+    with claim(str(tmp_path / "other.work"), "other"), pytest.raises(InputError, match="another process is writing to"):
+        write_survey(given, str(tmp_path / "other"))
+
+
+def test_an_output_that_duckdb_cannot_name_is_refused(survey, tmp_path):
+    with pytest.raises(InputError, match="DuckDB opens only files whose names are UTF-8; choose another --output"):
+        write_survey(config(survey[0]), os.path.join(tmp_path, os.fsdecode(b"\xff")))
 
 
 def test_sections_of_a_page_are_held_out_together():
