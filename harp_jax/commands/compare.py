@@ -10,16 +10,19 @@ from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.folds import components
 from harp_jax.corpus.paths import is_irds
 from harp_jax.corpus.trec import Qrels, read_qrels
-from harp_jax.errors import InputError
+from harp_jax.errors import InputError, how_to_fetch
+from harp_jax.evaluation.floors import CHANCE, ORACLE
 from harp_jax.evaluation.measures import parse_measures
 from harp_jax.experiments.execution import execute
-from harp_jax.experiments.plan import listing, resolve
+from harp_jax.experiments.plan import check_braces, listing, resolve
 from harp_jax.experiments.plan_cost import summary
 from harp_jax.experiments.plan_file import load_plan
+from harp_jax.files import check_links, check_outside, link
 
 MEASURES = "nDCG@10 RR@10 AP R@100"
 FOLDS = 5
 SPLIT = "test"
+REPORTS = ("report.html", "report.md")
 PASSED = ("max_length", "backend", "dtype")  # to harp rerank
 CONNECTED = 0.5  # share of the queries in one group from which folds by relevant document are no folds
 
@@ -78,12 +81,20 @@ def main(arguments: argparse.Namespace) -> None:
     paths = parts(a.collection, a.docs, a.queries, a.qrels, a.split)
     missing = [path for path in (*paths.values(), a.run) if path and not (is_irds(path) or os.path.exists(path))]
     if missing:
-        raise InputError(f"{', '.join(missing)}: no such file or folder; check the paths")
-    models = names(a.model)
+        raise InputError(f"{', '.join(dict.fromkeys(missing))}: no such file or folder; check the paths")
+    check_outside(a.output, [*paths.values(), *names(a.model).values()])
+    check_links(os.path.join(a.output, name) for name in REPORTS)
+    models = {name: fetched(path) for name, path in names(a.model, a.fuse).items()}
+    for path in models.values():
+        if not os.path.isdir(path):
+            raise InputError(f"--model={path}: no such directory; name an export, or a workdir{how_to_fetch(path)}")
+    check_braces(
+        {**paths, "model": tuple(f"{name}={path}" for name, path in models.items()), "run": a.run, "title": a.title}
+    )
     folds, grouped = fold_count(read_qrels(paths["qrels"])) if a.fuse else (FOLDS, True)
     plan = load_plan("compare").get_plan(
         **paths,
-        models=tuple(f"{name}={fetched(path)}" for name, path in models.items()),
+        models=tuple(f"{name}={path}" for name, path in models.items()),
         candidates=a.run,
         fields=tuple(a.fields.split(",")),
         k=a.k,
@@ -103,16 +114,9 @@ def main(arguments: argparse.Namespace) -> None:
     if done:  # else the step has just printed it
         with open(os.path.join(report, "table.txt"), encoding="utf-8") as file:
             print(file.read(), end="")
-    for name in ("report.html", "report.md"):
+    for name in REPORTS:
         link(os.path.join(report, name), os.path.join(a.output, name))
     print(f"report: {os.path.join(a.output, 'report.html')}")
-
-
-def link(place: str, name: str) -> None:
-    """Makes `name` a relative symbolic link to `place`; an earlier link is replaced."""
-    temporary = f"{name}.{os.getpid()}"
-    os.symlink(os.path.relpath(place, os.path.dirname(name)), temporary)
-    os.replace(temporary, name)
 
 
 def parts(collection: str, docs: str, queries: str, qrels: str, split: str) -> dict[str, str]:
@@ -130,8 +134,11 @@ def parts(collection: str, docs: str, queries: str, qrels: str, split: str) -> d
     return found
 
 
-def names(models: Sequence[str]) -> dict[str, str]:
-    """Name → path of models written NAME=PATH or PATH. Raises InputError for a name that is used twice."""
+def names(models: Sequence[str], fuse: bool = False) -> dict[str, str]:
+    """Name → path of models written NAME=PATH or PATH. Raises InputError for a name that is used twice.
+
+    `fuse`: the table has a row for the sum of BM25 and each model, too.
+    """
     found: dict[str, str] = {}
     for model in models:
         name, equals, path = model.partition("=")
@@ -142,6 +149,11 @@ def names(models: Sequence[str]) -> dict[str, str]:
         if name in found or name == "BM25":
             raise InputError(f"--model={model}: {name} is taken; write NAME=DIR with another name")
         found[name] = path
+    sums = {f"BM25 + {name}" for name in found} if fuse else set()
+    if taken := [name for name in found if name in sums | {CHANCE, ORACLE}]:
+        raise InputError(
+            f"--model={taken[0]}=…: {taken[0]} is another row of the table; write NAME=DIR with another name"
+        )
     return found
 
 

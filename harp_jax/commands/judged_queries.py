@@ -4,9 +4,10 @@ import argparse
 import os
 
 from harp_jax.cli import Parser
+from harp_jax.corpus.paths import qrels_file, query_file
 from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.errors import InputError
-from harp_jax.files import make_directory, replacing
+from harp_jax.files import make_directory, output_path, replacing
 
 
 def arguments_parser() -> Parser:
@@ -30,6 +31,8 @@ def main(arguments: argparse.Namespace) -> None:
             f"{arguments.queries} has the text of none of the {len(qrels)} judged queries, {next(iter(qrels))} first; check both"
         )
     make_directory(arguments.output)
+    for name in ("queries.tsv", "qrels.txt"):
+        output_path(os.path.join(arguments.output, name), [query_file(arguments.queries), qrels_file(arguments.qrels)])
     with replacing(os.path.join(arguments.output, "queries.tsv")) as file:
         file.writelines(f"{qid}\t{text}\n" for qid, text in judged.items())
     with replacing(os.path.join(arguments.output, "qrels.txt")) as file:

@@ -8,6 +8,7 @@ and changing one part of a plan keeps the results of the others. A finished comm
 Plans and configs are Python files: running one runs its code.
 """
 
+import ast
 import contextlib
 import hashlib
 import os
@@ -17,7 +18,7 @@ import shlex
 import string
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from harp_jax.cli import config_file
@@ -136,7 +137,8 @@ def resolve(commands: list[Command], output: str) -> list[Step]:
 def identity(argument: str, contents: Contents) -> str:
     """Identity of what an argument names: files, folders, and the fields of a config."""
     # The whole value too: paths may contain a comma or "=".
-    words = [argument, argument.partition("=")[2], *re.split(r"[=,'\"()\s]+", argument)]
+    value = argument.partition("=")[2]
+    words = [argument, value, value.partition("=")[2], *re.split(r"[=,'\"()\s]+", argument), *texts_in(value)]
     if argument.startswith("--config="):
         path = config_file(argument.removeprefix("--config=")).partition(":")[0]
         if os.path.isfile(path):
@@ -146,6 +148,25 @@ def identity(argument: str, contents: Contents) -> str:
                 return contents(path) + (str(get_config()) if get_config else "")
     found = [word for word in dict.fromkeys(words) if word and (os.path.isfile(word) or os.path.isdir(word))]
     return "".join(map(contents, found))
+
+
+def texts_in(value: str) -> list[str]:
+    """The texts of a tuple that is written as in Python: names of files may contain spaces, commas and quotes."""
+    if not value.startswith("("):
+        return []
+    try:
+        found = ast.literal_eval(value)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return []
+    return [text for text in found if isinstance(text, str)] if isinstance(found, tuple) else []
+
+
+def check_braces(options: Mapping[str, object]) -> None:
+    """Raises InputError for options with braces, which name steps in the arguments of a plan."""
+    for name, value in options.items():
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str) and re.search("[{}]", text):
+                raise InputError(f"{name}: {text} has braces, which have a meaning in plans; rename it")
 
 
 @contextlib.contextmanager

@@ -7,10 +7,10 @@ from typing import Any
 
 from harp_jax.cli import read_config
 from harp_jax.experiments.execution import execute
-from harp_jax.experiments.plan import Step, listing, resolve
+from harp_jax.experiments.plan import Step, check_braces, listing, resolve
 from harp_jax.experiments.plan_cost import summary
 from harp_jax.experiments.plan_file import load_plan
-from harp_jax.files import read_json
+from harp_jax.files import check_links, check_outside, link, read_json
 from harp_jax.input.manifest import read_manifest
 from harp_jax.site.budget import check_survey, steps_within, usable_tasks, verdicts
 
@@ -37,7 +37,12 @@ class SiteRun:
     minutes: float = 30.0
 
     def steps(self, steps: int = 0, tasks: tuple[str, ...] = ()) -> dict[str, Step]:
-        """The steps of the plan by name, up to the training where `steps` is 0."""
+        """The steps of the plan by name, up to the training where `steps` is 0.
+
+        Raises InputError for braces in the options, and for an output within what is read.
+        """
+        check_braces(self.options)
+        check_outside(self.output, (*self.options["pages"], self.options.get("start", "")))
         planned = resolve(load_plan(PLAN).get_plan(**self.options, steps=steps, tasks=tasks), self.output)
         return {step.command.name: step for step in planned}
 
@@ -61,6 +66,8 @@ class SiteRun:
 
         Raises InputError where links are too few.
         """
+        results = RESULTS | (LABELLED if self.options.get("labels") else {})
+        check_links(os.path.join(self.output, name) for name in results)
         prepared = self.steps()
         surveyed = prepared["survey"].done
         carry_out([prepared["survey"]], self.output)
@@ -80,7 +87,6 @@ class SiteRun:
         print(f"{number} steps of training, within {self.minutes:g} minutes; tasks: {', '.join(tasks)}", flush=True)
         planned = self.steps(number, tasks)
         carry_out(list(planned.values()), self.output)
-        results = RESULTS | (LABELLED if self.options.get("labels") else {})
         for name, step in results.items():
             link(planned[step].place, os.path.join(self.output, name))
         return read_json(planned[results["verdict.json"]].place)
@@ -99,10 +105,3 @@ def carry_out(steps: list[Step], output: str) -> None:
     """Runs those of the steps that are not done."""
     if to_do := [step for step in steps if not step.done]:
         execute(to_do, output)
-
-
-def link(place: str, name: str) -> None:
-    """Makes `name` a relative symbolic link to `place`; an earlier link is replaced."""
-    temporary = f"{name}.{os.getpid()}"
-    os.symlink(os.path.relpath(place, os.path.dirname(name)), temporary)
-    os.replace(temporary, name)

@@ -68,6 +68,17 @@ def test_judged_queries_are_written_with_their_judgments(beir, tmp_path, capsys)
         )
 
 
+def test_a_collection_is_not_lost_to_its_judged_queries(tmp_path):
+    (tmp_path / "queries.tsv").write_text("1\tred\n2\tblue\n")
+    (tmp_path / "judgments").write_text("1 0 d1 1\n")
+    words = [f"--queries={tmp_path}/queries.tsv", f"--qrels={tmp_path}/judgments", f"--output={tmp_path}"]
+    with pytest.raises(InputError, match="it is the input .* which would be lost"):
+        judged_queries.main(judged_queries.arguments_parser().parse_args(words))
+    with pytest.raises(InputError, match="it is the input .* which would be lost"):
+        judged_queries.main(judged_queries.arguments_parser().parse_args([f"--queries={tmp_path}", *words[1:]]))
+    assert read_queries(f"{tmp_path}/queries.tsv") == {"1": "red", "2": "blue"}
+
+
 def test_models_have_names(tmp_path):
     (tmp_path / "a=b").mkdir()
     assert compare.names(["runs/x/", "y=z"]) == {"x": "runs/x/", "y": "z"}
@@ -75,6 +86,10 @@ def test_models_have_names(tmp_path):
     for wrong, said in ((["x", "y/x"], "x is taken"), (["=x"], "write NAME=DIR"), (["BM25=x"], "BM25 is taken")):
         with pytest.raises(InputError, match=said):
             compare.names(wrong)
+    assert list(compare.names(["BM25 + x=a", "x=b"])) == ["BM25 + x", "x"]
+    for name in ("BM25 + x", "chance", "oracle"):  # rows of the table, which would replace the model's
+        with pytest.raises(InputError, match="is another row of the table"):
+            compare.names([f"{name}=a", "x=b"], fuse=True)
 
 
 def test_folds_keep_queries_together_unless_all_are_connected():
@@ -99,10 +114,19 @@ def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
         ([model, "--measures=nothing"], "unknown measure 'nothing'"),
         ([model, "--split=dev"], "dev.tsv: no such file"),
         ([model, "--run=absent.trec"], "absent.trec: no such file"),
+        (["--model=absent"], "--model=absent: no such directory; name an export, or a workdir; .*hf download"),
+        ([model, "--title={bm25}"], "title: {bm25} has braces"),
+        ([model.replace("=", "={x}=")], "model: {x}=.* has braces"),
+        ([model, f"--output={beir}/out"], "it is in .*beir, which is read; choose an --output outside"),
     ):
         with pytest.raises(InputError, match=said):
-            run(str(beir), *options, out)
+            run(str(beir), out, *options)
     assert not os.path.exists(tmp_path / "out")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report.md").write_text("my notes")
+    with pytest.raises(InputError, match="report.md is no link of an earlier run and would be lost; move it"):
+        run(str(beir), model, out)
+    assert os.listdir(tmp_path / "out") == ["report.md"]
 
 
 def test_a_dry_run_lists_the_commands(beir, tmp_path, capsys):

@@ -129,11 +129,13 @@ def test_files_and_folders_count_by_their_content(tmp_path):
     before = identity(f"--qrels={tmp_path}", contents)
     (tmp_path / "qrels" / "test.tsv").write_text("q1 d2 1\n")
     assert identity(f"--qrels={tmp_path}", contents) != before
-    odd = tmp_path / "k1=0.9,b=0.4.trec"
-    odd.write_text("one")
-    before = identity(f"--run={odd}", contents)
-    odd.write_text("two")
-    assert identity(f"--run={odd}", contents) != before
+    for name in ("k1=0.9,b=0.4.trec", "my run.trec", "it's.trec"):
+        odd = tmp_path / name
+        for argument in (f"--run={odd}", f"--config.source.paths={(str(odd),)!r}", f"--run=my row={odd}"):
+            odd.write_text("one")
+            before = identity(argument, contents)
+            odd.write_text("two")
+            assert identity(argument, contents) != before, argument
 
 
 def test_remembered_digests_are_used_and_survive_damage(tmp_path):

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 
 import pytest
 
@@ -10,8 +11,9 @@ from harp_jax.commands.own_site.site import arguments_parser, main
 from harp_jax.commands.table import COMMANDS
 from harp_jax.errors import InputError
 from harp_jax.experiments.plan_file import load_plan
+from harp_jax.files import link
 from harp_jax.site.budget import MAX_EPOCHS, check_survey, steps_within, usable_tasks, verdicts
-from harp_jax.site.run import LABELLED, RESULTS, SiteRun, link
+from harp_jax.site.run import LABELLED, RESULTS, SiteRun
 
 
 @pytest.fixture
@@ -97,6 +99,16 @@ def test_results_have_fixed_names(tmp_path):
         link(str(tmp_path / f"model-{number}"), str(tmp_path / "ranker"))
         assert (tmp_path / "ranker").read_text() == str(number)
     assert (tmp_path / "ranker").readlink().name == "model-2"
+    (tmp_path / f"report.html.{os.getpid()}").symlink_to("nowhere")  # of a killed process with this number
+    link(str(tmp_path / "model-1"), str(tmp_path / "report.html"))
+    assert (tmp_path / "report.html").read_text() == "1" and len(os.listdir(tmp_path)) == 4
+
+
+def test_what_stands_under_the_name_of_a_result_is_kept(pages):
+    (pages / "x" / "ranker").mkdir(parents=True)
+    with pytest.raises(InputError, match="ranker is no link of an earlier run and would be lost; move it"):
+        main(arguments_parser().parse_args([str(pages / "pages.jsonl"), f"--output={pages / 'x'}"]))
+    assert os.listdir(pages / "x") == ["ranker"]
 
 
 @pytest.mark.parametrize(
@@ -104,10 +116,14 @@ def test_results_have_fixed_names(tmp_path):
     [
         (["absent", "--start=nowhere"], "absent, nowhere: no such file"), (["{pages}", "--depth=1"], "--depth=1"),
         (["{pages}", "--minutes=0"], "--minutes=0"), (["{pages}", "--max_queries=0"], "--max_queries=0"),
+        (["{pages}", "--minutes=inf", "--dry_run"], "--minutes=inf: use a positive number, at most"),
+        (["{pages}", "--base_url=https://x.org/{{y}}/"], "base_url: https://x.org/{y}/ has braces"),
+        (["{folder}"], "which is read; choose an --output outside"),
+        (["{folder}", "--format=html", "--dry_run"], "which is read; choose an --output outside"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_before_anything_runs(pages, words, message):
-    given = [word.format(pages=pages / "pages.jsonl") for word in words]
+    given = [word.format(pages=pages / "pages.jsonl", folder=pages) for word in words]
     with pytest.raises(InputError, match=message):
         main(arguments_parser().parse_args([*given, f"--output={pages / 'x'}"]))
     assert not (pages / "x").exists()

@@ -7,6 +7,8 @@ from harp_jax.cli import Parser
 from harp_jax.errors import InputError, how_to_fetch
 from harp_jax.site.run import SiteRun
 
+MOST_MINUTES = 100_000  # ten weeks
+
 
 def arguments_parser() -> Parser:
     parser = Parser(
@@ -45,8 +47,8 @@ def main(arguments: argparse.Namespace) -> None:
     for option, least in (("max_queries", 1), ("context_words", 0), ("depth", 2)):
         if getattr(a, option) < least:
             raise InputError(f"--{option}={getattr(a, option)}: use {least} or more")
-    if not a.minutes > 0:
-        raise InputError(f"--minutes={a.minutes:g}: use a positive number")
+    if not 0 < a.minutes <= MOST_MINUTES:
+        raise InputError(f"--minutes={a.minutes:g}: use a positive number, at most {MOST_MINUTES:,}")
     names = ("format", "base_url", "start", "labels", "max_queries", "context_words", "depth", "seed")
     options = {name: getattr(a, name) for name in names}
     run = SiteRun({**options, "pages": tuple(a.pages), "redirects": tuple(a.redirects)}, a.output, a.minutes)
