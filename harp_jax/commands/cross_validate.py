@@ -9,7 +9,7 @@ from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import MEASURES
 from harp_jax.experiments.cross_validation import cross_validation_plan
 from harp_jax.experiments.execution import run_plan
-from harp_jax.experiments.plan import Command
+from harp_jax.experiments.plan import Command, check_braces
 from harp_jax.experiments.ranking_steps import Collection
 
 
@@ -51,6 +51,8 @@ def add_training_options(parser: Parser) -> None:
 
 def training_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Keyword arguments of the plans of `experiments` from these options."""
+    named = ("docs", "queries", "qrels", "run", "folds", "train_queries", "test_queries", "name", "output", "measures")
+    check_braces({name: getattr(arguments, name, None) for name in named})
     for setting in (*arguments.set, *arguments.rerank):
         if "=" not in setting:
             raise InputError(f"{setting!r}: write FIELD=VALUE")

@@ -8,6 +8,7 @@ unjudged@10        the share of the top 10 documents that have no judgment
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import ir_measures
 
 Values = dict[str, float]  # qid → value
+DEEPEST = 10**6  # cutoff; more than a run has
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,11 @@ def _from_ir_measures(name: str) -> "ir_measures.Measure":
 
     try:
         measure = ir_measures.parse_measure(name)
+        if not 1 <= measure.params.get("cutoff", 1) <= DEEPEST:  # pytrec-eval would end the process
+            raise InputError(f"measure {name!r}: use a cutoff of 1 to {DEEPEST:,}, as in RR@10")
         ir_measures.calc_aggregate([measure], {"1": {"d": 1}}, {"1": {"d": 1.0}})
+    except InputError:
+        raise
     except Exception as error:  # ir-measures passes on every exception of its parser and providers
         raise InputError(
             f"unknown measure {name!r} ({type(error).__name__}); use names of ir-measures (RR@10, nDCG@10, AP, P@5, "
@@ -89,7 +95,10 @@ def is_tested(measure: Measure) -> bool:
 
 
 def calculate(qrels: Qrels, run: Run, measures: list[Measure]) -> dict[str, Values]:
-    """Measure → qid → value for every query of the qrels; 0 for queries that the run lacks."""
+    """Measure → qid → value for every query of the qrels; 0 for queries that the run lacks.
+
+    Raises InputError for ERR of queries whose ids are no numbers.
+    """
     import ir_measures
 
     # pytrec-eval ends the process where all levels of a query are below 0 (TREC Web has -2 for spam); no document is relevant.
@@ -109,8 +118,14 @@ def calculate(qrels: Qrels, run: Run, measures: list[Measure]) -> dict[str, Valu
                 qid: {docid: -float(rank) for rank, docid in enumerate(rearranged(docids, qrels[qid]))}
                 for qid, docids in order.items()
             }
-            for metric in ir_measures.iter_calc(wanted, levels, given):
-                values[form.format(metric.measure)][metric.query_id] = metric.value
+            try:
+                for metric in ir_measures.iter_calc(wanted, levels, given):
+                    values[form.format(metric.measure)][metric.query_id] = metric.value
+            except CalledProcessError as error:  # gdeval, TREC's script for ERR
+                named = " ".join(map(str, wanted))
+                raise InputError(
+                    f"{named}: the script that computes ERR reads whole numbers as query ids only; leave ERR out"
+                ) from error
     for measure in measures:
         if isinstance(measure, Unjudged):
             values[str(measure)] |= {qid: _unjudged(docids, qrels[qid], measure.k) for qid, docids in order.items()}

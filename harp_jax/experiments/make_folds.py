@@ -26,6 +26,9 @@ def make_folds(groups: Iterable[list[str]], count: int = 5, seed: int = 0) -> di
     """
     if count < 2:
         raise InputError(f"--count={count}: cross-validation needs at least two folds")
+    groups = list(groups)
+    if count > len(groups):
+        raise InputError(f"{len(groups)} groups of queries fill no {count} folds; lower --count, or leave --qrels out")
     order = sorted(groups, key=lambda group: (-len(group), hash64(seed, "fold", min(group)), min(group)))
     sizes = [0] * count
     folds: dict[str, int] = {}
@@ -33,6 +36,4 @@ def make_folds(groups: Iterable[list[str]], count: int = 5, seed: int = 0) -> di
         smallest = sizes.index(min(sizes))
         sizes[smallest] += len(group)
         folds |= dict.fromkeys(group, smallest)
-    if not all(sizes):
-        raise InputError(f"{len(order)} groups of queries fill no {count} folds; lower --count, or leave --qrels out")
     return folds

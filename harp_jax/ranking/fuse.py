@@ -13,7 +13,7 @@ import numpy as np
 from harp_jax.corpus.folds import read_folds, read_subset, select
 from harp_jax.corpus.trec import Qrels, Run, ScoredQuery, ordered, read_qrels, read_run, write_run
 from harp_jax.errors import InputError
-from harp_jax.evaluation.measures import calculate, parse_measures
+from harp_jax.evaluation.measures import calculate, is_tested, parse_measures
 
 METHODS = ("mean", "rrf", "weights", "join")
 NORMALISE = ("minmax", "zscore", "none")
@@ -75,6 +75,10 @@ class Fitting:
         self.qrels, self.measure = qrels, parse_measures(measure)
         if len(self.measure) != 1:
             raise InputError(f"--measure={measure}: name one measure to fit for")
+        if not is_tested(self.measure[0]):
+            raise InputError(
+                f"--measure={measure}: more of it is not better; name a measure of the ranking, such as RR@10"
+            )
         self._known: dict[tuple[float, ...], dict[str, float]] = {}
 
     def values(self, weights: tuple[float, ...]) -> dict[str, float]:

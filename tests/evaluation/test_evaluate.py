@@ -79,6 +79,17 @@ def test_unknown_measures_are_refused(runs, name):
         evaluate(QRELS, runs, name)
 
 
+@pytest.mark.parametrize("name", ["RR@0", "nDCG@0", "oracle(P@0)", "ERR@99999999999"])
+def test_cutoffs_of_none_or_billions_are_refused(runs, name):
+    with pytest.raises(InputError, match="use a cutoff of 1 to 1,000,000"):
+        evaluate(QRELS, runs, name)
+
+
+def test_err_of_queries_whose_ids_are_no_numbers_is_refused(runs):
+    with pytest.raises(InputError, match="reads whole numbers as query ids only; leave ERR out"):
+        evaluate(QRELS, runs, "RR@10 ERR@20")
+
+
 def test_levels_of_relevance(runs):
     assert evaluate(QRELS, runs, ["RR(rel=2)@10"]).per_query["first.trec"]["RR(rel=2)@10"]["q1"] == pytest.approx(1 / 4)
     with pytest.raises(InputError, match="no query"):

@@ -29,6 +29,8 @@ def test_each_fold_is_ranked_by_the_others(files, capsys):
         planned(files, capsys, "cross-validate", f"--folds={files / 'folds'}")
     with pytest.raises(InputError, match="--seeds=x"):
         planned(files, capsys, "cross-validate", f"--folds={files / 'folds'}", "--seeds=x")
+    with pytest.raises(InputError, match="name: {x} has braces"):
+        planned(files, capsys, "cross-validate", f"--folds={files / 'folds'}", "--name={x}")
 
 
 def test_relevant_documents_of_several_folds_are_reported(files, capsys):

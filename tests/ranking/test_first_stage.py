@@ -302,8 +302,9 @@ def test_bad_anchor_files_are_named(files, line, message):
     (files / "anchors").write_text("E1\ttail\t1\n")
     with pytest.raises(InputError, match="none of which is among --docs, E1 first"):
         run_of(files, anchors=files / "anchors")
-    with pytest.raises(InputError, match="--anchor_repeats=0"):
-        run_of(files, anchors=files / "anchors", anchor_repeats=0)
+    for repeats in (0, 10**12):
+        with pytest.raises(InputError, match=f"--anchor_repeats={repeats}: use 1 to 1000"):
+            run_of(files, anchors=files / "anchors", anchor_repeats=repeats)
     (files / "anchors").write_text("\n")
     with pytest.raises(InputError, match="anchors is empty"):
         run_of(files, anchors=files / "anchors")

@@ -88,6 +88,15 @@ def test_wrong_options_of_fusion(files):
     (files / "folds").write_text("a0\ta\nb0\tb\n")
     with pytest.raises(InputError, match="query a1 of the runs is in no fold"):
         fused(files, "--method=weights", f"--qrels={files / 'qrels'}", f"--folds={files / 'folds'}")
+    for measure in ("unjudged@10", "oracle(RR@10)"):
+        with pytest.raises(InputError, match="more of it is not better"):
+            fused(
+                files,
+                "--method=weights",
+                f"--qrels={files / 'qrels'}",
+                f"--folds={files / 'folds'}",
+                f"--measure={measure}",
+            )
 
 
 def prior(files, *options):

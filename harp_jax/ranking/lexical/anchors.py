@@ -15,6 +15,7 @@ from harp_jax.errors import InputError
 from harp_jax.files import lines
 
 COUNT = re.compile("0*[1-9][0-9]{0,17}")
+MOST_REPEATS = 1000  # a text of a billion links would be written out as often
 
 
 def read_anchors(path: str, repeats: int = 1) -> dict[str, str]:
@@ -22,8 +23,8 @@ def read_anchors(path: str, repeats: int = 1) -> dict[str, str]:
 
     Raises InputError as `anchor_rows` does.
     """
-    if repeats < 1:
-        raise InputError(f"--anchor_repeats={repeats}: use 1 or more")
+    if not 1 <= repeats <= MOST_REPEATS:
+        raise InputError(f"--anchor_repeats={repeats}: use 1 to {MOST_REPEATS}")
     found: dict[str, Counter[str]] = {}
     for docid, text, count in anchor_rows(path):
         found.setdefault(docid, Counter())[text] += count
