@@ -31,7 +31,7 @@ def test_mutated_inputs_are_read_or_refused(name, tmp_path):
         ("LinkLearn", "model.json", b'"b": 0.4', b'"b": 4', "is no Okapi: K is 0 or more, B is 0 to 1"),
         ("vocabulary", "tokenizer_config.json", b'"strip_accents": null', b'"strip_accents": 1', "are true, false or null"),
         ("tokenizer.json", "tokenizer.json", b'"cat"', b'"\\ud800"', "a token contains half a surrogate pair"),
-        ("labels", "labels.tsv", b"\t1\n", "\t²\n".encode(), "line 2: no 'query<TAB>docid<TAB>level'"),
+        ("labels", "labels.tsv", b"\t1\n", "\t²\n".encode(), "line 2: level '²' is no small integer"),
         ("figures", "table.json", b"0.25", b"NaN", "a value of ours is no finite number"),
         ("workdir", "metrics.jsonl", b": 0.5}", b': "x"}', "line 1: damaged .a metric is no number"),
         ("vectors", "vectors.txt", b"3 2\n", b"3 " + MANY_DIGITS + b"\n", "holds a number that is not finite"),
