@@ -14,6 +14,7 @@ import re
 _TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
 # Address space of the heap with 2 MiB pages; physical memory is allocated on first use only.
 RESERVED = 4 << 30
+_kept = False  # whether this process keeps its pages
 
 
 def keep_pages() -> bool:
@@ -31,7 +32,9 @@ def keep_pages() -> bool:
     # Allocate everything from the one heap that brk grows: other arenas consist of pieces of 64 MiB, too small for a step.
     kept = [libc.mallopt(name, value) for name, value in ((_MMAP_MAX, 0), (_ARENA_MAX, 1), (_TRIM_THRESHOLD, -1))]
     _large_pages(libc)
-    return all(kept)
+    global _kept
+    _kept = all(kept)
+    return _kept
 
 
 def return_free_pages() -> None:
@@ -39,14 +42,10 @@ def return_free_pages() -> None:
 
     Call it after work that the next steps do not repeat: a compilation, an evaluation, a checkpoint. Their memory would stay with
     the process, and blocks that outlive them would scatter the step's over an ever larger heap. Takes .02 to .2 s for 2 GB. Does
-    nothing without glibc.
+    nothing where `keep_pages` was not called: there glibc returns pages itself.
     """
-    try:
-        libc = ctypes.CDLL(None)
-        libc.gnu_get_libc_version  # noqa: B018
-        libc.malloc_trim(0)
-    except (OSError, AttributeError):
-        return
+    if _kept:
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _large_pages(libc: ctypes.CDLL) -> None:

@@ -31,9 +31,6 @@ def remove_oldest(directory: Path, limit: int) -> None:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
-# XLA aborts a process that waits 30 or 40 s for the others: on a busy machine one may compile for longer.
-_patience = "--xla_cpu_collective_timeout_seconds=300 --xla_cpu_collective_call_terminate_timeout_seconds=300"
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_patience}".strip()
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     _cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "harp_jax" / "tests-xla"

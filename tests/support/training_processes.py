@@ -11,11 +11,16 @@ from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.training import metrics_log
 from tests.support import ROOT
 
+# XLA aborts a process that waits 30 or 40 s for the others: on a busy machine one may compile for longer.
+PATIENCE = "--xla_cpu_collective_timeout_seconds=300 --xla_cpu_collective_call_terminate_timeout_seconds=300"
+
 
 def launch(directory, *options: str, devices: int = 1) -> subprocess.Popen:
     """Start `tiny_run` in `directory` on `devices` CPU devices; `options` are FIELD=VALUE."""
     command = [sys.executable, "-m", "tests.support.tiny_run", str(directory), *options]
     environment = {**os.environ, "JAX_NUM_CPU_DEVICES": str(devices), "PYTHONPATH": str(ROOT)}
+    if devices > 1:
+        environment["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {PATIENCE}".strip()
     return subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
