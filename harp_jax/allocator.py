@@ -21,8 +21,8 @@ def keep_pages() -> bool:
     """Make glibc keep freed memory for the next step; returns whether that succeeded.
 
     Call it at the start of a command: existing threads, such as those of a JAX backend, have their own heaps, which this does
-    not affect. The process's memory then stays at its peak. Does nothing without glibc (musl, macOS, Windows), and nothing
-    about an accelerator's memory.
+    not affect. The process's memory then stays at its peak, until `return_free_pages`. Does nothing without glibc (musl, macOS,
+    Windows), and nothing about an accelerator's memory.
     """
     try:
         libc = ctypes.CDLL(None)

@@ -88,8 +88,8 @@ def _train(
         stage = trained
     if restored is None:
         params = place(stage.start(shape, jax.random.key(config.seed)), shardings["params"])
-        state = jax.jit(lambda p: initial(p, optimizer), out_shardings=shardings, donate_argnums=0)(params)
-        del params
+        state = jax.jit(lambda p: initial(p, optimizer), out_shardings=shardings)(params)
+        del params  # the state has a copy
         start, cursors = 0, None
     else:
         start, state, meta = restored
