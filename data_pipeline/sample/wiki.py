@@ -28,6 +28,8 @@ FACTS = 2  # of a page; a question asks about both
 QUESTION = 2  # the place of the questions' wording
 T = TypeVar("T")
 _NAMESPACES = {"Talk": 1, "File": 6, "Template": 10, "Category": 14}
+_URL = "https://sample.invalid/wiki/"
+FILES = ("wiki.xml.bz2", "docs.tsv", "queries.tsv", "qrels.txt", "folds.tsv", "train.queries.tsv", "test.queries.tsv")
 
 
 class Fact(NamedTuple):
@@ -243,11 +245,24 @@ def _asked(count: int, seed: int) -> np.ndarray:
     return generator("sample_wiki", seed, "asked").permutation(count)[: _train(count) + count // 2]
 
 
+def _check_output(output: str) -> None:
+    """Raises InputError where a file would be lost that no sample wiki wrote."""
+    there = [name for name in FILES if os.path.lexists(os.path.join(output, name))]
+    if there:
+        documents = os.path.join(output, "docs.tsv")
+        first = next(files.lines(documents), (0, ""))[1] if "docs.tsv" in there else ""
+        if f"\t{_URL}" not in first:
+            lost = os.path.join(output, there[0])
+            raise InputError(f"{lost}: is no file of a sample wiki and would be lost; choose another --output")
+
+
 def write(output: str, count: int, seed: int, informative: bool = True) -> int:
     """Writes the seven files of a wiki of `count` articles; returns the number of questions.
 
-    informative=False: see `world`. InputError if `output` cannot be written or `count` is too small.
+    informative=False: see `world`. InputError if `output` cannot be written or holds files of these names that are no
+    sample's, or if `count` is too small.
     """
+    _check_output(output)
     if count < 2 * FOLDS:
         raise InputError(f"{count} pages are too few for {FOLDS} folds; use at least {2 * FOLDS} pages")
     pages = world(count, seed, informative)
@@ -256,7 +271,7 @@ def write(output: str, count: int, seed: int, informative: bool = True) -> int:
         for page in pages:
             plain = plain_text(article(page, pages, seed), site)
             body = plain.text[: plain.lead_end].replace("\n", " ")
-            url = "https://sample.invalid/wiki/" + page.title.replace(" ", "_")
+            url = _URL + page.title.replace(" ", "_")
             file.write(f"{page.id}\t{url}\t{page.title}\t{body}\n")
     asked = list(questions(pages, seed))
     for name, line in (

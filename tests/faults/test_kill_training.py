@@ -1,7 +1,6 @@
-"""Kills at random moments of a run, in one process and in two: the parameters end with the bits of the uninterrupted run."""
+"""Kills at random moments of a run: the parameters end with the bits of the uninterrupted run."""
 
 import signal
-import socket
 import time
 
 import numpy as np
@@ -35,35 +34,5 @@ def test_twenty_kills(tmp_path):
         kills += 1
     assert launch(tmp_path / "killed", *options).wait(timeout=300) == 0
     assert kills >= 10
-    assert same_parameters(workdir, str(tmp_path / "whole" / "run"))
-    assert losses(workdir) == losses(str(tmp_path / "whole" / "run"))
-
-
-def two_processes(directory, *options: str) -> list:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    common = (f"coordinator=127.0.0.1:{port}", "processes=2", *options)
-    return [launch(directory, *common, f"process={i}", devices=2) for i in range(2)]
-
-
-def test_kills_of_two_processes(tmp_path):
-    for name in ("whole", "killed"):
-        (tmp_path / name).mkdir()
-    options = ("steps=40", "checkpoint_every=4", "mesh.data=4", "lanes=4")
-    assert [p.wait(timeout=300) for p in two_processes(tmp_path / "whole", *options)] == [0, 0]
-    rng = np.random.default_rng(7)
-    workdir = str(tmp_path / "killed" / "run")
-    for kill in range(4):
-        both = two_processes(tmp_path / "killed", *options)
-        goal = len(losses(workdir)) + int(rng.integers(3, 9))
-        while all(p.poll() is None for p in both) and len(losses(workdir)) < goal:
-            time.sleep(0.005)
-        # One dies at once; the other would wait for it in vain, and is ended as a supervisor does.
-        for victim in (both[kill % 2], both[1 - kill % 2]):
-            victim.send_signal(signal.SIGKILL)
-            victim.wait()
-    assert len(losses(workdir)) < 40
-    assert [p.wait(timeout=300) for p in two_processes(tmp_path / "killed", *options)] == [0, 0]
     assert same_parameters(workdir, str(tmp_path / "whole" / "run"))
     assert losses(workdir) == losses(str(tmp_path / "whole" / "run"))

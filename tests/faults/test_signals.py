@@ -16,6 +16,12 @@ from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenize
 
 pytestmark = pytest.mark.faults
 
+SURVEYED = (
+    "--config.min_article_words=0",
+    "--config.validation_fraction=0.4",
+    "--config.workers=1",
+    "--max_queries=50",
+)
 ENDS = {signal.SIGINT: 130, signal.SIGTERM: -signal.SIGTERM, signal.SIGKILL: -signal.SIGKILL}
 
 
@@ -31,6 +37,7 @@ def data(tmp_path_factory) -> Path:
     (path / "run.trec").write_text(
         "".join(f"q{q} Q0 d{300 * q + d} {d} {50 - d} x\n" for q in range(60) for d in range(50))
     )
+    (path / "qrels.txt").write_text("".join(f"q{q} 0 d{300 * q + 7} 1\n" for q in range(60)))
     pages = [f'{{"id": "p{i}", "title": "", "text": "{texts[i]}", "links": [{{"start": 0, "end": 3, "target": "p{i // 2}"}}]}}\n'
              for i in range(300)]  # fmt: skip
     (path / "pages.jsonl").write_text("".join(pages))
@@ -49,7 +56,11 @@ def command(name: str, data: Path, output: Path) -> list[str]:
             f"--config.source.paths=('{data}/pages.jsonl',)",
             f"--output={output}",
         ],
-    }
+        "survey": ["--config=data/linked_jsonl", f"--config.source.paths=('{data}/pages.jsonl',)", *SURVEYED, f"--output={output}"],
+        "tune-first-stage": [docs, queries, f"--qrels={data}/qrels.txt", f"--output={output}"],
+        "linklearn-train": ["--config=baselines/linklearn", f"--config.docs=('{data}/pages.jsonl',)", "--config.steps=60",
+                            f"--workdir={output}"],
+    }  # fmt: skip
     return [sys.executable, "-m", "harp_jax", name, *arguments[name]]
 
 
@@ -60,8 +71,14 @@ def start(name: str, data: Path, output: Path) -> subprocess.Popen:
 
 
 def content(output: Path) -> dict[str, bytes]:
-    files = output.rglob("*") if output.is_dir() else [output]
-    return {str(file.relative_to(output.parent)): file.read_bytes() for file in files if file.is_file()}
+    """Name → bytes of the files of an output, except logs, which hold times."""
+    files = [output] if output.is_file() else [file for file in output.rglob("*") if file.is_file()]
+    named = {str(file.relative_to(output.parent)): file for file in files}
+    return {
+        name: file.read_bytes()
+        for name, file in named.items()
+        if "metrics.jsonl" not in name and "tfevents" not in name
+    }
 
 
 def processes_of(group: int) -> list[int]:
@@ -77,7 +94,9 @@ def processes_of(group: int) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("name", ["words", "first-stage", "rerank", "anchors"])
+@pytest.mark.parametrize(
+    "name", ["words", "first-stage", "rerank", "anchors", "survey", "tune-first-stage", "linklearn-train"]
+)
 def test_a_signal_ends_the_command_clearly_and_the_next_run_completes_it(name, data, tmp_path):
     began = time.monotonic()
     assert start(name, data, tmp_path / "whole").wait(timeout=600) == 0

@@ -11,9 +11,8 @@ from data_pipeline.sample import grammar
 from data_pipeline.sample import wiki as sample_wiki
 from data_pipeline.sources import formats
 from data_pipeline.text.sentences import sentences
+from harp_jax.errors import InputError
 from tests.support import ROOT
-
-FILES = ("wiki.xml.bz2", "docs.tsv", "queries.tsv", "qrels.txt", "folds.tsv", "train.queries.tsv", "test.queries.tsv")
 
 FUNCTION = set(
     "the of a an and to for in on by with over its their it is was at from like what that every has have those any".split()  # noqa: SIM905
@@ -44,7 +43,7 @@ def rows(output, name, separator="\t"):
 
 def test_same_seed_same_bytes(output, tmp_path):
     def digests(path):
-        return [hashlib.sha256((path / name).read_bytes()).hexdigest() for name in FILES]
+        return [hashlib.sha256((path / name).read_bytes()).hexdigest() for name in sample_wiki.FILES]
 
     sample_wiki.write(str(tmp_path / "again"), 400, 0)
     sample_wiki.write(str(tmp_path / "other"), 400, 1)
@@ -164,6 +163,18 @@ def test_command_reports_bad_usage(tmp_path):
         return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
 
     done = run(f"--output={tmp_path / 'a'}", "--pages=40", "--seed=3")
-    assert done.returncode == 0 and sorted(os.listdir(tmp_path / "a")) == sorted(FILES)
+    assert done.returncode == 0 and sorted(os.listdir(tmp_path / "a")) == sorted(sample_wiki.FILES)
     few = run(f"--output={tmp_path / 'b'}", "--pages=3")
     assert few.returncode == 2 and few.stderr.startswith("error: 3 pages are too few") and not (tmp_path / "b").exists()
+
+
+def test_only_files_of_a_sample_are_replaced(tmp_path):
+    (tmp_path / "qrels.txt").write_text("q 0 d 1\n")
+    with pytest.raises(InputError, match=r"qrels.txt: is no file of a sample wiki and would be lost"):
+        sample_wiki.write(str(tmp_path), 40, 0)
+    (tmp_path / "docs.tsv").write_text("d\thttps://example.org/\ttitle\tbody\n")
+    with pytest.raises(InputError, match=r"docs.tsv: is no file of a sample wiki"):
+        sample_wiki.write(str(tmp_path), 40, 0)
+    assert (tmp_path / "qrels.txt").read_text() == "q 0 d 1\n"
+    sample_wiki.write(str(tmp_path / "new"), 40, 0)
+    sample_wiki.write(str(tmp_path / "new"), 50, 1)
