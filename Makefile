@@ -1,4 +1,4 @@
-# make demo     links make a ranker: dump → pairs → pre-training → fine-tuning → table, on an invented wiki (about a quarter of an hour, 2 cores)
+# make demo     links make a ranker: dump → pairs → pre-training → fine-tuning → table, on an invented wiki (eight minutes, 2 cores)
 # make test     all tests
 # make check    ruff, mypy, the audit and the fast tests, under two minutes: before every commit
 # make lint     ruff and mypy

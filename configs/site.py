@@ -17,7 +17,7 @@ def get_config():
     c.model.hidden = 128
     c.model.heads = 2
     c.model.max_positions = 512
-    c.model.attention_start = "tied"  # from scratch, small models learn to match words only so
+    c.model.initialisation = "matching"  # from scratch, small models learn to match words only so
     c.row_length = 128  # a query of at most 32 tokens and a document of at most 96
     c.lanes = 2  # in so small a batch, two lanes fill the slots better than eight
     c.batch_pairs = 32

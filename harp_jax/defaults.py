@@ -21,7 +21,9 @@ def _common() -> ConfigDict:
     c.model.max_positions = 512  # the longest sequence that the encoder can read
     c.model.dropout = 0.1  # of embeddings and layers' outputs
     c.model.attention_dropout = 0.0  # 0: all attention implementations train the same model
-    c.model.attention_start = "independent"  # from scratch; "tied", with dropout 0: small models learn to match words
+    c.model.initialisation = (
+        "bert"  # from scratch; or "matching", with which small models without dropout learn to match words
+    )
     c.model.attention = "auto"  # by backend and dtype; or "xla", "cudnn" (GPU, 16 bits), "splash" (TPU)
     c.model.remat = "none"  # or "dots", "layer": less memory, more compute (bert.py)
     c.row_length = 512  # tokens per packed row; also the maximum sequence length

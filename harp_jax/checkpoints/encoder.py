@@ -15,7 +15,7 @@ from harp_jax.checkpoints.selected import DIRECTORY, best
 from harp_jax.errors import InputError, how_to_fetch
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import init_params
-from harp_jax.model.initial_attention import tie_queries_and_keys
+from harp_jax.model.matching import matching_start
 from harp_jax.model.products import fastest_dtype
 from harp_jax.text.marks import Marks, recorded_marks
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
@@ -125,20 +125,20 @@ def _resize_vocab(params: dict, rows: int) -> dict:
 
 
 def starting_params(
-    loaded: dict | None, drop: tuple[str, ...], vocab_size: int, attention_start: str = "independent"
+    loaded: dict | None, drop: tuple[str, ...], vocab_size: int, initialisation: str = "bert"
 ) -> Callable[[BertConfig, jax.Array], dict]:
     """A function that returns the initial parameters: fresh ones, replaced by the loaded ones except the heads in `drop`.
 
-    `attention_start` is used from scratch only: "independent" is BERT's, "tied" is `tie_queries_and_keys`.
+    `initialisation` is used from scratch only: "bert", or "matching" (`matching_start`).
     """
-    if attention_start not in ("independent", "tied"):
-        raise InputError(f"model.attention_start={attention_start!r} is unknown; choose independent or tied")
+    if initialisation not in ("bert", "matching"):
+        raise InputError(f"model.initialisation={initialisation!r} is unknown; choose bert or matching")
 
     def start(bert: BertConfig, key: jax.Array) -> dict:
         narrow = replace(bert, vocab_size=vocab_size, dtype="float32")
         fresh = jax.device_get(jax.jit(lambda k: init_params(narrow, k))(key))
-        if loaded is None and attention_start == "tied":
-            fresh = tie_queries_and_keys(fresh, jax.random.fold_in(key, 1))
+        if loaded is None and initialisation == "matching":
+            fresh = matching_start(narrow, fresh, jax.random.fold_in(key, 1))
         for name, tree in (loaded or {}).items():
             if name not in drop:
                 fresh[name] = jax.tree.map(lambda x: np.asarray(x, np.float32), dict(tree))

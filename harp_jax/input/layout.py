@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ml_collections import ConfigDict
@@ -96,7 +96,8 @@ def rows_that_hold(layout: PackedLayout, lengths: list[tuple[int, ...]], window:
 
 
 def enough_rows(layout: PackedLayout, lengths: list[tuple[int, ...]]) -> PackedLayout:
-    """The layout with the fewest rows at which the batches of a sample reach 99 % of `layout.tokens` on average.
+    """The layout with the fewest rows at which the batches of a sample reach 99 % of `layout.tokens` on average, or of what any
+    number of rows reaches where few groups fill a batch: it ends at the nearer side of the target.
 
     Packing depends on the lengths: tasks that train on equally many real tokens need different numbers of rows.
     """
@@ -104,10 +105,23 @@ def enough_rows(layout: PackedLayout, lengths: list[tuple[int, ...]]) -> PackedL
     if not lengths:
         return replace(layout, rows=math.ceil(rows / 0.95))
     # Repeat a sample of fewer than three batches.
-    lengths = lengths * math.ceil(3 * layout.tokens / sum(map(sum, lengths)))
+    lengths = lengths * max(math.ceil(3 * layout.tokens / sum(map(sum, lengths))), math.ceil(3 / len(lengths)))
+    most = held_without_limit(layout.tokens, map(sum, lengths))
+    wanted = 0.99 * (layout.tokens if most >= 0.99 * layout.tokens else most)
     while True:
         batches = list(plan(lengths, replace(layout, rows=rows)))[:-1]  # the last one is partial
         held = sum(sum(lengths[placement.group]) for batch in batches for placement in batch) / len(batches)
-        if held >= 0.99 * layout.tokens:
+        if held >= wanted:
             return replace(layout, rows=rows)
-        rows = max(rows + 1, int(rows * 0.99 * layout.tokens / held))
+        rows = max(rows + 1, int(rows * wanted / held))
+
+
+def held_without_limit(tokens: float, groups: Iterable[int]) -> float:
+    """Mean tokens of the batches that `plan` makes of groups of so many tokens where every group has room; the last is partial."""
+    batches, held = [], 0
+    for size in groups:
+        if held and held + size / 2 > tokens:
+            batches.append(held)
+            held = 0
+        held += size
+    return sum(batches) / len(batches)

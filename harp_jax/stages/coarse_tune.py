@@ -62,7 +62,7 @@ def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertC
         layout=layout,
         shares=shares,
         steps=steps,
-        start=starting_params(loaded, (), tokenizer.size, config.model.attention_start),
+        start=starting_params(loaded, (), tokenizer.size, config.model.initialisation),
         window=window,
     )
 

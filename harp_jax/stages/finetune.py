@@ -68,7 +68,7 @@ def finetune_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConf
             loaded,
             ("pooler", "score") if config.init_head == "fresh" else (),
             tokenizer.size,
-            config.model.attention_start,
+            config.model.initialisation,
         ),
         selection=selection,
         window=window,

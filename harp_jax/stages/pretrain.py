@@ -62,7 +62,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConf
         shares=shares,
         trivial=_trivial(config.data, tasks) if with_data and config.pair_weight else {},
         steps=config.steps,
-        start=starting_params(loaded, (), tokenizer.size, config.model.attention_start),
+        start=starting_params(loaded, (), tokenizer.size, config.model.initialisation),
         untrained=() if loaded is None or "mlm" in loaded else ("mlm",),
     )
 

@@ -1,0 +1,108 @@
+"""Pairs with a planted signal, and the accuracy that a training reaches on pairs of it that it never saw.
+
+ExactMatches: the query's words stand in the positive document. Bridges: they do not, but words that belong to them do.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+
+import jax
+import numpy as np
+from ml_collections import ConfigDict
+
+from harp_jax import defaults
+from harp_jax.input.layout import make_layout
+from harp_jax.input.packing import Group, pair_sequences
+from harp_jax.randomness import generator
+from harp_jax.stages.pretrain import pretrain_stage
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+from harp_jax.training import metrics_log
+from harp_jax.training.train import train
+
+Pair = tuple[np.ndarray, np.ndarray, np.ndarray]  # token ids of query, positive and negative document
+Pairs = Callable[[str, int, int], Pair]  # by split, lane and number; none comes twice
+TASK, BLANK = "qdm", "rqp"  # BLANK: the same pairs; those that are held out have a query that says nothing
+VOCABULARY = 1000  # words of a model from scratch
+DOCUMENT = 10  # words of a document in `Bridges`
+
+
+def exact_match(sample: int, length: int, split: str, lane: int, number: int) -> Pair:
+    """Three query words, all in the positive document and none in the negative; both have `length` words."""
+    rng = generator("exact", sample, split, lane, number)
+    words = rng.permutation(np.arange(len(SPECIAL_TOKENS), VOCABULARY))[: 2 * length].astype(np.int32)
+    positive, negative = np.split(words, 2)
+    return rng.permutation(positive)[:3], positive, negative
+
+
+@dataclasses.dataclass(frozen=True)
+class Bridges:
+    """Concepts with a word for queries and another for documents, drawn at random: only training tells which belong together.
+
+    A query names two concepts; the positive document has their words, the negative those of two others, both among the same
+    number of words that mean nothing. `words`: token ids to draw from.
+    """
+
+    words: np.ndarray
+    concepts: int = 40
+
+    def __call__(self, split: str, lane: int, number: int) -> Pair:
+        drawn = generator("bridges").permutation(self.words).astype(np.int32)
+        asked, told, filler = np.split(drawn, (self.concepts, 2 * self.concepts))
+        rng = generator("bridges", split, lane, number)
+        chosen = rng.permutation(self.concepts)[:4]
+        fillers = rng.choice(filler, 2 * (DOCUMENT - 2), replace=False)
+        positive, negative = (
+            rng.permutation(np.concatenate([told[chosen[i : i + 2]], fillers[side::2]]))
+            for side, i in enumerate((0, 2))
+        )
+        return asked[chosen[:2]], positive, negative
+
+
+@dataclasses.dataclass(frozen=True)
+class PlantedReader:
+    pairs: Pairs
+    split: str
+    length: int
+    blank: int
+    sizes: Mapping[str, int]
+
+    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
+        number = list(self.sizes).index(task)
+        return [Group(number, pair_sequences(*self.pair(lane, task, start + i), self.length)) for i in range(count)]
+
+    def pair(self, lane: int, task: str, number: int) -> tuple[np.ndarray, np.ndarray, None, np.ndarray]:
+        query, positive, negative = self.pairs(f"{self.split} {task}", lane, number)
+        if task == BLANK and self.split != "train":
+            query = np.full_like(query, self.blank)
+        return query, positive, None, negative
+
+
+def from_scratch(directory: str) -> ConfigDict:
+    """BERT-tiny with a vocabulary of its own, for 300 updates of 32 pairs."""
+    c = settings()
+    c.tokenizer = os.path.join(directory, "tokenizer")
+    Tokenizer((*SPECIAL_TOKENS, *(f"w{i}" for i in range(VOCABULARY - len(SPECIAL_TOKENS))))).save(c.tokenizer)
+    c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = 2, 128, 2, 64
+    return c
+
+
+def settings() -> ConfigDict:
+    c = defaults.pretrain()
+    c.tasks, c.mlm_weight = (TASK,), 0.0
+    c.row_length, c.batch_pairs, c.window, c.lanes = 64, 32, 128, 1
+    c.steps, c.learning_rate, c.log_every, c.eval_every, c.eval_batches = 300, 1e-3, 100, 300, 8
+    return c
+
+
+def held_out_accuracy(config: ConfigDict, directory: str, pairs: Pairs) -> dict[str, float]:
+    """Task → share of held-out pairs whose positive document scores higher, after a training in `directory`."""
+    stage = pretrain_stage(config, with_data=False)
+    sizes = dict.fromkeys(config.tasks, 100_000)
+    blank = stage.vocabulary.vocab["[MASK]"]
+    readers = {split: PlantedReader(pairs, split, config.row_length, blank, sizes) for split in ("train", "held out")}
+    layout = make_layout(config, stage.vocabulary, readers["train"], stage.shares, 2, 2 * config.batch_pairs)
+    stage = dataclasses.replace(stage, reader=readers["train"], held_out=readers["held out"], layout=layout)
+    train(config, os.path.join(directory, "run"), stage, jax.devices()[:1])
+    rows = [row for row in metrics_log.read(os.path.join(directory, "run")) if row["split"] == "validation"]
+    return {task: rows[-1][f"{task}_accuracy"] for task in config.tasks}
