@@ -61,6 +61,8 @@ def first_stage(
 
     texts = read_anchors(os.fspath(anchors)) if isinstance(anchors, str | os.PathLike) else anchors
     collection = indexed(to_documents(docs).texts(), model, stemmer, texts)
+    if k < 1:
+        raise InputError(f"k={k}: use 1 or more")
     found = retrieve(model, collection, [(parameters, to_queries(queries))], k)
     return _plain(dict(trec.ordered((qid, docids, scores) for qid, docids, scores in found if docids)))
 
@@ -86,6 +88,8 @@ def rerank_run(
     from harp_jax.ranking.rerank import rerank_run as rankings
     from harp_jax.ranking.rerank import with_texts
 
+    if k is not None and k < 1:
+        raise InputError(f"k={k}: use 1 or more, or None for all candidates")
     texts = to_queries(queries)
     candidates, note = with_texts(to_run(run), texts, "queries")
     if note:
@@ -116,7 +120,11 @@ def evaluate(
     """
     from harp_jax.evaluation.evaluate import evaluate as measured
 
+    if not isinstance(runs, Mapping):
+        raise InputError(f"runs: {type(runs).__name__} given; use {{name: run}}, as in {{'BM25': 'bm25.trec'}}")
     given = {name: _seeds(some) for name, some in runs.items()}
+    if empty := [name for name, some in given.items() if not some]:
+        raise InputError(f"no run for {empty[0]}; give one or several")
     table = measured(to_qrels(qrels), given, measures, baseline, **options)
     for note in table.notes():
         warnings.warn(note, stacklevel=2)

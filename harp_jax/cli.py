@@ -8,7 +8,6 @@ import argparse
 import contextlib
 import io
 import os
-import re
 import signal
 import sys
 import threading
@@ -16,8 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harp_jax.errors import InputError, Terminated, how_to_fetch
-from harp_jax.files import DISK_FULL, cache_directory, check_plain, output_path
+from harp_jax.errors import InputError, Terminated
+from harp_jax.files import DISK_FULL, cache_directory
+from harp_jax.option_paths import check_inputs, check_outputs
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
 TERMINATED = 143  # the shell's status of a command ended by SIGTERM
@@ -28,12 +28,6 @@ SHORT_OF_MEMORY = (
     "can't start new thread", "std::bad_alloc",
 )  # fmt: skip
 MORE_MEMORY = "use smaller batches or fewer workers, a higher limit (ulimit -v), or a machine with more memory"
-OUTPUTS = ("output", "per_query", "snakefile", "markdown", "text")  # options that name what a command writes
-# Options that name files and folders which a command reads: paths, or NAME=PATH,PATH.
-INPUTS = (
-    "model", "encoder", "start", "docs", "pages", "queries", "qrels", "run", "runs", "folds", "exclude", "anchors", "parameters",
-    "links", "redirects", "clicks", "words", "train_queries", "test_queries", "leave_out", "curves",
-)  # fmt: skip
 
 
 class Parser(argparse.ArgumentParser):
@@ -233,6 +227,9 @@ def ending_well() -> Iterator[None]:
         fail(said)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
+        if "openvino" in sys.modules:  # its threads, interrupted within a conversion, end an orderly exit by SIGSEGV
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
         sys.exit(INTERRUPTED)
     finally:
         sys.unraisablehook = before
@@ -289,42 +286,6 @@ def _end_after(descriptor: int) -> None:
     with contextlib.suppress(OSError):
         os.read(descriptor, 1)  # nothing is ever written: it returns when the other end is closed
         os.kill(os.getpid(), signal.SIGTERM)
-
-
-def check_outputs(arguments: argparse.Namespace) -> None:
-    """Raises InputError if an output option names a file that another argument reads: it would be lost."""
-    given = {name: value for name, value in vars(arguments).items() if value and name not in OUTPUTS}
-    words = [word for value in given.values() for word in (value if isinstance(value, list) else [value])]
-    # NAME=PATH,PATH of some options; the whole word too, since paths may contain both characters.
-    texts = [word for word in words if isinstance(word, str)]
-    inputs = [part for word in texts for part in (word, *re.split("[=,]", word))]
-    for name in OUTPUTS:
-        output = getattr(arguments, name, None)
-        if output and not os.path.isdir(output):
-            check_plain(output)
-            output_path(output, inputs)
-
-
-def check_inputs(arguments: argparse.Namespace) -> None:
-    """Raises InputError with all inputs that do not exist where there are several; a single one is named by what reads it."""
-    missing: list[str] = []
-    hint = ""
-    for name in INPUTS:
-        given = getattr(arguments, name, None) or []
-        for word in given if isinstance(given, list) else [given]:
-            for path in absent(str(word)):
-                missing.append(path if name in ("runs", "pages") else f"--{name}={path}")
-                hint = hint or (how_to_fetch(path) if name in ("model", "encoder", "start") else "")
-    if len(missing) > 1:
-        raise InputError(f"these inputs do not exist: {', '.join(missing)}; check the paths{hint}")
-
-
-def absent(text: str) -> list[str]:
-    """The paths of PATH, PATH,PATH or NAME=PATH,PATH that do not exist. Ids of ir_datasets, URLs and globs are not checked."""
-    if os.path.exists(text):
-        return []
-    paths = text.rpartition("=")[2].split(",")
-    return [path for path in paths if not (os.path.exists(path) or re.search(r"^irds:|://|[*?\[]", path))]
 
 
 def keep_compiled() -> None:

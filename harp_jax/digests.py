@@ -40,18 +40,25 @@ def remove_sums(directory: str) -> None:
         os.remove(os.path.join(directory, SUMS))
 
 
-def check_sums(directory: str, names: Iterable[str] | None = None) -> None:
-    """Raises InputError for the first of the files (all that are listed) that is missing or was changed since."""
+def listed_sums(directory: str) -> dict[str, str]:
+    """Name → sha256 of the directory's SHA256SUMS; empty without one. InputError for a damaged one."""
     path = os.path.join(directory, SUMS)
-    if not os.path.exists(path):
-        return
     listed: dict[str, str] = {}
-    for number, line in lines(path):
+    for number, line in lines(path) if os.path.exists(path) else ():
         digest, separator, name = line.partition("  ")
-        if not separator or len(digest) != 64 or os.path.basename(name) != name:
+        if not separator or len(digest) != 64 or name.startswith("/") or ".." in name.split("/"):
             raise InputError(f"{path}, line {number}: not 'sha256  name'; restore the file or write the model again")
         listed[name] = digest
-    for name in listed if names is None else [name for name in names if name in listed]:
+    return listed
+
+
+def check_sums(directory: str, names: Iterable[str] | None = None) -> None:
+    """Raises InputError for the first of the files that is missing or was changed since.
+
+    `names`: of those that are listed; None: all of them but those in folders, which only some readers need.
+    """
+    listed = listed_sums(directory)
+    for name in [name for name in listed if "/" not in name] if names is None else listed.keys() & set(names):
         file = os.path.join(directory, name)
         if not os.path.exists(file):
             raise InputError(f"{file} is missing, which {SUMS} lists; copy or write the model again")
@@ -60,3 +67,12 @@ def check_sums(directory: str, names: Iterable[str] | None = None) -> None:
                 f"{file} was changed since it was written (its sha256 is not that of {SUMS}); copy or write the model again, "
                 f"or remove {SUMS} if the change was intended"
             )
+
+
+def intact(directory: str) -> bool:
+    """Whether the directory has digests, and its files are what was written."""
+    try:
+        check_sums(directory)
+        return bool(listed_sums(directory))
+    except InputError:
+        return False

@@ -4,6 +4,7 @@ Frames have the columns of PyTerrier (qid, docno, score or label, query, text) o
 relevance).
 """
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -54,16 +55,47 @@ def to_run(given: RunData) -> Run:
     if isinstance(given, str | os.PathLike):
         return read_run(os.fspath(given))
     if isinstance(given, Mapping):
-        return {
-            qid: found if isinstance(found, Ranking) else Ranking.of([*found], found.values())
-            for qid, found in given.items()
-        }
+        return {qid: found if isinstance(found, Ranking) else ranking_of(qid, found) for qid, found in given.items()}
     run: Run = {}
     for qid, docid, score in columns(given, QID, DOCID, SCORE):
         ranking = run.setdefault(str(qid), Ranking())
         ranking.docids.append(str(docid))
-        ranking.scores.append(float(score))
+        ranking.scores.append(number(score, qid, docid))
     return run
+
+
+def ranking_of(qid: str, found: Mapping[str, float]) -> Ranking:
+    """A ranking from {docid: score}. Raises InputError for anything else, and for scores that are not finite."""
+    if not isinstance(found, Mapping):
+        raise InputError(f"query {qid!r}: {type(found).__name__} given; a run is {{qid: {{docid: score}}}}")
+    return Ranking.of([*found], [number(score, qid, docid) for docid, score in found.items()])
+
+
+def number(score: Any, qid: str, docid: str) -> float:
+    """The score as a float. Raises InputError for one that is no finite number."""
+    try:
+        value = float(score)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"query {qid!r}, document {docid!r}: the score {score!r} is no finite number")
+    return value
+
+
+def level_of(level: Any, qid: str, docid: str) -> int:
+    """The level as an int. Raises InputError for one that is no whole number."""
+    value = number(level, qid, docid)
+    if value != int(value):
+        raise InputError(f"query {qid!r}, document {docid!r}: the level {level!r} is no whole number")
+    return int(value)
+
+
+def texts_of(given: Mapping[str, str], kind: str) -> Iterator[tuple[str, str]]:
+    """(id, text) with half surrogate pairs replaced, as in files. Raises InputError for a text that is no string."""
+    for key, text in given.items():
+        if not isinstance(text, str):
+            raise InputError(f"{kind} {key!r}: {type(text).__name__} given; use a string")
+        yield key, text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if not text.isascii() else text
 
 
 def to_qrels(given: QrelsData) -> Qrels:
@@ -71,10 +103,18 @@ def to_qrels(given: QrelsData) -> Qrels:
     if isinstance(given, str | os.PathLike):
         return read_qrels(os.fspath(given))
     if isinstance(given, Mapping):
-        return {qid: {docid: int(level) for docid, level in judged.items()} for qid, judged in given.items()}
+        for qid, judged in given.items():
+            if not isinstance(judged, Mapping):
+                raise InputError(
+                    f"query {qid!r}: {type(judged).__name__} given; judgments are {{qid: {{docid: level}}}}"
+                )
+        return {
+            qid: {docid: level_of(level, qid, docid) for docid, level in judged.items()}
+            for qid, judged in given.items()
+        }
     qrels: Qrels = {}
     for qid, docid, level in columns(given, QID, DOCID, LEVEL):
-        qrels.setdefault(str(qid), {})[str(docid)] = int(level)
+        qrels.setdefault(str(qid), {})[str(docid)] = level_of(level, qid, docid)
     return qrels
 
 
@@ -83,7 +123,7 @@ def to_queries(given: QueriesData) -> dict[str, str]:
     if isinstance(given, str | os.PathLike):
         return read_queries(os.fspath(given))
     if isinstance(given, Mapping):
-        return dict(given)
+        return dict(texts_of(given, "query"))
     return {str(qid): str(text) for qid, text in columns(given, QID, QUERY)}
 
 
@@ -91,17 +131,17 @@ def to_documents(given: DocumentsData) -> Documents | Texts:
     """Documents from {docid: text}, a frame, a path, or `Documents` themselves."""
     if isinstance(given, str | os.PathLike):
         return Documents.open(os.fspath(given))
+    if isinstance(given, Documents | Texts):
+        return given
     if isinstance(given, Mapping):
-        return Texts(given)
-    if isinstance(given, Frame):
-        return Texts((str(docid), str(text)) for docid, text in columns(given, DOCID, TEXT))
-    return given
+        return Texts(texts_of(given, "document"))
+    return Texts((str(docid), str(text)) for docid, text in columns(given, DOCID, TEXT))
 
 
 def columns(frame: Frame, *names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
     """The rows of some columns of a frame, each the first that it has of several names; InputError for a missing one."""
     if not isinstance(frame, Frame):
-        raise TypeError(f"{type(frame).__name__} given; use a dict, a pandas frame, or a path")
+        raise InputError(f"{type(frame).__name__} given; use a dict, a pandas frame, or a path")
     held = {str(name) for name in frame.columns}
     chosen = [next((name for name in some if name in held), "") for some in names]
     for name, some in zip(chosen, names):

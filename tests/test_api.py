@@ -138,7 +138,7 @@ def test_dicts_frames_and_paths_are_one(place, monkeypatch):
     assert two.mean["HARP"]["AP"] == pytest.approx(np.mean(single))
     with pytest.raises(hj.InputError, match="no column docno or docid or doc_id, only qid, query"):
         hj.rerank_run(model, frames[1], queries, docs)
-    with pytest.raises(TypeError, match="int given"):
+    with pytest.raises(hj.InputError, match="int given"):
         hj.evaluate(qrels, {"BM25": 3})
 
 
@@ -170,3 +170,29 @@ def test_configs_by_name_with_changed_fields(tmp_path):
         hj.load_config("tpu_v3", steps="many")
     with pytest.raises(hj.InputError, match="no config nowhere"):
         hj.load_config("nowhere")
+
+
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": {"d": float("nan")}}}), "is no finite number"),
+        (lambda: hj.evaluate({"q": {"d": 1.5}}, {"a": {"q": {"d": 1.0}}}), "the level 1.5 is no whole number"),
+        (lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": {"d": "x"}}}), "the score 'x' is no finite number"),
+        (lambda: hj.evaluate({"q": {"d": 1}}, {"q": {"d": 1.0}}), "float given; a run is"),
+        (lambda: hj.evaluate({"q": {"d": 1}}, {"a": []}), "no run for a"),
+        (lambda: hj.evaluate({"q": {"d": 1}}, [1]), "runs: list given"),
+        (lambda: hj.evaluate({"q": 1}, {"a": {"q": {"d": 1.0}}}), "judgments are"),
+        (lambda: hj.first_stage({"d": "a cat"}, {"q": "cat"}, k=0), "k=0: use 1 or more"),
+        (lambda: hj.first_stage({"d": None}, {"q": "cat"}), "document 'd': NoneType given"),
+        (lambda: hj.first_stage({"d": "a cat"}, {"q": 5}), "query 'q': int given"),
+        (lambda: hj.first_stage(["a cat"], {"q": "cat"}), "list given; use a dict"),
+        (lambda: hj.first_stage(None, {"q": "cat"}), "NoneType given; use a dict"),
+    ],
+)
+def test_wrong_data_is_an_input_error(call, said):
+    with pytest.raises(hj.InputError, match=said):
+        call()
+
+
+def test_half_a_surrogate_pair_in_a_text_is_replaced():
+    assert hj.first_stage({"d": "a cat \ud800"}, {"q": "cat \udfff"}).keys() == {"q"}

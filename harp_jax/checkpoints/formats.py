@@ -4,16 +4,17 @@
 `openvino/openvino_model_qint8_quantized.xml`.
 """
 
+import contextlib
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from harp_jax.checkpoints.torch_ranker import INPUTS, OUTPUT, example_inputs, torch_ranker
-from harp_jax.errors import needs
+from harp_jax.errors import InputError, needs
 from harp_jax.input.pair_rows import Pair, pair_rows
 from harp_jax.model.bert import BertConfig
 from harp_jax.text.tokenizer import Tokenizer
@@ -27,10 +28,33 @@ FILES = {
 OPSET = 17
 
 
+def model_files(backend: str, int8: bool) -> tuple[str, ...]:
+    """The files of a model in a format; OpenVINO's graph has its weights beside it."""
+    name = FILES[backend, int8]
+    return (name, f"{name.removesuffix('.xml')}.bin") if name.endswith(".xml") else (name,)
+
+
+# Folder of an export → the files that it may hold.
+FOLDERS = {
+    backend: {name.partition("/")[2] for int8 in (False, True) for name in model_files(backend, int8)}
+    for backend in ("onnx", "openvino")
+}
+
+
 def needed(package: str, extra: str) -> ModuleType:
     """The imported package. InputError that names the extra which brings it."""
     with needs({"onnx": "ONNX", "openvino": "OpenVINO"}[extra], package, extra):
         return importlib.import_module(package)
+
+
+@contextlib.contextmanager
+def readable(path: str) -> Iterator[None]:
+    """Turns what a runtime raises for a model file that it cannot read into an InputError."""
+    try:
+        yield
+    except Exception as error:  # RuntimeError, and classes of their own
+        said = " ".join(str(error).split())[:200]
+        raise InputError(f"{path} cannot be read ({said}); write it again with harp export") from error
 
 
 def write_onnx(directory: str, config: BertConfig, params: dict[str, Any], int8: bool = False) -> None:

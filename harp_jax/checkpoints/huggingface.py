@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from harp_jax.checkpoints.formats import FOLDERS
 from harp_jax.checkpoints.hf_tensors import bert_config_from_hf, bert_config_to_hf, leaves_of
 from harp_jax.checkpoints.sentence_transformers_layout import FILES as LAYOUT
 from harp_jax.checkpoints.sentence_transformers_layout import write_layout
@@ -23,7 +24,7 @@ from harp_jax.version import __version__
 
 WEIGHTS = "model.safetensors"
 MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote
-FORMATS = ("onnx", "openvino")  # folders of an export with the model in another format (`formats`)
+FORMATS = tuple(FOLDERS)  # folders of an export with the model in another format (`formats`)
 EXPORTED = (WEIGHTS, "config.json", "README.md", *FILES, *LAYOUT, SUMS, *FORMATS)
 HEADS = ("pooler", "score", "mlm")
 # Vocabulary rows added so that sharding divides them; more than this is another vocabulary.
@@ -137,6 +138,10 @@ def check_replaceable(directory: str) -> None:
     if os.path.lexists(directory) and (not os.path.isdir(directory) or (held and not is_export(directory))):
         raise InputError(f"{directory} exists and is no exported model; choose another --output or remove it")
     foreign = [name for name in held if name not in EXPORTED]
+    for folder in FOLDERS.keys() & set(held):
+        place = os.path.join(directory, folder)
+        inside = sorted(os.listdir(place)) if os.path.isdir(place) else []
+        foreign += [os.path.join(folder, name) for name in inside if name not in FOLDERS[folder]]
     if foreign:
         raise InputError(
             f"{directory} holds {foreign[0]}, which is no part of an export and would be lost; move it away or choose "
@@ -176,6 +181,7 @@ def save_hf(
         _write(temporary, replace(config, vocab_size=tokenizer.size), params, tokenizer, model_card, marks)
         if more is not None:
             more(temporary)
+            write_sums(temporary, (WEIGHTS, "config.json", *FILES, *_of_formats(temporary)))
         if os.path.isdir(directory):
             os.rename(directory, f"{temporary}.old")
         os.rename(temporary, directory)
@@ -203,6 +209,12 @@ def _write(
     with open(os.path.join(directory, "README.md"), "w", encoding="utf-8") as file:
         file.write(model_card)
     write_sums(directory, (WEIGHTS, "config.json", *FILES))
+
+
+def _of_formats(directory: str) -> list[str]:
+    """The files of other formats that the directory has."""
+    names = [f"{folder}/{name}" for folder, known in FOLDERS.items() for name in known]
+    return [name for name in names if os.path.exists(os.path.join(directory, name))]
 
 
 def architecture(params: Mapping[str, Any]) -> str:

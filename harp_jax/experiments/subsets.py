@@ -4,7 +4,9 @@ A draw is an order of the queries by hash of (seed, draw, query), and a subset i
 changes no other subset. `--config.train_queries` accepts the files.
 """
 
+import glob
 import os
+import re
 from collections.abc import Mapping, Sequence
 
 from harp_jax.corpus.documents import Documents
@@ -49,7 +51,13 @@ def draw_subsets(qrels: Qrels, sizes: Sequence[int], draws: int, seed: int = 0) 
 
 
 def write_subsets(output: str, drawn: Sequence[Mapping[str, list[str]]]) -> None:
-    """Writes OUTPUT/draw-03/10.txt for the subset "10" of draw 3, and so on: query ids, one a line."""
+    """Writes OUTPUT/draw-03/10.txt for the subset "10" of draw 3, and so on: query ids, one a line.
+
+    Lists that an earlier command left there are removed: those of two commands would not be nested.
+    """
+    for path in glob.glob(os.path.join(glob.escape(output), "draw-*", "*.txt")):
+        if re.fullmatch(r"draw-\d+/\d+%?\.txt", os.path.relpath(path, output)):
+            os.remove(path)
     for number, by_size in enumerate(drawn):
         for size, queries in by_size.items():
             with replacing(os.path.join(output, f"draw-{number:02d}", f"{size}.txt")) as file:

@@ -14,8 +14,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from harp_jax.checkpoints.formats import FILES, needed, write_onnx, write_openvino
-from harp_jax.digests import SUMS
+from harp_jax.checkpoints.formats import FILES, model_files, needed, readable, write_onnx, write_openvino
+from harp_jax.digests import SUMS, check_sums, intact, listed_sums, write_sums
 from harp_jax.errors import InputError
 from harp_jax.files import cache_directory
 from harp_jax.model.bert import BertConfig
@@ -26,7 +26,7 @@ DTYPES = ("float32", "bfloat16", "int8")
 # What each computes in; the fastest first.
 OFFERED = {"openvino": ("float32", "bfloat16", "int8"), "onnx": ("float32", "int8"), "jax": ("float32", "bfloat16")}
 PACKAGES = {"openvino": "openvino", "onnx": "onnxruntime"}
-CONVERSION = "1"  # of `torch_ranker`; another version converts again
+CONVERSION = "2"  # of `torch_ranker`; another version converts again
 
 Batch = tuple[np.ndarray, dict[str, np.ndarray]]  # the items of a batch, and the model's inputs [rows, length]
 Result = tuple[np.ndarray, np.ndarray]  # the same items, and their logits [rows, 1] float32
@@ -66,20 +66,29 @@ def _installed(package: str) -> bool:
 def model_file(
     backend: str, dtype: str, directory: str, config: BertConfig, params: dict[str, Any], tokenizer: Tokenizer
 ) -> str:
-    """Path of the model for a backend: of the export, or converted into the cache. InputError for int8 that was not exported.
+    """Path of the model for a backend: of the export, or converted into the cache.
 
-    Without digests in the directory the weights may have been changed since they were converted: they are converted again,
-    where torch is installed.
+    Files that SHA256SUMS does not bind to the weights may be of others: the weights are then converted, where torch is
+    installed. Raises InputError for changed files, and for int8 that was not exported, or of which SHA256SUMS knows nothing.
     """
     name = FILES[backend, dtype == "int8"]
     path = os.path.join(directory, name)
-    unchanged = os.path.isfile(os.path.join(directory, SUMS)) or dtype == "int8" or not _installed("torch")
-    if os.path.isfile(path) and unchanged:
-        return path
+    if os.path.isfile(path):
+        listed = listed_sums(directory)
+        if name in listed:
+            check_sums(directory, model_files(backend, dtype == "int8"))
+            return path
+        if dtype == "int8" or not _installed("torch"):
+            if listed:
+                raise InputError(
+                    f"{path} is not listed in {SUMS}, so it may be of other weights; write it again with harp export "
+                    f"--format={backend}"
+                )
+            return path
     if dtype == "int8":
         raise InputError(f"{directory} has no {name}; write it with harp export --format={backend} --int8")
     place = os.path.join(cache_directory("converted"), _identity(config, params))
-    if not os.path.isfile(os.path.join(place, name)):
+    if not intact(os.path.join(place, backend)):
         temporary = f"{place}.{backend}.tmp.{os.getpid()}"
         try:
             os.makedirs(temporary)
@@ -87,9 +96,12 @@ def model_file(
                 write_onnx(temporary, config, params)
             else:
                 write_openvino(temporary, config, params, tokenizer)
+            converted = os.path.join(temporary, backend)
+            write_sums(converted, os.listdir(converted))
             os.makedirs(place, exist_ok=True)
-            if not os.path.isfile(os.path.join(place, name)):  # another process may have been faster
-                os.replace(os.path.join(temporary, backend), os.path.join(place, backend))
+            if not intact(os.path.join(place, backend)):  # another process may have been faster
+                shutil.rmtree(os.path.join(place, backend), ignore_errors=True)
+                os.replace(converted, os.path.join(place, backend))
         except OSError as error:
             raise InputError(
                 f"cannot write the converted model to {place}: {error.strerror}; set XDG_CACHE_HOME, or use --backend=jax"
@@ -115,7 +127,8 @@ def openvino_runtime(path: str, dtype: str) -> Runtime:
     openvino = needed("openvino", "openvino")
     precision = {"float32": "f32", "bfloat16": "bf16"}.get(dtype)
     options = {"PERFORMANCE_HINT": "THROUGHPUT", **({"INFERENCE_PRECISION_HINT": precision} if precision else {})}
-    model = openvino.Core().compile_model(path, "CPU", options)
+    with readable(path):
+        model = openvino.Core().compile_model(path, "CPU", options)
     queue = openvino.AsyncInferQueue(model)
 
     def run(batches: Iterable[Batch]) -> Iterator[Result]:
@@ -134,7 +147,8 @@ def openvino_runtime(path: str, dtype: str) -> Runtime:
 def onnx_runtime(path: str) -> Runtime:
     """Runs an ONNX model with ONNX Runtime on the CPU, on all its cores."""
     onnxruntime = needed("onnxruntime", "onnx")
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    with readable(path):
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
     def run(batches: Iterable[Batch]) -> Iterator[Result]:
         for items, inputs in batches:

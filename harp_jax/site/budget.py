@@ -29,9 +29,10 @@ def check_survey(survey: Mapping[str, Any]) -> None:
         )
     if queries < MIN_QUERIES:
         estimate = 100 * math.ceil(links * MIN_QUERIES / max(1, queries) / 100)
+        enough = f", which takes about {estimate:,} links like these" if queries else ""
         raise InputError(
-            f"too few links to test with: {said}; {MIN_QUERIES} queries are needed, which takes about {estimate:,} links like "
-            f"these.{hint} Use BM25, or add pages that link to these"
+            f"too few links to test with: {said}; {MIN_QUERIES} queries are needed{enough}.{hint} Use BM25, or add "
+            "pages that link to these"
         )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harp_jax.cli import read_config
+from harp_jax.errors import InputError
 from harp_jax.experiments.execution import execute
 from harp_jax.experiments.plan import Step, check_braces, listing, resolve
 from harp_jax.experiments.plan_cost import summary
@@ -68,6 +69,7 @@ class SiteRun:
         """
         results = RESULTS | (LABELLED if self.options.get("labels") else {})
         check_links(os.path.join(self.output, name) for name in results)
+        self.check_start()
         prepared = self.steps()
         surveyed = prepared["survey"].done
         carry_out([prepared["survey"]], self.output)
@@ -90,6 +92,17 @@ class SiteRun:
         for name, step in results.items():
             link(planned[step].place, os.path.join(self.output, name))
         return read_json(planned[results["verdict.json"]].place)
+
+    def check_start(self) -> None:
+        """Raises InputError, before anything runs, for a start that cannot read the rows of the recipe."""
+        path = os.path.join(str(self.options.get("start") or ""), "config.json")
+        if self.options.get("start") and os.path.isfile(path):
+            length = read_json(path).get("max_position_embeddings")
+            rows = read_config(PRETRAIN).row_length
+            if isinstance(length, int) and length < rows:
+                raise InputError(
+                    f"--start: the encoder reads {length} tokens at most, the recipe {rows}; choose another start"
+                )
 
     def tasks(self, prepared: Mapping[str, Step]) -> tuple[str, ...]:
         """The tasks of the recipe that the finished pairs suffice for."""

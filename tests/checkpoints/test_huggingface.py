@@ -359,6 +359,11 @@ def test_an_export_replaces_exports_only(tmp_path):
     with pytest.raises(InputError, match=r"holds \.git, which is no part of an export and would be lost"):
         save(tmp_path / "model")
     assert (tmp_path / "model" / ".git").is_dir()
+    (tmp_path / "model" / ".git").rmdir()
+    (tmp_path / "model" / "onnx").mkdir()
+    (tmp_path / "model" / "onnx" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds onnx/notes\.txt, which is no part of an export"):
+        save(tmp_path / "model")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InputError, match="exists and is no exported model"):
         save(tmp_path / "dangling")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harp_jax.checkpoints.formats import FILES, write_openvino
+from harp_jax.checkpoints.formats import FILES, model_files, write_onnx, write_openvino
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.commands.rerank import arguments_parser, main
 from harp_jax.corpus.trec import read_run, write_run
@@ -87,6 +87,45 @@ def test_the_file_of_the_export_is_used_and_bfloat16_is_near(tmp_path, cache):
         InputError, match="has no openvino/openvino_model_qint8_quantized.xml; write it with harp export"
     ):
         load_scorer(str(tmp_path / "m"), "int8", backend="openvino")
+
+
+@pytest.mark.parametrize("backend", ["openvino", "onnx"])
+def test_a_changed_model_is_named_or_converted_again(model, cache, tmp_path, backend):
+    packages(backend)
+    place = str(tmp_path / "m")
+    write = {
+        "openvino": lambda d: write_openvino(d, CONFIG, PARAMS, small_tokenizer()),
+        "onnx": lambda d: write_onnx(d, CONFIG, PARAMS),
+    }
+    save_hf(place, CONFIG, PARAMS, small_tokenizer(), "", more=write[backend])
+    for name in model_files(backend, False):
+        path = tmp_path / "m" / name
+        whole = path.read_bytes()
+        path.write_bytes(whole + b" ")
+        with pytest.raises(InputError, match=f"{name} was changed since it was written"):
+            load_scorer(place, backend=backend)
+        path.write_bytes(whole)
+    # A file that SHA256SUMS does not list may be of other weights: the weights are converted.
+    save_hf(str(tmp_path / "bare"), CONFIG, PARAMS, small_tokenizer(), "")
+    (tmp_path / "bare" / backend).mkdir()
+    (tmp_path / "bare" / FILES[backend, False]).write_bytes(b"of another model")
+    ours = Reranker.from_pretrained(place).predict(PAIRS[:3])
+    for damage in (b"", b"damaged", None):
+        found = Reranker.from_pretrained(str(tmp_path / "bare"), backend=backend).predict(PAIRS[:3])
+        np.testing.assert_allclose(found, ours, rtol=0, atol=1e-4)
+        (converted,) = cache.glob(f"*/{model_files(backend, False)[-1]}")
+        if damage is None:
+            converted.unlink()
+        else:
+            converted.write_bytes(damage)
+    with pytest.raises(InputError, match="cannot be read"):
+        (tmp_path / "x.xml").write_text("<net")
+        runtimes.openvino_runtime(
+            str(tmp_path / "x.xml"), "float32"
+        ) if backend == "openvino" else runtimes.onnx_runtime(str(tmp_path / "x.xml"))
+    (tmp_path / "bare" / FILES[backend, True]).write_bytes(b"of another model")
+    with pytest.raises(InputError, match="is not listed in SHA256SUMS"):
+        load_scorer(str(tmp_path / "bare"), "int8", backend=backend)
 
 
 def test_the_command_ranks_as_with_jax(model, tmp_path):

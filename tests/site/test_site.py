@@ -64,6 +64,20 @@ def test_too_few_links_end_in_advice():
         check_survey(survey(links_kept=12))
     with pytest.raises(InputError, match="20 test queries; 50 queries are needed, which takes about 10,000 links"):
         check_survey(survey(queries=20))
+    with pytest.raises(InputError, match=r"0 test queries; 50 queries are needed\. Dropped"):
+        check_survey(survey(queries=0))
+
+
+def test_a_start_that_reads_too_short_rows_is_refused_before_anything_runs(pages, tmp_path):
+    (tmp_path / "brief").mkdir()
+    (tmp_path / "brief" / "config.json").write_text('{"max_position_embeddings": 64}')
+    with pytest.raises(InputError, match="the encoder reads 64 tokens at most, the recipe 128"):
+        main(
+            arguments_parser().parse_args(
+                [str(pages / "pages.jsonl"), f"--start={tmp_path / 'brief'}", f"--output={tmp_path / 'x'}"]
+            )
+        )
+    assert not (tmp_path / "x").exists()
 
 
 def test_steps_are_what_fits_and_what_there_is(tmp_path):

@@ -89,6 +89,10 @@ def test_the_command_writes_the_decision(tmp_path, capsys):
     main(arguments_parser().parse_args([*words, f"--output={tmp_path / 'verdict.json'}"]))
     found = json.loads((tmp_path / "verdict.json").read_text())
     assert found["verdict"] == BETTER and found["use"] == BOTH and found["queries"] == QUERIES
-    assert found["words"] == capsys.readouterr().out.strip()
+    printed = capsys.readouterr()
+    assert found["words"] == printed.out.strip() and not printed.err
+    few = write("few.trec", lines(dict(list(run(2.0, "ranker").items())[2:])))
+    main(arguments_parser().parse_args([*words[:-1], f"--ranker={few}", f"--output={tmp_path / 'few.json'}"]))
+    assert "note: --ranker: 2 queries are missing and count as zero" in capsys.readouterr().err
     with pytest.raises(InputError, match="unknown|measure"):
         main(arguments_parser().parse_args([*words, "--measure=Wrong@x", f"--output={tmp_path / 'x.json'}"]))

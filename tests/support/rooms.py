@@ -25,6 +25,7 @@ GROUND = {
         "files",
         "digests",
         "progress",
+        "option_paths",
         "cli",
         "allocator",
         "randomness",

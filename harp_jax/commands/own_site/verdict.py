@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 
 from harp_jax.cli import Parser
 from harp_jax.corpus.folds import read_folds, select
@@ -38,6 +39,14 @@ def main(arguments: argparse.Namespace) -> None:
     folds = read_folds(a.folds)
     before = read_run(a.before) if a.before else None
     judged, first, ranker = select(read_qrels(a.qrels), folds), read_run(a.first), read_run(a.ranker)
+    for name, run in (
+        ("--first", first),
+        ("--ranker", ranker),
+        *([("--before", before)] if before is not None else []),
+    ):
+        if missing := sorted(judged.keys() - run.keys()):
+            some = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
+            print(f"note: {name}: {len(missing)} queries are missing and count as zero: {some}", file=sys.stderr)
     found = decide(judged, folds, first, ranker, a.measure, a.normalise, before)
     with replacing(a.output) as file:
         json.dump(found.as_dict(), file, indent=1)
