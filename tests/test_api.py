@@ -187,6 +187,7 @@ def test_configs_by_name_with_changed_fields(tmp_path):
         (lambda: hj.first_stage({"d": "a cat"}, {"q": 5}), "query 'q': int given"),
         (lambda: hj.first_stage(["a cat"], {"q": "cat"}), "list given; use a dict"),
         (lambda: hj.first_stage(None, {"q": "cat"}), "NoneType given; use a dict"),
+        (lambda: hj.Site.from_pages([]), "no pages"),
     ],
 )
 def test_wrong_data_is_an_input_error(call, said):

@@ -37,6 +37,8 @@ def run_plan(commands: list[Command], output: str, jobs: int = 1, dry_run: bool 
 
     Raises InputError as `resolve` and `execute` do.
     """
+    if jobs < 1:
+        raise InputError(f"--jobs={jobs}: use 1 or more")
     steps = resolve(commands, output)
     if only:
         steps = [alone(steps, only)]
@@ -65,8 +67,6 @@ def execute(steps: list[Step], output: str, jobs: int = 1) -> None:
     Several jobs share the processor's cores, and the output of each goes to a log file. If a step fails, the running ones
     are awaited and an InputError is raised; running the plan again resumes it. SIGTERM is passed on to the running steps.
     """
-    if jobs < 1:
-        raise InputError(f"--jobs={jobs}: use 1 or more")
     make_directory(os.path.join(output, ".plan"))
     try:
         _execute(steps, output, jobs)

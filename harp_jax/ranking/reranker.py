@@ -96,6 +96,8 @@ class Reranker:
 
         Of a document that is too long the first tokens count, or the best of its `windows` (MaxP).
         """
+        if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
+            raise InputError("predict takes pairs of texts: [(query, document), …]")
         limit = None if windows is None else windows.reach(self.scorer.max_length)
         queries = list(dict.fromkeys(query for query, _ in pairs))
         documents = list(dict.fromkeys(document for _, document in pairs))
@@ -115,6 +117,8 @@ class Reranker:
 
         "corpus_id" is the position in `documents`; `return_documents` adds their "text"; `top_k` keeps so many.
         """
+        if top_k is not None and top_k < 1:
+            raise InputError(f"top_k={top_k}: use 1 or more, or None for all documents")
         scores = self.rerank(query, documents, windows)
         order = np.argsort(-scores, kind="stable")[:top_k].tolist()
         hits: list[dict[str, Any]] = [{"corpus_id": i, "score": float(scores[i])} for i in order]

@@ -10,6 +10,7 @@ from typing import Any
 from harp_jax.cli import read_config
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import Qrels, read_qrels, read_queries
+from harp_jax.errors import InputError
 from harp_jax.ranking.lexical.anchors import anchor_rows
 from harp_jax.ranking.lexical.first_stage import indexed
 from harp_jax.ranking.lexical.models import Collection, make, search
@@ -53,6 +54,8 @@ class Site:
         Raises InputError for bad input.
         """
         paths = (os.fspath(pages),) if isinstance(pages, str | os.PathLike) else tuple(pages)
+        if not paths:
+            raise InputError("no pages; name a folder of HTML, a WARC, a dump or linked JSONL")
         # By name, at the call: harp_jax works without the generation job.
         found = format or importlib.import_module("data_pipeline.sources.detect").format_of_content(paths[0])
         source = {"format": found, "paths": paths, "base_url": base_url, "redirects": tuple(redirects)}

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import errno
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ from harp_jax.files import replacing
 from harp_jax.input.manifest import MANIFEST
 from harp_jax.stages.base import Stage
 
+WHOLE, END = 256 << 20, 1 << 20  # bytes: larger inputs are told apart by their size and ends
 INPUTS = "inputs"  # in config.json: what `inputs_of` returned
 # Config fields that may change when a run resumes.
 FREE_TO_CHANGE = frozenset(
@@ -84,14 +86,26 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
 def inputs_of(config: ConfigDict) -> list[list[str]]:
     """[path, content] of what a run reads.
 
-    Content is a digest: of a generation job that of its manifest, which has those of the shards. Of documents and clicks it is
-    the size alone, as they may be many gigabytes.
+    Content is a digest: of a generation job that of its manifest, which has those of the shards; of documents and clicks of
+    many gigabytes that of their ends, and the size.
     """
     manifests = [os.path.join(directory, MANIFEST) for directory in config.get("data", ())]
     small = [config.get(name, "") for name in ("queries", "qrels", "candidates", "folds", "train_queries")]
     large = [config.get(name, "") for name in ("docs", "clicks")]
     found = [[path, files.sha256_file(path)] for path in (*manifests, *small) if path and os.path.isfile(path)]
-    return found + [[path, f"{os.path.getsize(path)} bytes"] for path in large if path and os.path.isfile(path)]
+    return found + [[path, large_content(path)] for path in large if path and os.path.isfile(path)]
+
+
+def large_content(path: str) -> str:
+    """The digest of a file up to WHOLE bytes; of a larger one that of its first and last megabyte, and its size."""
+    size = os.path.getsize(path)
+    if size <= WHOLE:
+        return files.sha256_file(path)
+    with open(path, "rb") as file:
+        digest = hashlib.sha256(file.read(END))
+        file.seek(-END, os.SEEK_END)
+        digest.update(file.read(END))
+    return f"{size} bytes, ends {digest.hexdigest()}"
 
 
 def locked(workdir: str) -> IO:

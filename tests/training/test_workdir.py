@@ -9,6 +9,7 @@ import pytest
 import harp_jax.training.train
 from harp_jax.errors import InputError
 from harp_jax.main import main
+from harp_jax.training import workdir
 from harp_jax.training.workdir import claim_workdir
 from tests.support.tiny_run import tiny_config, tiny_stage
 
@@ -26,6 +27,7 @@ def test_a_resume_on_other_data_is_refused(tmp_path):
     (tmp_path / "pairs" / "manifest.json").write_text('{"shards": [2, 1]}')
     with pytest.raises(InputError, match=r"was started on other data: .*manifest\.json changed since; restore it"):
         claim(config, tmp_path / "run")
+    (tmp_path / "pairs" / "manifest.json").write_text('{"shards": [1, 2]}')
     # A workdir of an older version has not recorded its data.
     path = tmp_path / "run" / "config.json"
     found = json.loads(path.read_text())
@@ -33,6 +35,24 @@ def test_a_resume_on_other_data_is_refused(tmp_path):
     os.remove(tmp_path / "run" / "SHA256SUMS")
     path.write_text(json.dumps(found))
     claim(config, tmp_path / "run")
+
+
+def test_large_inputs_are_told_apart_by_their_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(workdir, "WHOLE", 10)
+    monkeypatch.setattr(workdir, "END", 4)
+    path = tmp_path / "docs.tsv"
+    found = []
+    for text in (
+        "0123456789",
+        "012x456789",
+        "0123456789abcdef",
+        "0123456789abcdeg",
+        "x123456789abcdef",
+        "0123456789abcdef0",
+    ):
+        path.write_text(text)
+        found.append(workdir.large_content(str(path)))
+    assert len(set(found)) == 6
 
 
 def test_a_changed_config_of_a_workdir_is_named(tmp_path):
