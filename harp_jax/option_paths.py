@@ -12,6 +12,7 @@ from harp_jax.files import check_plain, output_path
 OUTPUTS = ("output", "per_query", "snakefile", "markdown", "text")  # options that name what a command writes
 # Files of models, workdirs and vocabularies that their SHA256SUMS does not list.
 PARTS = (SUMS, "README.md", "config.json", "metrics.jsonl", "selection.json", "words.tsv", "words.json", "vocab.txt")
+DOCUMENTS = (".tsv", ".jsonl", ".json")  # of a folder of documents
 # Options that name files and folders which a command reads: paths, or NAME=PATH,PATH.
 INPUTS = (
     "model", "encoder", "start", "docs", "pages", "queries", "qrels", "run", "runs", "folds", "exclude", "anchors", "parameters",
@@ -26,33 +27,40 @@ def check_outputs(arguments: argparse.Namespace) -> None:
     # NAME=PATH,PATH of some options; the whole word too, since paths may contain both characters.
     texts = [word for word in words if isinstance(word, str)]
     inputs = [part for word in texts for part in (word, *re.split("[=,]", word))]
-    folders = [path for path in named_inputs(arguments) if os.path.isdir(path)]
+    folders = [(name, path) for name, path in named_inputs(arguments) if os.path.isdir(path)]
     for name in OUTPUTS:
         output = getattr(arguments, name, None)
-        if output and os.path.isdir(output):
-            same = [folder for folder in folders if os.path.samefile(folder, output)]
-        elif output:
+        if not output:
+            continue
+        if not os.path.isdir(output):
             check_plain(output)
             output_path(output, inputs)
-            same = [folder for folder in folders if os.path.exists(output) and holds_part(folder, output)]
-        if output and same:
-            raise InputError(
-                f"cannot write {output}: it is of the input {same[0]}, which would be lost; choose another path"
-            )
+        for option, folder in folders:
+            if is_part(output, folder, DOCUMENTS if option == "docs" else ()):
+                raise InputError(
+                    f"cannot write {output}: it is of the input {folder}, which would be lost; choose another path"
+                )
 
 
-def named_inputs(arguments: argparse.Namespace) -> Iterator[str]:
-    """The paths that options of INPUTS name."""
+def named_inputs(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """(option, path) of the paths that options of INPUTS name."""
     for name in INPUTS:
         given = getattr(arguments, name, None) or []
         for word in given if isinstance(given, list) else [given]:
-            yield from (str(word), *re.split("[=,]", str(word)))
+            yield from ((name, path) for path in (str(word), *re.split("[=,]", str(word))))
 
 
-def holds_part(folder: str, path: str) -> bool:
-    """Whether the file is a part of the model, workdir or vocabulary in the folder."""
+def is_part(path: str, folder: str, suffixes: tuple[str, ...] = ()) -> bool:
+    """Whether a path that exists is the folder, or a file of the model, workdir or vocabulary in it, or there with a suffix."""
+    if not os.path.exists(path):
+        return False
     name = os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
-    return name in PARTS or name in listed_sums(folder)
+    if name in (".", *PARTS) or (not name.startswith("..") and name.endswith(suffixes)):
+        return True
+    try:
+        return name in listed_sums(folder)
+    except InputError:  # SHA256SUMS of another tool
+        return False
 
 
 def check_inputs(arguments: argparse.Namespace) -> None:

@@ -42,4 +42,12 @@ def test_other_files_there_may_be_written(model, tmp_path):
     check(model=model, output=os.path.join(model, "run.trec"))
     check(model=model, output=os.path.join(model, "new.trec"))
     check(model=model, output=str(tmp_path / "config.json"))
+    (tmp_path / "docs").mkdir()
+    for name in ("docs.tsv", "SHA256SUMS"):
+        (tmp_path / "docs" / name).write_text("of another tool")
+    check(docs=str(tmp_path / "docs"), output=str(tmp_path / "docs" / "bm25.trec"))
+    (tmp_path / "docs" / "bm25.trec").write_text("of the command before")
+    check(docs=str(tmp_path / "docs"), output=str(tmp_path / "docs" / "bm25.trec"))
+    with pytest.raises(InputError, match="it is of the input"):
+        check(docs=str(tmp_path / "docs"), output=str(tmp_path / "docs" / "docs.tsv"))
     check(plan=model, output=model)  # a word that only happens to be a folder's name
