@@ -59,10 +59,10 @@ def first_stage(
     from harp_jax.ranking.lexical.anchors import read_anchors
     from harp_jax.ranking.lexical.first_stage import indexed, retrieve
 
-    texts = read_anchors(os.fspath(anchors)) if isinstance(anchors, str | os.PathLike) else anchors
-    collection = indexed(to_documents(docs).texts(), model, stemmer, texts)
     if k < 1:
         raise InputError(f"k={k}: use 1 or more")
+    texts = read_anchors(os.fspath(anchors)) if isinstance(anchors, str | os.PathLike) else anchors
+    collection = indexed(to_documents(docs).texts(), model, stemmer, texts)
     found = retrieve(model, collection, [(parameters, to_queries(queries))], k)
     return _plain(dict(trec.ordered((qid, docids, scores) for qid, docids, scores in found if docids)))
 

@@ -228,7 +228,9 @@ def ending_well() -> Iterator[None]:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         if "openvino" in sys.modules:  # its threads, interrupted within a conversion, end an orderly exit by SIGSEGV
-            sys.stderr.flush()
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError, ValueError):
+                    stream.flush()
             os._exit(INTERRUPTED)
         sys.exit(INTERRUPTED)
     finally:
