@@ -90,6 +90,8 @@ def rerank_run(
 
     if k is not None and k < 1:
         raise InputError(f"k={k}: use 1 or more, or None for all candidates")
+    if isinstance(model, str | os.PathLike):
+        raise InputError(f"model is the path {os.fspath(model)}; use hj.Reranker.from_pretrained({os.fspath(model)!r})")
     texts = to_queries(queries)
     candidates, note = with_texts(to_run(run), texts, "queries")
     if note:
@@ -172,6 +174,8 @@ def load_config(path: str, **changes: Any) -> "ConfigDict":
     """
     from harp_jax.defaults import check_fields
 
+    if not isinstance(path, str):
+        raise InputError(f"load_config takes a path or a name, not {type(path).__name__}")
     if not os.path.exists(config_file(path).partition(":")[0]):
         raise InputError(f"no config {path}; name a file, or one below configs/ such as tpu_v3 or data/html")
     config = read_config(path)

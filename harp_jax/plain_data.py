@@ -68,7 +68,17 @@ def ranking_of(qid: str, found: Mapping[str, float]) -> Ranking:
     """A ranking from {docid: score}. Raises InputError for anything else, and for scores that are not finite."""
     if not isinstance(found, Mapping):
         raise InputError(f"query {qid!r}: {type(found).__name__} given; a run is {{qid: {{docid: score}}}}")
+    check_ids((qid, *found))
     return Ranking.of([*found], [number(score, qid, docid) for docid, score in found.items()])
+
+
+def check_ids(ids: Iterable[Any]) -> None:
+    """Raises InputError for the first id that is no string: 1 and "1" would be two queries."""
+    for key in ids:
+        if not isinstance(key, str):
+            raise InputError(
+                f"the id {key!r} is no string; use str() for the ids of runs, judgments, queries and documents"
+            )
 
 
 def number(score: Any, qid: str, docid: str) -> float:
@@ -92,6 +102,7 @@ def level_of(level: Any, qid: str, docid: str) -> int:
 
 def texts_of(given: Mapping[str, str], kind: str) -> Iterator[tuple[str, str]]:
     """(id, text) with half surrogate pairs replaced, as in files. Raises InputError for a text that is no string."""
+    check_ids(given)
     for key, text in given.items():
         if not isinstance(text, str):
             raise InputError(f"{kind} {key!r}: {type(text).__name__} given; use a string")
@@ -108,6 +119,7 @@ def to_qrels(given: QrelsData) -> Qrels:
                 raise InputError(
                     f"query {qid!r}: {type(judged).__name__} given; judgments are {{qid: {{docid: level}}}}"
                 )
+            check_ids((qid, *judged))
         return {
             qid: {docid: level_of(level, qid, docid) for docid, level in judged.items()}
             for qid, judged in given.items()

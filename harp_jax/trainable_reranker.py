@@ -32,6 +32,9 @@ class Reranker(Ranker):
         """
         from harp_jax.site.run import SiteRun
 
+        if not isinstance(site, Site):
+            raise InputError(f"site: {type(site).__name__} given; use hj.Site.from_pages(…) or Site.from_html(…)")
+
         SiteRun({**site.options, "start": start, **options}, output, minutes).run()
         return cls.from_pretrained(os.path.join(output, "ranker"))
 

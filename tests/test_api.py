@@ -187,6 +187,12 @@ def test_configs_by_name_with_changed_fields(tmp_path):
         (lambda: hj.first_stage({"d": "a cat"}, {"q": 5}), "query 'q': int given"),
         (lambda: hj.first_stage(["a cat"], {"q": "cat"}), "list given; use a dict"),
         (lambda: hj.first_stage(None, {"q": "cat"}), "NoneType given; use a dict"),
+        (lambda: hj.first_stage({1: "a cat"}, {"q": "cat"}), "the id 1 is no string"),
+        (lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": {2: 1.0}}}), "the id 2 is no string"),
+        (lambda: hj.evaluate({"q": {3: 1}}, {"a": {"q": {"d": 1.0}}}), "the id 3 is no string"),
+        (lambda: hj.rerank_run("ranker", {"q": {"d": 1.0}}, {"q": "cat"}, {"d": "a cat"}), "from_pretrained"),
+        (lambda: hj.load_config(None), "not NoneType"),
+        (lambda: hj.Reranker.pretrain("pages", "out"), "site: str given; use hj.Site.from_pages"),
         (lambda: hj.Site.from_pages([]), "no pages"),
     ],
 )

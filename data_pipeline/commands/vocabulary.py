@@ -1,6 +1,7 @@
 """harp vocabulary"""
 
 import argparse
+import os
 from functools import partial
 
 from data_pipeline.config import plain_source
@@ -24,6 +25,10 @@ def arguments_parser() -> ConfigParser:
 def main(arguments: argparse.Namespace) -> None:
     if arguments.config is None or not arguments.output:
         raise InputError("--config=FILE.py and --output=DIR are both needed; see configs/data/")
+    if os.path.exists(os.path.join(arguments.output, "config.json")):
+        raise InputError(
+            f"{arguments.output} holds a model, whose vocabulary would be replaced; choose another directory"
+        )
     tokenizer = train(partial(paragraphs, plain_source(arguments.config)), arguments.size)
     tokenizer.save(arguments.output)
     print(f"{arguments.output}: {tokenizer.size} tokens, sha256 {tokenizer.sha256}")

@@ -2,6 +2,8 @@
 
 import json
 import os
+import zlib
+from collections.abc import Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -13,6 +15,7 @@ from harp_jax.files import read_json
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"
 COMMAND = "command.txt"
+CRC = "crc32"  # last on each line of the metrics, over the line without it
 
 
 def read_config(workdir: str) -> ConfigDict:
@@ -31,10 +34,20 @@ def read_config(workdir: str) -> ConfigDict:
         ) from error
 
 
+def metrics_line(row: Mapping[str, Any]) -> str:
+    """A line of metrics.jsonl with its checksum: a figure that changed later does not pass for one that was measured."""
+    return json.dumps({**row, CRC: crc_of(row)}) + "\n"
+
+
+def crc_of(row: Mapping[str, Any]) -> str:
+    """The checksum of a line's values and their order."""
+    return f"{zlib.crc32(json.dumps(row).encode()):08x}"
+
+
 def read_metrics(workdir: str) -> list[dict[str, Any]]:
     """The metrics of a workdir in order, {"step", "split", name: value}; a last line that a kill truncated is left out.
 
-    Raises InputError for any other line that is damaged.
+    Raises InputError for any other line that is damaged or was changed since.
     """
     path = os.path.join(workdir, METRICS)
     if not os.path.exists(path):
@@ -44,12 +57,15 @@ def read_metrics(workdir: str) -> list[dict[str, Any]]:
         for number, line in enumerate(file, 1):
             try:
                 row = json.loads(line.decode())
+                crc = row.pop(CRC, None)  # absent from lines of older versions
                 if not isinstance(row["step"], int) or not isinstance(row["split"], str):
                     raise ValueError("no step and split")
                 if not all(isinstance(value, int | float) for name, value in row.items() if name != "split"):
                     raise ValueError("a metric is no number")
+                if crc is not None and crc != crc_of(row):
+                    raise ValueError(f"a figure changed since: the line is not that of its {CRC}")
                 rows.append(row)
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 if not line.endswith(b"\n"):
                     break
                 raise InputError(f"{path}, line {number}: damaged ({error}); remove or restore the line") from error

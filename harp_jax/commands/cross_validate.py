@@ -3,10 +3,12 @@
 import argparse
 from typing import Any
 
-from harp_jax.cli import Parser
+from harp_jax.cli import Parser, read_config
+from harp_jax.commands.rerank import arguments_parser as rerank_parser
 from harp_jax.commands.subsets import integers
 from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import MEASURES
+from harp_jax.evaluation.measures import parse_measures
 from harp_jax.experiments.cross_validation import cross_validation_plan
 from harp_jax.experiments.execution import run_plan
 from harp_jax.experiments.plan import Command, check_braces
@@ -56,6 +58,13 @@ def training_options(arguments: argparse.Namespace) -> dict[str, Any]:
     for setting in (*arguments.set, *arguments.rerank):
         if "=" not in setting:
             raise InputError(f"{setting!r}: write FIELD=VALUE")
+    # As the commands will read them, so that a slip is said before the first runs.
+    read_config(arguments.config, [f"--config.{setting}" for setting in arguments.set])
+    known = vars(rerank_parser().parse_args([f"--{name}=x" for name in ("model", "docs", "queries", "run", "output")]))
+    for setting in arguments.rerank:
+        if setting.partition("=")[0].replace("-", "_") not in known:
+            raise InputError(f"--rerank {setting}: harp rerank has no such option; see its --help")
+    parse_measures(arguments.measures)
     return {
         "config": arguments.config,
         "candidates": arguments.run,

@@ -1,6 +1,7 @@
 """Learning curves: a measure against the number of training queries, a line for each system, as a picture and as a table."""
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -41,7 +42,7 @@ def points(
         groups = range(len(groups))
     for (system, size), runs in systems.items():
         values = np.stack([list(by_query(qrels, run, measure).values()) for run in runs])
-        if len(values) > 1 and len(values) % runs_per_draw:
+        if (size or len(values) > 1) and len(values) % runs_per_draw:
             raise InputError(f"{system}@{size}: {len(values)} runs are not a whole number of draws of {runs_per_draw}")
         key = generator(0, "curve", system, size)
         interval = bootstrap(values, np.zeros((1, values.shape[1])), groups, key, rounds, runs_per_draw)
@@ -58,11 +59,14 @@ def by_query(qrels: Qrels, run: Run, measure: str) -> dict[str, float]:
 
 
 def number(size: str) -> float:
-    """The place of a size on the axis. Raises InputError for a text that is neither a number nor a share."""
+    """The place of a size on the axis. Raises InputError for a text that is neither a positive number nor a share."""
     try:
-        return float(size.removesuffix("%"))
+        value = float(size.removesuffix("%"))
     except ValueError:
-        raise InputError(f"{size!r} is no number of queries; write SYSTEM@SIZE=RUN") from None
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise InputError(f"{size!r} is no number of queries; write SYSTEM@SIZE=RUN")
+    return value
 
 
 def as_text(found: Sequence[Point], measure: str) -> str:

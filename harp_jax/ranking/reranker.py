@@ -98,6 +98,8 @@ class Reranker:
         """
         if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
             raise InputError("predict takes pairs of texts: [(query, document), …]")
+        if windows is not None and not isinstance(windows, Windows):
+            raise InputError(f"windows={windows!r}: use harp_jax.ranking.maxp.Windows(…)")
         limit = None if windows is None else windows.reach(self.scorer.max_length)
         queries = list(dict.fromkeys(query for query, _ in pairs))
         documents = list(dict.fromkeys(document for _, document in pairs))

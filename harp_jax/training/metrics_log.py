@@ -1,16 +1,15 @@
 """Metrics as JSON lines and TensorBoard events, and to Weights & Biases on request.
 
-The JSON lines are authoritative: one object per line, `step` first.
+The JSON lines are authoritative: one object per line, `step` first, a checksum last.
 """
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from harp_jax.checkpoints.recorded import METRICS
+from harp_jax.checkpoints.recorded import METRICS, metrics_line
 from harp_jax.checkpoints.recorded import read_metrics as read
 from harp_jax.files import replacing
 from harp_jax.training.wandb_log import WandbLog
@@ -47,7 +46,7 @@ class MetricsLog:
             "split": prefix,
             **{k: float(f"{float(v):.6g}") for k, v in metrics.items()},
         }
-        self._file.write(json.dumps(line) + "\n")
+        self._file.write(metrics_line(line))
         self._file.flush()
         from tensorboardX.proto.event_pb2 import Event
         from tensorboardX.proto.summary_pb2 import Summary
@@ -75,4 +74,4 @@ def cut_after(path: str, step: int) -> None:
         return
     rows = [row for row in read(os.path.dirname(path)) if row["step"] <= step]
     with replacing(path) as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
+        file.writelines(map(metrics_line, rows))

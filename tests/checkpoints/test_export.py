@@ -101,6 +101,10 @@ def test_a_changed_config_or_metric_of_a_workdir_is_named(workdir, tmp_path):
         metrics.write_bytes(damage + b"".join(lines))
         with pytest.raises(InputError, match=r"metrics.jsonl, line 1: damaged"):
             export(str(tmp_path / "run"), str(tmp_path / "model"))
+    figure = read_metrics(str(workdir))[0]["loss"]
+    metrics.write_bytes(b"".join(lines).replace(str(figure).encode(), b"0.0625", 1))
+    with pytest.raises(InputError, match=r"metrics.jsonl, line 1: damaged \(a figure changed since"):
+        export(str(tmp_path / "run"), str(tmp_path / "model"))
 
 
 def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, monkeypatch):

@@ -98,6 +98,8 @@ def test_what_cannot_be_written_is_refused_before_anything_is_read(tmp_path):
         check_formats(["gguf"], False, [])
     with pytest.raises(InputError, match="--int8 belongs to --format"):
         check_formats([], True, [])
+    with pytest.raises(InputError, match="--calibration serves --int8"):
+        check_formats(["openvino"], False, [("query", "document")])
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a query\ta document\nanother\n")
     with pytest.raises(InputError, match="line 2: not query<TAB>document"):

@@ -73,6 +73,20 @@ def test_queries_that_cannot_be_evaluated_are_reported_before_training(files, ca
         planned(files, capsys, *options)
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--set=epocs=1.0", "epocs"),
+        ("--set=epochs=many", "epochs"),
+        ("--rerank=max_lenght=64", "harp rerank has no such option"),
+        ("--measures=RR@x", "RR@x"),
+    ],
+)
+def test_slips_are_said_before_anything_runs(files, capsys, option, message):
+    with pytest.raises(InputError, match=message):
+        planned(files, capsys, "cross-validate", f"--folds={files / 'folds'}", option)
+
+
 def test_some_folds_only_and_further_rerankings():
     """Models of the tested folds are trained on all others, and a variant re-ranks by the same models."""
     commands = cross_validation(

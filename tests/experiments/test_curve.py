@@ -73,6 +73,8 @@ def test_only_the_queries_of_a_fold_count(files, capsys):
         (["HARP@10", "HARP@25%"], {}, "draw two curves"),
         (["HARP"], {}, "no run has a size"),
         (["HARP@10"], {"runs_per_draw": 3}, "4 runs are not a whole number of draws of 3"),
+        (["HARP@-5"], {}, "'-5' is no number of queries"),
+        (["HARP@nan"], {}, "'nan' is no number of queries"),
         (["HARP@10"], {"runs_per_draw": 0}, "--runs_per_draw=0"),
         (["HARP@10"], {"measure": "RR AP"}, "name one measure"),
         (["HARP@10"], {"fold": "1"}, "--folds and --fold belong together"),
