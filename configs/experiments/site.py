@@ -17,6 +17,7 @@ FIELDS = ("title", "body")
 HELD_OUT = Collection("{survey}/docs.jsonl", "{survey}/queries.tsv", "{survey}/qrels.txt", FIELDS)
 SOURCES = "--exclude={survey}/sources.tsv"  # a query has the words of its own source
 LABELLED = Collection("{survey}/docs.jsonl", "{labels}/queries.tsv", "{labels}/qrels.txt", FIELDS)
+ROW, LABELLED_ROW = "ranker", "ranker, fine-tuned on labels"  # of the table
 MAX_LENGTH = 128  # of configs/site.py
 
 
@@ -82,8 +83,17 @@ def get_plan(
             ),
             *(with_labels(labels, depth, seed) if labels else []),
             *tested(start, bool(labels)),
+            published(bool(labels), depth),
         ]
     return commands
+
+
+def published(labelled: bool, depth: int) -> Command:
+    """The export that is handed over: with the figures of the table on its card."""
+    workdir, row = ("train_labelled", LABELLED_ROW) if labelled else ("harp", ROW)
+    where = f"--evaluated_on=anchors of held-out pages, BM25's best {depth} re-ranked"
+    figures = ["--results={table}", f"--system={row}", where]
+    return Command("model", "export", ["--workdir={" + workdir + "}", "--ranker", *figures, "--output={out}"])
 
 
 def with_labels(labels: str, depth: int, seed: int) -> list[Command]:
@@ -119,9 +129,9 @@ def tested(start: str, labelled: bool) -> list[Command]:
         "BM25 + in-links": "bm25_inlinks",
         "BM25F with anchor texts": "bm25f",
         **({"start's vectors": "run_start", "BM25 + start's vectors": "bm25_start"} if start else {}),
-        "ranker": "run_ranker",
+        ROW: "run_ranker",
         "BM25 + ranker": "bm25_ranker",
-        **({"ranker, fine-tuned on labels": "run_labelled"} if labelled else {}),
+        **({LABELLED_ROW: "run_labelled"} if labelled else {}),
     }
     runs = [f"{row}={{{step}}}" for row, step in rows.items()]
     verdict = [judged, "--folds={folds}", "--first={bm25}", "--ranker={run_ranker}", f"--measure={MEASURE}"]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from harp_jax.errors import InputError
-from harp_jax.files import read_json
+from harp_jax.files import lines, read_json
 
 ROUNDS = 10_000  # of the bootstrap
 TAGS = ["harp_jax", "cross-encoder", "reranker", "bert"]
@@ -36,17 +36,19 @@ class About:
 
 
 NOTHING = About()
+PER_QUERY = "run\tmeasure\tqid\tvalue"  # the first line of the file of harp evaluate --per_query
+WRITE_IT = "write it with harp evaluate --format=json > FILE.json, or --per_query=FILE.tsv"
 
 
 def read_figures(path: str, system: str = "") -> tuple[Figure, ...]:
-    """The figures of a system from the JSON that `harp evaluate --format=json` prints; `system` may be left out if it is alone.
+    """The figures of a system from what `harp evaluate` writes: the JSON of --format=json, or the file of --per_query.
 
-    Intervals resample queries (10,000 rounds, seed 0). Raises InputError for another file and for an unknown or ambiguous system.
+    `system` may be left out if it is alone. Intervals resample queries (10,000 rounds, seed 0). Raises InputError for another
+    file and for an unknown or ambiguous system.
     """
-    found = read_json(path, "write it with harp evaluate --format=json")
-    per_query = found.get("per_query")
+    per_query = read_json(path, WRITE_IT).get("per_query") if path.endswith(".json") else read_per_query(path)
     if not isinstance(per_query, dict) or not per_query:
-        raise InputError(f"{path} holds no values per query; write it with harp evaluate --format=json")
+        raise InputError(f"{path} holds no values per query; {WRITE_IT}")
     names = sorted(per_query)
     if not system and len(names) == 1:
         system = names[0]
@@ -63,6 +65,19 @@ def read_figures(path: str, system: str = "") -> tuple[Figure, ...]:
     if not all(found.ndim == 1 and np.isfinite(found).all() for found in values.values()):
         raise InputError(f"{path}: a value of {system} is no finite number; write it again")
     return tuple(_figure(measure, per_measure) for measure, per_measure in values.items() if len(per_measure))
+
+
+def read_per_query(path: str) -> dict[str, dict[str, dict[str, str]]]:
+    """System → measure → query → value, of the file of `harp evaluate --per_query`. InputError for a line of another form."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for number, line in lines(path):
+        values = line.split("\t")
+        if len(values) != 4 or (number == 1 and line != PER_QUERY):
+            raise InputError(f"{path}, line {number}: not {PER_QUERY!r}; {WRITE_IT}")
+        if number > 1:
+            system, measure, qid, value = values
+            found.setdefault(system, {}).setdefault(measure, {})[qid] = value
+    return found
 
 
 def _figure(measure: str, values: np.ndarray) -> Figure:

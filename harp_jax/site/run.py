@@ -23,10 +23,10 @@ SCRATCH = (
 )
 # Name in the output directory → step whose output it is.
 RESULTS = {
-    "ranker": "ranker", "report.html": "report", "verdict.json": "verdict", "survey": "survey", "table.tsv": "table",
+    "ranker": "model", "report.html": "report", "verdict.json": "verdict", "survey": "survey", "table.tsv": "table",
     "bm25.trec": "bm25", "ranker.trec": "run_ranker", "bm25_ranker.trec": "bm25_ranker",
 }  # fmt: skip
-LABELLED = {"ranker": "model_labelled", "verdict.json": "verdict_labels", "anchors_verdict.json": "verdict"}
+LABELLED = {"verdict.json": "verdict_labels", "anchors_verdict.json": "verdict"}
 
 
 @dataclass(frozen=True)

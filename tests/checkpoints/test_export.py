@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import harp_jax.checkpoints.checkpoint
+from harp_jax.api import evaluate
 from harp_jax.checkpoints.card_metadata import About, read_figures
 from harp_jax.checkpoints.checkpoint import load_newest, load_params
 from harp_jax.checkpoints.export import export
@@ -254,6 +255,22 @@ def test_the_card_has_metadata_and_figures_with_intervals(workdir, tmp_path):
     (tmp_path / "table.json").write_text("{}")
     with pytest.raises(InputError, match="holds no values per query"):
         read_figures(str(tmp_path / "table.json"))
+
+
+def test_figures_are_read_from_the_values_per_query(tmp_path):
+    runs = {"ranker, tuned": {"q1": {"d": 1.0}, "q2": {"e": 1.0}}, "BM25": {"q1": {"d": 1.0}, "q2": {"d": 1.0}}}
+    table = evaluate({"q1": {"d": 1}, "q2": {"d": 1}}, runs, "RR@10 AP")
+    path = tmp_path / "table.tsv"
+    path.write_text("".join(line + "\n" for line in table.per_query_lines()))
+    (tmp_path / "table.json").write_text(table.format("json"))
+    for name in runs:
+        assert read_figures(str(path), name) == read_figures(str(tmp_path / "table.json"), name)
+    path.write_text(path.read_text() + "BM25\tAP\tq3\n")
+    with pytest.raises(InputError, match="table.tsv, line 10: not 'run"):
+        read_figures(str(path), "BM25")
+    path.write_text("q1 Q0 d 1 1.0 x\n")
+    with pytest.raises(InputError, match="line 1: not 'run"):
+        read_figures(str(path))
 
 
 def test_push_without_a_token_lists_the_files(tmp_path, monkeypatch):

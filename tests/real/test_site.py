@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from huggingface_hub import ModelCard
 
 import harp_jax as hj
 from tests.support import ROOT, site_pages
@@ -64,7 +65,10 @@ def test_from_pages_to_a_ranker_and_a_verdict(tmp_path):
     (tmp_path / "labels.tsv").write_text("".join(labels))
     labelled = run(pages, output, f"--labels={tmp_path / 'labels.tsv'}")
     assert "24 queries (labels of" in labelled and "verdict_labels" in labelled and "pairs:" not in labelled
-    assert (output / "ranker").readlink().name.startswith("model_labelled")
+    figures = ModelCard.load(output / "ranker" / "README.md").data.eval_results
+    assert {figure.metric_name for figure in figures} == {"RR@10", "nDCG@10"}
+    trained = next(output.glob("model_labelled-*")) / "model.safetensors"
+    assert (output / "ranker" / "model.safetensors").read_bytes() == trained.read_bytes()
     assert json.loads((output / "anchors_verdict.json").read_text())["queries"] == verdict["queries"]
 
 
