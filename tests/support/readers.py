@@ -590,7 +590,9 @@ READERS: dict[str, Reader] = {
     "clicks": Reader({"clicks.tsv": CLICKS, "docs.tsv": TSV}, _clicks, fuzzed=("clicks.tsv",)),
     "folds": Reader({"folds.tsv": b"q1\t0\nq2\t1\nq3\t0\n"}, _folds),
     "labels": Reader({"labels.tsv": b"# mine\none two\td1\t1\n#three\td2\t0\nfour\td3\n"}, _labels),
-    "values per query": Reader({"table.tsv": b"run\tmeasure\tqid\tvalue\nours\tAP\tq1\t0.25\nours\tAP\tq2\t1.0\n"}, _per_query, share=0.2),
+    "values per query": Reader(
+        {"table.tsv": b"run\tmeasure\tqid\tvalue\nours\tAP\tq1\t0.25\nours\tAP\tq2\t1.0\n"}, _per_query, share=0.2
+    ),
     "figures": Reader(
         {"table.json": _json({"mean": {}, "per_query": {"ours": {"RR@10": {"q1": 0.5, "q2": 1.0}, "AP": {"q1": 0.25}}}})},
         _figures, share=0.2,
