@@ -15,7 +15,7 @@ difference in RR is about .016: read the intervals before the lines.
 from harp_jax.errors import InputError
 from harp_jax.experiments.benchmark import BENCHMARK, Benchmark, identifier
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.pretraining_steps import CONFIGS, NONE, PRETRAINING, TASKS, Pretraining
+from harp_jax.experiments.pretraining_steps import CONFIGS, NONE, PRETRAINING, Pretraining, tasks_of
 from harp_jax.experiments.ranking_steps import output_of, trained_ranker
 
 
@@ -46,7 +46,7 @@ def get_plan(
         raise InputError("candidates names several runs; a curve re-ranks one")
     commands = benchmark.prepared()
     if any(system != NONE for system in transformers):
-        commands += pretraining.generated(TASKS)
+        commands += pretraining.generated(tasks_of(transformers))
     for system in transformers:
         for seed in benchmark.seeds if system != NONE else ():
             commands.append(pretraining.trained(f"pre_{system}_s{seed}", system, seed))

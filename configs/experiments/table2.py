@@ -23,7 +23,7 @@ too small to rank the systems. Figures: not run yet.
 from harp_jax.errors import InputError
 from harp_jax.experiments.benchmark import BENCHMARK, NEURAL, Benchmark, identifier, seeds_of
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.pretraining_steps import CONFIGS, NONE, PRETRAINING, TASKS, Pretraining
+from harp_jax.experiments.pretraining_steps import CONFIGS, NONE, PRETRAINING, Pretraining, tasks_of
 from harp_jax.experiments.ranking_steps import comparison, fitted_sum
 
 LEXICAL = ("bm25", "ql", "bm25f", "expanded", "inlinks", "length")
@@ -44,7 +44,7 @@ def get_plan(
 
     lexical: rows without neural networks
     neural_rankers: rows of neural rankers
-    transformers: rows of transformers; none is the one without pre-training
+    transformers: rows of transformers; none is the one without pre-training, recommended the preset of small encoders
     target_pairs: finished pairs of PROP on the target collection
     blank: transformers that also rank blank queries
     """
@@ -52,7 +52,7 @@ def get_plan(
     for option, given, known in (
         ("lexical", lexical, LEXICAL),
         ("neural_rankers", neural_rankers, NEURAL),
-        ("transformers", transformers, TRANSFORMERS),
+        ("transformers", transformers, (NONE, *CONFIGS)),
         ("blank", blank, rows),
     ):
         if unknown := [name for name in given if name not in known]:
@@ -61,7 +61,7 @@ def get_plan(
         raise InputError("transformers and neural_rankers are both empty; a table needs a ranker that re-ranks")
     commands = benchmark.prepared()
     if any(system != NONE for system in transformers):
-        commands += pretraining.generated(TASKS)
+        commands += pretraining.generated(tasks_of(transformers))
     for system in rows:
         for seed in benchmark.seeds if system != NONE else ():
             target = [f"data=('{target_pairs}',)"] if system == TARGET else []

@@ -13,7 +13,7 @@ Hardware: any; `--dry_run` prints the cost. Figures: not run yet.
 from harp_jax.errors import InputError
 from harp_jax.experiments.benchmark import BENCHMARK, Benchmark, identifier, seeds_of
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.pretraining_steps import CONFIGS, NONE, PRETRAINING, TASKS, Pretraining
+from harp_jax.experiments.pretraining_steps import CONFIGS, NONE, PRETRAINING, Pretraining, tasks_of
 from harp_jax.experiments.ranking_steps import comparison, fitted_sum, output_of
 
 TRANSFORMERS = (NONE, "mlm", "prop", "harp")
@@ -38,7 +38,7 @@ def get_plan(
         )
     commands = benchmark.prepared()
     if any(system != NONE for system in transformers):
-        commands += pretraining.generated(TASKS)
+        commands += pretraining.generated(tasks_of(transformers))
     for system in transformers:
         for seed in benchmark.seeds if system != NONE else ():
             commands.append(pretraining.trained(f"pre_{system}_s{seed}", system, seed))

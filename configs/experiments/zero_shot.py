@@ -11,10 +11,13 @@ variant with its queries blanked (first seed). The recipe `recommended` was chos
 Hardware: any; `--dry_run` prints the cost.
 """
 
+from ast import literal_eval
+from collections.abc import Sequence
+
 from harp_jax.errors import InputError
 from harp_jax.experiments.benchmark import BENCHMARK, Benchmark
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.pretraining_steps import PRETRAINING, Pretraining
+from harp_jax.experiments.pretraining_steps import PRETRAINING, RECOMMENDED_TASKS, Pretraining
 from harp_jax.experiments.ranking_steps import comparison, output_of, reranked_again
 
 # Differences from configs/baselines/recommended.py.
@@ -36,7 +39,19 @@ VARIANTS: dict[str, list[str]] = {
     "rqp": ["tasks=('rqp',)"],
     "rdp": ["tasks=('rdp',)"],
     "acm": ["tasks=('acm',)"],
+    "ict": ["tasks=('ict',)"],
+    "wlp": ["tasks=('wlp',)"],
+    "prop": ["tasks=('prop',)"],
 }
+
+
+def tasks_of(variants: Sequence[str]) -> list[str]:
+    """The tasks whose pairs the variants read."""
+    found: list[str] = []
+    for name in variants:
+        given = [field.removeprefix("tasks=") for field in VARIANTS[name] if field.startswith("tasks=")]
+        found += literal_eval(given[0]) if given else RECOMMENDED_TASKS
+    return list(dict.fromkeys(found))
 
 
 def get_plan(
@@ -72,7 +87,7 @@ def get_plan(
     ranking += [*(f"--{option}" for option in benchmark.rerank), "--output={out}"]
     commands = [
         *benchmark.prepared(),
-        *pretraining.generated(),
+        *pretraining.generated(tasks_of(variants)),
         *sampled,
         Command("cosine", "rerank", [f"--model={pretraining.init}", "--cosine", *ranking], suffix=".trec"),
     ]

@@ -7,6 +7,7 @@ the tasks and the losses' weights differ (`configs/baselines/`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harp_jax.defaults import PRESETS
 from harp_jax.errors import InputError
 from harp_jax.experiments.plan import Command
 
@@ -20,6 +21,7 @@ CONFIGS = {
 }  # system → below configs/baselines
 HARP_TASKS = ("rqp", "qdm", "rdp", "acm")
 TASKS = (*HARP_TASKS, "ict", "wlp", "prop")
+RECOMMENDED_TASKS = tuple(PRESETS["recommended"]["tasks"])
 NONE = "none"  # the control without pre-training
 # BERT-tiny on two cores, about 16 rows of 512 slots, ten times BERT-base's rate because the model is small.
 TINY: dict[str, str | int | float] = {
@@ -33,6 +35,12 @@ SMALL: dict[str, str | int | float] = {
     "learning_rate": 3e-4, "steps": 150, "log_every": 10, "eval_every": 75, "eval_batches": 8, "checkpoint_every": 50,
 }  # fmt: skip
 SCALES: dict[str, dict[str, str | int | float]] = {"tiny": TINY, "small": SMALL, "full": {}}
+
+
+def tasks_of(systems: Sequence[str]) -> tuple[str, ...]:
+    """The tasks whose pairs the systems of a table read, those of all controls among them, so that tables share their pairs."""
+    more = RECOMMENDED_TASKS if "recommended" in systems else ()
+    return tuple(dict.fromkeys((*TASKS, *more)))
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 import importlib
 import os
 import runpy
+from ast import literal_eval
 from functools import reduce
 
 import pytest
 
-from harp_jax.cli import config_file
+from harp_jax.cli import config_file, read_config
 from harp_jax.commands.plan import arguments_parser, main
 from harp_jax.commands.table import COMMANDS
 from harp_jax.errors import InputError
@@ -219,6 +220,32 @@ def test_plans_of_the_project_hold_together(name, monkeypatch):
             if argument.startswith("--config."):
                 field = argument.removeprefix("--config.").split("=", 1)[0]
                 reduce(lambda part, key: part[key], field.split("."), config)  # KeyError where there is none
+
+
+WITH_RECOMMENDED = ["transformers=none,mlm,recommended"]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("table2", []), ("table2", [*WITH_RECOMMENDED, "blank="]), ("table3", WITH_RECOMMENDED), ("table4", []),
+        ("figure4", WITH_RECOMMENDED), ("zero_shot", ["init=minilm"]), ("zero_shot", ["init=minilm", "variants=slower"]),
+    ],
+)  # fmt: skip
+def test_pairs_are_generated_of_every_task_that_is_trained_on(name, settings, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    commands = load_plan(name).commands(settings)
+    (made,) = (
+        word for c in commands if c.name == "pairs" for word in c.arguments if word.startswith("--config.tasks=")
+    )
+    trained = 0
+    for command in commands:
+        if command.command == "train" and "--config.data=('{pairs}',)" in command.arguments:
+            overrides = [word for word in command.arguments if word.startswith("--config.")]
+            config = read_config(command.arguments[0].removeprefix("--config="), overrides)
+            assert set(config.tasks) <= set(literal_eval(made.removeprefix("--config.tasks="))), command.name
+            trained += 1
+    assert trained
 
 
 def test_tables_share_their_trainings():
