@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.labels import tidy
 from harp_jax.corpus.trec import read_queries
 from harp_jax.look.snippets import snippet
 from harp_jax.look.sources import Sources
 from harp_jax.progress import progress
 from harp_jax.ranking.fuse import normalised
 from harp_jax.ranking.lexical.anchors import anchor_rows
-from harp_jax.ranking.lexical.first_stage import indexed
-from harp_jax.ranking.lexical.models import Collection, Model, make, search
+from harp_jax.ranking.lexical.first_stage import candidates, excluded_of, indexed
+from harp_jax.ranking.lexical.models import Collection, Model, make
 from harp_jax.ranking.reranker import load_scorer
 from harp_jax.ranking.scoring import Scorer
 from harp_jax.text.stems import Stemmer, stemmer_of
@@ -39,6 +40,7 @@ class Shelf:
     stemmer: Stemmer | None
     anchors: dict[str, list[tuple[str, int]]]
     proposed: list[str]
+    excluded: dict[str, set[str]]  # query → pages that it was taken from: they have its words
     depth: int
     lock: threading.Lock
 
@@ -57,7 +59,12 @@ class Shelf:
         for docid, text, count in anchor_rows(sources.anchors) if sources.anchors else ():
             called.setdefault(docid, []).append((text, count))
         anchors = {docid: sorted(rows, key=lambda row: -row[1])[:CALLED] for docid, rows in called.items()}
-        queries = list(dict.fromkeys(read_queries(sources.queries).values())) if sources.queries else []
+        asked = read_queries(sources.queries) if sources.queries else {}
+        queries = list(dict.fromkeys(asked.values()))
+        excluded: dict[str, set[str]] = {}
+        for qid, docids in excluded_of(sources.exclude).items():
+            if qid in asked:
+                excluded.setdefault(tidy(asked[qid]), set()).update(docids)
         shelf = cls(
             sources,
             docs,
@@ -68,6 +75,7 @@ class Shelf:
             stemmer_of(stemmer),
             anchors,
             (queries or [rows[0][0] for rows in anchors.values()])[:PROPOSED],
+            excluded,
             depth,
             threading.Lock(),
         )
@@ -89,7 +97,8 @@ class Shelf:
         """
         began = time.perf_counter()
         with self.lock:
-            docids, lexical = search(self.model, self.collection, query, self.depth)
+            barred = self.excluded.get(query, set())
+            docids, lexical = candidates(self.model, self.collection, query, self.depth, barred)
             ranked = self.scores(query, docids) if docids else np.zeros(0)
         both = np.zeros(0)
         if docids:

@@ -14,13 +14,17 @@ SITE_FIELDS = ("title", "body")  # that `harp site` trains and tests with
 
 @dataclass(frozen=True)
 class Sources:
-    """Paths of what is shown; `weight` is the ranker's in the sum with BM25 (both scaled to 0…1), `verdict` what is known of it."""
+    """Paths of what is shown; `exclude` holds qid and docid of pages that are no results of a query.
+
+    `weight` is the ranker's in the sum with BM25 (both scaled to 0…1), `verdict` what is known of it.
+    """
 
     model: str = ""
     docs: str = ""
     fields: tuple[str, ...] = FIELDS
     anchors: str = ""
     queries: str = ""
+    exclude: str = ""
     labels: str = LABELS
     weight: float = 1.0
     verdict: str = ""
@@ -45,6 +49,7 @@ def of_site(folder: str, given: Sources) -> Sources:
         "docs": os.path.join(survey, "docs.jsonl"),
         "anchors": os.path.join(survey, "anchors.tsv"),
         "queries": os.path.join(survey, "queries.tsv"),
+        "exclude": os.path.join(survey, "sources.tsv"),
     }
     needed = [parts[name] for name in ("model", "docs") if not getattr(given, name)]
     if missing := [path for path in needed if not os.path.exists(path)]:
@@ -52,6 +57,8 @@ def of_site(folder: str, given: Sources) -> Sources:
             f"{folder} has no {os.path.relpath(missing[0], folder)}; let `harp site` finish, or name another folder"
         )
     found = {name: getattr(given, name) or (path if os.path.exists(path) else "") for name, path in parts.items()}
+    if given.queries and not given.exclude:
+        found["exclude"] = ""  # its ids are those of the site's own queries
     labels = given.labels if given.labels != LABELS else os.path.join(folder, LABELS)
     sources = replace(given, **found, labels=labels)  # type: ignore[arg-type]
     path = os.path.join(folder, "verdict.json")

@@ -67,6 +67,12 @@ def test_a_query_is_ranked_three_ways_with_what_explains_it(client, place):
     assert client.get("/search", params={"q": "of unknownword"}).json()["candidates"] == 0
 
 
+def test_the_page_that_a_query_was_taken_from_is_no_result(client):
+    found = {q: client.get("/search", params={"q": q}).json() for q in ("blue", "blue dog")}
+    assert found["blue"]["candidates"] == 0  # only its own source has the word
+    assert "d2" in found["blue dog"]["documents"]
+
+
 def test_the_page_is_whole_and_loads_nothing_from_elsewhere(client):
     for path, part in (("/", "<title>harp look"), ("/look.css", "prefers-color-scheme"), ("/look.js", "textContent")):
         answer = client.get(path)

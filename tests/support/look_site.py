@@ -23,6 +23,7 @@ def write_site(folder):
     (survey / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (survey / "anchors.tsv").write_text(f"d1\tthe cat\t3\nd1\tpet {HOSTILE}\t1\nd2\tthe dog\t2\n")
     (survey / "queries.tsv").write_text("".join(f"q{n}\t{query}\n" for n, query in enumerate(QUERIES)))
+    (survey / "sources.tsv").write_text("q4\td2\n")  # "blue" was taken from d2
     (folder / "verdict.json").write_text(json.dumps({"weight": 0.5, "words": "The sum is better than BM25."}))
     save_hf(str(folder / "ranker"), CONFIG, random_params(CONFIG), small_tokenizer(), "")
     return folder

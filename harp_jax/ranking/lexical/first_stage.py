@@ -5,7 +5,7 @@ candidates and are reported.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ from harp_jax.errors import InputError
 from harp_jax.files import lines, read_json
 from harp_jax.progress import progress
 from harp_jax.ranking.lexical.anchors import read_anchors
-from harp_jax.ranking.lexical.models import Collection, make, rescore, search
+from harp_jax.ranking.lexical.models import Collection, Model, make, rescore, search
 
 Excluded = dict[str, set[str]]  # qid → documents that are no candidates, such as the query's own source
 Settings = list[tuple[Mapping[str, float], Mapping[str, str]]]  # (parameters, the queries scored with them)
@@ -34,9 +34,7 @@ def retrieve(
     for parameters, queries in settings:
         model = make(name, collection, parameters)
         for qid, query in progress(queries.items(), total=len(queries), unit="queries", desc=name):
-            found = search(model, collection, query, k + len(barred.get(qid, ())))
-            docids, scores = _without(*found, barred.get(qid))
-            yield qid, docids[:k], scores[:k]
+            yield qid, *candidates(model, collection, query, k, barred.get(qid, set()))
 
 
 def rerank(
@@ -64,8 +62,12 @@ def rerank(
                 ) from error
 
 
-def _without(docids: list[str], scores: np.ndarray, barred: set[str] | None) -> tuple[list[str], np.ndarray]:
-    kept = [i for i, docid in enumerate(docids) if not barred or docid not in barred]
+def candidates(
+    model: Model, collection: Collection, query: str, k: int, barred: Set[str]
+) -> tuple[list[str], np.ndarray]:
+    """(docids, scores [n]) of the best `k` documents of a query that are not `barred`."""
+    docids, scores = search(model, collection, query, k + len(barred))
+    kept = [i for i, docid in enumerate(docids) if docid not in barred][:k]
     return [docids[i] for i in kept], scores[kept]
 
 
