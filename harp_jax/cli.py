@@ -27,6 +27,7 @@ SHORT_OF_MEMORY = (
     "RESOURCE_EXHAUSTED: Out of memory", "failed to map segment", "Cannot allocate memory", "cannot allocate memory",
     "can't start new thread", "std::bad_alloc",
 )  # fmt: skip
+AGAIN: list[threading.Timer] = []  # that raise a Ctrl-C again which Python dropped
 MORE_MEMORY = "use smaller batches or fewer workers, a higher limit (ulimit -v), or a machine with more memory"
 
 
@@ -226,6 +227,9 @@ def ending_well() -> Iterator[None]:
             raise
         fail(said)
     except KeyboardInterrupt:
+        # Also a worker's own, which it hands over: this process's may have been dropped and be due to be raised again.
+        for later in AGAIN:
+            later.cancel()
         print("interrupted", file=sys.stderr)
         if "openvino" in sys.modules:  # its threads, interrupted within a conversion, end an orderly exit by SIGSEGV
             for stream in (sys.stdout, sys.stderr):
@@ -255,6 +259,7 @@ def _interrupting_again(unraisable: "sys.UnraisableHookArgs") -> None:
         main = threading.main_thread().ident
         later = threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT))
         later.daemon = True
+        AGAIN.append(later)
         later.start()
     else:
         sys.__unraisablehook__(unraisable)

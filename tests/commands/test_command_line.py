@@ -129,6 +129,29 @@ def test_an_interrupt_within_a_destructor_is_not_lost(capsys):
     assert ended.value.code == 130 and capsys.readouterr().err == "interrupted\n"
 
 
+INTERRUPTED_TWICE = """
+import atexit, signal, time
+from harp_jax.cli import ending_well
+
+class Late:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+        for _ in range(10):
+            pass
+
+atexit.register(time.sleep, 0.3)  # as long as threads and pools may take to end
+with ending_well():
+    late = Late()
+    del late
+    raise KeyboardInterrupt  # as a worker hands its own over
+"""
+
+
+def test_an_interrupt_that_two_places_raise_ends_the_command_once():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED_TWICE], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 def test_other_exceptions_are_no_shortage_of_memory():
     for error in (RuntimeError("x"), OSError(5, "Input/output error")):
         with pytest.raises(type(error), match=str(error.args[-1])), ending_well():
