@@ -7,6 +7,7 @@
 import contextlib
 import importlib
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
@@ -26,6 +27,7 @@ FILES = {
     ("openvino", True): "openvino/openvino_model_qint8_quantized.xml",
 }
 OPSET = 17
+TELEMETRY = "openvino_telemetry"
 
 
 def model_files(backend: str, int8: bool) -> tuple[str, ...]:
@@ -43,8 +45,25 @@ FOLDERS = {
 
 def needed(package: str, extra: str) -> ModuleType:
     """The imported package. InputError that names the extra which brings it."""
-    with needs({"onnx": "ONNX", "openvino": "OpenVINO"}[extra], package, extra):
+    with needs({"onnx": "ONNX", "openvino": "OpenVINO"}[extra], package, extra), without_telemetry():
         return importlib.import_module(package)
+
+
+@contextlib.contextmanager
+def without_telemetry() -> Iterator[None]:
+    """Hides `openvino_telemetry`, by which OpenVINO's packages report conversions to their maker, from those imported within.
+
+    They do without where it is not installed; elsewhere they fork a process to send, which may hang beside JAX's threads. A
+    program that has imported it itself keeps it.
+    """
+    hidden = TELEMETRY not in sys.modules
+    if hidden:
+        sys.modules[TELEMETRY] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if hidden:
+            sys.modules.pop(TELEMETRY, None)
 
 
 @contextlib.contextmanager
@@ -113,7 +132,8 @@ def write_openvino(
 def openvino_model(config: BertConfig, params: dict[str, Any]) -> Any:
     """An `openvino.Model` from INPUTS, of any rows and length, to OUTPUT."""
     openvino = needed("openvino", "openvino")
-    model = openvino.convert_model(torch_ranker(config, params), example_input=example_inputs())
+    with without_telemetry():  # some modules are imported by the first call
+        model = openvino.convert_model(torch_ranker(config, params), example_input=example_inputs())
     model.outputs[0].get_tensor().set_names({OUTPUT})
     for given, name in zip(model.inputs, INPUTS):
         given.get_tensor().set_names({name})
@@ -125,12 +145,13 @@ def quantized_openvino(model: Any, tokenizer: Tokenizer, calibration: Sequence[P
     """The model (`openvino.Model`) in int8, calibrated on the pairs one by one."""
     nncf = needed("nncf", "openvino")
     rows = [feed(*pair_rows([pair], 1, 0, tokenizer)) for pair in calibration]
-    return nncf.quantize(
-        model,
-        nncf.Dataset(rows),
-        model_type=nncf.ModelType.TRANSFORMER,
-        subset_size=len(rows),
-    )
+    with without_telemetry():
+        return nncf.quantize(
+            model,
+            nncf.Dataset(rows),
+            model_type=nncf.ModelType.TRANSFORMER,
+            subset_size=len(rows),
+        )
 
 
 def feed(tokens: np.ndarray, second: np.ndarray, end: np.ndarray) -> dict[str, np.ndarray]:

@@ -1,5 +1,8 @@
 """ONNX and OpenVINO: the ranker in either scores and ranks as it does here. Skipped where the packages are not installed."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -11,6 +14,7 @@ from harp_jax.export import read_pairs
 from harp_jax.input.pair_rows import pair_rows
 from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
 from harp_jax.text.marks import NO_MARKS
+from tests.support import ROOT
 from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenizer
 
 RANKER = ("bert", "pooler", "score")
@@ -91,6 +95,28 @@ def test_a_tool_of_the_ecosystem_opens_them(ranker, tmp_path):
     text = [small_tokenizer().decode(ids) for ids in pairs[0]]
     # In the precision of the machine, which may be bfloat16.
     assert model.predict([tuple(text)])[0] == pytest.approx(expected[0], abs=0.05 * float(np.ptp(expected)))
+
+
+CONVERTED = """
+import sys, warnings
+import jax
+jax.numpy.zeros(1)
+warnings.filterwarnings("error", "os.fork")
+from tests.support.tiny_bert import CONFIG, random_params, small_tokenizer
+from harp_jax.checkpoints.formats import write_openvino
+pairs = [((2, 3), (4, 5, 6))] * 3
+write_openvino(sys.argv[1], CONFIG, random_params(CONFIG), small_tokenizer(), pairs)
+print(sorted(name for name in sys.modules if name.startswith("openvino_telemetry")))
+"""
+
+
+def test_conversions_report_nothing_to_anybody(tmp_path):
+    """OpenVINO's packages fork a process that sends; JAX warns of the fork."""
+    pytest.importorskip("openvino"), pytest.importorskip("nncf")
+    command = [sys.executable, "-c", CONVERTED, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1] == "[]" and "os.fork" not in done.stderr
 
 
 def test_what_cannot_be_written_is_refused_before_anything_is_read(tmp_path):
