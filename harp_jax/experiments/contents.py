@@ -33,8 +33,10 @@ class Contents:
         if not os.path.isdir(path):
             return self._file(path)
         digest = hashlib.sha256()
-        for folder, folders, names in os.walk(path):
-            folders.sort()
+        seen = set()
+        for folder, folders, names in os.walk(path, followlinks=True):  # as readers of pages do
+            seen.add(os.path.realpath(folder))
+            folders[:] = sorted(name for name in folders if os.path.realpath(os.path.join(folder, name)) not in seen)
             for name in sorted(names):
                 inner = os.path.join(folder, name)
                 if os.path.isfile(inner):

@@ -10,6 +10,7 @@ Plans and configs are Python files: running one runs its code.
 
 import ast
 import contextlib
+import glob
 import hashlib
 import os
 import re
@@ -18,8 +19,9 @@ import shlex
 import string
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from harp_jax.cli import config_file
 from harp_jax.errors import InputError
@@ -135,7 +137,7 @@ def resolve(commands: list[Command], output: str) -> list[Step]:
 
 
 def identity(argument: str, contents: Contents) -> str:
-    """Identity of what an argument names: files, folders, and the fields of a config."""
+    """Identity of what an argument names: files, folders, and the fields of a config with the files that they name."""
     # The whole value too: paths may contain a comma or "=".
     value = argument.partition("=")[2]
     words = [argument, value, value.partition("=")[2], *re.split(r"[=,'\"()\s]+", argument), *texts_in(value)]
@@ -145,9 +147,34 @@ def identity(argument: str, contents: Contents) -> str:
             # The fields too: a config may import them from another file.
             with reporting(path):
                 get_config = runpy.run_path(path).get("get_config")
-                return contents(path) + (str(get_config()) if get_config else "")
-    found = [word for word in dict.fromkeys(words) if word and (os.path.isfile(word) or os.path.isdir(word))]
-    return "".join(map(contents, found))
+                if get_config is None:
+                    return contents(path)
+                config = get_config()
+                return contents(path) + str(config) + "".join(map(contents, named(leaves(config))))
+    return "".join(map(contents, named(words)))
+
+
+def named(words: Iterable[str]) -> list[str]:
+    """The files and folders that words name, as commands read them: with the home directory and patterns filled in."""
+    found: list[str] = []
+    for word in map(os.path.expanduser, words):
+        if os.path.isfile(word) or os.path.isdir(word):
+            found.append(word)
+        elif glob.has_magic(word):
+            found += sorted(glob.glob(word, recursive=True))
+    return list(dict.fromkeys(found))
+
+
+def leaves(value: Any) -> Iterator[str]:
+    """The texts in the fields of a config."""
+    if isinstance(value, str):
+        yield value
+    elif hasattr(value, "values"):  # a ConfigDict is no Mapping
+        for inner in value.values():
+            yield from leaves(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from leaves(inner)
 
 
 def texts_in(value: str) -> list[str]:

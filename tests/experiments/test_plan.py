@@ -138,6 +138,31 @@ def test_files_and_folders_count_by_their_content(tmp_path):
             assert identity(argument, contents) != before, argument
 
 
+def test_patterns_home_directories_links_and_configs_name_files_too(tmp_path, monkeypatch):
+    """Each of them leads to a file whose content counts: a changed page would otherwise be done before."""
+    pages, elsewhere = tmp_path / "pages", tmp_path / "elsewhere"
+    (pages / "a").mkdir(parents=True), elsewhere.mkdir()
+    (pages / "linked").symlink_to(elsewhere)
+    (pages / "loop").symlink_to(pages)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mine.py").write_text(
+        "from harp_jax.configs.data import html\n"
+        "def get_config():\n    c = html.get_config()\n"
+        f"    c.source.paths = ({str(pages / 'a' / '*.html')!r},)\n    return c\n"
+    )
+    for file, argument in (
+        (pages / "a" / "x.html", f"--config.source.paths=('{pages}/**/*.html',)"),
+        (pages / "a" / "x.html", "--docs=~/pages/a/x.html"),
+        (elsewhere / "y.html", f"--pages={pages}"),
+        (pages / "a" / "x.html", f"--config={tmp_path / 'mine.py'}"),
+    ):
+        found = set()
+        for text in ("one", "two"):
+            file.write_text(text)
+            found.add(identity(argument, Contents()))
+        assert len(found) == 2, argument
+
+
 def test_remembered_digests_are_used_and_survive_damage(tmp_path):
     (tmp_path / "large").write_bytes(bytes(SMALL + 1))
     contents = Contents(str(tmp_path / "cache.json"))
