@@ -21,6 +21,7 @@ from harp_jax.files import lines, replacing
 TAG = "harp_jax"
 # Smallest step between two scores of a run: not flushed to zero as a subnormal float32.
 SMALLEST_STEP = 1e-20
+LARGEST = 1e37  # of a score in a run, below the end of float32
 LARGEST_LEVEL = 10_000  # of relevance: trec_eval counts the documents of every level up to the largest
 
 
@@ -210,7 +211,8 @@ def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
 def ordered(rankings: Iterable[ScoredQuery]) -> Iterator[tuple[str, Ranking]]:
     """Each query sorted by decreasing score (ties in the given order) and with ties removed, as written to a run file.
 
-    Raises InputError for a score that is not finite, and for an id with white space, which would be two columns.
+    Raises InputError for a score that is not finite or no float32 can hold, and for an id with white space, which would be two
+    columns.
     """
     for qid, docids, scores in rankings:
         checked_id("run", qid, "query")
@@ -221,6 +223,11 @@ def ordered(rankings: Iterable[ScoredQuery]) -> Iterator[tuple[str, Ranking]]:
         if not np.isfinite(values).all():
             bad = docids[int(np.flatnonzero(~np.isfinite(values))[0])]
             raise InputError(f"query {qid}, document {bad}: the score is not finite; the model is broken, retrain it")
+        if len(values) and np.abs(values).max() > LARGEST:
+            bad = docids[int(np.abs(values).argmax())]
+            raise InputError(
+                f"query {qid}, document {bad}: the score is beyond ±{LARGEST:g}, where runs end; scale the scores"
+            )
         order = np.argsort(-values, kind="stable")
         yield qid, Ranking.of([docids[i] for i in order], strictly_decreasing(values[order]))
 

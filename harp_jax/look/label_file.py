@@ -1,16 +1,19 @@
 """Labels on disk: lines of query<TAB>docid<TAB>level, which `harp site --labels` and fine-tuning read."""
 
+import contextlib
+import fcntl
 import os
 import threading
+from collections.abc import Iterator
 
 from harp_jax.corpus.labels import as_line, parse, tidy
-from harp_jax.files import lines, replacing
+from harp_jax.files import lines, make_directory, replacing
 
 LEVELS = (0, 1)  # not relevant, relevant
 
 
 class LabelFile:
-    """The labels of a file, which is written anew, complete or not at all, with every change. Safe for threads.
+    """The labels of a file, which is written anew, complete or not at all, with every change. Safe for threads and processes.
 
     Lines of other queries and documents, and comments, are kept unchanged. Raises InputError for lines of another form.
     """
@@ -33,12 +36,14 @@ class LabelFile:
             self._levels[label[:2]] = label[2]
 
     def __len__(self) -> int:
-        return len(self._levels)
+        with self._lock:
+            return len(self._levels)
 
     @property
     def queries(self) -> int:
         """Queries with labels."""
-        return len({query for query, _ in self._levels})
+        with self._lock:
+            return len({query for query, _ in self._levels})
 
     def of(self, query: str) -> dict[str, int]:
         """docid → level of a query."""
@@ -48,8 +53,8 @@ class LabelFile:
     def set(self, query: str, docid: str, level: int | None) -> None:
         """Labels a document of a query, or removes its label (None). Raises InputError if the file cannot be read or written."""
         pair = (tidy(query), docid)
-        with self._lock:
-            self._read()  # an editor may have changed it
+        with self._lock, alone_in(os.path.dirname(os.path.abspath(self.path))):
+            self._read()  # an editor or another server may have changed it
             kept = [(other, line) for other, line in self._lines if other != pair]
             if level is not None:
                 kept.append((pair, as_line(*pair, level)))
@@ -59,3 +64,15 @@ class LabelFile:
             self._levels.pop(pair, None)
             if level is not None:
                 self._levels[pair] = level
+
+
+@contextlib.contextmanager
+def alone_in(directory: str) -> Iterator[None]:
+    """Waits until no other process is within; leaves no file behind."""
+    make_directory(directory)
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -180,6 +180,8 @@ def test_half_a_surrogate_pair_in_a_text_is_replaced(tmp_path):
 def test_ids_that_a_run_cannot_hold_are_not_written(tmp_path, qid, docid, message):
     with pytest.raises(InputError, match=message):
         write_run(str(tmp_path / "run"), [("q0", ["a"], [1.0]), (qid, ["x", docid], [2.0, 1.0])])
+    with pytest.raises(InputError, match=r"query q1, document a: the score is beyond ±1e\+37"):
+        write_run(str(tmp_path / "run"), [("q1", ["b", "a"], [1.0, -1e38])])
     assert not list(tmp_path.iterdir())
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -19,6 +21,8 @@ from harp_jax.look.snippets import WINDOW, snippet
 from harp_jax.look.sources import Sources, of_site
 from harp_jax.ranking.reranker import Reranker
 from tests.support.look_site import DOCS, HOSTILE, QUERIES, write_site
+
+Process = get_context("spawn").Process
 
 pytest.importorskip("starlette")
 pytest.importorskip("httpx2")
@@ -130,6 +134,12 @@ def test_labels_are_kept_changed_and_removed(client, tmp_path):
     assert (tmp_path / "labels.tsv").read_text() == "red cat\td1\t0\n"
 
 
+def _label_fifty(path, query):
+    labels = LabelFile(path)
+    for n in range(50):
+        labels.set(query, f"d{n}", 1)
+
+
 def test_a_file_of_labels_keeps_its_other_lines(tmp_path):
     path = tmp_path / "labels.tsv"
     path.write_text("# mine\nred cat\td1\nblue\td2\t0\n")
@@ -143,6 +153,13 @@ def test_a_file_of_labels_keeps_its_other_lines(tmp_path):
     labels.set("#tags", "d1", 1)
     assert LabelFile(str(path)).of("#tags") == {"d1": 1}  # no comment
     assert read_labels(str(path))[1]["l4"] == {"d1": 1} and read_labels(str(path))[0]["l4"] == "#tags"
+    path.unlink()
+    writing = [Process(target=_label_fifty, args=(str(path), name)) for name in ("one", "two")]
+    for process in writing:
+        process.start()
+    for process in writing:
+        process.join()
+    assert len(LabelFile(str(path))) == 100 and os.listdir(tmp_path) == ["labels.tsv"]
     path.write_text("red cat\n")
     with pytest.raises(InputError, match=r"line 1: no 'query<TAB>docid<TAB>level'; correct the line"):
         LabelFile(str(path))
