@@ -5,9 +5,10 @@ relevance).
 """
 
 import math
+import numbers
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import Qrels, Ranking, Run, read_qrels, read_queries, read_run
@@ -26,6 +27,7 @@ class Frame(Protocol):
         """A column: its values are iterated over."""
 
 
+Value = TypeVar("Value")
 Path: TypeAlias = str | os.PathLike[str]
 RunData: TypeAlias = Mapping[str, Mapping[str, float]] | Mapping[str, Ranking] | Frame | Path
 QrelsData: TypeAlias = Mapping[str, Mapping[str, int]] | Frame | Path
@@ -56,12 +58,10 @@ def to_run(given: RunData) -> Run:
         return read_run(os.fspath(given))
     if isinstance(given, Mapping):
         return {qid: found if isinstance(found, Ranking) else ranking_of(qid, found) for qid, found in given.items()}
-    run: Run = {}
+    run: dict[str, dict[str, float]] = {}
     for qid, docid, score in columns(given, QID, DOCID, SCORE):
-        ranking = run.setdefault(str(qid), Ranking())
-        ranking.docids.append(str(docid))
-        ranking.scores.append(number(score, qid, docid))
-    return run
+        once(run.setdefault(id_of(qid), {}), id_of(docid), number(score, qid, docid), f"query {qid!r}")
+    return {qid: Ranking.of([*found], [*found.values()]) for qid, found in run.items()}
 
 
 def ranking_of(qid: str, found: Mapping[str, float]) -> Ranking:
@@ -126,7 +126,7 @@ def to_qrels(given: QrelsData) -> Qrels:
         }
     qrels: Qrels = {}
     for qid, docid, level in columns(given, QID, DOCID, LEVEL):
-        qrels.setdefault(str(qid), {})[str(docid)] = level_of(level, qid, docid)
+        once(qrels.setdefault(id_of(qid), {}), id_of(docid), level_of(level, qid, docid), f"query {qid!r}")
     return qrels
 
 
@@ -136,7 +136,7 @@ def to_queries(given: QueriesData) -> dict[str, str]:
         return read_queries(os.fspath(given))
     if isinstance(given, Mapping):
         return dict(texts_of(given, "query"))
-    return {str(qid): str(text) for qid, text in columns(given, QID, QUERY)}
+    return dict(texts_of(frame_texts(given, QID, QUERY), "query"))
 
 
 def to_documents(given: DocumentsData) -> Documents | Texts:
@@ -147,16 +147,42 @@ def to_documents(given: DocumentsData) -> Documents | Texts:
         return given
     if isinstance(given, Mapping):
         return Texts(texts_of(given, "document"))
-    return Texts((str(docid), str(text)) for docid, text in columns(given, DOCID, TEXT))
+    return Texts(texts_of(frame_texts(given, DOCID, TEXT), "document"))
+
+
+def frame_texts(frame: Frame, ids: tuple[str, ...], texts: tuple[str, ...]) -> dict[str, str]:
+    """id → text of two columns of a frame."""
+    found: dict[str, str] = {}
+    for key, text in columns(frame, ids, texts):
+        once(found, id_of(key), text, "the frame")
+    return found
+
+
+def id_of(given: Any) -> str:
+    """An id of a frame as a string; whole numbers too. InputError for missing ids and for floats: 7.0 is not the id "7"."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, numbers.Integral) and not isinstance(given, bool):
+        return str(int(given))
+    raise InputError(f"the id {given!r} is neither text nor a whole number; read the column as text, without gaps")
+
+
+def once(found: dict[str, Value], key: str, value: Value, where: str) -> None:
+    """Adds an entry. Raises InputError if there is one: one of both would be lost."""
+    if key in found:
+        raise InputError(f"{where} lists {key!r} twice; drop the duplicates")
+    found[key] = value
 
 
 def columns(frame: Frame, *names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
     """The rows of some columns of a frame, each the first that it has of several names; InputError for a missing one."""
     if not isinstance(frame, Frame):
         raise InputError(f"{type(frame).__name__} given; use a dict, a pandas frame, or a path")
-    held = {str(name) for name in frame.columns}
+    held = [str(name) for name in frame.columns]
     chosen = [next((name for name in some if name in held), "") for some in names]
     for name, some in zip(chosen, names):
         if not name:
             raise InputError(f"the frame has no column {' or '.join(some)}, only {', '.join(sorted(held))}; rename one")
+        if held.count(name) > 1:
+            raise InputError(f"the frame has {held.count(name)} columns {name}; drop all but one")
     return zip(*(frame[name] for name in chosen))

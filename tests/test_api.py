@@ -3,6 +3,7 @@
 import ast
 import inspect
 import json
+import math
 import os
 import re
 import subprocess
@@ -172,6 +173,14 @@ def test_configs_by_name_with_changed_fields(tmp_path):
         hj.load_config("nowhere")
 
 
+QRELS = ("qid", "docno", "label")
+
+
+def frame(columns, *rows):
+    """A pandas frame; columns may have one name."""
+    return pandas.DataFrame(list(rows), columns=list(columns))
+
+
 @pytest.mark.parametrize(
     "call, said",
     [
@@ -187,6 +196,12 @@ def test_configs_by_name_with_changed_fields(tmp_path):
         (lambda: hj.first_stage({"d": "a cat"}, {"q": 5}), "query 'q': int given"),
         (lambda: hj.first_stage(["a cat"], {"q": "cat"}), "list given; use a dict"),
         (lambda: hj.first_stage(None, {"q": "cat"}), "NoneType given; use a dict"),
+        (lambda: hj.evaluate(frame(QRELS, ("q", "d", 1.0), ("q", "d", 0)), {}), "query 'q' lists 'd' twice"),
+        (lambda: hj.evaluate(frame(QRELS, (math.nan, "d", 1)), {}), "the id nan is neither text nor a whole number"),
+        (lambda: hj.evaluate(frame(QRELS, (7.0, "d", 1)), {}), "the id 7.0 is neither"),
+        (lambda: hj.evaluate(frame((*QRELS, "qid"), ("q", "d", 1, "r")), {}), "2 columns qid; drop all but one"),
+        (lambda: hj.first_stage(frame(("docno", "text"), ("d", "x"), ("d", "y")), {"q": "x"}), "lists 'd' twice"),
+        (lambda: hj.first_stage({"d": "x"}, frame(("qid", "query"), ("q", None))), "query 'q': NoneType given"),
         (lambda: hj.first_stage({1: "a cat"}, {"q": "cat"}), "the id 1 is no string"),
         (lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": {2: 1.0}}}), "the id 2 is no string"),
         (lambda: hj.evaluate({"q": {3: 1}}, {"a": {"q": {"d": 1.0}}}), "the id 3 is no string"),
