@@ -107,11 +107,7 @@ def write_onnx(directory: str, config: BertConfig, params: dict[str, Any], int8:
 
 
 def write_openvino(
-    directory: str,
-    config: BertConfig,
-    params: dict[str, Any],
-    tokenizer: Tokenizer,
-    calibration: Sequence[Pair] = (),
+    directory: str, config: BertConfig, params: dict[str, Any], tokenizer: Tokenizer, calibration: Sequence[Pair] = ()
 ) -> None:
     """Adds openvino/openvino_model.xml (float32) and, with `calibration`, the model in int8 to a directory.
 
@@ -146,12 +142,8 @@ def quantized_openvino(model: Any, tokenizer: Tokenizer, calibration: Sequence[P
     nncf = needed("nncf", "openvino")
     rows = [feed(*pair_rows([pair], 1, 0, tokenizer)) for pair in calibration]
     with without_telemetry():
-        return nncf.quantize(
-            model,
-            nncf.Dataset(rows),
-            model_type=nncf.ModelType.TRANSFORMER,
-            subset_size=len(rows),
-        )
+        kind = nncf.ModelType.TRANSFORMER
+        return nncf.quantize(model, nncf.Dataset(rows), model_type=kind, subset_size=len(rows))
 
 
 def feed(tokens: np.ndarray, second: np.ndarray, end: np.ndarray) -> dict[str, np.ndarray]:
