@@ -201,7 +201,7 @@ def train(config: "ConfigDict | str", workdir: Path) -> dict[str, float]:
     """
     from harp_jax.training.train import train as run_training
 
-    return run_training(load_config(config) if isinstance(config, str) else config, os.fspath(workdir))
+    return run_training(load_config(config) if isinstance(config, str) else config, _directory(workdir))
 
 
 def generate(config: "ConfigDict | str", output: Path) -> dict[str, Any]:
@@ -218,7 +218,14 @@ def generate(config: "ConfigDict | str", output: Path) -> dict[str, Any]:
     """
     # By name, at the call: harp_jax works without the generation job.
     pipeline = importlib.import_module("data_pipeline.pipeline")
-    return pipeline.generate(load_config(config) if isinstance(config, str) else config, os.fspath(output))
+    return pipeline.generate(load_config(config) if isinstance(config, str) else config, _directory(output))
+
+
+def _directory(path: Path) -> str:
+    """The path of a directory that is written. InputError for an empty one: the current folder would be used."""
+    if not os.fspath(path):
+        raise InputError("the directory's path is empty; name one")
+    return os.fspath(path)
 
 
 def _plain(run: trec.Run) -> Scores:

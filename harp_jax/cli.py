@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from harp_jax.errors import InputError, Terminated
 from harp_jax.files import DISK_FULL, cache_directory
-from harp_jax.option_paths import check_inputs, check_outputs
+from harp_jax.option_paths import OUTPUTS, check_inputs, check_outputs
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
 TERMINATED = 143  # the shell's status of a command ended by SIGTERM
@@ -45,8 +45,15 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         given = sys.argv[1:] if args is None else list(args)
-        words = [with_home(word) if word.startswith("--") else word for word in given]
-        return super().parse_known_args([self._with_underscores(word) for word in words], namespace)
+        words = [self._with_underscores(with_home(word) if word.startswith("--") else word) for word in given]
+        found, rest = super().parse_known_args(words, namespace)
+        for action in self._actions:
+            written = action.dest in (*OUTPUTS, "workdir") and any(
+                f"{name}=" in words for name in action.option_strings
+            )
+            if getattr(found, action.dest, None) == "" and (action.required or written):
+                self.error(f"{'/'.join(action.option_strings)} is empty, as where a variable is not set")
+        return found, rest
 
     def _with_underscores(self, word: str) -> str:
         """The option as it is spelled here; -o is --output."""

@@ -168,6 +168,8 @@ def output_path(path: str, inputs: Iterable[str] = ()) -> str:
 
     Raises InputError for a directory, a device, a pipe or a bucket, and for a file that is one of `inputs`.
     """
+    if not path:
+        raise InputError("cannot write: the path is empty, as where a variable is not set; name a file")
     if "://" in path:
         raise InputError(f"cannot write {path}: buckets are not supported here; mount the bucket, or use a local path")
     try:

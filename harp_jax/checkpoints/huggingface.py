@@ -134,6 +134,8 @@ def is_export(directory: str) -> bool:
 
 def check_replaceable(directory: str) -> None:
     """InputError unless `directory` is absent, empty, or an exported model and nothing else."""
+    if not directory:
+        raise InputError("the path of the export is empty, as where a variable is not set; name a directory")
     held = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
     if os.path.lexists(directory) and (not os.path.isdir(directory) or (held and not is_export(directory))):
         raise InputError(f"{directory} exists and is no exported model; choose another --output or remove it")

@@ -129,6 +129,22 @@ def test_an_interrupt_within_a_destructor_is_not_lost(capsys):
     assert ended.value.code == 130 and capsys.readouterr().err == "interrupted\n"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "export --workdir=x --output=", "export --workdir=x --output ''", "evaluate a --qrels=b --per-query=",
+        "evaluate a --qrels=", "plan demo --output= --dry_run", "generate --config=data/html --output=",
+        "train --config=tpu_v3 --workdir=", "site x -o ''",
+    ],
+)  # fmt: skip
+def test_empty_paths_are_refused(command, capsys):
+    """As `--output=$UNSET` makes them: an export replaced the current folder with all that lay there."""
+    name, *words = shlex.split(command)
+    with pytest.raises(SystemExit) as ended:
+        parser_of(name).parse_args(words)
+    assert ended.value.code == 2 and "is empty, as where a variable is not set" in capsys.readouterr().err
+
+
 INTERRUPTED_TWICE = """
 import atexit, signal, time
 from harp_jax.cli import ending_well
