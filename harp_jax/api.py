@@ -19,6 +19,7 @@ from harp_jax.plain_data import (
     QrelsData,
     QueriesData,
     RunData,
+    texts_of,
     to_documents,
     to_qrels,
     to_queries,
@@ -59,9 +60,12 @@ def first_stage(
     from harp_jax.ranking.lexical.anchors import read_anchors
     from harp_jax.ranking.lexical.first_stage import indexed, retrieve
 
-    if k < 1:
-        raise InputError(f"k={k}: use 1 or more")
-    texts = read_anchors(os.fspath(anchors)) if isinstance(anchors, str | os.PathLike) else anchors
+    if not isinstance(k, int) or k < 1:
+        raise InputError(f"k={k!r}: use a whole number of 1 or more")
+    if isinstance(anchors, str | os.PathLike):
+        texts: Mapping[str, str] | None = read_anchors(os.fspath(anchors))
+    else:
+        texts = anchors if anchors is None else dict(texts_of(anchors, "anchors of document"))
     collection = indexed(to_documents(docs).texts(), model, stemmer, texts)
     found = retrieve(model, collection, [(parameters, to_queries(queries))], k)
     return _plain(dict(trec.ordered((qid, docids, scores) for qid, docids, scores in found if docids)))
@@ -124,10 +128,18 @@ def evaluate(
 
     if not isinstance(runs, Mapping):
         raise InputError(f"runs: {type(runs).__name__} given; use {{name: run}}, as in {{'BM25': 'bm25.trec'}}")
+    if not runs:
+        raise InputError("no runs; use {name: run}, as in {'BM25': 'bm25.trec'}")
+    for name in runs:
+        if not isinstance(name, str):
+            raise InputError(f"the run's name {name!r} is no string")
+    if not isinstance(measures, str | list | tuple):
+        raise InputError(f"measures: {measures!r} given; use names, as in 'RR@10 AP'")
+    names = measures if isinstance(measures, str) else [str(measure) for measure in measures]
     given = {name: _seeds(some) for name, some in runs.items()}
     if empty := [name for name, some in given.items() if not some]:
         raise InputError(f"no run for {empty[0]}; give one or several")
-    table = measured(to_qrels(qrels), given, measures, baseline, **options)
+    table = measured(to_qrels(qrels), given, names, baseline, **options)
     for note in table.notes():
         warnings.warn(note, stacklevel=2)
     return table
@@ -158,11 +170,16 @@ def write_run(path: Path, run: RunData, tag: str = trec.TAG) -> None:
     >>> hj.read_run("run.trec")
     {'q1': {'d1': 2.0, 'd2': 1.0}}
     """
-    found = ((qid, ranking.docids, ranking.scores) for qid, ranking in to_run(run).items())
+    rankings = to_run(run)
+    if not rankings:
+        raise InputError("the run has no queries, and its file could not be read")
+    if not tag or tag.split() != [tag]:
+        raise InputError(f"the tag {tag!r} has white space or is empty; use one word")
+    found = ((qid, ranking.docids, ranking.scores) for qid, ranking in rankings.items())
     trec.write_run(os.fspath(path), found, tag)
 
 
-def load_config(path: str, **changes: Any) -> "ConfigDict":
+def load_config(path: Path, **changes: Any) -> "ConfigDict":
     """The config of a file with `get_config()`, or of a shipped name such as "tpu_v3" or "data/html", with fields changed.
 
     A preset may follow a colon. Fields within fields are written with dots: `**{"model.layers": 2}`. The result is locked.
@@ -174,8 +191,9 @@ def load_config(path: str, **changes: Any) -> "ConfigDict":
     """
     from harp_jax.defaults import check_fields
 
-    if not isinstance(path, str):
+    if not isinstance(path, str | os.PathLike):
         raise InputError(f"load_config takes a path or a name, not {type(path).__name__}")
+    path = os.fspath(path)
     if not os.path.exists(config_file(path).partition(":")[0]):
         raise InputError(f"no config {path}; name a file, or one below configs/ such as tpu_v3 or data/html")
     config = read_config(path)
@@ -187,7 +205,7 @@ def load_config(path: str, **changes: Any) -> "ConfigDict":
     return config
 
 
-def train(config: "ConfigDict | str", workdir: Path) -> dict[str, float]:
+def train(config: "ConfigDict | Path", workdir: Path) -> dict[str, float]:
     """Trains what a config describes and returns the last logged metrics; a repeated call resumes, or does nothing if done.
 
     A run that SIGTERM interrupts saves its state and returns {"interrupted": 1.0}. The workdir holds the config, checkpoints
@@ -201,10 +219,10 @@ def train(config: "ConfigDict | str", workdir: Path) -> dict[str, float]:
     """
     from harp_jax.training.train import train as run_training
 
-    return run_training(load_config(config) if isinstance(config, str) else config, _directory(workdir))
+    return run_training(load_config(config) if isinstance(config, str | os.PathLike) else config, _directory(workdir))
 
 
-def generate(config: "ConfigDict | str", output: Path) -> dict[str, Any]:
+def generate(config: "ConfigDict | Path", output: Path) -> dict[str, Any]:
     """Generates pre-training pairs from linked pages: TFRecord shards and a manifest, which is returned.
 
     A repeated call resumes, or does nothing if done. Runs on the cores of this machine; on Spark: `harp generate`. Raises
@@ -218,7 +236,9 @@ def generate(config: "ConfigDict | str", output: Path) -> dict[str, Any]:
     """
     # By name, at the call: harp_jax works without the generation job.
     pipeline = importlib.import_module("data_pipeline.pipeline")
-    return pipeline.generate(load_config(config) if isinstance(config, str) else config, _directory(output))
+    return pipeline.generate(
+        load_config(config) if isinstance(config, str | os.PathLike) else config, _directory(output)
+    )
 
 
 def _directory(path: Path) -> str:

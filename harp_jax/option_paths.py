@@ -21,17 +21,21 @@ INPUTS = (
 
 
 def check_outputs(arguments: argparse.Namespace) -> None:
-    """Raises InputError if an output option names a file that another argument reads: it would be lost."""
+    """Raises InputError if an output option names a file that another argument reads or writes: it would be lost."""
     given = {name: value for name, value in vars(arguments).items() if value and name not in OUTPUTS}
     words = [word for value in given.values() for word in (value if isinstance(value, list) else [value])]
     # NAME=PATH,PATH of some options; the whole word too, since paths may contain both characters.
     texts = [word for word in words if isinstance(word, str)]
     inputs = [part for word in texts for part in (word, *re.split("[=,]", word))]
     folders = [(name, path) for name, path in named_inputs(arguments) if os.path.isdir(path)]
+    written: dict[str, str] = {}
     for name in OUTPUTS:
         output = getattr(arguments, name, None)
         if not output:
             continue
+        other = written.setdefault(os.path.realpath(output), name)
+        if other != name:
+            raise InputError(f"--{name} and --{other} are both {output}, and one would be lost; choose two paths")
         if not os.path.isdir(output):
             check_plain(output)
             output_path(output, inputs)

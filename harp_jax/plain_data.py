@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.trec import Qrels, Ranking, Run, read_qrels, read_queries, read_run
+from harp_jax.corpus.trec import LARGEST, Qrels, Ranking, Run, read_qrels, read_queries, read_run
 from harp_jax.errors import InputError
 
 
@@ -85,10 +85,12 @@ def number(score: Any, qid: str, docid: str) -> float:
     """The score as a float. Raises InputError for one that is no finite number."""
     try:
         value = float(score)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         value = math.nan
-    if not math.isfinite(value):
-        raise InputError(f"query {qid!r}, document {docid!r}: the score {score!r} is no finite number")
+    if not abs(value) <= LARGEST:
+        raise InputError(
+            f"query {qid!r}, document {docid!r}: the score {score!r} is no finite number up to {LARGEST:g}"
+        )
     return value
 
 
@@ -102,6 +104,8 @@ def level_of(level: Any, qid: str, docid: str) -> int:
 
 def texts_of(given: Mapping[str, str], kind: str) -> Iterator[tuple[str, str]]:
     """(id, text) with half surrogate pairs replaced, as in files. Raises InputError for a text that is no string."""
+    if not isinstance(given, Mapping):
+        raise InputError(f"{kind}s: {type(given).__name__} given; use {{id: text}}")
     check_ids(given)
     for key, text in given.items():
         if not isinstance(text, str):

@@ -174,6 +174,7 @@ def test_configs_by_name_with_changed_fields(tmp_path):
 
 
 QRELS = ("qid", "docno", "label")
+RUNS = {"a": {"q": {"d": 1.0}}}
 
 
 def frame(columns, *rows):
@@ -191,15 +192,15 @@ def frame(columns, *rows):
         (lambda: hj.evaluate({"q": {"d": 1}}, {"a": []}), "no run for a"),
         (lambda: hj.evaluate({"q": {"d": 1}}, [1]), "runs: list given"),
         (lambda: hj.evaluate({"q": 1}, {"a": {"q": {"d": 1.0}}}), "judgments are"),
-        (lambda: hj.first_stage({"d": "a cat"}, {"q": "cat"}, k=0), "k=0: use 1 or more"),
+        (lambda: hj.first_stage({"d": "a cat"}, {"q": "cat"}, k=0), "k=0: use a whole number"),
         (lambda: hj.first_stage({"d": None}, {"q": "cat"}), "document 'd': NoneType given"),
         (lambda: hj.first_stage({"d": "a cat"}, {"q": 5}), "query 'q': int given"),
         (lambda: hj.first_stage(["a cat"], {"q": "cat"}), "list given; use a dict"),
         (lambda: hj.first_stage(None, {"q": "cat"}), "NoneType given; use a dict"),
-        (lambda: hj.evaluate(frame(QRELS, ("q", "d", 1.0), ("q", "d", 0)), {}), "query 'q' lists 'd' twice"),
-        (lambda: hj.evaluate(frame(QRELS, (math.nan, "d", 1)), {}), "the id nan is neither text nor a whole number"),
-        (lambda: hj.evaluate(frame(QRELS, (7.0, "d", 1)), {}), "the id 7.0 is neither"),
-        (lambda: hj.evaluate(frame((*QRELS, "qid"), ("q", "d", 1, "r")), {}), "2 columns qid; drop all but one"),
+        (lambda: hj.evaluate(frame(QRELS, ("q", "d", 1.0), ("q", "d", 0)), RUNS), "query 'q' lists 'd' twice"),
+        (lambda: hj.evaluate(frame(QRELS, (math.nan, "d", 1)), RUNS), "the id nan is neither text nor a whole number"),
+        (lambda: hj.evaluate(frame(QRELS, (7.0, "d", 1)), RUNS), "the id 7.0 is neither"),
+        (lambda: hj.evaluate(frame((*QRELS, "qid"), ("q", "d", 1, "r")), RUNS), "2 columns qid; drop all but one"),
         (lambda: hj.first_stage(frame(("docno", "text"), ("d", "x"), ("d", "y")), {"q": "x"}), "lists 'd' twice"),
         (lambda: hj.first_stage({"d": "x"}, frame(("qid", "query"), ("q", None))), "query 'q': NoneType given"),
         (lambda: hj.first_stage({1: "a cat"}, {"q": "cat"}), "the id 1 is no string"),
@@ -207,10 +208,18 @@ def frame(columns, *rows):
         (lambda: hj.evaluate({"q": {3: 1}}, {"a": {"q": {"d": 1.0}}}), "the id 3 is no string"),
         (lambda: hj.rerank_run("ranker", {"q": {"d": 1.0}}, {"q": "cat"}, {"d": "a cat"}), "from_pretrained"),
         (lambda: hj.load_config(None), "not NoneType"),
+        (lambda: hj.evaluate({"q": {"d": 1}}, {}), "no runs; use"),
+        (lambda: hj.evaluate({"q": {"d": 1}}, {3: {"q": {"d": 1.0}}}), "name 3 is no string"),
+        (lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": {"d": 1.0}}}, None), "measures: None given"),
+        (lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": {"d": 10**400}}}), "is no finite number up to"),
+        (lambda: hj.first_stage({"d": "x"}, {"q": "x"}, k="3"), "k='3': use a whole number"),
+        (lambda: hj.first_stage({"d": "x"}, {"q": "x"}, anchors={"d": 5}), "anchors of document 'd': int given"),
+        (lambda: hj.write_run("run.trec", {"q": {"d": 1.0}}, "a b"), "the tag 'a b' has white space"),
+        (lambda: hj.write_run("run.trec", {}), "the run has no queries"),
         (lambda: hj.train("finetune", ""), "the directory's path is empty"),
         (lambda: hj.generate("data/html", ""), "the directory's path is empty"),
         (lambda: hj.export("runs", ""), "the path of the export is empty"),
-        (lambda: hj.write_run("", {}), "the path is empty"),
+        (lambda: hj.write_run("", {"q": {"d": 1.0}}), "the path is empty"),
         (lambda: hj.Reranker.pretrain("pages", "out"), "site: str given; use hj.Site.from_pages"),
         (lambda: hj.Site.from_pages([]), "no pages"),
     ],

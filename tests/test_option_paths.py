@@ -51,3 +51,8 @@ def test_other_files_there_may_be_written(model, tmp_path):
     with pytest.raises(InputError, match="it is of the input"):
         check(docs=str(tmp_path / "docs"), output=str(tmp_path / "docs" / "docs.tsv"))
     check(plan=model, output=model)  # a word that only happens to be a folder's name
+
+
+def test_two_outputs_are_two_paths(tmp_path):
+    with pytest.raises(InputError, match="--markdown and --output are both"):
+        check(output=str(tmp_path / "r"), markdown=str(tmp_path / "." / "r"))

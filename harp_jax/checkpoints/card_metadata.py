@@ -43,23 +43,19 @@ WRITE_IT = "write it with harp evaluate --format=json > FILE.json, or --per_quer
 def read_figures(path: str, system: str = "") -> tuple[Figure, ...]:
     """The figures of a system from what `harp evaluate` writes: the JSON of --format=json, or the file of --per_query.
 
-    `system` may be left out if it is alone. Intervals resample queries (10,000 rounds, seed 0). Raises InputError for another
-    file and for an unknown or ambiguous system.
+    `system` may be left out if it is alone. Intervals resample queries (seed 0). InputError for another file or system.
     """
     per_query = read_json(path, WRITE_IT).get("per_query") if path.endswith(".json") else read_per_query(path)
     if not isinstance(per_query, dict) or not per_query:
         raise InputError(f"{path} holds no values per query; {WRITE_IT}")
     names = sorted(per_query)
-    if not system and len(names) == 1:
-        system = names[0]
+    system = system or (names[0] if len(names) == 1 else "")
     if system not in per_query:
-        raise InputError(
-            f"{path}: "
-            + (f"no system is named {system!r}" if system else "it has several systems")
-            + f"; set --system to one of {', '.join(names)}"
-        )
+        what = f"no system is named {system!r}" if system else "it has several systems"
+        raise InputError(f"{path}: {what}; set --system to one of {', '.join(names)}")
     try:
-        values = {measure: np.array([*by_query.values()], float) for measure, by_query in per_query[system].items()}
+        found = {name: by for name, by in per_query[system].items() if not name.startswith("Num")}  # counts are summed
+        values = {measure: np.array([*by_query.values()], float) for measure, by_query in found.items()}
     except (AttributeError, TypeError, ValueError) as error:
         raise InputError(f"{path}: the values of {system} are no numbers ({error}); write it again") from error
     if not all(found.ndim == 1 and np.isfinite(found).all() for found in values.values()):
@@ -76,7 +72,10 @@ def read_per_query(path: str) -> dict[str, dict[str, dict[str, str]]]:
             raise InputError(f"{path}, line {number}: not {PER_QUERY!r}; {WRITE_IT}")
         if number > 1:
             system, measure, qid, value = values
-            found.setdefault(system, {}).setdefault(measure, {})[qid] = value
+            of_measure = found.setdefault(system, {}).setdefault(measure, {})
+            if qid in of_measure:
+                raise InputError(f"{path}, line {number}: {system}, {measure}, {qid} is listed twice; {WRITE_IT}")
+            of_measure[qid] = value
     return found
 
 

@@ -10,7 +10,7 @@ from ml_collections import ConfigDict
 
 from harp_jax.digests import check_sums
 from harp_jax.errors import InputError
-from harp_jax.files import read_json
+from harp_jax.files import check_readable, read_json
 
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"
@@ -53,16 +53,17 @@ def read_metrics(workdir: str) -> list[dict[str, Any]]:
     if not os.path.exists(path):
         return []
     rows = []
+    check_readable(path)
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             try:
                 row = json.loads(line.decode())
-                crc = row.pop(CRC, None)  # absent from lines of older versions
+                crc = row.pop(CRC, "")  # absent from lines of older versions
                 if not isinstance(row["step"], int) or not isinstance(row["split"], str):
                     raise ValueError("no step and split")
                 if not all(isinstance(value, int | float) for name, value in row.items() if name != "split"):
                     raise ValueError("a metric is no number")
-                if crc is not None and crc != crc_of(row):
+                if crc != "" and crc != crc_of(row):
                     raise ValueError(f"a figure changed since: the line is not that of its {CRC}")
                 rows.append(row)
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -39,9 +39,11 @@ def main(arguments: argparse.Namespace) -> None:
         raise InputError("--folds and --fold belong together; give both or neither")
     systems = {}
     for name, paths in named(arguments.runs, "run", "RUN").items():
-        system, _, size = name.partition("@")
-        if size:
+        system, at, size = name.partition("@")
+        if at:
             number(size)
+        if not name.isprintable():
+            raise InputError(f"{name!r} has characters that cannot be drawn; choose another name")
         systems[system, size] = [read_run(path) for path in paths.split(",")]
     folds = arguments.fold.split(",") if arguments.fold else []
     qrels = read_subset(read_qrels(arguments.qrels), "", arguments.folds, folds)

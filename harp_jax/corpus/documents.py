@@ -47,11 +47,14 @@ class Documents:
         self._opened = threading.local()
 
     @classmethod
-    def open(cls, path: str, fields: tuple[str, ...] = FIELDS, cache_dir: str | None = None) -> "Documents":
+    def open(
+        cls, path: str | os.PathLike[str], fields: tuple[str, ...] = FIELDS, cache_dir: str | None = None
+    ) -> "Documents":
         """Opens `path`, building its index in `cache_dir` (default: the user's cache) unless it exists.
 
         Raises InputError, with the line, for an unreadable record and for a duplicate document id.
         """
+        path = os.fspath(path)
         unknown = [field for field in fields if field not in FIELDS]
         if unknown or not fields:
             raise InputError(f"unknown document field {unknown}; choose from {', '.join(FIELDS)}")

@@ -5,6 +5,7 @@ InputErrors with the file and the line.
 """
 
 import math
+import os
 import sys
 from array import array
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -40,8 +41,12 @@ class Ranking:
         return len(self.docids)
 
     def order(self) -> list[int]:
-        """Indices by decreasing score; ties stay in the order of the file."""
-        return sorted(range(len(self)), key=lambda i: -self.scores[i])
+        """Indices by decreasing score as trec_eval sorts: in single precision, ties by descending id.
+
+        Everything that reads a run orders it so: were ties broken otherwise in a sum, a run would seem better than itself.
+        """
+        scored = list(zip(np.asarray(self.scores, np.float32).tolist(), self.docids))
+        return sorted(range(len(self)), key=scored.__getitem__, reverse=True)
 
     def ranked(self) -> list[str]:
         """Document ids, best first."""
@@ -89,17 +94,20 @@ def _score(text: str, columns: int, path: str, number: int) -> float:
         score = float(text) if columns == 6 else -float(int(text))
     except (ValueError, OverflowError):
         score = math.nan
+    what = "score" if columns == 6 else "rank"
     if not math.isfinite(score):
-        what = "score" if columns == 6 else "rank"
         raise InputError(f"{path}, line {number}: {what} {text!r} is not a finite number; write the run again")
+    if abs(score) > LARGEST:
+        raise InputError(f"{path}, line {number}: {what} {text!r} is beyond ±{LARGEST:g}; scale the scores")
     return score
 
 
-def read_qrels(path: str) -> Qrels:
+def read_qrels(path: str | os.PathLike[str]) -> Qrels:
     """Judgments qid → docid → level, from "qid iteration docid level", or BEIR's three columns under a header.
 
     A BEIR folder is read as its only split, "irds:ID" as an ir_datasets dataset.
     """
+    path = os.fspath(path)
     if is_irds(path):
         return irds.qrels(path)
     path = qrels_file(path)
@@ -147,11 +155,12 @@ def _columns(path: str, what: str, allowed: tuple[int, ...]) -> Iterator[tuple[i
         raise InputError(f"{path} is empty; it should be {what}")
 
 
-def read_queries(path: str) -> dict[str, str]:
+def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
     """qid → text, from "qid<TAB>text" lines or from JSONL with "_id" (or "id") and "text".
 
     A BEIR folder is read as its queries.jsonl, "irds:ID" as an ir_datasets dataset.
     """
+    path = os.fspath(path)
     if is_irds(path):
         return irds.queries(path)
     path = query_file(path)

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
 from harp_jax.corpus.trec import Qrels, Ranking, Run
 from harp_jax.errors import InputError, needs
 
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     import ir_measures
 
 Values = dict[str, float]  # qid → value
+COUNTS = "Num"  # NumRet, NumRel, NumRelRet and NumQ are summed over queries
 DEEPEST = 10**6  # cutoff; more than a run has
 
 
@@ -90,8 +89,8 @@ def _from_ir_measures(name: str) -> "ir_measures.Measure":
 
 
 def is_tested(measure: Measure) -> bool:
-    """Whether a larger value means a better run, so that differences are tested: not for oracle(…) and unjudged@k."""
-    return not isinstance(measure, Oracle | Unjudged)
+    """Whether a larger mean over queries means a better run, so that it is tested: not oracle(…), unjudged@k and counts."""
+    return not isinstance(measure, Oracle | Unjudged) and not str(measure).startswith(COUNTS)
 
 
 def calculate(qrels: Qrels, run: Run, measures: list[Measure]) -> dict[str, Values]:
@@ -108,7 +107,7 @@ def calculate(qrels: Qrels, run: Run, measures: list[Measure]) -> dict[str, Valu
     }
     order = {qid: ordered(run[qid]) for qid in qrels if qid in run}
     values: dict[str, Values] = {str(measure): dict.fromkeys(qrels, 0.0) for measure in measures}
-    plain = [measure for measure in measures if is_tested(measure)]
+    plain = [measure for measure in measures if not isinstance(measure, Oracle | Unjudged)]
     ideal = [measure.measure for measure in measures if isinstance(measure, Oracle)]
     rearrangements: list[tuple[list, Callable[[list[str], dict[str, int]], list[str]], str]]
     rearrangements = [(plain, lambda docids, _: docids, "{}"), (ideal, _by_judgment, "oracle({})")]
@@ -133,13 +132,12 @@ def calculate(qrels: Qrels, run: Run, measures: list[Measure]) -> dict[str, Valu
 
 
 def ordered(ranking: Ranking) -> list[str]:
-    """Document ids, best first, in trec_eval's order: scores in single precision, ties by descending id.
+    """Document ids, best first, in trec_eval's order (`Ranking.order`).
 
     Sorting here gives all measures the same order: the providers of ir-measures break ties differently, so that a run of
     equal scores would have another first document by RR@10 than by RR.
     """
-    scored = zip(np.asarray(ranking.scores, np.float32).tolist(), ranking.docids)
-    return [docid for _, docid in sorted(scored, reverse=True)]
+    return ranking.ranked()
 
 
 def _by_judgment(docids: list[str], judged: dict[str, int]) -> list[str]:

@@ -84,6 +84,7 @@ def as_svg(found: Sequence[Point], measure: str, title: str = "") -> str:
         import matplotlib
 
     matplotlib.use("svg")
+    matplotlib.rcParams["text.parse_math"] = False  # $ is a character of names
     from matplotlib import pyplot
 
     sized = [p for p in found if p.size]
@@ -96,7 +97,8 @@ def as_svg(found: Sequence[Point], measure: str, title: str = "") -> str:
     for colour, system in enumerate(dict.fromkeys(p.system for p in sized)):
         line = sorted((number(p.size), p.value, *p.interval) for p in sized if p.system == system)
         sizes, values, low, high = map(np.array, zip(*line))
-        axis.plot(sizes, values, marker="o", label=system, color=f"C{colour}")
+        label = f" {system}"  # a name that begins with _ would be left out of the legend
+        axis.plot(sizes, values, marker="o", label=label, color=f"C{colour}")
         axis.fill_between(sizes, low, high, color=f"C{colour}", alpha=0.15, linewidth=0)
     for p in found:
         if not p.size:

@@ -141,6 +141,7 @@ def identity(argument: str, contents: Contents) -> str:
     # The whole value too: paths may contain a comma or "=".
     value = argument.partition("=")[2]
     words = [argument, value, value.partition("=")[2], *re.split(r"[=,'\"()\s]+", argument), *texts_in(value)]
+    words += re.split("[=,]", argument)  # paths with spaces
     if argument.startswith("--config="):
         path = config_file(argument.removeprefix("--config=")).partition(":")[0]
         if os.path.isfile(path):

@@ -102,6 +102,11 @@ def test_a_changed_config_or_metric_of_a_workdir_is_named(workdir, tmp_path):
         metrics.write_bytes(damage + b"".join(lines))
         with pytest.raises(InputError, match=r"metrics.jsonl, line 1: damaged"):
             export(str(tmp_path / "run"), str(tmp_path / "model"))
+    metrics.unlink()
+    os.mkfifo(metrics)
+    with pytest.raises(InputError, match="it is a device, a pipe or a socket"):
+        export(str(tmp_path / "run"), str(tmp_path / "model"))
+    metrics.unlink()
     figure = read_metrics(str(workdir))[0]["loss"]
     metrics.write_bytes(b"".join(lines).replace(str(figure).encode(), b"0.0625", 1))
     with pytest.raises(InputError, match=r"metrics.jsonl, line 1: damaged \(a figure changed since"):
@@ -265,7 +270,13 @@ def test_figures_are_read_from_the_values_per_query(tmp_path):
     (tmp_path / "table.json").write_text(table.format("json"))
     for name in runs:
         assert read_figures(str(path), name) == read_figures(str(tmp_path / "table.json"), name)
-    path.write_text(path.read_text() + "BM25\tAP\tq3\n")
+    whole = path.read_text()
+    path.write_text(whole + "BM25\tAP\tq1\t0.5\n")
+    with pytest.raises(InputError, match="BM25, AP, q1 is listed twice"):
+        read_figures(str(path), "BM25")
+    path.write_text(whole.replace("\tAP\t", "\tNumRet\t"))  # a count, which is summed over queries
+    assert [figure.measure for figure in read_figures(str(path), "BM25")] == ["RR@10"]
+    path.write_text(whole + "BM25\tAP\tq3\n")
     with pytest.raises(InputError, match="table.tsv, line 10: not 'run"):
         read_figures(str(path), "BM25")
     path.write_text("q1 Q0 d 1 1.0 x\n")

@@ -344,3 +344,11 @@ def test_names_cannot_break_tables():
     assert r"a\textbackslash{}b\textasciicircum{}\textasciitilde{}\_ \{c\}" in table.latex()
     lines = table.per_query_lines()
     assert len(lines) == 2 and all(line.count("\t") == 3 for line in lines)
+
+
+def test_counts_are_summed_and_have_no_interval():
+    """The interval of a mean beside a sum said "NumRet 511 (8.7 to 17.0)"."""
+    qrels = {f"q{n}": {"a": 1} for n in range(5)}
+    runs = {"x": [{qid: Ranking.of(["a", "b"], [2.0, 1.0]) for qid in qrels}]}
+    table = evaluate(qrels, runs, "NumRet", intervals=True)
+    assert table.mean["x"]["NumRet"] == 10 and table.intervals == {}

@@ -73,6 +73,8 @@ def test_only_the_queries_of_a_fold_count(files, capsys):
         (["HARP@10", "HARP@25%"], {}, "draw two curves"),
         (["HARP"], {}, "no run has a size"),
         (["HARP@10"], {"runs_per_draw": 3}, "4 runs are not a whole number of draws of 3"),
+        (["HARP@"], {}, "'' is no number of queries"),
+        (["a\x01@10"], {}, "cannot be drawn"),
         (["HARP@-5"], {}, "'-5' is no number of queries"),
         (["HARP@nan"], {}, "'nan' is no number of queries"),
         (["HARP@10"], {"runs_per_draw": 0}, "--runs_per_draw=0"),
@@ -84,3 +86,11 @@ def test_wrong_options_are_named(files, names, more, message):
     with pytest.raises(InputError, match=message):
         run(files, *(row(files, name, 2) for name in names), **more)
     assert not (files / "curve.svg").exists()
+
+
+def test_names_and_titles_are_drawn_as_they_are(files):
+    """Dollars are not mathematics, and a name that begins with _ is in the legend."""
+    run(files, row(files, "costs $5^$@10", 4, [0]), row(files, "_A@10", 1, [0]), title="saves $10^$ of labels")
+    assert (files / "curve.svg").read_text().count("<!-- ") >= 4
+    for text in ("costs $5^$", "_A", "saves $10^$ of labels"):
+        assert f"<!-- {text} -->" in (files / "curve.svg").read_text().replace("<!--  ", "<!-- "), text

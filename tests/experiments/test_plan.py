@@ -131,7 +131,8 @@ def test_files_and_folders_count_by_their_content(tmp_path):
     assert identity(f"--qrels={tmp_path}", contents) != before
     for name in ("k1=0.9,b=0.4.trec", "my run.trec", "it's.trec"):
         odd = tmp_path / name
-        for argument in (f"--run={odd}", f"--config.source.paths={(str(odd),)!r}", f"--run=my row={odd}"):
+        listed = [f"HARP={odd},other.trec"] if "," not in name else []
+        for argument in (f"--run={odd}", f"--config.source.paths={(str(odd),)!r}", f"--run=my row={odd}", *listed):
             odd.write_text("one")
             before = identity(argument, contents)
             odd.write_text("two")

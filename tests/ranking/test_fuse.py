@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from harp_jax.commands import fuse, priors
-from harp_jax.corpus.trec import Ranking, read_run, write_run
+from harp_jax.corpus.trec import Ranking, ordered, read_run, write_run
 from harp_jax.errors import InputError
+from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking.fuse import joined, normalised, pooled, reciprocal_ranks, weighted
 
 FIRST = {"q1": Ranking.of(["a", "b", "c"], [9.0, 5.0, 1.0]), "q2": Ranking.of(["x"], [3.0])}
@@ -138,3 +139,16 @@ def test_length_is_a_prior_too(files, monkeypatch):
     (files / "docs.tsv").write_text("x\t\t\tone\n")
     with pytest.raises(InputError, match="candidate y is not among"):
         prior(files, "--feature=length", f"--docs={files / 'docs.tsv'}")
+
+
+def test_a_run_with_ties_is_no_better_than_itself(tmp_path, monkeypatch):
+    """Sums break ties as evaluation does; by the order of the file, relevant documents first, the sum seemed perfect."""
+    qrels = {f"q{n}": {f"d{n}a": 1} for n in range(40)}
+    lines = [f"q{n} Q0 d{n}{c} 1 7.5 t\n" for n in range(40) for c in "abcdef"]
+    (tmp_path / "tie.trec").write_text("".join(lines))
+    run = read_run(str(tmp_path / "tie.trec"))
+    expected = evaluate(qrels, {"": [run]}, "RR@10").mean[""]["RR@10"]
+    assert expected == pytest.approx(1 / 6)
+    pool = pooled([run], "minmax")
+    for found in (weighted(pool, (1.0,)), weighted(pooled([run, run], "none"), (1.0, 1.0)), reciprocal_ranks([run])):
+        assert evaluate(qrels, {"": [dict(ordered(found))]}, "RR@10").mean[""]["RR@10"] == pytest.approx(expected)

@@ -58,6 +58,10 @@ def _base(source: Source) -> str:
     # "https://" alone: the folders are named after hosts.
     if base not in ("http://", "https://") and ("//" not in base or urls.address(base) is None):
         raise InputError(f"config.source.base_url {base!r} is not a URL; write https://host/path/")
+    if re.search(r"[?#\s]", base):
+        raise InputError(
+            f"config.source.base_url {base!r} has a query, a fragment or white space; write https://host/path/"
+        )
     return base if base.endswith("/") else base + "/"
 
 

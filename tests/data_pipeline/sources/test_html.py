@@ -228,7 +228,7 @@ def test_folders(tmp_path):
     assert [(each.where, each.reason) for each in dropped] == [(str(folder / "large.html"), "page-too-large")]
     documents, _ = read_folder(folder / "*.htm*", folder / "guide", base_url="https://x.org/docs")
     assert "https://x.org/docs/b%20c.htm" in [document.address for document in documents]
-    for wrong in ("x.org", "http://[bad"):
+    for wrong in ("https://x.org/?v=2", "https://x.org/#f", "https://x.org/\n", "x.org", "http://[bad"):
         with pytest.raises(InputError, match="base_url"):
             read_folder(folder, base_url=wrong)
     with pytest.raises(InputError, match="no file matches"):
