@@ -25,7 +25,14 @@ Axes = Mapping[str, tuple[float, ...]]  # parameter → values to try
 BM25: dict[str, tuple[float, ...]] = {"k1": (0.6, 0.9, 1.2, 1.6, 2.0), "b": (0.2, 0.4, 0.6, 0.75, 0.9)}
 GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     "bm25": BM25,
-    "bm25f": {**BM25, "anchor_weight": (0.2, 0.5, 1.0, 2.0, 5.0), "anchor_b": (0.4,)},
+    # A page has its words more often than its few anchors have: below a weight of 10 and a k1 of 2, anchors may count for nothing
+    # (docs/experiments/recommended.md).
+    "bm25f": {
+        "k1": (0.6, 1.2, 3.0, 6.0, 12.0),
+        "b": (0.3, 0.6),
+        "anchor_weight": (0.2, 1.0, 5.0, 20.0, 60.0, 200.0),
+        "anchor_b": (0.4,),
+    },
     "ql": {"mu": (100.0, 250.0, 500.0, 1000.0, 1500.0, 2000.0, 3000.0, 5000.0)},
 }
 
