@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import buckets, read
@@ -71,7 +72,11 @@ def mine(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
 
 
 def _slice(job: Job, number: int, count: int) -> Slice:
-    """The passages of bucket `number` and of those after it, in a circle, until there are `count`."""
+    """The passages of bucket `number` and of those after it, in a circle, until there are `count`; of linked pages only.
+
+    Where ICT, PROP or running text are made as well, there are passages of all pages. Pages without links are never positives:
+    as negatives they would be told apart by that alone.
+    """
     every = buckets(job, "passages")
     first = next((i for i, bucket in enumerate(every) if bucket >= number), 0)
     docs: list[int] = []
@@ -79,6 +84,7 @@ def _slice(job: Job, number: int, count: int) -> Slice:
     texts: list[np.ndarray] = []
     for bucket in every[first:] + every[:first]:
         for batch in read(job, "passages", bucket, ["doc", "in_links", "tokens"]).to_batches(max_chunksize=1024):
+            batch = batch.filter(pc.greater(batch.column("in_links"), 0))
             docs += batch.column("doc").to_pylist()
             links += batch.column("in_links").to_pylist()
             texts += [unpack(tokens) for tokens in batch.column("tokens").to_pylist()]

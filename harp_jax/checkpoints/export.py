@@ -84,6 +84,8 @@ def check_formats(formats: Sequence[str], int8: bool, calibration: Sequence[tupl
     """InputError for an unknown format, one whose packages are absent, and int8 of OpenVINO without texts."""
     if calibration and not (int8 and "openvino" in formats):
         raise InputError("--calibration serves --int8 with --format=openvino, nothing else; add them, or leave it out")
+    if isinstance(formats, str):
+        raise InputError(f"formats={formats!r} is no list; use [{formats!r}]")
     for name in formats:
         if name not in FORMATS:
             raise InputError(f"--format={name} is unknown; choose from {', '.join(FORMATS)}")

@@ -51,18 +51,16 @@ def needed(package: str, extra: str) -> ModuleType:
 
 @contextlib.contextmanager
 def without_telemetry() -> Iterator[None]:
-    """Hides `openvino_telemetry`, by which OpenVINO's packages report conversions to their maker, from those imported within.
+    """Hides `openvino_telemetry` from what is imported within: OpenVINO's packages fork a process with it that reports their use.
 
-    They do without where it is not installed; elsewhere they fork a process to send, which may hang beside JAX's threads. A
-    program that has imported it itself keeps it.
+    They do without where it is not installed. A program that has imported it itself keeps it.
     """
-    hidden = TELEMETRY not in sys.modules
-    if hidden:
-        sys.modules[TELEMETRY] = None  # type: ignore[assignment]
+    kept = sys.modules.get(TELEMETRY)
+    sys.modules[TELEMETRY] = kept  # type: ignore[assignment]
     try:
         yield
     finally:
-        if hidden:
+        if kept is None:
             sys.modules.pop(TELEMETRY, None)
 
 

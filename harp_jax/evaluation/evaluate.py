@@ -65,8 +65,12 @@ def evaluate(
                 raise InputError(
                     f"query {qid}, document {docid}: relevance {level!r} is no integer within ±{LARGEST_LEVEL}; correct it"
                 )
-    if not FEWEST_ROUNDS <= rounds <= MOST_ROUNDS:
-        raise InputError(f"rounds={rounds}: use {FEWEST_ROUNDS} to {MOST_ROUNDS}")
+    if not isinstance(rounds, int) or not FEWEST_ROUNDS <= rounds <= MOST_ROUNDS:
+        raise InputError(f"rounds={rounds!r}: use a whole number of {FEWEST_ROUNDS} to {MOST_ROUNDS}")
+    if not isinstance(confirm, str | list | tuple):
+        raise InputError(f"confirm={confirm!r}: name measures, as in 'RR@10'")
+    if not isinstance(blank or {}, Mapping):
+        raise InputError(f"blank={blank!r}: use {{system: the run that it makes of blank queries}}")
     if runs_per_draw < 1:
         raise InputError(f"runs_per_draw={runs_per_draw}: use 1 or more")
     if baseline and baseline not in runs:

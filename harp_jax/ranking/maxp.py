@@ -22,8 +22,11 @@ class Windows:
     stride: int = 0
 
     def __post_init__(self) -> None:
-        if self.count < 1 or self.size < 0 or self.stride < 0:
-            raise InputError(f"windows={self.count}, window={self.size}, stride={self.stride}: use positive numbers")
+        whole = all(isinstance(given, int) for given in (self.count, self.size, self.stride))
+        if not whole or self.count < 1 or self.size < 0 or self.stride < 0:
+            raise InputError(
+                f"windows={self.count}, window={self.size}, stride={self.stride}: use whole, positive numbers"
+            )
         if self.size and self.stride > self.size:
             raise InputError(
                 f"stride={self.stride} leaves tokens unread between windows of {self.size}; use a stride of at most that"

@@ -1,5 +1,6 @@
 """The negatives of ADP: BM25 against a slow version, its slices, and the job."""
 
+import json
 import math
 
 import numpy as np
@@ -64,3 +65,19 @@ def test_a_slice_has_the_passages_of_its_bucket_first(made):
         others = {row["destination"] for row in mine(made, number, None)["adp_negatives"].to_pylist()}
         own = set(read(made, "passages", number).column("doc").to_pylist())
         assert others & own and len(others) <= 20
+
+
+def test_pages_without_links_are_no_negatives_where_text_tasks_read_them(tmp_path):
+    """Beside PROP, in-links told .98 of ADP's pairs apart: the job has passages of all pages then."""
+    folder = corpus.write(tmp_path)
+    pages = [json.loads(line) for line in (folder / "pages-0.jsonl").read_text().splitlines()]
+    copies = [page | {"id": f"copy-{n}", "links": []} for n, page in enumerate(pages)]
+    (folder / "pages-9.jsonl").write_text("".join(json.dumps(page) + "\n" for page in copies))
+    found = []
+    for tasks in (("adp",), ("adp", "prop")):
+        out = folder / "-".join(tasks)
+        generate(corpus.config(folder, tasks=tasks, workers=1, keep_work=True), str(out), InProcessEngine)
+        job = {"work": str(out / ".work")}
+        addresses = {row["doc"]: row["id"] for row in read(job, "pages").to_pylist()}
+        found.append({(row["key"], addresses[row["destination"]]) for row in read(job, "adp_negatives").to_pylist()})
+    assert len(found[0]) > 100 and found[0] == found[1]
