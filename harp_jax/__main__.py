@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 
-from harp_jax.cli import ending_well, fail, run
+from harp_jax.cli import WHOLE_PROCESS, ending_well, fail, run
 from harp_jax.commands.table import COMMANDS, GROUPS
 from harp_jax.version import __version__
 
@@ -30,6 +30,8 @@ def main(argv: list[str] | None = None) -> None:
     if "_ARGCOMPLETE" in os.environ:
         complete()
     words = sys.argv[1:] if argv is None else argv
+    if argv is None:
+        WHOLE_PROCESS.append(True)
     if not words or words[0] in ("-h", "--help", "help"):
         with ending_well():
             print(overview())

@@ -27,6 +27,7 @@ SHORT_OF_MEMORY = (
     "RESOURCE_EXHAUSTED: Out of memory", "failed to map segment", "Cannot allocate memory", "cannot allocate memory",
     "can't start new thread", "std::bad_alloc",
 )  # fmt: skip
+WHOLE_PROCESS: list[bool] = []  # whether this process is one command: nothing runs after it
 AGAIN: list[threading.Timer] = []  # that raise a Ctrl-C again which Python dropped
 MORE_MEMORY = "use smaller batches or fewer workers, a higher limit (ulimit -v), or a machine with more memory"
 
@@ -237,6 +238,8 @@ def ending_well() -> Iterator[None]:
         # Also a worker's own, which it hands over: this process's may have been dropped and be due to be raised again.
         for later in AGAIN:
             later.cancel()
+        if WHOLE_PROCESS:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a late one would end the exit without its status
         print("interrupted", file=sys.stderr)
         if "openvino" in sys.modules:  # its threads, interrupted within a conversion, end an orderly exit by SIGSEGV
             for stream in (sys.stdout, sys.stderr):

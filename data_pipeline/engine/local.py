@@ -169,6 +169,10 @@ class LocalEngine:
 
         try:
             yield
+        except RuntimeError as error:
+            if "interrupted" in str(error):  # what DuckDB makes of Ctrl-C, now and then
+                raise KeyboardInterrupt from error
+            raise
         except duckdb.OutOfMemoryException as error:
             raise InputError(
                 f"config.memory_limit={self.memory_limit} is too little for the join {stage!r}; raise it and run the command "

@@ -29,6 +29,7 @@ from harp_jax.experiments.contents import Contents
 from harp_jax.files import read_json
 from harp_jax.version import __version__
 
+BRACKETS = 20  # of a pattern at most; the time of matching grows with their square
 PROGRAM = [sys.executable, "-m", "harp_jax"]
 
 
@@ -161,7 +162,7 @@ def named(words: Iterable[str]) -> list[str]:
     for word in map(os.path.expanduser, words):
         if os.path.isfile(word) or os.path.isdir(word):
             found.append(word)
-        elif glob.has_magic(word):
+        elif glob.has_magic(word) and word.count("[") <= BRACKETS:
             found += sorted(glob.glob(word, recursive=True))
     return list(dict.fromkeys(found))
 

@@ -127,3 +127,10 @@ def test_directories_with_odd_names(tmp_path, name):
     (tmp_path / name).mkdir()
     assert len(begun(tmp_path / name)) == 3 and resume(tmp_path / name) == 160
     assert engine(tmp_path / name).query("SELECT COUNT(*) FROM word_counts", ["word_counts"]) == [(110,)]
+
+
+def test_an_interrupt_that_duckdb_reports_as_an_error_is_one(tmp_path):
+    with pytest.raises(KeyboardInterrupt), engine(tmp_path)._memory("join"):
+        raise RuntimeError("Query interrupted")
+    with pytest.raises(RuntimeError, match="another"), engine(tmp_path)._memory("join"):
+        raise RuntimeError("another")
