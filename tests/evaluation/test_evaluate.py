@@ -234,7 +234,7 @@ def test_a_baseline_brings_tests_marks_and_intervals(tmp_path, capsys):
     lines = (tmp_path / "pq.tsv").read_text().splitlines()
     assert lines[0] == "run\tmeasure\tqid\tvalue" and len(lines) == 1 + 2 * 2 * 30
     assert "new\tRR@10\tq0\t0.250000" in lines
-    with pytest.raises(InputError, match="rounds=5: use 100 to 1000000"):
+    with pytest.raises(InputError, match="rounds=5: use a whole number of 100 to 1000000"):
         main(arguments_parser().parse_args([*given, "--rounds=5"]))
 
 
@@ -333,7 +333,7 @@ def test_levels_that_no_measure_can_count_are_refused(tmp_path, level):
 
 
 def test_rounds_without_end_are_refused():
-    with pytest.raises(InputError, match="rounds=1000000000000: use 100 to 1000000"):
+    with pytest.raises(InputError, match="rounds=1000000000000: use a whole number of 100 to 1000000"):
         evaluate(QRELS, {"a": {}}, baseline="a", rounds=10**12)
 
 
