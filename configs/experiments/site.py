@@ -140,7 +140,7 @@ def tested(start: str, labelled: bool) -> list[Command]:
     }
     runs = [f"{row}={{{step}}}" for row, step in rows.items()]
     verdict = [judged, "--folds={folds}", "--first={bm25}", "--ranker={run_ranker}", f"--measure={MEASURE}"]
-    verdict += ["--before={run_start}"] if start else []
+    verdict += ["--links={bm25f_inlinks}", *(["--before={run_start}"] if start else [])]
     table = [*runs, judged, f"--measures={MEASURE} nDCG@10", f"--confirm={MEASURE}", "--baseline=BM25", "--chance=BM25"]
     page = [
         judged,

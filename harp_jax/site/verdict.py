@@ -40,7 +40,8 @@ class Gain:
 class Verdict:
     """What to use and why. `weight` is the ranker's, relative to 1 for the first stage, both normalised by `normalise`; 0: use
     the first stage alone. `fitted_weight` is the one that is best on all queries, also where the gain is not shown. `before` is the
-    sum with the run of the ranker's start; `training` is the sum with the ranker, compared with `before`.
+    sum with the run of the ranker's start; `training` is the sum with the ranker, compared with `before`. `links` is a run that
+    uses the links without a model; `beside_links` is its sum with the ranker, compared with it.
     """
 
     measure: str
@@ -52,6 +53,8 @@ class Verdict:
     normalise: str = "minmax"
     before: Gain | None = None
     training: Gain | None = None
+    links: Gain | None = None
+    beside_links: Gain | None = None
 
     @property
     def verdict(self) -> str:
@@ -88,7 +91,7 @@ class Verdict:
                 f"No difference to {first} is shown: use {first} alone. More links, more training, or labelled queries may "
                 "change that."
             )
-        return " ".join(filter(None, [found, advice, self._of_training(first)]))
+        return " ".join(filter(None, [found, advice, self._of_training(first), self._of_links()]))
 
     def _of_training(self, first: str) -> str:
         """What the training adds to the sum with the start's own run."""
@@ -105,6 +108,21 @@ class Verdict:
             f"[{low:+.3f}, {high:+.3f}])."
         )
 
+    def _of_links(self) -> str:
+        """What the ranker adds to a ranking that uses the links without a model."""
+        if self.links is None or self.beside_links is None:
+            return ""
+        low, high = self.beside_links.interval
+        said = {
+            BETTER: "the ranker adds to it",
+            SAME: "that the ranker adds to it is not shown, and it needs no model",
+            WORSE: "the ranker makes it worse: use it alone",
+        }[self.beside_links.verdict]
+        return (
+            f"The links without a model (anchor texts as a field, in-links): {self.links}; {said} "
+            f"({self.beside_links.difference:+.3f} [{low:+.3f}, {high:+.3f}])."
+        )
+
 
 def decide(
     qrels: Qrels,
@@ -114,27 +132,31 @@ def decide(
     measure: str = "RR@10",
     normalise: str = "minmax",
     before: Run | None = None,
+    links: Run | None = None,
 ) -> Verdict:
     """The verdict on two runs of the same queries; `folds` (qid → fold) divides them for cross-fitting.
 
-    `before`: what the start of the ranker's training ranked. Raises InputError for unknown measures, and for queries without a
-    fold.
+    `before`: what the start of the ranker's training ranked; `links`: what the links rank without a model. Raises InputError for
+    unknown measures, and for queries without a fold.
     """
 
-    def with_first(other: Run) -> Run:
-        return dict(ordered(fitted([first, other], qrels, folds, measure, normalise)[1]))
+    def in_sum(one: Run, other: Run) -> Run:
+        return dict(ordered(fitted([one, other], qrels, folds, measure, normalise)[1]))
 
-    runs = {"first": first, "ranker": ranker, "both": with_first(ranker)}
+    runs = {"first": first, "ranker": ranker, "both": in_sum(first, ranker)}
     if before is not None:
-        runs["before"] = with_first(before)
+        runs["before"] = in_sum(first, before)
+    if links is not None:
+        runs |= {"links": links, "beside_links": in_sum(links, ranker)}
     weights, _ = fitted([first, ranker], qrels, {}, measure, normalise)
     table = evaluate(qrels, runs, measure, baseline="first")
     gains = _gains(table)
     name = table.measures[0]
     training = _gains(evaluate(qrels, runs, measure, baseline="before"))["both"] if before is not None else None
+    beside = _gains(evaluate(qrels, runs, measure, baseline="links"))["beside_links"] if links is not None else None
     return Verdict(
         name, table.queries, table.mean["first"][name], gains["ranker"], gains["both"], weights[""][1], normalise,
-        gains.get("before"), training,
+        gains.get("before"), training, gains.get("links"), beside,
     )  # fmt: skip
 
 

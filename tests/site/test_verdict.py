@@ -55,6 +55,18 @@ def test_what_the_training_adds_is_told_from_what_the_start_had():
     assert "made it worse: rank with the start's vectors" in spoiled.words() and spoiled.as_dict()["before"]
 
 
+def test_a_ranker_is_also_compared_with_links_used_without_a_model():
+    """Better than BM25, it may add nothing to BM25F with in-links; the verdict says which."""
+    ranker, links = run(2.0, "ranker"), run(6.0, "links")
+    found = decide(QRELS, FOLDS, FIRST_STAGE, ranker, links=links)
+    assert found.verdict == BETTER and found.links is not None and found.beside_links is not None
+    assert found.links.mean == evaluate(QRELS, {"x": links}, "RR@10").mean["x"]["RR@10"]
+    assert found.beside_links.verdict == SAME and "that the ranker adds to it is not shown" in found.words()
+    added = decide(QRELS, FOLDS, FIRST_STAGE, run(3.0, "ranker"), links=run(0.5, "links"))
+    assert added.beside_links is not None and added.beside_links.verdict == BETTER
+    assert "the ranker adds to it (+" in added.words() and added.as_dict()["beside_links"]
+
+
 def test_the_verdict_is_that_of_the_interval():
     assert [Gain(0.5, 0.1, (low, high)).verdict for low, high in ((0.01, 0.2), (-0.1, 0.2), (-0.2, -0.01))] == [
         BETTER, SAME, WORSE,

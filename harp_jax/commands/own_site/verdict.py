@@ -28,6 +28,11 @@ def arguments_parser() -> Parser:
     parser.add_argument(
         "--before", default="", help="run of the ranker's start, untrained: what does the training add?"
     )
+    parser.add_argument(
+        "--links",
+        default="",
+        help="run that uses the links without a model (BM25F + in-links): does the ranker add to it?",
+    )
     parser.add_argument("--measure", default="RR@10", help="what to decide by, as in ir-measures (RR@10)")
     parser.add_argument("--normalise", default="minmax", choices=NORMALISE, help="scores of a query (minmax)")
     parser.add_argument("--output", required=True, help="the JSON file to write")
@@ -37,17 +42,18 @@ def arguments_parser() -> Parser:
 def main(arguments: argparse.Namespace) -> None:
     a = arguments
     folds = read_folds(a.folds)
-    before = read_run(a.before) if a.before else None
+    before, links = (read_run(path) if path else None for path in (a.before, a.links))
     judged, first, ranker = select(read_qrels(a.qrels), folds), read_run(a.first), read_run(a.ranker)
     for name, run in (
         ("--first", first),
         ("--ranker", ranker),
         *([("--before", before)] if before is not None else []),
+        *([("--links", links)] if links is not None else []),
     ):
         if missing := sorted(judged.keys() - run.keys()):
             some = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
             print(f"note: {name}: {len(missing)} queries are missing and count as zero: {some}", file=sys.stderr)
-    found = decide(judged, folds, first, ranker, a.measure, a.normalise, before)
+    found = decide(judged, folds, first, ranker, a.measure, a.normalise, before, links)
     with replacing(a.output) as file:
         json.dump(found.as_dict(), file, indent=1)
     print(found.words())
