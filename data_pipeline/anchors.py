@@ -7,6 +7,7 @@ claim about pre-training from links. Which links count is decided by the fields 
 import argparse
 import os
 import tempfile
+from typing import NamedTuple
 
 from ml_collections import ConfigDict
 
@@ -17,6 +18,7 @@ from data_pipeline.engine.store import bucket_parts, write
 from data_pipeline.engine.tables import table
 from data_pipeline.graph import link_graph
 from data_pipeline.graph.anchors import counted_texts
+from data_pipeline.graph.graph_report import dropped_counts
 from data_pipeline.graph.parsing import parse_documents
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import CHUNK_BYTES
@@ -40,10 +42,17 @@ ANCHOR_TEXTS_SQL = f"""
 """
 
 
-def write_anchors(
-    config: ConfigDict, output: str, leave_out: str = "", engine: EngineFactory = LocalEngine
-) -> tuple[int, int, int]:
-    """Writes "docid<TAB>anchor text<TAB>count" lines, by document and falling count; returns (documents, lines, links).
+class Summary(NamedTuple):
+    """What was written: documents with anchors, lines, the links behind them, and what was dropped by reason, largest first."""
+
+    documents: int
+    lines: int
+    links: int
+    dropped: dict[str, int]
+
+
+def write_anchors(config: ConfigDict, output: str, leave_out: str = "", engine: EngineFactory = LocalEngine) -> Summary:
+    """Writes "docid<TAB>anchor text<TAB>count" lines, by document and falling count.
 
     `leave_out` is a file of source pages, titles or ids a line, whose links are not counted: those that are judged, for
     example. Anchor texts are normalised as in pre-training (lower case, single spaces). Works out of core, in a
@@ -65,7 +74,7 @@ def write_anchors(
         running = engine(job, c["workers"], c["memory_limit"], c["temp_directory"])
         try:
             _tabulate(running, leave_out)
-            return _write(job, output)
+            return Summary(*_write(job, output), dropped_counts(running, with_links=True))
         finally:
             running.close()
 
@@ -89,6 +98,7 @@ def _tabulate(engine: Engine, leave_out: str) -> None:
 
 
 def _write(job: Job, output: str) -> tuple[int, int, int]:
+    """(documents, lines, links)"""
     documents = written = links = 0
     with replacing(output) as file:
         previous = None
@@ -116,5 +126,7 @@ def arguments_parser() -> ConfigParser:
 def main(arguments: argparse.Namespace) -> None:
     if arguments.config is None or not arguments.output:
         raise InputError("--config=FILE.py and --output=FILE are both needed; see configs/data/")
-    documents, written, links = write_anchors(arguments.config, arguments.output, arguments.leave_out)
-    print(f"{arguments.output}: {written} anchor texts of {documents} documents, from {links} links")
+    found = write_anchors(arguments.config, arguments.output, arguments.leave_out)
+    print(f"{arguments.output}: {found.lines} anchor texts of {found.documents} documents, from {found.links} links")
+    if found.dropped:
+        print("left out: " + ", ".join(f"{reason} {n}" for reason, n in found.dropped.items()))

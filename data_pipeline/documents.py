@@ -14,9 +14,9 @@ from data_pipeline.config import SPLITS, generation, plain
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.serial import SMALL, SerialEngine
-from data_pipeline.engine.store import read
 from data_pipeline.engine.work import claim
 from data_pipeline.graph import link_graph
+from data_pipeline.graph.graph_report import dropped_counts
 from data_pipeline.graph.parsing import documents_of, parse_documents
 from data_pipeline.sources import formats
 from data_pipeline.sources.detect import format_of_content
@@ -31,7 +31,7 @@ MEMORY = "2GB"
 
 
 class Summary(NamedTuple):
-    """What was written: documents, those that are sections of pages, and what was left out by reason."""
+    """What was written: documents, those that are sections of pages, and what was left out by reason, the largest first."""
 
     format: str
     documents: int
@@ -73,10 +73,7 @@ def write_documents(
                 sections += "#" in row["id"] and config.source.format in ("html", "warc")
             if not documents:
                 raise InputError(f"{pages} has no page with text; check the path, or choose a format with --format")
-        dropped: dict[str, int] = {}
-        for loss in read(job, "losses").to_pylist():
-            dropped[loss["reason"]] = dropped.get(loss["reason"], 0) + loss["n"]
-        return Summary(config.source.format, documents, sections, dropped)
+        return Summary(config.source.format, documents, sections, dropped_counts(engine, with_links=False))
     finally:
         engine.close()
         shutil.rmtree(work, ignore_errors=True)
@@ -106,6 +103,5 @@ def main(arguments: argparse.Namespace) -> None:
     found = write_documents(a.pages, a.output, a.format, a.base_url, a.split, a.workers)
     parts = f", {found.sections} of them sections of pages" if found.sections else ""
     print(f"{a.output}: {found.documents} documents{parts}, from {a.pages} ({found.format})")
-    largest = sorted(found.dropped.items(), key=lambda item: (-item[1], item[0]))
-    if largest:
-        print("left out: " + ", ".join(f"{reason} {n}" for reason, n in largest))
+    if found.dropped:
+        print("left out: " + ", ".join(f"{reason} {n}" for reason, n in found.dropped.items()))

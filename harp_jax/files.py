@@ -21,9 +21,9 @@ from harp_jax.errors import InputError
 
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 SUFFIXES = tuple(_OPENERS)
-LONGEST_LINE = (
-    1 << 27
-)  # bytes or characters: a few kilobytes of a compressed file may decompress to one line of gigabytes
+_UNREAD = (".zst", ".zip", ".7z", ".lz4", ".br")  # would be called text that is not UTF-8
+# In bytes or characters: a few kilobytes of a compressed file may decompress to one line of gigabytes.
+LONGEST_LINE = 1 << 27
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, over the quota, over the limit of a file's size
 
 
@@ -44,7 +44,12 @@ def check_readable(path: str, pipes: bool = False) -> None:
 def open_bytes(path: str) -> IO[bytes]:
     """Open a plain, .gz, .bz2 or .xz file for reading bytes. Raises InputError if it cannot be opened."""
     check_readable(path, pipes=True)
-    opener = _OPENERS.get(os.path.splitext(path)[1], open)
+    suffix = os.path.splitext(path)[1]
+    if suffix in _UNREAD:
+        raise InputError(
+            f"cannot read {path}: {suffix} is not decompressed here; decompress it, or write .gz, .bz2 or .xz"
+        )
+    opener = _OPENERS.get(suffix, open)
     try:
         return opener(path, "rb")  # type: ignore[operator, return-value]
     except OSError as error:

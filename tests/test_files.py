@@ -138,6 +138,13 @@ def test_a_line_without_end_is_refused_at_a_limit(tmp_path, monkeypatch):
     assert "line 2: longer than 1 MiB" in refusal(str(tmp_path / "bomb.gz"), call=lambda path: list(lines(path)))
 
 
+def test_a_compression_that_is_not_read_is_named(tmp_path):
+    (tmp_path / "docs.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd\x00")
+    assert ".zst is not decompressed here" in refusal(
+        str(tmp_path / "docs.jsonl.zst"), call=lambda path: list(lines(path))
+    )
+
+
 def test_line_ends_of_old_macs_are_refused(tmp_path):
     (tmp_path / "run").write_bytes(b"q1 Q0 d1 1 2.0 a\rq1 Q0 d2 2 1.0 a\r")
     assert "line 1: a carriage return" in refusal(str(tmp_path / "run"), call=lambda path: list(lines(path)))

@@ -55,6 +55,15 @@ def dropped(engine: Engine, with_links: bool) -> list[tuple[str, int, str, str]]
     return rows
 
 
+def dropped_counts(engine: Engine, with_links: bool) -> dict[str, int]:
+    """Reason → count of what the maps and the joins dropped, the largest first."""
+    counts: dict[str, int] = {}
+    recorded = engine.query("SELECT reason, n, location, example FROM losses", ["losses"])
+    for reason, n, _, _ in recorded + dropped(engine, with_links):
+        counts[reason] = counts.get(reason, 0) + n
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
 def summary(engine: Engine, with_links: bool) -> dict[str, Any]:
     """The manifest's `link_graph`: counts of pages, redirects, links and anchor texts."""
     sql = "SELECT COUNT(*), COUNT(CASE WHEN problem = '' THEN 1 END), CAST(COALESCE(SUM(disambiguation), 0) AS BIGINT) FROM pages"

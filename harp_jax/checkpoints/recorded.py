@@ -15,7 +15,7 @@ from harp_jax.files import check_readable, read_json
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"
 COMMAND = "command.txt"
-CRC = "crc32"  # last on each line of the metrics, over the line without it
+CRC, FIRST = "crc32", "-"  # the last field of each line of the metrics; what stands for the line before the first
 
 
 def read_config(workdir: str) -> ConfigDict:
@@ -29,19 +29,16 @@ def read_config(workdir: str) -> ConfigDict:
         found.get("bert", {}).pop("wide_products", None)  # a field of older versions; it was never set in training
         return ConfigDict(found)
     except (AttributeError, ValueError, TypeError, RecursionError) as error:
-        raise InputError(
-            f"{path} is no training config ({error}); restore it or start again in an empty workdir"
-        ) from error
+        raise InputError(f"{path} is no training config ({error}); restore it or take an empty workdir") from error
 
 
-def metrics_line(row: Mapping[str, Any]) -> str:
-    """A line of metrics.jsonl with its checksum: a figure that changed later does not pass for one that was measured."""
-    return json.dumps({**row, CRC: crc_of(row)}) + "\n"
+def metrics_line(row: Mapping[str, Any], before: str) -> str:
+    """A line of metrics.jsonl with a checksum over it and the line `before`: shows what was changed, removed or moved since."""
+    return json.dumps({**row, CRC: crc_of(before + json.dumps(row))}) + "\n"
 
 
-def crc_of(row: Mapping[str, Any]) -> str:
-    """The checksum of a line's values and their order."""
-    return f"{zlib.crc32(json.dumps(row).encode()):08x}"
+def crc_of(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"
 
 
 def read_metrics(workdir: str) -> list[dict[str, Any]]:
@@ -52,20 +49,22 @@ def read_metrics(workdir: str) -> list[dict[str, Any]]:
     path = os.path.join(workdir, METRICS)
     if not os.path.exists(path):
         return []
-    rows = []
     check_readable(path)
+    rows, before = [], FIRST
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             try:
                 row = json.loads(line.decode())
-                crc = row.pop(CRC, "")  # absent from lines of older versions
+                crc = row.pop(CRC, "")
                 if not isinstance(row["step"], int) or not isinstance(row["split"], str):
                     raise ValueError("no step and split")
                 if not all(isinstance(value, int | float) for name, value in row.items() if name != "split"):
                     raise ValueError("a metric is no number")
-                if crc != "" and crc != crc_of(row):
-                    raise ValueError(f"a figure changed since: the line is not that of its {CRC}")
+                # Older versions have a checksum of the line alone, or none.
+                if crc not in (crc_of(before + json.dumps(row)), crc_of(json.dumps(row)), ""):
+                    raise ValueError(f"by its {CRC} a figure in it, or the line before it, is not what was written")
                 rows.append(row)
+                before = line.decode()
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 if not line.endswith(b"\n"):
                     break

@@ -21,7 +21,7 @@ def arguments_parser() -> Parser:
     for field, tried in {field: tried for grid in GRIDS.values() for field, tried in grid.items()}.items():
         models = ", ".join(model for model, grid in GRIDS.items() if field in grid)
         values = ",".join(f"{value:g}" for value in tried)
-        parser.add_argument(f"--{field}", default="", help=f"{models}: values to try ({values})")
+        parser.add_argument(f"--{field}", default="", help=f"{models}: values to try ({values}, and beyond)")
     parser.add_argument("--output", required=True, help="the parameters, as JSON for harp first-stage --parameters")
     return parser
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zlib
 
 import jax
 import numpy as np
@@ -23,6 +24,7 @@ from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.errors import InputError
 from harp_jax.export import arguments_parser, main
 from harp_jax.ranking.reranker import Reranker
+from harp_jax.training.metrics_log import MetricsLog
 from harp_jax.training.train import train
 from tests.support.synthetic import VOCAB
 from tests.support.tiny_run import tiny_config, tiny_stage
@@ -109,8 +111,35 @@ def test_a_changed_config_or_metric_of_a_workdir_is_named(workdir, tmp_path):
     metrics.unlink()
     figure = read_metrics(str(workdir))[0]["loss"]
     metrics.write_bytes(b"".join(lines).replace(str(figure).encode(), b"0.0625", 1))
-    with pytest.raises(InputError, match=r"metrics.jsonl, line 1: damaged \(a figure changed since"):
+    with pytest.raises(InputError, match=r"metrics.jsonl, line 1: damaged \(by its crc32 a figure"):
         export(str(tmp_path / "run"), str(tmp_path / "model"))
+    assert len(lines) > 2
+    for changed in (
+        lines[1:],
+        [lines[0], *lines],
+        [*lines[:-1], lines[-2], lines[-1]],
+        [lines[0], *lines[2:]],
+        lines[::-1],
+    ):
+        metrics.write_bytes(b"".join(changed))
+        with pytest.raises(InputError, match=r"damaged \(by its crc32 a figure in it, or the line before it"):
+            export(str(tmp_path / "run"), str(tmp_path / "model"))
+
+
+def test_metrics_of_older_versions_are_read_and_go_on_with_a_chain(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    old = [{"step": 1, "split": "train", "loss": 1.0}, {"step": 2, "split": "train", "loss": 0.5}]
+    crc = f"{zlib.crc32(json.dumps(old[1]).encode()):08x}"  # of the line alone; the oldest lines have none
+    path.write_text(json.dumps(old[0]) + "\n" + json.dumps({**old[1], "crc32": crc}) + "\n")
+    assert read_metrics(str(tmp_path)) == old
+    log = MetricsLog(str(tmp_path), restored_step=1)
+    log.write(2, {"loss": 0.25})
+    log.close()
+    assert [row["loss"] for row in read_metrics(str(tmp_path))] == [1.0, 0.25]
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(lines[1])
+    with pytest.raises(InputError, match="line 1: damaged"):
+        read_metrics(str(tmp_path))
 
 
 def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, monkeypatch):

@@ -46,7 +46,9 @@ def test_a_folder_of_html(tmp_path, capsys):
         ("https://x.org/weir.html#w", "Weir: Water", "It falls."),
         ("https://x.org/weir.html#f", "Weir: Fish", "They jump."),
     ]
-    assert "4 documents, 2 of them sections of pages" in capsys.readouterr().out
+    # Two pages of one address are one document: said, not silent.
+    assert "4 documents, 2 of them sections of pages" in (printed := capsys.readouterr().out)
+    assert "left out: page-duplicate 1" in printed
     assert sorted(os.listdir(tmp_path)) == ["docs.jsonl", "site"]
     assert write_documents(folder, str(output), split="pages").documents == 2
     with pytest.raises(InputError, match="no page with text"):

@@ -1,5 +1,8 @@
 """Grid search of the parameters of BM25, BM25F or query likelihood on judged training queries.
 
+Where the best value of a parameter is the smallest or largest tried, the grid grows beyond it: a baseline whose grid ended too
+early makes every other row look good (docs/experiments/recommended.md has two cases). Values that the caller gives are kept.
+
 With folds, each fold gets the parameters that are best on the *other* folds, and `harp first-stage --parameters=… --folds=…`
 scores each query with the parameters of its fold: cross-validated, nothing is tuned on what is reported. Without folds, tune
 on training queries and report others.
@@ -8,7 +11,7 @@ on training queries and report others.
 import itertools
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from harp_jax.corpus.folds import read_folds, select
@@ -22,19 +25,29 @@ from harp_jax.ranking.lexical.first_stage import Candidates
 
 Axes = Mapping[str, tuple[float, ...]]  # parameter → values to try
 
-BM25: dict[str, tuple[float, ...]] = {"k1": (0.6, 0.9, 1.2, 1.6, 2.0), "b": (0.2, 0.4, 0.6, 0.75, 0.9)}
 GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
-    "bm25": BM25,
-    # A page has its words more often than its few anchors have: below a weight of 10 and a k1 of 2, anchors may count for nothing
-    # (docs/experiments/recommended.md).
+    "bm25": {"k1": (0.6, 0.9, 1.2, 2.0, 4.0), "b": (0.1, 0.2, 0.4, 0.6, 0.75)},
+    # A page has its words more often than its few anchors have: below a weight of 10 and a k1 of 2, anchors may count for nothing.
     "bm25f": {
-        "k1": (0.6, 1.2, 3.0, 6.0, 12.0),
-        "b": (0.3, 0.6),
-        "anchor_weight": (0.2, 1.0, 5.0, 20.0, 60.0, 200.0),
+        "k1": (0.9, 2.0, 4.0, 8.0, 16.0),
+        "b": (0.1, 0.4),
+        "anchor_weight": (1.0, 5.0, 20.0, 60.0, 200.0),
         "anchor_b": (0.4,),
     },
     "ql": {"mu": (100.0, 250.0, 500.0, 1000.0, 1500.0, 2000.0, 3000.0, 5000.0)},
 }
+# Values by which a grid grows; b and anchor_b end at 0 and 1 by their meaning.
+LADDERS: dict[str, tuple[float, ...]] = {
+    "k1": (0.1, 0.2, 0.4, 0.6, 0.9, 1.2, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0),
+    "b": (0.0, 0.1, 0.2, 0.4, 0.6, 0.75, 0.9, 1.0),
+    "anchor_weight": (0.2, 1.0, 5.0, 20.0, 60.0, 200.0, 600.0, 2000.0),
+    "anchor_b": (0.0, 0.1, 0.2, 0.4, 0.6, 0.75, 0.9, 1.0),
+    "mu": (10.0, 25.0, 50.0, 100.0, 5000.0, 10000.0, 20000.0, 50000.0),
+}
+
+
+def grid_of(axes: Axes) -> list[dict[str, float]]:
+    return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
 
 
 def best(table: Sequence[Mapping[str, float]], queries: Sequence[str]) -> int:
@@ -68,6 +81,18 @@ def at_the_edge(axes: Axes, chosen: Sequence[Mapping[str, float]]) -> list[str]:
     ]
 
 
+def wider(axes: Axes, chosen: Sequence[Mapping[str, float]], fixed: Container[str]) -> dict[str, tuple[float, ...]]:
+    """`axes` with the next value of LADDERS beyond each best value that is the smallest or largest tried."""
+    grown = dict(axes)
+    for field in at_the_edge(axes, chosen):
+        if field not in fixed:
+            low, high, best_ones = min(axes[field]), max(axes[field]), {point[field] for point in chosen}
+            below = [value for value in LADDERS[field] if value < low][-1:] if low in best_ones else []
+            above = [value for value in LADDERS[field] if value > high][:1] if high in best_ones else []
+            grown[field] = (*below, *axes[field], *above)
+    return grown
+
+
 def axes_of(model: str, given: Axes) -> dict[str, tuple[float, ...]]:
     """The values to try: those of GRIDS, replaced by the given ones. InputError for a parameter that the model lacks."""
     axes = GRIDS[model]
@@ -91,8 +116,9 @@ def tune_files(
 ) -> dict[str, Any]:
     """Writes the best parameters as JSON, for `first_stage_files`, and returns what it wrote.
 
-    `axes` are the values to try (GRIDS); a best value at the edge of a grid is noted on stderr. `run` holds candidates to
-    re-rank instead of retrieving. Raises InputError for bad input.
+    `axes` are the values to try of some parameters, and only those; the grid of the others (GRIDS) grows until no best value is at
+    its edge. One that stays there is noted on stderr. `run` holds candidates to re-rank instead of retrieving. Raises InputError
+    for bad input.
     """
     measures = parse_measures(measure)
     if len(measures) != 1:
@@ -105,17 +131,22 @@ def tune_files(
     fold_of = read_folds(folds) if folds else {}
     given = read_run(run, queries=judged) if run else None
     tried = axes_of(model, axes or {})
-    points = [dict(zip(tried, values)) for values in itertools.product(*tried.values())]
     collection = candidates.indexed(model)
-    table = []
-    for parameters in progress(points, unit="settings", desc=f"tuning {model}"):
-        found = dict(ordered(candidates.ranked(model, collection, [(parameters, texts)], given)))
-        table.append(next(iter(evaluate(judged, {"": found}, [measure]).per_query[""].values())))
+    points: list[dict[str, float]] = []
+    table: list[Mapping[str, float]] = []
+    while fresh := [point for point in grid_of(tried) if point not in points]:
+        for point in progress(fresh, unit="settings", desc=f"tuning {model}"):
+            found = dict(ordered(candidates.ranked(model, collection, [(point, texts)], given)))
+            table.append(next(iter(evaluate(judged, {"": found}, [measure]).per_query[""].values())))
+        points += fresh
+        chosen = choose(points, table, fold_of)
+        best_ones = list(chosen["folds"].values()) if fold_of else [chosen["parameters"]]
+        reached, tried = tried, wider(tried, best_ones, axes or {})
     result: dict[str, Any] = {"model": model, "measure": str(measures[0]), "queries": len(judged)}
-    result |= choose(points, table, fold_of)
+    result |= chosen
     result["grid"] = [{**p, "mean": sum(row.values()) / len(row)} for p, row in zip(points, table)]
     with replacing(output) as file:
         json.dump(result, file, indent=1)
-    for field in at_the_edge(tried, list(result["folds"].values()) if fold_of else [result["parameters"]]):
+    for field in at_the_edge(reached, best_ones):
         print(f"note: the best {field} is the smallest or largest tried; widen --{field}", file=sys.stderr)
     return result

@@ -35,7 +35,9 @@ def test_anchor_texts_are_counted_for_their_destinations(tmp_path):
     counts = write_anchors(config, str(tmp_path / "anchors.tsv"), engine=InProcessEngine)
     found = written(tmp_path / "anchors.tsv")
     assert found == expected()
-    assert counts == (len({docid for docid, _ in found}), len(found), sum(found.values()))
+    assert counts[:3] == (len({docid for docid, _ in found}), len(found), sum(found.values()))
+    links = sum(len(corpus.page(number)["links"]) for number in range(corpus.PAGES))
+    assert counts.links + sum(n for reason, n in counts.dropped.items() if reason.startswith("link-")) == links
     assert sorted(path.name for path in tmp_path.iterdir()) == ["anchors.tsv", "corpus"]
     docid, text = next(iter(found))
     assert text in read_anchors(str(tmp_path / "anchors.tsv"))[docid].split("\n")
@@ -53,11 +55,13 @@ def test_the_most_frequent_anchor_text_of_a_page_comes_first_in_lower_case(tmp_p
                 "links": [{"start": 8, "end": 8 + len(names), "target": "m"}],
             }
         )
+    pages[0]["links"].append({"start": 10, "end": 12, "target": "m"})  # within the other: one of them counts
     pages.append({"id": "m", "title": "", "text": "A channel.", "links": []})
     (tmp_path / "pages.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
     config = runpy.run_path(str(ROOT / "configs" / "data" / "linked_jsonl.py"))["get_config"]()
     config.source.paths = (str(tmp_path / "pages.jsonl"),)
-    write_anchors(config, str(tmp_path / "anchors.tsv"), engine=InProcessEngine)
+    counts = write_anchors(config, str(tmp_path / "anchors.tsv"), engine=InProcessEngine)
+    assert counts.dropped == {"link-overlap": 1}
     assert (tmp_path / "anchors.tsv").read_text() == "m\tmill race\t2\nm\tleat\t1\nm\told mill\t1\n"
 
 
