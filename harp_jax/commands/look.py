@@ -29,6 +29,7 @@ def arguments_parser() -> Parser:
     parser.add_argument(
         "--weight", type=float, help="of the re-ranker in the sum, scores scaled to 0…1 (1; DIR's verdict)"
     )
+    parser.add_argument("--parameters", default="", help="of BM25, from harp tune-first-stage (k1=0.9, b=0.4; DIR's)")
     parser.add_argument("--depth", type=int, default=20, help="candidates of BM25 that are re-ranked (20)")
     parser.add_argument(
         "--backend",
@@ -52,7 +53,7 @@ def main(arguments: argparse.Namespace) -> None:
 
     if not 1 <= arguments.depth <= 1000:
         raise InputError(f"--depth={arguments.depth}: use 1 to 1000")
-    names = ("model", "docs", "anchors", "queries")
+    names = ("model", "docs", "anchors", "queries", "parameters")
     given = {name: getattr(arguments, name) for name in names}
     fields = arguments.fields or ",".join(SITE_FIELDS if arguments.site else FIELDS)
     sources = Sources(**given, fields=tuple(fields.split(",")), labels=arguments.labels or LABELS)

@@ -16,7 +16,7 @@ from harp_jax.look.sources import Sources
 from harp_jax.progress import progress
 from harp_jax.ranking.fuse import normalised
 from harp_jax.ranking.lexical.anchors import anchor_rows
-from harp_jax.ranking.lexical.first_stage import candidates, excluded_of, indexed
+from harp_jax.ranking.lexical.first_stage import candidates, excluded_of, indexed, settings_of
 from harp_jax.ranking.lexical.models import Collection, Model, make
 from harp_jax.ranking.reranker import load_scorer
 from harp_jax.ranking.scoring import Scorer
@@ -51,6 +51,7 @@ class Shelf:
         Raises InputError for what cannot be read.
         """
         sources.check()
+        ((parameters, _),) = settings_of("bm25", {}, sources.parameters, "", {})
         docs = Documents.open(sources.docs, sources.fields)
         titled = "title" in sources.fields and len(sources.fields) > 1
         texts = progress(docs.texts(), total=len(docs), unit="documents", desc="index")
@@ -70,7 +71,7 @@ class Shelf:
             docs,
             Documents.open(sources.docs, ("title",)) if titled else None,
             collection,
-            make("bm25", collection, {}),
+            make("bm25", collection, parameters),
             load_scorer(sources.model, backend=backend),
             stemmer_of(stemmer),
             anchors,

@@ -14,7 +14,8 @@ SITE_FIELDS = ("title", "body")  # that `harp site` trains and tests with
 
 @dataclass(frozen=True)
 class Sources:
-    """Paths of what is shown; `exclude` holds qid and docid of pages that are no results of a query.
+    """Paths of what is shown; `exclude` holds qid and docid of pages that are no results of a query, `parameters`
+    those of BM25 (harp tune-first-stage).
 
     `weight` is the ranker's in the sum with BM25 (both scaled to 0…1), `verdict` what is known of it.
     """
@@ -25,6 +26,7 @@ class Sources:
     anchors: str = ""
     queries: str = ""
     exclude: str = ""
+    parameters: str = ""
     labels: str = LABELS
     weight: float = 1.0
     verdict: str = ""
@@ -34,7 +36,8 @@ class Sources:
         absent = [f"--{name}" for name in ("model", "docs") if not getattr(self, name)]
         if absent:
             raise InputError(f"no {' and no '.join(absent)}; give both, or the output directory of `harp site`")
-        missing = [path for path in (self.model, self.docs, self.anchors, self.queries) if path and not _exists(path)]
+        paths = (self.model, self.docs, self.anchors, self.queries, self.parameters)
+        missing = [path for path in paths if path and not _exists(path)]
         if missing:
             raise InputError(f"{', '.join(missing)}: no such file or folder; check the paths")
         if not 0 <= self.weight <= 1000:
@@ -50,6 +53,7 @@ def of_site(folder: str, given: Sources) -> Sources:
         "anchors": os.path.join(survey, "anchors.tsv"),
         "queries": os.path.join(survey, "queries.tsv"),
         "exclude": os.path.join(survey, "sources.tsv"),
+        "parameters": os.path.join(folder, "bm25.json"),
     }
     needed = [parts[name] for name in ("model", "docs") if not getattr(given, name)]
     if missing := [path for path in needed if not os.path.exists(path)]:

@@ -24,7 +24,7 @@ SCRATCH = (
 # Name in the output directory → step whose output it is.
 RESULTS = {
     "ranker": "model", "report.html": "report", "verdict.json": "verdict", "survey": "survey", "table.tsv": "table",
-    "bm25.trec": "bm25", "ranker.trec": "run_ranker", "bm25_ranker.trec": "bm25_ranker",
+    "bm25.trec": "bm25", "bm25.json": "parameters", "ranker.trec": "run_ranker", "bm25_ranker.trec": "bm25_ranker",
 }  # fmt: skip
 LABELLED = {"verdict.json": "verdict_labels", "anchors_verdict.json": "verdict"}
 

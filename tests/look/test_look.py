@@ -19,8 +19,9 @@ from harp_jax.look.server import listen
 from harp_jax.look.shelf import Shelf
 from harp_jax.look.snippets import WINDOW, snippet
 from harp_jax.look.sources import Sources, of_site
+from harp_jax.ranking.lexical.models import Bm25, search
 from harp_jax.ranking.reranker import Reranker
-from tests.support.look_site import DOCS, HOSTILE, QUERIES, write_site
+from tests.support.look_site import DOCS, HOSTILE, QUERIES, TUNED, write_site
 
 Process = get_context("spawn").Process
 
@@ -36,6 +37,14 @@ def place(tmp_path_factory):
         site = write_site(folder / "site")
         shelf = Shelf.load(of_site(str(site), Sources(fields=("title", "body"))))
         yield site, shelf
+
+
+def test_bm25_has_the_parameters_that_the_site_was_tested_with(place):
+    _, shelf = place
+    found = {hit["docid"]: hit["score"] for hit in shelf.search("red cat")["rankings"][0]["results"]}
+    docids, scores = search(Bm25(shelf.collection, **TUNED), shelf.collection, "red cat", 10)
+    assert found == pytest.approx(dict(zip(docids, map(float, scores))), abs=1e-4)  # they are rounded
+    assert found != pytest.approx(dict(zip(*search(Bm25(shelf.collection), shelf.collection, "red cat", 10))), abs=1e-2)
 
 
 @pytest.fixture

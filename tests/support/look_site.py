@@ -5,6 +5,7 @@ import json
 from harp_jax.checkpoints.huggingface import save_hf
 from tests.support.tiny_bert import CONFIG, random_params, small_tokenizer
 
+TUNED = {"k1": 2.0, "b": 0.1}
 HOSTILE = "<img src=x onerror=alert(1)>"
 DOCS = {
     "d1": ("Red cat", "the red cat sat on the mat and ran"),
@@ -25,5 +26,6 @@ def write_site(folder):
     (survey / "queries.tsv").write_text("".join(f"q{n}\t{query}\n" for n, query in enumerate(QUERIES)))
     (survey / "sources.tsv").write_text("q4\td2\n")  # "blue" was taken from d2
     (folder / "verdict.json").write_text(json.dumps({"weight": 0.5, "words": "The sum is better than BM25."}))
+    (folder / "bm25.json").write_text(json.dumps({"model": "bm25", "parameters": TUNED}))
     save_hf(str(folder / "ranker"), CONFIG, random_params(CONFIG), small_tokenizer(), "")
     return folder
