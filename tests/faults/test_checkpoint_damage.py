@@ -18,6 +18,9 @@ from tests.support.checkpoint_states import abstract, save_two, state
 from tests.support.training_processes import launch, losses, same_parameters
 
 pytestmark = pytest.mark.faults
+# What every restore reads, however the arrays happen to be laid out: a flip there is always noticed. Some of the other files are
+# never read, and their number differs between runs.
+ALWAYS_READ = ("/meta/metadata", "/state/manifest.ocdbt", "/state/d/")
 
 
 def test_a_flipped_byte_in_any_file_gives_the_same_values_or_the_checkpoint_before(tmp_path, monkeypatch):
@@ -28,7 +31,7 @@ def test_a_flipped_byte_in_any_file_gives_the_same_values_or_the_checkpoint_befo
     files = [os.path.relpath(path, tmp_path / "whole") for path in files if os.path.getsize(path)]
     assert len(files) > 8
     rng = np.random.default_rng(0)
-    refused = 0
+    assert all(any(part in name for name in files) for part in ALWAYS_READ)
     for number, name in enumerate(files):
         for trial in range(3):
             place = tmp_path / f"{number}_{trial}"
@@ -42,11 +45,10 @@ def test_a_flipped_byte_in_any_file_gives_the_same_values_or_the_checkpoint_befo
             damaged = Checkpoints(str(place))
             step, found, meta = damaged.restore(abstract(state()))
             damaged.close()
-            refused += step == 1
+            assert step == 1 or not any(part in name for part in ALWAYS_READ), (name, at)
             assert meta["cursors"] == {"0": {"window": step}}, (name, at)
             jax.tree.map(np.testing.assert_array_equal, found, state(step))
             shutil.rmtree(place)
-    assert refused > len(files)
 
 
 def test_a_full_disk_stops_the_run_and_keeps_the_checkpoint_before(tmp_path):
