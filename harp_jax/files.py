@@ -196,7 +196,7 @@ def output_path(path: str, inputs: Iterable[str] = ()) -> str:
 
 def check_plain(path: str) -> None:
     """Raises InputError for the name of a compressed file: what is written is not compressed, and could not be read again."""
-    if path.endswith(SUFFIXES):
+    if path.endswith((*SUFFIXES, *_UNREAD)):
         suffix = os.path.splitext(path)[1]
         raise InputError(f"cannot write {path}: outputs are not compressed; name it without {suffix}")
 

@@ -110,7 +110,7 @@ def test_an_output_that_is_an_input_is_refused(tmp_path, monkeypatch):
 
 
 def test_an_output_with_the_name_of_a_compressed_file_is_refused(tmp_path):
-    for name in ("run.trec.gz", "run.bz2", "run.xz"):
+    for name in ("run.trec.gz", "run.bz2", "run.xz", "run.zst", "run.zip"):
         assert "outputs are not compressed; name it without ." in refusal(tmp_path / name)
     with replacing(str(tmp_path / "bytes.gz"), "wb") as file:  # what compresses writes bytes
         file.write(gzip.compress(b"one\n"))

@@ -31,9 +31,14 @@ class Gain:
             return BETTER
         return WORSE if self.interval[1] < 0 else SAME
 
-    def __str__(self) -> str:
+    @property
+    def change(self) -> str:
+        """The difference and its interval, in brackets."""
         low, high = self.interval
-        return f"{self.mean:.3f} ({self.difference:+.3f} [{low:+.3f}, {high:+.3f}])"
+        return f"({self.difference:+.3f} [{low:+.3f}, {high:+.3f}])"
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f} {self.change}"
 
 
 @dataclass(frozen=True)
@@ -97,22 +102,17 @@ class Verdict:
         """What the training adds to the sum with the start's own run."""
         if self.before is None or self.training is None:
             return ""
-        low, high = self.training.interval
         said = {
             BETTER: "the training adds to it",
             SAME: "that the training adds to it is not shown",
             WORSE: "the training made it worse: rank with the start's vectors (harp rerank --cosine)",
         }[self.training.verdict]
-        return (
-            f"{first} + the start's own vectors, without training: {self.before}; {said} ({self.training.difference:+.3f} "
-            f"[{low:+.3f}, {high:+.3f}])."
-        )
+        return f"{first} + the start's own vectors, without training: {self.before}; {said} {self.training.change}."
 
     def _of_links(self) -> str:
         """What the ranker adds to a ranking that uses the links without a model."""
         if self.links is None or self.beside_links is None:
             return ""
-        low, high = self.beside_links.interval
         said = {
             BETTER: "the ranker adds to it",
             SAME: "that the ranker adds to it is not shown, and it needs no model",
@@ -120,7 +120,7 @@ class Verdict:
         }[self.beside_links.verdict]
         return (
             f"The links without a model (anchor texts as a field, in-links): {self.links}; {said} "
-            f"({self.beside_links.difference:+.3f} [{low:+.3f}, {high:+.3f}])."
+            f"{self.beside_links.change}."
         )
 
 
