@@ -240,6 +240,9 @@ def ending_well() -> Iterator[None]:
             later.cancel()
         if WHOLE_PROCESS:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a late one would end the exit without its status
+        # An interrupt within the text of an `exec` or `eval`, as of a dataclass that is imported, leaves a mark by which
+        # `python -m` ends itself by SIGINT, whatever the status. The next text that runs removes it.
+        exec("")  # nosec
         print("interrupted", file=sys.stderr)
         if "openvino" in sys.modules:  # its threads, interrupted within a conversion, end an orderly exit by SIGSEGV
             for stream in (sys.stdout, sys.stderr):

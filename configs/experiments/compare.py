@@ -1,14 +1,15 @@
 """BM25 and re-rankers on any judged collection, with intervals: the plan behind `harp compare`.
 
-harp compare scifact --model=ranker --k=100 --fuse --output=out
+harp compare scifact --model=ranker --k=100 --tune --fuse --output=out
 
-Rows: BM25, each model's re-ranking of BM25's candidates, with `fuse` their weighted sum (the weights of each fold of queries are
-fitted on the other folds), the best order of the candidates, and a random one.
+Rows: BM25, each model's re-ranking of BM25's candidates, with `fuse` their weighted sum, the best order of the candidates, and a
+random one. What is fitted to judgments (with `tune` BM25's parameters, the weights of sums) is fitted, for each fold of queries, on
+the other folds.
 """
 
 from harp_jax.errors import InputError
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.ranking_steps import Collection, fitted_sum
+from harp_jax.experiments.ranking_steps import Collection, fitted_sum, tuned_first_stage
 
 FIRST = "BM25"
 
@@ -22,6 +23,7 @@ def get_plan(
     fields: tuple[str, ...] = ("title", "url", "body"),
     k: int = 100,
     rerank: tuple[str, ...] = (),
+    tune: bool = False,
     fuse: bool = False,
     folds: int = 5,
     grouped: bool = True,
@@ -38,8 +40,9 @@ def get_plan(
     fields: document fields that are read
     k: candidates of each query
     rerank: options of re-ranking, as in max_length=256
+    tune: BM25's k1 and b are fitted, not the default
     fuse: weighted sums of the first stage and each ranker
-    folds: of the queries, for the weights of sums
+    folds: of the queries, for what is fitted
     grouped: False: folds do not keep queries together that share relevant documents
     measures: of the table; the first decides
     title: of the report
@@ -52,12 +55,16 @@ def get_plan(
     judged = Collection(docs, "{judged}/queries.tsv", "{judged}/qrels.txt", fields)
     measure = measures.split()[0]
     chosen = ["--queries=" + queries, "--qrels=" + qrels, "--output={out}"]
-    bm25 = [*judged.options, f"--k={k}", *([f"--run={candidates}"] if candidates else []), "--output={out}"]
+    given = [f"--k={k}", *([f"--run={candidates}"] if candidates else [])]
     divided = [f"--queries={judged.queries}", f"--count={folds}", *([f"--qrels={judged.qrels}"] if grouped else [])]
-    commands = [Command("judged", "judged-queries", chosen), Command("bm25", "first-stage", bm25, suffix=".trec")]
-    rows = {FIRST: "bm25"}
-    if fuse:
+    commands = [Command("judged", "judged-queries", chosen)]
+    if tune or fuse:
         commands.append(Command("folds", "make-folds", [*divided, "--output={out}"], suffix=".tsv"))
+    if tune:
+        commands += tuned_first_stage("bm25", judged, folds="{folds}", measure=measure, options=given)
+    else:
+        commands.append(Command("bm25", "first-stage", [*judged.options, *given, "--output={out}"], suffix=".trec"))
+    rows = {FIRST: "bm25"}
     for number, (name, _, path) in enumerate(named, 1):
         ranking = [f"--model={path}", *judged.options, "--run={bm25}", f"--k={k}"]
         ranking += [f"--{option}" for option in rerank]
@@ -69,9 +76,11 @@ def get_plan(
             commands.append(fitted_sum(f"both{number}", runs, qrels=judged.qrels, folds="{folds}", measure=measure))
             rows[f"{FIRST} + {name}"] = f"both{number}"
     remarks = [f"Candidates: the best {k} of {'a given run, scored by BM25' if candidates else 'BM25'}."]
-    if fuse:
+    if fitted := [what for what, done in (("k1 and b of BM25", tune), ("weights of sums", fuse)) if done]:
         shared = " that share no relevant document" if grouped else ""
-        remarks.append(f"Weights of sums are fitted on the other {folds - 1} of {folds} folds of queries{shared}.")
+        remarks.append(f"Fitted on the other {folds - 1} of {folds} folds of queries{shared}: {' and '.join(fitted)}.")
+    if not tune:
+        remarks.append("k1 and b of BM25 are the defaults; fitted to the collection (tune) BM25 may be much better.")
     page = [
         f"--qrels={judged.qrels}",
         f"--query_texts={judged.queries}",

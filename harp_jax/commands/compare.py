@@ -32,7 +32,7 @@ def arguments_parser() -> Parser:
         prog="harp compare",
         description="Compare re-rankers with BM25 on a judged collection: table, intervals, Holm's p, wins and losses with "
         "texts, as a report.\nA killed command, repeated, resumes.",
-        example="harp compare scifact --model=ranker --k=100 --fuse --output=out\n"
+        example="harp compare scifact --model=ranker --k=100 --tune --fuse --output=out\n"
         "  harp compare irds:vaswani --model=ours=ranker --model=theirs=cross-encoder/ms-marco-MiniLM-L6-v2 --output=out",
     )
     parser.add_argument(
@@ -62,6 +62,7 @@ def arguments_parser() -> Parser:
         "--backend", choices=("jax", "openvino", "onnx", "auto"), help="that computes the scores (jax; see harp rerank)"
     )
     parser.add_argument("--dtype", choices=("float32", "bfloat16", "int8"), help="of the computation (float32)")
+    parser.add_argument("--tune", action="store_true", help="fit BM25's k1 and b to the judged queries, cross-fitted")
     parser.add_argument("--fuse", action="store_true", help="add the weighted sum of BM25 and each model, cross-fitted")
     parser.add_argument(
         "--measures", default=MEASURES, help=f'names as in ir-measures, the first decides ("{MEASURES}")'
@@ -91,7 +92,8 @@ def main(arguments: argparse.Namespace) -> None:
     check_braces(
         {**paths, "model": tuple(f"{name}={path}" for name, path in models.items()), "run": a.run, "title": a.title}
     )
-    folds, grouped = fold_count(read_qrels(paths["qrels"])) if a.fuse else (FOLDS, True)
+    fitted = [f"--{name}" for name in ("tune", "fuse") if getattr(a, name)]
+    folds, grouped = fold_count(read_qrels(paths["qrels"]), " and ".join(fitted)) if fitted else (FOLDS, True)
     plan = load_plan("compare").get_plan(
         **paths,
         models=tuple(f"{name}={path}" for name, path in models.items()),
@@ -99,6 +101,7 @@ def main(arguments: argparse.Namespace) -> None:
         fields=tuple(a.fields.split(",")),
         k=a.k,
         rerank=tuple(f"{name}={value}" for name in PASSED if (value := getattr(a, name)) is not None),
+        tune=a.tune,
         fuse=a.fuse,
         folds=folds,
         grouped=grouped,
@@ -157,14 +160,14 @@ def names(models: Sequence[str], fuse: bool = False) -> dict[str, str]:
     return found
 
 
-def fold_count(qrels: Qrels) -> tuple[int, bool]:
-    """(folds, whether they keep queries together that share relevant documents) to fit weights on.
+def fold_count(qrels: Qrels, options: str = "--fuse") -> tuple[int, bool]:
+    """(folds, whether they keep queries together that share relevant documents) on which `options` fit weights or parameters.
 
     Where most queries are connected in this way, folds of single queries remain. Raises InputError for fewer than two queries.
     """
     groups = components(qrels)
     if len(qrels) < 2:
-        raise InputError("--fuse fits weights on other queries, and there is one only; leave it out")
+        raise InputError(f"{options}: what is fitted is fitted on other queries, and there is one only; leave it out")
     if max(map(len, groups)) <= CONNECTED * len(qrels):
         return min(FOLDS, len(groups)), True
     return min(FOLDS, len(qrels)), False

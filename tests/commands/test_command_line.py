@@ -168,6 +168,24 @@ def test_an_interrupt_that_two_places_raise_ends_the_command_once():
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
+INTERRUPTED_IN_A_TEXT = """
+from harp_jax.cli import WHOLE_PROCESS, ending_well
+
+WHOLE_PROCESS.append(True)
+with ending_well():
+    exec("import signal; signal.raise_signal(signal.SIGINT)")
+"""
+
+
+def test_an_interrupt_within_an_evaluated_text_ends_with_the_status(tmp_path):
+    """`python -m` ended by the signal instead, now and then: where it came while a dataclass was made."""
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED_IN_A_TEXT)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    line = [sys.executable, "-m", "interrupted"]
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 def test_other_exceptions_are_no_shortage_of_memory():
     for error in (RuntimeError("x"), OSError(5, "Input/output error")):
         with pytest.raises(type(error), match=str(error.args[-1])), ending_well():

@@ -96,8 +96,8 @@ def test_folds_keep_queries_together_unless_all_are_connected():
     assert compare.fold_count({str(i): {f"d{i}": 1} for i in range(9)}) == (5, True)
     assert compare.fold_count({str(i): {f"d{i // 2}": 1} for i in range(6)}) == (3, True)
     assert compare.fold_count({str(i): {"d": 1, f"d{i}": 1} for i in range(9)}) == (5, False)
-    with pytest.raises(InputError, match="there is one only"):
-        compare.fold_count({"1": {"d": 1}})
+    with pytest.raises(InputError, match="--tune and --fuse: .*there is one only"):
+        compare.fold_count({"1": {"d": 1}}, "--tune and --fuse")
 
 
 def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
@@ -142,22 +142,28 @@ def test_a_dry_run_lists_the_commands(beir, tmp_path, capsys):
     )
     printed = capsys.readouterr().out
     steps = [line.split()[2].rstrip(":") for line in printed.splitlines() if line.startswith("to do")]
-    assert steps == ["judged", "bm25", "folds", "ranker1", "both1", "report"]
+    assert steps == ["judged", "folds", "bm25", "ranker1", "both1", "report"]
     assert "--max_length=30 --backend=auto" in printed
     assert "--count=3" in printed and "--oracle=BM25" in printed and "cost: 6 steps to do" in printed
+    assert "k1 and b of BM25 are the defaults" in printed
+    run(str(beir), f"--model={tmp_path}/site/ranker", "--tune", "--dry_run", "-o", f"{tmp_path}/out")
+    printed = capsys.readouterr().out
+    steps = [line.split()[2].rstrip(":") for line in printed.splitlines() if line.startswith("to do")]
+    assert steps == ["judged", "folds", "tuned_bm25", "bm25", "ranker1", "report"]
+    assert "2 of 3 folds" in printed and "k1 and b of BM25" in printed and "defaults" not in printed
 
 
 @pytest.mark.real
 def test_a_comparison_ends_in_a_report_and_is_not_repeated(beir, tmp_path):
     command = [sys.executable, "-m", "harp_jax", "compare", str(beir), f"--model={tmp_path}/site/ranker", "--fuse"]
-    command += ["--fields=title,body", f"--output={tmp_path}/out", "--measures=RR@10 AP"]
+    command += ["--tune", "--fields=title,body", f"--output={tmp_path}/out", "--measures=RR@10 AP"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     for _ in range(2):
         done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT)
         assert done.returncode == 0, done.stderr
         for row in ("BM25 ", "ranker ", "BM25 + ranker ", "chance", "oracle"):
             assert row in done.stdout
-    assert done.stdout.count("already done") == 6
+    assert done.stdout.count("already done") == 7
     page = (tmp_path / "out" / "report.html").read_text()
     assert "candidates in the best order" in page and "Wins and losses" in page and DOCS["d1"][1].split()[1] in page
     assert (tmp_path / "out" / "report.md").read_text().startswith("# Re-ranking of")
