@@ -6,6 +6,7 @@
 # make audit    bandit over the code; known vulnerabilities of the pinned packages, where the advisories can be reached
 # make real     slow proofs on real data in ../shared/data and real weights, and the TPU compile (HARP_LARGEST=1: the largest batch)
 # make faults   kills, signals, limits of memory, and ten thousand mutated inputs to every reader (under 20 minutes, 2 cores)
+# make package  wheel and sdist, installed in an empty environment: the documentation's commands outside the repository
 # make spark    the tests of the Spark engine, about eight minutes (PySpark is fetched; Java 17 must be there)
 # make bench-step       real tokens a second of the pre-training step
 # make bench-dump       MB/s a core from a dump to linked documents, and memory at 1x and 10x the input
@@ -24,7 +25,7 @@ BIN := .venv/bin
 PIP := PYTHONWARNINGS="ignore:Editable installation" $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo test check lint audit docs real faults spark bench-step bench-step-peers bench-dump bench-content bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank clean
+.PHONY: help demo test check lint audit docs real faults package spark bench-step bench-step-peers bench-dump bench-content bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -101,6 +102,17 @@ real: .venv/real .venv/libtpu .venv/snakemake | $(MINILM)
 
 faults: .venv/test
 	$(BIN)/python -m pytest -m faults -n $(WORKERS) --dist loadfile
+
+# As a user has it: the wheel, made from the sdist, in an environment of its own. PACKAGE_PYTHON=python3.12: of another Python.
+PACKAGE_PYTHON ?= $(PYTHON)
+package: .venv/test | $(MINILM)
+	rm -rf build/package .venv/package
+	$(BIN)/python -c 'import setuptools.build_meta as b; b.build_sdist("build/package")' > /dev/null
+	$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir build/package build/package/*.tar.gz
+	$(PACKAGE_PYTHON) -m venv .venv/package
+	.venv/package/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt \
+		"harp_jax[demo,look,plots,vectors,web] @ file://$$(echo $(CURDIR)/build/package/harp_jax-*.whl)"
+	HARP_INSTALLED=$(CURDIR)/.venv/package/bin HARP_MINILM=$(MINILM) $(BIN)/python -m pytest -m real tests/real/test_docs.py -k "page or notebook"
 
 .venv/spark: .venv/test
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[spark]'

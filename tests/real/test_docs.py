@@ -16,6 +16,7 @@ from tests.support.ranking_collection import write_collection
 
 pytestmark = pytest.mark.real
 
+INSTALLED = os.environ.get("HARP_INSTALLED")  # bin/ of an environment that has the package: `make package`
 MINILM = Path(os.environ.get("HARP_MINILM") or Path.home() / ".cache" / "harp_jax" / "minilm")
 SMALLER = ((r"--pages=\d+", "--pages=40"), (r"--config\.steps=\d+", "--config.steps=2"))
 RUN = [page for page in PAGES[1:] if blocks(page, "bash") and "experiments" not in str(page)]
@@ -40,12 +41,15 @@ def place(tmp_path, monkeypatch) -> Path:
     if not MINILM.is_dir():
         pytest.skip(f"no encoder in {MINILM}")
     os.symlink(MINILM, tmp_path / "all-MiniLM-L6-v2")
-    bin = tmp_path / "bin"
-    bin.mkdir()
-    (bin / "harp").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m harp_jax "$@"\n')
-    (bin / "harp").chmod(0o755)
+    bin = Path(INSTALLED) if INSTALLED else tmp_path / "bin"
+    if INSTALLED:
+        monkeypatch.delenv("PYTHONPATH", raising=False)
+    else:
+        bin.mkdir()
+        (bin / "harp").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m harp_jax "$@"\n')
+        (bin / "harp").chmod(0o755)
+        monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("PATH", f"{bin}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "1")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -64,7 +68,9 @@ def test_the_notebook_runs(place):
     notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     (place / "notebook.py").write_text("\n\n".join(cells))
-    done = subprocess.run([sys.executable, "notebook.py"], capture_output=True, text=True)
+    done = subprocess.run(
+        [f"{INSTALLED or Path(sys.executable).parent}/python", "notebook.py"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-3000:]
 
 
