@@ -30,10 +30,9 @@ def test_nothing_is_unpickled_evaluated_or_passed_to_a_shell():
                 found += [(name, each) for each in imported & (PICKLES if name in RUNPY else {*PICKLES, "runpy"})]
             if isinstance(node, ast.Call):
                 function = ast.unparse(node.func)
-                literal = all(isinstance(argument, ast.Constant) for argument in node.args)  # no data in it
-                found += [(name, function)] if function in RUNS and not (function == "exec" and literal) else []
+                found += [(name, ast.unparse(node))] if function in RUNS else []
                 found += [(name, k.arg) for k in node.keywords if k.arg in ("shell", "allow_pickle")]
-    assert not found
+    assert found == [("harp_jax/cli.py", "exec('')")]  # an empty text: what it does is said there
 
 
 def test_asserts_only_tell_what_type_a_value_has():
