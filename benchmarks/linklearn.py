@@ -48,7 +48,7 @@ def main() -> None:
     start = time.perf_counter()
     index = Index(count(collection)).weigh(load(args.model) if args.model else untrained())
     indexed = time.perf_counter() - start
-    models = {"BM25 (bm25s)": Bm25(collection), "LinkLearn": index}
+    models = {"BM25": Bm25(collection), "LinkLearn": index}
     rates: dict[str, list[float]] = {name: [] for name in models}
     for _ in range(args.repeats):
         for name, model in models.items():
@@ -59,7 +59,7 @@ def main() -> None:
     )
     for name, found in rates.items():
         print(f"{name}: {medians[name]:.0f} queries/s (min {min(found):.0f}, max {max(found):.0f})")
-    print(f"LinkLearn / BM25: {medians['LinkLearn'] / medians['BM25 (bm25s)']:.2f}")
+    print(f"LinkLearn / BM25: {medians['LinkLearn'] / medians['BM25']:.2f}")
 
 
 if __name__ == "__main__":

@@ -90,6 +90,24 @@ def test_bm25_is_its_formula(collection, k1, b):
         assert list(scores) == sorted(scores, reverse=True)
 
 
+def test_bm25_ranks_as_bm25s_does():
+    """On 400 documents with Zipf's words, some of them empty; a query may repeat words."""
+    import bm25s
+
+    rng = np.random.default_rng(0)
+    texts = [" ".join(f"word{n}" for n in rng.zipf(1.3, size) if n < 5000) for size in rng.integers(0, 60, 400)]
+    documents = Collection([(f"D{i}", text) for i, text in enumerate(texts)], "")
+    peer = bm25s.BM25(k1=1.2, b=0.75, method="lucene")
+    peer.index((documents.tokens, documents.vocabulary), show_progress=False)
+    ours = Bm25(documents, 1.2, 0.75)
+    for _ in range(50):
+        ids = documents.query(" ".join(f"word{n}" for n in rng.zipf(1.3, 6)))
+        scores, matched = ours.scores(ids)
+        expected = peer.get_scores_from_ids(ids) if ids else np.zeros(400)
+        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(matched, expected > 0)
+
+
 @pytest.mark.parametrize("given", [(0.9, 0.4, 1.0, 0.4), (1.2, 0.75, 3.0, 1.0), (0.6, 0.2, 0.5, 0.0)])
 def test_bm25f_is_its_formula(given):
     fielded = Collection(DOCS.items(), "", ANCHORS)
