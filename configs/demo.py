@@ -9,7 +9,8 @@ from harp_jax.defaults import pretrain
 
 
 def get_config():
-    c = pretrain("recommended")  # ADP and QDM, no MLM, no dropout
+    c = pretrain("recommended")  # no MLM, no dropout
+    c.tasks = ("adp", "qdm")
     c.mlm_head_steps = 50  # of the control "MLM alone": the encoder has no MLM head
     c.row_length = 128  # three sequences of about 40 tokens
     c.lanes = 2  # in so small a batch, two lanes fill the slots better than eight

@@ -10,9 +10,9 @@ from harp_jax.defaults import pretrain
 
 
 def get_config():
-    c = pretrain("recommended")  # ADP and QDM, no MLM, no dropout; `harp site` leaves out a task with too few pairs
+    c = pretrain("recommended")  # ADP, no MLM, no dropout; `harp site` leaves out a task with too few pairs
     c.dtype = "auto"  # bfloat16 on CPUs with AMX, where it halves the time
-    c.task_sampling = "proportional"  # many sites have few ambiguous anchors: uniform would repeat the pairs of QDM
+    c.task_sampling = "proportional"  # for tasks that are added: many sites have few pairs of QDM
     c.model.layers = 2
     c.model.hidden = 128
     c.model.heads = 2

@@ -57,7 +57,7 @@ RANGES: Ranges = {
     "max_anchor_words": (1, 1 << 20), "max_link_pages": (0, 1),
     "max_anchor_destinations": (1, 1 << 40), "query_length": (1e-3, 1000), "attention_scale": (1e-6, 1e6),
     "temperature": (1e-3, 1e3), "qdm_positives": (0, 1 << 20), "acm_draws": (1, 1000), "adp_slice": (1, 1 << 30),
-    "adp_depth": (1, 10_000), "acm_directions": (1, 2),
+    "adp_depth": (1, 10_000), "adp_window": (0, 1000), "acm_directions": (1, 2),
     "ict_passage_tokens": (1, 1 << 20), "ict_keep": (0, 1), "wlp_draws": (1, 1000), "prop_pairs": (1, 1000),
     "prop_mu": (0, 1e9), "max_query_tokens": (1, 1 << 20), "max_doc_tokens": (1, 510), "max_text_tokens": (1, 510),
     "validation_fraction": (0, 1 - 1e-9), "shard_bytes": (1024, 1 << 40), "workers": (1, 1024),
@@ -136,6 +136,8 @@ def generation(preset: str = "") -> ConfigDict:
         2  # 2: each of the two sampled anchors yields a query, as Table 1's counts suggest; 1: one of them
     )
 
+    # ADP's query: the anchor within this many words of its sentence on average, in their order; 0: S1, sampled words like RQP's
+    c.adp_window = 0.0
     c.adp_slice = (
         20_000  # pages that BM25 searches for a negative: a larger slice has harder ones, and more true answers
     )

@@ -61,9 +61,9 @@ def _common() -> ConfigDict:
 
 # Where the paper (losses, masking) and its authors' code differ from our defaults; the generation job has presets of the same
 # names. The authors' code also starts from BERT's next-sentence head; these presets do not.
-# "recommended" is for small encoders and short trainings (docs/experiments/recommended.md): link tasks alone, nothing dropped.
+# "recommended" is for small encoders and short trainings (docs/experiments/recommended.md): one link task alone, nothing dropped.
 PRESETS: dict[str, dict[str, Any]] = {
-    "recommended": {"tasks": ("adp", "qdm"), "mlm_weight": 0.0, "model.dropout": 0.0},
+    "recommended": {"tasks": ("adp",), "mlm_weight": 0.0, "model.dropout": 0.0},
     "paper": {"mlm_side": "both"},
     "official": {
         "pair_loss": "softmax_margin",

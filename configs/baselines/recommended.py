@@ -1,4 +1,4 @@
-"""HARP as we recommend it for small encoders and short trainings: ADP and QDM, no MLM, no dropout; the controls' budget.
+"""HARP as we recommend it for small encoders and short trainings: ADP, no MLM, no dropout; the controls' budget.
 
 harp train --config=configs/baselines/recommended.py --workdir=runs/recommended --config.init=MiniLM-L6-v2/
 

@@ -13,13 +13,11 @@ from data_pipeline.config import generation
 
 
 def get_config(preset: str = "") -> ConfigDict:
-    config = generation(
-        preset or "recommended"
-    )  # tasks ADP and QDM, whose figures are in docs/experiments/recommended.md
+    config = generation(preset or "recommended")  # ADP, whose figures are in docs/experiments/recommended.md
     config.source.format = "html"
     config.source.paths = ("site",)
     config.encoder = "idf"  # no encoder has to weigh the words: a minute instead of many
-    config.document_title = True  # neither task draws its query from the page
+    config.document_title = True  # ADP does not draw its query from the page
     config.min_article_words = 10
     config.min_section_words = 5
     config.max_query_tokens = 32

@@ -22,11 +22,11 @@ from harp_jax.experiments.ranking_steps import comparison, output_of, reranked_a
 
 # Differences from configs/baselines/recommended.py.
 VARIANTS: dict[str, list[str]] = {
-    "adp_qdm": [],
+    "adp": [],
+    "adp_qdm": ["tasks=('adp','qdm')"],
     "four": ["tasks=('rqp','qdm','rdp','acm')"],
     "five": ["tasks=('rqp','qdm','rdp','acm','adp')"],
     "paper": ["tasks=('rqp','qdm','rdp','acm')", "mlm_weight=1.0", "model.dropout=0.1"],
-    "adp": ["tasks=('adp',)"],
     "slower": ["learning_rate=1e-4"],
     "dropout": ["model.dropout=0.1"],
     "four_mlm": ["tasks=('rqp','qdm','rdp','acm')", "mlm_weight=1.0"],

@@ -142,7 +142,7 @@ class _Requests:
             self.draws["qdm_draws"].append(found[1]._asdict())
 
     def _adp(self, sentence: Sentence, index: int, rng: np.random.Generator) -> None:
-        self._keep(adp.request(sentence, index, self.terms, self.sampler, rng))
+        self._keep(adp.request(sentence, index, self.terms, self.sampler, rng, self.c["adp_window"]))
 
     def _rdp(self, sentence: Sentence, rng: np.random.Generator) -> None:
         c = self.c

@@ -44,7 +44,7 @@ def test_search_agrees_with_a_slow_bm25_and_breaks_ties_by_place():
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = corpus.write(tmp_path_factory.mktemp("hard"))
-    config = corpus.config(folder, tasks=("adp",), workers=1, keep_work=True, adp_slice=20)
+    config = corpus.config(folder, tasks=("adp",), workers=1, keep_work=True, adp_slice=20, adp_window=3.0)
     generate(config, str(folder / "out"), InProcessEngine)
     return {"work": str(folder / "out" / ".work"), "config": {"adp_slice": 20, "adp_depth": 10, "seed": 0}}
 
@@ -57,6 +57,16 @@ def test_negatives_share_a_word_with_the_anchor_and_are_not_the_positive(made):
     for key, doc in negatives.items():
         anchor = set(np.frombuffer(requests[key]["anchor"], np.int32))
         assert doc != requests[key]["positive"] and anchor & passages[doc]
+
+
+def test_with_a_window_the_anchor_stands_in_the_query_as_in_its_sentence(made):
+    """Sampled words would stand between the anchor's words, and in another order than the sentence's."""
+    sentences = [np.frombuffer(row["tokens"], np.int32) for row in read(made, "sentences").to_pylist()]
+    texts = {np.ascontiguousarray(tokens[tokens > 5]).tobytes() for tokens in sentences}
+    rows = read(made, "requests").to_pylist()
+    assert len({len(row["query"]) - len(row["anchor"]) for row in rows}) > 3
+    for row in rows:
+        assert row["anchor"] in row["query"] and any(row["query"] in text for text in texts)
 
 
 def test_a_slice_has_the_passages_of_its_bucket_first(made):

@@ -113,6 +113,38 @@ def test_adp_has_the_query_of_its_link_and_no_pair_without_a_found_page():
         adp.sides(request, Passages(POSITIVE, None, None), SAMPLER, generator("x"))
 
 
+def test_adp_window_is_the_sentence_around_the_anchor():
+    """Its words stand in their order, the anchor among them; how many stand before it is uniform, how many in all is Poisson's."""
+    sentence = replace(SENTENCE, words=[word(i) for i in range(40)], anchors=[anchor(110, "a", 20, 21, 7)])
+    rng, places = generator("window"), Counter()
+    lengths = []
+    for _ in range(4_000):
+        request = adp.request(sentence, 0, TERMS, SAMPLER, rng, 6.0)
+        first, last = request.query[0], request.query[-1]
+        assert list(request.query) == list(range(first, last + 1)) and first <= word(20)[0] <= last
+        lengths.append(last - first)
+        if lengths[-1] == 6:
+            places[word(20)[0] - first] += 1
+    counts = np.bincount(lengths, minlength=13)
+    expected = stats.poisson.pmf(np.arange(13), 6.0)
+    expected[1] += expected[0]
+    assert (
+        counts[0] == 0
+        and stats.chisquare(counts[1:13], counts[1:13].sum() * expected[1:] / expected[1:].sum()).pvalue > 0.01
+    )
+    assert stats.chisquare([places[n] for n in range(7)]).pvalue > 0.01
+
+
+def test_adp_window_takes_from_the_other_side_where_the_sentence_ends_and_skips_punctuation():
+    words = [word(1), (THE,), (STOP,), *(word(i) for i in range(2, 30))]
+    for place in (0, 30):
+        sentence = replace(SENTENCE, words=words, anchors=[anchor(110, "a", place, place + 1, 7)])
+        short = {len(adp.request(sentence, 0, TERMS, SAMPLER, generator(place, n), 8.0).query) for n in range(50)}
+        assert len(short) > 5 and min(short) > 1  # as long as drawn
+        whole = adp.request(sentence, 0, TERMS, SAMPLER, generator(place), 200.0).query
+        assert list(whole) == [word(1)[0], THE, *(word(i)[0] for i in range(2, 30))]
+
+
 def test_short_pages_and_anchors_of_punctuation_are_losses():
     request = rqp.request(SENTENCE, 1, TERMS, SAMPLER, generator("short"))
     with pytest.raises(NoPair, match="page-has-too-few-terms"):
