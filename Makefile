@@ -121,32 +121,35 @@ package: .venv/test | $(MINILM)
 spark: .venv/spark
 	$(BIN)/python -m pytest -m "faults or not faults" tests/data_pipeline/engine/test_spark_engine.py tests/faults/test_spark.py
 
+# The benchmarks' real data stand beside the repository; your own go into BENCH_….
+../shared/%:
+	@echo "error: no $@; name your own file: make $(MAKECMDGOALS) BENCH_…=FILE (Makefile says which)" && exit 2
+
 BENCH_LINKED ?= ../shared/data/wiki/linked_pages.jsonl.xz
-bench-weights: .venv/test | $(MINILM)
+bench-weights: .venv/test $(BENCH_LINKED) | $(MINILM)
 	$(BIN)/python benchmarks/term_weights.py --documents=$(BENCH_LINKED) --encoder=$(MINILM)
 
 # Real lengths of documents decide the speed of a packed step; any JSONL collection and vocabulary will do.
 BENCH_DOCUMENTS ?= ../shared/data/wiki/collection.jsonl.xz
 BENCH_VOCABULARY ?= ../shared/data/vocab/bert-base-uncased-vocab.txt
-bench-step: .venv/test
+bench-step: .venv/test $(BENCH_DOCUMENTS) $(BENCH_VOCABULARY)
 	$(BIN)/python benchmarks/step.py --documents=$(BENCH_DOCUMENTS) --tokenizer=$(BENCH_VOCABULARY) --layers=2 --hidden=128 --heads=2
 	$(BIN)/python benchmarks/step.py --documents=$(BENCH_DOCUMENTS) --tokenizer=$(BENCH_VOCABULARY) --layers=4 --hidden=256 --heads=4
 
 BENCH_DUMP ?= ../shared/data/dumps/enwiki-excerpt.xml.bz2
-bench-dump: .venv/test
+bench-dump: .venv/test $(BENCH_DUMP)
 	$(BIN)/python benchmarks/dump.py --dump=$(BENCH_DUMP)
 
 BENCH_CONTENT ?= ../shared/data/main_content/pages.jsonl.xz
-bench-content: .venv/test
+bench-content: .venv/test $(BENCH_CONTENT)
 	$(BIN)/python benchmarks/main_content.py --pages=$(BENCH_CONTENT)
 
-BENCH_LINKED ?= ../shared/data/wiki/linked_pages.jsonl.xz
-bench-sentences: .venv/test
+bench-sentences: .venv/test $(BENCH_LINKED)
 	$(BIN)/python benchmarks/sentences.py --documents=$(BENCH_LINKED)
 
 # Real questions with BM25's candidates.
 BENCH_QUERIES ?= ../shared/data/wiki/wikipassageqa.queries.tsv
-.venv/bench_bm25.trec: | .venv/test
+.venv/bench_bm25.trec: | .venv/test $(BENCH_DOCUMENTS) $(BENCH_QUERIES)
 	$(BIN)/python -m harp_jax first-stage --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES) --fields=title,body --k=100 --output=$@
 # sentence-transformers' OpenVINO backend follows transformers late: an environment over .venv with the versions that it needs.
 .venv/peers: .venv/test
@@ -155,27 +158,25 @@ BENCH_QUERIES ?= ../shared/data/wiki/wikipassageqa.queries.tsv
 		'tokenizers<0.23' 'optimum==2.3.*' 'optimum-intel==2.2.*'
 	$(BIN)/python -c 'import site; print(*site.getsitepackages(), sep="\n")' > "$$(echo $@.tmp/lib/python3*/site-packages)/parent.pth"
 	rm -rf $@ && mv $@.tmp $@
-bench-rerank: .venv/test .venv/bench_bm25.trec | $(MINILM) .venv/peers
+bench-rerank: .venv/test .venv/bench_bm25.trec $(BENCH_DOCUMENTS) $(BENCH_QUERIES) | $(MINILM) .venv/peers
 	$(BIN)/python benchmarks/rerank.py --model=$(MINILM) --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES) \
 		--run=.venv/bench_bm25.trec --peer_python=.venv/peers/bin/python
 
 BENCH_WIKI ?= ../shared/data/wiki
 BENCH_STOPWORDS ?= ../shared/data/vocab/inquery_stopwords.txt
-bench-pairs: .venv/test
+bench-pairs: .venv/test $(BENCH_VOCABULARY) $(BENCH_STOPWORDS) | $(BENCH_WIKI)
 	$(BIN)/python benchmarks/pairs.py --wiki=$(BENCH_WIKI) --vocabulary=$(BENCH_VOCABULARY) --stopwords=$(BENCH_STOPWORDS)
 
-bench-estimate: .venv/test
+bench-estimate: .venv/test $(BENCH_DUMP) $(BENCH_VOCABULARY) $(BENCH_STOPWORDS) | $(BENCH_WIKI)
 	$(BIN)/python benchmarks/enwiki_estimate.py --wiki=$(BENCH_WIKI) --dump=$(BENCH_DUMP) --vocabulary=$(BENCH_VOCABULARY) \
 		--stopwords=$(BENCH_STOPWORDS)
 
-bench-linklearn: .venv/test
+bench-linklearn: .venv/test $(BENCH_DOCUMENTS) $(BENCH_QUERIES)
 	$(BIN)/python benchmarks/linklearn.py --docs=$(BENCH_DOCUMENTS) --queries=$(BENCH_QUERIES)
 
-# The peer measures PyTorch's step the authors' way and a tuned one; about a quarter of an hour on two cores.
-BENCH_DATA ?= ../shared/data
-BENCH_PEER ?= ../shared/bench/peer_step.py
-bench-step-peers: .venv/test
-	$(BIN)/python benchmarks/step_peers.py --data=$(BENCH_DATA) --peer=$(BENCH_PEER)
+# PyTorch's step the authors' way and a tuned one; about half an hour on two cores. BENCH_ROWS="6x384,6x384 bfloat16": these alone.
+bench-step-peers: .venv/test $(BENCH_DOCUMENTS) $(BENCH_VOCABULARY)
+	$(BIN)/python benchmarks/step_peers.py --documents=$(BENCH_DOCUMENTS) --tokenizer=$(BENCH_VOCABULARY) $(if $(BENCH_ROWS),--rows="$(BENCH_ROWS)")
 
 .venv/docs: .venv/demo
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs]'

@@ -3,13 +3,15 @@
 python benchmarks/step.py --documents=collection.jsonl.xz --tokenizer=vocab.txt [--layers=2 --hidden=128 --heads=2]
 
 The pairs resemble those of HARP's QDM, RDP and ACM: a 4-token query with a different document on each side. Prints
-"2x128: N real tokens/s" and the fraction of slots that are real tokens.
+"2x128: N real tokens/s", the fraction of slots that are real tokens, the share of the matrix products' peak rate measured here, and
+the largest memory of this process.
 """
 
 import argparse
 import dataclasses
 import itertools
 import json
+import resource
 import statistics
 import time
 from collections.abc import Mapping
@@ -27,6 +29,8 @@ from harp_jax.model import sharding
 from harp_jax.randomness import generator
 from harp_jax.stages.pretrain import pretrain_stage
 from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.training.cost import batch_flops
+from harp_jax.training.hardware import peak_flops
 from harp_jax.training.optimizer import make as make_optimizer
 from harp_jax.training.state import place, state_shardings
 from harp_jax.training.step import initial, make_step
@@ -88,9 +92,10 @@ def main() -> None:
     state = jax.jit(lambda p: initial(p, optimizer))(
         place(stage.start(stage.shape, jax.random.key(0)), shardings["params"])
     )
-    step = jax.jit(make_step(stage.objective(stage.shape), optimizer, 0, c.prng, args.dropout > 0), donate_argnums=0)
+    objective = stage.objective(stage.shape)
+    step = jax.jit(make_step(objective, optimizer, 0, c.prng, args.dropout > 0), donate_argnums=0)
     stream = iter(Batches(reader, layout, range(c.lanes), stage.shares, c.window, 0))
-    rates, tokens, slots = [], 0, 0
+    rates, times, tokens, slots = [], [], 0, 0
     for number in range(args.steps + 3):
         batch, _ = next(stream)
         arrays = sharding.put(batch, mesh)
@@ -99,12 +104,20 @@ def main() -> None:
         jax.block_until_ready(metrics)
         if number >= 3:
             real = int((batch["segment_ids"] > 0).sum())
-            rates.append(real / (time.perf_counter() - start))
+            times.append(time.perf_counter() - start)
+            rates.append(real / times[-1])
             tokens, slots = tokens + real, slots + batch["segment_ids"].size
     low, middle, high = min(rates), statistics.median(rates), max(rates)
     print(
         f"{args.layers}x{args.hidden}: {middle:.0f} real tokens/s (min {low:.0f}, max {high:.0f}, {args.steps} steps), "
         f"{tokens / slots:.3f} of {layout.rows * c.lanes} rows x {args.row_length} slots are real tokens"
+    )
+    # Before the peak rate is measured, which needs memory too.
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    computed = batch_flops(c, stage, stage.shape, objective) / statistics.median(times)
+    peak = peak_flops(jax.devices(), c.dtype)
+    print(
+        f"{computed / 1e9:.0f} of {peak / 1e9:.0f} GFLOP/s of {c.dtype} products ({computed / peak:.0%}); {memory:.2f} GiB at most"
     )
 
 

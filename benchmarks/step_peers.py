@@ -1,8 +1,8 @@
-"""Throughput of our step compared with two PyTorch implementations on this machine, measured alternately.
+"""Throughput of our step compared with the same step in PyTorch on this machine, measured alternately.
 
-python benchmarks/step_peers.py --data=../shared/data --peer=../shared/bench/peer_step.py
+python benchmarks/step_peers.py --documents=collection.jsonl.xz --tokenizer=vocab.txt
 
-The peer file measures "official" (the authors' implementation) and "tuned", each with glibc's defaults and with glibc keeping
+benchmarks/step_torch.py measures "official" (the authors' way) and "tuned", each with glibc's defaults and with glibc keeping
 freed pages (as harp_jax.allocator does for our commands, here through GLIBC_TUNABLES): each bar must hold against the faster of
 the two. Ours is benchmarks/step.py, before and after each; every run is a separate process. A ratio compares a peer with the
 mean of our runs before and after it, so that other load on the machine affects both.
@@ -14,9 +14,16 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
+from typing import NamedTuple
 
-SHAPES = {"2x128": "2,128,2", "4x256": "4,256,4"}
-BARS = {"2x128": {"official": 15.0, "tuned": 1.2}, "4x256": {"official": 10.0, "tuned": 1.2}}
+SHAPES = {"2x128": (2, 128, 2), "4x256": (4, 256, 4), "6x384": (6, 384, 12)}  # layers, hidden, heads
+BARS = {
+    "2x128": {"official": 15.0, "tuned": 1.2},
+    "4x256": {"official": 10.0, "tuned": 1.2},
+    "6x384": {"tuned": 1.72},
+    "6x384 bfloat16": {"tuned": 1.3},  # where the processor multiplies it (AVX512-BF16, AMX)
+}
 KEEPING = (
     "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1:"
     "glibc.malloc.mmap_threshold=4294967295:glibc.malloc.trim_threshold=4294967295"
@@ -24,50 +31,71 @@ KEEPING = (
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def rate(command: list[str], tunables: str = "") -> float:
-    """Real tokens/s parsed from the command's output; exits if it printed none."""
+class Run(NamedTuple):
+    """Real tokens/s of a process, and the most memory it had, GiB."""
+
+    rate: float
+    memory: float
+
+
+def measured(command: list[str], tunables: str = "") -> Run:
+    """Runs the command, which prints its rate; exits if it printed none."""
     environment = {**os.environ, "GLIBC_TUNABLES": tunables}
-    result = subprocess.run(command, capture_output=True, text=True, env=environment)
-    found = re.search(r"(\d+) real tokens/s", result.stdout)
+    with tempfile.TemporaryFile("w+") as output:
+        started = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+        _, _, used = os.wait4(started.pid, 0)
+        output.seek(0)
+        printed = output.read()
+    found = re.search(r"(\d+) real tokens/s", printed)
     if found is None:
-        sys.exit(f"{' '.join(command)} printed no rate:\n{result.stdout[-500:]}{result.stderr[-1500:]}")
-    return float(found.group(1))
+        sys.exit(f"{' '.join(command)} printed no rate:\n{printed[-2000:]}")
+    for line in re.findall(r".*GFLOP/s.*", printed):
+        print(f"  {line}")
+    return Run(float(found.group(1)), used.ru_maxrss / 2**20)
 
 
-def ours(shape: str, data: str, steps: int) -> float:
-    layers, hidden, heads = SHAPES[shape].split(",")
-    command = [sys.executable, os.path.join(HERE, "step.py"), f"--documents={data}/wiki/collection.jsonl.xz"]
-    command += [f"--tokenizer={data}/vocab/bert-base-uncased-vocab.txt", f"--layers={layers}", f"--hidden={hidden}"]
-    return rate([*command, f"--heads={heads}", f"--steps={steps}"])
+def options(row: str, args: argparse.Namespace) -> list[str]:
+    """Shape, dtype and data, which both programs name alike."""
+    shape, _, dtype = row.partition(" ")
+    sizes = zip(("layers", "hidden", "heads"), SHAPES[shape], strict=True)
+    data = [f"--documents={args.documents}", f"--tokenizer={args.tokenizer}", f"--dtype={dtype or 'float32'}"]
+    return [*(f"--{name}={size}" for name, size in sizes), *data]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--peer", required=True)
+    parser.add_argument("--documents", required=True)
+    parser.add_argument("--tokenizer", required=True)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--official_steps", type=int, default=3)
-    parser.add_argument("--shapes", default=",".join(SHAPES))
+    parser.add_argument("--rows", default=",".join(BARS), help="shapes, each with a dtype or none for float32")
     args = parser.parse_args()
-    for shape in args.shapes.split(","):
-        before = ours(shape, args.data, args.steps)
-        peers = [(mode, pages) for mode in ("tuned", "official") for pages in ("default pages", "pages kept")]
-        ratios: dict[tuple[str, str], list[float]] = {peer: [] for peer in peers}
+    for row in args.rows.split(","):
+        own = [sys.executable, f"{HERE}/step.py", *options(row, args), f"--steps={args.steps}"]
+        before = measured(own)
+        peers = [(mode, pages) for mode in BARS[row] for pages in ("default pages", "pages kept")]
+        ratios: dict[tuple[str, str], list[float]] = {pair: [] for pair in peers}
         for _ in range(args.rounds):
             for (mode, pages), found in ratios.items():
                 steps = args.steps if mode == "tuned" else args.official_steps
-                command = [sys.executable, args.peer, mode, SHAPES[shape], str(steps), args.data]
-                peer = rate(command, KEEPING if pages == "pages kept" else "")
-                after = ours(shape, args.data, args.steps)
-                found.append((before + after) / 2 / peer)
-                around = f"{before:.0f} and {after:.0f} real tokens/s around"
-                print(f"{shape}: {around} PyTorch {mode}, {pages}: {peer:.0f}", flush=True)
+                peer = [
+                    sys.executable,
+                    f"{HERE}/step_torch.py",
+                    f"--mode={mode}",
+                    *options(row, args),
+                    f"--steps={steps}",
+                ]
+                other = measured(peer, KEEPING if pages == "pages kept" else "")
+                after = measured(own)
+                found.append((before.rate + after.rate) / 2 / other.rate)
+                around = f"{before.rate:.0f} and {after.rate:.0f} real tokens/s ({after.memory:.2f} GiB) around"
+                print(f"{row}: {around} PyTorch {mode}, {pages}: {other.rate:.0f} ({other.memory:.2f} GiB)", flush=True)
                 before = after
         for (mode, pages), found in ratios.items():
             each = ", ".join(f"{x:.2f}" for x in found)
             print(
-                f"{shape}: {statistics.median(found):.2f} × PyTorch {mode}, {pages} ({each}); bar {BARS[shape][mode]:g}",
+                f"{row}: {statistics.median(found):.2f} × PyTorch {mode}, {pages} ({each}); bar {BARS[row][mode]:g}",
                 flush=True,
             )
 

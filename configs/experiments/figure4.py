@@ -9,7 +9,7 @@ training queries, trained for the epochs of the fine-tuning config. Each point i
 bootstrap interval over queries, draws and seeds; the dashed line is the run that is re-ranked.
 
 Hardware: any; `--dry_run` prints the cost. Figures: docs/experiments/recommended.md. With 300 test queries the standard error of a
-difference in RR is about .016: read the intervals before the lines.
+difference in RR is about .02: read the intervals before the lines.
 """
 
 from harp_jax.errors import InputError

@@ -1,0 +1,108 @@
+"""Real tokens/s of the same pre-training step in PyTorch, on the pairs of benchmarks/step.py: what ours is compared with.
+
+python benchmarks/step_torch.py --mode=tuned --documents=collection.jsonl.xz --tokenizer=vocab.txt [--layers=2 …]
+
+"official": as HARP's authors do, batches padded to their longest sequence, MLM's logits for every position. "tuned": sequences
+sorted by length, so that hardly anything is padded, and logits for the masked positions alone. Both use Transformers'
+BertForPreTraining with its fused attention, and AdamW; bfloat16 is torch.autocast. Prints "2x128: N real tokens/s".
+"""
+
+import argparse
+import statistics
+import time
+
+import numpy as np
+import torch
+from step import CollectionReader, load_documents
+from transformers import BertConfig, BertForPreTraining
+
+from harp_jax.randomness import generator
+from harp_jax.text.tokenizer import load_tokenizer
+
+MLM_RATE = 0.15
+
+
+def batches(sequences: list[np.ndarray], pairs: int, mode: str) -> list[list[np.ndarray]]:
+    """Sequences in pairs of neighbours; where they are sorted, a pair's two sides are about equally long."""
+    if mode == "tuned":
+        sequences = sorted(sequences, key=len)
+    size = 2 * pairs
+    found = [sequences[start : start + size] for start in range(0, len(sequences) - size + 1, size)]
+    return [found[index] for index in generator("bench", mode).permutation(len(found))]
+
+
+def tensors(batch: list[np.ndarray], mask_token: int, rng: np.random.Generator) -> tuple[torch.Tensor, ...]:
+    """Tokens [sequences, longest] with masked ones replaced, the attention mask, and labels, -100 where nothing is predicted."""
+    shape = len(batch), max(map(len, batch))
+    tokens, mask, labels = np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.full(shape, -100, np.int64)
+    for row, sequence in enumerate(batch):
+        length = len(sequence)
+        tokens[row, :length], mask[row, :length] = sequence, 1
+        hidden = rng.permutation(length)[: max(1, int(MLM_RATE * length))]
+        labels[row, hidden], tokens[row, hidden] = sequence[hidden], mask_token
+    return torch.from_numpy(tokens), torch.from_numpy(mask), torch.from_numpy(labels)
+
+
+def loss_of(model: BertForPreTraining, arrays: tuple[torch.Tensor, ...], mode: str) -> torch.Tensor:
+    """The hinge loss of the pairs plus the cross-entropy of the masked tokens."""
+    tokens, mask, labels = arrays
+    output = model.bert(tokens, attention_mask=mask)
+    hidden = output.last_hidden_state
+    if mode == "tuned":
+        chosen = labels >= 0
+        hidden, labels = hidden[chosen], labels[chosen]
+    logits = model.cls.predictions(hidden)
+    mlm = torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
+    scores = model.cls.seq_relationship(output.pooler_output)[:, 1].reshape(-1, 2)
+    return mlm + torch.relu(1 - scores[:, 0] + scores[:, 1]).mean()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mode", required=True, choices=("official", "tuned"))
+    parser.add_argument("--documents", required=True)
+    parser.add_argument("--tokenizer", required=True)
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--hidden", type=int, default=128)
+    parser.add_argument("--heads", type=int, default=2)
+    parser.add_argument("--pairs", type=int, default=16)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
+    args = parser.parse_args()
+
+    torch.manual_seed(0)
+    vocabulary = load_tokenizer(args.tokenizer)
+    reader = CollectionReader(load_documents(args.documents, vocabulary, 2000), 512)
+    groups = reader.read(0, "qdm", 0, 1000)
+    sequences = [
+        np.concatenate([[vocabulary.cls], one.query, [vocabulary.sep], one.document, [vocabulary.sep]])
+        for group in groups
+        for one in group.sequences
+    ]
+    order = batches(sequences, args.pairs, args.mode)
+    shape = {"hidden_size": args.hidden, "num_hidden_layers": args.layers, "num_attention_heads": args.heads}
+    config = BertConfig(vocab_size=vocabulary.size, intermediate_size=4 * args.hidden, **shape)
+    model = BertForPreTraining(config).train()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
+    rng = generator("bench", "masks")
+    rates, real, slots = [], 0, 0
+    for number in range(args.steps + 3):
+        arrays = tensors(order[number % len(order)], vocabulary.mask, rng)
+        start = time.perf_counter()
+        with torch.autocast("cpu", torch.bfloat16, enabled=args.dtype == "bfloat16"):
+            loss = loss_of(model, arrays, args.mode)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if number >= 3:
+            tokens = int(arrays[1].sum())
+            rates.append(tokens / (time.perf_counter() - start))
+            real, slots = real + tokens, slots + arrays[1].numel()
+    print(
+        f"{args.layers}x{args.hidden}: {statistics.median(rates):.0f} real tokens/s (min {min(rates):.0f}, max {max(rates):.0f}, "
+        f"{args.steps} steps), {real / slots:.3f} of the slots are real tokens"
+    )
+
+
+if __name__ == "__main__":
+    main()
