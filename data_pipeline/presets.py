@@ -9,8 +9,9 @@ lacks, conditioned on at least 1; the softmax of Eq. 3 runs over the words of th
 falls on absent words); Eq. 5 excludes the anchor's words (with a weight of 0 the softmax would still sample them); two anchors
 with one destination or equal weights make no pair. Neither preset makes pairs whose two sides are equal.
 
-"recommended" is for small encoders and short trainings: one task, which ranks no worse than with QDM beside it, queries in the words
-and the order of their sentence, and negatives as popular as the positives; its choices for the other tasks count where they are added.
+"recommended" is for small encoders and short trainings: one task, which ranks no worse than with QDM beside it, queries in the
+words and the order of their sentence, and negatives as popular as the positives; its choices for the other tasks count where they
+are added.
 docs/experiments/recommended.md has the measurements. The training preset of the same name (harp_jax/defaults.py) belongs to it.
 """
 
@@ -19,7 +20,8 @@ from typing import Any
 PRESETS: dict[str, dict[str, Any]] = {
     "recommended": {
         "tasks": ("adp",),
-        "adp_window": 6.0,  # after 240 updates .50 → .56 RR@10 without labels, compared with sampled words (12: .54); after 960 .55 → .57
+        # Compared with sampled words, RR@10 without labels: .50 → .56 after 240 updates (12 words: .54), .55 → .57 after 960.
+        "adp_window": 6.0,
         "weighting": "normalised",  # a softmax over shares of attention draws uniformly (.003 bits from it)
         "context_in_page": True,  # for RQP, if it is added: else a word that the page lacks identifies S1
         "qdm_negative": "occurrence",  # as positives are drawn; uniform, in-links tell .68 of the pairs apart

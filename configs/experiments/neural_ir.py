@@ -27,8 +27,8 @@ and without conv_knrm. Rprec is the break-even point; wiki's queries have one re
   Conv-KNRM    .154 / .375     .119 / .254    .124 / .364    not run
     given      .278 / .384     .208 / .259    .261 / .370    .237 / .400
 DUET, the only one that reads documents without matches, is more than a prior on wiki: with a blank query it gets .176 / .351.
-Wiki's column was computed when BM25's grid ended at k1 = 2. Tuned further, BM25 has .41 there, above every ranker alone; the sums were
-not computed again.
+Wiki's column was computed when BM25's grid ended at k1 = 2. Tuned further, BM25 has .41 there, above every ranker alone; the
+sums were not computed again.
 """
 
 import os
