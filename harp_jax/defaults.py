@@ -42,7 +42,8 @@ def _common() -> ConfigDict:
     c.mesh.data = -1  # -1: all remaining devices, as many as share the lanes
     c.mesh.fsdp = 1  # devices that share parameters and optimizer state
     c.mesh.model = 1  # devices that share each layer's heads and hidden units
-    # Of the computation; parameters stay float32. "auto": bfloat16 on TPU, GPU and CPUs that multiply it (AMX), float32 elsewhere.
+    # Of the computation; parameters stay float32. "auto": bfloat16 on TPU, GPU and CPUs that multiply it (AMX or AVX512-BF16), else
+    # float32.
     c.dtype = "float32"
     c.prng = "threefry"  # "rbg": faster dropout on TPU, but its bits depend on the sharding
     c.seed = 0  # of parameters, order, masks and dropout

@@ -15,6 +15,9 @@ from jax import lax
 
 from harp_jax.model.attention import place_of
 
+# Processors that multiply bfloat16 faster than float32, by Linux's names: by tiles, and in registers of 512 bits (twice as fast).
+CPU_FLAGS = {"amx_bf16", "avx512_bf16"}
+
 Dimensions = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
 
@@ -24,9 +27,10 @@ def fastest_dtype(platform: str) -> str:
         return "bfloat16"
     try:
         with open("/proc/cpuinfo") as file:
-            return "bfloat16" if "amx_bf16" in file.read() else "float32"
+            flags = set(file.read().split())
     except OSError:
         return "float32"
+    return "float32" if flags.isdisjoint(CPU_FLAGS) else "bfloat16"
 
 
 def dot_general(
