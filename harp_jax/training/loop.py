@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from harp_jax.allocator import return_free_pages
+from harp_jax.allocator import leave_hole, return_free_pages
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.errors import InputError
 from harp_jax.input.lanes import Batches
@@ -32,8 +32,8 @@ from harp_jax.version import __version__
 
 log = logging.getLogger(__name__)
 
-# Steps that may be dispatched and unfinished behind the newest one. Each holds its temporaries: without a bound, a run on CPU
-# took ten times the memory of one step. One waiting step is enough to keep a device busy.
+# Steps that may be dispatched and unfinished behind the newest one. Each holds its temporaries. One waiting step is enough to keep
+# an accelerator busy; on CPU steps are not dispatched ahead at all (`train`).
 IN_FLIGHT = 1
 
 
@@ -83,6 +83,9 @@ class Loop:
                 waited += time.perf_counter() - before
                 arrays = sharding.put(batch, self.mesh)
                 if number == start + 1 and isinstance(self.step, jax.stages.Wrapped):
+                    self.rate(
+                        start
+                    )  # compiled now: what stays of a compilation would divide the step's place in the heap
                     self.step = self._compiled(self.step, state, arrays)
                 if self.probe is not None and number % config.probe_every == 0:
                     norms = jax.device_get(self.probe(state["params"], arrays, state["step"]))
@@ -132,7 +135,8 @@ class Loop:
         program = step.lower(state, arrays).compile()
         if self.mesh.devices.flat[0].platform == "cpu":
             return_free_pages()  # those of the compiler
-            memory.check_step(program, state, 1 + IN_FLIGHT)
+            leave_hole()
+            memory.check_step(program, state, 1)
         return program
 
     def _memory_is_short(self, step: int) -> bool:
