@@ -55,8 +55,8 @@ def return_free_pages() -> None:
 def leave_hole() -> None:
     """Leave a hole in the heap for small blocks, smaller than what a large step leaves. Call it before the first step.
 
-    Its pages are taken when they are used. MiniLM, 18 rows of 256, a step of 1.3 GiB: the process took 4.0 GiB after twenty steps and
-    takes 2.8 with the hole. Does nothing where `keep_pages` was not called.
+    Its pages are taken when they are used. MiniLM, 18 rows of 256, a step of 1.3 GiB: the process took 4.0 GiB after
+    twenty steps and takes 2.8 with the hole. Does nothing where `keep_pages` was not called.
     """
     if not _kept:
         return
