@@ -18,8 +18,8 @@ from harp_jax.site.budget import check_survey, steps_within, usable_tasks, verdi
 PLAN, PRETRAIN = "site", "site"
 GUESSED = 1.0  # seconds of a step in a dry run before it is measured
 SCRATCH = (
-    "No --start: a small encoder is trained from scratch. In minutes it learns next to nothing from real pages; expect "
-    "nothing beyond BM25. With --start=HF_DIR (a BERT such as all-MiniLM-L6-v2) the same minutes go much further."
+    "No --start: a small encoder is trained from scratch with the words of these pages. It can add to BM25 where there are tens of "
+    "thousands of links; with --start=HF_DIR (a BERT such as all-MiniLM-L6-v2) the same minutes go further."
 )
 # Name in the output directory → step whose output it is.
 RESULTS = {

@@ -1,0 +1,36 @@
+"""Without any encoder a small one learns from real links to tell a page from one that BM25 takes for it."""
+
+import runpy
+
+import pytest
+
+from data_pipeline.config import generation
+from data_pipeline.output.manifest import load_manifest
+from data_pipeline.pipeline import generate
+from harp_jax.checkpoints.recorded import read_metrics
+from harp_jax.training.train import train
+from tests.support import ROOT
+from tests.support.shared_data import shared
+
+pytestmark = pytest.mark.real
+
+
+def test_held_out_pairs_are_told_apart_beyond_word_overlap(tmp_path):
+    pairs, workdir = str(tmp_path / "pairs"), str(tmp_path / "run")
+    config = generation("recommended")
+    config.source.format = "linked_jsonl"
+    config.source.paths = (shared("wiki", "linked_pages.jsonl.xz"), shared("wiki", "collection.jsonl.xz"))
+    config.source.redirects = (shared("wiki", "redirects.tsv"),)
+    config.tokenizer = vocabulary = shared("vocab", "bert-base-uncased-vocab.txt")
+    config.encoder, config.min_article_words, config.max_doc_tokens = "idf", 0, 110
+    config.validation_fraction = 0.03
+    generate(config, pairs)
+    trivial = load_manifest(pairs)["tasks"]["adp"]["predictors"]
+
+    config = runpy.run_path(str(ROOT / "configs" / "from_scratch.py"))["get_config"]()
+    config.data, config.tokenizer, config.dtype = (pairs,), vocabulary, "float32"
+    config.lanes = 8  # as many as the tests' devices
+    train(config, workdir)
+    found = [row["adp_accuracy"] for row in read_metrics(workdir) if row["split"] == "validation"]
+    assert found[0] < 0.6  # nothing is known before
+    assert found[-1] >= 0.85 > 0.05 + max(trivial.values())
