@@ -27,6 +27,7 @@ def get_plan(
     base_url: str = "",
     redirects: tuple[str, ...] = (),
     start: str = "",
+    layers: int = 0,
     labels: str = "",
     steps: int = 0,
     tasks: tuple[str, ...] = (),
@@ -44,6 +45,7 @@ def get_plan(
     base_url: where a folder of HTML is served
     redirects: files of alias<TAB>address
     start: Hugging Face BERT to start from; empty: a small encoder from scratch
+    layers: of the start that are kept, its first ones; 0: all
     labels: file of query<TAB>docid<TAB>level to fine-tune on
     steps: of pre-training; 0: prepare, measure, and stop before it
     tasks: of pre-training, where the pages make no pairs of some of configs/site.py; empty: those
@@ -56,11 +58,15 @@ def get_plan(
     """
     if not pages:
         raise InputError("no pages; set pages to a folder of HTML, a WARC, a dump or linked JSONL")
+    if layers < 0 or (layers and not start):
+        raise InputError(f"layers={layers}: give a positive number, and with it a start whose first layers are kept")
     found = format or format_of_content(pages[0])
     source = [f"--config={DATA}", f"--config.source.format={found}", f"--config.source.paths={pages!r}"]
     source += [f"--config.source.base_url={base_url}"] if base_url else []
     source += [f"--config.source.redirects={redirects!r}"] if redirects else []
     source += [f"--config.{field}" for field in data]
+    shortened = [Command("start", "first-layers", [f"--encoder={start}", f"--layers={layers}", "--output={out}"])]
+    shortened, start = (shortened, "{start}") if layers else ([], start)
     tokenizer = start or "{vocabulary}"
     training = [f"--config={PRETRAIN}", f"--config.init={start}", "--config.data=('{pairs}',)", f"--config.seed={seed}"]
     training += [] if start else ["--config.tokenizer={vocabulary}", "--config.learning_rate=1e-3"]
@@ -70,6 +76,7 @@ def get_plan(
     pairs = [*source, f"--config.tokenizer={tokenizer}", f"--config.seed={seed}", "--output={out}"]
     commands = [
         Command("survey", "survey", survey),
+        *shortened,
         *([] if start else [Command("vocabulary", "vocabulary", [*source, "--output={out}"])]),
         Command("pairs", "generate", pairs),
         Command("rate", "rate", [*training, "--output={out}"], suffix=".json"),

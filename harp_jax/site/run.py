@@ -94,11 +94,13 @@ class SiteRun:
         return read_json(planned[results["verdict.json"]].place)
 
     def check_start(self) -> None:
-        """Raises InputError, before anything runs, for a start that cannot read the rows of the recipe."""
+        """Raises InputError, before anything runs, for a start that has too few layers or reads shorter rows than the recipe's."""
         path = os.path.join(str(self.options.get("start") or ""), "config.json")
         if self.options.get("start") and os.path.isfile(path):
-            length = read_json(path).get("max_position_embeddings")
-            rows = read_config(PRETRAIN).row_length
+            start, rows = read_json(path), read_config(PRETRAIN).row_length
+            length, layers = start.get("max_position_embeddings"), start.get("num_hidden_layers")
+            if isinstance(layers, int) and layers < self.options.get("layers", 0):
+                raise InputError(f"--layers={self.options['layers']}: the encoder of --start has {layers}")
             if isinstance(length, int) and length < rows:
                 raise InputError(
                     f"--start: the encoder reads {length} tokens at most, the recipe {rows}; choose another start"

@@ -24,14 +24,20 @@ def pages(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("options", [{}, {"start": "start", "labels": "labels.tsv", "base_url": "https://x.org/"}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"start": "start", "labels": "labels.tsv", "base_url": "https://x.org/"}, {"start": "start", "layers": 3}],
+)
 def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, options):
-    given = {name: str(pages / value) if name != "base_url" else value for name, value in options.items()}
+    given = {name: str(pages / value) if name in ("start", "labels") else value for name, value in options.items()}
     run = SiteRun({"pages": (str(pages / "pages.jsonl"),), **given}, str(pages / "x"))
     prepared, steps = run.steps(tasks=("adp",)), run.steps(50, ("adp",))
     assert all(steps[name] == step for name, step in prepared.items())  # what is prepared is not done again
     assert set(RESULTS.values()) | (set(LABELLED.values()) if "labels" in options else set()) <= set(steps)
     assert ("run_start" in steps) == ("start" in options) == ("vocabulary" not in steps)
+    if "layers" in options:
+        short = steps["start"].place
+        assert {f"--config.init={short}", f"--model={short}"} <= {word for step in steps.values() for word in step.argv}
     for step in steps.values():
         words = step.argv[step.argv.index(step.command.command) + 1 :]
         importlib.import_module(COMMANDS[step.command.command].module).arguments_parser().parse_args(words)
@@ -77,6 +83,9 @@ def test_a_start_that_reads_too_short_rows_is_refused_before_anything_runs(pages
                 [str(pages / "pages.jsonl"), f"--start={tmp_path / 'brief'}", f"--output={tmp_path / 'x'}"]
             )
         )
+    (tmp_path / "brief" / "config.json").write_text('{"max_position_embeddings": 512, "num_hidden_layers": 2}')
+    with pytest.raises(InputError, match="--layers=3: the encoder of --start has 2"):
+        SiteRun({"pages": (str(pages / "pages.jsonl"),), "start": str(tmp_path / "brief"), "layers": 3}, "x").run()
     assert not (tmp_path / "x").exists()
 
 
@@ -129,6 +138,7 @@ def test_what_stands_under_the_name_of_a_result_is_kept(pages):
     ("words", "message"),
     [
         (["absent", "--start=nowhere"], "absent, nowhere: no such file"), (["{pages}", "--depth=1"], "--depth=1"),
+        (["{pages}", "--layers=3"], "layers=3: give .* a start"), (["{pages}", "--start={pages}", "--layers=-1"], "layers=-1"),
         (["{pages}", "--minutes=0"], "--minutes=0"), (["{pages}", "--max_queries=0"], "--max_queries=0"),
         (["{pages}", "--minutes=inf", "--dry_run"], "--minutes=inf: use a positive number, at most"),
         (["{pages}", "--base_url=https://x.org/{{y}}/"], "base_url: https://x.org/{y}/ has braces"),

@@ -15,7 +15,7 @@ def arguments_parser() -> Parser:
         prog="harp site",
         description="Train a re-ranker from the links of your own pages and test it without labels: anchor texts of held-out "
         "pages are queries, the pages they lead to are relevant. A killed command, repeated, resumes.",
-        example="harp site build/html --base_url=https://docs.example.org/ --start=MiniLM-L6-v2/ --output=x",
+        example="harp site build/html --base_url=https://docs.example.org/ --start=all-MiniLM-L6-v2 --layers=3 --output=x",
     )
     parser.add_argument(
         "pages", nargs="+", help="folder of HTML, WARC, MediaWiki dump or linked JSONL; several of one kind"
@@ -25,6 +25,7 @@ def arguments_parser() -> Parser:
     parser.add_argument("--base_url", default="", help="where a folder of HTML is served")
     parser.add_argument("--redirects", action="append", default=[], help="a file of alias<TAB>address; several times")
     parser.add_argument("--start", default="", help="Hugging Face BERT to start from (a small encoder from scratch)")
+    parser.add_argument("--layers", type=int, default=0, help="of the start to keep, its first ones (all)")
     parser.add_argument("--labels", default="", help="query<TAB>docid<TAB>level lines to fine-tune and decide on")
     parser.add_argument("--minutes", type=float, default=30.0, help="of training; the rest takes about as long (30)")
     parser.add_argument(
@@ -49,7 +50,7 @@ def main(arguments: argparse.Namespace) -> None:
             raise InputError(f"--{option}={getattr(a, option)}: use {least} or more")
     if not 0 < a.minutes <= MOST_MINUTES:
         raise InputError(f"--minutes={a.minutes:g}: use a positive number, at most {MOST_MINUTES:,}")
-    names = ("format", "base_url", "start", "labels", "max_queries", "context_words", "depth", "seed")
+    names = ("format", "base_url", "start", "layers", "labels", "max_queries", "context_words", "depth", "seed")
     options = {name: getattr(a, name) for name in names}
     run = SiteRun({**options, "pages": tuple(a.pages), "redirects": tuple(a.redirects)}, a.output, a.minutes)
     if a.dry_run:
