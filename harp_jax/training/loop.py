@@ -83,9 +83,8 @@ class Loop:
                 waited += time.perf_counter() - before
                 arrays = sharding.put(batch, self.mesh)
                 if number == start + 1 and isinstance(self.step, jax.stages.Wrapped):
-                    self.rate(
-                        start
-                    )  # compiled now: what stays of a compilation would divide the step's place in the heap
+                    # Compiled now: what stays of a compilation would divide the step's place in the heap.
+                    self.rate(start)
                     self.step = self._compiled(self.step, state, arrays)
                 if self.probe is not None and number % config.probe_every == 0:
                     norms = jax.device_get(self.probe(state["params"], arrays, state["step"]))
