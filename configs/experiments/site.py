@@ -65,8 +65,10 @@ def get_plan(
     source += [f"--config.source.base_url={base_url}"] if base_url else []
     source += [f"--config.source.redirects={redirects!r}"] if redirects else []
     source += [f"--config.{field}" for field in data]
-    shortened = [Command("start", "first-layers", [f"--encoder={start}", f"--layers={layers}", "--output={out}"])]
-    shortened, start = (shortened, "{start}") if layers else ([], start)
+    shortened = []
+    if layers:
+        shortened = [Command("start", "first-layers", [f"--encoder={start}", f"--layers={layers}", "--output={out}"])]
+        start = "{start}"
     tokenizer = start or "{vocabulary}"
     training = [f"--config={PRETRAIN}", f"--config.init={start}", "--config.data=('{pairs}',)", f"--config.seed={seed}"]
     training += [] if start else ["--config.tokenizer={vocabulary}", "--config.learning_rate=1e-3"]

@@ -93,6 +93,7 @@ def load_arrays(path: str) -> dict[str, np.ndarray]:
     try:
         with np.load(path) as file:
             return dict(file)
+    # zipfile calls a damaged compression method "not implemented".
     except (OSError, ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"{path} is damaged ({error}); remove it and run the command again") from error
 

@@ -135,7 +135,7 @@ class Loop:
         if self.mesh.devices.flat[0].platform == "cpu":
             return_free_pages()  # those of the compiler
             leave_hole()
-            memory.check_step(program, state, 1)
+            memory.check_step(program, state)
         return program
 
     def _memory_is_short(self, step: int) -> bool:

@@ -109,11 +109,11 @@ def size_of(tree: Any) -> int:
                for x in jax.tree.leaves(tree))  # fmt: skip
 
 
-def check_step(program: jax.stages.Compiled, state: Any, in_flight: int, free: Limit | None = None) -> None:
+def check_step(program: jax.stages.Compiled, state: Any, free: Limit | None = None) -> None:
     """Logs what a step needs and what is free on this machine. Raises InputError if a single step does not fit.
 
-    For CPUs: accelerators have memory of their own, whose shortage XLA reports. `state` is already allocated; steps in flight
-    hold their temporaries at the same time, and saving a checkpoint copies the state.
+    For CPUs: accelerators have memory of their own, whose shortage XLA reports. `state` is already allocated; saving a
+    checkpoint copies it. `train` lets one step run at a time.
     """
     found = program.memory_analysis()
     free = free or tightest()
@@ -125,11 +125,8 @@ def check_step(program: jax.stages.Compiled, state: Any, in_flight: int, free: L
     advice = "lower batch_tokens or batch_pairs (and rows), raise accumulate, or set model.remat='layer'"
     if step > free.free:
         raise InputError(f"a step needs {gib(step)} of memory, but {free}; {advice}")
-    if step * in_flight + kept > free.free:
-        log.warning(
-            "memory may run out: %d steps in flight and a checkpoint need %s, %s; %s",
-            in_flight, gib(step * in_flight + kept), free, advice,
-        )  # fmt: skip
+    if step + kept > free.free:
+        log.warning("memory may run out: a step and a checkpoint need %s, %s; %s", gib(step + kept), free, advice)
 
 
 class Watch:

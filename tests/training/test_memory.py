@@ -3,6 +3,7 @@
 import resource
 from types import SimpleNamespace
 
+import jax
 import pytest
 
 from harp_jax.defaults import pretrain
@@ -76,19 +77,21 @@ def test_files_of_another_form_are_no_limit(tmp_path, content):
 def test_a_step_that_does_not_fit_is_refused_before_the_first_and_a_tight_one_warned_of(caplog):
     sizes = SimpleNamespace(temp_size_in_bytes=3 * GIB, output_size_in_bytes=GIB, alias_size_in_bytes=GIB)
     program = SimpleNamespace(memory_analysis=lambda: sizes)
+    device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    state = jax.ShapeDtypeStruct((2, GIB), "uint8", sharding=device)  # described, not allocated
     caplog.set_level("INFO", "harp_jax")
-    check_step(program, {}, 2, Limit("memory of the machine", 16 * GIB, 10 * GIB))
+    check_step(program, state, Limit("memory of the machine", 16 * GIB, 10 * GIB))
     assert (
         "a step needs 3.00 GiB" in caplog.text
         and "10.00 GiB of 16.00 GiB are free (memory of the machine)" in caplog.text
     )
     assert "may run out" not in caplog.text
-    check_step(program, {}, 2, Limit("ulimit -v", 16 * GIB, 5 * GIB))
-    assert "memory may run out: 2 steps in flight and a checkpoint need 6.00 GiB" in caplog.text
+    check_step(program, state, Limit("ulimit -v", 16 * GIB, 4 * GIB))
+    assert "memory may run out: a step and a checkpoint need 5.00 GiB" in caplog.text
     with pytest.raises(
         InputError, match=r"a step needs 3.00 GiB of memory, but 2.00 GiB of 16.00 GiB are free \(ulimit -v\); lower"
     ):
-        check_step(program, {}, 2, Limit("ulimit -v", 16 * GIB, 2 * GIB))
+        check_step(program, state, Limit("ulimit -v", 16 * GIB, 2 * GIB))
 
 
 def run_with(free, monkeypatch, steps=8):
