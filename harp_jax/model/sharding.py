@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -149,3 +150,13 @@ def put(batch: Mapping[str, np.ndarray], mesh: Mesh) -> dict[str, jax.Array]:
 def replicated(mesh: Mesh) -> NamedSharding:
     """The same value on every device."""
     return NamedSharding(mesh, P())
+
+
+def meet(mesh: Mesh) -> None:
+    """Wait for the processes of a mesh and connect their devices, with a sum over all of them. Call it before any work.
+
+    On CPU a process waits 30 s for the others when they first exchange anything, which would be in the first step: the run ended
+    where one process compiled that for longer. Connected processes wait for as long as it takes.
+    """
+    ones = jax.make_array_from_callback((mesh.size,), NamedSharding(mesh, P(AXES)), lambda _: np.ones(1, np.float32))
+    jax.block_until_ready(jax.jit(jnp.sum, out_shardings=replicated(mesh))(ones))

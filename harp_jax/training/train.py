@@ -57,9 +57,6 @@ def train(
         check_inputs(config)
     if config.compilation_cache:
         keep_compiled()
-    # On CPU a step that is dispatched takes its memory at once, often before the last one has given its own back: up to three times
-    # a step's memory. Batches are read ahead in a thread, so there is nothing to gain. No effect once JAX's backend has started.
-    jax.config.update("jax_cpu_enable_async_dispatch", False)
     with contextlib.ExitStack() as cleanup:
         cleanup.enter_context(disk_full_as_input_error(workdir))
         return _train(config, workdir, stage, devices, cleanup)
@@ -73,6 +70,8 @@ def _train(
     cleanup: contextlib.ExitStack,
 ) -> dict[str, float]:
     mesh = sharding.make_mesh(config, devices)
+    if jax.process_count() > 1:
+        sharding.meet(mesh)
     stage = STAGES[config.stage](config) if stage is None else stage
     shape = padded(stage.shape, mesh)
     lock = claim_workdir(workdir, config, stage)

@@ -12,11 +12,14 @@ from tests.support.training_processes import launch, losses, same_parameters
 pytestmark = pytest.mark.faults
 
 
-def two_processes(directory, *options: str) -> list:
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    common = (f"coordinator=127.0.0.1:{port}", "processes=2", *options)
+        return free.getsockname()[1]
+
+
+def two_processes(directory, *options: str) -> list:
+    common = (f"coordinator=127.0.0.1:{free_port()}", "processes=2", *options)
     return [launch(directory, *common, f"process={i}", devices=2) for i in range(2)]
 
 
@@ -40,6 +43,15 @@ def test_kills_of_two_processes(tmp_path):
     assert [p.wait(timeout=300) for p in two_processes(tmp_path / "killed", *options)] == [0, 0]
     assert same_parameters(workdir, str(tmp_path / "whole" / "run"))
     assert losses(workdir) == losses(str(tmp_path / "whole" / "run"))
+
+
+def test_one_process_compiles_for_longer_than_the_other_may_wait(tmp_path):
+    def options(process):
+        return [*common, f"process={process}", *(["compile_delay=40"] if process else [])]
+
+    common = (f"coordinator=127.0.0.1:{free_port()}", "processes=2", "steps=4", "mesh.data=4", "lanes=4")
+    both = [launch(tmp_path, *options(process), devices=2) for process in range(2)]
+    assert [p.wait(timeout=300) for p in both] == [0, 0]
 
 
 def test_a_run_of_two_processes_is_resumed_by_one(tmp_path):

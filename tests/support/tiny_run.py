@@ -1,11 +1,12 @@
 """A tiny pre-training run on synthetic pairs, for tests of the loop; also a command, so that tests can kill its process:
 
-python -m tests.support.tiny_run WORKDIR [FIELD=VALUE …]
+python -m tests.support.tiny_run WORKDIR [FIELD=VALUE …] [compile_delay=SECONDS]
 """
 
 import dataclasses
 import os
 import sys
+import time
 
 from ml_collections import ConfigDict
 
@@ -51,6 +52,9 @@ if __name__ == "__main__":
     from harp_jax.training.train import train
 
     options = dict(argument.split("=", 1) for argument in sys.argv[2:])
+    if "compile_delay" in options:
+        delay, compiled = float(options.pop("compile_delay")), jax.stages.Lowered.compile
+        jax.stages.Lowered.compile = lambda self, *args: time.sleep(delay) or compiled(self, *args)
     if "coordinator" in options:
         process = int(options.pop("process"))
         jax.distributed.initialize(options.pop("coordinator"), int(options.pop("processes")), process)

@@ -1,11 +1,16 @@
-"""The timing of the loop, with a clock that advances only with work."""
+"""The loop with fake steps: its timing, by a clock that advances only with work, and its waiting for each step on CPU."""
 
 from types import SimpleNamespace
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 from harp_jax.defaults import pretrain
+from harp_jax.model import sharding
 from harp_jax.training import loop as train
+
+CHECKPOINTS = SimpleNamespace(steps=lambda: [], save=lambda *_: None, wait=lambda: None)
 
 
 def test_evaluations_between_log_lines_do_not_count_as_training_time(monkeypatch):
@@ -29,13 +34,33 @@ def test_evaluations_between_log_lines_do_not_count_as_training_time(monkeypatch
 
     rows = []
     metrics = SimpleNamespace(write=lambda number, row, split="train": rows.append(row))
-    checkpoints = SimpleNamespace(steps=lambda: [], save=lambda *_: None, wait=lambda: None)
     config = pretrain()
     config.log_every, config.eval_every = 4, 3
     stage = SimpleNamespace(steps=8, tasks=(), trivial={})
-    loop = train.Loop(config, stage, None, step, evaluate, checkpoints, metrics)
+    loop = train.Loop(config, stage, sharding.make_mesh(config), step, evaluate, CHECKPOINTS, metrics)
     loop.run({"params": {}, "skipped": 0}, 0, batches())
     logged = [row for row in rows if "tokens_per_second" in row]
     assert [row["tokens_per_second"] for row in logged] == [pytest.approx(10.0)] * 2
     assert [row["seconds_per_step"] for row in logged] == [pytest.approx(4.0)] * 2
     assert [row["input_wait"] for row in logged] == [pytest.approx(0.25)] * 2
+
+
+def test_on_cpu_no_step_starts_before_the_last_one_has_ended(monkeypatch):
+    """Also where JAX's backend was started with asynchronous dispatch, as it is here."""
+    monkeypatch.setattr(train.sharding, "put", lambda batch, mesh: batch)
+    monkeypatch.setattr(train, "summarise", lambda sums, tasks: {"loss": 0.0})
+    slow = jax.jit(lambda x: jax.lax.fori_loop(0, 100, lambda _, y: jnp.cos(y @ y), x)[0, 0])
+    matrix, ended, metrics = jnp.ones((200, 200)), [], []
+
+    def step(state, batch):
+        ended.extend(row["tokens"].is_ready() for row in metrics)
+        metrics.append({"tokens": slow(matrix), "gradient_norm": 1.0})
+        return state, metrics[-1]
+
+    config = pretrain()
+    config.log_every, config.eval_every = 100, 0
+    stage = SimpleNamespace(steps=8, tasks=(), trivial={})
+    log = SimpleNamespace(write=lambda *_: None)
+    loop = train.Loop(config, stage, sharding.make_mesh(config), step, None, CHECKPOINTS, log)
+    loop.run({"params": {}, "skipped": 0}, 0, (({}, {}) for _ in range(8)))
+    assert len(ended) == 28 and all(ended)

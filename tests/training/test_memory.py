@@ -8,6 +8,7 @@ import pytest
 
 from harp_jax.defaults import pretrain
 from harp_jax.errors import InputError
+from harp_jax.model.sharding import make_mesh
 from harp_jax.training import loop as training_loop
 from harp_jax.training.memory import Limit, Watch, check_step, limits, tightest
 
@@ -107,7 +108,9 @@ def run_with(free, monkeypatch, steps=8):
     checkpoints = SimpleNamespace(steps=lambda: saved, save=lambda number, *_: saved.append(number), wait=lambda: None)
     config = pretrain()
     stage = SimpleNamespace(steps=steps, tasks=(), trivial={})
-    loop = training_loop.Loop(config, stage, None, step, None, checkpoints, SimpleNamespace(write=lambda *_: None))
+    loop = training_loop.Loop(
+        config, stage, make_mesh(config), step, None, checkpoints, SimpleNamespace(write=lambda *_: None)
+    )
     amounts = iter(free)
     loop.memory = Watch(
         GIB, lambda: Limit("memory of the machine", 32 * GIB, int(next(amounts) * GIB)), lambda: clock.now
