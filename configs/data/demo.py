@@ -1,6 +1,6 @@
 """Pairs from the small invented wiki, half a minute on 2 cores. `make demo` runs it as one step of its plan.
 
-harp sample-wiki --output=demo/wiki --pages=300
+harp sample-wiki --output=demo/wiki --pages=400
 python -m data_pipeline.main --config=configs/data/demo.py --config.tokenizer=start --output=demo/pairs
 """
 

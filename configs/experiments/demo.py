@@ -3,7 +3,7 @@
 harp plan demo --output=demo --set encoder=all-MiniLM-L6-v2
 
 The start is the first three layers of MiniLM: an encoder that knows words, and that was never taught to rank with them. From
-links alone it becomes a ranker (HARP without labels); then a re-ranker is fine-tuned on two dozen questions from three starts:
+links alone it becomes a ranker (HARP without labels); then a re-ranker is fine-tuned on 66 questions from three starts:
 random weights, MLM on the texts of the same pairs, and HARP. MLM and HARP read the same batches for the same number of steps.
 
 What it shows: links teach to rank, and save labels. What it does not show: how much they gain on real text. The wiki is
@@ -26,7 +26,7 @@ TEST = Collection("{wiki}/docs.tsv", "{wiki}/test.queries.tsv", "{wiki}/qrels.tx
 
 def get_plan(
     encoder: str = os.path.join("~", ".cache", "harp_jax", "minilm"),
-    pages: int = 300,
+    pages: int = 400,
     seed: int = 0,
     steps: int = 120,
     informative: bool = True,

@@ -224,7 +224,7 @@ def _element(title: str, number: int, text: str, redirect: str = "", namespace: 
 def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, int]]:
     """(qid, question, relevant page, fold) in random order, one question a page.
 
-    A twelfth of the pages are asked about in training questions (folds 0 to 2), half of them in test questions (folds 3 and 4).
+    A sixth of the pages are asked about in training questions (folds 0 to 2), three eighths in test questions (folds 3 and 4).
     """
     draw = generator("sample_wiki", seed, "questions")
     train = _train(len(pages))
@@ -237,12 +237,12 @@ def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, in
 
 def _train(count: int) -> int:
     """The number of training questions about `count` pages."""
-    return max(TRAIN_FOLDS, count // 12)
+    return max(TRAIN_FOLDS, count // 6)
 
 
 def _asked(count: int, seed: int) -> np.ndarray:
     """The places of the pages that are asked about, those of training questions first, in random order."""
-    return generator("sample_wiki", seed, "asked").permutation(count)[: _train(count) + count // 2]
+    return generator("sample_wiki", seed, "asked").permutation(count)[: _train(count) + 3 * count // 8]
 
 
 def _check_output(output: str) -> None:

@@ -86,8 +86,8 @@ def test_questions_have_one_relevant_document_and_are_held_out(output, documents
     queries, folds = rows(output, "queries.tsv"), dict(rows(output, "folds.tsv"))
     qrels = rows(output, "qrels.txt", " ")
     docs = {row[0]: row for row in rows(output, "docs.tsv")}
-    assert len(queries) == len(folds) == len(qrels) == 233 and len(docs) == 400
-    assert Counter(fold in "012" for fold in folds.values()) == {True: 33, False: 200}
+    assert len(queries) == len(folds) == len(qrels) == 216 and len(docs) == 400
+    assert Counter(fold in "012" for fold in folds.values()) == {True: 66, False: 150}
     assert all(len(row) == 4 and 10 <= len(row[3].split()) <= 40 for row in docs.values())
     articles = {d.id: d for d in documents if not d.redirect and not d.is_disambiguation}
     assert set(articles) == set(docs)
@@ -122,7 +122,7 @@ def test_no_question_is_worded_like_its_page_or_a_link_to_it():
                 fact.lead in table[:2] and fact.question == table[2] and fact.link in table and fact.link != fact.lead
             )
             wordings[page.id in asked][table.index(fact.link)] += 1
-    assert len(asked) == 233 and set(wordings[True]) == {0, 1} and set(wordings[False]) == {2}
+    assert len(asked) == 216 and set(wordings[True]) == {0, 1} and set(wordings[False]) == {2}
 
 
 def true_links(pages):
