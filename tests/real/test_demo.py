@@ -48,6 +48,7 @@ def test_links_teach_to_rank_and_save_labels(tmp_path):
     assert is_above(found["run_harp_alone"], found["run_blank_alone"])
     for other in ("run_mlm", "run_random", "bm25_test"):
         assert is_above(found["run_harp"], found[other])
+    assert is_above(found["run_mlm"], found["run_random"])
 
 
 def test_links_that_say_nothing_teach_nothing(tmp_path):
