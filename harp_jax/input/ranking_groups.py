@@ -83,7 +83,13 @@ class RankingData:
         self.docs, self.queries, self.qrels, self.candidates = docs, queries, qrels, candidates
         self.tokenizer, self.negatives, self.max_length, self.seed = tokenizer, negatives, max_length, seed
         self.marks, self.missed_positives = marks, missed_positives
-        left_out = ("no text", "no relevant document", "no candidates", "document absent", "not retrieved")
+        left_out = (
+            "judged, not among the queries",
+            "no relevant document",
+            "no candidates",
+            "document absent",
+            "not retrieved",
+        )
         self.report = dict.fromkeys(left_out, 0)
         self.units = [(qid, docid) for qid in qrels for docid in self._positives(qid)]
         for what, count in self.report.items():
@@ -153,7 +159,7 @@ class RankingData:
         present = [docid for docid in relevant if docid in self.docs]
         self.report["document absent"] += len(relevant) - len(present)
         for what, lacking in (
-            ("no text", qid not in self.queries),
+            ("judged, not among the queries", qid not in self.queries),
             ("no relevant document", not present),
             ("no candidates", not self._negatives(qid)),
         ):

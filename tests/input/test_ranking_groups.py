@@ -57,7 +57,7 @@ def test_units_and_what_is_left_out(files, caplog):
         found = data(files, missed_positives=True)
     assert found.units == [("q1", "D0"), ("q1", "D1"), ("q2", "D9"), ("q5", "D5")]
     assert found.report == {
-        "no text": 1,
+        "judged, not among the queries": 1,
         "no relevant document": 1,
         "no candidates": 1,
         "document absent": 1,

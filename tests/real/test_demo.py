@@ -1,4 +1,4 @@
-"""What `make demo` claims, on another seed than it shows; and the control, whose links say nothing. Twelve minutes."""
+"""What `make demo` claims, on another seed than it shows; and the control, whose links say nothing. Eight minutes."""
 
 import os
 import subprocess
