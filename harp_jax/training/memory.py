@@ -113,7 +113,7 @@ def check_step(program: jax.stages.Compiled, state: Any, free: Limit | None = No
     """Logs what a step needs and what is free on this machine. Raises InputError if a single step does not fit.
 
     For CPUs: accelerators have memory of their own, whose shortage XLA reports. `state` is already allocated; saving a
-    checkpoint copies it. `train` lets one step run at a time.
+    checkpoint copies it. One step runs at a time (`loop.AHEAD_ON_CPU`).
     """
     found = program.memory_analysis()
     free = free or tightest()

@@ -54,7 +54,12 @@ if __name__ == "__main__":
     options = dict(argument.split("=", 1) for argument in sys.argv[2:])
     if "compile_delay" in options:
         delay, compiled = float(options.pop("compile_delay")), jax.stages.Lowered.compile
-        jax.stages.Lowered.compile = lambda self, *args: time.sleep(delay) or compiled(self, *args)
+
+        def late(*args):
+            time.sleep(delay)
+            return compiled(*args)
+
+        jax.stages.Lowered.compile = late
     if "coordinator" in options:
         process = int(options.pop("process"))
         jax.distributed.initialize(options.pop("coordinator"), int(options.pop("processes")), process)
