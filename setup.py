@@ -10,5 +10,8 @@ setup(
     package_dir={"harp_jax": "harp_jax", "data_pipeline": "data_pipeline", "harp_jax.configs": "configs"},
     # All data files are named: setuptools takes the folders of those that MANIFEST.in adds for packages, and warns.
     include_package_data=False,
-    package_data={"harp_jax": ["py.typed", "report/templates/*", "look/static/*"], "data_pipeline": ["py.typed"]},
+    package_data={
+        "harp_jax": ["py.typed", "evaluation/report/templates/*", "look/static/*"],
+        "data_pipeline": ["py.typed"],
+    },
 )

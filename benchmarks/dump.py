@@ -17,7 +17,7 @@ import tempfile
 import time
 
 from data_pipeline.sources import formats
-from harp_jax.files import open_bytes
+from harp_jax.base.files import open_bytes
 
 
 def repeat(dump: str, path: str, megabytes: float) -> None:

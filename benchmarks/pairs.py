@@ -35,9 +35,9 @@ from data_pipeline.output.claim import WORK
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pairs.examples import make_pairs
 from data_pipeline.weights import artefact
-from harp_jax.files import lines, replacing
+from harp_jax.base.files import lines, replacing
+from harp_jax.base.randomness import hash64
 from harp_jax.input.tfrecords import tensorflow
-from harp_jax.randomness import hash64
 
 ONE_IN = 8
 FILES = ["linked_pages.jsonl.xz", "collection.jsonl.xz", "linked_table_rows.jsonl.xz"]

@@ -23,14 +23,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from harp_jax.allocator import keep_pages
+from harp_jax.base.allocator import keep_pages
+from harp_jax.base.cli import keep_compiled
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.export import truncated
 from harp_jax.checkpoints.formats import write_onnx, write_openvino
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
-from harp_jax.cli import keep_compiled
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
-from harp_jax.errors import InputError
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.ranking.reranker import Reranker
 from harp_jax.text.marks import NO_MARKS

@@ -19,19 +19,19 @@ from collections.abc import Mapping
 import jax
 import numpy as np
 
-from harp_jax import defaults as configs
-from harp_jax.allocator import keep_pages
-from harp_jax.files import lines
+from harp_jax import config as configs
+from harp_jax.base.allocator import keep_pages
+from harp_jax.base.files import lines
+from harp_jax.base.randomness import generator
 from harp_jax.input.lanes import Batches
 from harp_jax.input.layout import make_layout
 from harp_jax.input.packing import Group, pair_sequences
 from harp_jax.model import sharding
-from harp_jax.randomness import generator
-from harp_jax.stages.pretrain import pretrain_stage
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.cost import batch_flops
 from harp_jax.training.hardware import peak_flops
 from harp_jax.training.optimizer import make as make_optimizer
+from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.state import place, state_shardings
 from harp_jax.training.step import initial, make_step
 

@@ -3,7 +3,7 @@
 python benchmarks/step_peers.py --documents=collection.jsonl.xz --tokenizer=vocab.txt
 
 benchmarks/step_torch.py measures "official" (the authors' way) and "tuned", each with glibc's defaults and with glibc keeping
-freed pages (as harp_jax.allocator does for our commands, here through GLIBC_TUNABLES): each bar must hold against the faster of
+freed pages (as base/allocator.py does for our commands, here by GLIBC_TUNABLES): each bar must hold against the faster of
 the two. Ours is benchmarks/step.py, before and after each; every run is a separate process. A ratio compares a peer with the
 mean of our runs before and after it, so that other load on the machine affects both.
 """

@@ -15,7 +15,7 @@ import torch
 from step import CollectionReader, load_documents
 from transformers import BertConfig, BertForPreTraining
 
-from harp_jax.randomness import generator
+from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import load_tokenizer
 
 MLM_RATE = 0.15

@@ -21,14 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from data_pipeline.graph.link_graph import in_sentences
+from data_pipeline.links.link_graph import in_sentences
 from data_pipeline.text.terms import load_terms
 from data_pipeline.weights.attention import Encoder, Sequence
 from data_pipeline.weights.word_weights import piece_spans, word_sums
 from data_pipeline.weights.wordpieces import WINDOW
-from harp_jax.allocator import keep_pages
-from harp_jax.files import lines
-from harp_jax.randomness import generator
+from harp_jax.base.allocator import keep_pages
+from harp_jax.base.files import lines
+from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import load_tokenizer
 
 Weighed = dict[int, np.ndarray]  # sentence → [1 + anchors, words]

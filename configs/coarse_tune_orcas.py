@@ -11,10 +11,10 @@ The control, MLM on the clicked documents only, for 40 epochs: --config.document
 
 Hardware: any GPU. Time: 20 hours in the paper, on an RTX 3060 without packing. Figure: not run yet, for lack of ORCAS; the paper
 reports MRR .597 on Robust04 after fine-tuning, compared with .548 without coarse-tuning and .549 for the control.
-configs/experiments/coarse_tuning.py runs all six systems.
+harp_jax/experiments/plans/coarse_tuning.py runs all six systems.
 """
 
-from harp_jax.defaults import coarse_tune
+from harp_jax.config import coarse_tune
 
 
 def get_config():

@@ -2,10 +2,10 @@
 
 harp train --config=configs/demo.py --workdir=runs/demo --config.init=start --config.data="('pairs',)"
 
-Hardware: 2 CPU cores, about a step a second. Used by configs/experiments/demo.py, which prints the figures.
+Hardware: 2 CPU cores, about a step a second. Used by harp_jax/experiments/plans/demo.py, which prints the figures.
 """
 
-from harp_jax.defaults import pretrain
+from harp_jax.config import pretrain
 
 
 def get_config():

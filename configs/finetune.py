@@ -8,7 +8,7 @@ candidates, a TREC run of BM25 or of a stronger first stage, 1:7; relevant docum
 (`missed_positives`). Hardware: any. Time and figure depend on the collection.
 """
 
-from harp_jax.defaults import finetune
+from harp_jax.config import finetune
 
 
 def get_config():

@@ -2,10 +2,10 @@
 
 harp train --config=configs/finetune_demo.py --workdir=runs/ranker --config.init=runs/demo --config.docs=docs.tsv …
 
-Hardware: 2 CPU cores. Time: a minute. Used by configs/experiments/demo.py, which prints the figures.
+Hardware: 2 CPU cores. Time: a minute. Used by harp_jax/experiments/plans/demo.py, which prints the figures.
 """
 
-from harp_jax.defaults import finetune
+from harp_jax.config import finetune
 
 
 def get_config():

@@ -14,7 +14,7 @@ The exported parameters are the best by RR@100 on 500 training queries, held out
 relevant document with them. The dev queries are never used.
 """
 
-from harp_jax.defaults import finetune
+from harp_jax.config import finetune
 
 
 def get_config():

@@ -2,10 +2,10 @@
 
 harp train --config=configs/finetune_site.py --workdir=runs/labels --config.init=runs/site --config.docs=docs.jsonl …
 
-Used by configs/experiments/site.py where there are labels, and by `Reranker.fit`.
+Used by harp_jax/experiments/plans/site.py where there are labels, and by `Reranker.fit`.
 """
 
-from harp_jax.defaults import finetune
+from harp_jax.config import finetune
 
 
 def get_config():

@@ -7,7 +7,7 @@ Its pairs are those of the generation preset "recommended", with `harp vocabular
 Hardware: one CPU core with AVX512-BF16, nine updates/s, under two minutes. Figures: docs/experiments/recommended.md.
 """
 
-from harp_jax.defaults import pretrain
+from harp_jax.config import pretrain
 
 
 def get_config():

@@ -6,7 +6,7 @@ harp train --config=configs/site.py --workdir=runs/site --config.init=MiniLM-L6-
 `harp site` sets steps from the measured rate. The fields of model are those of an encoder from scratch; `init` brings its own.
 """
 
-from harp_jax.defaults import pretrain
+from harp_jax.config import pretrain
 
 
 def get_config():

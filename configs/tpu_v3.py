@@ -12,7 +12,7 @@ need 4,250 MiB per core, all-reduces carry 256 MiB per step; by --largest 544 ro
 hardly grows (328: 14,339 MiB, 512: 14,781), so XLA probably recomputes activations, which is slower; not measured.
 """
 
-from harp_jax.defaults import pretrain
+from harp_jax.config import pretrain
 
 
 def get_config(preset=""):

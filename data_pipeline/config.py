@@ -11,9 +11,9 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from data_pipeline.presets import PRESETS
-from harp_jax.errors import InputError, how_to_fetch
+from harp_jax.base.errors import InputError, how_to_fetch
+from harp_jax.config import Ranges, check_numbers
 from harp_jax.input.records import HARP_TASKS, LINK_TASKS, TASKS, TEXT_TASK
-from harp_jax.ranges import Ranges, check_numbers
 
 Config = dict[str, Any]  # a generation config as plain JSON values: what `plain` returns
 

@@ -10,8 +10,8 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from harp_jax.cli import ConfigParser, run
-from harp_jax.errors import InputError
+from harp_jax.base.cli import ConfigParser, run
+from harp_jax.base.errors import InputError
 
 if TYPE_CHECKING:
     from data_pipeline.engine.job import EngineFactory

@@ -18,8 +18,8 @@ from data_pipeline.engine.job import Engine, EngineFactory, Inputs, Job
 from data_pipeline.engine.local import LocalEngine, mebibytes
 from data_pipeline.engine.store import bucket_parts, read, write
 from data_pipeline.engine.tables import table
-from data_pipeline.graph import link_graph
-from data_pipeline.graph.parsing import parse_documents
+from data_pipeline.links import link_graph
+from data_pipeline.links.parsing import parse_documents
 from data_pipeline.output import shards
 from data_pipeline.output.claim import WORK, claim, fingerprint
 from data_pipeline.output.manifest import Manifest, load_manifest, write_manifest
@@ -29,8 +29,8 @@ from data_pipeline.pairs.requests import make_requests, make_wlp_requests
 from data_pipeline.sources.document import CHUNK_BYTES
 from data_pipeline.tasks import acm, adp, qdm, wlp
 from data_pipeline.weights import artefact, without_encoder, wordpieces
-from harp_jax.errors import InputError
-from harp_jax.files import replacing
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import replacing
 from harp_jax.input.tfrecords import require_tensorflow
 from harp_jax.text.tokenizer import load_tokenizer
 

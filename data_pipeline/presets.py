@@ -12,7 +12,7 @@ with one destination or equal weights make no pair. Neither preset makes pairs w
 "recommended" is for small encoders and short trainings: one task, which ranks no worse than with QDM beside it, queries in the
 words and the order of their sentence, and negatives as popular as the positives; its choices for the other tasks count where they
 are added.
-docs/experiments/recommended.md has the measurements. The training preset of the same name (harp_jax/defaults.py) belongs to it.
+docs/experiments/recommended.md has the measurements. The training preset of the same name (harp_jax/config.py) belongs to it.
 """
 
 from typing import Any

@@ -13,7 +13,7 @@ numpy. The same things on the command line: `harp --help`.
 import importlib
 from typing import TYPE_CHECKING
 
-from harp_jax.version import __version__ as __version__
+from harp_jax.base.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from harp_jax.api import evaluate as evaluate
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from harp_jax.api import rerank_run as rerank_run
     from harp_jax.api import train as train
     from harp_jax.api import write_run as write_run
+    from harp_jax.base.errors import InputError as InputError
     from harp_jax.checkpoints.export import export as export
     from harp_jax.corpus.documents import Documents as Documents
     from harp_jax.corpus.trec import read_qrels as read_qrels
     from harp_jax.corpus.trec import read_queries as read_queries
-    from harp_jax.errors import InputError as InputError
+    from harp_jax.experiments.site.collection import Site as Site
     from harp_jax.ranking.maxp import Windows as Windows
-    from harp_jax.site.collection import Site as Site
     from harp_jax.trainable_reranker import Reranker as Reranker
 
 _MODULES = {
     "Documents": "harp_jax.corpus.documents",
-    "InputError": "harp_jax.errors",
+    "InputError": "harp_jax.base.errors",
     "Reranker": "harp_jax.trainable_reranker",
-    "Site": "harp_jax.site.collection",
+    "Site": "harp_jax.experiments.site.collection",
     "Windows": "harp_jax.ranking.maxp",
     "evaluate": "harp_jax.api",
     "export": "harp_jax.checkpoints.export",

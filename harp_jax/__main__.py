@@ -7,9 +7,9 @@ import importlib
 import os
 import sys
 
-from harp_jax.cli import WHOLE_PROCESS, ending_well, fail, run
+from harp_jax.base.cli import WHOLE_PROCESS, ending_well, fail, run
+from harp_jax.base.version import __version__
 from harp_jax.commands.table import COMMANDS, GROUPS
-from harp_jax.version import __version__
 
 
 def overview() -> str:

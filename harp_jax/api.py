@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from harp_jax.cli import config_file, read_config
+from harp_jax.base.cli import config_file, read_config
+from harp_jax.base.errors import InputError
 from harp_jax.corpus import trec
-from harp_jax.errors import InputError
 from harp_jax.plain_data import (
     DocumentsData,
     Path,
@@ -189,7 +189,7 @@ def load_config(path: Path, **changes: Any) -> "ConfigDict":
     >>> hj.load_config("tpu_v3", steps=1000, **{"model.layers": 2}).model.layers
     2
     """
-    from harp_jax.defaults import check_fields
+    from harp_jax.config import check_fields
 
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"load_config takes a path or a name, not {type(path).__name__}")

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from harp_jax.cli import Parser, run
-from harp_jax.errors import InputError
-from harp_jax.files import lines
+from harp_jax.base.cli import Parser, run
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import lines
 
 if TYPE_CHECKING:
     from harp_jax.checkpoints.card_metadata import About

@@ -10,10 +10,10 @@ import os
 import shlex
 import sys
 
-from harp_jax.allocator import keep_pages
-from harp_jax.cli import TERMINATED, ConfigParser, run
-from harp_jax.errors import InputError
-from harp_jax.files import replacing
+from harp_jax.base.allocator import keep_pages
+from harp_jax.base.cli import TERMINATED, ConfigParser, run
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import replacing
 
 
 def arguments_parser() -> ConfigParser:

@@ -10,9 +10,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import LARGEST, Qrels, Ranking, Run, read_qrels, read_queries, read_run
-from harp_jax.errors import InputError
 
 
 @runtime_checkable

@@ -6,14 +6,14 @@ import tempfile
 from typing import Any, Self
 
 from harp_jax.api import load_config
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import replacing
 from harp_jax.checkpoints.export import export
 from harp_jax.corpus.trec import write_run
-from harp_jax.errors import InputError
-from harp_jax.files import replacing
+from harp_jax.experiments.site.collection import Site
 from harp_jax.plain_data import DocumentsData, QrelsData, QueriesData, to_documents, to_qrels, to_queries
 from harp_jax.ranking.lexical.first_stage import indexed, retrieve
 from harp_jax.ranking.reranker import Reranker as Ranker
-from harp_jax.site.collection import Site
 
 CANDIDATES = 50  # of BM25, from which negatives are drawn
 
@@ -30,7 +30,7 @@ class Reranker(Ranker):
         The same as `harp site`: `output` receives its results, with verdict.json among them, and a repeated call resumes.
         `options` are those of the plan (`harp plan site --help`). Raises InputError where links are too few.
         """
-        from harp_jax.site.run import SiteRun
+        from harp_jax.experiments.site.run import SiteRun
 
         if not isinstance(site, Site):
             raise InputError(f"site: {type(site).__name__} given; use hj.Site.from_pages(…) or Site.from_html(…)")

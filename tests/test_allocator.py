@@ -11,7 +11,7 @@ PROGRAM = """
     if sys.argv[1] == "small":
         ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)  # PR_SET_THP_DISABLE: as on a machine whose memory is too fragmented for 2 MiB
     import jax, jax.numpy as jnp
-    from harp_jax.allocator import keep_pages
+    from harp_jax.base.allocator import keep_pages
 
     assert keep_pages(), "mallopt refused"
     double = jax.jit(lambda x: (2 * x, x.sum()))
@@ -39,7 +39,7 @@ def test_a_warm_step_touches_no_fresh_pages(pages):
 
 RETURNING = """
     import numpy as np, re
-    from harp_jax.allocator import keep_pages, return_free_pages
+    from harp_jax.base.allocator import keep_pages, return_free_pages
 
     def resident():  # MiB
         return int(re.search(r"VmRSS:\\s+(\\d+)", open("/proc/self/status").read())[1]) >> 10
@@ -66,7 +66,7 @@ def test_free_pages_stay_until_they_are_returned():
 
 SCATTERING = """
     import numpy as np, re, sys
-    from harp_jax.allocator import keep_pages, leave_hole, return_free_pages
+    from harp_jax.base.allocator import keep_pages, leave_hole, return_free_pages
 
     def resident():  # MiB
         return int(re.search(r"VmRSS:\\s+(\\d+)", open("/proc/self/status").read())[1]) >> 10

@@ -7,12 +7,12 @@ import pytest
 from harp_jax.configs.baselines import bert, harp, ict, prop, recommended, wlp
 
 from data_pipeline.config import generation
-from harp_jax import defaults as configs
-from harp_jax.errors import InputError
+from harp_jax import config as configs
+from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import generator
 from harp_jax.input.layout import make_layout
 from harp_jax.input.packing import Group, Sequence, plan
 from harp_jax.input.records import TASKS
-from harp_jax.randomness import generator
 
 MAY_DIFFER = {"data", "tasks", "task_weights", "pair_weight"}
 

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from harp_jax import cli, files
-from harp_jax.cli import Parser
-from harp_jax.errors import InputError
-from harp_jax.files import cache_directory, lines, open_bytes, output_path, read_json, replacing
+from harp_jax.base import cli, files
+from harp_jax.base.cli import Parser
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import cache_directory, lines, open_bytes, output_path, read_json, replacing
 
 
 def write(path: object, text: str = "new") -> None:
@@ -70,8 +70,8 @@ def test_a_planted_link_is_not_written_through(tmp_path):
 def test_a_full_disk_is_one_line_and_costs_nothing(tmp_path):
     code = (
         "import resource, signal, sys\n"
-        "from harp_jax.cli import ending_well\n"
-        "from harp_jax.files import replacing\n"
+        "from harp_jax.base.cli import ending_well\n"
+        "from harp_jax.base.files import replacing\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
         "with ending_well():\n"
@@ -124,7 +124,7 @@ def test_what_never_ends_is_not_read(tmp_path):
         assert "is a device, a pipe or a socket" in refusal(path, call=read_json)
     assert "cannot read" in refusal("a\0b", call=open_bytes)
     result = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -c 'import sys; from harp_jax.files import lines; "
+        ["bash", "-c", f"{sys.executable} -c 'import sys; from harp_jax.base.files import lines; "
          "print(list(lines(sys.argv[1])))' <(echo one)"], capture_output=True, text=True,
     )  # fmt: skip
     assert result.stdout == "[(1, 'one')]\n", result.stderr
@@ -178,7 +178,7 @@ def test_without_a_home_no_directory_named_tilde_appears(tmp_path, monkeypatch):
 
 
 def test_names_that_the_locale_cannot_print_are_escaped():
-    code = "from harp_jax.cli import ending_well\nwith ending_well(): print('r\\xe9sum\\u2713 \\udcff')"
+    code = "from harp_jax.base.cli import ending_well\nwith ending_well(): print('r\\xe9sum\\u2713 \\udcff')"
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert (result.returncode, result.stdout) == (0, "r\\xe9sum\\u2713 \\udcff\n"), result.stderr

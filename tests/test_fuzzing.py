@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from tests.support.fuzzing import fuzz, replace
 from tests.support.readers import READERS
 

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from harp_jax.digests import write_sums
-from harp_jax.errors import InputError
-from harp_jax.option_paths import check_outputs
+from harp_jax.base.digests import write_sums
+from harp_jax.base.errors import InputError
+from harp_jax.base.option_paths import check_outputs
 
 
 def check(**options: str) -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from harp_jax.api import load_config
-from harp_jax.errors import InputError
-from harp_jax.version import __version__
+from harp_jax.base.errors import InputError
+from harp_jax.base.version import __version__
 from tests.support import ROOT
 
 BUILD = "import sys, setuptools.build_meta as b; folder = sys.argv[1]; b.build_sdist(folder), b.build_wheel(folder)"
@@ -78,7 +78,7 @@ def test_the_wheel_runs_outside_the_repository(built, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     code = """if True:
         import json, harp_jax as hj, harp_jax.__main__ as command
-        from harp_jax.cli import shipped_file
+        from harp_jax.base.cli import shipped_file
         configs = ("tpu_v3", "finetune", "baselines/knrm", "data/html")
         assert all(hj.load_config(name) for name in configs)
         command.main(["plan", "demo", "--output=demo", "--dry_run"])
@@ -128,7 +128,7 @@ def curve():
 
 
 def page():
-    from harp_jax.report import render
+    from harp_jax.evaluation.report import render
 
     render.environment.cache_clear()
     render.environment()

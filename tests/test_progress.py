@@ -1,6 +1,6 @@
 """Progress in a log: lines only, and rates of what this run has done."""
 
-from harp_jax.progress import progress
+from harp_jax.base.progress import progress
 
 
 def test_a_log_has_whole_lines(capsys):

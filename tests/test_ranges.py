@@ -3,9 +3,9 @@
 import pytest
 
 from data_pipeline.config import RANGES, generation, plain
-from harp_jax import defaults
-from harp_jax.errors import InputError
-from harp_jax.ranges import TRAINING, check_training, fields
+from harp_jax import config as defaults
+from harp_jax.base.errors import InputError
+from harp_jax.config import TRAINING, check_training, fields
 from harp_jax.training.dry_run import dry_run
 from harp_jax.training.train import train
 

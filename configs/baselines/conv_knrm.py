@@ -4,10 +4,10 @@ harp train --config=configs/baselines/conv_knrm.py --workdir=runs/conv_knrm --co
     --config.queries=queries.tsv --config.qrels=qrels.txt --config.candidates=train.trec [--config.vectors=vectors.txt]
 harp rerank --model=runs/conv_knrm --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=conv_knrm.trec
 
-Hardware: 2 CPU cores. Time: about ten times KNRM's. Figures: configs/experiments/neural_ir.py.
+Hardware: 2 CPU cores. Time: about ten times KNRM's. Figures: harp_jax/experiments/plans/neural_ir.py.
 """
 
-from harp_jax.defaults import neural_ir
+from harp_jax.config import neural_ir
 
 
 def get_config():

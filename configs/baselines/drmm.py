@@ -4,12 +4,12 @@ harp train --config=configs/baselines/drmm.py --workdir=runs/drmm --config.docs=
     --config.queries=queries.tsv --config.qrels=qrels.txt --config.candidates=train.trec --config.vectors=vectors.txt
 harp rerank --model=runs/drmm --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=drmm.trec
 
-Hardware: 2 CPU cores. Time: a minute or two on a thousand judgments. Figures: configs/experiments/neural_ir.py. Word vectors are
+Hardware: 2 CPU cores. Time: a minute or two on a thousand judgments. Figures: `harp plan neural_ir`. Word vectors are
 inputs, not learned here: train them on the collection (`harp word-vectors`). --config.model.gate=vector weights query words by
 their vectors instead of their IDF.
 """
 
-from harp_jax.defaults import neural_ir
+from harp_jax.config import neural_ir
 
 
 def get_config():

@@ -4,12 +4,12 @@ harp train --config=configs/baselines/duet.py --workdir=runs/duet --config.docs=
     --config.queries=queries.tsv --config.qrels=qrels.txt --config.candidates=train.trec
 harp rerank --model=runs/duet --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=duet.trec
 
-Hardware: 2 CPU cores. Time: some minutes on a thousand judgments. Figures: configs/experiments/neural_ir.py. The paper trains on
+Hardware: 2 CPU cores. Time: some minutes on a thousand judgments. Figures: `harp plan neural_ir`. The paper trains on
 200 thousand queries of 10 words and documents of 1,000, with 300 filters and windows of 100 (81 million weights in one layer);
 with fewer judgments use the smaller layers below. Its loss is the softmax over a relevant document and four others ("lce").
 """
 
-from harp_jax.defaults import neural_ir
+from harp_jax.config import neural_ir
 
 
 def get_config():

@@ -5,10 +5,10 @@ harp linklearn-train --config=configs/baselines/linklearn.py --workdir=runs/link
 harp linklearn-rank --model=runs/linklearn --docs=docs.tsv --queries=queries.tsv --output=linklearn.trec
 
 Hardware: 2 CPU cores. Time: about two minutes for 1.4 million constraints (steps=3000), after a minute of reading. Figures:
-configs/experiments/linklearn.py.
+harp_jax/experiments/plans/linklearn.py.
 """
 
-from harp_jax.defaults import linklearn
+from harp_jax.config import linklearn
 
 
 def get_config():

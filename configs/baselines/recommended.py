@@ -8,7 +8,7 @@ those of the generation preset of the same name. Figures: docs/experiments/recom
 
 from harp_jax.configs.baselines import harp
 
-from harp_jax.defaults import PRESETS
+from harp_jax.config import PRESETS
 
 
 def get_config():

@@ -2,7 +2,7 @@
 
 In: parsed options.
 Out: printed results, files.
-Imports: every room of the package; the parsers of harp_jax.cli.
+Imports: every room of the package; the parsers of harp_jax.base.cli.
 Files:
   survey       harp survey: documents, anchor texts and held-out anchors of a site
   inspect      harp inspect: check the shards of a job, print statistics and examples

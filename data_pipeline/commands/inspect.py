@@ -4,8 +4,8 @@ import argparse
 import json
 
 from data_pipeline.output.report import as_text, report
-from harp_jax.cli import Parser
-from harp_jax.files import replacing
+from harp_jax.base.cli import Parser
+from harp_jax.base.files import replacing
 
 
 def arguments_parser() -> Parser:

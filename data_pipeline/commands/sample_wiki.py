@@ -3,7 +3,7 @@
 import argparse
 
 from data_pipeline.sample import wiki
-from harp_jax.cli import Parser
+from harp_jax.base.cli import Parser
 
 
 def arguments_parser() -> Parser:

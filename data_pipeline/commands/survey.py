@@ -3,8 +3,8 @@
 import argparse
 
 from data_pipeline.site.survey import write_survey
-from harp_jax.cli import ConfigParser
-from harp_jax.errors import InputError
+from harp_jax.base.cli import ConfigParser
+from harp_jax.base.errors import InputError
 
 
 def arguments_parser() -> ConfigParser:

@@ -7,8 +7,8 @@ from functools import partial
 from data_pipeline.config import plain_source
 from data_pipeline.sources.formats import paragraphs
 from data_pipeline.text.vocabulary import train
-from harp_jax.cli import ConfigParser
-from harp_jax.errors import InputError
+from harp_jax.base.cli import ConfigParser
+from harp_jax.base.errors import InputError
 
 
 def arguments_parser() -> ConfigParser:

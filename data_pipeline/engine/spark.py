@@ -30,8 +30,8 @@ from data_pipeline.engine.store import (
     verify,
 )
 from data_pipeline.engine.tables import SCHEMAS
-from harp_jax.errors import InputError, needs
-from harp_jax.progress import progress
+from harp_jax.base.errors import InputError, needs
+from harp_jax.base.progress import progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

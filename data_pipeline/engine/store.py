@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from data_pipeline.engine.job import Job, MapFunction, Part
 from data_pipeline.engine.tables import SCHEMAS
-from harp_jax.errors import InputError
-from harp_jax.files import replacing, sha256_file
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import replacing, sha256_file
 
 NAMED = re.compile(r".*\.([0-9a-f]{16})\.parquet")  # with the digest of the content
 END = "done\n"

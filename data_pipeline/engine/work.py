@@ -4,8 +4,8 @@ import os
 import shutil
 from typing import IO
 
-from harp_jax import files
-from harp_jax.errors import InputError
+from harp_jax.base import files
+from harp_jax.base.errors import InputError
 
 LOCK = "lock"  # in the work directory
 

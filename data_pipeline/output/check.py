@@ -3,11 +3,11 @@
 import os
 
 from data_pipeline.output.manifest import Manifest
-from harp_jax.errors import InputError
-from harp_jax.files import sha256_file
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import sha256_file
+from harp_jax.base.progress import progress
 from harp_jax.input.records import DATASET, split_name
 from harp_jax.input.tfrecords import tensorflow
-from harp_jax.progress import progress
 
 
 def check(directory: str, manifest: Manifest) -> None:

@@ -14,10 +14,10 @@ from typing import IO, Any
 from data_pipeline.config import WITHOUT_ENCODER, Config, identity
 from data_pipeline.engine.job import Inputs
 from data_pipeline.weights import artefact, attention
-from harp_jax.errors import InputError
-from harp_jax.files import expand, links_within, read_json, replacing, sha256_file, walk
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import expand, links_within, read_json, replacing, sha256_file, walk
+from harp_jax.base.progress import progress
 from harp_jax.input.manifest import MANIFEST, check_sizes, read_manifest
-from harp_jax.progress import progress
 
 WORK = ".work"
 

@@ -12,13 +12,13 @@ from data_pipeline.config import pair_tasks
 from data_pipeline.engine import dropped
 from data_pipeline.engine.job import Engine, Inputs
 from data_pipeline.engine.store import read
-from data_pipeline.graph import graph_report
+from data_pipeline.links import graph_report
 from data_pipeline.output.shards import write_tfds_metadata
 from data_pipeline.output.worked import worked_example
 from data_pipeline.pairs import predictors, sharpness
 from data_pipeline.pairs.examples import SPECIALS
-from harp_jax.errors import InputError
-from harp_jax.files import replacing
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import replacing
 from harp_jax.input.manifest import MANIFEST, read_manifest
 from harp_jax.input.records import TEXT_TASK, split_name
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from data_pipeline.output.check import check
 from data_pipeline.output.manifest import Manifest, load_manifest, well_formed
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from harp_jax.input.records import PAIR_FEATURES, TEXT_FEATURES, split_name
 from harp_jax.input.tfrecords import tensorflow
 from harp_jax.text.tokenizer import load_tokenizer

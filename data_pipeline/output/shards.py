@@ -9,7 +9,7 @@ import pyarrow as pa
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import Row, table
-from harp_jax.files import replacing, sha256_file
+from harp_jax.base.files import replacing, sha256_file
 from harp_jax.input.records import BYTES_FEATURES, DATASET, PAIR_FEATURES, TEXT_FEATURES, split_name
 from harp_jax.input.tfrecords import tensorflow
 

@@ -18,9 +18,9 @@ from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.text.terms import Span, Word, load_terms
 from data_pipeline.weights.word_weights import from_bytes
 from data_pipeline.weights.wordpieces import running_text
+from harp_jax.base.randomness import generator, hash64
 from harp_jax.input.records import PairRecord, TextRecord
 from harp_jax.input.tfrecords import tensorflow
-from harp_jax.randomness import generator, hash64
 
 SIDES: dict[str, Callable[[Request, Passages, Sampler, np.random.Generator], Sides]] = {
     task.TASK: task.sides for task in (rqp, qdm, rdp, acm, adp, wlp)

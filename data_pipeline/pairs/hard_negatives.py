@@ -15,7 +15,7 @@ from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import buckets, read
 from data_pipeline.engine.tables import table, unpack
 from data_pipeline.tasks import adp
-from harp_jax.randomness import generator
+from harp_jax.base.randomness import generator
 
 # The first stage of MS MARCO's baselines; the length of leads varies little.
 K1, B = 0.9, 0.4

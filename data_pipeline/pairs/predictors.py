@@ -14,7 +14,7 @@ import pyarrow as pa
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import load_arrays, read
 from data_pipeline.engine.tables import table, unpack
-from harp_jax.files import replacing
+from harp_jax.base.files import replacing
 
 NAMES = ("overlap", "length", "query_only", "document_only", "in_links", "idf")
 Arrays = dict[str, Any]

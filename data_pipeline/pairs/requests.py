@@ -19,8 +19,8 @@ from data_pipeline.tasks.pair import Anchor, Request, Sentence
 from data_pipeline.tasks.sampling import NoPair, Sampler
 from data_pipeline.text.terms import Span, Terms, join, load_terms
 from data_pipeline.weights.word_weights import from_bytes
-from harp_jax.errors import InputError
-from harp_jax.randomness import generator
+from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import generator
 
 SAMPLER_FIELDS = [field.name for field in fields(Sampler) if field.name != "is_term"]
 

@@ -17,9 +17,9 @@ from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import buckets, read
 from data_pipeline.engine.tables import pack, table
 from data_pipeline.text.terms import Word
-from harp_jax.digests import check_sums, write_sums
-from harp_jax.files import replacing
-from harp_jax.randomness import signed64
+from harp_jax.base.digests import check_sums, write_sums
+from harp_jax.base.files import replacing
+from harp_jax.base.randomness import signed64
 
 # Shares of attention are summed as integers, so that the sums do not depend on the order; 2³¹ pages fit 63 bits.
 UNIT = 1 << 32

@@ -18,7 +18,7 @@ from data_pipeline.tasks.sampling import NoPair
 from data_pipeline.text.terms import Span, Terms, Word, load_terms
 from data_pipeline.weights.word_weights import from_bytes
 from data_pipeline.weights.wordpieces import running_text
-from harp_jax.randomness import generator
+from harp_jax.base.randomness import generator
 
 # Consecutive articles among which "other_article" draws a negative.
 ARTICLES = 256

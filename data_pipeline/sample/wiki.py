@@ -17,9 +17,9 @@ import numpy as np
 from data_pipeline.sample import grammar
 from data_pipeline.sources.mediawiki.titles import Site
 from data_pipeline.sources.mediawiki.wikitext import plain_text
-from harp_jax import files
-from harp_jax.errors import InputError
-from harp_jax.randomness import generator
+from harp_jax.base import files
+from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import generator
 
 FOLDS = 5
 TRAIN_FOLDS = 3

@@ -18,7 +18,7 @@ from data_pipeline.engine.store import bucket_parts, buckets, read
 from data_pipeline.engine.tables import Row, table
 from data_pipeline.pairs.examples import split_of
 from data_pipeline.text.terms import STOPWORDS
-from harp_jax.randomness import hash64
+from harp_jax.base.randomness import hash64
 
 ANCHOR_USE_SQL = """
     SELECT r.anchor AS anchor, CAST(SUM(1 - s.held) AS BIGINT) AS trained

@@ -25,14 +25,14 @@ from data_pipeline.engine.local import LocalEngine, mebibytes
 from data_pipeline.engine.serial import SMALL, SerialEngine
 from data_pipeline.engine.store import bucket_parts
 from data_pipeline.engine.work import claim
-from data_pipeline.graph import graph_report, link_graph
-from data_pipeline.graph.anchors import counted_texts
-from data_pipeline.graph.parsing import documents_of, parse_documents
+from data_pipeline.links import graph_report, link_graph
+from data_pipeline.links.anchors import counted_texts
+from data_pipeline.links.parsing import documents_of, parse_documents
 from data_pipeline.site import held_out
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import CHUNK_BYTES
-from harp_jax import files
-from harp_jax.errors import InputError
+from harp_jax.base import files
+from harp_jax.base.errors import InputError
 
 BUCKETS = 64  # at most, estimated from the size on disk
 SURVEY = "survey.json"

@@ -10,8 +10,8 @@ import re
 import zlib
 from typing import IO
 
-from harp_jax import files
-from harp_jax.errors import InputError
+from harp_jax.base import files
+from harp_jax.base.errors import InputError
 
 # Files of a folder that are looked at: a mirror may begin with images.
 _LOOKED_AT = 1000

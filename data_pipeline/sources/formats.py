@@ -12,9 +12,9 @@ from data_pipeline.sources import harp_json, json_lines, linked_jsonl, wikiextra
 from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument, Source
 from data_pipeline.sources.mediawiki import dump
 from data_pipeline.sources.web import html_files, urls, warc
-from harp_jax import files
-from harp_jax.errors import InputError
-from harp_jax.progress import progress
+from harp_jax.base import files
+from harp_jax.base.errors import InputError
+from harp_jax.base.progress import progress
 
 
 def _stripped(source: Source) -> Callable[[str], str]:

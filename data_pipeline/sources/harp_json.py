@@ -15,7 +15,7 @@ from typing import Any
 
 from data_pipeline.sources import json_lines
 from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument, Source
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 
 _WORD = re.compile(r"\w")
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, Source, chunk_name
-from harp_jax import files
-from harp_jax.errors import InputError
+from harp_jax.base import files
+from harp_jax.base.errors import InputError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

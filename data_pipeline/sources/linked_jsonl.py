@@ -9,7 +9,7 @@ from typing import Any
 
 from data_pipeline.sources import json_lines
 from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument, Source
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 
 
 def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:

@@ -8,7 +8,7 @@ from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence, Sides
 from data_pipeline.tasks.rqp import context_query
 from data_pipeline.tasks.sampling import Sampler
 from data_pipeline.text.terms import Terms, join
-from harp_jax.randomness import generator
+from harp_jax.base.randomness import generator
 
 TASK = "qdm"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from harp_jax.files import lines
+from harp_jax.base.files import lines
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:

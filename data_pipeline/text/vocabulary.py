@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 if TYPE_CHECKING:

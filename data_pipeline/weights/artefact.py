@@ -13,8 +13,8 @@ from data_pipeline.config import WITHOUT_ENCODER, contrastive, identity
 from data_pipeline.engine.job import Engine, Inputs
 from data_pipeline.engine.store import bucket_parts
 from data_pipeline.weights import attention, without_encoder
-from harp_jax.errors import InputError
-from harp_jax.files import read_json, replacing, sha256_file
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json, replacing, sha256_file
 
 TABLES = ("sentence_weights", "passage_weights")
 FOLDER, META = "term_weights", "meta.json"

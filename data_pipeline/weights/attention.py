@@ -21,16 +21,16 @@ from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import buckets, read, write
 from data_pipeline.engine.tables import Row, table, unpack
 from data_pipeline.weights.word_weights import attending, is_weighed, to_bytes, word_sums
-from harp_jax.allocator import keep_pages
-from harp_jax.errors import InputError
-from harp_jax.files import replacing
-from harp_jax.progress import progress
+from harp_jax.base.allocator import keep_pages
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import replacing
+from harp_jax.base.progress import progress
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
     import jax
 
-    from harp_jax.progress import Progress
+    from harp_jax.base.progress import Progress
 
 # Row lengths of a batch, and numbers of attending positions; each pair is compiled once. On Wikipedia's sentences the lengths for
 # accelerators (multiples of 8) fill 88 % of the slots, those for CPUs 93 %.

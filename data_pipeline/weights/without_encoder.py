@@ -11,8 +11,8 @@ from data_pipeline.engine.store import load_arrays, read
 from data_pipeline.engine.tables import table, unpack
 from data_pipeline.text.terms import Span
 from data_pipeline.weights.word_weights import is_weighed, to_bytes
-from harp_jax.files import replacing
-from harp_jax.randomness import signed64
+from harp_jax.base.files import replacing
+from harp_jax.base.randomness import signed64
 
 
 def weigh_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Table]:

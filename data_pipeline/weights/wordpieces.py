@@ -11,7 +11,7 @@ from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import Row, pack, table
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Span, Terms, load_terms
-from harp_jax.randomness import signed64
+from harp_jax.base.randomness import signed64
 
 # The encoder that weighs the terms has 512 positions, two of them for [CLS] and [SEP].
 WINDOW = 510

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from harp_jax.errors import InputError
-from harp_jax.files import lines, read_json
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import lines, read_json
 
 ROUNDS = 10_000  # of the bootstrap
 TAGS = ["harp_jax", "cross-encoder", "reranker", "bert"]

@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.recorded import read_config
-from harp_jax.errors import InputError
 
 log = logging.getLogger(__name__)
 RETRY_SECONDS = 2.0

@@ -8,11 +8,11 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
+from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf
 from harp_jax.checkpoints.recorded import read_config
 from harp_jax.checkpoints.selected import DIRECTORY, best
-from harp_jax.errors import InputError, how_to_fetch
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.matching import matching_start

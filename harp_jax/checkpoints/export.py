@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints import checkpoint
 from harp_jax.checkpoints.card_metadata import NOTHING, About
 from harp_jax.checkpoints.formats import needed, write_onnx, write_openvino
 from harp_jax.checkpoints.huggingface import FORMATS, check_replaceable, load_hf, save_hf
 from harp_jax.checkpoints.model_card import model_card
 from harp_jax.checkpoints.selected import DIRECTORY, best
-from harp_jax.errors import InputError
 from harp_jax.input.packing import fit
 from harp_jax.model.bert import BertConfig
 from harp_jax.text.marks import Marks, marks_of

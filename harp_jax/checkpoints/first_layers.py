@@ -4,8 +4,8 @@ import hashlib
 import os
 from dataclasses import replace
 
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
-from harp_jax.errors import InputError
 from harp_jax.text.tokenizer import load_tokenizer
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from harp_jax.base.errors import InputError, needs
 from harp_jax.checkpoints.torch_ranker import INPUTS, OUTPUT, example_inputs, torch_ranker
-from harp_jax.errors import InputError, needs
 from harp_jax.input.pair_rows import Pair, pair_rows
 from harp_jax.model.bert import BertConfig
 from harp_jax.text.tokenizer import Tokenizer

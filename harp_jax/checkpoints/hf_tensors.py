@@ -6,8 +6,8 @@ One table (`leaves_of`) has every tensor once: its path in the parameter tree, i
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.sentence_transformers_layout import IDENTITY
-from harp_jax.errors import InputError
 from harp_jax.model.bert import BertConfig
 
 # The fields of config.json that are read: their ranges, whole numbers where the lower end is one, and their defaults.

@@ -3,7 +3,7 @@
 import os
 import re
 
-from harp_jax.errors import InputError, how_to_fetch
+from harp_jax.base.errors import InputError, how_to_fetch
 
 NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from harp_jax.base.digests import SUMS, check_sums, write_sums
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json
+from harp_jax.base.version import __version__
 from harp_jax.checkpoints.formats import FOLDERS
 from harp_jax.checkpoints.hf_tensors import bert_config_from_hf, bert_config_to_hf, leaves_of
 from harp_jax.checkpoints.sentence_transformers_layout import FILES as LAYOUT
 from harp_jax.checkpoints.sentence_transformers_layout import write_layout
-from harp_jax.digests import SUMS, check_sums, write_sums
-from harp_jax.errors import InputError
-from harp_jax.files import read_json
 from harp_jax.model.bert import BertConfig
 from harp_jax.text.marks import MARKS, NO_MARKS, Marks
 from harp_jax.text.tokenizer import FILES, Tokenizer
-from harp_jax.version import __version__
 
 WEIGHTS = "model.safetensors"
 MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from harp_jax.base.version import __version__
 from harp_jax.checkpoints.card_metadata import NOTHING, About, figure_lines, metadata
 from harp_jax.checkpoints.machine_paths import portable, without_folders
 from harp_jax.checkpoints.recorded import read_command, read_metrics
 from harp_jax.checkpoints.selected import DIRECTORY, best
-from harp_jax.version import __version__
 
 PACKAGES = ("jax", "flax", "optax", "numpy")
 # Metrics of the machine, not of the model.

@@ -8,9 +8,9 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from harp_jax.digests import check_sums
-from harp_jax.errors import InputError
-from harp_jax.files import check_readable, read_json
+from harp_jax.base.digests import check_sums
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import check_readable, read_json
 
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"

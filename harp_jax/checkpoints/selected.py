@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from harp_jax.errors import InputError
-from harp_jax.files import read_json
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json
 
 DIRECTORY = "selected"  # in the workdir: selection.json and the parameters it names
 

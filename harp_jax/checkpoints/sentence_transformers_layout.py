@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any
 
-from harp_jax.files import replacing
+from harp_jax.base.files import replacing
 
 IDENTITY = "torch.nn.modules.linear.Identity"  # the score is a raw logit; CrossEncoder's default would be a sigmoid
 FILES = ("modules.json", "config_sentence_transformers.json", "sentence_bert_config.json")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harp_jax.errors import InputError, needs
+from harp_jax.base.errors import InputError, needs
 from harp_jax.model.bert import BertConfig
 
 if TYPE_CHECKING:

@@ -4,20 +4,20 @@ import argparse
 import os
 from collections.abc import Sequence
 
+from harp_jax.base.cli import Parser
+from harp_jax.base.errors import InputError, how_to_fetch
+from harp_jax.base.files import check_links, check_outside, link
 from harp_jax.checkpoints.hub import fetched
-from harp_jax.cli import Parser
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.folds import components
 from harp_jax.corpus.paths import is_irds
 from harp_jax.corpus.trec import Qrels, read_qrels
-from harp_jax.errors import InputError, how_to_fetch
 from harp_jax.evaluation.floors import CHANCE, ORACLE
 from harp_jax.evaluation.measures import parse_measures
 from harp_jax.experiments.execution import execute
 from harp_jax.experiments.plan import check_braces, listing, resolve
 from harp_jax.experiments.plan_cost import summary
 from harp_jax.experiments.plan_file import load_plan
-from harp_jax.files import check_links, check_outside, link
 
 MEASURES = "nDCG@10 RR@10 AP R@100"
 FOLDS = 5

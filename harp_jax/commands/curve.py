@@ -2,12 +2,12 @@
 
 import argparse
 
-from harp_jax.cli import Parser
+from harp_jax.base.cli import Parser
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import replacing
 from harp_jax.commands.evaluate import named
 from harp_jax.corpus.folds import read_subset
 from harp_jax.corpus.trec import read_qrels, read_run
-from harp_jax.errors import InputError
-from harp_jax.files import replacing
 
 
 def arguments_parser() -> Parser:

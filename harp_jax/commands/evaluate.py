@@ -4,16 +4,16 @@ import argparse
 import os
 import sys
 
-from harp_jax.cli import Parser
+from harp_jax.base.cli import Parser
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import replacing
 from harp_jax.corpus.folds import read_subset
 from harp_jax.corpus.trec import Qrels, read_qrels, read_run
-from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import MEASURES, evaluate
 from harp_jax.evaluation.floors import Floors
 from harp_jax.evaluation.measures import parse_measures
 from harp_jax.evaluation.significance import ROUNDS
 from harp_jax.evaluation.tables import FORMATS
-from harp_jax.files import replacing
 
 
 def arguments_parser() -> Parser:

@@ -2,10 +2,10 @@
 
 import argparse
 
-from harp_jax.cli import Parser
+from harp_jax.base.cli import Parser
+from harp_jax.base.errors import InputError
 from harp_jax.commands.cross_validate import add_training_options, run_noted, training_options
 from harp_jax.commands.subsets import integers
-from harp_jax.errors import InputError
 from harp_jax.experiments.few_shot import few_shot_plan
 from harp_jax.experiments.ranking_steps import Collection
 from harp_jax.experiments.subsets import MOST_DRAWS

@@ -2,8 +2,8 @@
 
 import argparse
 
+from harp_jax.base.cli import Parser
 from harp_jax.checkpoints.first_layers import write_first_layers
-from harp_jax.cli import Parser
 
 
 def arguments_parser() -> Parser:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from harp_jax.cli import Parser
+from harp_jax.base.cli import Parser
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.ranking.lexical.first_stage import Candidates, first_stage_files
 from harp_jax.ranking.lexical.models import MODELS

@@ -3,11 +3,11 @@
 import argparse
 import os
 
-from harp_jax.cli import Parser
+from harp_jax.base.cli import Parser
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import make_directory, output_path, replacing
 from harp_jax.corpus.paths import qrels_file, query_file
 from harp_jax.corpus.trec import read_qrels, read_queries
-from harp_jax.errors import InputError
-from harp_jax.files import make_directory, output_path, replacing
 
 
 def arguments_parser() -> Parser:

@@ -4,13 +4,13 @@ import argparse
 import sys
 from collections.abc import Iterator
 
-from harp_jax.cli import Parser
+from harp_jax.base.cli import Parser
+from harp_jax.base.errors import InputError
+from harp_jax.base.progress import progress
+from harp_jax.baselines.linklearn import ranking_svm
+from harp_jax.baselines.linklearn.rank import load, rankings, svm_index, weighted_index
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
-from harp_jax.errors import InputError
-from harp_jax.linklearn import ranking_svm
-from harp_jax.linklearn.rank import load, rankings, svm_index, weighted_index
-from harp_jax.progress import progress
 from harp_jax.ranking.lexical.first_stage import excluded_of
 from harp_jax.ranking.lexical.models import Collection, Model
 

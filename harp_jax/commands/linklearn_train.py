@@ -3,8 +3,8 @@
 import argparse
 import logging
 
-from harp_jax.cli import ConfigParser
-from harp_jax.errors import InputError
+from harp_jax.base.cli import ConfigParser
+from harp_jax.base.errors import InputError
 
 
 def arguments_parser() -> ConfigParser:
@@ -18,7 +18,7 @@ def arguments_parser() -> ConfigParser:
 
 
 def main(arguments: argparse.Namespace) -> None:
-    from harp_jax.linklearn.train import finished, train
+    from harp_jax.baselines.linklearn.train import finished, train
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("harp_jax").setLevel(logging.INFO)

@@ -2,9 +2,9 @@
 
 import argparse
 
-from harp_jax.cli import Parser, keep_compiled
+from harp_jax.base.cli import Parser, keep_compiled
+from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import FIELDS
-from harp_jax.errors import InputError
 
 
 def arguments_parser() -> Parser:

@@ -2,10 +2,10 @@
 
 import argparse
 
-from harp_jax.cli import Parser
+from harp_jax.base.cli import Parser
+from harp_jax.base.files import replacing
 from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.experiments.make_folds import connected, make_folds
-from harp_jax.files import replacing
 
 
 def arguments_parser() -> Parser:

@@ -3,9 +3,9 @@
 import argparse
 import sys
 
-from harp_jax.cli import Parser
+from harp_jax.base.cli import Parser
+from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import FIELDS
-from harp_jax.errors import InputError
 
 JUDGED = ("docs", "queries", "qrels", "candidates")
 

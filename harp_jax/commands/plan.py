@@ -7,14 +7,14 @@ import shlex
 import sys
 from typing import Any
 
-from harp_jax.cli import Parser
+from harp_jax.base.cli import Parser
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import replacing
 from harp_jax.commands.table import COMMANDS
-from harp_jax.errors import InputError
 from harp_jax.experiments.execution import run_plan
 from harp_jax.experiments.plan import resolve
 from harp_jax.experiments.plan_file import load_plan, shipped_plans
 from harp_jax.experiments.snakefile import snakefile
-from harp_jax.files import replacing
 
 
 class PlanParser(Parser):

@@ -2,7 +2,7 @@
 
 import argparse
 
-from harp_jax.cli import Parser
+from harp_jax.base.cli import Parser
 from harp_jax.corpus.documents import FIELDS
 
 

@@ -3,18 +3,18 @@
 import argparse
 import os
 
-from harp_jax.cli import Parser
+from harp_jax.base.cli import Parser
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import lines, output_path, replacing
 from harp_jax.commands import evaluate
 from harp_jax.commands.evaluate import add_floors, add_subset, judgments, name_runs, named
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.trec import read_run
-from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import MEASURES
-from harp_jax.files import lines, output_path, replacing
-from harp_jax.report.build import Background, report
-from harp_jax.report.provenance import Record, behind, records_in
-from harp_jax.report.render import as_html, as_markdown
-from harp_jax.report.verdict import summary
+from harp_jax.evaluation.report.build import Background, report
+from harp_jax.evaluation.report.provenance import Record, behind, records_in
+from harp_jax.evaluation.report.render import as_html, as_markdown
+from harp_jax.evaluation.report.verdict import summary
 
 TRAINING_OPTIONS = ("curves", "pairs")
 

@@ -3,9 +3,9 @@
 import argparse
 import os
 
-from harp_jax.cli import Parser, keep_compiled
+from harp_jax.base.cli import Parser, keep_compiled
+from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import FIELDS
-from harp_jax.errors import InputError
 
 POSITIVE = ("max_length", "batch_tokens", "k", "windows", "window", "stride")
 
@@ -53,7 +53,7 @@ def arguments_parser() -> Parser:
 
 
 def main(arguments: argparse.Namespace) -> None:
-    from harp_jax.allocator import keep_pages
+    from harp_jax.base.allocator import keep_pages
     from harp_jax.ranking.maxp import Windows
     from harp_jax.ranking.rerank import rerank_files
 

@@ -3,11 +3,11 @@
 import argparse
 import re
 
-from harp_jax.cli import Parser
+from harp_jax.base.cli import Parser
+from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import read_subset
 from harp_jax.corpus.trec import read_qrels, read_run
-from harp_jax.errors import InputError
 from harp_jax.experiments.subsets import MOST_DRAWS, draw_subsets, judged_relevant, trainable, write_subsets
 
 NUMBER = re.compile("[0-9]{1,18}")

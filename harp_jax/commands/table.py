@@ -15,23 +15,25 @@ class Entry(NamedTuple):
 
 GROUPS: dict[str, dict[str, Entry]] = {
     "everything in one command": {
-        "site": Entry(
-            "harp_jax.commands.own_site.site", "from your own pages with links to a re-ranker, tested without labels"
-        ),
+        "site": Entry("harp_jax.commands.site", "from your own pages with links to a re-ranker, tested without labels"),
     },
     "pairs from links": {
         "generate": Entry("data_pipeline.main", "linked pages to TFRecord shards of pre-training pairs"),
         "inspect": Entry("data_pipeline.commands.inspect", "verify the shards of a job; print statistics and examples"),
         "parquet": Entry("harp_jax.commands.parquet", "write pairs or ranking groups as Parquet, for PyTorch"),
-        "anchors": Entry("data_pipeline.anchors", "write what other pages call each page, for harp first-stage"),
-        "documents": Entry("data_pipeline.documents", "write the documents of HTML pages, a crawl or a dump as JSONL"),
+        "anchors": Entry(
+            "data_pipeline.commands.anchors", "write what other pages call each page, for harp first-stage"
+        ),
+        "documents": Entry(
+            "data_pipeline.commands.documents", "write the documents of HTML pages, a crawl or a dump as JSONL"
+        ),
         "survey": Entry("data_pipeline.commands.survey", "read a site's links; anchors of held-out pages as queries"),
         "vocabulary": Entry("data_pipeline.commands.vocabulary", "train a WordPiece vocabulary from linked pages"),
         "sample-wiki": Entry("data_pipeline.commands.sample_wiki", "write a small artificial wiki with questions"),
     },
     "training": {
         "train": Entry("harp_jax.main", "pre-train, coarse-tune or fine-tune a config; resumes"),
-        "rate": Entry("harp_jax.commands.own_site.rate", "measure the seconds of a training step"),
+        "rate": Entry("harp_jax.commands.rate", "measure the seconds of a training step"),
         "export": Entry("harp_jax.export", "convert a checkpoint to a Hugging Face directory"),
         "first-layers": Entry("harp_jax.commands.first_layers", "write an encoder's first layers as a smaller start"),
         "words": Entry("harp_jax.commands.words", "count the word vocabulary of the neural rankers"),
@@ -48,7 +50,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
     "evaluation": {
         "evaluate": Entry("harp_jax.commands.evaluate", "compute measures of runs, with significance tests"),
-        "verdict": Entry("harp_jax.commands.own_site.verdict", "decide between a first stage, a ranker and their sum"),
+        "verdict": Entry("harp_jax.commands.verdict", "decide between a first stage, a ranker and their sum"),
         "report": Entry("harp_jax.commands.report", "write a table and training curves as one HTML page"),
         "compare": Entry("harp_jax.commands.compare", "compare re-rankers with BM25 on a judged collection; a report"),
         "judged-queries": Entry(
@@ -63,9 +65,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "cross-validate": Entry("harp_jax.commands.cross_validate", "k-fold cross-validation of a fine-tuning config"),
         "few-shot": Entry("harp_jax.commands.few_shot", "cross-validation with few training queries, several draws"),
         "make-folds": Entry("harp_jax.commands.make_folds", "write folds that share no relevant document"),
-        "labels": Entry(
-            "harp_jax.commands.own_site.labels", "write labels (query, document, level) as queries and judgments"
-        ),
+        "labels": Entry("harp_jax.commands.labels", "write labels (query, document, level) as queries and judgments"),
         "subsets": Entry("harp_jax.commands.subsets", "write nested random subsets of training queries"),
     },
 }

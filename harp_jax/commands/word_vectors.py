@@ -2,7 +2,7 @@
 
 import argparse
 
-from harp_jax.cli import Parser
+from harp_jax.base.cli import Parser
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.text.word_vectors import train_vectors
 from harp_jax.text.words import load_words

@@ -2,9 +2,9 @@
 
 import argparse
 
-from harp_jax.cli import Parser
+from harp_jax.base.cli import Parser
+from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import FIELDS, Documents
-from harp_jax.progress import progress
 from harp_jax.text.words import count_words, read_stopwords
 
 

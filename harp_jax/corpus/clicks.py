@@ -13,11 +13,11 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import cache_directory, lines
+from harp_jax.base.progress import progress
+from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import BATCH, Documents
-from harp_jax.errors import InputError
-from harp_jax.files import cache_directory, lines
-from harp_jax.progress import progress
-from harp_jax.randomness import hash64
 
 log = logging.getLogger(__name__)
 

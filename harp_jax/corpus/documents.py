@@ -20,12 +20,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, cast
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import LONGEST_LINE, SUFFIXES, cache_directory, check_length, check_readable, open_bytes
+from harp_jax.base.progress import progress
 from harp_jax.corpus.irds import IrdsDocuments
 from harp_jax.corpus.jsonl import checked_id, checked_text, parse_object
 from harp_jax.corpus.paths import document_files, is_irds
-from harp_jax.errors import InputError
-from harp_jax.files import LONGEST_LINE, SUFFIXES, cache_directory, check_length, check_readable, open_bytes
-from harp_jax.progress import progress
 
 FIELDS = ("title", "url", "body")
 BODIES = ("text", "body", "contents")  # names of the body in JSONL; the first that is not null is used

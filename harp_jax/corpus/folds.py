@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterable
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import lines
+from harp_jax.base.randomness import hash64
 from harp_jax.corpus.trec import Qrels, read_ids
-from harp_jax.errors import InputError
-from harp_jax.files import lines
-from harp_jax.randomness import hash64
 
 
 def read_folds(path: str) -> dict[str, str]:

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from harp_jax.base.errors import InputError, needs
 from harp_jax.corpus.paths import IRDS
-from harp_jax.errors import InputError, needs
 
 if TYPE_CHECKING:
     import ir_datasets

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # JSON allows half of a pair, UTF-8 does not
 

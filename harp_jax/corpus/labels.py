@@ -6,9 +6,9 @@ The level may be absent: 1, relevant. A pair that is labelled again has its last
 import os
 import re
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import lines, make_directory, output_path, replacing
 from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels
-from harp_jax.errors import InputError
-from harp_jax.files import lines, make_directory, output_path, replacing
 
 _LEVEL = re.compile(r"-?\d{1,9}")
 

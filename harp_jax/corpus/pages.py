@@ -15,9 +15,9 @@ import sys
 import threading
 import zlib
 
-from harp_jax.errors import InputError
-from harp_jax.files import cache_directory, open_bytes, walk
-from harp_jax.version import __version__
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import cache_directory, open_bytes, walk
+from harp_jax.base.version import __version__
 
 _SUFFIXES = (".html", ".htm", ".xhtml", ".warc", ".warc.gz")
 _LOOKED_AT = 1000  # files of a folder

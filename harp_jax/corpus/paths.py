@@ -9,9 +9,9 @@ DIR/docs.tsv with DIR/queries.tsv, DIR/folds.tsv, …           documents by the
 import os
 import re
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import SUFFIXES
 from harp_jax.corpus.pages import are_pages, documents_of_pages
-from harp_jax.errors import InputError
-from harp_jax.files import SUFFIXES
 
 IRDS = "irds:"
 DOCUMENTS = (".jsonl", ".json", ".tsv")

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import lines, replacing
 from harp_jax.corpus import irds
 from harp_jax.corpus.jsonl import checked_id, checked_text, parse_object
 from harp_jax.corpus.paths import is_irds, qrels_file, query_file
-from harp_jax.errors import InputError
-from harp_jax.files import lines, replacing
 
 TAG = "harp_jax"
 # Smallest step between two scores of a run: not flushed to zero as a subnormal float32.

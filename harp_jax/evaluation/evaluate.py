@@ -11,14 +11,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import generator
 from harp_jax.corpus.folds import components
 from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels, Ranking, Run
-from harp_jax.errors import InputError
 from harp_jax.evaluation.floors import CHANCE, ORACLE, Floors, chance_values, oracle_values, other_candidates, verdicts
 from harp_jax.evaluation.measures import aggregate, calculate, is_tested, parse_measures
 from harp_jax.evaluation.significance import ROUNDS, bootstrap, compare
 from harp_jax.evaluation.tables import Table
-from harp_jax.randomness import generator
 
 FEWEST_GROUPS = 10  # minimum effective number of groups for a group bootstrap
 FEWEST_ROUNDS, MOST_ROUNDS = 100, 1_000_000

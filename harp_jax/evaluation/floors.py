@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import generator
 from harp_jax.corpus.trec import Qrels, Ranking, Run
-from harp_jax.errors import InputError
 from harp_jax.evaluation.measures import Measure, calculate, ordered
 from harp_jax.evaluation.significance import bootstrap
-from harp_jax.randomness import generator
 
 CHANCE, ORACLE = "chance", "oracle"  # the names of the rows
 RANKINGS = 10_000  # random rankings behind the row, at least: RR@10 of one has a deviation of .3, the mean one of .003

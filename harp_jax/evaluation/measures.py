@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, TypeAlias
 
+from harp_jax.base.errors import InputError, needs
 from harp_jax.corpus.trec import Qrels, Ranking, Run
-from harp_jax.errors import InputError, needs
 
 if TYPE_CHECKING:
     import ir_measures

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harp_jax.randomness import generator
+from harp_jax.base.randomness import generator
 
 ROUNDS = 10_000  # of randomisation and of the bootstrap
 CHUNK = 250  # rounds computed together: memory is CHUNK × queries

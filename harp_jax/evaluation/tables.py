@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from harp_jax.evaluation.measures import is_tested, parse_measures
 from harp_jax.evaluation.significance import Comparison
 

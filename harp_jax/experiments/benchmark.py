@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harp_jax.base.errors import InputError
 from harp_jax.corpus.folds import read_folds
-from harp_jax.errors import InputError
 from harp_jax.experiments.cross_validation import BLANK, cross_validation
 from harp_jax.experiments.plan import Command
 from harp_jax.experiments.ranking_steps import Collection, output_of, tuned_first_stage

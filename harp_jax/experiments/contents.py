@@ -8,8 +8,8 @@ import hashlib
 import json
 import os
 
-from harp_jax.errors import InputError
-from harp_jax.files import read_json, replacing, sha256_file
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json, replacing, sha256_file
 
 SMALL = 1 << 16  # bytes up to which a file is read again each time
 

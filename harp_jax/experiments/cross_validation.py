@@ -6,12 +6,12 @@
 import os
 from collections.abc import Mapping, Sequence
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import replacing
 from harp_jax.corpus.folds import read_folds
 from harp_jax.corpus.trec import Qrels, read_qrels, read_queries
-from harp_jax.errors import InputError
 from harp_jax.experiments.plan import Command
 from harp_jax.experiments.ranking_steps import Collection, comparison, output_of, reranked_again, trained_ranker
-from harp_jax.files import replacing
 
 FIRST_STAGE = "first_stage"  # the table's row of the run that is re-ranked
 BLANK = {"blank": ["blank_query"]}  # the further re-ranking of documents without their query

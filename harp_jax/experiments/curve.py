@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harp_jax.base.errors import InputError, needs
+from harp_jax.base.randomness import generator
 from harp_jax.corpus.trec import Qrels, Run
-from harp_jax.errors import InputError, needs
 from harp_jax.evaluation.evaluate import FEWEST_GROUPS, effective_groups, evaluate, groups_of
 from harp_jax.evaluation.significance import ROUNDS, bootstrap
-from harp_jax.randomness import generator
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from queue import Queue
 
-from harp_jax.cli import FOLLOW
-from harp_jax.errors import InputError, Terminated
+from harp_jax.base.cli import FOLLOW
+from harp_jax.base.errors import InputError, Terminated
+from harp_jax.base.files import locked, make_directory, replacing
 from harp_jax.experiments.plan import Command, Step, listing, resolve
 from harp_jax.experiments.plan_cost import summary
-from harp_jax.files import locked, make_directory, replacing
 
 PRINTED = (
     "evaluate",

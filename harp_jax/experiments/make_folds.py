@@ -6,10 +6,10 @@ then do not help in testing. Where all queries are connected in this way (Cranfi
 
 from collections.abc import Iterable, Sequence
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import hash64
 from harp_jax.corpus.folds import components, select
 from harp_jax.corpus.trec import Qrels
-from harp_jax.errors import InputError
-from harp_jax.randomness import hash64
 
 
 def connected(queries: Sequence[str], qrels: Qrels) -> list[list[str]]:

@@ -23,11 +23,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harp_jax.cli import config_file
-from harp_jax.errors import InputError
+from harp_jax.base.cli import config_file
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json
+from harp_jax.base.version import __version__
 from harp_jax.experiments.contents import Contents
-from harp_jax.files import read_json
-from harp_jax.version import __version__
 
 BRACKETS = 20  # of a pattern at most; the time of matching grows with their square
 PROGRAM = [sys.executable, "-m", "harp_jax"]

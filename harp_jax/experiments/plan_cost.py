@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harp_jax.cli import read_config
-from harp_jax.errors import InputError
+from harp_jax.base.cli import read_config
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json
 from harp_jax.experiments.plan import Step
-from harp_jax.files import read_json
 
 
 @dataclass

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harp_jax.cli import shipped_file
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from harp_jax.experiments.plan import Command, reporting
 
 Value = str | int | float | bool | tuple[str, ...] | tuple[int, ...] | tuple[float, ...]
+PLANS = Path(__file__).parent / "plans"
 TRUE, FALSE = ("true", "1", "yes"), ("false", "0", "no")
 
 
@@ -101,7 +101,7 @@ def written(default: Value) -> str:
 
 
 def load_plan(name: str) -> PlanFile:
-    """A plan by its path or its name below configs/experiments.
+    """A plan by its path or its name in harp_jax/experiments/plans.
 
     Raises InputError where there is no such file, it has no get_plan(), or an option has no default.
     """
@@ -134,15 +134,14 @@ def load_plan(name: str) -> PlanFile:
 
 def plan_path(name: str) -> str:
     """The file of a plan; InputError where there is none."""
-    path = name if Path(name).is_file() else shipped_file(f"experiments/{name}.py")
-    if not path:
+    path = name if Path(name).is_file() else str(PLANS / f"{name}.py")
+    if not Path(path).is_file():
         shipped = ", ".join(plan for plan, _ in shipped_plans())
         raise InputError(f"no plan {name!r}; give a Python file with get_plan(), or one of {shipped}")
     return path
 
 
 def shipped_plans() -> list[tuple[str, str]]:
-    """(name, first line of the docstring) of the plans below configs/experiments."""
-    folder = Path(shipped_file("experiments/__init__.py")).parent
-    files = sorted(path for path in folder.glob("*.py") if path.stem != "__init__")
+    """(name, first line of the docstring) of the plans in harp_jax/experiments/plans."""
+    files = sorted(path for path in PLANS.glob("*.py") if path.stem != "__init__")
     return [(path.stem, (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split("\n")[0]) for path in files]

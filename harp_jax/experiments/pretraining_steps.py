@@ -7,8 +7,8 @@ the tasks and the losses' weights differ (`configs/baselines/`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harp_jax.defaults import PRESETS
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
+from harp_jax.config import PRESETS
 from harp_jax.experiments.plan import Command
 
 CONFIGS = {

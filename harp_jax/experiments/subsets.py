@@ -9,12 +9,12 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import replacing
+from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import select
 from harp_jax.corpus.trec import Qrels, Run
-from harp_jax.errors import InputError
-from harp_jax.files import replacing
-from harp_jax.randomness import hash64
 
 
 def trainable(qrels: Qrels, docs: Documents | None = None, run: Run | None = None) -> Qrels:

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 from ml_collections import ConfigDict
 
+from harp_jax.base.randomness import generator
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
 from harp_jax.input.packing import Group, Sequence, fit, text_sequence
-from harp_jax.randomness import generator
 from harp_jax.text.marks import Marks
 from harp_jax.text.tokenizer import Tokenizer
 

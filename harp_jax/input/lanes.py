@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from harp_jax.base.randomness import generator
 from harp_jax.input.packing import Group, Placement
-from harp_jax.randomness import generator
 
 
 class Reader(Protocol):

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from ml_collections import ConfigDict
 
+from harp_jax.base.randomness import generator
 from harp_jax.input.lanes import Reader
 from harp_jax.input.packing import PackedLayout, plan
-from harp_jax.randomness import generator
 from harp_jax.text.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)

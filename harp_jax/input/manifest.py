@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 
 MANIFEST = "manifest.json"
 SHARD_FIELDS = {"file": str, "records": int, "bytes": int, "sha256": str}

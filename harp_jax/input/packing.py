@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 
 # Number of waiting groups that may fail to fit before a batch is closed. Measured on wiki lengths: 128 fills 97 % of the
 # slots, more gain less than half a point.

@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from harp_jax.errors import InputError, needs
+from harp_jax.base.errors import InputError, needs
 from harp_jax.input.manifest import Shard, read_manifest
 from harp_jax.input.ranking_groups import RankingData
 from harp_jax.input.records import PAIR_FEATURES, SPLITS, TEXT_FEATURES, TEXT_TASK, split_name

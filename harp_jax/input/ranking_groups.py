@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from ml_collections import ConfigDict
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import generator
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import read_subset, select
 from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_queries, read_run
-from harp_jax.errors import InputError
 from harp_jax.input.packing import Group, Sequence, fit
-from harp_jax.randomness import generator
 from harp_jax.text.marks import NO_MARKS, Marks, marks_of
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.text.words import WordVocabulary
@@ -113,7 +113,7 @@ class RankingData:
 
     @classmethod
     def from_config(cls, config: ConfigDict, tokenizer: Tokenizer, qrels: Qrels | None = None) -> "RankingData":
-        """From the fields of a fine-tuning config (`harp_jax.defaults.finetune`); `qrels` replaces its judgments."""
+        """From the fields of a fine-tuning config (`harp_jax.config.finetune`); `qrels` replaces its judgments."""
         qrels = training_qrels(config) if qrels is None else qrels
         return cls(
             docs=Documents.open(config.docs, tuple(config.fields)),

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from harp_jax.errors import InputError, needs
+from harp_jax.base.errors import InputError, needs
+from harp_jax.base.randomness import generator
 from harp_jax.input.manifest import Shard, read_manifest, shards_of
 from harp_jax.input.packing import Group, pair_sequences, text_sequence
 from harp_jax.input.records import PAIR_FEATURES, TEXT_FEATURES, TEXT_TASK, split_name
-from harp_jax.randomness import generator
 
 # TensorFlow logs on import, and again if oneDNN is on; it only reads records here.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

@@ -8,13 +8,13 @@ import os
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from harp_jax.base.errors import InputError, needs
+from harp_jax.base.version import __version__
 from harp_jax.corpus.labels import tidy
-from harp_jax.errors import InputError, needs
 from harp_jax.look.bodies import RequestError, checked, read_object, text_field
 from harp_jax.look.label_file import LEVELS, LabelFile
 from harp_jax.look.rerank import MOST_TEXTS, parse, rerank
 from harp_jax.look.shelf import Shelf
-from harp_jax.version import __version__
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -6,8 +6,8 @@ import os
 import threading
 from collections.abc import Iterator
 
+from harp_jax.base.files import lines, make_directory, replacing
 from harp_jax.corpus.labels import as_line, parse, tidy
-from harp_jax.files import lines, make_directory, replacing
 
 LEVELS = (0, 1)  # not relevant, relevant
 

@@ -3,7 +3,7 @@
 import socket
 from typing import TYPE_CHECKING
 
-from harp_jax.errors import InputError, needs
+from harp_jax.base.errors import InputError, needs
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.labels import tidy
 from harp_jax.corpus.trec import read_queries
 from harp_jax.look.snippets import snippet
 from harp_jax.look.sources import Sources
-from harp_jax.progress import progress
 from harp_jax.ranking.fuse import normalised
 from harp_jax.ranking.lexical.anchors import anchor_rows
 from harp_jax.ranking.lexical.first_stage import candidates, excluded_of, indexed, settings_of

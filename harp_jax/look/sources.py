@@ -3,10 +3,10 @@
 import os
 from dataclasses import dataclass, replace
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.paths import is_irds
-from harp_jax.errors import InputError
-from harp_jax.files import read_json
 
 LABELS = "labels.tsv"
 SITE_FIELDS = ("title", "body")  # that `harp site` trains and tests with

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import AbstractMesh
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from harp_jax.model import splash
 
 IMPLEMENTATIONS = ("auto", "xla", "cudnn", "splash")

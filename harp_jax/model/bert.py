@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from harp_jax.model.attention import IMPLEMENTATIONS, attend, choose, place_of, probabilities
 from harp_jax.model.dropout import Dropout
 from harp_jax.model.products import dot_general

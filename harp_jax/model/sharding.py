@@ -17,7 +17,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from ml_collections import ConfigDict
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 
 log = logging.getLogger(__name__)
 

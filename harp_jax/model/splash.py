@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.sharding import AbstractMesh
 from jax.sharding import PartitionSpec as P
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from harp_jax.model.sharding import BATCH
 
 LANES = 128  # of a vector register; block sizes are multiples of it

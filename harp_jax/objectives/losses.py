@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 
 
 def hinge(positive: jax.Array, negative: jax.Array, margin: float = 1.0) -> jax.Array:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from harp_jax.ranking.scoring import Pair, ProgressBar, Scorer
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from harp_jax.errors import InputError
-from harp_jax.neural_ir import known_words
-from harp_jax.neural_ir.build import build, word_tables
-from harp_jax.neural_ir.parameters import load_ranker
-from harp_jax.neural_ir.shape import NeuralConfig
+from harp_jax.base.errors import InputError
+from harp_jax.baselines.neural_ir import known_words
+from harp_jax.baselines.neural_ir.build import build, word_tables
+from harp_jax.baselines.neural_ir.parameters import load_ranker
+from harp_jax.baselines.neural_ir.shape import NeuralConfig
 from harp_jax.ranking.scoring import Pair, ProgressBar, score_by_length
 from harp_jax.text.words import WordVocabulary
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from harp_jax.base.digests import with_digest, without_digest
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import locked, replacing
+from harp_jax.base.randomness import hash64
 from harp_jax.corpus.trec import ScoredQuery, run_lines
-from harp_jax.digests import with_digest, without_digest
-from harp_jax.errors import InputError
-from harp_jax.files import locked, replacing
-from harp_jax.randomness import hash64
 
 KEY = "key"
 LOCK = "lock"

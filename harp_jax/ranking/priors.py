@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import lines
+from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.trec import Run, ScoredQuery, read_run, write_run
-from harp_jax.errors import InputError
-from harp_jax.files import lines
-from harp_jax.progress import progress
 from harp_jax.ranking.lexical.anchors import anchor_rows
 
 FEATURES = ("inlinks", "length")

@@ -17,14 +17,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import lines, replacing
+from harp_jax.base.progress import progress
+from harp_jax.base.randomness import hash64
 from harp_jax.checkpoints.encoder import load_ranker
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.trec import read_qrels, read_queries
-from harp_jax.errors import InputError
-from harp_jax.files import lines, replacing
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.progress import progress
-from harp_jax.randomness import hash64
 from harp_jax.text.tokenizer import Tokenizer
 
 BATCH = 32  # documents

@@ -9,13 +9,13 @@ from typing import Protocol
 import jax
 import numpy as np
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import output_path
+from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.folds import chosen_queries
 from harp_jax.corpus.paths import document_files, is_irds, query_file
 from harp_jax.corpus.trec import Run, ScoredQuery, read_queries, read_run
-from harp_jax.errors import InputError
-from harp_jax.files import output_path
-from harp_jax.progress import progress
 from harp_jax.ranking.maxp import Windows, best_of
 from harp_jax.ranking.parts import Parts, fingerprint
 from harp_jax.ranking.reranker import is_neural, load_scorer

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from harp_jax.ranking.bi_encoder_scorer import BiEncoderScorer
 from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
 from harp_jax.ranking.maxp import Windows, best_of

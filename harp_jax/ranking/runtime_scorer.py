@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.encoder import load_ranker
 from harp_jax.checkpoints.formats import feed
-from harp_jax.errors import InputError
 from harp_jax.input.pair_rows import pair_rows
 from harp_jax.model.bert import BertConfig
 from harp_jax.ranking.cross_encoder_scorer import check_heads

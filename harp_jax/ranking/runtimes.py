@@ -14,10 +14,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from harp_jax.base.digests import SUMS, check_sums, intact, listed_sums, write_sums
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import cache_directory
 from harp_jax.checkpoints.formats import FILES, model_files, needed, readable, write_onnx, write_openvino
-from harp_jax.digests import SUMS, check_sums, intact, listed_sums, write_sums
-from harp_jax.errors import InputError
-from harp_jax.files import cache_directory
 from harp_jax.model.bert import BertConfig
 from harp_jax.text.tokenizer import Tokenizer
 

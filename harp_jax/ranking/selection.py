@@ -14,14 +14,14 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import replacing
 from harp_jax.checkpoints.selected import DIRECTORY, RECORD, best, sealed
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import split_queries
 from harp_jax.corpus.trec import Qrels, ordered, read_queries, read_run
-from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import parse_measures
-from harp_jax.files import replacing
 from harp_jax.input.ranking_groups import training_qrels
 from harp_jax.ranking.rerank import rerank_run
 from harp_jax.ranking.scoring import Scorer

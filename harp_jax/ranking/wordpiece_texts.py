@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import jax
 import numpy as np
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from harp_jax.input.packing import fit
 from harp_jax.model.bert import BertConfig
 from harp_jax.ranking.scoring import Pair

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harp_jax.errors import InputError
-from harp_jax.files import read_json
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json
 from harp_jax.text.tokenizer import Tokenizer
 
 

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from harp_jax.errors import InputError, needs
+from harp_jax.base.errors import InputError, needs
 
 
 class Stemmer(Protocol):

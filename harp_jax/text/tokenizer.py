@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harp_jax.digests import check_sums, remove_sums, write_sums
-from harp_jax.errors import InputError, how_to_fetch
-from harp_jax.files import lines, read_json, replacing
+from harp_jax.base.digests import check_sums, remove_sums, write_sums
+from harp_jax.base.errors import InputError, how_to_fetch
+from harp_jax.base.files import lines, read_json, replacing
 
 if TYPE_CHECKING:
     from tokenizers import BertWordPieceTokenizer, Encoding

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from harp_jax.base.errors import InputError, needs
+from harp_jax.base.files import lines, replacing
+from harp_jax.base.randomness import generator
 from harp_jax.corpus.documents import Documents
-from harp_jax.errors import InputError, needs
-from harp_jax.files import lines, replacing
-from harp_jax.randomness import generator
 from harp_jax.text.words import WordVocabulary
 
 NUMBER = re.compile("[0-9]{1,18}")

@@ -18,8 +18,8 @@ from itertools import islice
 
 import numpy as np
 
-from harp_jax.errors import InputError, needs
-from harp_jax.files import lines, read_json, replacing
+from harp_jax.base.errors import InputError, needs
+from harp_jax.base.files import lines, read_json, replacing
 
 WORD = re.compile(r"[^\W_]+")
 

@@ -6,5 +6,5 @@ Files: train (the table of contents: mesh, stage, workdir, state, step, batches,
 (gradient norm of each loss); mlm_head (that head alone, where the start lacks it); state (shapes and shardings); optimizer;
 loop; memory (what is free of it, before and during a run); workdir (one run at a time, one config); metrics_log; wandb_log;
 cost and hardware (FLOPs of a step, peak FLOP/s of devices); dry_run (memory, collectives and time before a run); rate
-(seconds of a step, measured).
+(seconds of a step, measured); `stages/` (what differs between trainings).
 """

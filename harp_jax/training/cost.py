@@ -4,8 +4,8 @@ from ml_collections import ConfigDict
 
 from harp_jax.input.packing import PackedLayout
 from harp_jax.objectives.objective import Objective
-from harp_jax.stages.base import Stage
-from harp_jax.stages.families import Shape
+from harp_jax.training.stages.base import Stage
+from harp_jax.training.stages.families import Shape
 
 
 def batch_flops(config: ConfigDict, stage: Stage, shape: Shape, objective: Objective) -> float:

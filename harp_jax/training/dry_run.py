@@ -12,17 +12,17 @@ import jax
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
+from harp_jax.config import check_training
 from harp_jax.input.packing import PackedLayout, batch_shapes
 from harp_jax.model import sharding
 from harp_jax.model.attention import choose
 from harp_jax.model.bert import BertConfig
-from harp_jax.ranges import check_training
-from harp_jax.stages.table import STAGES
 from harp_jax.training import memory
 from harp_jax.training.cost import batch_flops
 from harp_jax.training.hardware import data_sheet, peak_flops
 from harp_jax.training.optimizer import make as make_optimizer
+from harp_jax.training.stages.table import STAGES
 from harp_jax.training.state import abstract_state, state_shardings
 from harp_jax.training.step import State
 from harp_jax.training.train import jit_step, padded

@@ -14,21 +14,21 @@ import numpy as np
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from harp_jax.allocator import leave_hole, return_free_pages
+from harp_jax.base.allocator import leave_hole, return_free_pages
+from harp_jax.base.errors import InputError
+from harp_jax.base.progress import progress
+from harp_jax.base.version import __version__
 from harp_jax.checkpoints.checkpoint import Checkpoints
-from harp_jax.errors import InputError
 from harp_jax.input.lanes import Batches
 from harp_jax.model import sharding
 from harp_jax.objectives.metrics import summarise
 from harp_jax.objectives.objective import Metrics
 from harp_jax.objectives.trivial import not_beaten
-from harp_jax.progress import progress
-from harp_jax.stages.base import Stage
 from harp_jax.training import memory
 from harp_jax.training.metrics_log import MetricsLog
 from harp_jax.training.optimizer import schedule
+from harp_jax.training.stages.base import Stage
 from harp_jax.training.step import State
-from harp_jax.version import __version__
 
 log = logging.getLogger(__name__)
 

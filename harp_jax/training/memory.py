@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from harp_jax.base.files import replacing
 from harp_jax.checkpoints.recorded import FIRST, METRICS, metrics_line
 from harp_jax.checkpoints.recorded import read_metrics as read
-from harp_jax.files import replacing
 from harp_jax.training.wandb_log import WandbLog
 
 

@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 from harp_jax.checkpoints.encoder import load_encoder, starting_params
 from harp_jax.model.bert import BertConfig
 from harp_jax.objectives.pretrain import Pretrain
-from harp_jax.stages.base import Stage
+from harp_jax.training.stages.base import Stage
 
 log = logging.getLogger(__name__)
 

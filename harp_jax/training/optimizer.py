@@ -3,7 +3,7 @@
 import optax
 from ml_collections import ConfigDict
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 
 
 def schedule(config: ConfigDict, steps: int) -> optax.Schedule:

@@ -8,7 +8,7 @@ import optax
 from jax.sharding import Mesh
 
 from harp_jax.model import sharding
-from harp_jax.stages.families import Family, Shape
+from harp_jax.training.stages.families import Family, Shape
 from harp_jax.training.step import State, initial
 
 Shardings = dict[str, Any]  # the tree of a State, of NamedShardings

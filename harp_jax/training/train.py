@@ -11,20 +11,16 @@ import optax
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
+from harp_jax.base.cli import keep_compiled
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.recorded import read_metrics
-from harp_jax.cli import keep_compiled
-from harp_jax.errors import InputError
+from harp_jax.config import check_training
 from harp_jax.input.lanes import Batches
 from harp_jax.model import sharding
 from harp_jax.objectives.metrics import summarise
 from harp_jax.objectives.objective import Objective
 from harp_jax.objectives.pretrain import Pretrain
-from harp_jax.ranges import check_training
-from harp_jax.stages.base import Stage
-from harp_jax.stages.families import Shape
-from harp_jax.stages.inputs import check_inputs
-from harp_jax.stages.table import STAGES
 from harp_jax.training import memory, mlm_head
 from harp_jax.training.cost import batch_flops
 from harp_jax.training.hardware import peak_flops
@@ -32,6 +28,10 @@ from harp_jax.training.loop import Loop, add
 from harp_jax.training.metrics_log import MetricsLog
 from harp_jax.training.optimizer import make as make_optimizer
 from harp_jax.training.probe import make_probe
+from harp_jax.training.stages.base import Stage
+from harp_jax.training.stages.families import Shape
+from harp_jax.training.stages.inputs import check_inputs
+from harp_jax.training.stages.table import STAGES
 from harp_jax.training.state import Shardings, abstract_state, place, state_shardings
 from harp_jax.training.step import initial, make_eval, make_step
 from harp_jax.training.wandb_log import WandbLog

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from harp_jax.errors import InputError, needs
+from harp_jax.base.errors import InputError, needs
 
 
 class WandbLog:

@@ -12,14 +12,14 @@ from typing import IO, Any
 import jax
 from ml_collections import ConfigDict
 
-from harp_jax import files
+from harp_jax.base import files
+from harp_jax.base.digests import write_sums
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import replacing
 from harp_jax.checkpoints.checkpoint import Checkpoints, remove_unfinished
 from harp_jax.checkpoints.recorded import CONFIG, read_config
-from harp_jax.digests import write_sums
-from harp_jax.errors import InputError
-from harp_jax.files import replacing
 from harp_jax.input.manifest import MANIFEST
-from harp_jax.stages.base import Stage
+from harp_jax.training.stages.base import Stage
 
 WHOLE, END = 256 << 20, 1 << 20  # bytes: larger inputs are told apart by their size and ends
 INPUTS = "inputs"  # in config.json: what `inputs_of` returned

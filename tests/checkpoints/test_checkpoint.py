@@ -10,9 +10,9 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints import checkpoint
 from harp_jax.checkpoints.checkpoint import Checkpoints, digests, leaf_digest
-from harp_jax.errors import InputError
 from tests.support.checkpoint_states import abstract, save_two, state
 
 MESH = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))

@@ -5,9 +5,9 @@ import jax
 import numpy as np
 import pytest
 
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.first_layers import write_first_layers
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
-from harp_jax.errors import InputError
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import init_params
 from tests.support.synthetic import tokenizer

@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pytest
 
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.export import check_formats, truncated
 from harp_jax.checkpoints.formats import FILES, feed, write_onnx, write_openvino
-from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.export import read_pairs
 from harp_jax.input.pair_rows import pair_rows

@@ -11,11 +11,11 @@ import jax
 import numpy as np
 import pytest
 
+from harp_jax.base.digests import SUMS
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.hf_tensors import bert_config_from_hf, bert_config_to_hf
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.sentence_transformers_layout import FILES as LAYOUT
-from harp_jax.digests import SUMS
-from harp_jax.errors import InputError
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.ranking.reranker import Reranker

@@ -11,9 +11,9 @@ import time
 import pytest
 
 from harp_jax.__main__ import overview
-from harp_jax.cli import Parser, ending_well
+from harp_jax.base.cli import Parser, ending_well
+from harp_jax.base.errors import InputError
 from harp_jax.commands.table import COMMANDS
-from harp_jax.errors import InputError
 from harp_jax.ranking.lexical.models import MODELS
 from tests.support import ROOT
 
@@ -147,7 +147,7 @@ def test_empty_paths_are_refused(command, capsys):
 
 INTERRUPTED_TWICE = """
 import atexit, signal, time
-from harp_jax.cli import ending_well
+from harp_jax.base.cli import ending_well
 
 class Late:
     def __del__(self):
@@ -169,7 +169,7 @@ def test_an_interrupt_that_two_places_raise_ends_the_command_once():
 
 
 INTERRUPTED_IN_A_TEXT = """
-from harp_jax.cli import WHOLE_PROCESS, ending_well
+from harp_jax.base.cli import WHOLE_PROCESS, ending_well
 
 WHOLE_PROCESS.append(True)
 with ending_well():

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from harp_jax.base.errors import InputError
 from harp_jax.commands import compare, judged_queries
 from harp_jax.corpus.trec import read_qrels, read_queries
-from harp_jax.errors import InputError
 from tests.support import ROOT
 from tests.support.look_site import DOCS, write_site
 

@@ -11,7 +11,7 @@ from tests.support.shards_fixture import write_job
 from tests.support.synthetic import tokenizer
 
 CONFIG = """
-from harp_jax.defaults import pretrain
+from harp_jax.config import pretrain
 def get_config():
     c = pretrain()
     c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = 1, 16, 2, 128

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import pytest
 
+from harp_jax.base.errors import InputError
 from harp_jax.commands import first_stage
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.irds import IrdsDocuments
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
-from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import evaluate
 
 

@@ -12,9 +12,9 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import cache_directory
 from harp_jax.corpus.documents import Documents
-from harp_jax.errors import InputError
-from harp_jax.files import cache_directory
 
 RECORDS = [
     {"id": "D1", "url": "http://a.org/1", "title": "One", "body": "the first  body"},

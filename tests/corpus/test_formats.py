@@ -5,10 +5,10 @@ import json
 
 import pytest
 
+from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import chosen_queries, read_folds, read_subset
 from harp_jax.corpus.trec import read_ids, read_qrels, read_queries, read_run
-from harp_jax.errors import InputError
 from harp_jax.ranking.lexical.first_stage import excluded_of
 
 MARK = b"\xef\xbb\xbf"

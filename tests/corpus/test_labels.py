@@ -2,10 +2,10 @@
 
 import pytest
 
-from harp_jax.commands.own_site.labels import arguments_parser, main
+from harp_jax.base.errors import InputError
+from harp_jax.commands.labels import arguments_parser, main
 from harp_jax.corpus.labels import as_line, read_labels
 from harp_jax.corpus.trec import read_qrels, read_queries
-from harp_jax.errors import InputError
 
 LABELS = "# mine\nopen a gate\td1\t1\nopen  a gate\td2\t0\n\nfish\td3\ndry lock\td4\t0\nopen a gate\td2\t2\n"
 

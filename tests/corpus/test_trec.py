@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harp_jax.base.errors import InputError
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run, strictly_decreasing, write_run
-from harp_jax.errors import InputError
 
 TREC = "q1 Q0 d1 1 12.5 bm25\nq1 Q0 d2 2 3.25 bm25\nq2 Q0 d1 1 -1e-3 bm25\n"
 

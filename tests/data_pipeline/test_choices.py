@@ -14,8 +14,8 @@ from scipy import stats
 from data_pipeline.config import CHOICES, generation, plain
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read
-from data_pipeline.graph import link_graph
-from data_pipeline.graph.parsing import parse_documents
+from data_pipeline.links import link_graph
+from data_pipeline.links.parsing import parse_documents
 from data_pipeline.main import arguments_parser
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
@@ -24,8 +24,8 @@ from data_pipeline.tasks import acm, qdm, rdp, rqp
 from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.text.terms import Terms, join, load_terms
-from harp_jax.errors import InputError
-from harp_jax.randomness import generator
+from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from tests.support import ROOT, corpus
 from tests.support.in_process import InProcessEngine

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from data_pipeline.documents import arguments_parser, main, write_documents
+from data_pipeline.commands.documents import arguments_parser, main, write_documents
 from data_pipeline.sources.detect import format_of_content
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import locked
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.pages import are_pages
-from harp_jax.errors import InputError
-from harp_jax.files import locked
 from tests.support.mediawiki_dump import HEAD, TAIL
 from tests.support.mediawiki_dump import page as xml_page
 from tests.support.warc_record import record

@@ -13,7 +13,7 @@ from data_pipeline.output.manifest import load_manifest
 from data_pipeline.output.report import as_text, report
 from data_pipeline.pipeline import generate
 from data_pipeline.text.terms import load_terms
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from tests.support import ROOT, corpus
 from tests.support.generation_job import hashes, records, table
 from tests.support.in_process import InProcessEngine

@@ -10,13 +10,13 @@ import pytest
 
 from data_pipeline.config import FORMATS, plain
 from data_pipeline.engine.dropped import DropCounts
-from data_pipeline.graph import boilerplate, parsing
+from data_pipeline.links import boilerplate, parsing
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import Link, LinkedDocument
 from data_pipeline.sources.web import warc
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from tests.support import corpus
 from tests.support.corpus_site import linked, web_page
 from tests.support.generation_job import linked_documents, records, table

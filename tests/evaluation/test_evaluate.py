@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
+from harp_jax.base.errors import InputError
 from harp_jax.commands.evaluate import arguments_parser, main, name_runs
 from harp_jax.corpus.folds import read_subset
 from harp_jax.corpus.trec import Ranking, read_qrels, read_run, write_run
-from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import effective_groups, evaluate, groups_of
 
 QRELS = {"q1": {"a": 2, "b": 0, "c": 1}, "q2": {"a": 1}, "q3": {"z": 1}, "q4": {"a": 0}}

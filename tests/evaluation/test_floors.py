@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import generator
 from harp_jax.commands.evaluate import arguments_parser, main
 from harp_jax.corpus.trec import Ranking, write_run
-from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.floors import NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, ORDERS
-from harp_jax.randomness import generator
 
 QUERIES, CANDIDATES = 60, 15
 QRELS = {f"q{i}": {f"d{i}-3": 1} for i in range(QUERIES)}

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from harp_jax.base.randomness import generator
 from harp_jax.evaluation.significance import bootstrap, holm, paired_t, randomisation, resampled
-from harp_jax.randomness import generator
 
 RNG = np.random.default_rng(5)
 

@@ -13,5 +13,5 @@ def files(tmp_path):
     (tmp_path / "test").write_text("q1\tits text\nq2\n")
     (tmp_path / "queries").write_text("".join(f"q{i}\ttext {i}\n" for i in range(40)))
     (tmp_path / "docs").write_text("")
-    (tmp_path / "config.py").write_text("from harp_jax.defaults import finetune as get_config\n")
+    (tmp_path / "config.py").write_text("from harp_jax.config import finetune as get_config\n")
     return tmp_path

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from harp_jax.experiments.cross_validation import cross_validation
 from harp_jax.experiments.ranking_steps import Collection
 from tests.support.judged_queries import planned, planned_text
@@ -57,7 +57,7 @@ def test_a_changed_input_makes_another_plan_even_at_the_same_path(files, capsys,
         assert after["train_s0_f0"] != before["train_s0_f0"], name
         before = after
     (files / "config.py").write_text("from other_config import get_config\n")
-    (files / "other_config.py").write_text("from harp_jax.defaults import finetune as get_config\n")
+    (files / "other_config.py").write_text("from harp_jax.config import finetune as get_config\n")
     monkeypatch.syspath_prepend(files)
     assert planned(files, capsys, *options)["train_s0_f0"] != before["train_s0_f0"]
 

@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import generator
 from harp_jax.commands.curve import arguments_parser, main
 from harp_jax.corpus.trec import write_run
-from harp_jax.errors import InputError
-from harp_jax.randomness import generator
 
 QUERIES = 40
 

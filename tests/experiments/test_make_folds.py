@@ -2,9 +2,9 @@
 
 import pytest
 
+from harp_jax.base.errors import InputError
 from harp_jax.commands.make_folds import arguments_parser, main
 from harp_jax.corpus.folds import read_folds
-from harp_jax.errors import InputError
 from harp_jax.experiments.make_folds import make_folds
 
 

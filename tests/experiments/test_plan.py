@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import locked
 from harp_jax.experiments import plan as plans
 from harp_jax.experiments.contents import SMALL, Contents
 from harp_jax.experiments.execution import execute
 from harp_jax.experiments.plan import Command, identity, resolve
-from harp_jax.files import locked
 from tests.support import ROOT
 
 WRITE = "import sys; open(sys.argv[2], 'w').write(sys.argv[1]); open('log.txt', 'a').write(sys.argv[1])"
@@ -250,7 +250,7 @@ def test_a_signal_to_the_plan_ends_the_running_steps_and_starts_no_more(tool, tm
         "import sys\n"
         "from harp_jax.experiments import plan\n"
         "from harp_jax.experiments.execution import run_plan\n"
-        "from harp_jax.cli import ending_well\n"
+        "from harp_jax.base.cli import ending_well\n"
         "plan.PROGRAM = [sys.executable, '-m']\n"
         "steps = [plan.Command('a', 'wait', ['{out}']), plan.Command('b', 'tool', ['b', '{out}'])]\n"
         "with ending_well(): run_plan(steps, 'out')\n"

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
+from harp_jax.base.errors import InputError
 from harp_jax.commands.plan import arguments_parser, main
-from harp_jax.errors import InputError
 from harp_jax.experiments.plan import Command, resolve
 from harp_jax.experiments.plan_cost import duration, kinds, summary
 from harp_jax.experiments.snakefile import snakefile

@@ -2,8 +2,8 @@
 
 import pytest
 
+from harp_jax.base.errors import InputError
 from harp_jax.commands import subsets
-from harp_jax.errors import InputError
 from harp_jax.experiments.subsets import draw_subsets
 from tests.support.judged_queries import QRELS
 

@@ -8,7 +8,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from tests.support.fuzzing import attempt, replace
 from tests.support.mutations import INSERTED, NESTED
 from tests.support.readers import READERS

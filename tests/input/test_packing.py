@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import generator
 from harp_jax.input.packing import (
     Group,
     PackedLayout,
@@ -15,7 +16,6 @@ from harp_jax.input.packing import (
     plan,
     text_sequence,
 )
-from harp_jax.randomness import generator
 from tests.support.synthetic import pair
 
 LAYOUT = PackedLayout(rows=6, row_length=512, sequences=32, group_size=2, cls=2, sep=3, pad=0)
@@ -140,7 +140,7 @@ def test_packing_is_a_function_of_its_input():
 
 @pytest.mark.parametrize(("pairs", "lanes"), [(128, 8), (32, 2), (48, 4)])
 def test_the_mean_number_of_pairs_is_the_configured_one(pairs, lanes):
-    from harp_jax.defaults import pretrain
+    from harp_jax.config import pretrain
     from harp_jax.input.layout import make_layout
     from tests.support.synthetic import tokenizer
 

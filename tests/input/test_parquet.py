@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+from harp_jax.base.errors import InputError
 from harp_jax.commands.parquet import arguments_parser, main
 from harp_jax.corpus.trec import read_qrels
-from harp_jax.errors import InputError
 from harp_jax.input import parquet
 from harp_jax.input.parquet import pairs_to_parquet
 from tests.support.ranking_collection import write_collection

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from harp_jax.input.tfrecords import RecordReader
 from tests.support.shards_fixture import write_job
 from tests.support.synthetic import pair
@@ -163,7 +163,7 @@ def test_missing_data_are_named(directory, tmp_path):
 
 def test_data_of_another_vocabulary_are_rejected(directory, tmp_path):
 
-    from harp_jax.stages.pretrain import pretrain_stage
+    from harp_jax.training.stages.pretrain import pretrain_stage
     from tests.support.tiny_run import tiny_config
 
     config = tiny_config(str(tmp_path), data=(directory,))

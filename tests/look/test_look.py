@@ -8,9 +8,9 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
+from harp_jax.base.errors import InputError
 from harp_jax.commands import look
 from harp_jax.corpus.labels import read_labels
-from harp_jax.errors import InputError
 from harp_jax.look.app import make_app
 from harp_jax.look.bodies import LARGEST_BODY, RequestError, read_object
 from harp_jax.look.label_file import LabelFile

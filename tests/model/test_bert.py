@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.huggingface import save_hf
-from harp_jax.errors import InputError
 from harp_jax.model import bert
 from harp_jax.model.attention import attend
 from harp_jax.model.bert import BertConfig

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding
 
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.encoder import load_encoder
-from harp_jax.errors import InputError
 from harp_jax.model import sharding, splash
 from harp_jax.model.attention import attend, choose
 from harp_jax.model.cross_encoder import Ranker, init_params

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from harp_jax import defaults
+from harp_jax import config as defaults
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.training import dry_run, metrics_log
 from harp_jax.training.train import train

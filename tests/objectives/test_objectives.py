@@ -200,7 +200,7 @@ def test_analytic_flops_agree_with_xla_on_an_unrolled_model(tmp_path):
 
 
 def test_rules_without_parameter_and_parameters_without_rule_are_errors(setting, monkeypatch):
-    from harp_jax.errors import InputError
+    from harp_jax.base.errors import InputError
 
     _, stage, params = setting
     mesh = sharding.make_mesh(tiny_mesh(8))
@@ -214,7 +214,7 @@ def test_rules_without_parameter_and_parameters_without_rule_are_errors(setting,
 
 
 def tiny_mesh(data: int):
-    from harp_jax.defaults import pretrain
+    from harp_jax.config import pretrain
 
     config = pretrain()
     config.mesh.data = data
@@ -222,7 +222,7 @@ def tiny_mesh(data: int):
 
 
 def test_a_mesh_that_does_not_match_the_devices_is_rejected():
-    from harp_jax.errors import InputError
+    from harp_jax.base.errors import InputError
 
     with pytest.raises(InputError, match="needs 3 devices, there are 8"):
         sharding.make_mesh(tiny_mesh(3))
@@ -243,7 +243,7 @@ def test_a_mesh_over_all_devices_takes_those_that_share_the_lanes(lanes, fsdp, d
 
 
 def test_fewer_lanes_than_devices_that_share_parameters_are_an_error():
-    from harp_jax.errors import InputError
+    from harp_jax.base.errors import InputError
 
     config = tiny_mesh(-1)
     config.lanes, config.mesh.fsdp = 2, 4

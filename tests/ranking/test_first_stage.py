@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import harp_jax as hj
+from harp_jax.base.errors import InputError
 from harp_jax.commands import tune_first_stage
 from harp_jax.commands.first_stage import arguments_parser, main
 from harp_jax.corpus.trec import read_run
-from harp_jax.errors import InputError
 from harp_jax.ranking.lexical.anchors import read_anchors
 from harp_jax.ranking.lexical.models import Bm25, Bm25f, Collection, QueryLikelihood, make, rescore, search, top
 from harp_jax.ranking.lexical.tune_first_stage import GRIDS, LADDERS, at_the_edge, wider

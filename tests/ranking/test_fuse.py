@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from harp_jax.base.errors import InputError
 from harp_jax.commands import fuse, priors
 from harp_jax.corpus.trec import Ranking, ordered, read_run, write_run
-from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking.fuse import joined, normalised, pooled, reciprocal_ranks, weighted
 

@@ -9,13 +9,13 @@ import sys
 import numpy as np
 import pytest
 
+from harp_jax.base.digests import SUMS
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.commands.rerank import arguments_parser, main
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.paths import document_files
 from harp_jax.corpus.trec import read_run, write_run
-from harp_jax.digests import SUMS
-from harp_jax.errors import InputError
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
 from harp_jax.ranking.maxp import Windows

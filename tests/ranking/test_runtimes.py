@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from harp_jax.base.digests import SUMS
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.formats import FILES, model_files, write_onnx, write_openvino
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.commands.rerank import arguments_parser, main
 from harp_jax.corpus.trec import read_run, write_run
-from harp_jax.digests import SUMS
-from harp_jax.errors import InputError
 from harp_jax.ranking import runtimes
 from harp_jax.ranking.reranker import Reranker, load_scorer
 from harp_jax.ranking.runtime_scorer import RuntimeScorer

@@ -10,14 +10,14 @@ import jax
 import numpy as np
 import pytest
 
-from harp_jax import defaults as configs
+from harp_jax import config as configs
+from harp_jax.base.files import lines
+from harp_jax.base.randomness import generator
+from harp_jax.baselines.linklearn.train import train as train_linklearn
 from harp_jax.commands import first_stage, linklearn_rank, make_folds, rerank, word_vectors, words
 from harp_jax.corpus.folds import in_folds, read_folds
 from harp_jax.corpus.trec import Qrels, Ranking, Run, read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.files import lines
-from harp_jax.linklearn.train import train as train_linklearn
-from harp_jax.randomness import generator
 from harp_jax.training.train import train
 from tests.support.shared_data import shared
 

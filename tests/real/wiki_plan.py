@@ -8,7 +8,7 @@ WikiPassageQA: fine-tuned on four folds, tested on the fifth, re-ranking BM25's 
 
 import os
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from harp_jax.experiments.plan import Command
 from harp_jax.experiments.ranking_steps import Collection, trained_ranker
 

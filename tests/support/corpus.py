@@ -6,7 +6,7 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from data_pipeline.config import generation
-from harp_jax.randomness import generator
+from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import SPECIAL_TOKENS
 
 SYLLABLES = ["ba", "ko", "ri", "mu", "ta", "se", "lo", "fi", "ne", "du"]

@@ -14,7 +14,8 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from data_pipeline import config as generation_config
-from harp_jax import defaults, ranges
+from harp_jax import config as defaults
+from harp_jax import config as ranges
 from tests.support import ROOT
 
 MANY = 1 << 24  # bounds beyond it only catch typing errors

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from tests.support.mutations import Edit, edits_of, mutated
 from tests.support.readers import READERS, Reader
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from data_pipeline.config import plain
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read
-from data_pipeline.graph import link_graph
-from data_pipeline.graph.parsing import parse_documents
+from data_pipeline.links import link_graph
+from data_pipeline.links.parsing import parse_documents
 
 
 def linked_documents(c, output, engine_class=LocalEngine) -> dict[str, dict]:

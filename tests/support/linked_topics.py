@@ -2,8 +2,8 @@
 
 import json
 
-from harp_jax.linklearn.collection import count
-from harp_jax.randomness import generator
+from harp_jax.base.randomness import generator
+from harp_jax.baselines.linklearn.collection import count
 from harp_jax.ranking.lexical.models import Collection
 
 TOPICS, PAGES = 30, 120

@@ -11,13 +11,13 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from harp_jax import defaults
+from harp_jax import config as defaults
+from harp_jax.base.randomness import generator
 from harp_jax.input.layout import make_layout
 from harp_jax.input.packing import Group, pair_sequences
-from harp_jax.randomness import generator
-from harp_jax.stages.pretrain import pretrain_stage
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from harp_jax.training import metrics_log
+from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.train import train
 
 Pair = tuple[np.ndarray, np.ndarray, np.ndarray]  # token ids of query, positive and negative document

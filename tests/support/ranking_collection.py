@@ -4,9 +4,9 @@ from collections import Counter
 
 import numpy as np
 
-from harp_jax import defaults as configs
+from harp_jax import config as configs
+from harp_jax.base.randomness import generator
 from harp_jax.input.lanes import Batches
-from harp_jax.randomness import generator
 from tests.support.synthetic import tokenizer
 
 WORDS = [f"w{i}" for i in range(200)]

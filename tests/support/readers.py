@@ -191,7 +191,7 @@ def _tuned(directory: Path) -> None:
 
 
 def _links(directory: Path) -> None:
-    from harp_jax.linklearn.links import read_graph
+    from harp_jax.baselines.linklearn.links import read_graph
     from harp_jax.ranking.priors import inlinks
 
     path = str(directory / "linked.jsonl")
@@ -200,13 +200,13 @@ def _links(directory: Path) -> None:
 
 
 def _svm(directory: Path) -> None:
-    from harp_jax.linklearn.ranking_svm import load
+    from harp_jax.baselines.linklearn.ranking_svm import load
 
     load(str(directory))
 
 
 def _linklearn(directory: Path) -> None:
-    from harp_jax.linklearn.rank import load
+    from harp_jax.baselines.linklearn.rank import load
 
     load(str(directory))
     load(str(directory), okapi=True)
@@ -300,7 +300,7 @@ def _workdir(directory: Path) -> None:
 
 
 def _sums_files(directory: Path) -> None:
-    from harp_jax.digests import write_sums
+    from harp_jax.base.digests import write_sums
 
     (directory / "a.bin").write_bytes(b"abc")
     (directory / "b.txt").write_bytes(b"def")
@@ -308,7 +308,7 @@ def _sums_files(directory: Path) -> None:
 
 
 def _sums(directory: Path) -> None:
-    from harp_jax.digests import check_sums
+    from harp_jax.base.digests import check_sums
 
     check_sums(str(directory))
 
@@ -333,14 +333,14 @@ def _model(directory: Path) -> None:
 def _neural_files(directory: Path) -> None:
     import numpy as np
 
-    from harp_jax.neural_ir.parameters import save_selected
+    from harp_jax.baselines.neural_ir.parameters import save_selected
 
     save_selected(str(directory), {"dense": {"kernel": np.ones((2, 3), np.float32), "bias": np.zeros(3, np.float32)}})
     os.remove(directory / "SHA256SUMS")
 
 
 def _neural(directory: Path) -> None:
-    from harp_jax.neural_ir.parameters import load_selected
+    from harp_jax.baselines.neural_ir.parameters import load_selected
 
     load_selected(str(directory))
 
@@ -437,8 +437,8 @@ def get_config(preset=""):
 
 
 def _config(directory: Path) -> None:
-    from harp_jax.cli import read_config
-    from harp_jax.ranges import check_training
+    from harp_jax.base.cli import read_config
+    from harp_jax.config import check_training
 
     config = read_config(str(directory / "tiny_config.py"), _words_of(directory / "overrides"))
     if config is not None:

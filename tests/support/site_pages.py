@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harp_jax.randomness import generator
+from harp_jax.base.randomness import generator
 
 WORDS, LINKS = 8, 7
 COMMON = ["water", "gate", "boat", "bridge", "keeper", "stone", "river", "mill", "ferry", "barge"]

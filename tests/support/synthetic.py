@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harp_jax.base.randomness import generator
 from harp_jax.input.packing import Group, pair_sequences, text_sequence
-from harp_jax.randomness import generator
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 VOCAB = 211

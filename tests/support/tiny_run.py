@@ -10,10 +10,10 @@ import time
 
 from ml_collections import ConfigDict
 
-from harp_jax import defaults as configs
+from harp_jax import config as configs
 from harp_jax.input.layout import make_layout
-from harp_jax.stages.base import Stage
-from harp_jax.stages.pretrain import pretrain_stage
+from harp_jax.training.stages.base import Stage
+from harp_jax.training.stages.pretrain import pretrain_stage
 from tests.support.synthetic import SyntheticReader, tokenizer
 
 
@@ -47,8 +47,8 @@ if __name__ == "__main__":
 
     import jax
 
-    from harp_jax.cli import fail
-    from harp_jax.errors import InputError
+    from harp_jax.base.cli import fail
+    from harp_jax.base.errors import InputError
     from harp_jax.training.train import train
 
     options = dict(argument.split("=", 1) for argument in sys.argv[2:])

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
 from tests.support.tiny_bert import small_tokenizer
 

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+from harp_jax.base.errors import InputError
 from harp_jax.commands import word_vectors, words
-from harp_jax.errors import InputError
 from harp_jax.text.word_vectors import read_vectors
 from harp_jax.text.words import WordVocabulary, count_words, load_words, read_stopwords
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from harp_jax import defaults as configs
-from harp_jax.errors import InputError
+from harp_jax import config as configs
+from harp_jax.base.errors import InputError
 from harp_jax.training.dry_run import Bytes, compile_step, search_rows
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from harp_jax.defaults import pretrain
+from harp_jax.config import pretrain
 from harp_jax.model import sharding
 from harp_jax.training import loop as train
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import jax
 import pytest
 
-from harp_jax.defaults import pretrain
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
+from harp_jax.config import pretrain
 from harp_jax.model.sharding import make_mesh
 from harp_jax.training import loop as training_loop
 from harp_jax.training.memory import Limit, Watch, check_step, limits, tightest

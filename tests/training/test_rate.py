@@ -2,9 +2,9 @@
 
 import pytest
 
-from harp_jax.cli import TERMINATED
-from harp_jax.commands.own_site import rate as command
-from harp_jax.defaults import pretrain
+from harp_jax.base.cli import TERMINATED
+from harp_jax.commands import rate as command
+from harp_jax.config import pretrain
 from harp_jax.training import rate
 
 

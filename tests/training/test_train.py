@@ -11,8 +11,8 @@ import jax
 import numpy as np
 import pytest
 
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import Checkpoints
-from harp_jax.errors import InputError
 from harp_jax.training import metrics_log
 from harp_jax.training.train import train
 from harp_jax.training.workdir import locked

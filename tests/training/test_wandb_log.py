@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from harp_jax.training.metrics_log import MetricsLog
 from harp_jax.training.wandb_log import WandbLog
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 import harp_jax.training.train
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from harp_jax.main import main
 from harp_jax.training import workdir
 from harp_jax.training.workdir import claim_workdir

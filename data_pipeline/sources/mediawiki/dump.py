@@ -19,8 +19,8 @@ from data_pipeline.sources.mediawiki.pages_xml import (
     read_siteinfo,
     split_pages,
 )
-from harp_jax import files
-from harp_jax.errors import InputError
+from harp_jax.base import files
+from harp_jax.base.errors import InputError
 
 
 def chunks(source: Source) -> Iterator[Chunk]:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, Source, chunk_name
 from data_pipeline.sources.mediawiki import pages_xml
-from harp_jax import files
-from harp_jax.errors import InputError
+from harp_jax.base import files
+from harp_jax.base.errors import InputError
 
 # bz2 compresses wikitext to about a quarter.
 _CHUNK_BYTES = CHUNK_BYTES // 4

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from data_pipeline.sources.document import CHUNK_BYTES, Dropped
-from harp_jax import files
-from harp_jax.errors import InputError
+from harp_jax.base import files
+from harp_jax.base.errors import InputError
 
 _BLOCK = 1 << 20
 DAMAGE = (OSError, EOFError, lzma.LZMAError, zlib.error)

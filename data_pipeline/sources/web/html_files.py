@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, LinkedDocument, Source, chunk_name
 from data_pipeline.sources.web import urls
 from data_pipeline.sources.web.html_page import read_page
-from harp_jax import files
-from harp_jax.errors import InputError
+from harp_jax.base import files
+from harp_jax.base.errors import InputError
 
 _SUFFIXES = (".html", ".htm", ".xhtml")
 # Backup copies by wget -K and by editors.

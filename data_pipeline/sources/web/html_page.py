@@ -15,7 +15,7 @@ from data_pipeline.sources.document import Dropped, Link, LinkedDocument, Outlin
 from data_pipeline.sources.web import urls
 from data_pipeline.sources.web.index_pages import is_index_page
 from data_pipeline.sources.web.main_content import Content, main_content, text_of
-from harp_jax.errors import needs
+from harp_jax.base.errors import needs
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser

@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, LinkedDocument, Source, chunk_name
 from data_pipeline.sources.web import urls
 from data_pipeline.sources.web.html_page import read_page
-from harp_jax import files
-from harp_jax.errors import InputError, needs
+from harp_jax.base import files
+from harp_jax.base.errors import InputError, needs
 
 if TYPE_CHECKING:
     from fastwarc.warc import WarcRecord

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harp_jax.errors import InputError, needs
+from harp_jax.base.errors import InputError, needs
 from harp_jax.ranking.reranker import Reranker
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from harp_jax.errors import InputError, needs
+from harp_jax.base.errors import InputError, needs
 from harp_jax.ranking.maxp import Windows
 from harp_jax.ranking.reranker import Reranker
 

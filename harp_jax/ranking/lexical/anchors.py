@@ -10,9 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import lines
 from harp_jax.corpus.jsonl import checked_id, checked_text, parse_object
-from harp_jax.errors import InputError
-from harp_jax.files import lines
 
 COUNT = re.compile("0*[1-9][0-9]{0,17}")
 MOST_REPEATS = 1000  # a text of a billion links would be written out as often

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from harp_jax.errors import InputError, needs
+from harp_jax.base.errors import InputError, needs
 from harp_jax.text.stems import stemmer_of
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ import sys
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import replacing
+from harp_jax.base.progress import progress
 from harp_jax.corpus.folds import read_folds, select
 from harp_jax.corpus.trec import ordered, read_qrels, read_queries, read_run
-from harp_jax.errors import InputError
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import parse_measures
-from harp_jax.files import replacing
-from harp_jax.progress import progress
 from harp_jax.ranking.lexical.first_stage import Candidates
 
 Axes = Mapping[str, tuple[float, ...]]  # parameter → values to try

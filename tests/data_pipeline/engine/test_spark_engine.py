@@ -13,11 +13,11 @@ from data_pipeline import pipeline
 from data_pipeline.engine.local import mebibytes
 from data_pipeline.engine.spark import sql_type
 from data_pipeline.engine.tables import SCHEMAS
-from data_pipeline.graph import boilerplate, graph_report, link_graph
+from data_pipeline.links import boilerplate, graph_report, link_graph
 from data_pipeline.output import manifest, shards
 from data_pipeline.pairs import term_collection
 from data_pipeline.tasks import acm, qdm, wlp
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from tests.support import ROOT, corpus
 
 FORBIDDEN = re.compile(

@@ -9,7 +9,7 @@ import pytest
 from data_pipeline.engine import store
 from data_pipeline.engine.tables import table
 from data_pipeline.pairs import term_collection
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from tests.support.in_process import InProcessEngine
 
 SQL = "SELECT word, CAST(SUM(n) AS BIGINT) AS n FROM word_counts GROUP BY word"

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from data_pipeline.output import claim as output
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from tests.support import ROOT, corpus
 
 READ = {"source": [], "tokenizer_sha256": "t", "encoder_content": {}}

@@ -9,7 +9,7 @@ import pytest
 from data_pipeline.engine.store import buckets, read
 from data_pipeline.pairs.hard_negatives import K1, B, Slice, mine
 from data_pipeline.pipeline import generate
-from harp_jax.randomness import generator
+from harp_jax.base.randomness import generator
 from tests.support import corpus
 from tests.support.in_process import InProcessEngine
 

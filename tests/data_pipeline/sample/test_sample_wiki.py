@@ -11,7 +11,7 @@ from data_pipeline.sample import grammar
 from data_pipeline.sample import wiki as sample_wiki
 from data_pipeline.sources import formats
 from data_pipeline.text.sentences import sentences
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from tests.support import ROOT
 
 FUNCTION = set(

@@ -12,8 +12,8 @@ from data_pipeline.pairs.examples import split_of
 from data_pipeline.pipeline import generate
 from data_pipeline.site.held_out import in_context, is_title
 from data_pipeline.site.survey import as_text, write_survey
+from harp_jax.base.errors import InputError
 from harp_jax.corpus.trec import read_qrels, read_queries
-from harp_jax.errors import InputError
 from harp_jax.ranking.lexical.anchors import anchor_rows
 from tests.support import corpus
 from tests.support.in_process import InProcessEngine

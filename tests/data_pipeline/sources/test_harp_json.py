@@ -3,7 +3,7 @@ import json
 import pytest
 
 from data_pipeline.sources import formats
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 
 
 def line(tokens, *anchors):

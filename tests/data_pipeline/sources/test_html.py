@@ -6,7 +6,7 @@ from data_pipeline.sources import formats
 from data_pipeline.sources.web import urls
 from data_pipeline.sources.web.html_page import MAX_OPEN, read_page
 from data_pipeline.sources.web.main_content import main_content
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 
 SOURCE = {"format": "html", "redirects": (), "max_page_bytes": 2 << 20}
 URL = "https://x.org/guide/index.html"

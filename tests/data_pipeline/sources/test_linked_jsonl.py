@@ -7,7 +7,7 @@ import pytest
 
 from data_pipeline.sources import formats, json_lines
 from data_pipeline.sources.document import Link
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 
 
 def source(*paths, **fields):

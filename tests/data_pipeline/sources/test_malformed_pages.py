@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from data_pipeline.graph import link_graph
+from data_pipeline.links import link_graph
 from data_pipeline.sources import formats, json_lines, wikiextractor
 from data_pipeline.sources.document import Link, LinkedDocument
 from data_pipeline.sources.mediawiki.titles import Site

@@ -8,7 +8,7 @@ import pytest
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import Link
 from data_pipeline.sources.mediawiki import article, pages_xml
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from tests.support.mediawiki_dump import HEAD, TAIL, page, write
 
 

@@ -7,7 +7,7 @@ import pytest
 from data_pipeline.config import generation, plain_source
 from data_pipeline.sources.web import sections
 from data_pipeline.sources.web.html_page import read_page
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from tests.support import corpus
 from tests.support.generation_job import linked_documents, table
 from tests.support.in_process import InProcessEngine

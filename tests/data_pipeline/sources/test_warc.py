@@ -7,7 +7,7 @@ import pytest
 
 from data_pipeline.sources import formats
 from data_pipeline.sources.web import warc
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from tests.support.warc_record import record
 
 

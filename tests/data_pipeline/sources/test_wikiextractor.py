@@ -6,7 +6,7 @@ import pytest
 
 from data_pipeline.sources import formats
 from data_pipeline.sources.wikiextractor import plain_text
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from tests.support.steps import steps
 
 

@@ -18,9 +18,9 @@ from data_pipeline.tasks.pair import Passages, Request
 from data_pipeline.tasks.sampling import NoPair, Sampler
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import load_terms
+from harp_jax.base.randomness import generator
 from harp_jax.input.records import TASKS
 from harp_jax.input.tfrecords import RecordReader
-from harp_jax.randomness import generator
 from tests.support import corpus
 from tests.support.in_process import InProcessEngine
 

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted, shuffled, without_replacement
-from harp_jax.randomness import generator
+from harp_jax.base.randomness import generator
 
 WORDS = [(1,), (2,), (3,), (1,), (4, 9), (5,), (2,), (6,)]
 WEIGHTS = np.array([0.05, 0.2, 0.1, 0.15, 0.12, 0.02, 0.1, 0.06])

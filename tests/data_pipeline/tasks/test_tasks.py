@@ -12,7 +12,7 @@ from data_pipeline.tasks import acm, adp, mlm, qdm, rdp, rqp
 from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence, Sides
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.text.terms import Terms, join
-from harp_jax.randomness import generator
+from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 TERMS = Terms(Tokenizer((*SPECIAL_TOKENS, ".", "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"}))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from data_pipeline.text.terms import STOPWORDS, Terms, count_words, join, load_terms, normalise_anchor, read_stopwords
-from harp_jax.errors import InputError
+from harp_jax.base.errors import InputError
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 TOKENS = (

@@ -20,9 +20,9 @@ from data_pipeline.weights.artefact import read_meta, verify
 from data_pipeline.weights.attention import CPU_LENGTHS, LENGTHS, Encoder, Sequence, batches, identify
 from data_pipeline.weights.without_encoder import DocumentFrequency, save_frequency
 from data_pipeline.weights.word_weights import attending, from_bytes, piece_spans, word_sums
+from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.huggingface import save_hf
-from harp_jax.errors import InputError
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker, init_params
 from harp_jax.text.tokenizer import load_tokenizer

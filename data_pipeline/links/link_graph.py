@@ -1,0 +1,327 @@
+"""The link graph: links with their destination pages, redirects resolved, anchor texts counted.
+
+The SQL uses only what DuckDB and Spark SQL compute alike: equi-joins, integer aggregates, row_number over total orders.
+"""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from data_pipeline.config import Config, all_passages
+from data_pipeline.engine.dropped import DropCounts
+from data_pipeline.engine.job import Engine, Job
+from data_pipeline.engine.store import bucket_parts, read
+from data_pipeline.engine.tables import DOCS_PER_CHUNK, Row, table
+from data_pipeline.links import anchors
+from data_pipeline.sources import formats
+from data_pipeline.sources.document import Chunk, LinkedDocument
+from data_pipeline.text.sentences import sentences
+from data_pipeline.text.terms import count_words, normalise_anchor
+from harp_jax.base.randomness import signed64
+
+# Chains of up to 2⁴ redirects are followed; MediaWiki follows one.
+DOUBLINGS = 4
+
+
+def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
+    """Map over chunks: documents, their addresses, redirects among them, and what was dropped.
+
+    A document with a `problem` keeps its address, so that links to it are counted under that problem.
+    """
+    c = job["config"]
+    documents, dropped = formats.parse(chunk, c["source"])
+    counts = DropCounts()
+    for item in dropped:
+        counts.add(item.reason, item.where, item.example, item.times)
+    numbered = ((number * DOCS_PER_CHUNK + position, document) for position, document in enumerate(documents))
+    return tabulate(c, number // job["per_bucket"], numbered, counts)
+
+
+def tabulate(
+    c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]], counts: DropCounts
+) -> dict[str, pa.Table]:
+    """The tables of numbered documents; `home` is their bucket."""
+    rows: list[Row] = []
+    addresses: list[Row] = []
+    redirects: list[Row] = []
+    for doc, document in numbered:
+        if document.redirect is not None:
+            redirects.append({"address": document.address, "target": document.redirect, "priority": doc})
+            continue
+        problem = _problem(document, c)
+        addresses.append(
+            dict(
+                doc=doc, home=home, address=document.address, id=document.id, problem=problem,
+                disambiguation=int(document.is_disambiguation), identity=_identity(doc, document, c["page_identity"]),
+            )
+        )  # fmt: skip
+        if problem == "link-to-short-page":
+            counts.add("page-too-short", document.id, document.title)
+            continue
+        links = [dict(start=link.start, end=link.end, target=link.target) for link in document.links]
+        rows.append(
+            dict(
+                doc=doc,
+                id=document.id,
+                title=document.title,
+                text=document.text,
+                lead_end=document.lead_end,
+                links=links,
+            )
+        )
+    return {
+        "documents": table("documents", rows),
+        "addresses": table("addresses", addresses),
+        "redirects": table("redirects", redirects),
+        "losses": counts.table(),
+    }
+
+
+def _identity(doc: int, document: LinkedDocument, page_identity: str) -> int:
+    """Equal for documents that are one page: the number, or a hash of the first section in lower case."""
+    return doc if page_identity == "id" else signed64("page", document.text[: document.lead_end].lower())
+
+
+def _problem(document: LinkedDocument, c: Config) -> str:
+    """The reason why links to the page are dropped, as a slug; empty if they are kept."""
+    wanted = min(c["min_article_words"], c["min_section_words"] if document.is_section else c["min_article_words"])
+    # Splitting at spaces is fast, and enough for most pages.
+    if wanted and len(document.text.split()) < wanted and count_words(document.text) < wanted:
+        return "link-to-short-page"
+    if document.is_disambiguation and not c["keep_disambiguation"]:
+        return "link-to-disambiguation"
+    if not document.text[: document.lead_end].strip():
+        return "link-to-empty-page"
+    return ""
+
+
+def extract_links(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+    """Map over documents: every link with its sentence. Only paragraphs with links are split into sentences."""
+    rows: list[Row] = []
+    counts = DropCounts()
+    phrases = anchors.boilerplate(job["config"])
+    for batch in read(job, "documents", number).select(["doc", "id", "text", "links"]).to_batches(max_chunksize=256):
+        for document in batch.to_pylist():
+            for link, sentence in in_sentences(document["text"], document["links"]):
+                shown = document["text"][link["start"] : link["end"]]
+                anchor = normalise_anchor(shown)
+                reason = (
+                    anchors.reason_to_drop(anchor, job["config"], phrases) if sentence else "anchor-across-paragraphs"
+                )
+                if reason:
+                    counts.add(reason, document["id"], f"{shown} -> {link['target']}")
+                    continue
+                rows.append(
+                    dict(
+                        doc=document["doc"], link_start=link["start"], link_end=link["end"], sentence_start=sentence[0],
+                        sentence_end=sentence[1], anchor=anchor, target=link["target"],
+                    )
+                )  # fmt: skip
+    return {"links": table("links", rows), "losses": counts.table()}
+
+
+def in_sentences(text: str, links: list[Row]) -> list[tuple[Row, list[int]]]:
+    """Each link with [start, end] of its sentence; an empty list if the anchor spans paragraphs or is white space.
+
+    A link across a sentence boundary (Yahoo! Inc.) joins the sentences. Linear in the text and in the links.
+    """
+    found: list[tuple[Row, list[int]]] = []
+    bounds: list[tuple[int, int]] = []
+    paragraph, paragraph_end, at, joined_until = 0, -1, 0, -1
+    joined: list[int] = []
+    for link in links:
+        if link["start"] >= paragraph_end:
+            paragraph = text.rfind("\n", max(0, paragraph_end), link["start"]) + 1 or max(0, paragraph_end)
+            line_end = text.find("\n", link["start"])
+            paragraph_end = len(text) if line_end < 0 else line_end
+            spans = sentences(text[paragraph:paragraph_end])
+            bounds, at, joined_until = [(paragraph + start, paragraph + end) for start, end in spans], 0, -1
+        while at < len(bounds) and bounds[at][1] <= link["start"]:
+            at += 1
+        last = at
+        while last < len(bounds) and bounds[last][1] < link["end"]:
+            last += 1
+        if last >= len(bounds) or bounds[at][0] > link["start"]:
+            found.append((link, []))
+            continue
+        if at > joined_until:
+            joined = [*bounds[at]]
+        # Links already found in these sentences share this list: their span grows, too.
+        joined[1], joined_until = max(joined[1], bounds[last][1]), max(joined_until, last)
+        found.append((link, joined))
+    return found
+
+
+# The first of several documents with one address, or with one id.
+PLACES_SQL = """
+    SELECT doc, home, home AS bucket, address, id, disambiguation, identity, problem FROM (
+        SELECT doc, home, address, id, disambiguation, identity, problem,
+            row_number() OVER (PARTITION BY id ORDER BY doc) AS same_id
+        FROM (
+            SELECT doc, home, address, id, disambiguation, identity, problem,
+                row_number() OVER (PARTITION BY address ORDER BY doc) AS copy
+            FROM addresses
+        ) WHERE copy = 1
+    ) WHERE same_id = 1
+"""
+
+# A page has priority over a redirect of the same address, an earlier redirect over a later one.
+ALIASES_SQL = """
+    SELECT address, target FROM (
+        SELECT r.address, r.target, row_number() OVER (PARTITION BY r.address ORDER BY r.priority, r.target) AS copy
+        FROM redirects r LEFT JOIN places p ON r.address = p.address
+        WHERE p.address IS NULL
+    ) WHERE copy = 1
+"""
+
+# Doubles the length of the chains followed; cycles never reach a page.
+FOLLOW_SQL = """
+    SELECT a.address AS address, COALESCE(b.target, a.target) AS target FROM {0} a LEFT JOIN {0} b ON a.target = b.address
+"""
+
+# Excluding a redirect excludes its target page.
+EXCLUDED = """
+    excluded e LEFT JOIN places p ON e.address = p.address
+    LEFT JOIN aliases a ON e.address = a.address LEFT JOIN places q ON a.target = q.address
+"""
+# `same`: links to a page lead to the first page of the same identity.
+PAGES_SQL = f"""
+    SELECT doc, home, home AS bucket, address, id, disambiguation, problem, {{}} AS same FROM (
+        SELECT s.doc, s.home, s.address, s.id, s.disambiguation, s.identity,
+            CASE WHEN x.doc IS NULL THEN s.problem ELSE 'link-to-excluded' END AS problem
+        FROM places s LEFT JOIN (SELECT DISTINCT COALESCE(p.doc, q.doc) AS doc FROM {EXCLUDED}) x ON s.doc = x.doc
+    )
+"""
+SAME_SQL = {"id": "doc", "text": "MIN(doc) OVER (PARTITION BY identity, problem)"}
+
+TARGETS_SQL = """
+    SELECT l.doc, l.link_start, l.link_end, l.sentence_start, l.sentence_end, l.anchor, l.target, l.bucket,
+        COALESCE(p.same, q.same) AS destination,
+        CASE WHEN COALESCE(p.doc, q.doc) IS NULL THEN 'link-unresolved'
+            WHEN COALESCE(p.same, q.same) = s.same THEN 'link-to-itself'
+            ELSE COALESCE(p.problem, q.problem) END AS problem
+    FROM links l
+    JOIN pages s ON l.doc = s.doc
+    LEFT JOIN pages p ON l.target = p.address
+    LEFT JOIN aliases a ON l.target = a.address
+    LEFT JOIN pages q ON a.target = q.address
+"""
+
+LINK_PAGES_SQL = """
+    SELECT anchor, destination, home, CAST(SUM(n) AS BIGINT) AS n, COUNT(*) AS pages FROM (
+        SELECT t.anchor, t.destination, p.home, t.doc, COUNT(*) AS n
+        FROM targets t JOIN pages p ON t.destination = p.doc
+        WHERE t.problem = '' GROUP BY t.anchor, t.destination, p.home, t.doc
+    ) GROUP BY anchor, destination, home
+"""
+
+# All rows of an anchor text are in one bucket, that of one of its destinations. Arguments: anchors.limits.
+LINK_COUNTS_SQL = """
+    SELECT l.anchor, l.destination, l.n, t.bucket,
+        CASE WHEN l.pages > {} THEN 'link-boilerplate' WHEN t.destinations > {} THEN 'anchor-boilerplate' ELSE '' END AS problem
+    FROM link_pages l
+    JOIN (SELECT anchor, MIN(home) AS bucket, COUNT(*) AS destinations FROM link_pages GROUP BY anchor) t ON l.anchor = t.anchor
+"""
+
+RESOLVED_SQL = """
+    SELECT t.doc, t.link_start, t.link_end, t.sentence_start, t.sentence_end, t.anchor, t.target, t.bucket, t.destination,
+        CASE WHEN t.problem = '' THEN COALESCE(b.problem, '') ELSE t.problem END AS problem
+    FROM targets t
+    LEFT JOIN (SELECT anchor, destination, problem FROM link_counts WHERE problem <> '') b
+        ON t.anchor = b.anchor AND t.destination = b.destination
+"""
+
+ANCHOR_DESTINATION_SQL = {
+    # Each destination of an anchor text once:
+    "uniform": """
+        SELECT anchor, destination, row_number() OVER (PARTITION BY anchor ORDER BY destination) - 1 AS rank
+        FROM (SELECT DISTINCT anchor, destination FROM resolved WHERE problem = '')
+    """,
+    # Each occurrence; those of one destination have consecutive ranks:
+    "occurrence": """
+        SELECT anchor, destination,
+            row_number() OVER (PARTITION BY anchor ORDER BY destination, doc, link_start) - 1 AS rank
+        FROM resolved WHERE problem = ''
+    """,
+}
+
+# The pages that negatives are drawn from, ordered by in-links; only their passages are read.
+CANDIDATES_SQL = """
+    SELECT doc, home AS bucket, in_links, row_number() OVER (ORDER BY in_links, doc) - 1 AS place FROM (
+        SELECT p.doc AS doc, p.home AS home, COALESCE(c.n, 0) AS in_links
+        FROM pages p
+        {} JOIN (SELECT destination, COUNT(*) AS n FROM resolved WHERE problem = '' GROUP BY destination) c
+            ON p.doc = c.destination
+        WHERE p.problem = ''
+    )
+"""
+
+RANKED_SQL = """
+    SELECT l.doc, l.link_start, l.link_end, l.sentence_start, l.sentence_end, l.anchor, l.destination, l.bucket, p.id AS id,
+        c.place AS place, o.first AS first, o.own AS own, t.total AS total,
+        row_number() OVER (PARTITION BY l.anchor ORDER BY l.doc, l.link_start) - 1 AS occurrence,
+        COUNT(*) OVER (PARTITION BY l.anchor) AS occurrences
+    FROM resolved l
+    JOIN pages p ON l.doc = p.doc
+    JOIN candidates c ON l.destination = c.doc
+    JOIN (SELECT anchor, destination, MIN(rank) AS first, COUNT(*) AS own FROM anchor_destination
+          GROUP BY anchor, destination) o ON l.anchor = o.anchor AND l.destination = o.destination
+    JOIN (SELECT anchor, COUNT(*) AS total FROM anchor_destination GROUP BY anchor) t ON l.anchor = t.anchor
+    WHERE l.problem = ''
+"""
+
+# Links per sentence whose pairs are recorded: links behind the encoder's window make no pair, and all pairs would be quadratic.
+TOGETHER = 512
+_IN_SENTENCE = f"""
+    SELECT doc, sentence_start, destination FROM (
+        SELECT doc, sentence_start, destination,
+            row_number() OVER (PARTITION BY doc, sentence_start ORDER BY first_start) AS position
+        FROM (SELECT doc, sentence_start, destination, MIN(link_start) AS first_start
+              FROM ranked GROUP BY doc, sentence_start, destination)
+    ) WHERE position <= {TOGETHER}
+"""
+COLINKED_SQL = f"""
+    SELECT DISTINCT a.destination AS one, b.destination AS other
+    FROM ({_IN_SENTENCE}) a JOIN ({_IN_SENTENCE}) b ON a.doc = b.doc AND a.sentence_start = b.sentence_start
+"""
+
+LINKED_SQL = "SELECT DISTINCT doc AS one, destination AS other FROM ranked"
+
+
+def index(engine: Engine) -> None:
+    """`pages`, one for each address and id, and `aliases`, with chains of redirects followed to their end."""
+    engine.join("places", PLACES_SQL, ["addresses"], partitioned=True)
+    engine.join("aliases_0", ALIASES_SQL, ["redirects", "places"])
+    for step in range(DOUBLINGS):
+        name = "aliases" if step == DOUBLINGS - 1 else f"aliases_{step + 1}"
+        engine.join(name, FOLLOW_SQL.format(f"aliases_{step}"), [f"aliases_{step}"])
+    sql = PAGES_SQL.format(SAME_SQL[engine.job["config"]["page_identity"]])
+    engine.join("pages", sql, ["places", "excluded", "aliases"], partitioned=True)
+
+
+def resolve(engine: Engine) -> None:
+    """From `addresses`, `redirects` and `links` to `link_counts` and `resolved`: links with their destinations, or why not."""
+    c = engine.job["config"]
+    index(engine)
+    engine.join("targets", TARGETS_SQL, ["links", "pages", "aliases"], partitioned=True)
+    engine.join("link_pages", LINK_PAGES_SQL, ["targets", "pages"])
+    (with_links,) = engine.query("SELECT COUNT(DISTINCT doc) FROM targets", ["targets"])[0]
+    limits = anchors.limits(c, with_links)
+    engine.join("link_counts", LINK_COUNTS_SQL.format(*limits), ["link_pages"], partitioned=True)
+    engine.join("resolved", RESOLVED_SQL, ["targets", "link_counts"], partitioned=True)
+
+
+def build(engine: Engine) -> None:
+    """From `addresses`, `redirects` and `links` to `ranked`, `candidates`, `anchor_destination`, `colinked`, `anchors`."""
+    c = engine.job["config"]
+    resolve(engine)
+    engine.map("anchors", anchors.statistics, bucket_parts(engine.job, "link_counts"))
+    engine.join("anchor_destination", ANCHOR_DESTINATION_SQL[c["qdm_negative"]], ["resolved"])
+    join = "LEFT" if all_passages(c) else ""
+    engine.join("candidates", CANDIDATES_SQL.format(join), ["pages", "resolved"], partitioned=True)
+    inputs = ["resolved", "pages", "candidates", "anchor_destination"]
+    engine.join("ranked", RANKED_SQL, inputs, partitioned=True)
+    if "acm" in c["tasks"]:
+        engine.join("colinked", COLINKED_SQL, ["ranked"])
+    if "wlp" in c["tasks"]:
+        engine.join("linked", LINKED_SQL, ["ranked"])

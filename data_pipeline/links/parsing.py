@@ -1,0 +1,54 @@
+"""The first stage of every job over linked pages: documents, addresses, redirects, excluded destinations; and its documents."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from data_pipeline.engine.job import Engine, Job
+from data_pipeline.engine.store import bucket_parts, buckets, read, write
+from data_pipeline.engine.tables import table
+from data_pipeline.links import boilerplate, link_graph
+from data_pipeline.sources import formats
+from data_pipeline.sources.document import Chunk
+from harp_jax.base.files import lines
+
+# Rows per table file of source.redirects; English Wikipedia has ten million redirects.
+REDIRECTS_PER_FILE = 1 << 17
+
+
+def parse_documents(engine: Engine) -> None:
+    """Parses the sources; reads redirects and excluded destinations."""
+    job, source = engine.job, engine.job["config"]["source"]
+
+    def chunks() -> Iterator[tuple[int, Chunk]]:
+        yield from enumerate(formats.chunks(source))
+
+    if formats.format_of(source).has_boilerplate:
+        engine.map("crawled", boilerplate.parse_chunk, chunks(), per_bucket=job["per_bucket"])
+        boilerplate.find(engine)
+        engine.map("documents", boilerplate.drop, bucket_parts(job, "crawled"))
+    else:
+        engine.map("documents", link_graph.parse_chunk, chunks(), per_bucket=job["per_bucket"])
+    address_of = formats.addresser(source)
+    extra = (
+        dict(address=address_of(address), target=address_of(target), priority=(1 << 62) + i)
+        for i, (address, target) in enumerate(formats.redirects(source))
+    )
+    part = 0
+    while rows := list(islice(extra, REDIRECTS_PER_FILE)):
+        write(job, "redirects", 0, "files", part, table("redirects", rows))
+        part += 1
+    if path := job["config"]["exclude_destinations"]:
+        excluded = sorted({line.strip() for _, line in lines(path) if line.strip()})
+        rows = [dict(address=address_of(line), line=line) for line in excluded]
+        write(job, "excluded", 0, "file", 0, table("excluded", rows))
+
+
+def documents_of(job: Job) -> Iterator[dict[str, Any]]:
+    """{"id", "title", "text"} of the documents in the order of the input, without copies of a page."""
+    for bucket in buckets(job, "documents"):
+        first = set(read(job, "pages", bucket, ["doc"]).column("doc").to_pylist())
+        found = read(job, "documents", bucket, ["doc", "id", "title", "text"])
+        for row in sorted(found.to_pylist(), key=lambda row: row["doc"]):
+            if row.pop("doc") in first:
+                yield row

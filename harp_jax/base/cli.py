@@ -1,0 +1,317 @@
+"""Parsing, start and exit of every command: status 0 on success, one line and status 2 on bad input.
+
+A command is a module with `arguments_parser()` and `main(arguments)`, listed in `commands/table.py`. Options are spelled with
+underscores; dashes are accepted too.
+"""
+
+import argparse
+import contextlib
+import io
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from harp_jax.base.errors import InputError, Terminated
+from harp_jax.base.files import DISK_FULL, cache_directory
+from harp_jax.base.option_paths import OUTPUTS, check_inputs, check_outputs
+
+INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
+TERMINATED = 143  # the shell's status of a command ended by SIGTERM
+FOLLOW = "HARP_JAX_FOLLOW"  # environment: number of a pipe's descriptor, whose other end a plan holds
+# What exceptions say that memory is short: XLA's, the loader's of shared libraries, the kernel's.
+SHORT_OF_MEMORY = (
+    "RESOURCE_EXHAUSTED: Out of memory", "failed to map segment", "Cannot allocate memory", "cannot allocate memory",
+    "can't start new thread", "std::bad_alloc",
+)  # fmt: skip
+WHOLE_PROCESS: list[bool] = []  # whether this process is one command: nothing runs after it
+AGAIN: list[threading.Timer] = []  # that raise a Ctrl-C again which Python dropped
+MORE_MEMORY = "use smaller batches or fewer workers, a higher limit (ulimit -v), or a machine with more memory"
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse without abbreviations, with an example at the end of --help."""
+
+    def __init__(self, *, prog: str, description: str, example: str = "") -> None:
+        super().__init__(
+            prog=prog,
+            description=description,
+            epilog=f"example:\n  {example}" if example else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        given = sys.argv[1:] if args is None else list(args)
+        words = [self._with_underscores(with_home(word) if word.startswith("--") else word) for word in given]
+        found, rest = super().parse_known_args(words, namespace)
+        for action in self._actions:
+            written = action.dest in (*OUTPUTS, "workdir") and any(
+                f"{name}=" in words for name in action.option_strings
+            )
+            if getattr(found, action.dest, None) == "" and (action.required or written):
+                self.error(f"{'/'.join(action.option_strings)} is empty, as where a variable is not set")
+        return found, rest
+
+    def _with_underscores(self, word: str) -> str:
+        """The option as it is spelled here; -o is --output."""
+        if word == "-o" and "--output" in self._option_string_actions:
+            return "--output"
+        name, equals, value = word.partition("=")
+        other = "--" + name[2:].replace("-", "_")
+        known = (
+            name.startswith("--") and name not in self._option_string_actions and other in self._option_string_actions
+        )
+        return other + equals + value if known else word
+
+
+def with_home(word: str) -> str:
+    """--NAME=~/PATH with the home directory, which shells leave to the command: a directory named ~ would be created.
+
+    Raises InputError where there is no home directory.
+    """
+    name, equals, value = word.partition("=")
+    if not equals or not (value == "~" or value.startswith("~/")):
+        return word
+    found = os.path.expanduser(value)
+    if found.startswith("~"):
+        raise InputError(f"{word}: no home directory here; write the whole path")
+    return f"{name}={found}"
+
+
+class ConfigParser(Parser):
+    """A parser with `--config=FILE.py[:PRESET]` and `--config.FIELD=VALUE`, parsed by ml_collections.
+
+    `arguments.config` is a locked ConfigDict. FILE.py may be a name below configs/, such as tpu_v3 or data/html.
+    """
+
+    def __init__(self, *, prog: str, description: str, example: str) -> None:
+        super().__init__(prog=prog, description=description, example=example)
+        what = "config file with get_config(), or its name below configs/; append :PRESET to choose a preset"
+        self.add_argument("--config", metavar="FILE[:PRESET]", help=what)
+        self.add_argument(
+            "--config.FIELD", dest="_", metavar="VALUE", help="override a config field; quote tuples: \"('a',)\""
+        )
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        arguments, rest = self.parse_known_args(args, namespace)
+        if arguments._ is not None:
+            self.error("--config.FIELD stands for a field's name, as in --config.seed=1")
+        arguments.config = read_config(arguments.config, rest)
+        return arguments
+
+
+def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
+    """The ConfigDict of a config file with `--config.FIELD=VALUE` overrides, locked; None without a path.
+
+    Raises InputError for a file that cannot be read, an unknown field, or a value of the wrong type.
+    """
+    from absl import flags
+    from ml_collections import config_flags
+
+    from harp_jax.config import check_fields
+
+    values = flags.FlagValues()
+    config_flags.DEFINE_config_file("config", None, "", flag_values=values, lock_config=True)
+    given = [f"--config={config_file(path)}"] if path else []
+    words, typed = ["harp", *given, *last_of_each(overrides)], sys.argv
+    try:
+        sys.argv = words  # where ml_collections looks for the fields to override
+        rest = values(words)
+        if len(rest) > 1:
+            raise InputError(f"unexpected argument {rest[1]!r}; options are written --name=value (see --help)")
+        if values.config is not None:
+            values.config.lock()  # a file that cannot be read raises on first use: use it here
+        return values.config
+    except InputError:
+        raise
+    except (
+        flags.Error,
+        OSError,
+        ImportError,
+        SyntaxError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RecursionError,  # a value nested thousands deep: the parser's stack
+        MemoryError,
+    ) as error:
+        if path and overrides:
+            names = [word.partition("=")[0].partition(".")[2] for word in overrides if word.startswith("--config.")]
+            check_fields(read_config(path), names, path, "--config.")
+        raise InputError(
+            f"{str(error)[:1000] or 'a value is nested too deeply'}; check --config and its fields"
+        ) from error
+    finally:
+        sys.argv = typed
+
+
+def last_of_each(overrides: Sequence[str]) -> list[str]:
+    """The words without earlier values of a field that is given again; ml_collections would join the values of tuples."""
+    found: dict[str, list[str]] = {}
+    field = ""
+    for number, word in enumerate(overrides):
+        if word.startswith("--"):
+            name, equals, _ = word.partition("=")
+            field = name if equals or name.startswith("--config.") else f"{name} {number}"
+            found.pop(field, None)
+        elif not field:
+            field = f"{number}"
+        found.setdefault(field, []).append(word)
+    return [word for words in found.values() for word in words]
+
+
+def config_file(name: str) -> str:
+    """Path of a config: `name` if it is a file, else configs/NAME.py of the installed package; keeps `:PRESET`."""
+    path, colon, preset = name.partition(":")
+    if os.path.isfile(path):
+        return name
+    shipped = shipped_file(path.removeprefix("configs/").removesuffix(".py") + ".py")
+    return shipped + colon + preset if shipped else name
+
+
+def shipped_file(name: str) -> str:
+    """Path of a file below configs/ of this checkout or installation; empty if it does not exist."""
+    import importlib.util
+
+    checkout = Path(__file__).parents[2]
+    # In an installation the folder beside the package may hold another project's configs.
+    folders = [checkout / "configs"] if (checkout / "setup.py").is_file() else []
+    spec = importlib.util.find_spec("harp_jax.configs")
+    folders += [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
+    for folder in folders:
+        if (folder / name).is_file():
+            return str(folder / name)
+    return ""
+
+
+def fail(error: object, status: int = 2) -> NoReturn:
+    """Print the error as one line and exit with a status."""
+    print("error: " + " ".join(str(error).split()), file=sys.stderr)
+    sys.exit(status)
+
+
+def out_of_memory(error: BaseException) -> str:
+    """What an exception says of too little memory: Python's, XLA's, the loader's or the kernel's; "" for other exceptions."""
+    lines = (line.strip() for line in str(error).splitlines())
+    found = next((line for line in lines if any(sign in line for sign in SHORT_OF_MEMORY)), "")
+    return f"out of memory ({found[:300] or error}); {MORE_MEMORY}" if found or isinstance(error, MemoryError) else ""
+
+
+@contextlib.contextmanager
+def ending_well() -> Iterator[None]:
+    """On bad input, a full disk or too little memory print one line and exit with status 2; end silently on a closed pipe."""
+    open_streams()
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the locale cannot print, as under LC_ALL=C, is printed in escapes.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    before, sys.unraisablehook = sys.unraisablehook, _interrupting_again
+    try:
+        yield
+        sys.stdout.flush()
+    except Terminated as error:
+        fail(error, TERMINATED)
+    except InputError as error:
+        fail(error)
+    except BrokenPipeError:
+        _discard_output()
+        sys.exit(1)
+    except OSError as error:
+        if error.filename is None and error.errno not in DISK_FULL:
+            if said := out_of_memory(error):
+                fail(said)
+            raise
+        where = f"cannot use {os.fsdecode(error.filename)}" if error.filename is not None else "cannot write the output"
+        if error.filename is None:
+            _discard_output()
+        fail(f"{where}: {error.strerror}; check the path, its permissions and the space on the disk")
+    except Exception as error:
+        if not (said := out_of_memory(error)):
+            raise
+        fail(said)
+    except KeyboardInterrupt:
+        # Also a worker's own, which it hands over: this process's may have been dropped and be due to be raised again.
+        for later in AGAIN:
+            later.cancel()
+        if WHOLE_PROCESS:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a late one would end the exit without its status
+        # An interrupt within the text of an `exec` or `eval`, as of a dataclass that is imported, leaves a mark by which
+        # `python -m` ends itself by SIGINT, whatever the status. The next text that runs removes it.
+        exec("")  # nosec
+        print("interrupted", file=sys.stderr)
+        if "openvino" in sys.modules:  # its threads, interrupted within a conversion, end an orderly exit by SIGSEGV
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError, ValueError):
+                    stream.flush()
+            os._exit(INTERRUPTED)
+        sys.exit(INTERRUPTED)
+    finally:
+        sys.unraisablehook = before
+
+
+def open_streams() -> None:
+    """Opens what the caller has closed (`>&-`): else a file or a pipe of the command would become its standard output."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, "w" if descriptor else "r", closefd=False))
+
+
+def _interrupting_again(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Raises a Ctrl-C again that arrived in a destructor or a callback of the garbage collector: Python drops what they raise."""
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        # After this function, which is such a place too; as a real signal, which ends a wait in the kernel.
+        main = threading.main_thread().ident
+        later = threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT))
+        later.daemon = True
+        AGAIN.append(later)
+        later.start()
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
+def _discard_output() -> None:
+    """Python flushes stdout again at exit: redirect it so that the flush succeeds."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def run(
+    main: Callable[[argparse.Namespace], None], parser: argparse.ArgumentParser, argv: list[str] | None = None
+) -> None:
+    """Parse the arguments and call `main`; argparse itself exits with status 2 on wrong usage."""
+    follow()
+    with ending_well():
+        arguments = parser.parse_args(argv)
+        check_outputs(arguments)
+        check_inputs(arguments)
+        main(arguments)
+
+
+def follow() -> None:
+    """Ends this process with SIGTERM when the plan that started it ends, even if that was killed."""
+    descriptor = os.environ.pop(FOLLOW, "")
+    if descriptor.isdecimal():
+        threading.Thread(target=_end_after, args=(int(descriptor),), daemon=True).start()
+
+
+def _end_after(descriptor: int) -> None:
+    with contextlib.suppress(OSError):
+        os.read(descriptor, 1)  # nothing is ever written: it returns when the other end is closed
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def keep_compiled() -> None:
+    """Cache compiled programs across runs in the user's cache directory, or in JAX_COMPILATION_CACHE_DIR if that is set."""
+    import jax
+
+    if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        with contextlib.suppress(InputError):  # without a home directory nothing is cached
+            jax.config.update("jax_compilation_cache_dir", cache_directory("xla"))

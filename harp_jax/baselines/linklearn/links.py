@@ -1,0 +1,246 @@
+"""Hyperlinks as constraints: a document is more similar to a linked one (in either direction) than to another (Eq. 2).
+
+Linked documents are JSONL, `{"id", "title", "text", "links": [{"start", "end", "target"}]}`, the format of `data_pipeline`;
+lines without "links" are destinations only.
+
+Documents with the same title are one article, such as a page, its lead and the rows of its tables; a document without a title
+is an article named by its id. An article is trained on or validated on as a whole, links within it are ignored, and no
+document is a negative for its own article.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import expand, lines
+from harp_jax.base.randomness import hash64
+from harp_jax.baselines.linklearn.collection import Counts, count
+from harp_jax.corpus.jsonl import checked_text, parse_object
+from harp_jax.ranking.lexical.models import Collection
+
+log = logging.getLogger(__name__)
+
+TRIES = 50  # draws of a negative, after which another document replaces the one without negatives
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Documents and their links: d is linked with neighbours[starts[d]:starts[d+1]], ascending, both directions."""
+
+    docids: list[str]
+    counts: Counts
+    vocabulary: dict[str, int]  # word → its number in the counts
+    articles: list[str]  # names: titles, or ids of documents without one
+    article: np.ndarray  # [documents] int64: number of a document's article
+    source: np.ndarray  # [documents] int32: number of the path or glob of a document's file
+    starts: np.ndarray  # [documents + 1] int64
+    neighbours: np.ndarray  # [2 × links] int64
+
+    def linked(self, d: int) -> np.ndarray:
+        """The documents linked with d."""
+        return self.neighbours[self.starts[d] : self.starts[d + 1]]
+
+
+def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer: str = "english") -> Graph:
+    """Reads linked documents, streaming; links to absent documents and within an article are left out.
+
+    The files of one path or glob are one source, texts of similar length and style, however they are sharded.
+
+    Documents with the same id, such as rows of a table, are all kept, and links lead to the first. Raises InputError for a
+    malformed line, and if no link is left.
+    """
+    docids: list[str] = []
+    numbers: dict[str, int] = {}
+    articles: dict[str, int] = {}
+    article: list[int] = []
+    source: list[int] = []
+    links: list[tuple[int, str]] = []
+    aliases = dict(_aliases(redirects))
+
+    def texts() -> Iterator[tuple[str, str]]:
+        for number, path, line_number, line in _numbered(paths):
+            docid, title, text, targets = _document(line, f"{path}, line {line_number}")
+            numbers.setdefault(docid, len(docids))
+            article.append(articles.setdefault(title or docid, len(articles)))
+            links.extend((len(docids), target) for target in targets)
+            docids.append(docid)
+            source.append(number)
+            yield docid, f"{title} {text}"
+
+    collection = Collection(texts(), stemmer)
+    counts = count(collection)
+    if len(docids) > len(numbers):
+        log.warning("%d documents have the id of an earlier one; links lead to the first", len(docids) - len(numbers))
+    pairs = [(d, numbers.get(aliases.get(target, target), d)) for d, target in links]
+    edges = np.array([(a, b) for a, b in pairs if article[a] != article[b]], np.int64).reshape(-1, 2)
+    if not len(edges):
+        raise InputError(
+            f"none of {len(links)} links leads to another document of {', '.join(paths)}; check the ids, and that titles differ"
+        )
+    starts, neighbours = _rows(edges, counts.documents)
+    of_documents = np.array(article, np.int64), np.array(source, np.int32)
+    return Graph(docids, counts, collection.vocabulary, list(articles), *of_documents, starts, neighbours)
+
+
+def _numbered(paths: tuple[str, ...]) -> Iterator[tuple[int, str, int, str]]:
+    """(number of the entry of `paths`, file, line number, line), blank lines left out."""
+    for number, entry in enumerate(paths):
+        for path in expand((entry,)):
+            for line_number, line in lines(path):
+                if line.strip():
+                    yield number, path, line_number, line
+
+
+def _rows(edges: np.ndarray, documents: int) -> tuple[np.ndarray, np.ndarray]:
+    """(starts, neighbours) of links [n, 2], in both directions, without duplicates."""
+    both = np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0)
+    return np.searchsorted(both[:, 0], np.arange(documents + 1)), both[:, 1]
+
+
+def _document(line: str, where: str) -> tuple[str, str, str, list[str]]:
+    """(id, title, text, link targets)."""
+    record = parse_object(where, line)
+    try:
+        docid, text = str(record["id"]), record["text"]
+        targets = [str(link["target"]) for link in record.get("links", ())]
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{where}: not a linked document ({error!r}); write id, title, text and links") from error
+    # Other values would be counted as text: null as the word "none".
+    title = checked_text(where, record.get("title") or "", "title")
+    return docid, title.strip(), checked_text(where, text, "text"), targets
+
+
+def _aliases(paths: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for path in expand(paths):
+        for number, line in lines(path):
+            parts = line.split("\t")
+            if len(parts) != 2:
+                raise InputError(f"{path}, line {number}: {len(parts)} columns; write 'alias<TAB>id'")
+            yield parts[0], parts[1]
+
+
+class Side:
+    """Some of the documents with the links among them: the training or the validation side."""
+
+    def __init__(self, graph: Graph, documents: np.ndarray) -> None:
+        self.graph, self.documents = graph, documents
+        inside = np.zeros(graph.counts.documents, bool)
+        inside[documents] = True
+        owner = np.repeat(np.arange(graph.counts.documents), np.diff(graph.starts))
+        kept = inside[owner] & inside[graph.neighbours]
+        # Links between the two sides are dropped.
+        self.edges = np.stack([owner[kept], graph.neighbours[kept]], axis=1)
+
+    @cached_property
+    def queries(self) -> np.ndarray:
+        """Documents that have a link, ascending."""
+        return np.unique(self.edges[:, 0])
+
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        return np.searchsorted(self.edges[:, 0], np.arange(self.graph.counts.documents + 1))
+
+    def linked(self, d: int) -> np.ndarray:
+        """L(d) within this side."""
+        return self.edges[self._starts[d] : self._starts[d + 1], 1]
+
+    @cached_property
+    def _keys(self) -> np.ndarray:
+        return self.edges[:, 0] * self.graph.counts.documents + self.edges[:, 1]
+
+    @cached_property
+    def _pools(self) -> dict[str, dict[int, np.ndarray]]:
+        """Documents that negatives are drawn from, by source: each once, or as often as it is linked."""
+        source, ends = self.graph.source, self.edges[:, 1]
+        return {
+            "uniform": {int(n): self.documents[source[self.documents] == n] for n in np.unique(source[ends])},
+            "linked": {int(n): ends[source[ends] == n] for n in np.unique(source[ends])},
+        }
+
+    def draw(
+        self, rng: np.random.Generator, documents: int, negatives: int, negatives_from: str = "uniform"
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(d [n], l⁺ [n], l⁻ [n, negatives]): d uniform over documents with links, l⁺ uniform over L(d), l⁻ not in L(d)
+        and not of d's article.
+
+        A negative is of the positive's source; otherwise length and style would separate them. `negatives_from` is "uniform"
+        over the source's documents, or "linked": in proportion to links, so that popularity is not informative. A document
+        that is linked with nearly all others is replaced by another; InputError if none is left.
+        """
+        if negatives_from not in self._pools:
+            raise InputError(f"negatives_from={negatives_from!r} is unknown; choose uniform or linked")
+        d, positive = np.zeros((2, documents), np.int64)
+        negative = np.zeros((documents, negatives), np.int64)
+        left, rows = self.queries, np.arange(documents)
+        while len(rows):
+            if not len(left):
+                raise InputError(
+                    f"no document has negatives: each is linked with nearly all others, as is {self.graph.docids[d[rows[0]]]}"
+                    "; add documents"
+                )
+            d[rows] = left[rng.integers(len(left), size=len(rows))]
+            positive[rows] = self.edges[rng.integers(self._starts[d[rows]], self._starts[d[rows] + 1]), 1]
+            negative[rows], lacking = self._negatives(
+                rng, d[rows], positive[rows], negatives, self._pools[negatives_from]
+            )
+            rows = rows[lacking]
+            left = np.setdiff1d(left, d[rows])
+        return d, positive, negative
+
+    def _negatives(
+        self, rng: np.random.Generator, d: np.ndarray, positive: np.ndarray, count: int, pools: dict[int, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(negatives [n, count] for each d and l⁺, which rows [n] found too few of them in TRIES draws)."""
+        source, article = self.graph.source[positive], self.graph.article
+        negative = np.zeros((len(d), count), np.int64)
+        wrong: np.ndarray = np.ones_like(negative, bool)
+        for _ in range(TRIES):
+            for number, pool in pools.items():
+                here = wrong & (source == number)[:, None]
+                negative[here] = pool[rng.integers(len(pool), size=int(here.sum()))]
+            keys = d[:, None] * self.graph.counts.documents + negative
+            at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+            wrong = (self._keys[at] == keys) | (article[negative] == article[d][:, None])
+            if not wrong.any():
+                break
+        return negative, np.any(wrong, axis=1)
+
+
+def split(graph: Graph, fraction: float, seed: int) -> tuple[Side, Side]:
+    """(training, validation): disjoint articles, by hash; links between the two are dropped. InputError if a side has no links."""
+    draws = [hash64(seed, "linklearn side", name) / 2**64 for name in graph.articles]
+    chosen = (np.array(draws) < fraction)[graph.article]
+    sides = Side(graph, np.flatnonzero(chosen)), Side(graph, np.flatnonzero(~chosen))
+    for side, name in zip(sides, ("training", "validation")):
+        if not len(side.edges):
+            raise InputError(f"no link stays within the {name} documents; add documents, or change train_fraction")
+    return sides
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Words that the texts of pairs (a, b) share: of pair `pair[i]`, word `term[i]`, with its counts in either."""
+
+    pair: np.ndarray
+    term: np.ndarray
+    tf_a: np.ndarray
+    tf_b: np.ndarray
+
+
+def shared_terms(counts: Counts, a: np.ndarray, b: np.ndarray) -> Shared:
+    """The common words of documents a [n] and b [n], merged for all pairs together."""
+    vocabulary = counts.vocabulary
+    places, owners, keys = [], [], []
+    for side in (a, b):
+        place, owner = counts.rows(side)
+        places.append(place)
+        owners.append(owner)
+        keys.append(owner * vocabulary + counts.terms[place])
+    at = np.minimum(np.searchsorted(keys[1], keys[0]), len(keys[1]) - 1)
+    both = keys[1][at] == keys[0] if len(keys[1]) else np.zeros(len(keys[0]), bool)
+    left = places[0][both]
+    return Shared(owners[0][both], counts.terms[left], counts.tf[left], counts.tf[places[1][at[both]]])

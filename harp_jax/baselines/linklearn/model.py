@@ -1,0 +1,120 @@
+"""LinkLearn's f, a product of three one-input MLPs (Eq. 3), in JAX for training and as lookup tables for ranking."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from harp_jax.base.errors import InputError
+
+A = TypeVar("A", jax.Array, np.ndarray)  # in training and in ranking
+
+MODEL = "model.json"  # in a workdir, with its digest in SHA256SUMS
+INPUTS = ("tf", "idf", "length")
+PARAMETERS = ("in", "in_bias", "out", "out_bias")  # of each input's MLP
+BIAS = 0.5  # initial output bias: weights near BIAS³, so that similarities begin near the margin
+
+
+def scales(tf: np.ndarray, idf: np.ndarray, length: np.ndarray) -> dict[str, list[float]]:
+    """Mean and deviation of each transformed input over the training corpus, part of the model."""
+    values = {"tf": transformed("tf", tf), "idf": idf, "length": transformed("length", length)}
+    return {name: [float(np.mean(v)), float(max(np.std(v), 1e-6))] for name, v in values.items()}
+
+
+def transformed(name: str, x: np.ndarray) -> np.ndarray:
+    """Counts enter as logarithms, so that the same tanh covers texts of 5 and of 5,000 words."""
+    return x if name == "idf" else np.log1p(x)
+
+
+def init_params(seed: int, hidden: int) -> dict[str, dict[str, jax.Array]]:
+    """θ₁, θ₂, θ₃: one hidden layer of `hidden` tanh units each, float32."""
+    params = {}
+    for number, name in enumerate(INPUTS):
+        k1, k2, k3 = jax.random.split(jax.random.fold_in(jax.random.key(seed), number), 3)
+        params[name] = {
+            "in": jax.random.normal(k1, (hidden,)),
+            "in_bias": jax.random.normal(k2, (hidden,)),
+            "out": 0.1 * jax.random.normal(k3, (hidden,)) / hidden**0.5,
+            "out_bias": jnp.asarray(BIAS),
+        }
+    return params
+
+
+def mlp(params: Mapping[str, A], x: A, xp: ModuleType = jnp) -> A:
+    """One-input MLP, elementwise over x [...]; `xp` is jax.numpy or numpy."""
+    return xp.tanh(x[..., None] * params["in"] + params["in_bias"]) @ params["out"] + params["out_bias"]
+
+
+def similarities(params: dict, batch: dict[str, jax.Array], pairs: int) -> jax.Array:
+    """sim_θ [pairs] of pairs of texts.
+
+    batch: pair, tf_a, tf_b, idf [T], one entry for each shared word (pair = `pairs` for padding), length_a, length_b
+    [pairs]; all transformed and scaled. The length's MLP does not depend on the word and is factored out of the sum.
+    """
+    words = mlp(params["tf"], batch["tf_a"]) * mlp(params["tf"], batch["tf_b"]) * mlp(params["idf"], batch["idf"]) ** 2
+    sums = jax.ops.segment_sum(words, batch["pair"], num_segments=pairs + 1)[:pairs]
+    return sums * mlp(params["length"], batch["length_a"]) * mlp(params["length"], batch["length_b"])
+
+
+@dataclass(frozen=True)
+class LinkLearn:
+    """A trained f. `params` are numpy arrays, `scale` the inputs' mean and deviation."""
+
+    params: dict[str, dict[str, np.ndarray]]
+    scale: dict[str, list[float]]
+
+    @property
+    def finite(self) -> bool:
+        """Whether all parameters and scales are finite."""
+        leaves = [*jax.tree.leaves(self.params), *self.scale.values()]
+        return all(bool(np.isfinite(leaf).all()) for leaf in leaves)
+
+    def scaled(self, name: str, x: np.ndarray) -> np.ndarray:
+        """An input, transformed and scaled for its MLP."""
+        mean, deviation = self.scale[name]
+        return ((transformed(name, np.asarray(x)) - mean) / deviation).astype(np.float32)
+
+    def table(self, name: str, x: np.ndarray) -> np.ndarray:
+        """MLP of each element of x, computed once for each distinct value."""
+        values, place = np.unique(x, return_inverse=True)
+        return mlp(self.params[name], self.scaled(name, values), np)[place.reshape(np.shape(x))]
+
+    def query(self, tf: np.ndarray, idf: np.ndarray, length: int) -> np.ndarray:
+        """f of a query's words, without the sign of its length's MLP: a factor of all scores that must not invert the ranking."""
+        size = np.abs(self.table("length", np.array([length])))
+        return self.table("tf", tf) * self.table("idf", idf) * size
+
+    def documents(
+        self, tf: np.ndarray, terms: np.ndarray, owner: np.ndarray, idf: np.ndarray, lengths: np.ndarray
+    ) -> np.ndarray:
+        """f of every posting: three lookups and two products."""
+        by_tf = mlp(self.params["tf"], self.scaled("tf", np.arange(tf.max(initial=0) + 1)), np)
+        return by_tf[tf] * self.table("idf", idf)[terms] * self.table("length", lengths)[owner]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "scale": self.scale,
+            "params": {n: {k: np.asarray(v).tolist() for k, v in p.items()} for n, p in self.params.items()},
+        }
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> "LinkLearn":
+        """The model of `to_json`. Raises InputError for missing, misshapen and non-finite values."""
+        try:
+            params = {n: {k: np.asarray(data["params"][n][k], np.float32) for k in PARAMETERS} for n in INPUTS}
+            scale = {n: [float(x) for x in data["scale"][n]] for n in INPUTS}
+            for name in INPUTS:
+                mean, deviation = scale[name]
+                mlp(params[name], np.asarray((0.0 - mean) / deviation, np.float32), np)
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise InputError(f"not a LinkLearn model ({error!r}); train one with harp linklearn-train") from error
+        model = LinkLearn(params, scale)
+        if not model.finite:
+            raise InputError(
+                "the LinkLearn model has values that are not finite; train it again at a lower learning rate"
+            )
+        return model

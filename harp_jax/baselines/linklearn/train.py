@@ -1,0 +1,245 @@
+"""Trains LinkLearn on hyperlinks.
+
+Stochastic descent of the constraints' cost (Eq. 6) with early stopping on the artificial retrieval task: each validation
+document is a query, the documents linked with it are relevant. Tuned Okapi is measured on the same task, and Ranking SVM if
+the config says so. Writes model.json and ranking_svm.tsv (for `harp linklearn-rank`), and metrics.jsonl. One process; a
+killed run starts again.
+"""
+
+import json
+import logging
+import math
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+from ml_collections import ConfigDict
+
+from harp_jax.base.digests import check_sums, remove_sums, write_sums
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json, replacing
+from harp_jax.base.progress import progress
+from harp_jax.base.randomness import generator
+from harp_jax.baselines.linklearn import model as f
+from harp_jax.baselines.linklearn.collection import Index, Weighting, idf
+from harp_jax.baselines.linklearn.links import Graph, Side, read_graph, shared_terms, split
+from harp_jax.baselines.linklearn.okapi import at_the_edge, tuned
+from harp_jax.baselines.linklearn.ranking_svm import FILE
+from harp_jax.objectives.losses import PAIRWISE, hinge
+from harp_jax.training.metrics_log import MetricsLog
+
+log = logging.getLogger(__name__)
+
+
+class Task:
+    """The artificial retrieval task on one side: documents as queries, their linked documents relevant.
+
+    Queries and distractors are sampled; a query's candidates are the documents of the sources of its relevant ones, except
+    those of its own article.
+    """
+
+    def __init__(self, side: Side, queries: int, documents: int, seed: int) -> None:
+        rng = generator(seed, "linklearn task")
+        self.side, self.counts = side, side.graph.counts
+        self.queries = rng.permutation(side.queries)[:queries]
+        relevant = np.unique(np.concatenate([side.linked(d) for d in self.queries]))
+        others = rng.permutation(np.setdiff1d(side.documents, relevant))[: max(0, documents - len(relevant))]
+        self.index = Index(self.counts, np.sort(np.concatenate([relevant, others])))
+
+    def average_precision(self, weighting: Weighting) -> float:
+        """Mean average precision of the queries."""
+        self.index.weigh(weighting)
+        found = []
+        for d in self.queries:
+            found.append(self.precision(int(d), self.index.similarities(*self.counts.of(d))))
+        return float(np.mean(found))
+
+    def precision(self, d: int, scores: np.ndarray) -> float:
+        """Average precision of scores [documents of the index] for query d; ties in the order of the collection."""
+        source, linked = self.side.graph.source, self.side.linked(d)
+        article = self.side.graph.article
+        candidate = np.isin(source[self.index.rows], source[linked]) & (article[self.index.rows] != article[d])
+        at = np.searchsorted(self.index.rows, linked)
+        order = np.argsort(-np.where(candidate, scores, -np.inf), kind="stable")
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(1, len(order) + 1)
+        places = np.sort(rank[at])
+        return float(np.mean(np.arange(1, len(places) + 1) / places))
+
+
+@dataclass
+class Trainer:
+    """The cost of drawn constraints and its descent. `loss` is "hinge" (Eq. 7) or "logistic" (RankNet, Eq. 9, p = 1)."""
+
+    side: Side
+    config: ConfigDict
+
+    def __post_init__(self) -> None:
+        c, counts = self.config, self.side.graph.counts
+        if c.loss not in ("hinge", "logistic"):
+            raise InputError(f"loss={c.loss!r} is unknown; choose hinge or logistic")
+        self.idf = Index(counts, self.side.documents).idf
+        places, _ = counts.rows(self.side.documents)
+        scale = f.scales(counts.tf[places], self.idf[counts.terms[places]], counts.lengths[self.side.documents])
+        self.params = f.init_params(c.seed, c.hidden)
+        self.scale = scale
+        self.optimizer = optax.adam(c.learning_rate)
+        self.opt_state = self.optimizer.init(self.params)
+        self.rng = generator(c.seed, "linklearn constraints")
+        self.pairs = c.batch_documents * (1 + c.negatives)
+        self._step = jax.jit(self._descend)
+
+    @property
+    def model(self) -> f.LinkLearn:
+        return f.LinkLearn(jax.tree.map(np.asarray, jax.device_get(self.params)), self.scale)
+
+    def step(self) -> tuple[jax.Array, jax.Array]:
+        """One update; (loss, share of satisfied constraints), not blocked on."""
+        batch = self.batch()
+        self.params, self.opt_state, loss, right = self._step(self.params, self.opt_state, batch)
+        return loss, right
+
+    def batch(self) -> dict[str, np.ndarray]:
+        """The input of `model.similarities`: for each drawn d the pair with l⁺, then the pairs with its negatives."""
+        c, counts = self.config, self.side.graph.counts
+        d, positive, negative = self.side.draw(self.rng, c.batch_documents, c.negatives, c.negatives_from)
+        a = np.repeat(d, 1 + c.negatives)
+        b = np.concatenate([positive[:, None], negative], axis=1).reshape(-1)
+        shared = shared_terms(counts, a, b)
+        # A few static shapes: the next power of two.
+        room = 1 << max(10, int(len(shared.pair) - 1).bit_length())
+        scaled = f.LinkLearn({}, self.scale).scaled
+        words = {
+            "tf_a": scaled("tf", shared.tf_a),
+            "tf_b": scaled("tf", shared.tf_b),
+            "idf": scaled("idf", self.idf[shared.term]),
+        }
+        padded = {name: np.pad(x, (0, room - len(x))) for name, x in words.items()}
+        padded["pair"] = np.pad(shared.pair, (0, room - len(shared.pair)), constant_values=self.pairs).astype(np.int32)
+        lengths = {"length_a": scaled("length", counts.lengths[a]), "length_b": scaled("length", counts.lengths[b])}
+        return padded | lengths
+
+    def cost(self, params: dict, batch: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        """Mean cost of the batch's constraints, and the share of satisfied ones."""
+        sims = f.similarities(params, batch, self.pairs).reshape(-1, 1 + self.config.negatives)
+        loss: Callable[..., jax.Array] = hinge if self.config.loss == "hinge" else PAIRWISE["logistic"]
+        return loss(sims[:, :1], sims[:, 1:]).mean(), (sims[:, :1] > sims[:, 1:]).mean()
+
+    def _descend(
+        self, params: dict, opt_state: optax.OptState, batch: dict
+    ) -> tuple[dict, optax.OptState, jax.Array, jax.Array]:
+        (loss, right), grads = jax.value_and_grad(self.cost, has_aux=True)(params, batch)
+        updates, opt_state = self.optimizer.update(grads, opt_state)
+        return optax.apply_updates(params, updates), opt_state, loss, right
+
+
+def train(config: ConfigDict, workdir: str) -> dict[str, Any]:
+    """Trains and writes workdir/model.json; returns its content. Raises InputError for bad config or data."""
+    check(config)
+    graph = read_graph(tuple(config.docs), tuple(config.redirects), config.stemmer)
+    training, validation = split(graph, config.train_fraction, config.seed)
+    task = Task(validation, config.eval_queries, config.eval_documents, config.seed)
+    log.info(
+        "%d documents, %d links in training, %d in validation; %d queries on %d documents",
+        graph.counts.documents, len(training.edges) // 2, len(validation.edges) // 2, len(task.queries), len(task.index.rows),
+    )  # fmt: skip
+    os.makedirs(workdir, exist_ok=True)
+    metrics = MetricsLog(workdir, -1)
+    try:
+        best = descend(Trainer(training, config), task, config, metrics)
+    finally:
+        metrics.close()
+    okapi, okapi_ap = tuned(task.average_precision)
+    for name in at_the_edge(okapi):
+        log.warning("Okapi's best %s is the smallest or largest tried (%s): the baseline may be too weak", name, okapi)
+    best["held_out"] |= {"okapi": okapi_ap}
+    best |= {"okapi": asdict(okapi), "config": json.loads(config.to_json_best_effort())}
+    if config.ranking_svm_constraints:
+        best["held_out"]["ranking_svm"] = ranking_svm(graph, training, task, config, workdir)
+    remove_sums(workdir)
+    with replacing(os.path.join(workdir, f.MODEL)) as file:
+        json.dump(best, file, indent=1)
+    write_sums(workdir, [name for name in (f.MODEL, FILE) if os.path.exists(os.path.join(workdir, name))])
+    return best
+
+
+def finished(config: ConfigDict, workdir: str) -> dict[str, Any] | None:
+    """What `train` returned if it has finished in this workdir, else None. InputError if that was with another config."""
+    path = os.path.join(workdir, f.MODEL)
+    if not os.path.exists(path):
+        return None
+    check_sums(workdir, [f.MODEL])
+    done = read_json(path, "remove it and train again")
+    if done.get("config") != json.loads(config.to_json_best_effort()):
+        raise InputError(f"{workdir} has a model of another config; choose another --workdir")
+    return done
+
+
+def check(config: ConfigDict) -> None:
+    """Raises InputError for values out of range."""
+    if not config.docs:
+        raise InputError("docs is empty; set --config.docs to linked documents (JSONL)")
+    for name in ("hidden", "batch_documents", "negatives", "eval_every", "patience", "eval_queries"):
+        if config[name] < 1:
+            raise InputError(f"{name}={config[name]}: use 1 or more")
+    for name in ("steps", "eval_documents", "ranking_svm_constraints"):
+        if config[name] < 0:
+            raise InputError(f"{name}={config[name]}: use 0 or more")
+    for name in ("learning_rate", "ranking_svm_c"):
+        if not 0 < config[name] < math.inf:
+            raise InputError(f"{name}={config[name]}: use a number above 0")
+    if not 0 < config.train_fraction < 1:
+        raise InputError(f"train_fraction={config.train_fraction}: use a share between 0 and 1")
+
+
+def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLog) -> dict[str, Any]:
+    """Descends until average precision has not risen for `patience` evaluations; the best model and its figures.
+
+    Raises InputError at the first evaluation with a loss or a parameter that is not finite.
+    """
+    best: dict[str, Any] = {"step": -1, "held_out": {"linklearn": -1.0}}
+    constraints = config.batch_documents * config.negatives
+    pending: list[tuple[jax.Array, jax.Array]] = []
+    with progress(total=config.steps, unit="steps", desc="LinkLearn") as bar:
+        for number in range(config.steps + 1):
+            if number % config.eval_every == 0 or number == config.steps:
+                model = trainer.model
+                sums = np.mean(jax.device_get(pending), axis=0) if pending else np.zeros(2)
+                # NaN scores would rank the documents in the order of the collection, which can be a good one.
+                if not (np.isfinite(sums[0]) and model.finite):
+                    raise InputError(
+                        f"step {number}: the loss or a parameter is not finite; lower learning_rate={config.learning_rate}"
+                    )
+                value = task.average_precision(model)
+                pending = []
+                measured = {"average_precision": value, "constraints": number * constraints}
+                if number:
+                    measured |= {"loss": float(sums[0]), "pair_accuracy": float(sums[1])}
+                metrics.write(number, measured, "validation")
+                if value > best["held_out"]["linklearn"]:
+                    best = {"linklearn": model.to_json(), "step": number, "held_out": {"linklearn": value}}
+                elif number - best["step"] >= config.patience * config.eval_every:
+                    break
+                bar.set_postfix(ap=f"{value:.4f}", refresh=False)
+            if number < config.steps:
+                pending.append(trainer.step())
+                bar.update(1)
+    return best | {"constraints": number * constraints}
+
+
+def ranking_svm(graph: Graph, training: Side, task: Task, config: ConfigDict, workdir: str) -> float:
+    """Average precision of Ranking SVM's metric on the task; writes its weights, one for each word of the vocabulary."""
+    from harp_jax.baselines.linklearn import ranking_svm as svm
+
+    vectors = svm.vectors(graph.counts, idf(graph.counts, training.documents))
+    rng = generator(config.seed, "ranking svm")
+    d, positive, negative = training.draw(rng, config.ranking_svm_constraints, 1, config.negatives_from)
+    weights = svm.solve(vectors[d], vectors[positive], vectors[negative[:, 0]], config.ranking_svm_c)
+    svm.save(workdir, weights, graph.vocabulary)
+    candidates = vectors[task.index.rows]
+    found = [task.precision(int(d), -svm.distances(weights, vectors[[d]], candidates)) for d in task.queries]
+    return float(np.mean(found))

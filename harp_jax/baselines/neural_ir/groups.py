@@ -1,0 +1,90 @@
+"""Batches of padded groups: a query with its relevant document and negatives, as word ids."""
+
+import dataclasses
+import logging
+from collections.abc import Iterator
+
+import numpy as np
+from ml_collections import ConfigDict
+
+from harp_jax.baselines.neural_ir import known_words
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.trec import Qrels, read_queries, read_run
+from harp_jax.input.packing import Group, Placement
+from harp_jax.input.ranking_groups import RankingData, RankingReader
+from harp_jax.text.words import WordVocabulary
+
+log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupLayout:
+    """A lane's batch: a fixed number of groups, their texts padded with 0 (a `lanes.Layout`)."""
+
+    groups: int  # per lane and microbatch
+    group_size: int
+    query_length: int
+    document_length: int
+    microbatches: int = 1  # that a step takes of each lane and accumulates
+
+    def single(self) -> "GroupLayout":
+        """The same without microbatches."""
+        return dataclasses.replace(self, microbatches=1)
+
+    def plan(self, lengths: list[tuple[int, ...]]) -> Iterator[list[Placement]]:
+        """So many groups a batch, in order; the last batch of a window may have fewer."""
+        for start in range(0, len(lengths), self.groups):
+            yield [Placement(i, ()) for i in range(start, min(start + self.groups, len(lengths)))]
+
+    def fill(self, groups: list[Group], placements: list[Placement], lane: int) -> dict[str, np.ndarray]:
+        """query [groups, Lq], tokens [groups·size, Ld] int32: documents, the relevant one first; present [groups, size] bool.
+
+        With several microbatches all arrays have them as their first axis (`lanes.Batches` stacks them).
+        """
+        query = np.zeros((self.groups, self.query_length), np.int32)
+        documents = np.zeros((self.groups, self.group_size, self.document_length), np.int32)
+        present = np.zeros((self.groups, self.group_size), bool)
+        for row, placement in enumerate(placements):
+            for member, sequence in enumerate(groups[placement.group].sequences):
+                assert sequence.document is not None
+                query[row, : len(sequence.query)] = sequence.query
+                documents[row, member, : len(sequence.document)] = sequence.document
+                present[row, member] = True
+        return {"query": query, "tokens": documents.reshape(-1, self.document_length), "present": present}
+
+
+class GroupReader(RankingReader):
+    """Groups of a relevant document and negatives, queries and documents truncated to the model's lengths."""
+
+    def __init__(self, config: ConfigDict, words: WordVocabulary, qrels: Qrels) -> None:
+        data = RankingData(
+            docs=Documents.open(config.docs, tuple(config.fields)),
+            queries=read_queries(config.queries),
+            qrels=qrels,
+            candidates=read_run(config.candidates, queries=qrels),
+            tokenizer=words,
+            negatives=config.negatives,
+            max_length=config.row_length,
+            seed=config.seed,
+            missed_positives=config.missed_positives,
+        )
+        check_words(words, data, config.row_length)
+        super().__init__(config, data)
+        self.query_length = config.model.query_length
+
+    def truncate(self, query: np.ndarray, document: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return query[: self.query_length], document[: self.length]
+
+
+def check_words(words: WordVocabulary, data: RankingData, length: int) -> None:
+    """Warns if the vocabulary has less than half of the words of the training texts; InputError if it has almost none."""
+    queries = dict.fromkeys(qid for qid, _ in data.units)
+    # A relevant document and a candidate of each query: candidates of one query alone are much alike.
+    docids = (docid for qid, positive in data.units for docid in (positive, data.candidates[qid].docids[0]))
+    texts = {
+        "training queries": (data.queries[qid] for qid in queries),
+        "documents to train on": (data.docs[docid] for docid in docids),
+    }
+    remedy = "make one of these documents (harp words), or leave --config.tokenizer out"
+    for note in known_words.check(words, texts, length, known_words.FEW, remedy):
+        log.warning(note)

@@ -1,0 +1,126 @@
+"""What the records of a plan say about the files of a report: the commands that wrote them, their options and cost.
+
+A plan records every step as OUTPUT/.plan/STEP.json. The steps behind a file are the one that wrote it and those whose outputs
+that one read, so a report of a plan's runs needs no options to know what they were trained on and what they cost.
+"""
+
+import os
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json
+from harp_jax.checkpoints.recorded import read_metrics
+from harp_jax.evaluation.report.content import Step
+
+FOLDER = ".plan"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished step: `place` is what it wrote."""
+
+    name: str
+    place: str
+    words: tuple[str, ...]  # of the command line, from the command's name
+    seconds: float
+    memory: int
+
+    @property
+    def command(self) -> str:
+        return self.words[0] if self.words else ""
+
+    @cached_property
+    def options(self) -> dict[str, str]:
+        """The options with values, without dashes; of repeated ones the last."""
+        pairs = [word[2:].partition("=") for word in self.words if word.startswith("--") and "=" in word]
+        return {name: value for name, _, value in pairs}
+
+    def step(self) -> Step:
+        """The cost, with the tokens of a training."""
+        tokens = trained_tokens(self.place) if self.command == "train" else 0.0
+        return Step(self.name, self.command, self.seconds, self.memory, tokens)
+
+
+def record_of(path: str) -> Record | None:
+    """The record of the step that wrote a file or folder; None if no plan did."""
+    path = os.path.abspath(path)
+    stem = os.path.join(os.path.dirname(path), FOLDER, os.path.basename(path))
+    # A file's record lacks its suffix, such as .trec.
+    for name in (stem, os.path.splitext(stem)[0]):
+        if os.path.isfile(name + ".json"):
+            return _read(name + ".json", path)
+    return None
+
+
+def records_in(output: str) -> list[Record]:
+    """The newest record of every step of a plan's directory, in the order in which they ended."""
+    folder = os.path.join(output, FOLDER)
+    if not os.path.isdir(folder):
+        raise InputError(
+            f"{output} is no output of `harp plan` (it has no {FOLDER}); name one, or use --qrels and --run"
+        )
+    found: dict[str, Record] = {}
+    names = [name for name in os.listdir(folder) if name.endswith(".json")]
+    places = {os.path.splitext(name)[0]: os.path.join(output, name) for name in os.listdir(output)}
+    places |= {name: os.path.join(output, name) for name in os.listdir(output)}
+    for name in sorted(names, key=lambda name: os.path.getmtime(os.path.join(folder, name))):
+        stem = name.removesuffix(".json")
+        record = _read(os.path.join(folder, name), os.path.abspath(places.get(stem, ""))) if stem in places else None
+        if record:
+            found.pop(record.name, None)
+            found[record.name] = record
+    return list(found.values())
+
+
+def _read(path: str, place: str) -> Record | None:
+    try:
+        found = read_json(path)
+        words = shlex.split(str(found["command"]))
+        words = words[words.index("harp_jax") + 1 :] if "harp_jax" in words else words
+        memory = found.get("memory_bytes")
+        return Record(str(found["name"]), place, tuple(words), float(found["seconds"]), int(memory or 0))
+    except (InputError, KeyError, TypeError, ValueError):
+        return None  # the plan will run the step again; a report can do without
+
+
+def behind(paths: Iterable[str]) -> list[Record]:
+    """The records of the steps that the files rest on, each once, sources first."""
+    found: dict[str, Record] = {}
+
+    def visit(path: str) -> None:
+        record = record_of(path)
+        if record is None or record.place in found:
+            return
+        found[record.place] = record  # before its inputs: a damaged record may name itself
+        for word in record.words[1:]:
+            for part in _paths(word):
+                visit(part)
+        found[record.place] = found.pop(record.place)
+
+    for path in paths:
+        visit(path)
+    return list(found.values())
+
+
+def _paths(word: str) -> list[str]:
+    """The paths in an argument, with the outputs of plans that contain them: --run=plan/run.trec, plan/wiki-1a2b/docs.tsv."""
+    found = []
+    for text in re.split(r"[='(),\"]+", word):
+        while os.sep in text and text.strip(os.sep):
+            if os.path.exists(text):
+                found.append(text)
+            text = os.path.dirname(text)
+    return found
+
+
+def trained_tokens(workdir: str) -> float:
+    """Tokens that a training read, without padding; 0 where its metrics do not say."""
+    try:
+        rows = [row for row in read_metrics(workdir) if row["split"] == "train"]
+    except InputError:
+        return 0.0
+    return float(sum(row.get("tokens", 0.0) for row in rows))

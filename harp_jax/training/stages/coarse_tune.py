@@ -1,0 +1,76 @@
+"""Coarse-tuning (Keyaki and Keyaki): query-document pair prediction and MLM on clicked pairs, between pre-training and
+fine-tuning; and its control, MLM on the clicked documents alone (continual pre-training).
+
+In half of the pairs the document is replaced (NotPair) by one that was clicked for some query, drawn by clicks, so that a
+document's popularity does not reveal the label. Label and document of a pair are a pure function of (seed, epoch, number).
+"""
+
+import math
+
+from ml_collections import ConfigDict
+
+from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.encoder import encoder_and_tokenizer, starting_params
+from harp_jax.corpus.clicks import Clicks
+from harp_jax.corpus.documents import Documents
+from harp_jax.input.click_groups import STREAM, ClickReader
+from harp_jax.input.lanes import Reader, epoch_window
+from harp_jax.input.layout import make_layout
+from harp_jax.model.bert import BertConfig
+from harp_jax.model.cross_encoder import Ranker
+from harp_jax.objectives.coarse_tune import LABELS, CoarseTune
+from harp_jax.objectives.masking import slots
+from harp_jax.text.marks import Marks, marks_of
+from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.training.stages.base import NoReader, Stage
+from harp_jax.training.stages.families import BERT
+
+
+def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConfig]:
+    """Coarse-tuning, or continual pre-training with `documents_only`. Raises InputError for bad config or data."""
+    bert, tokenizer, loaded = encoder_and_tokenizer(config)
+    if not 0 <= config.replaced <= 1:
+        raise InputError(f"replaced={config.replaced}: set the fraction of pairs with a replaced document, 0 to 1")
+    marks = marks_of(tokenizer, config.query_mark, config.document_mark)
+    reader: Reader = _read_data(config, tokenizer, marks) if with_data else NoReader((STREAM,))
+
+    shares = {STREAM: 1.0}
+    pairs, size = config.batch_pairs, reader.sizes[STREAM]
+    window = epoch_window(config.window, size, config.lanes) if with_data else config.window
+    layout = make_layout(config, tokenizer, reader, shares, group_size=1, sequences=pairs, window=window)
+    steps = config.steps or math.ceil(config.epochs * size / (layout.step_groups or pairs))
+
+    def objective(shape: BertConfig) -> CoarseTune:
+        return CoarseTune(
+            ranker=Ranker(shape),
+            qdpp_weight=0.0 if config.documents_only else config.qdpp_weight,
+            mlm_weight=config.mlm_weight,
+            mlm_rate=config.mlm_rate,
+            predictions=slots(config.row_length, config.mlm_rate),
+            mask_token=tokenizer.mask,
+            vocab_size=tokenizer.size,
+            marks=marks.ids,
+        )
+
+    return Stage(
+        family=BERT,
+        shape=bert,
+        vocabulary=tokenizer,
+        tasks=() if config.documents_only else LABELS,
+        objective=objective,
+        reader=reader,
+        layout=layout,
+        shares=shares,
+        steps=steps,
+        start=starting_params(loaded, (), tokenizer.size, config.model.initialisation),
+        window=window,
+    )
+
+
+def _read_data(config: ConfigDict, tokenizer: Tokenizer, marks: Marks) -> ClickReader:
+    for name in ("docs", "clicks"):
+        if not config[name]:
+            raise InputError(f"{name} is empty; set --config.{name} to a file")
+    docs = Documents.open(config.docs, tuple(config.fields))
+    clicks = Clicks.open(config.clicks, docs, config.sample, config.seed)
+    return ClickReader(config, tokenizer, docs, clicks, marks)

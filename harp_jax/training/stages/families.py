@@ -1,0 +1,87 @@
+"""The two families of models that the loop trains: everything that depends on the kind of model and not on the stage."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import jax
+import numpy as np
+from jax.sharding import PartitionSpec as P
+from ml_collections import ConfigDict
+
+from harp_jax.baselines.neural_ir import build
+from harp_jax.baselines.neural_ir.parameters import save_selected
+from harp_jax.baselines.neural_ir.shape import NeuralConfig
+from harp_jax.model import cross_encoder, sharding
+from harp_jax.model.bert import BertConfig
+from harp_jax.model.flops import step_flops
+from harp_jax.ranking.scoring import Scorer
+from harp_jax.text.marks import marks_of
+from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.words import WordVocabulary
+
+Shape = TypeVar("Shape", BertConfig, NeuralConfig)
+Vocabulary = Tokenizer | WordVocabulary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family(Generic[Shape]):
+    """Sharding rules, initialisation, FLOPs, and scoring and saving for selection.
+
+    `init_params(shape, key)` returns a new float32 tree. `scorer(shape, params, vocabulary, config)` returns a `Scorer`.
+    `save(directory, shape, params, vocabulary, config)` writes the selected parameters (numpy).
+    """
+
+    name: str  # under which config.json holds the shape
+    rules: tuple[tuple[str, P], ...]
+    init_params: Callable[[Shape, jax.Array], dict]
+    flops: Callable[[Shape, int, int, int, int], float] | None  # per step, see `model/flops.py`; None: not counted
+    scorer: Callable[[Shape, dict, Any, ConfigDict], Scorer]
+    save: Callable[[str, Shape, dict[str, Any], Any, ConfigDict], None]
+
+
+def _cross_encoder(shape: BertConfig, params: dict, tokenizer: Tokenizer, config: ConfigDict) -> Scorer:
+    from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
+
+    marks = marks_of(tokenizer, config.query_mark, config.document_mark)
+    return CrossEncoderScorer(shape, params, tokenizer, config.row_length, marks=marks)
+
+
+def _save_cross_encoder(
+    directory: str, shape: BertConfig, params: dict[str, Any], tokenizer: Tokenizer, config: ConfigDict
+) -> None:
+    from harp_jax.checkpoints.huggingface import save_hf
+    from harp_jax.ranking.cross_encoder_scorer import PARTS
+
+    marks = marks_of(tokenizer, config.query_mark, config.document_mark)
+    save_hf(directory, shape, {name: params[name] for name in PARTS}, tokenizer, "", marks)
+
+
+def _neural_ranker(shape: NeuralConfig, params: dict, words: WordVocabulary, config: ConfigDict) -> Scorer:
+    from harp_jax.ranking.neural_scorer import NeuralScorer
+
+    return NeuralScorer(shape, params, words)
+
+
+def _save_neural_ranker(
+    directory: str, shape: NeuralConfig, params: dict[str, np.ndarray], words: WordVocabulary, config: ConfigDict
+) -> None:
+    save_selected(directory, params)
+
+
+BERT: Family[BertConfig] = Family(
+    name="bert",
+    rules=sharding.RULES,
+    init_params=cross_encoder.init_params,
+    flops=step_flops,
+    scorer=_cross_encoder,
+    save=_save_cross_encoder,
+)
+NEURAL_IR: Family[NeuralConfig] = Family(
+    name="neural_ir",
+    rules=((r".", P()),),  # small, therefore replicated
+    init_params=build.init_params,
+    flops=None,
+    scorer=_neural_ranker,
+    save=_save_neural_ranker,
+)

@@ -1,0 +1,86 @@
+"""Fine-tuning of a re-ranker on judged queries: groups of a relevant document and negatives, losses, selection."""
+
+import math
+from collections.abc import Callable
+
+from ml_collections import ConfigDict
+
+from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.encoder import encoder_and_tokenizer, starting_params
+from harp_jax.input.lanes import Reader, epoch_window
+from harp_jax.input.layout import make_layout
+from harp_jax.input.ranking_groups import RankingData, RankingReader, training_qrels
+from harp_jax.model.bert import BertConfig
+from harp_jax.model.cross_encoder import Ranker
+from harp_jax.objectives.finetune import Finetune
+from harp_jax.ranking.selection import Selection, held_out
+from harp_jax.text.marks import marks_of
+from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.training.stages.base import NoReader, Stage, selecting
+from harp_jax.training.stages.families import BERT
+
+TASK = "rank"
+
+
+def finetune_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConfig]:
+    """Fine-tuning on judged queries, with negatives from the candidates of a run. Raises InputError for bad config or data."""
+    bert, tokenizer, loaded = encoder_and_tokenizer(config)
+    if config.init_head not in ("fresh", "pretrained"):
+        raise InputError(f"init_head={config.init_head!r} is unknown; choose fresh or pretrained")
+    predicting = config.mqp_weight > 0
+    marks = marks_of(tokenizer, config.query_mark, config.document_mark)
+    reader: Reader = NoReader((TASK,))
+    selection: Callable[[BertConfig, str], Selection] | None = None
+    if with_data:
+        reader, selection = _read_data(config, tokenizer)
+
+    shares = {TASK: 1.0}
+    pairs = 1 + config.negatives
+    size = pairs + predicting
+    sequences = round(config.batch_pairs * size / pairs)
+    window = epoch_window(config.window, reader.sizes[TASK], config.lanes) if with_data else config.window
+    layout = make_layout(config, tokenizer, reader, shares, group_size=size, sequences=sequences, window=window)
+    # The number of groups per step is measured (`layout`): it varies with packing and with groups of fewer negatives.
+    steps = config.steps or math.ceil(config.epochs * reader.sizes[TASK] / (layout.step_groups or sequences / size))
+
+    def objective(shape: BertConfig) -> Finetune:
+        return Finetune(
+            ranker=Ranker(shape),
+            rank_loss=config.rank_loss,
+            margin=config.margin,
+            mqp_weight=config.mqp_weight,
+            predictions=layout.sequences if predicting else 0,
+            mask_token=tokenizer.mask,
+            marks=marks.ids,
+        )
+
+    return Stage(
+        family=BERT,
+        shape=bert,
+        vocabulary=tokenizer,
+        tasks=(TASK,),
+        objective=objective,
+        reader=reader,
+        layout=layout,
+        shares=shares,
+        steps=steps,
+        start=starting_params(
+            loaded,
+            ("pooler", "score") if config.init_head == "fresh" else (),
+            tokenizer.size,
+            config.model.initialisation,
+        ),
+        selection=selection,
+        window=window,
+    )
+
+
+def _read_data(
+    config: ConfigDict, tokenizer: Tokenizer
+) -> tuple[RankingReader, Callable[[BertConfig, str], Selection] | None]:
+    """The groups to train on, and the selection of parameters (None without `config.select`)."""
+    if not config.select:
+        return RankingReader(config, RankingData.from_config(config, tokenizer, training_qrels(config))), None
+    train, selected_on = held_out(config)
+    reader = RankingReader(config, RankingData.from_config(config, tokenizer, train))
+    return reader, selecting(config, BERT, tokenizer, selected_on)

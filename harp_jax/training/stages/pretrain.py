@@ -1,0 +1,98 @@
+"""Pre-training on pair records and on running text."""
+
+from collections.abc import Sequence
+from operator import itemgetter
+
+import numpy as np
+from ml_collections import ConfigDict
+
+from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.encoder import encoder_and_tokenizer, starting_params
+from harp_jax.input.lanes import Reader, mixture
+from harp_jax.input.layout import make_layout
+from harp_jax.model.bert import BertConfig
+from harp_jax.model.cross_encoder import Ranker
+from harp_jax.objectives.masking import slots
+from harp_jax.objectives.pretrain import Pretrain
+from harp_jax.objectives.trivial import best_predictor
+from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.training.stages.base import NoReader, Stage
+from harp_jax.training.stages.families import BERT
+
+
+def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConfig]:
+    """Pre-training on pair records, and on text if "mlm" is one of the tasks. Raises InputError for bad config or data."""
+    tasks = tuple(config.tasks)
+    if len(set(tasks)) < len(tasks):
+        raise InputError(f"config.tasks={tasks!r} names a task twice; name each once (task_sampling decides how often)")
+    bert, tokenizer, loaded = encoder_and_tokenizer(config)
+    if config.mlm_side not in ("document", "query", "both"):
+        raise InputError(f"mlm_side={config.mlm_side!r} is unknown; choose document, query or both")
+    continues = np.array([token.startswith("##") for token in tokenizer.tokens])
+    reader: Reader = NoReader(tasks)
+    held_out: Reader | None = None
+    if with_data:
+        reader, held_out = _read_data(config, tokenizer)
+    shares = mixture(reader.sizes, config.task_sampling)
+
+    def objective(shape: BertConfig) -> Pretrain:
+        return Pretrain(
+            ranker=Ranker(shape),
+            tasks=tasks,
+            task_weights=tuple(config.pair_weight * float(config.task_weights.get(task, 0.0)) for task in tasks),
+            pair_loss=config.pair_loss,
+            margin=config.margin,
+            mlm_weight=config.mlm_weight,
+            mlm_rate=config.mlm_rate,
+            predictions=slots(config.row_length, config.mlm_rate) if config.mlm_weight else 0,
+            mask_token=tokenizer.mask,
+            vocab_size=tokenizer.size,
+            continues=continues if config.mlm_whole_words else None,
+        )
+
+    return Stage(
+        family=BERT,
+        shape=bert,
+        vocabulary=tokenizer,
+        tasks=tasks,
+        objective=objective,
+        reader=reader,
+        held_out=held_out,
+        layout=make_layout(config, tokenizer, reader, shares, group_size=2, sequences=2 * config.batch_pairs),
+        shares=shares,
+        trivial=_trivial(config.data, tasks) if with_data and config.pair_weight else {},
+        steps=config.steps,
+        start=starting_params(loaded, (), tokenizer.size, config.model.initialisation),
+        untrained=() if loaded is None or "mlm" in loaded else ("mlm",),
+    )
+
+
+def _trivial(directories: Sequence[str], tasks: Sequence[str]) -> dict[str, tuple[str, float]]:
+    """The best trivial predictor of each task, of the data where it is best."""
+    from harp_jax.input.tfrecords import read_manifest
+
+    found: dict[str, tuple[str, float]] = {}
+    for directory in directories:
+        for task, entry in read_manifest(directory).get("tasks", {}).items():
+            if task in tasks and entry.get("predictors"):
+                found[task] = max(best_predictor(entry["predictors"]), found.get(task, ("", 0.0)), key=itemgetter(1))
+    return found
+
+
+def _read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple[Reader, Reader | None]:
+    """The pairs to train on, and held-out pairs if `config.eval_every` is set."""
+    from harp_jax.input.manifest import read_manifest
+    from harp_jax.input.tfrecords import RecordReader
+
+    for directory in config.data:
+        found = read_manifest(directory)["tokenizer_sha256"]
+        if found != tokenizer.sha256:
+            raise InputError(
+                f"{directory} was generated with another vocabulary ({found[:12]}…, this run's is "
+                f"{tokenizer.sha256[:12]}…); set `tokenizer` to that one or generate the data again"
+            )
+    common = (config.lanes, config.row_length, config.mlm_side, config.seed)
+    reader = RecordReader(tuple(config.data), tuple(config.tasks), "train", *common)
+    if not config.eval_every:
+        return reader, None
+    return reader, RecordReader(tuple(config.data), tuple(config.tasks), "validation", *common)

@@ -1,0 +1,251 @@
+"""LinkLearn against loops over the equations; a signal it must find and carry to other words; models and options refused."""
+
+import json
+import math
+from collections import Counter
+
+import jax
+import numpy as np
+import pytest
+
+from harp_jax import config as configs
+from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import generator
+from harp_jax.baselines.linklearn import model as f
+from harp_jax.baselines.linklearn import rank, ranking_svm
+from harp_jax.baselines.linklearn.collection import Index
+from harp_jax.baselines.linklearn.links import read_graph, shared_terms, split
+from harp_jax.baselines.linklearn.okapi import Okapi, at_the_edge
+from harp_jax.baselines.linklearn.train import Trainer, finished, train
+from harp_jax.commands import linklearn_rank
+from harp_jax.corpus.trec import read_run
+from tests.support.linked_topics import TEXTS, TOPICS, paths, small, topic_words, write_wiki
+
+
+@pytest.fixture(scope="module")
+def wiki(tmp_path_factory):
+    path = tmp_path_factory.mktemp("linklearn")
+    write_wiki(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def graph(wiki):
+    return read_graph(paths(wiki), (str(wiki / "redirects.tsv"),), "")
+
+
+def ranked(*options):
+    linklearn_rank.main(linklearn_rank.arguments_parser().parse_args(list(options)))
+
+
+def linklearn_config(wiki, **changes):
+    c = configs.linklearn()
+    c.docs, c.stemmer = paths(wiki), ""
+    c.batch_documents, c.negatives, c.steps, c.eval_every, c.eval_queries = 16, 4, 200, 50, 25
+    c.learning_rate = 1e-2
+    c.update(changes)
+    return c
+
+
+def random_model(counts) -> f.LinkLearn:
+    params = jax.device_get(f.init_params(3, 7))
+    params = jax.tree.map(lambda x: np.asarray(3 * x + 0.1, np.float32), params)
+    return f.LinkLearn(params, {"tf": [0.9, 0.4], "idf": [2.0, 1.5], "length": [4.0, 0.7]})
+
+
+def slow_mlp(p, x):
+    hidden = [math.tanh(w * x + b) for w, b in zip(p["in"].tolist(), p["in_bias"].tolist())]
+    return sum(h * o for h, o in zip(hidden, p["out"].tolist())) + float(p["out_bias"])
+
+
+def slow_weight(model, tf, idf, length):
+    """f_θ(tf, idf, l) of Eq. 3."""
+    inputs = {"tf": math.log(1 + tf), "idf": idf, "length": math.log(1 + length)}
+    return math.prod(slow_mlp(model.params[n], (x - model.scale[n][0]) / model.scale[n][1]) for n, x in inputs.items())
+
+
+def slow_similarity(model, a, b, documents):
+    """sim_θ over two lists of words, idf over `documents`."""
+    ca, cb = Counter(a), Counter(b)
+    total = 0.0
+    for word in ca.keys() & cb.keys():
+        idf = math.log(len(documents) / sum(word in d for d in documents))
+        total += slow_weight(model, ca[word], idf, len(a)) * slow_weight(model, cb[word], idf, len(b))
+    return total
+
+
+def test_similarities_in_training_and_ranking_equal_a_loop():
+    collection, counts = small()
+    model = random_model(counts)
+    index = Index(counts).weigh(model)
+    pairs = [(a, b) for a in range(5) for b in range(5)]
+    a, b = (np.array(side) for side in zip(*pairs))
+    shared = shared_terms(counts, a, b)
+    batch = {
+        "pair": np.append(shared.pair, 25).astype(np.int32),  # one entry of padding
+        "tf_a": np.append(model.scaled("tf", shared.tf_a), 1.0),
+        "tf_b": np.append(model.scaled("tf", shared.tf_b), 1.0),
+        "idf": np.append(model.scaled("idf", index.idf[shared.term]), 1.0),
+        "length_a": model.scaled("length", counts.lengths[a]),
+        "length_b": model.scaled("length", counts.lengths[b]),
+    }
+    found = np.asarray(f.similarities(model.params, batch, 25))
+    expected = np.array([slow_similarity(model, TEXTS[i], TEXTS[j], TEXTS) for i, j in pairs])
+    assert np.std(expected) > 0.1
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    # The query's length is one factor of all its scores; its sign is dropped.
+    for i in range(5):
+        scores = index.similarities(*counts.of(i))
+        sign = np.sign(slow_mlp(model.params["length"], float(batch["length_a"][5 * i])))
+        np.testing.assert_allclose(scores, sign * expected[5 * i : 5 * i + 5], atol=1e-5 * np.abs(expected).max())
+
+
+def test_okapi_equals_its_formula():
+    collection, counts = small()
+    index = Index(counts).weigh(Okapi(1.6, 0.4))
+    mean = np.mean([len(text) for text in TEXTS])
+    scores, matched = index.scores(collection.query("fox owl fox"))
+    for text, score, found in zip(TEXTS, scores, matched):
+        expected = 0.0
+        for word, times in (("fox", 2), ("owl", 1)):
+            tf, df = text.count(word), sum(word in t for t in TEXTS)
+            norm = 1.6 * (0.6 + 0.4 * len(text) / mean)
+            expected += times * 2.6 * tf * math.log(5 / df) / (norm + tf)
+        assert score == pytest.approx(expected, rel=1e-5) and found == (expected > 0)
+
+
+def test_okapi_at_the_edge_of_its_grid_is_warned_of(wiki, tmp_path, caplog, monkeypatch):
+    assert at_the_edge(Okapi(0.0, 0.0)) == at_the_edge(Okapi(1.2, 1.0)) == []
+    assert at_the_edge(Okapi(3.0, 0.4)) == ["K"]
+    monkeypatch.setattr("harp_jax.baselines.linklearn.train.tuned", lambda value: (Okapi(3.0, 0.4), 0.5))
+    train(linklearn_config(wiki, steps=0), str(tmp_path / "run"))
+    assert "Okapi's best K is the smallest or largest tried (Okapi(k=3.0, b=0.4))" in caplog.text
+
+
+def test_okapi_without_repetitions_is_finite():
+    """K = 0, the end of its grid: a word counts once, however often it occurs."""
+    found = Okapi(0.0, 0.75).documents(
+        np.array([1.0, 5.0]), np.array([0, 1]), np.array([0, 0]), np.array([2.0, 3.0]), np.array([6.0])
+    )
+    np.testing.assert_allclose(found, [2.0, 3.0])
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_cost_is_the_mean_over_the_constraints(graph, loss, wiki):
+    training, _ = split(graph, 0.5, 0)
+    trainer = Trainer(training, linklearn_config(wiki, loss=loss))
+    batch = trainer.batch()
+    sims = np.asarray(f.similarities(trainer.params, batch, trainer.pairs)).reshape(16, 5)
+    gaps = [row[0] - other for row in sims for other in row[1:]]
+    expected = [max(0.0, 1 - g) if loss == "hinge" else -math.log(1 / (1 + math.exp(-g))) for g in gaps]
+    assert float(trainer.cost(trainer.params, batch)[0]) == pytest.approx(np.mean(expected), rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, loss):
+    from harp_jax.training import metrics_log
+
+    config = linklearn_config(wiki, loss=loss, ranking_svm_constraints=300 if loss == "hinge" else 0)
+    done = train(config, str(tmp_path))
+    rows = metrics_log.read(str(tmp_path))
+    assert done["held_out"]["linklearn"] > rows[0]["average_precision"] + 0.05
+    assert done["held_out"]["linklearn"] > 0.9 and done["constraints"] <= 200 * 64
+    if loss == "hinge":
+        assert done["held_out"]["ranking_svm"] > 0.5
+        # Of its own corpus: the words of a topic find the topic.
+        queries = "".join(f"{topic}\t{' '.join(topic_words(topic))} filler1\n" for topic in range(TOPICS))
+        (tmp_path / "own.tsv").write_text(queries)
+        own = [
+            f"--docs={wiki / 'leads.jsonl'}",
+            f"--queries={tmp_path / 'own.tsv'}",
+            f"--output={tmp_path / 'own.trec'}",
+        ]
+        ranked(f"--model={tmp_path}", "--ranking_svm", "--stemmer=", *own)
+        best = {qid: ranking.ranked()[0] for qid, ranking in read_run(str(tmp_path / "own.trec")).items()}
+        assert len(best) == TOPICS and np.mean([int(d[4:]) % TOPICS == int(qid) for qid, d in best.items()]) > 0.8
+    # Another language: the same structure in other words.
+    for name in ("docs.tsv", "queries.tsv"):
+        lines = []
+        for topic in range(20):
+            rng = generator("other", name, topic)
+            words = [f"sujet{topic}n{i}" for i in range(4)]
+            own = (
+                [*words, *(f"vide{i}" for i in rng.integers(0, 8, 30))]
+                if name == "docs.tsv"
+                else [*words[:2], "vide1", "vide2"]
+            )
+            lines.append(f"{topic}\t{' '.join(own)}\n")
+        (tmp_path / name).write_text("".join(lines))
+    options = [f"--{n}={tmp_path / n}.tsv" for n in ("docs", "queries")]
+    for extra in ([], ["--okapi"]):
+        output = str(tmp_path / "run.trec")
+        ranked(f"--model={tmp_path}", f"--output={output}", *options, *extra)
+        run = read_run(output)
+        assert len(run) == 20 and all(ranking.ranked()[0] == qid for qid, ranking in run.items())
+
+
+def test_bad_options_are_named(wiki, graph, tmp_path):
+    training, _ = split(graph, 0.5, 0)
+    with pytest.raises(InputError, match="loss='l2' is unknown"):
+        Trainer(training, linklearn_config(wiki, loss="l2"))
+    with pytest.raises(InputError, match="negatives_from='hard' is unknown"):
+        training.draw(generator("x"), 4, 2, "hard")
+    (tmp_path / "model.json").write_text("{}")
+    with pytest.raises(InputError, match="is not a model"):
+        rank.load(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        *((name, 0) for name in ("hidden", "batch_documents", "negatives", "eval_every", "patience", "eval_queries")),
+        *((name, -1) for name in ("steps", "eval_documents", "ranking_svm_constraints")),
+        *((name, value) for name in ("learning_rate", "ranking_svm_c") for value in (0.0, float("nan"), float("inf"))),
+        *(("train_fraction", value) for value in (0.0, 1.0)),
+    ],
+)
+def test_values_out_of_range_are_named(wiki, tmp_path, name, value):
+    config = linklearn_config(wiki, steps=1, eval_queries=2)
+    config[name] = value
+    with pytest.raises(InputError, match=f"^{name}={value}: use"):
+        train(config, str(tmp_path))
+
+
+def test_training_that_diverges_ends_at_the_step_and_writes_no_model(wiki, tmp_path):
+    config = linklearn_config(wiki, learning_rate=1e30, steps=20, eval_every=10)
+    with pytest.raises(InputError, match=r"step 10: the loss or a parameter is not finite; lower learning_rate=1e\+30"):
+        train(config, str(tmp_path))
+    assert not (tmp_path / "model.json").exists()
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (lambda data: data["params"]["idf"].pop("out"), r"not a LinkLearn model \(KeyError\('out'\)\)"),
+        (lambda data: data["params"]["tf"]["out"].append(1.0), "not a LinkLearn model"),
+        (lambda data: data["scale"]["tf"].pop(), "not a LinkLearn model"),
+        (lambda data: data["params"]["length"].update(out_bias=float("nan")), "values that are not finite"),
+    ],
+)
+def test_damaged_models_are_refused(tmp_path, damage, message):
+    data = random_model(small()[1]).to_json()
+    damage(data)
+    (tmp_path / "model.json").write_text(json.dumps({"linklearn": data}))
+    with pytest.raises(InputError, match=message):
+        rank.load(str(tmp_path))
+
+
+def test_a_changed_model_is_named(wiki, tmp_path):
+    config = linklearn_config(wiki, steps=1, eval_queries=2, ranking_svm_constraints=20)
+    train(config, str(tmp_path))
+    rank.load(str(tmp_path)), ranking_svm.load(str(tmp_path))
+    for name, load in (("model.json", rank.load), ("ranking_svm.tsv", ranking_svm.load)):
+        content = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(content.replace(b"1", b"2", 1))
+        with pytest.raises(InputError, match=f"{name} was changed since it was written"):
+            load(str(tmp_path))
+        (tmp_path / name).write_bytes(content)
+    assert finished(config, str(tmp_path))
+    (tmp_path / "model.json").write_bytes(b"{}")
+    with pytest.raises(InputError, match=r"model\.json was changed"):
+        finished(config, str(tmp_path))

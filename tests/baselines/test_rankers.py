@@ -1,0 +1,180 @@
+"""Each neural ranker against loops over single pairs, and padding that changes no score."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import generator
+from harp_jax.baselines.neural_ir.build import build, init_params
+from harp_jax.baselines.neural_ir.duet import graph_table, sliding_max, word_graphs
+from harp_jax.baselines.neural_ir.interaction import cosines
+from harp_jax.baselines.neural_ir.knrm import kernel_levels
+from harp_jax.baselines.neural_ir.shape import NeuralConfig, WordTables
+from harp_jax.text.words import WordVocabulary
+from tests.support import slow_neural_ir as slow
+
+ALPHABET = "abcdefg"
+SHAPES = {
+    "knrm": NeuralConfig("knrm", 41, dimension=12),
+    "conv_knrm": NeuralConfig("conv_knrm", 41, dimension=12, filters=16),
+    "drmm": NeuralConfig("drmm", 41, dimension=12),
+    "drmm, vector gate": NeuralConfig("drmm", 41, dimension=12, gate="vector"),
+    "duet": NeuralConfig("duet", 41, query_length=6, document_length=20, filters=10, hidden=8, pool=5, graphs=30),
+}
+
+
+def vocabulary():
+    rng = generator("neural words")
+    words = set()
+    while len(words) < 40:
+        words.add("".join(rng.choice(list(ALPHABET), rng.integers(1, 8))))
+    return WordVocabulary(tuple(sorted(words)), tuple(int(n) for n in rng.integers(1, 60, 40)), 60)
+
+
+def tables(config):
+    words = vocabulary()
+    return WordTables(words.idf, graph_table(words, config.graphs))
+
+
+def model(config):
+    """Parameters large enough that every part of the score matters."""
+    rng = generator("parameters")
+    params = jax.device_get(jax.jit(lambda key: init_params(config, key))(jax.random.key(0)))
+    return jax.tree.map(lambda x: x + 0.3 * rng.standard_normal(x.shape).astype(np.float32), params)
+
+
+def pairs(count=12):
+    rng = generator("pairs")
+    found = []
+    for number in range(count):
+        query = rng.integers(1, 41, 1 + number % 6)
+        document = rng.integers(1, 41, 1 + (5 * number) % 20)
+        document[: len(query)] = query[: len(document)]
+        found.append((query, rng.permutation(document)))
+    return found
+
+
+def padded(found, query_length, document_length):
+    query, document = np.zeros((len(found), query_length), np.int32), np.zeros((len(found), document_length), np.int32)
+    for row, (q, d) in enumerate(found):
+        query[row, : len(q)], document[row, : len(d)] = q, d
+    return jnp.asarray(query), jnp.asarray(document)
+
+
+def slow_score(config, params, query, document):
+    words = vocabulary()
+    if config.name == "knrm":
+        return slow.knrm(params, query, document)
+    if config.name == "conv_knrm":
+        return slow.conv_knrm(params, query, document, 3)
+    if config.name == "drmm":
+        return slow.drmm(params, query, document, words.idf, 30, config.gate)
+    # Which graphs count: those in most documents, each occurrence in a word once; the order is found here by sorting.
+    weight = {}
+    for word, documents in zip(words.words, words.frequencies):
+        for n in range(1, 6):
+            for i in range(len(word) - n + 1):
+                weight[word[i : i + n]] = weight.get(word[i : i + n], 0) + documents
+    best = sorted(weight, key=lambda g: (-weight[g], g))[: config.graphs]
+    of_word = {
+        number: [best.index(w[i : i + n]) for n in range(1, 6) for i in range(len(w) - n + 1) if w[i : i + n] in best]
+        for number, w in enumerate(words.words, 1)
+    }
+    return slow.duet(params, query, document, of_word, config.graphs, 6, 20, config.pool)
+
+
+def scorer(config):
+    """(params, known words, queries, documents) → scores. What a compiled program closes over is folded as it compiles: slow."""
+    return jax.jit(lambda params, known, q, d: build(config).apply({"params": params}, q, d, known))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_scores_equal_a_loop_and_padding_changes_none(name):
+    config, found = SHAPES[name], pairs()
+    params, known = model(config), tables(config)
+    score = scorer(config)
+    expected = np.array([slow_score(config, params, q, d) for q, d in found])
+    assert np.std(expected) > 0.03
+    tight = np.asarray(score(params, known, *padded(found, 6, 20)))
+    np.testing.assert_allclose(tight, expected, rtol=0, atol=1e-5 * max(1.0, np.abs(expected).max()))
+    # A pair by itself has fewer words than the vocabulary, which DUET computes otherwise.
+    alone = np.concatenate([score(params, known, *padded([pair], 6, 20)) for pair in found[:3]])
+    np.testing.assert_allclose(alone, tight[:3], rtol=0, atol=1e-6 * max(1.0, np.abs(tight).max()))
+    wide = np.asarray(score(params, known, *padded(found, 9, 47)))
+    np.testing.assert_allclose(wide, tight, rtol=0, atol=1e-6 * max(1.0, np.abs(tight).max()))
+
+
+@pytest.mark.parametrize("name", ["knrm", "conv_knrm", "drmm", "duet"])
+def test_gradients_of_padded_and_empty_texts_are_finite(name):
+    config = SHAPES[name]
+    params, known = model(config), tables(config)
+    query, document = padded([*pairs(4), (np.zeros(0, int), np.zeros(0, int))], 6, 20)
+
+    def total(params, known, query, document):
+        return build(config).apply({"params": params}, query, document, known).sum()
+
+    for leaf in jax.tree.leaves(jax.jit(jax.grad(total))(params, known, query, document)):
+        assert np.isfinite(leaf).all()
+
+
+def test_a_word_outside_the_vocabulary_matches_nothing():
+    config = SHAPES["knrm"]
+    params, known = model(config), tables(config)
+    score = scorer(config)
+    with_unknown = score(params, known, jnp.array([[3, 0]]), jnp.array([[0, 3, 0, 7]]))
+    without = score(params, known, jnp.array([[3, 0]]), jnp.array([[3, 7, 0, 0]]))
+    np.testing.assert_allclose(with_unknown, without, atol=1e-6)
+
+
+def test_cosines_ask_for_full_precision_whatever_the_device():
+    lowered = jax.jit(cosines).lower(jnp.zeros((1, 2, 8)), jnp.zeros((1, 3, 8))).as_text()
+    assert "precision = [HIGHEST, HIGHEST]" in lowered
+
+
+def test_eleven_kernels_are_those_of_the_paper():
+    mu, sigma = kernel_levels(11)
+    np.testing.assert_allclose(mu, [-0.9, -0.7, -0.5, -0.3, -0.1, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0], atol=1e-6)
+    np.testing.assert_allclose(sigma, [0.1] * 10 + [0.001])
+
+
+@pytest.mark.parametrize("window", [1, 2, 5, 8, 13])
+def test_sliding_maxima_and_their_gradient(window):
+    x = generator("sliding").standard_normal((2, 13, 3)).astype(np.float32)
+    expected = np.stack([x[:, i : i + window].max(axis=1) for i in range(14 - window)], axis=1)
+    np.testing.assert_array_equal(sliding_max(jnp.asarray(x), window), expected)
+    weights = generator("weights").standard_normal(expected.shape).astype(np.float32)
+    gradient = jax.grad(lambda x: jnp.sum(sliding_max(x, window) * weights))(jnp.asarray(x))
+    slow = np.zeros_like(x)
+    for b, i, f in np.ndindex(expected.shape):
+        slow[b, i + np.argmax(x[b, i : i + window, f]), f] += weights[b, i, f]
+    np.testing.assert_allclose(gradient, slow, rtol=0, atol=1e-5)
+
+
+def test_graphs_of_a_word():
+    assert sorted(word_graphs("duck")) == sorted(["d", "u", "c", "k", "du", "uc", "ck", "duc", "uck", "duck"])
+    assert word_graphs("aa") == ["a", "a", "aa"]
+
+
+def test_unknown_models_are_named():
+    with pytest.raises(InputError, match="model.name='bm25' is unknown"):
+        NeuralConfig("bm25", 5)
+
+
+@pytest.mark.parametrize(
+    "field, value, message",
+    [
+        *(
+            (name, 0, f"model.{name}=0: use 1 or more")
+            for name in ("dimension", "query_length", "ngrams", "filters", "hidden", "pool", "graphs")
+        ),
+        ("document_length", 0, "row_length=0: use 1 or more"),
+        ("kernels", 1, "model.kernels=1: use 2 or more"),
+        ("dropout", 1.0, "model.dropout=1.0: use a share below 1"),
+        ("dropout", -0.1, "model.dropout=-0.1"),
+    ],
+)
+def test_shapes_that_cannot_be_are_named(field, value, message):
+    with pytest.raises(InputError, match=message):
+        NeuralConfig("duet", 5, **{field: value})

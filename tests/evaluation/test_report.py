@@ -1,0 +1,291 @@
+"""The report: a verdict in words, the table, curves, wins and losses, cost; as a page that needs nothing else, and as Markdown."""
+
+import json
+import os
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from harp_jax.base.errors import InputError
+from harp_jax.commands.evaluate import named
+from harp_jax.commands.report import arguments_parser, main
+from harp_jax.evaluation.report import render
+from harp_jax.evaluation.report.curves import panels_of, path_of, read_curves, spoken, ticks
+from harp_jax.evaluation.report.provenance import behind
+
+QUERIES = 20
+HOSTILE = "</style><script>alert(1)</script> & <b>|`*_#"
+MANIFEST = {
+    "tokenizer_sha256": "0",
+    "splits": {},
+    "tasks": {
+        "rqp": {
+            "pairs": 1200,
+            "tokens": 98765,
+            "mean_query_tokens": 3.2,
+            "mean_doc_tokens": 40.0,
+            "predictors": {"overlap": 0.61, "in_links": 0.7},
+        },
+        "mlm": {"pairs": 10, "tokens": 100},
+    },
+    "worked": {
+        "words": [["the", 0.0, False], ["red" + HOSTILE, 1.0, False], ["river", 0.4, True]],
+        "pairs": [{"task": "rqp", "pos_query": "red river", "pos_doc": HOSTILE, "neg_doc": "a hill"}],
+    },
+}
+
+
+class Strict(HTMLParser):
+    """Collects tags and texts; fails on a tag that is closed out of order."""
+
+    void = ("meta", "line", "polyline", "circle")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert tag in self.void or self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] != "style":
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.texts).split())
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Judgments, a first stage, a better and a worse ranker, one at chance, and texts."""
+    qids = range(QUERIES)
+    docs = "abcdef"
+    (tmp_path / "qrels.txt").write_text("".join(f"{i} 0 {i}a 1\n" for i in qids))
+    (tmp_path / "queries.tsv").write_text("".join(f"{i}\tquestion {i} {HOSTILE}\n" for i in qids))
+    (tmp_path / "docs.tsv").write_text("".join(f"{i}{d}\ttext of {i}{d} {HOSTILE}\n" for i in qids for d in docs))
+    for name, place in (
+        ("bm25", lambda i: 2),
+        ("good", lambda i: i % 2),
+        ("bad", lambda i: 4),
+        ("luck", lambda i: i % 6),
+    ):
+        lines = []
+        for i in qids:
+            order = [d for d in docs if d != "a"]
+            order.insert(place(i), "a")
+            lines += [f"{i} Q0 {i}{d} {rank} {-rank} x\n" for rank, d in enumerate(order, 1)]
+        (tmp_path / f"{name}.trec").write_text("".join(lines))
+    return tmp_path
+
+
+def workdir(folder, **last):
+    folder.mkdir()
+    rows = [{"step": s, "split": "train", "loss": 5.0 - s, "mlm_loss": 4.0, "tokens": 50.0} for s in (1, 2, 3)]
+    rows += [{"step": s, "split": "validation", "rqp_accuracy": a} for s, a in ((0, 0.5), (2, 0.6), (3, 0.75))]
+    rows += [{"step": 3, "split": "validation", "mlm_loss": 4.5, **last}]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def written(folder, *options, capsys=None):
+    """(HTML, Markdown) of a report of the fixture's runs."""
+    page, text = folder / "report.html", folder / "report.md"
+    given = [f"--qrels={folder}/qrels.txt", "--measures=RR@10 nDCG@10", f"--output={page}", f"--markdown={text}"]
+    main(arguments_parser().parse_args([*given, *options]))
+    return page.read_text(), text.read_text()
+
+
+def run(folder, name, file=""):
+    return f"--run={name}={folder}/{file or name}.trec"
+
+
+def test_the_page_says_everything_and_fetches_nothing(runs, capsys):
+    job = runs / "job"
+    job.mkdir()
+    (job / "manifest.json").write_text(json.dumps(MANIFEST))
+    texts = [f"--docs={runs}/docs.tsv", "--fields=body", f"--query_texts={runs}/queries.tsv"]
+    options = [
+        run(runs, "bm25"),
+        run(runs, "<A & B>", "good"),
+        f"--curves=mine={workdir(runs / 'w')}",
+        f"--pairs=job={job}",
+    ]
+    html, markdown = written(runs, *options, *texts, "--chance=bm25", "--remark=as measured", f"--title={HOSTILE}")
+    printed = capsys.readouterr().out
+    page = Strict(html)
+    for text, said in (
+        (page.text, "<A & B> ranks better than bm25."),
+        (printed, "<A & B> ranks better than bm25. RR@10 0.750"),
+    ):
+        assert said in text
+    for part in (
+        "0.7500",
+        "0.3333",
+        "as measured",
+        "1,200",
+        "in links 0.70",
+        "One sentence",
+        "question 0",
+        "text of 0a",
+    ):
+        assert part in page.text and part.replace("One sentence", "Bold") in markdown.replace("\\", "")
+    assert "rank 3 → 1" in page.text and "better than bm25 on 20, worse on 0" in page.text
+    # Nothing from the data became markup, and nothing is loaded.
+    assert not [tag for tag, _ in page.tags if tag in ("script", "link", "img", "iframe")]
+    assert html.count(HOSTILE) == 0 and HOSTILE in page.text
+    assert not re.search(r"(?<!\\)[`<]", markdown) and not re.search(r"(src|href|url)\s*[=(]", html)
+    assert next(attrs["aria-label"] for tag, attrs in page.tags if tag == "svg" and "aria-label" in attrs).endswith(
+        "RQP accuracy, held-out pairs: mine from 0.5 at step 0 to 0.75 at step 3; chance is 0.5."
+    )
+    assert "report.md" in printed and "report.html" in printed
+
+
+def test_a_ranker_at_chance_level_is_called_that(runs, capsys):
+    name = "luck"
+    html, markdown = written(
+        runs, run(runs, "bm25"), run(runs, name), "--chance=bm25", f"--curves={name}={workdir(runs / 'w')}"
+    )
+    said = f"{name} is at chance level: it orders its candidates no better than a random order."
+    assert said in Strict(html).text and said in markdown and said in capsys.readouterr().out
+    assert "at chance level" in Strict(html).text.split("Verdict")[1]
+    assert "Do not use it. It has learned its pairs (held-out accuracy 0.75)" in Strict(html).text
+
+
+def test_verdicts_worse_undecided_and_blank(runs):
+    worse, _ = written(runs, run(runs, "bm25"), run(runs, "bad"))
+    assert "bad ranks worse than bm25." in Strict(worse).text and "harp fuse" in worse
+    undecided, _ = written(runs, run(runs, "bm25"), run(runs, "luck"))
+    assert f"{QUERIES} queries do not decide whether luck ranks better than bm25." in Strict(undecided).text
+    blank, _ = written(runs, run(runs, "bm25"), run(runs, "good"), run(runs, "blanked", "good"), "--blank=good=blanked")
+    assert "good does not read the query: it ranks no better than with the query blanked." in Strict(blank).text
+    assert "documents scored without the query" in Strict(blank).text
+    same, _ = written(runs, run(runs, "bm25"), run(runs, "same", "bm25"))
+    assert "same ranks every query as bm25 does, by RR@10." in Strict(same).text
+    beside, markdown = written(runs, run(runs, "bm25"), run(runs, "luck"), run(runs, "good"), "--chance=bm25")
+    for text in (Strict(beside).text.split("Systems by")[0], markdown):
+        assert "luck is at chance level: it orders its candidates no better than a random order. RR@10" in text
+    assert "luck: Do not use it." in Strict(beside).text
+    alone, _ = written(runs, run(runs, "good"))
+    assert "good reaches RR@10 0.750." in Strict(alone).text and "Wins" not in alone
+
+
+def test_intervals_cover_the_mean_and_bars_stay_on_their_axis(runs):
+    html, _ = written(runs, run(runs, "bm25"), run(runs, "luck"))
+    low, high = map(float, re.search(r"(0\.\d+) to (0\.\d+)", Strict(html).text.split("0.3333")[1]).groups())
+    assert low == high == 0.333  # equal for all queries
+    places = [float(place) for place in re.findall(r"(?:left:|100% - )([\d.]+)%", html)]
+    assert places and all(0 <= place <= 100 for place in places)
+
+
+def test_wrong_options_are_named(runs, tmp_path):
+    with pytest.raises(InputError, match="write NAME=PATH"):
+        named(["run.trec"], "run")
+    with pytest.raises(InputError, match="a is given twice"):
+        named(["a=1", "a=2"], "run")
+    for option in ("baseline", "focus"):
+        with pytest.raises(InputError, match=f"no run is named 'absent' for --{option}; the runs are bm25"):
+            written(runs, run(runs, "bm25"), f"--{option}=absent")
+    with pytest.raises(InputError, match="nothing to report: give --qrels and --run"):
+        written(runs)
+    with pytest.raises(InputError, match="is no output of `harp plan`"):
+        main(arguments_parser().parse_args([str(runs), f"--output={runs}/x.html"]))
+
+
+def test_curves_of_a_directory_without_metrics_are_refused(tmp_path):
+    for empty in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(InputError, match="the curves of mine: .* has no metrics; name a training workdir"):
+            read_curves({"mine": str(empty)})
+
+
+def test_a_damaged_manifest_is_refused(runs):
+    job = runs / "job"
+    job.mkdir()
+    (job / "manifest.json").write_text(json.dumps(MANIFEST | {"tasks": {"rqp": 3}}))
+    with pytest.raises(InputError, match="manifest.json is damaged"):
+        written(runs, run(runs, "bm25"), f"--pairs=job={job}")
+
+
+def test_panels_share_their_axes_and_draw_what_is_there(tmp_path):
+    short = [
+        {"step": 1, "split": "validation", "rqp_accuracy": 0.9},
+        {"step": 2, "split": "train", "loss": float("nan")},
+    ]
+    panels = panels_of(
+        {"long": read_curves({"long": str(workdir(tmp_path / "w", qdm_accuracy=0.3))})["long"], "short": short}
+    )
+    by_title = {panel.title: panel for panel in panels}
+    rqp, qdm = by_title["RQP accuracy, held-out pairs"], by_title["QDM accuracy, held-out pairs"]
+    assert {panel.steps for panel in panels} == {(0.0, 3.0)}
+    assert rqp.values == qdm.values and rqp.values[0] <= 0.3 and rqp.values[1] == 1.0 and rqp.chance == 0.5
+    assert by_title["MLM loss, training"].values == by_title["MLM loss, held out"].values == (0.0, 6.0)
+    assert [line.name for line in rqp.lines] == ["long", "short"] and len(rqp.lines[1].points) == 1
+    assert [line.name for line in by_title["Training loss"].lines] == ["long"]  # NaN is not drawn
+    assert path_of(rqp, rqp.lines[0]).startswith("40.0,") and "short from 0.9 at step 1" in spoken(rqp)
+    assert panels_of({"none": [{"step": 1, "split": "train"}]}) == []
+    assert ticks(0.4, 1.0) == [0.4, 0.6, 0.8, 1.0] and ticks(0.0, 3.0) == [0, 1, 2, 3]
+
+
+@pytest.fixture
+def plan(runs):
+    """The output of a plan that generated, trained, re-ranked and evaluated, with its records."""
+    output = runs / "plan"
+    (output / ".plan").mkdir(parents=True)
+    os.rename(workdir(output / "w"), output / "harp-1")
+    (output / "pairs-1").mkdir()
+    (output / "pairs-1" / "manifest.json").write_text(json.dumps(MANIFEST))
+    os.rename(runs / "good.trec", output / "good-1.trec")
+    (output / "table-1.tsv").write_text("")
+    texts = f"--docs={runs}/docs.tsv --fields=body --queries={runs}/queries.tsv"
+    commands = {
+        "pairs": f"generate --config=x --output={output}/pairs-1",
+        "harp": f"train --config.data=\"('{output}/pairs-1',)\" --workdir={output}/harp-1",
+        "good": f"rerank --model={output}/harp-1 {texts} --output={output}/good-1.trec",
+        "other": f"rerank --output={output}/other-1.trec",
+        "table": f"evaluate bm25={runs}/bm25.trec good={output}/good-1.trec --qrels={runs}/qrels.txt --baseline=bm25 "
+        f"--measures=RR@10 --chance=bm25 --per_query={output}/table-1.tsv",
+    }
+    for name, command in commands.items():
+        record = {
+            "name": name,
+            "command": f"python -m harp_jax {command}",
+            "seconds": 60.0,
+            "memory_bytes": 3_000_000_000,
+        }
+        (output / ".plan" / f"{name}-1.json").write_text(json.dumps(record))
+    (output / ".plan" / "good-0.json").write_text("{")
+    return output
+
+
+def test_a_plans_records_say_what_the_runs_rest_on(runs, plan):
+    assert [record.name for record in behind([str(plan / "good-1.trec")])] == ["pairs", "harp", "good"]
+    html, _ = written(runs, run(runs, "bm25"), f"--run=good={plan}/good-1.trec")
+    text = Strict(html).text
+    assert "3 min in 3 steps; 150 tokens trained on; 3.0 GB of memory in the largest process." in text
+    assert "Trained on: pairs" in text and "RQP accuracy" in text and "text of 0a" in text and "question 0" in text
+    assert f"harp look --model={plan}/harp-1" in text
+
+
+def test_a_finished_plan_is_reported_by_its_directory(plan, capsys):
+    main(arguments_parser().parse_args([str(plan), f"--output={plan}/report.html"]))
+    text = Strict((plan / "report.html").read_text()).text
+    assert "good ranks better than bm25." in text and "plan: table" in text and "text of 0a" in text
+    with pytest.raises(InputError, match="the tables of .* are table"):
+        main(arguments_parser().parse_args([str(plan), "--step=absent", f"--output={plan}/report.html"]))
+    with pytest.raises(InputError, match="report a plan, or runs"):
+        main(arguments_parser().parse_args([str(plan), "--qrels=x", f"--output={plan}/report.html"]))
+
+
+def test_texts_in_markdown_read_as_they_stand():
+    assert render.markdown("- a\n*b* <c> 1. d") == "\\- a \\*b\\* \\<c\\> 1. d"
+    assert render.markdown("1. d") == "1\\. d" and render.markdown("+1 | `x`") == "\\+1 \\| \\`x\\`"

@@ -1,0 +1,153 @@
+"""`harp site`: its plan parses, its budget is a number of steps that stays, and too little input ends in advice."""
+
+import importlib
+import json
+import os
+
+import pytest
+
+from harp_jax.base.cli import read_config
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import link
+from harp_jax.commands.site import arguments_parser, main
+from harp_jax.commands.table import COMMANDS
+from harp_jax.experiments.plan_file import load_plan
+from harp_jax.experiments.site.budget import MAX_EPOCHS, check_survey, steps_within, usable_tasks, verdicts
+from harp_jax.experiments.site.run import LABELLED, RESULTS, SiteRun
+
+
+@pytest.fixture
+def pages(tmp_path):
+    (tmp_path / "pages.jsonl").write_text('{"id": "a", "title": "Lock", "text": "A gate.", "links": []}\n')
+    (tmp_path / "labels.tsv").write_text("gate\ta\t1\n")
+    (tmp_path / "start").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"start": "start", "labels": "labels.tsv", "base_url": "https://x.org/"}, {"start": "start", "layers": 3}],
+)
+def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, options):
+    given = {name: str(pages / value) if name in ("start", "labels") else value for name, value in options.items()}
+    run = SiteRun({"pages": (str(pages / "pages.jsonl"),), **given}, str(pages / "x"))
+    prepared, steps = run.steps(tasks=("adp",)), run.steps(50, ("adp",))
+    assert all(steps[name] == step for name, step in prepared.items())  # what is prepared is not done again
+    assert set(RESULTS.values()) | (set(LABELLED.values()) if "labels" in options else set()) <= set(steps)
+    assert ("run_start" in steps) == ("start" in options) == ("vocabulary" not in steps)
+    if "layers" in options:
+        short = steps["start"].place
+        assert {f"--config.init={short}", f"--model={short}"} <= {word for step in steps.values() for word in step.argv}
+    for step in steps.values():
+        words = step.argv[step.argv.index(step.command.command) + 1 :]
+        importlib.import_module(COMMANDS[step.command.command].module).arguments_parser().parse_args(words)
+
+
+def test_the_recipe_is_one_of_equal_lengths():
+    """What pairs show of a document, training and ranking read, too."""
+    data, train, tune = (read_config(name) for name in ("data/site", "site", "finetune_site"))
+    assert data.max_query_tokens + data.max_doc_tokens <= train.row_length == tune.row_length
+    plan = load_plan("site").get_plan(pages=("x",), format="html", steps=1)
+    assert all(f"--max_length={train.row_length}" in c.arguments for c in plan if c.command == "rerank")
+    assert set(train.tasks) <= set(data.tasks)
+
+
+def test_a_dry_run_names_every_step_and_runs_none(pages, capsys):
+    main(arguments_parser().parse_args([str(pages / "pages.jsonl"), f"--output={pages / 'x'}", "--dry_run"]))
+    said = capsys.readouterr().out
+    assert "to do  survey:" in said and "to do  report:" in said and "the step rate measures how many fit" in said
+    assert "1,800 updates" in said and not (pages / "x").exists()
+
+
+def survey(**counts):
+    losses = {"link-unresolved": {"count": 7, "examples": []}}
+    return {"documents": 90, "links_kept": 4000, "queries": 300, "losses": losses} | counts
+
+
+def test_too_few_links_end_in_advice():
+    check_survey(survey())
+    with pytest.raises(InputError, match="12 usable links.*at least 500.*link-unresolved 7.*Use BM25"):
+        check_survey(survey(links_kept=12))
+    with pytest.raises(InputError, match="20 test queries; 50 queries are needed, which takes about 10,000 links"):
+        check_survey(survey(queries=20))
+    with pytest.raises(InputError, match=r"0 test queries; 50 queries are needed\. Dropped"):
+        check_survey(survey(queries=0))
+
+
+def test_a_start_that_reads_too_short_rows_is_refused_before_anything_runs(pages, tmp_path):
+    (tmp_path / "brief").mkdir()
+    (tmp_path / "brief" / "config.json").write_text('{"max_position_embeddings": 64}')
+    with pytest.raises(InputError, match="the encoder reads 64 tokens at most, the recipe 128"):
+        main(
+            arguments_parser().parse_args(
+                [str(pages / "pages.jsonl"), f"--start={tmp_path / 'brief'}", f"--output={tmp_path / 'x'}"]
+            )
+        )
+    (tmp_path / "brief" / "config.json").write_text('{"max_position_embeddings": 512, "num_hidden_layers": 2}')
+    with pytest.raises(InputError, match="--layers=3: the encoder of --start has 2"):
+        SiteRun({"pages": (str(pages / "pages.jsonl"),), "start": str(tmp_path / "brief"), "layers": 3}, "x").run()
+    assert not (tmp_path / "x").exists()
+
+
+def test_steps_are_what_fits_and_what_there_is(tmp_path):
+    records = {"adp_train": 3000, "qdm_train": 200, "adp_validation": 9}
+    shard = {"file": "shard", "bytes": 1, "sha256": "0"}
+    splits = {name: {"records": n, "shards": [{**shard, "records": n}]} for name, n in records.items()}
+    (tmp_path / "manifest.json").write_text(json.dumps({"splits": splits, "tokenizer_sha256": "0"}))
+    tasks = ("adp", "qdm")
+    assert steps_within(10, 2.0, str(tmp_path), tasks, 32) == 300
+    assert steps_within(1000, 2.0, str(tmp_path), tasks, 32) == MAX_EPOCHS * 100
+    assert usable_tasks(str(tmp_path), tasks) == ("adp",)  # no held-out pairs of qdm
+    with pytest.raises(InputError, match="too few training pairs: qdm 200"):
+        usable_tasks(str(tmp_path), ("qdm",))
+    for minutes in (0.1, 0, float("nan"), float("inf")):
+        with pytest.raises(InputError, match="--minutes="):
+            steps_within(minutes, 2.0, str(tmp_path), tasks, 32)
+
+
+def test_trivial_predictors_are_judged_in_words():
+    found = {"overlap": 0.66, "length": 0.51, "document_only": 0.45, "in_links": 0.74, "query_only": 0.28}
+    said = verdicts({"tasks": {"adp": {"predictors": found, "predictor_pairs": 1000}}})
+    assert [sentence.rpartition(", ")[0] or sentence for sentence in said[:1]] == [
+        "adp overlap: 0.66 of 1,000 pairs, shared words help"
+    ]
+    assert [sentence.rpartition(", ")[2] for sentence in said[1:]] == [
+        "no shortcut", "a weak shortcut", "a shortcut", "a shortcut",
+    ]  # fmt: skip
+
+
+def test_results_have_fixed_names(tmp_path):
+    for number in (1, 2):
+        (tmp_path / f"model-{number}").write_text(str(number))
+        link(str(tmp_path / f"model-{number}"), str(tmp_path / "ranker"))
+        assert (tmp_path / "ranker").read_text() == str(number)
+    assert (tmp_path / "ranker").readlink().name == "model-2"
+    (tmp_path / f"report.html.{os.getpid()}").symlink_to("nowhere")  # of a killed process with this number
+    link(str(tmp_path / "model-1"), str(tmp_path / "report.html"))
+    assert (tmp_path / "report.html").read_text() == "1" and len(os.listdir(tmp_path)) == 4
+
+
+def test_what_stands_under_the_name_of_a_result_is_kept(pages):
+    (pages / "x" / "ranker").mkdir(parents=True)
+    with pytest.raises(InputError, match="ranker is no link of an earlier run and would be lost; move it"):
+        main(arguments_parser().parse_args([str(pages / "pages.jsonl"), f"--output={pages / 'x'}"]))
+    assert os.listdir(pages / "x") == ["ranker"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["absent", "--start=nowhere"], "absent, nowhere: no such file"), (["{pages}", "--depth=1"], "--depth=1"),
+        (["{pages}", "--layers=3"], "layers=3: give .* a start"), (["{pages}", "--start={pages}", "--layers=-1"], "layers=-1"),
+        (["{pages}", "--minutes=0"], "--minutes=0"), (["{pages}", "--max_queries=0"], "--max_queries=0"),
+        (["{pages}", "--minutes=inf", "--dry_run"], "--minutes=inf: use a positive number, at most"),
+        (["{pages}", "--base_url=https://x.org/{{y}}/"], "base_url: https://x.org/{y}/ has braces"),
+        (["{folder}"], "which is read; choose an --output outside"),
+        (["{folder}", "--format=html", "--dry_run"], "which is read; choose an --output outside"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_before_anything_runs(pages, words, message):
+    given = [word.format(pages=pages / "pages.jsonl", folder=pages) for word in words]
+    with pytest.raises(InputError, match=message):
+        main(arguments_parser().parse_args([*given, f"--output={pages / 'x'}"]))
+    assert not (pages / "x").exists()

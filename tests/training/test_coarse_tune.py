@@ -1,0 +1,251 @@
+"""Coarse-tuning: the click log, replaced documents, the objective against a loop, then fine-tuning from it, and the probe."""
+
+import gzip
+import json
+import logging
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from scipy.stats import binomtest, chisquare
+
+from harp_jax import config as configs
+from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.encoder import load_encoder
+from harp_jax.checkpoints.export import export
+from harp_jax.commands import query_probe
+from harp_jax.corpus.clicks import Clicks
+from harp_jax.corpus.documents import Documents
+from harp_jax.input.click_groups import STREAM
+from harp_jax.input.lanes import Batches
+from harp_jax.model.cross_encoder import Ranker
+from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
+from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
+from harp_jax.ranking.query_probe import Probe
+from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.training.stages.coarse_tune import coarse_tune_stage
+from harp_jax.training.stages.finetune import finetune_stage
+from harp_jax.training.train import train
+from tests.support.objective import loss_of
+from tests.support.ranking_collection import ranking_config, units_seen
+from tests.support.synthetic import tokenizer
+
+
+@pytest.fixture(scope="module")
+def clicked(collection, tmp_path_factory):
+    """The collection with a click log: query i clicked documents i and i + 1; a vocabulary with unused tokens."""
+    path = tmp_path_factory.mktemp("clicks") / "collection"
+    shutil.copytree(collection, path)
+    queries = dict(line.split("\t") for line in (path / "queries.tsv").read_text().splitlines())
+    rows = [f"{q}\t{text}\td{(int(q[1:]) + j) % 40}\thttp://x\n" for q, text in queries.items() for j in range(2)]
+    (path / "orcas.tsv").write_text("".join(rows) + "q0\tgone\tabsent\thttp://y\n")
+    plain = tokenizer()
+    unused = (*plain.tokens, *(f"[unused{i}]" for i in range(2)))
+    Tokenizer(unused).save(str(path / "tokenizer"))
+    return path
+
+
+def coarse_config(path, **changes):
+    c = configs.coarse_tune()
+    c.tokenizer, c.docs, c.clicks = str(path / "tokenizer"), str(path / "docs.tsv"), str(path / "orcas.tsv")
+    c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions, c.model.dropout = 1, 32, 2, 64, 0.0
+    c.row_length, c.batch_pairs, c.window, c.lanes, c.sample = 64, 24, 32, 2, 1.0
+    c.steps, c.log_every, c.compilation_cache = 8, 4, False
+    for name, value in changes.items():
+        c.update_from_flattened_dict({name: value})
+    return c
+
+
+def test_the_log_is_sampled_once_and_absent_documents_are_left_out(clicked, tmp_path):
+    docs = Documents.open(str(clicked / "docs.tsv"), cache_dir=str(tmp_path))
+    clicks = Clicks.open(str(clicked / "orcas.tsv"), docs, 1.0, 0, str(tmp_path))
+    assert (len(clicks), clicks.documents) == (80, 40) and clicks.clicked("q39") == {"d39", "d0"}
+    assert {clicks.document(i) for i in range(40)} == {f"d{i}" for i in range(40)}
+    qid, query, docid = clicks.pair(0)
+    assert (qid, docid) == ("q0", "d0") and query in (clicked / "queries.tsv").read_text()
+    half = {s: Clicks.open(str(clicked / "orcas.tsv"), docs, 0.5, s, str(tmp_path)) for s in (0, 1)}
+    taken = {s: {half[s].pair(i) for i in range(len(half[s]))} for s in half}
+    assert taken[0] != taken[1] and binomtest(len(taken[0]), 80, 0.5).pvalue > 0.01
+    with gzip.open(tmp_path / "orcas.tsv.gz", "wt", newline="\r\n") as file:
+        file.write("\ufeff" + (clicked / "orcas.tsv").read_text())
+    packed = Clicks.open(str(tmp_path / "orcas.tsv.gz"), docs, 1.0, 0, str(tmp_path))
+    assert [packed.pair(i) for i in range(80)] == [clicks.pair(i) for i in range(80)]
+
+
+def test_what_the_log_lost_is_said_and_a_pair_counts_once(clicked, tmp_path, caplog):
+    docs = Documents.open(str(clicked / "docs.tsv"), cache_dir=str(tmp_path))
+    rows = [
+        "q1\ta\td1\tu",
+        "q2\tb\td1\tu",
+        "q1\ta\td1\tv",
+        "q1\ta\tgone\tu",
+        "q2\tb\td3\tu",
+        "q1\ta\td1\tu",
+        "q9\tc\tgone\tu",
+    ]
+    (tmp_path / "log").write_text("\n".join(rows))
+    with caplog.at_level(logging.WARNING):
+        clicks = Clicks.open(str(tmp_path / "log"), docs, 1.0, 0, str(tmp_path))
+    found = [clicks.pair(i) for i in range(len(clicks))]
+    assert found == [("q1", "a", "d1"), ("q2", "b", "d1"), ("q2", "b", "d3")]
+    assert clicks.clicked("q2") == {"d1", "d3"} and [clicks.document(i) for i in range(clicks.documents)] == [
+        "d1",
+        "d3",
+    ]
+    assert f"2 clicks of {tmp_path / 'log'} are left out: {docs.path} lacks their documents" in caplog.text
+    assert f"2 clicks of {tmp_path / 'log'} are left out: they repeat an earlier query and document" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "text, sample, message",
+    [
+        ("q1\ttext\td1\n", 1.0, "line 1: 3 columns; ORCAS has"),
+        ("q1\ttext\td1\tu\nq2\t\td1\tu\n", 1.0, "line 2: query id, query or document id is empty"),
+        ("q1\ttext\tnowhere\tu\n", 1.0, "no pair is left"),
+        ("q1\ttext\td1\tu\n", 0.0, "sample=0.0"),
+    ],
+)
+def test_bad_logs_name_the_line(clicked, tmp_path, text, sample, message):
+    docs = Documents.open(str(clicked / "docs.tsv"), cache_dir=str(tmp_path / "cache"))
+    (tmp_path / "log").write_text(text)
+    with pytest.raises(InputError, match=message):
+        Clicks.open(str(tmp_path / "log"), docs, sample, 0, str(tmp_path / "cache"))
+
+
+def test_half_of_the_pairs_get_another_document_drawn_by_clicks(clicked):
+    reader = coarse_tune_stage(coarse_config(clicked)).reader
+    rows = [(number, *reader.labelled(epoch, number)) for epoch in range(60) for number in range(80)]
+    assert binomtest(sum(label for _, label, _, _ in rows), len(rows), 0.5).pvalue > 0.01
+    for number, label, _, docid in rows:
+        qid, _, own = reader.clicks.pair(number)
+        assert (docid not in reader.clicks.clicked(qid)) if label else docid == own
+    counts = np.bincount([int(docid[1:]) for _, label, _, docid in rows if label], minlength=40)
+    assert chisquare(counts).pvalue > 0.001  # every document has two clicks
+    assert reader.labelled(3, 7) == coarse_tune_stage(coarse_config(clicked)).reader.labelled(3, 7)
+
+
+def test_an_epoch_has_every_pair_or_document_once(clicked):
+    reader = coarse_tune_stage(coarse_config(clicked, replaced=0.0)).reader
+    groups = [g for lane in range(2) for g in reader.read(lane, STREAM, 0, 40)]
+    unused = [reader.tokenizer.vocab[f"[unused{i}]"] for i in range(2)]
+    assert len({(tuple(g.sequences[0].query), tuple(g.sequences[0].document)) for g in groups}) == 80
+    assert all(g.task == 0 and g.sequences[0].query[0] == unused[0] for g in groups)
+    assert all(g.sequences[0].document[0] == unused[1] for g in groups)
+    alone = coarse_tune_stage(coarse_config(clicked, documents_only=True)).reader
+    texts = [tuple(g.sequences[0].query) for lane in range(2) for g in alone.read(lane, STREAM, 0, 20)]
+    assert len(set(texts)) == 40 and not set(unused) & {i for text in texts for i in text}
+
+
+def every_output(ranker, params, batch, masked):
+    """Scores and MLM logits without the objective's shortcuts."""
+
+    @jax.jit
+    def compute(params, batch):
+        apply = lambda *inputs, method: ranker.apply({"params": params}, *inputs, method=method)  # noqa: E731
+        hidden = apply({**batch, "tokens": masked["tokens"]}, method="encode")
+        scores = apply(hidden, batch["cls_offset"], method="scores")
+        return scores, apply(hidden, masked[POSITIONS], method="mlm_logits")
+
+    return compute(params, batch)
+
+
+def test_the_loss_is_that_of_a_loop(clicked):
+    stage = coarse_tune_stage(coarse_config(clicked, mlm_weight=0.7))
+    params = stage.start(stage.shape, jax.random.key(0))
+    params["score"]["kernel"] = params["score"]["kernel"] * 2e3
+    batch, _ = Batches(stage.reader, stage.layout, range(2), stage.shares, 32, 0).make()
+    objective = stage.objective(stage.shape)
+    key = jax.random.key(1, impl="threefry2x32")
+    loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, key))(params, batch)
+    masked = objective.mask(batch, key)
+    changed = np.asarray(masked["tokens"]) != batch["tokens"]
+    unused = [stage.vocabulary.vocab[f"[unused{i}]"] for i in range(2)]
+    assert not np.isin(batch["tokens"][changed], unused).any()
+    assert (changed & (batch["token_type_ids"] == 0)).any() and (changed & (batch["token_type_ids"] == 1)).any()
+    scores, logits = jax.tree.map(np.asarray, every_output(objective.ranker, params, batch, masked))
+    each = []
+    for lane, by_lane in enumerate(scores.reshape(2, -1)):
+        for member, label in zip(batch["members"][lane, :, 0], batch["group_task"][lane]):
+            if member >= 0:
+                p = 1 / (1 + np.exp(-by_lane[member]))
+                each.append(-np.log(1 - p if label else p))
+    assert len(each) == sums["pairs"] and {0, 1} == set(batch["group_task"][batch["members"][..., 0] >= 0])
+    chosen = np.asarray(masked[WEIGHTS]) > 0
+    log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    mlm = -np.take_along_axis(log_p, np.asarray(masked[TARGETS])[..., None], -1)[..., 0][chosen]
+    assert float(loss) == pytest.approx(np.mean(each) + 0.7 * np.mean(mlm), rel=1e-4)
+
+
+def test_wrong_configs_are_named(clicked, collection):
+    with pytest.raises(InputError, match=r"no token '\[unused0\]' for a mark"):
+        coarse_tune_stage(coarse_config(clicked, tokenizer=str(collection / "tokenizer")))
+    with pytest.raises(InputError, match="clicks is empty"):
+        coarse_tune_stage(coarse_config(clicked, clicks=""))
+    with pytest.raises(InputError, match="replaced=1.5"):
+        coarse_tune_stage(coarse_config(clicked, replaced=1.5))
+
+
+@pytest.mark.parametrize("changes", [{"batch_pairs": 30}, {"rows": 20}, {"lanes": 4, "batch_pairs": 8}])
+def test_epochs_are_counted_by_what_batches_hold(clicked, changes):
+    """Regression: counting the partial last batch of a small sample as a whole one doubled the epochs."""
+    stage = coarse_tune_stage(
+        coarse_config(clicked, **{"lanes": 1, "window": 1024, "steps": 0, "epochs": 4.0, **changes})
+    )
+    assert sum(units_seen(stage).values()) == pytest.approx(4 * 80, rel=0.15)
+
+
+@pytest.fixture(scope="module")
+def trained(clicked, tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("coarse") / "run"
+    train(coarse_config(clicked), str(workdir), devices=jax.devices()[:1])
+    return workdir
+
+
+def test_the_run_reports_both_kinds_of_pairs(trained):
+    last = json.loads((trained / "metrics.jsonl").read_text().splitlines()[-1])
+    assert {"clicked_accuracy", "replaced_accuracy", "mlm_loss"} <= last.keys()
+
+
+def test_fine_tuning_goes_on_from_it_with_the_same_marks(clicked, trained, tmp_path):
+    marks = {"query_mark": "[unused0]", "document_mark": "[unused1]"}
+    stage = finetune_stage(ranking_config(clicked, init=str(trained), tokenizer="", init_head="pretrained", **marks))
+    (group,) = stage.reader.read(0, "rank", 0, 1)
+    ids = [stage.vocabulary.vocab[mark] for mark in marks.values()]
+    assert all([int(s.query[0]), int(s.document[0])] == ids for s in group.sequences)
+    coarse, params = load_encoder(str(trained))[1], stage.start(stage.shape, jax.random.key(0))
+    np.testing.assert_array_equal(params["score"]["kernel"], coarse["score"]["kernel"])
+    export(str(trained), str(tmp_path / "model"))
+    scorer = CrossEncoderScorer.load(str(tmp_path / "model"))
+    assert [scorer.tokenizer.tokens[i] for i in scorer.marks.ids] == list(marks.values())
+
+
+def test_the_probe_writes_its_guesses_and_a_summary(clicked, trained, tmp_path, capsys):
+    given = [f"--model={trained}", f"--docs={clicked / 'docs.tsv'}", f"--clicks={clicked / 'orcas.tsv'}"]
+    given += ["--documents=7", "--masks=2", "--max_length=32", f"--output={tmp_path / 'probe.jsonl'}"]
+    query_probe.main(query_probe.arguments_parser().parse_args(given))
+    records = [json.loads(line) for line in (tmp_path / "probe.jsonl").read_text().splitlines()]
+    assert len(records) == 7 and all(np.shape(r["predicted"]) == (2, 5) for r in records)
+    said = capsys.readouterr().out
+    assert "documents: 7" in said and "mask 2: in the part of the document that was read" in said
+    assert "a guess is in a known query" in said
+
+
+def test_the_probe_asks_the_masks_beside_the_document(trained, tmp_path):
+    """Its guesses are the head's, computed here without batching, marks first."""
+    probe = Probe(str(trained), masks=2, max_length=40)
+    ids = probe.tokenizer.encode("w1 w2 w3 w4")
+    (found,) = probe.predict(probe.read_part([ids]), k=3)
+    t = probe.tokenizer
+    line = [t.cls, probe.marks.query, t.mask, t.mask, t.sep, probe.marks.document, *ids, t.sep]
+    batch = {
+        "tokens": np.array([line]),
+        "segment_ids": np.ones((1, len(line)), int),
+        "position_ids": np.arange(len(line))[None],
+        "token_type_ids": np.array([[0] * 5 + [1] * (len(line) - 5)]),
+    }
+    config, params = load_encoder(str(trained))
+    network = Ranker(config)
+    hidden = network.apply({"params": params}, batch, method="encode")
+    logits = np.asarray(network.apply({"params": params}, hidden, np.array([[2, 3]]), method="mlm_logits"))[0]
+    np.testing.assert_array_equal(found, np.argsort(-logits[:, : t.size], axis=-1)[:, :3])

@@ -1,0 +1,264 @@
+"""Fine-tuning through the shared loop: groups from judgments and candidates, each loss against a loop, a ranker that learns."""
+
+import os
+
+import jax
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.encoder import load_encoder
+from harp_jax.corpus.trec import Ranking
+from harp_jax.evaluation.evaluate import evaluate
+from harp_jax.input.lanes import Batches
+from harp_jax.input.packing import plan
+from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS, mask_one_each
+from harp_jax.training import metrics_log
+from harp_jax.training.stages.finetune import finetune_stage
+from harp_jax.training.train import train
+from tests.support.objective import loss_of
+from tests.support.ranking_collection import ranking_config, units_seen
+
+
+def packed_scores(ranker, params, batch):
+    hidden = ranker.apply({"params": params}, batch, method="encode")
+    return ranker.apply({"params": params}, hidden, batch["cls_offset"], method="scores")
+
+
+def slow_loss(name: str, scores: list[float]) -> list[float]:
+    sigma = [1 / (1 + np.exp(-s)) for s in scores]
+    if name == "bce":
+        return [-np.log(sigma[0]), *(-np.log(1 - s) for s in sigma[1:])]
+    if name == "hinge":
+        return [max(0.0, 1 - scores[0] + s) for s in scores[1:]]
+    if name == "logistic":
+        return [np.log(1 + np.exp(s - scores[0])) for s in scores[1:]]
+    return [-np.log(np.exp(scores[0]) / np.sum(np.exp(scores)))]
+
+
+@pytest.mark.parametrize("name", ["bce", "hinge", "logistic", "lce"])
+def test_each_loss_equals_a_loop_over_its_groups(collection, name):
+    config = ranking_config(collection, rank_loss=name)
+    stage = finetune_stage(config)
+    params = stage.start(stage.shape, jax.random.key(0))
+    params["score"]["kernel"] = params["score"]["kernel"] * 2e3
+    batch, _ = Batches(stage.reader, stage.layout, range(2), stage.shares, 16, 0).make()
+    objective = stage.objective(stage.shape)
+    loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, jax.random.key(0)))(params, batch)
+    scores = np.asarray(jax.jit(lambda p, b: packed_scores(objective.ranker, p, b))(params, batch))
+    expected = []
+    for lane, by_lane in enumerate(scores.reshape(2, -1)):
+        for members, valid in zip(batch["members"][lane], batch["group_valid"][lane]):
+            if valid:
+                expected += slow_loss(name, [float(by_lane[m]) for m in members if m >= 0])
+    assert np.std(expected) > 0.01
+    assert float(loss) == pytest.approx(np.mean(expected), rel=1e-4)
+    assert sums["groups"] == batch["group_valid"].sum()
+
+
+def test_only_the_training_folds_are_seen_and_an_epoch_has_every_unit_once(collection):
+    stage = finetune_stage(ranking_config(collection))
+    assert stage.reader.sizes == {"rank": 30}
+    groups = [g for lane in range(2) for g in stage.reader.read(lane, "rank", 0, 15)]
+    assert len({tuple(g.sequences[0].query) for g in groups}) == 30
+    assert all(len(g.sequences) == 4 for g in groups)
+    assert stage.steps == 10 and finetune_stage(ranking_config(collection, steps=0)).steps == 8
+
+
+def test_every_group_fits_a_batch_whatever_lengths_the_sample_lacks(collection):
+    layout = finetune_stage(ranking_config(collection, batch_pairs=2)).layout
+    longest = [(layout.row_length,) * layout.group_size]
+    assert len(list(plan(longest, layout))) == 1
+
+
+def test_learns_to_rank_what_it_has_seen(collection, tmp_path):
+    config = ranking_config(collection, steps=120, log_every=20, learning_rate=5e-3)
+    last = train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
+    first = metrics_log.read(str(tmp_path / "run"))[0]
+    assert last["loss"] < first["loss"] - 0.05 and last["pair_accuracy"] > 0.7
+
+
+def test_the_head_is_fresh_or_pretrained(collection, tmp_path):
+    config = ranking_config(collection, steps=1)
+    train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
+    found = {}
+    for head in ("fresh", "pretrained"):
+        again = ranking_config(collection, init=str(tmp_path / "run"), tokenizer="", init_head=head)
+        stage = finetune_stage(again)
+        found[head] = stage.start(stage.shape, jax.random.key(7))
+    kernel = "bert", "layer_0", "mlp", "up", "kernel"
+    a, b = found["fresh"], found["pretrained"]
+    for part in kernel:
+        a, b = a[part], b[part]
+    np.testing.assert_array_equal(a, b)
+    assert (found["fresh"]["score"]["kernel"] != found["pretrained"]["score"]["kernel"]).any()
+
+
+def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
+    """The selected parameters are those of the best step, and the export takes them, not the last ones."""
+    from harp_jax.checkpoints.export import export
+    from harp_jax.checkpoints.huggingface import load_hf
+    from harp_jax.checkpoints.selected import best
+    from harp_jax.ranking.rerank import rerank_run
+    from harp_jax.ranking.reranker import Reranker
+
+    config = ranking_config(
+        collection, select="RR@10", select_fraction=0.3, eval_every=10, steps=25, learning_rate=5e-3
+    )
+    workdir = str(tmp_path / "run")
+    train(config, workdir, devices=jax.devices()[:1])
+    rows = [r for r in metrics_log.read(workdir) if r["split"] == "validation"]
+    assert [r["step"] for r in rows] == [0, 10, 20, 25]
+    found = best(os.path.join(workdir, "selected"))
+    assert found["value"] == pytest.approx(max(r["RR@10"] for r in rows), rel=1e-5)
+    assert found["step"] == next(r["step"] for r in rows if r["RR@10"] == max(x["RR@10"] for x in rows))
+    assert len(os.listdir(os.path.join(workdir, "selected"))) == 2 and found["queries"] == 9
+    export(workdir, str(tmp_path / "model"))
+    selection = finetune_stage(config).selection(finetune_stage(config).shape, str(tmp_path / "again"))
+    assert not {d for q in selection.held_out for d in selection.held_out[q]} & {
+        d for _, d in finetune_stage(config).reader.data.units
+    }
+    scorer = Reranker.from_pretrained(str(tmp_path / "model")).scorer
+    run = {q: Ranking.of(d, s) for q, d, s in rerank_run(scorer, selection.run, selection.queries, selection.docs)}
+    again = evaluate(selection.held_out, {"": run}, "RR@10").mean[""]["RR@10"]
+    assert again == pytest.approx(found["value"], abs=1e-6)
+    assert f"step {found['step']}" in (tmp_path / "model" / "README.md").read_text()
+    # A run that starts from this one uses the selected parameters, too.
+    _, started = load_encoder(workdir)
+    _, exported = load_hf(str(tmp_path / "model"))
+    jax.tree.map(np.testing.assert_array_equal, {n: started[n] for n in exported}, exported)
+    # A changed byte of the selected parameters or of their record is named, never scored with.
+    record = tmp_path / "run" / "selected" / "selection.json"
+    weights = record.parent / found["model"] / "model.safetensors"
+    for path, old, new in (
+        (record, b'"step"', b'"stop"'),
+        (record, b"{", b"\xff"),
+        (weights, weights.read_bytes()[-4:], b"\0\0\xc0\x7f"),
+    ):
+        before = path.read_bytes()
+        path.write_bytes(before.replace(old, new, 1))
+        for load in (load_encoder, Reranker.from_pretrained):
+            with pytest.raises(InputError, match=f"{path.name} (was changed since it was written|is not JSON)"):
+                load(workdir)
+        path.write_bytes(before)
+
+
+def test_selection_says_what_it_lacks(collection):
+    with pytest.raises(InputError, match="needs evaluations"):
+        finetune_stage(ranking_config(collection, select="RR@10"))
+    with pytest.raises(InputError, match="no group of the 30 training queries"):
+        finetune_stage(ranking_config(collection, select="RR@10", eval_every=5, select_queries=0))
+
+
+def test_some_queries_only(collection, tmp_path):
+    (tmp_path / "few").write_text("q3\nq8\tits text\nq7\n")
+    few = str(tmp_path / "few")
+    assert finetune_stage(ranking_config(collection, train_folds=(), train_queries=few)).reader.sizes == {"rank": 3}
+    assert finetune_stage(ranking_config(collection, train_queries=few)).reader.sizes == {"rank": 1}
+    (tmp_path / "few").write_text("q3\nq99\n")
+    with pytest.raises(InputError, match="1 queries have no judgments, q99 first"):
+        finetune_stage(ranking_config(collection, train_folds=(), train_queries=few))
+
+
+def test_masked_query_prediction_never_hides_the_mark_of_a_query(collection):
+    """[Q] stands before every query: there is nothing to learn in predicting it."""
+    stage = finetune_stage(ranking_config(collection, mqp_weight=0.5, query_mark="w205"))
+    batch, _ = Batches(stage.reader, stage.layout, range(2), stage.shares, 16, 0).make()
+    objective = stage.objective(stage.shape)
+    (token,) = objective.marks
+    assert (batch["tokens"] == token).sum() >= batch["group_valid"].sum()
+    for number in range(20):
+        masked = objective.mask(batch, jax.random.key(number, impl="threefry2x32"))
+        assert masked[WEIGHTS].sum() == batch["group_valid"].sum()
+        assert not ((np.asarray(masked[TARGETS]) == token) & (np.asarray(masked[WEIGHTS]) > 0)).any()
+
+
+@pytest.mark.parametrize("lanes, batch_pairs", [(1, 32), (2, 4), (4, 8)])
+def test_epochs_are_counted_by_what_batches_hold(collection, caplog, lanes, batch_pairs):
+    """A lane needs a row for each member of a group, so small batches on many lanes hold more pairs than they are asked for."""
+    config = ranking_config(collection, lanes=lanes, batch_pairs=batch_pairs, steps=0, epochs=4.0)
+    stage = finetune_stage(config)
+    assert sum(units_seen(stage).values()) == pytest.approx(4 * stage.reader.sizes["rank"], rel=0.15)
+    assert ("lower `lanes`" in caplog.text) == (batch_pairs < 32)
+
+
+def test_epochs_are_counted_by_what_batches_hold_where_rows_are_given(collection):
+    stage = finetune_stage(ranking_config(collection, rows=12, batch_pairs=4, steps=0, epochs=4.0))
+    assert sum(units_seen(stage).values()) == pytest.approx(4 * stage.reader.sizes["rank"], rel=0.15)
+
+
+def test_epochs_are_counted_by_queries_where_some_have_fewer_candidates_than_negatives(collection, tmp_path):
+    run = (collection / "run.trec").read_text().splitlines(keepends=True)
+    (tmp_path / "short.trec").write_text("".join(line for line in run if int(line.split()[3]) <= 3))
+    config = ranking_config(collection, negatives=7, batch_pairs=32, candidates=str(tmp_path / "short.trec"))
+    config.steps, config.epochs = 0, 4.0
+    stage = finetune_stage(config)
+    assert sum(units_seen(stage).values()) == pytest.approx(4 * stage.reader.sizes["rank"], rel=0.15)
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_two_epochs_see_each_query_about_twice(collection, lanes):
+    """Regression: windows of several epochs, shuffled as one, trained on some queries six times and on others never."""
+    stage = finetune_stage(ranking_config(collection, lanes=lanes, window=1024, batch_pairs=32, steps=0, epochs=2.0))
+    seen = units_seen(stage)
+    assert len(seen) == 30 and set(seen.values()) <= {1, 2, 3}
+
+
+def test_masked_query_prediction_hides_one_query_token_of_the_positive(collection):
+    config = ranking_config(collection, mqp_weight=0.5)
+    plain, stage = finetune_stage(ranking_config(collection)), finetune_stage(config)
+    params = stage.start(stage.shape, jax.random.key(0))
+    params["score"]["kernel"] = params["score"]["kernel"] * 2e3
+    batch, _ = Batches(stage.reader, stage.layout, range(2), stage.shares, 16, 0).make()
+    key = jax.random.key(1, impl="threefry2x32")
+    masked = mask_one_each(key, batch, batch["mask_ids"], stage.layout.sequences, 4)
+    changed = np.asarray(masked["tokens"]) != batch["tokens"]
+    groups = int(batch["group_valid"].sum())
+    assert changed.sum() == groups == np.asarray(masked[WEIGHTS]).sum()
+    assert (batch["token_type_ids"][changed] == 0).all() and (batch["mask_ids"][changed] >= 0).all()
+    rows = np.nonzero(np.asarray(masked[WEIGHTS]))
+    at = np.asarray(masked[POSITIONS])[rows]
+    assert (batch["tokens"][rows[0], at] == np.asarray(masked[TARGETS])[rows]).all()
+    assert (np.asarray(masked["tokens"])[rows[0], at] == 4).all()
+
+    objective = stage.objective(stage.shape)
+    loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, key))(params, batch)
+    # The ranking part, from the same batch without the copies; the prediction, from hidden states and embeddings.
+    shown = {**batch, "tokens": masked["tokens"]}
+    scores = np.asarray(jax.jit(lambda p, b: packed_scores(objective.ranker, p, b))(params, shown)).reshape(2, -1)
+    ranking = []
+    for lane, (members, valid) in enumerate(zip(batch["members"], batch["group_valid"])):
+        for group, there in zip(members, valid):
+            if there:
+                ranking += slow_loss("bce", [float(scores[lane][m]) for m in np.delete(group, 1) if m >= 0])
+    hidden = jax.jit(lambda p, b: objective.ranker.apply({"params": p}, b, method="encode"))(params, shown)
+    logits = (
+        np.asarray(hidden)[rows[0], at] @ params["bert"]["embeddings"]["word"]["embedding"].T + params["mlm"]["bias"]
+    )
+    expected = np.mean([np.log(np.exp(x).sum()) - x[t] for x, t in zip(logits, np.asarray(masked[TARGETS])[rows])])
+    assert float(sums["mlm"] / sums["mlm_tokens"]) == pytest.approx(expected, rel=1e-4)
+    assert float(loss) == pytest.approx(np.mean(ranking) + 0.5 * expected, rel=1e-4)
+    assert stage.layout.group_size == plain.layout.group_size + 1
+
+
+def test_the_hidden_query_token_is_uniform():
+    ids = np.tile(np.array([[-1, 0, 1, 2, 3, 4, -1, -1]], np.int32), (3000, 1))
+    ids = np.where(ids >= 0, ids + 8 * np.arange(3000)[:, None], -1).astype(np.int32)
+    segments = np.where(np.arange(8) < 7, 1, 0)[None].repeat(3000, 0).astype(np.int32)
+    tokens = np.broadcast_to(np.arange(10, 18, dtype=np.int32), ids.shape)
+    batch = {"tokens": tokens, "segment_ids": segments}
+    masked = mask_one_each(jax.random.key(3, impl="threefry2x32"), batch, ids, 4, 0)
+    assert (np.asarray(masked[WEIGHTS]).sum(1) == 1).all()
+    counts = np.bincount(np.asarray(masked[TARGETS])[np.asarray(masked[WEIGHTS]) > 0], minlength=18)[11:16]
+    assert counts.sum() == 3000 and chisquare(counts).pvalue > 0.01
+
+
+def test_wrong_files_are_named(collection, tmp_path):
+    with pytest.raises(InputError, match="queries is empty"):
+        finetune_stage(ranking_config(collection, queries=""))
+    other = tmp_path / "run.trec"
+    other.write_text("q0 Q0 nowhere 1 1.0 x\n")
+    with pytest.raises(InputError, match="candidate nowhere of query q0"):
+        finetune_stage(ranking_config(collection, candidates=str(other)))
+    assert os.path.exists(other)

@@ -1,0 +1,351 @@
+"""Neural rankers through the shared loop: each learns the signal that it is designed for, tested on held-out queries."""
+
+import os
+import runpy
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from harp_jax import config as configs
+from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import generator
+from harp_jax.baselines.neural_ir.build import init_params
+from harp_jax.baselines.neural_ir.shape import NAMES, NeuralConfig
+from harp_jax.checkpoints.checkpoint import load_params
+from harp_jax.checkpoints.encoder import load_encoder
+from harp_jax.commands.rerank import arguments_parser
+from harp_jax.commands.rerank import main as rerank_main
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.trec import read_queries, read_run
+from harp_jax.input.lanes import Batches
+from harp_jax.ranking.neural_scorer import NeuralScorer
+from harp_jax.ranking.rerank import rerank_run
+from harp_jax.ranking.reranker import load_scorer
+from harp_jax.text.words import WordVocabulary, count_words, load_words
+from harp_jax.training.stages.neural_ir import neural_ir_stage
+from harp_jax.training.train import train
+from tests.support import ROOT
+from tests.support.objective import loss_of
+
+NEGATIVES, LENGTH, TRAINED, HELD_OUT = 4, 12, 400, 60
+DUET = {"filters": 24, "hidden": 24, "pool": 4, "graphs": 120, "dropout": 0.1}
+LETTERS = np.array(list("bcdfghklmnprstvz"))
+
+
+def word(number: int) -> str:
+    """Words that differ in their letters, so that n-graphs distinguish them."""
+    return "".join(LETTERS[[number % 16, number // 16 % 16]]) + "a" + LETTERS[(7 * number + 3) % 16]
+
+
+def exact_matches(rng: np.random.Generator) -> tuple[list[int], list[list[int]]]:
+    """Three query words; the relevant document contains all of them, the others at most one."""
+    query = rng.choice(200, 3, replace=False)
+    rest = np.setdiff1d(np.arange(200), query)
+    documents = [rng.permutation([*query, *rng.choice(rest, LENGTH - 3)])]
+    for _ in range(NEGATIVES):
+        documents.append(rng.permutation([rng.choice(query), *rng.choice(rest, LENGTH - 1)]))
+    return list(query), documents
+
+
+def bigrams(rng: np.random.Generator, phrases: np.ndarray | None = None) -> tuple[list[int], list[list[int]]]:
+    """Two query words; all documents contain both, only the relevant one contains them adjacent and in order."""
+    first, second = rng.choice(200, 2, replace=False) if phrases is None else phrases[rng.integers(len(phrases))]
+    rest = np.setdiff1d(np.arange(200 if phrases is None else 60), [first, second])
+    documents = []
+    for number in range(1 + NEGATIVES):
+        document = rng.choice(rest, LENGTH)
+        at = int(rng.integers(0, LENGTH - 4))
+        if number == 0:
+            document[at : at + 2] = first, second
+        else:  # apart, or the other way round
+            document[at], document[at + 3 if rng.random() < 0.5 else at + 1] = second, first
+        documents.append(document)
+    return [first, second], documents
+
+
+def four_phrases(rng: np.random.Generator) -> tuple[list[int], list[list[int]]]:
+    """Like `bigrams`, with four fixed phrases: DUET learns which phrases match, it does not compare n-grams."""
+    return bigrams(rng, np.arange(8).reshape(4, 2))
+
+
+def write_collection(path, make):
+    queries, qrels, run, docs = [], [], [], []
+    for number in range(TRAINED + HELD_OUT):
+        query, documents = make(generator("planted", make.__name__, number))
+        queries.append(f"q{number}\t{' '.join(map(word, query))}\n")
+        qrels.append(f"q{number} 0 d{number}x0 1\n")
+        for i, document in enumerate(documents):
+            docs.append(f"d{number}x{i}\t{' '.join(map(word, document))}\n")
+            run.append(f"q{number} Q0 d{number}x{i} {i + 1} {10 - i} planted\n")
+    split = TRAINED * (1 + NEGATIVES)
+    (path / "docs.tsv").write_text("".join(docs))
+    (path / "queries.tsv").write_text("".join(queries))
+    (path / "qrels.txt").write_text("".join(qrels[:TRAINED]))
+    (path / "train.trec").write_text("".join(run[:split]))
+    (path / "test.trec").write_text("".join(run[split:]))
+
+
+def neural_config(path, name, **changes):
+    c = configs.neural_ir()
+    c.docs, c.queries, c.qrels = (str(path / n) for n in ("docs.tsv", "queries.tsv", "qrels.txt"))
+    c.candidates, c.stemmer, c.compilation_cache = str(path / "train.trec"), "", False
+    c.model.name, c.model.dimension, c.model.query_length = name, 32, 4
+    c.row_length, c.batch_pairs, c.window, c.log_every, c.epochs = 16, 64, 64, 100, 10.0
+    c.model.update(changes.pop("model", {}))
+    c.update(changes)
+    return c
+
+
+def pair_accuracy(workdir, path) -> float:
+    """The fraction of (relevant, other) pairs of the held-out queries that are ranked correctly."""
+    run, queries = read_run(str(path / "test.trec")), read_queries(str(path / "queries.tsv"))
+    docs = Documents.open(str(path / "docs.tsv"), cache_dir=str(path / "cache"))
+    scored = [scores for _, _, scores in rerank_run(load_scorer(workdir), run, queries, docs)]
+    assert len(scored) == HELD_OUT
+    return float(np.mean([scores[0] > scores[1:] for scores in scored]))
+
+
+def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
+    """The last steps, at a ruinous rate, are not what re-ranking takes; what was selected is not trained on."""
+    from harp_jax.checkpoints.selected import best
+    from harp_jax.corpus.trec import ordered
+    from harp_jax.evaluation.evaluate import evaluate
+    from harp_jax.training import metrics_log
+
+    write_collection(tmp_path, exact_matches)
+    options = {"learning_rate": 1e-2, "steps": 60, "eval_every": 20, "select": "RR@10", "schedule": "constant"}
+    config = neural_config(tmp_path, "knrm", **options)
+    workdir = str(tmp_path / "run")
+    train(config, workdir, devices=jax.devices()[:1])
+    rows = [r for r in metrics_log.read(workdir) if r["split"] == "validation"]
+    found = best(os.path.join(workdir, "selected"))
+    assert [r["step"] for r in rows] == [0, 20, 40, 60] and found["queries"] == TRAINED // 10
+    # The candidates come in the right order, and KNRM's weights start at zero: no score tells anything apart.
+    assert rows[0]["RR@10"] == 0 and found["step"] > 0
+    assert found["value"] == pytest.approx(max(r["RR@10"] for r in rows), rel=1e-5)
+    stage = neural_ir_stage(config)
+    selection = stage.selection(stage.shape, str(tmp_path / "again"))
+    assert not set(selection.held_out) & {qid for qid, _ in stage.reader.data.units}
+    ranked = rerank_run(load_scorer(workdir), selection.run, selection.queries, selection.docs)
+    again = evaluate(selection.held_out, {"": dict(ordered(ranked))}, selection.measure).mean[""]
+    assert next(iter(again.values())) == pytest.approx(found["value"], abs=1e-6)
+    path = os.path.join(workdir, "selected", found["model"], "parameters.safetensors")
+    with open(path, "r+b") as file:
+        file.truncate(40)
+    with pytest.raises(InputError, match="safetensors was changed since it was written"):
+        load_scorer(workdir)
+
+
+@pytest.mark.parametrize(
+    "name, make, options",
+    [
+        ("drmm", exact_matches, {"learning_rate": 3e-2}),
+        ("knrm", exact_matches, {"learning_rate": 1e-2, "epochs": 4.0}),
+        ("conv_knrm", bigrams, {"model": {"filters": 32, "train_vectors": False}, "learning_rate": 0.1, "epochs": 6.0}),
+        ("conv_knrm", bigrams, {"model": {"filters": 32}, "learning_rate": 0.1, "epochs": 6.0}),
+        ("duet", four_phrases, {"model": DUET, "learning_rate": 1e-2, "epochs": 12.0}),
+    ],
+)  # fmt: skip
+def test_learns_the_signal_it_is_designed_for(name, make, options, tmp_path):
+    write_collection(tmp_path, make)
+    workdir = str(tmp_path / "run")
+    train(neural_config(tmp_path, name, **options), workdir, devices=jax.devices()[:1])
+    assert pair_accuracy(workdir, tmp_path) >= 0.99
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    path = tmp_path_factory.mktemp("planted")
+    write_collection(path, exact_matches)
+    return path
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_configs_are_those_of_the_models(name):
+    c = runpy.run_path(str(ROOT / "configs" / "baselines" / f"{name}.py"))["get_config"]()
+    shape = NeuralConfig(vocab_size=10, document_length=c.row_length, dtype=c.dtype, **c.model.to_dict())
+    assert shape.name == name and c.stage == "neural_ir"
+
+
+@pytest.mark.parametrize("loss", ["hinge", "lce"])
+def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
+    config = neural_config(planted, "knrm", rank_loss=loss, window=24, negatives=4, batch_pairs=48)
+    stage = neural_ir_stage(config)
+    params = stage.start(stage.shape, jax.random.key(0))
+    batches = Batches(stage.reader, stage.layout, range(1), stage.shares, 20, 0)
+    full, rest = batches.make()[0], batches.make()[0]
+    assert full["present"].any(1).sum() == 12 and rest["present"].any(1).sum() == 8
+    objective = stage.objective(stage.shape)
+    compute = jax.jit(jax.value_and_grad(lambda p, b: loss_of(objective, p, b, jax.random.key(0))[0]))
+    real = {name: array[: 8 * len(array) // 12] for name, array in rest.items()}
+    (found, gradient), (expected, same) = compute(params, rest), compute(params, real)
+    assert float(found) == pytest.approx(float(expected), rel=1e-6)
+    for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(same), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        *(({name: 0}, f"^{name}=0: give 1 or more") for name in ("lanes", "accumulate", "window", "batch_pairs", "negatives")),
+        ({"steps": -1}, "steps=-1, epochs=10.0: give a number of steps"),
+        ({"epochs": 0.0}, "steps=0, epochs=0.0: give a number of steps"),
+        ({"row_length": 0}, "row_length=0: use 1 or more"),
+    ],
+)  # fmt: skip
+def test_values_out_of_range_are_named(planted, changes, message):
+    with pytest.raises(InputError, match=message):
+        neural_ir_stage(neural_config(planted, "knrm", **changes))
+
+
+@pytest.mark.parametrize(
+    "name, changes, message",
+    [
+        ("knrm", {"init": "bert"}, "init='bert': neural rankers start from scratch"),
+        ("knrm", {"rows": 8}, "rows=8: neural rankers' batches are counted in pairs"),
+        ("knrm", {"dtype": "bfloat16"}, "dtype='bfloat16': neural rankers compute in float32"),
+        ("duet", {"vectors": "vectors.txt"}, "vectors='vectors.txt': DUET reads n-graphs"),
+    ],
+)
+def test_options_without_effect_are_refused(planted, name, changes, message):
+    with pytest.raises(InputError, match=message):
+        neural_ir_stage(neural_config(planted, name, **changes))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stage_without_data_reads_no_file(tmp_path, name):
+    config = neural_config(tmp_path, name, tokenizer=str(tmp_path / "words"), steps=7)
+    config.vectors = "" if name == "duet" else str(tmp_path / "vectors.txt")
+    assert not os.listdir(tmp_path)
+    stage = neural_ir_stage(config, with_data=False)
+    assert stage.steps == 7 and stage.shape.dimension == 32 and stage.layout.groups == 16
+    assert stage.shape.vocab_size == 30_001
+    params = jax.eval_shape(lambda key: init_params(stage.shape, key), jax.random.key(0))
+    batch = {name: jnp.asarray(x) for name, x in stage.layout.fill([], [], 0).items()}
+    loss = jax.eval_shape(lambda p: loss_of(stage.objective(stage.shape), p, batch, jax.random.key(0))[0], params)
+    assert loss.shape == ()
+    WordVocabulary(("fox", "owl"), (1, 1), 2).save(config.tokenizer)
+    assert neural_ir_stage(config, with_data=False).shape.vocab_size == 3
+
+
+@pytest.mark.parametrize("negatives, accumulate, good", [(1, 1, 4096), (4, 1, 1024), (4, 2, 1024), (7, 1, 585)])
+def test_windows_hold_whole_batches(planted, negatives, accumulate, good):
+    config = neural_config(planted, "knrm", batch_pairs=4096, window=256, negatives=negatives, accumulate=accumulate)
+    with pytest.raises(
+        InputError, match=f"window=256: a step has {good} groups per lane .* set --config.window={good}$"
+    ):
+        neural_ir_stage(config)
+    config.window, config.epochs = good, 20.0
+    stage = neural_ir_stage(config)
+    assert stage.steps == -(-20 * TRAINED // good)
+    batches = Batches(stage.reader, stage.layout, range(1), stage.shares, config.window, 0)
+    for _ in range(2):
+        present = batches.make()[0]["present"]
+        assert present[..., 0].all() and present[..., 0].size == good
+
+
+@pytest.fixture(scope="module")
+def trained(planted, tmp_path_factory):
+    """A DRMM after 8 steps on one device, with a checkpoint after 4."""
+    workdir = str(tmp_path_factory.mktemp("trained") / "run")
+    train(neural_config(planted, "drmm", lanes=2, steps=8, checkpoint_every=4), workdir, devices=jax.devices()[:1])
+    return workdir
+
+
+def reranked(workdir, planted, output, *more, **changed):
+    options = {"model": workdir, "docs": planted / "docs.tsv", "queries": planted / "queries.tsv"}
+    options |= {"run": planted / "test.trec", "output": output, **changed}
+    rerank_main(arguments_parser().parse_args([*(f"--{k}={v}" for k, v in options.items()), *more]))
+    return read_run(str(output))
+
+
+def test_a_resumed_run_ends_with_the_same_bits(planted, trained, tmp_path):
+    halved = str(tmp_path / "run")
+    shutil.copytree(trained, halved)
+    shutil.rmtree(os.path.join(halved, "checkpoints", "8"))
+    train(neural_config(planted, "drmm", lanes=2, steps=8, checkpoint_every=4), halved, devices=jax.devices()[:1])
+    for a, b in zip(*(jax.tree.leaves(load_params(w)[0]) for w in (trained, halved)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_two_devices_and_microbatches_train_as_one_and_the_command_reranks(planted, trained, tmp_path):
+    # Windows of 64 are 8 batches of 8 groups: two microbatches of 4 are the same groups.
+    config = neural_config(planted, "drmm", lanes=2, steps=8, accumulate=2)
+    train(config, str(tmp_path / "run"), devices=jax.devices()[:2])
+    one = reranked(trained, planted, tmp_path / "one.trec")
+    two = reranked(str(tmp_path / "run"), planted, tmp_path / "two.trec")
+    assert len(one) == HELD_OUT
+    for qid, ranking in one.items():
+        assert set(ranking.docids) == set(two[qid].docids)
+        np.testing.assert_allclose(sorted(ranking.scores), sorted(two[qid].scores), atol=1e-5)
+
+
+def test_frozen_vectors_do_not_change(planted, tmp_path):
+    (tmp_path / "vectors.txt").write_text("".join(f"{word(i)} {i} 1 {-i}\n" for i in range(0, 200, 2)))
+    config = neural_config(planted, "knrm", model={"train_vectors": False}, vectors=str(tmp_path / "vectors.txt"))
+    config.steps = 3
+    train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
+    params, _ = load_params(str(tmp_path / "run"))
+    ids = load_words(str(tmp_path / "run" / "tokenizer")).ids
+    for number in (0, 8, 120):
+        np.testing.assert_array_equal(params["vectors"][ids[word(number)]], [number, 1, -number])
+    config.weight_decay = 0.1
+    with pytest.raises(InputError, match="would shrink word vectors"):
+        neural_ir_stage(config)
+
+
+def test_other_workdirs_and_lengths_are_refused(trained, tmp_path):
+    with pytest.raises(InputError, match="the model takes 16 words"):
+        load_scorer(trained, max_length=40)
+    with pytest.raises(InputError, match="--dtype=bfloat16: .* is a neural ranker, which computes in float32"):
+        load_scorer(trained, "bfloat16")
+    with pytest.raises(InputError, match="holds no BERT"):
+        load_encoder(trained)
+    from harp_jax.checkpoints.export import export
+
+    with pytest.raises(InputError, match="holds no BERT"):
+        export(trained, str(tmp_path / "exported"))
+
+
+def test_a_vocabulary_of_other_texts_is_refused_or_warned_of(planted, trained, tmp_path, caplog, capsys):
+    for name, known in (("foreign", "alpha beta"), ("thin", " ".join(map(word, range(70))))):
+        count_words([("x", known)]).save(str(tmp_path / name))
+    with pytest.raises(
+        InputError, match=r"^0\.0% of the words of the training queries are in the vocabulary \(2 words"
+    ):
+        neural_ir_stage(neural_config(planted, "knrm", tokenizer=str(tmp_path / "foreign")))
+    neural_ir_stage(neural_config(planted, "knrm"))
+    assert "words of the" not in caplog.text
+    neural_ir_stage(neural_config(planted, "knrm", tokenizer=str(tmp_path / "thin")))
+    for what in ("training queries", "documents to train on"):
+        assert f"% of the words of the {what} are in the vocabulary; is it of this collection?" in caplog.text
+    text = (planted / "docs.tsv").read_text().splitlines()
+    (tmp_path / "docs.tsv").write_text("".join(line.split("\t")[0] + "\tzeta eta\n" for line in text))
+    with pytest.raises(InputError, match=r"^0\.0% of the words of the documents .* re-rank the collection that"):
+        reranked(trained, planted, tmp_path / "out.trec", docs=tmp_path / "docs.tsv")
+    assert not (tmp_path / "out.trec").exists()
+    (tmp_path / "queries.tsv").write_text(
+        "".join(f"q{n}\tzeta eta {word(n % 200)}\n" for n in range(TRAINED + HELD_OUT))
+    )
+    reranked(trained, planted, tmp_path / "out.trec", queries=tmp_path / "queries.tsv")
+    assert "note: only 33% of the words of the queries are in the vocabulary" in capsys.readouterr().err
+
+
+def test_blank_queries_are_for_models_that_score_documents_by_themselves(planted, trained, tmp_path):
+    with pytest.raises(InputError, match="--blank_query: drmm scores matches only"):
+        reranked(trained, planted, tmp_path / "out.trec", "--blank_query")
+    words = WordVocabulary(("fox", "owl"), (1, 1), 2)
+    shape = NeuralConfig("duet", words.size, document_length=8, pool=2, filters=3, hidden=3, graphs=5)
+    scorer = NeuralScorer(shape, init_params(shape, jax.random.key(0)), words)
+    assert scorer.check([""], ["fox owl"], blank=True) == []
+
+
+@pytest.mark.parametrize(
+    "name, frozen, warned", [("drmm", False, True), ("knrm", True, True), ("knrm", False, False), ("duet", True, False)]
+)
+def test_random_vectors_that_are_not_trained_are_warned_of(planted, caplog, name, frozen, warned):
+    neural_ir_stage(neural_config(planted, name, model={"train_vectors": not frozen}, steps=1), with_data=False)
+    assert ("the word vectors are random and are not trained" in caplog.text) == warned
