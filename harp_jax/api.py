@@ -10,8 +10,8 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from harp_jax.base.cli import config_file, read_config
 from harp_jax.base.errors import InputError
+from harp_jax.config import config_file, read_config
 from harp_jax.corpus import trec
 from harp_jax.plain_data import (
     DocumentsData,

@@ -1,8 +1,12 @@
 """Every field of a training config: its default and its range. A config file starts from one of these functions and sets fields."""
 
 import difflib
+import importlib.util
 import math
-from collections.abc import Iterable, Iterator, Mapping
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -352,3 +356,76 @@ def check_training(config: Mapping[str, Any]) -> None:
         raise InputError(
             f"--config.model.hidden={found['model.hidden']} is no multiple of model.heads={found['model.heads']}; change either"
         )
+
+
+# Finding and reading config files.
+
+
+def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
+    """The ConfigDict of a config file with `--config.FIELD=VALUE` overrides, locked; None without a path.
+
+    Raises InputError for a file that cannot be read, an unknown field, or a value of the wrong type.
+    """
+    from absl import flags
+    from ml_collections import config_flags
+
+    values = flags.FlagValues()
+    config_flags.DEFINE_config_file("config", None, "", flag_values=values, lock_config=True)
+    given = [f"--config={config_file(path)}"] if path else []
+    words, typed = ["harp", *given, *last_of_each(overrides)], sys.argv
+    try:
+        sys.argv = words  # where ml_collections looks for the fields to override
+        rest = values(words)
+        if len(rest) > 1:
+            raise InputError(f"unexpected argument {rest[1]!r}; options are written --name=value (see --help)")
+        if values.config is not None:
+            values.config.lock()  # a file that cannot be read raises on first use: use it here
+        return values.config
+    except InputError:
+        raise
+    except Exception as error:  # what the file's code, absl and ml_collections raise
+        if path and overrides:
+            names = [word.partition("=")[0].partition(".")[2] for word in overrides if word.startswith("--config.")]
+            check_fields(read_config(path), names, path, "--config.")
+        raise InputError(
+            f"{str(error)[:1000] or 'a value is nested too deeply'}; check --config and its fields"
+        ) from error
+    finally:
+        sys.argv = typed
+
+
+def last_of_each(overrides: Sequence[str]) -> list[str]:
+    """The words without earlier values of a field that is given again; ml_collections would join the values of tuples."""
+    found: dict[str, list[str]] = {}
+    field = ""
+    for number, word in enumerate(overrides):
+        if word.startswith("--"):
+            name, equals, _ = word.partition("=")
+            field = name if equals or name.startswith("--config.") else f"{name} {number}"
+            found.pop(field, None)
+        elif not field:
+            field = f"{number}"
+        found.setdefault(field, []).append(word)
+    return [word for words in found.values() for word in words]
+
+
+def config_file(name: str) -> str:
+    """Path of a config: `name` if it is a file, else configs/NAME.py of the installed package; keeps `:PRESET`."""
+    path, colon, preset = name.partition(":")
+    if os.path.isfile(path):
+        return name
+    shipped = shipped_file(path.removeprefix("configs/").removesuffix(".py") + ".py")
+    return shipped + colon + preset if shipped else name
+
+
+def shipped_file(name: str) -> str:
+    """Path of a file below configs/ of this checkout or installation; empty if it does not exist."""
+    checkout = Path(__file__).parents[1]
+    # In an installation the folder beside the package may hold another project's configs.
+    folders = [checkout / "configs"] if (checkout / "setup.py").is_file() else []
+    spec = importlib.util.find_spec("harp_jax.configs")
+    folders += [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
+    for folder in folders:
+        if (folder / name).is_file():
+            return str(folder / name)
+    return ""

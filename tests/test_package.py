@@ -78,7 +78,7 @@ def test_the_wheel_runs_outside_the_repository(built, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     code = """if True:
         import json, harp_jax as hj, harp_jax.__main__ as command
-        from harp_jax.base.cli import shipped_file
+        from harp_jax.config import shipped_file
         configs = ("tpu_v3", "finetune", "baselines/knrm", "data/html")
         assert all(hj.load_config(name) for name in configs)
         command.main(["plan", "demo", "--output=demo", "--dry_run"])

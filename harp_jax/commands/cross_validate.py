@@ -3,10 +3,11 @@
 import argparse
 from typing import Any
 
-from harp_jax.base.cli import Parser, read_config
+from harp_jax.base.cli import Parser
 from harp_jax.base.errors import InputError
 from harp_jax.commands.rerank import arguments_parser as rerank_parser
 from harp_jax.commands.subsets import integers
+from harp_jax.config import read_config
 from harp_jax.evaluation.evaluate import MEASURES
 from harp_jax.evaluation.measures import parse_measures
 from harp_jax.experiments.cross_validation import cross_validation_plan

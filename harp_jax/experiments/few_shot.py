@@ -4,8 +4,8 @@ import os
 import runpy
 from collections.abc import Sequence
 
-from harp_jax.base.cli import config_file
 from harp_jax.base.errors import InputError
+from harp_jax.config import config_file
 from harp_jax.corpus.trec import Qrels, read_ids, read_qrels, read_queries
 from harp_jax.experiments.cross_validation import BLANK, FIRST_STAGE, evaluated_queries, write_ids
 from harp_jax.experiments.plan import Command

@@ -23,10 +23,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harp_jax.base.cli import config_file
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json
 from harp_jax.base.version import __version__
+from harp_jax.config import config_file
 from harp_jax.experiments.contents import Contents
 
 BRACKETS = 20  # of a pattern at most; the time of matching grows with their square

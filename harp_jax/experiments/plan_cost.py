@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harp_jax.base.cli import read_config
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json
+from harp_jax.config import read_config
 from harp_jax.experiments.plan import Step
 
 

@@ -5,10 +5,10 @@ import pytest
 from data_pipeline.config import check_given, generation, plain
 from harp_jax import config as defaults
 from harp_jax.__main__ import main
-from harp_jax.base.cli import read_config
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.option_paths import absent
 from harp_jax.checkpoints.encoder import load_encoder
+from harp_jax.config import read_config
 from harp_jax.text.tokenizer import load_tokenizer
 from harp_jax.training.stages.inputs import REQUIRED, check_inputs
 from harp_jax.training.stages.pretrain import pretrain_stage

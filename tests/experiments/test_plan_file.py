@@ -8,10 +8,10 @@ from functools import reduce
 
 import pytest
 
-from harp_jax.base.cli import config_file, read_config
 from harp_jax.base.errors import InputError
 from harp_jax.commands.plan import arguments_parser, main
 from harp_jax.commands.table import COMMANDS
+from harp_jax.config import config_file, read_config
 from harp_jax.experiments.plan import resolve
 from harp_jax.experiments.plan_file import load_plan, parsed, shipped_plans
 from tests.support import ROOT

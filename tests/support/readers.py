@@ -437,8 +437,7 @@ def get_config(preset=""):
 
 
 def _config(directory: Path) -> None:
-    from harp_jax.base.cli import read_config
-    from harp_jax.config import check_training
+    from harp_jax.config import check_training, read_config
 
     config = read_config(str(directory / "tiny_config.py"), _words_of(directory / "overrides"))
     if config is not None:

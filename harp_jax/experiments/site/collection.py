@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from harp_jax.base.cli import read_config
 from harp_jax.base.errors import InputError
+from harp_jax.config import read_config
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import Qrels, read_qrels, read_queries
 from harp_jax.ranking.lexical.anchors import anchor_rows

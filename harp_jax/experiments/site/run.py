@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harp_jax.base.cli import read_config
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_links, check_outside, link, read_json
+from harp_jax.config import read_config
 from harp_jax.experiments.execution import execute
 from harp_jax.experiments.plan import Step, check_braces, listing, resolve
 from harp_jax.experiments.plan_cost import summary
