@@ -54,8 +54,6 @@ def test_repeating_a_part_of_the_input_costs_in_proportion(name, tmp_path):
         counts = []
         for times in (100, 200, 400):
             replace(directory / file, data[:at] + unit * times + data[at:])
-            if reader.seal is not None:
-                reader.seal(directory)
             counts.append(steps(read))
         replace(directory / file, data)
         assert counts[2] - counts[1] <= 3 * max(counts[1] - counts[0], 0) + 3000, (file, at, unit, counts)

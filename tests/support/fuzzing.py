@@ -30,8 +30,6 @@ def read_mutated(reader: Reader, directory: Path, valid: Mapping[str, bytes], fi
     """Reads the input with one file mutated, which is restored."""
     replace(directory / file, mutated(valid[file], edits))
     try:
-        if reader.seal is not None:
-            reader.seal(directory)
         reader.read(directory)
     except InputError as error:
         assert str(error).strip()
@@ -51,7 +49,7 @@ def attempt(name: str, directory: str, inputs: int) -> str:
     """`fuzz` in a process of its own: the report of a failure, or nothing."""
     logging.disable(logging.CRITICAL)
     try:
-        fuzz(name, Path(directory), max(1, int(READERS[name].share * inputs)))
+        fuzz(name, Path(directory), inputs)
     except BaseException:
         return traceback.format_exc()
     return ""

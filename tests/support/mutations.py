@@ -11,68 +11,15 @@ from collections.abc import Callable, Sequence
 
 STEPS = 1 << 16
 INSERTED = [
-    *(
-        b"\x00",
-        b"\x0b",
-        b"\x1b[31m",
-        b"\x1c",
-        b"\r",
-        b"\n",
-        b"\t",
-        b" ",
-        b"\xff",
-        b"\xc3",
-        b"\xed\xa0\x80",
-        b"\xc2\x85",
-    ),
+    *(b"\x00", b"\x0b", b"\x1b[31m", b"\x1c", b"\r", b"\n", b"\t", b" ", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xc2\x85"),
     *("\ufeff\u2028\u202e\u200b\U0010ffff".encode(), b"\\ud800", b"\\u0000", b'"', b"'", b"\\", b"{", b"}", b"[", b"]"),
-    *(
-        b"{0}",
-        b"{out}",
-        b"{a.b}",
-        b"%s",
-        b"<",
-        b">",
-        b"&#xD800;",
-        b"$(x)",
-        b"../../x",
-        b"/dev/zero",
-        b"~",
-        b":",
-        b"=",
-        b",",
-    ),
-]
+    *(b"{0}", b"{out}", b"{a.b}", b"%s", b"<", b">", b"&#xD800;", b"$(x)", b"../../x", b"/dev/zero", b"~", b":", b"=", b","),
+]  # fmt: skip
 VALUES = [
-    *(
-        b"null",
-        b"true",
-        b"[]",
-        b"{}",
-        b'""',
-        b"-1",
-        b"0",
-        b"1e999",
-        b"-1e999",
-        b"NaN",
-        b"Infinity",
-        b"9" * 5000,
-        b"9" * 30,
-    ),
-    *(
-        b"18446744073709551616",
-        b"2147483648",
-        b"-2147483649",
-        b"1000000000",
-        b"0.1",
-        b"1e-320",
-        b"0x10",
-        b"1_0",
-        b"",
-        b"a",
-    ),
+    *(b"null", b"true", b"[]", b"{}", b'""', b"-1", b"0", b"1e999", b"-1e999", b"NaN", b"Infinity", b"9" * 5000, b"9" * 30),
+    *(b"18446744073709551616", b"2147483648", b"-2147483649", b"1000000000", b"0.1", b"1e-320", b"0x10", b"1_0", b"", b"a"),
     *("٣".encode(), "²".encode(), b"a" * 70_000, b'"\\ud800"', b"[1,2]", b'{"a":1}', b'"x"', b"()", b"('a',)"),
-]
+]  # fmt: skip
 NESTED = [b"[", b'{"a":', b"<div>", b"{{", b"[[", b"(", b"<a href=x>", b"'''", b"{|\n", b"&amp;"]
 CODECS: list[Callable[[bytes], bytes]] = [
     lambda data: data.decode("latin-1").encode("utf-16"),
