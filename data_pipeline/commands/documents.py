@@ -19,9 +19,8 @@ from data_pipeline.links import link_graph
 from data_pipeline.links.graph_report import dropped_counts
 from data_pipeline.links.parsing import documents_of, parse_documents
 from data_pipeline.sources import formats
-from data_pipeline.sources.detect import format_of_content
 from data_pipeline.sources.document import CHUNK_BYTES
-from data_pipeline.sources.formats import FORMATS
+from data_pipeline.sources.formats import FORMATS, format_of_content
 from harp_jax.base import files
 from harp_jax.base.cli import Parser
 from harp_jax.base.errors import InputError

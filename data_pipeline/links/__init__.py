@@ -5,8 +5,8 @@ Out: tables `documents`, `pages`, `aliases`, `ranked` (links with their sentence
 Imports: engine, text, sources.
 Files:
   anchors       which anchor texts are no queries; entropy of an anchor text's destinations
+  web_sites     web sites as a whole: links that recur on most pages, pages split into sections, addresses on other hosts
   link_graph    the maps and joins from documents to resolved links
-  boilerplate   web sites as a whole: links that recur on most pages, pages split into sections, addresses on other hosts
   parsing       the first stage of every job: sources to documents, redirects, excluded destinations
   graph_report  the graph and what its joins dropped, in numbers
 """

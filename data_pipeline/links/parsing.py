@@ -7,7 +7,7 @@ from typing import Any
 from data_pipeline.engine.job import Engine, Job
 from data_pipeline.engine.store import bucket_parts, buckets, read, write
 from data_pipeline.engine.tables import table
-from data_pipeline.links import boilerplate, link_graph
+from data_pipeline.links import link_graph, web_sites
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import Chunk
 from harp_jax.base.files import lines
@@ -24,9 +24,9 @@ def parse_documents(engine: Engine) -> None:
         yield from enumerate(formats.chunks(source))
 
     if formats.format_of(source).has_boilerplate:
-        engine.map("crawled", boilerplate.parse_chunk, chunks(), per_bucket=job["per_bucket"])
-        boilerplate.find(engine)
-        engine.map("documents", boilerplate.drop, bucket_parts(job, "crawled"))
+        engine.map("crawled", web_sites.parse_chunk, chunks(), per_bucket=job["per_bucket"])
+        web_sites.find(engine)
+        engine.map("documents", web_sites.drop, bucket_parts(job, "crawled"))
     else:
         engine.map("documents", link_graph.parse_chunk, chunks(), per_bucket=job["per_bucket"])
     address_of = formats.addresser(source)

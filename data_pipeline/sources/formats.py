@@ -1,17 +1,24 @@
-"""The source formats, and reading a source in any of them: every format becomes `LinkedDocument`s, chunk by chunk.
+"""The source formats, reading a source in any of them, and telling the format of a file or folder by its content.
 
 A format has `chunks(source)`, which runs in the parent and splits the files into chunks of about 4 MiB of raw input, and
-`parse(chunk, source)`, a pure function that worker processes run.
+`parse(chunk, source)`, a pure function that worker processes run. Every format becomes `LinkedDocument`s, chunk by chunk.
 """
 
+import bz2
+import gzip
+import itertools
+import json
+import lzma
 import os
+import re
+import zlib
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
-from data_pipeline.sources import harp_json, json_lines, linked_jsonl, wikiextractor
+from data_pipeline.sources import json_formats
 from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument, Source
 from data_pipeline.sources.mediawiki import dump
-from data_pipeline.sources.web import html_files, urls, warc
+from data_pipeline.sources.web import html_pages, urls, warc
 from harp_jax.base import files
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import progress
@@ -36,10 +43,10 @@ class Format(NamedTuple):
 
 FORMATS = {
     "mediawiki": Format(dump.chunks, dump.parse, dump.addresser),
-    "wikiextractor": Format(json_lines.chunks, wikiextractor.parse, wikiextractor.addresser),
-    "linked_jsonl": Format(json_lines.chunks, linked_jsonl.parse),
-    "harp_json": Format(json_lines.chunks, harp_json.parse),
-    "html": Format(html_files.chunks, html_files.parse, urls.addresser, has_boilerplate=True),
+    "wikiextractor": Format(json_formats.chunks, json_formats.parse_extracted, json_formats.title_addresser),
+    "linked_jsonl": Format(json_formats.chunks, json_formats.parse_linked),
+    "harp_json": Format(json_formats.chunks, json_formats.parse_harp),
+    "html": Format(html_pages.chunks, html_pages.parse, urls.addresser, has_boilerplate=True),
     "warc": Format(warc.chunks, warc.parse, urls.addresser, has_boilerplate=True),
 }
 
@@ -73,7 +80,7 @@ def files_of(source: Source) -> Iterator[str]:
     """The files that a source is read from, those of its folders too. Raises InputError for a path that matches nothing."""
     for path in files.expand((*source["paths"], *source["redirects"], *source["index"])):
         inside = files.walk(path) if os.path.isdir(path) else [path]
-        yield from filter(html_files.is_page, inside) if os.path.isdir(path) and source["format"] == "html" else inside
+        yield from filter(html_pages.is_page, inside) if os.path.isdir(path) and source["format"] == "html" else inside
 
 
 def redirects(source: Source) -> Iterator[tuple[str, str]]:
@@ -94,3 +101,73 @@ def paragraphs(source: Source) -> Iterator[str]:
             for document in parse(chunk, source)[0]:
                 bar.update()
                 yield from filter(None, document.text.split("\n"))
+
+
+# The format, told by the content.
+# Files of a folder that are looked at: a mirror may begin with images.
+_LOOKED_AT = 1000
+_HEAD = 1 << 16
+_HTML = (".html", ".htm", ".xhtml")
+_OPENERS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+_BEGINS_HTML = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--|<!doctype\s+html|<html[\s>])", re.IGNORECASE
+)
+# What a folder with several kinds of files is: pages before data beside them.
+_ORDER = ("html", "warc", "mediawiki", "wikiextractor", "harp_json", "linked_jsonl")
+
+
+def format_of_content(path: str) -> str:
+    """One of "html", "warc", "mediawiki", "wikiextractor", "harp_json", "linked_jsonl"; InputError for anything else."""
+    if os.path.isdir(path):
+        names = list(itertools.islice(files.walk(path), _LOOKED_AT))
+        found = {"html" if name.lower().endswith(_HTML) else _kind(name) for name in names}
+        known = [kind for kind in _ORDER if kind in found]
+    else:
+        files.check_readable(path)
+        known = [kind for kind in [_kind(path)] if kind]
+    if not known:
+        raise InputError(
+            f"{path}: neither HTML, WARC, a MediaWiki dump nor JSON lines; name the pages, or choose a format with --format"
+        )
+    return known[0]
+
+
+def _kind(path: str) -> str:
+    head = _head(path)
+    if head.startswith(b"WARC/"):
+        return "warc"
+    if b"<mediawiki" in head[:4096]:
+        return "mediawiki"
+    if _BEGINS_HTML.match(head):
+        return "html"
+    line = head.lstrip(b"\xef\xbb\xbf \r\n\t")
+    return _json_kind(line) if line.startswith(b"{") else ""
+
+
+def _json_kind(head: bytes) -> str:
+    """Of JSON lines; the first may be longer than the head, then its keys are searched for."""
+    text = head.partition(b"\n")[0].decode("utf-8", "replace")
+    try:
+        record = json.loads(text)
+        keys, body = set(record), str(record.get("text", ""))
+    except (ValueError, RecursionError):
+        keys, body = set(re.findall(r'"(\w+)"\s*:', text)), text
+    if "tokenized_sentence" in keys:
+        return "harp_json"
+    if not {"id", "text"} <= keys:
+        return ""
+    escaped = "<a href=" in body or "&lt;a href=" in body
+    return "wikiextractor" if escaped and "links" not in keys else "linked_jsonl"
+
+
+def _head(path: str) -> bytes:
+    """The first bytes, decompressed; nothing of a file that is damaged: its reader says where."""
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(6)
+        opener = next((opener for magic, opener in _OPENERS.items() if begin.startswith(magic)), open)
+        opened: IO[bytes]
+        with opener(path, "rb") as opened:  # type: ignore[operator, assignment]
+            return opened.read(_HEAD)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error):
+        return b""

@@ -56,6 +56,14 @@ def open_bytes(path: str) -> IO[bytes]:
         raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
 
 
+def open_stored(path: str) -> IO[bytes]:
+    """Open a file for reading its bytes as stored, compressed or not. Raises InputError if it cannot be opened."""
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
+
+
 def open_text(path: str) -> IO[str]:
     """Like `open_bytes`, decoded as UTF-8: a byte order mark is dropped, line ends are unchanged."""
     return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="\n")

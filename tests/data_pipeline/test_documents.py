@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from data_pipeline.commands.documents import arguments_parser, main, write_documents
-from data_pipeline.sources.detect import format_of_content
+from data_pipeline.sources.formats import format_of_content
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import locked
 from harp_jax.corpus.documents import Documents

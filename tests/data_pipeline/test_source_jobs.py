@@ -10,7 +10,7 @@ import pytest
 
 from data_pipeline.config import FORMATS, plain
 from data_pipeline.engine.dropped import DropCounts
-from data_pipeline.links import boilerplate, parsing
+from data_pipeline.links import parsing, web_sites
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import formats
@@ -196,7 +196,7 @@ def test_boilerplate_leaves_offsets_and_first_section_right():
     ]
     document = LinkedDocument("https://x.org/a", "a", "T", text, tuple(links), 35)
     dropped = DropCounts()
-    found = boilerplate._without(document, {("h", "Home"), ("d", "Docs")}, dropped)
+    found = web_sites._without(document, {("h", "Home"), ("d", "Docs")}, dropped)
     assert found.text == "See Docs and this.\nThe end, Home." and found.text[: found.lead_end] == "See Docs and this."
     assert [(found.text[link.start : link.end], link.target) for link in found.links] == [("this", "t")]
     assert {row["reason"]: row["n"] for row in dropped.table().to_pylist() if row["n"]} == {
@@ -204,4 +204,4 @@ def test_boilerplate_leaves_offsets_and_first_section_right():
         "paragraph-boilerplate": 2,
     }
     menu_first = LinkedDocument("https://x.org/a", "a", "T", "Home\nText.", (Link(0, 4, "h"),), 4)
-    assert boilerplate._without(menu_first, {("h", "Home")}, dropped).lead_end == len("Text.")
+    assert web_sites._without(menu_first, {("h", "Home")}, dropped).lead_end == len("Text.")

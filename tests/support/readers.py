@@ -102,7 +102,7 @@ def _redirects(directory: Path) -> None:
 
 
 def _detected(directory: Path) -> None:
-    from data_pipeline.sources.detect import format_of_content
+    from data_pipeline.sources.formats import format_of_content
 
     format_of_content(str(directory / "pages"))
 

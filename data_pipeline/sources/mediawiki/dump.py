@@ -1,32 +1,84 @@
-"""MediaWiki XML dumps (.xml, .xml.bz2, .gz, .xz): the main namespace's articles and redirects.
+"""MediaWiki XML dumps (.xml, .xml.bz2, .gz, .xz): the main namespace's articles and redirects, as one stream or block by block.
 
-The parent streams the bytes and splits them between pages; workers parse whole pages. A dump must end with
-</mediawiki>: Python's bz2 can stop silently at a damaged stream boundary. Of several revisions the last one counts.
+The parent splits the stream between pages without parsing; workers parse whole pages. Characters that XML forbids are replaced
+and counted; broken elements mean a damaged file and are an InputError. A dump must end with </mediawiki>: Python's bz2 can stop
+silently at a damaged stream boundary. Of several revisions the last one counts.
+
+A multistream dump with its index (`source.index`, one file for each of `source.paths`, in their order) is decompressed by the
+workers: it has blocks of about 100 pages, each a bz2 stream, and the index lists at which byte a block begins and which pages it
+contains. A damaged block loses only its own pages, which are counted as `page-in-damaged-block` with the byte where it begins. A
+truncated dump and the index of another dump are InputErrors.
 """
 
+import bz2
+import html
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+import lzma
+import re
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+from xml.etree import ElementTree
 
-from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument, Source, chunk_name
-from data_pipeline.sources.mediawiki import multistream
-from data_pipeline.sources.mediawiki.article import read_article, site_of
-from data_pipeline.sources.mediawiki.pages_xml import (
-    DAMAGE,
-    END,
-    PageBytes,
-    elements,
-    read_blocks,
-    read_siteinfo,
-    split_pages,
-)
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, Link, LinkedDocument, Source, chunk_name
+from data_pipeline.sources.mediawiki.titles import Site
+from data_pipeline.sources.mediawiki.wikitext import plain_text
 from harp_jax.base import files
 from harp_jax.base.errors import InputError
+
+_BLOCK = 1 << 20
+_DAMAGE = (OSError, EOFError, lzma.LZMAError, zlib.error)
+_HEAD_BYTES = 4 << 20
+_PAGE_END = b"</page>"
+_ROOT = re.compile(rb"<mediawiki(?=[\s>])(?:[^<>]*?\bxml:lang=[\"']([\w-]+)[\"'])?[^<>]*>")
+_TITLE = re.compile(rb"<title>([^<]*)</title>")
+_END = re.compile(rb"\s*</mediawiki>\s*")
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:[xX][0-9a-fA-F]+|[0-9]+);")
+_WIKIMEDIA = re.compile(
+    r"(?:^|\.)(?:wiki(?:pedia|media|source|books|quote|news|versity|voyage|data|functions)|wiktionary|mediawiki)\.org$"
+)
+
+
+class SiteInfo(NamedTuple):
+    """What <siteinfo> and <mediawiki> define about titles; hashable, so that a worker builds each `Site` once."""
+
+    namespaces: tuple[tuple[str, int], ...]
+    first_letter: bool
+    language: str
+    wikimedia: bool  # a Wikimedia project, where the prefixes of sister projects and language editions apply
+
+
+class PageBytes(NamedTuple):
+    """One chunk: whole <page> elements, and the skipped pages that are too large (title, bytes)."""
+
+    path: str
+    siteinfo: SiteInfo
+    pages: bytes
+    too_large: tuple[tuple[str, int], ...]
+    previous: str  # title of the last page before this chunk, for error messages
+
+
+class Block(NamedTuple):
+    """The bytes of a bz2 stream in the file, and the titles of its pages in the index."""
+
+    start: int
+    end: int
+    titles: tuple[str, ...]
+
+
+class Blocks(NamedTuple):
+    """The payload of a chunk: consecutive blocks of a file."""
+
+    path: str
+    siteinfo: SiteInfo
+    blocks: tuple[Block, ...]
 
 
 def chunks(source: Source) -> Iterator[Chunk]:
     """Payload: `PageBytes`. Raises InputError (file, last good page) for a file that is missing, damaged or not a dump."""
     if source.get("index"):
-        yield from multistream.chunks(source)
+        yield from _block_chunks(source)
         return
     for file_number, path in enumerate(files.expand(tuple(source["paths"]))):
         for number, payload in enumerate(_payloads(path, int(source["max_page_bytes"]))):
@@ -36,7 +88,7 @@ def chunks(source: Source) -> Iterator[Chunk]:
 def addresser(source: Source) -> Callable[[str], str]:
     """Normalises titles by the rules of the first file; leaves titles that no link can have unchanged."""
     path = files.expand(tuple(source["paths"]))[0]
-    site = site_of(read_siteinfo(path, read_blocks(path))[0])
+    site = _site_of(_read_siteinfo(path, _read_blocks(path))[0])
     return lambda title: site.resolve(title).address or title.strip()
 
 
@@ -47,26 +99,376 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
     if isinstance(chunk.payload, PageBytes):
         payloads: Iterable[PageBytes] = [chunk.payload]
     else:
-        payloads = multistream.payloads(chunk.payload, int(source["max_page_bytes"]), dropped)
+        payloads = _intact(chunk.payload, int(source["max_page_bytes"]), dropped)
     for payload in payloads:
-        site = site_of(payload.siteinfo)
+        site = _site_of(payload.siteinfo)
         for title, size in payload.too_large:
             dropped.append(Dropped(f"{payload.path}: {title}", "page-too-large", f"{size} bytes"))
-        for page in elements(payload, dropped):
-            document = read_article(page, payload.path, site, int(source["max_page_bytes"]), dropped)
+        for page in _elements(payload, dropped):
+            document = _read_article(page, payload.path, site, int(source["max_page_bytes"]), dropped)
             if document:
                 documents.append(document)
     return documents, dropped
 
 
 def _payloads(path: str, max_page_bytes: int) -> Iterator[PageBytes]:
-    blocks = read_blocks(path)
+    blocks = _read_blocks(path)
     try:
-        siteinfo, rest = read_siteinfo(path, blocks)
-    except DAMAGE as error:
+        siteinfo, rest = _read_siteinfo(path, blocks)
+    except _DAMAGE as error:
         raise InputError(f"{path} is damaged: {error}; download it again") from error
-    tail, last = yield from split_pages(path, siteinfo, itertools.chain([rest], blocks), max_page_bytes)
-    if not END.fullmatch(tail):
+    tail, last = yield from _split_pages(path, siteinfo, itertools.chain([rest], blocks), max_page_bytes)
+    if not _END.fullmatch(tail):
         raise InputError(
             f"{path} is truncated or damaged: no </mediawiki> at its end; last good page {last!r}; download it again"
         )
+
+
+def _split_pages(
+    path: str, siteinfo: SiteInfo, blocks: Iterable[bytes], max_page_bytes: int
+) -> Generator[PageBytes, None, tuple[bytes, str]]:
+    """Splits a stream between pages; returns what follows the last page, and that page's title.
+
+    Raises InputError (file, last good page) if reading the stream fails.
+    """
+    # A page's XML is longer than its text: up to 6 bytes for an escaped character, and the elements around it.
+    limit = 6 * max_page_bytes + _BLOCK
+    buffer, complete, previous, skipping = b"", 0, "", 0
+    too_large: list[tuple[str, int]] = []
+    try:
+        for block in blocks:
+            searched = max(complete, len(buffer) - len(_PAGE_END))
+            buffer += block
+            if skipping:
+                end = buffer.find(_PAGE_END)
+                skipping += len(buffer) if end < 0 else end
+                if end < 0:  # keep a possible beginning of </page>
+                    buffer = buffer[-len(_PAGE_END) :]
+                    skipping -= len(buffer)
+                    continue
+                too_large[-1] = (too_large[-1][0], skipping)
+                buffer, complete, searched, skipping = buffer[end + len(_PAGE_END) :], 0, 0, 0
+            found = buffer.rfind(_PAGE_END, searched)
+            complete = found + len(_PAGE_END) if found >= 0 else complete
+            large = len(buffer) - complete > limit
+            if complete >= CHUNK_BYTES or (large and complete):
+                yield PageBytes(path, siteinfo, buffer[:complete], tuple(too_large), previous)
+                previous = _last_title(buffer[:complete]) or previous
+                buffer, complete, too_large = buffer[complete:], 0, []
+            if large:
+                too_large.append((_last_title(buffer[:_BLOCK]), 0))
+                buffer, skipping = buffer[-len(_PAGE_END) :], len(buffer) - len(_PAGE_END)
+    except _DAMAGE as error:
+        last = _last_title(buffer[:complete]) or previous
+        raise InputError(f"{path} is damaged: {error}; last good page {last!r}; download it again") from error
+    if complete or too_large:
+        yield PageBytes(path, siteinfo, buffer[:complete], tuple(too_large), previous)
+    return buffer[complete:], _last_title(buffer[:complete]) or previous
+
+
+def _read_blocks(path: str) -> Iterator[bytes]:
+    with files.open_bytes(path) as file:
+        while block := file.read(_BLOCK):
+            yield block
+
+
+def _last_title(pages: bytes) -> str:
+    start = pages.rfind(b"<title>")
+    match = _TITLE.match(pages, start) if start >= 0 else None
+    return html.unescape(match[1].decode("utf-8", "replace")) if match else ""
+
+
+def _first_title(pages: bytes) -> str:
+    """The title of the first page that begins there."""
+    match = _TITLE.search(pages)
+    return html.unescape(match[1].decode("utf-8", "replace")) if match else ""
+
+
+def _read_siteinfo(path: str, blocks: Iterator[bytes]) -> tuple[SiteInfo, bytes]:
+    """The siteinfo in the dump's head (MediaWiki's defaults if it has none), and the bytes read after it."""
+    head = b""
+    for block in blocks:
+        head += block
+        if b"</siteinfo>" in head or b"<page>" in head or len(head) > _HEAD_BYTES:
+            break
+    root = _ROOT.search(head)
+    if not root:
+        raise InputError(
+            f"{path} is not a MediaWiki XML dump: it has no <mediawiki> element; check config.source.paths"
+        )
+    end = head.find(b"</siteinfo>", root.end()) + len(b"</siteinfo>")
+    language = root[1].decode("ascii", "replace") if root[1] else "en"
+    if end < len(b"</siteinfo>"):
+        return SiteInfo((), True, language, True), head[root.end() :]
+    try:
+        info = ElementTree.fromstring(head[head.index(b"<siteinfo", root.end()) : end])
+        spaces = tuple((item.text or "", int(item.get("key", "0"))) for item in info.iter("namespace"))
+    except (ElementTree.ParseError, ValueError) as error:  # or a namespace whose key is no number
+        raise InputError(f"{path} has a broken <siteinfo>: {error}; download it again") from None
+    first_letter = info.findtext("case", "first-letter") == "first-letter"
+    return SiteInfo(spaces, first_letter, language, _is_wikimedia(info.findtext("base") or "")), head[end:]
+
+
+def _is_wikimedia(base: str) -> bool:
+    """By the address of the main page in <base>; True if there is none."""
+    host = re.match(r"(?:https?:)?//(?:[^/@]*@)?([^/:]+)", base)
+    return not host or _WIKIMEDIA.search(host[1].lower()) is not None
+
+
+def _elements(payload: PageBytes, dropped: list[Dropped]) -> Iterator[ElementTree.Element]:
+    """The chunk's <page> elements; if the chunk does not parse, each page is parsed and repaired by itself."""
+    try:
+        yield from ElementTree.fromstring(b"<mediawiki>%b</mediawiki>" % payload.pages).iter("page")
+        return
+    except ElementTree.ParseError:
+        pass
+    last = payload.previous
+    for raw in payload.pages.split(_PAGE_END)[:-1]:
+        raw += _PAGE_END
+        try:
+            page = ElementTree.fromstring(raw)
+        except ElementTree.ParseError:
+            # One replacement character for each invalid byte and each character that XML 1.0 forbids.
+            repaired = _FORBIDDEN.sub(_replacement, raw.decode("utf-8", "replace"))
+            try:
+                page = ElementTree.fromstring(repaired)
+            except ElementTree.ParseError as error:
+                raise InputError(
+                    f"broken XML in {payload.path} ({error}); last good page {last!r}; download it again"
+                ) from None
+            dropped.append(Dropped(f"{payload.path}: {page.findtext('title')}", "characters-replaced", ""))
+        last = page.findtext("title") or last
+        yield page
+
+
+def _replacement(match: re.Match[str]) -> str:
+    if not match[0].startswith("&"):
+        return "\ufffd"
+    digits = match[0][2:-1]
+    code = int(digits[1:], 16) if digits[0] in "xX" else int(digits)
+    legal = code in (9, 10, 13) or 32 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or 0x10000 <= code < 0x110000
+    return match[0] if legal else "\ufffd"
+
+
+# Multistream dumps.
+# bz2 compresses wikitext to about a quarter.
+_COMPRESSED_BYTES = CHUNK_BYTES // 4
+_TAIL_BYTES = 4 << 20
+_DAMAGED_IN_A_ROW = 3  # more damaged blocks at the beginning mean an index of another dump
+_OFFSET = re.compile(r"[0-9]{1,18}")
+_BLOCK_MAGIC = b"1AY&SY"  # of the first block of a bz2 stream, after "BZh" and a digit
+
+
+def _block_chunks(source: Source) -> Iterator[Chunk]:
+    """Payload: `Blocks`. Raises InputError if an index is missing, damaged, or of another dump."""
+    paths, indices = files.expand(tuple(source["paths"])), files.expand(tuple(source["index"]))
+    if len(paths) != len(indices):
+        raise InputError(
+            f"config.source.index names {len(indices)} files and config.source.paths {len(paths)}; name one index per dump"
+        )
+    for file_number, (path, index) in enumerate(zip(paths, indices)):
+        number = damaged = 0
+        fits = False
+        taken: list[Block] = []
+        size = _size(path)
+        try:
+            siteinfo, _ = _read_siteinfo(path, _read_blocks(path))
+        except _DAMAGE as error:
+            raise InputError(f"{path} is damaged: {error}; download it again") from error
+        for block in _blocks(path, index, size):
+            if not fits:
+                fits = _fits(path, index, block)
+                damaged += not fits
+                if damaged > _DAMAGED_IN_A_ROW:
+                    raise InputError(
+                        f"{index} does not belong to {path}, or its first blocks are damaged; download both again"
+                    )
+            taken.append(block)
+            if block.end - taken[0].start >= _COMPRESSED_BYTES:
+                yield Chunk(chunk_name(file_number, path, number), Blocks(path, siteinfo, tuple(taken)))
+                number, taken = number + 1, []
+        if taken:
+            yield Chunk(chunk_name(file_number, path, number), Blocks(path, siteinfo, tuple(taken)))
+
+
+def _intact(chunk: Blocks, max_page_bytes: int, dropped: list[Dropped]) -> Iterator[PageBytes]:
+    """The pages of each intact block; the pages of damaged blocks are appended to `dropped`.
+
+    Raises InputError if an intact block does not contain the pages that the index lists.
+    """
+    for block in chunk.blocks:
+        where = f"{chunk.path} byte {block.start}"
+        stream = _decompressed(chunk.path, block)
+        cut = _split_pages(chunk.path, chunk.siteinfo, stream, max_page_bytes)
+        try:
+            found = list(cut)
+        except InputError:
+            dropped.extend(Dropped(where, "page-in-damaged-block", title) for title in block.titles)
+            continue
+        pages = sum(payload.pages.count(b"<page>") + len(payload.too_large) for payload in found)
+        if pages != len(block.titles):
+            raise InputError(
+                f"the index names {len(block.titles)} pages at {where}, there are {pages}; download both again"
+            )
+        yield from found
+
+
+def _blocks(path: str, index: str, size: int) -> Iterator[Block]:
+    start = -1
+    titles: list[str] = []
+    for number, line in files.lines(index):
+        offset, _, rest = line.partition(":")
+        page, colon, title = rest.partition(":")
+        if not (_OFFSET.fullmatch(offset) and _OFFSET.fullmatch(page) and colon and start <= int(offset)):
+            raise InputError(
+                f"expected 'byte:page:title' with bytes in order; {index} line {number}; download it again"
+            )
+        if int(offset) >= size:
+            raise InputError(f"{path} is truncated: {index} names byte {offset}, it has {size}; download it again")
+        if int(offset) > start and titles:
+            yield Block(start, int(offset), tuple(titles))
+            titles = []
+        start = int(offset)
+        titles.append(title)
+    if not titles:
+        raise InputError(f"{index} is empty; download it again")
+    yield Block(start, size, tuple(titles))
+
+
+def _size(path: str) -> int:
+    """The size of a dump; InputError unless its last stream is intact and ends the XML."""
+    with files.open_stored(path) as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - _TAIL_BYTES))
+        tail = file.read()
+    try:
+        end = bz2.decompress(tail[max(0, tail.rfind(_BLOCK_MAGIC) - len("BZh9")) :])
+    except (OSError, ValueError):
+        end = b""
+    if not _END.fullmatch(end[-_TAIL_BYTES:].rpartition(b"</page>")[2]):
+        raise InputError(f"{path} is truncated or damaged: no </mediawiki> at its end; download it again")
+    return size
+
+
+def _decompressed(path: str, block: Block) -> Iterator[bytes]:
+    """The block's decompressed bytes, at most 1 MiB at a time; raises OSError or EOFError if it is damaged."""
+    with open(path, "rb") as file:
+        file.seek(block.start)
+        left = block.end - block.start
+        while left:
+            stream, data = bz2.BZ2Decompressor(), b""
+            while not stream.eof:
+                if stream.needs_input:
+                    data = file.read(min(left, _BLOCK))
+                    left -= len(data)
+                    if not data:
+                        raise EOFError("the stream is truncated")
+                yield stream.decompress(data, _BLOCK)
+                data = b""
+            file.seek(-len(stream.unused_data), 1)
+            left += len(stream.unused_data)
+
+
+def _fits(path: str, index: str, block: Block) -> bool:
+    """Whether the block begins with the page that the index names; False if it is damaged.
+
+    Raises InputError if it begins with another page: the index belongs to another dump.
+    """
+    try:
+        head = next(_decompressed(path, block), b"")
+    except (OSError, EOFError):
+        return False
+    title = _first_title(head)
+    if title != html.unescape(block.titles[0]):
+        raise InputError(
+            f"{index} does not belong to {path}: it lists {block.titles[0]!r} at byte {block.start}, "
+            f"but {title!r} is there; download both again"
+        )
+    return True
+
+
+# One <page> element to a document.
+_REDIRECT = re.compile(
+    r"\s*#(?i:redirect|redirection|weiterleitung|redirección|rinvia|doorverwijzing|перенаправление|patrz|przekieruj|"
+    r"tam|転送|重定向|omdirigering|redirecionamento)\s*:?\s*\[\[([^\[\]|\n]+)"
+)
+# Templates that only disambiguation pages have; not {{disambiguation needed}}, which marks a link of an article.
+_DISAMBIGUATION = re.compile(
+    r"\{\{\s*(?i:disambig\w*|dab|disamb|hndis|geodis|numberdis|schooldis|roaddis|mathdab|hospitaldis|"
+    r"(?:[\w-]+ ){0,3}disambig(?:uation)?(?: page)?|begriffsklärung|homonymie|desambiguación|desambiguação|disambigua|"
+    r"неоднозначность|ujednoznacznienie|doorverwijspagina)[ _-]*(?i:cleanup\s*)?[|}]|__DISAMBIG__"
+)
+# Their categories, which templates unknown here may have set, and the words in brackets of their titles.
+_DISAMBIGUATION_CATEGORY = re.compile(
+    r"\[\[[^\[\]|:]{1,20}:[^\[\]|]{0,40}(?i:disambiguation pages|begriffsklärung|homonymie|desambigua|disambigua\b|"
+    r"doorverwijspagina|страницы значений|ujednoznacz|förgreningssid|曖昧さ回避|消歧义)"
+)
+_DISAMBIGUATION_TITLES = tuple(
+    f"({word})"
+    for word in """disambiguation begriffsklärung homonymie desambiguación desambiguação disambigua doorverwijspagina
+    значения ujednoznacznienie 曖昧さ回避 消歧义""".split()  # noqa: SIM905
+)
+_NUMBER = re.compile(r"-?[0-9]{1,6}")
+
+
+@lru_cache(maxsize=8)
+def _site_of(siteinfo: SiteInfo) -> Site:
+    """The naming rules of a dump, cached."""
+    return Site(dict(siteinfo.namespaces), siteinfo.first_letter, siteinfo.language, siteinfo.wikimedia)
+
+
+def _read_article(
+    page: ElementTree.Element, path: str, site: Site, max_page_bytes: int, dropped: list[Dropped]
+) -> LinkedDocument | None:
+    """The page's last revision in the main namespace; None, with the reason appended to `dropped`, for other pages."""
+    title = page.findtext("title") or ""
+    where = f"{path}: {title}"
+    number = (page.findtext("ns") or "").strip()
+    if int(number) if _NUMBER.fullmatch(number) else site.namespace(title):
+        dropped.append(Dropped(where, "page-namespace", title))
+        return None
+    revision = page.findall("revision")[-1:]
+    model = revision[0].findtext("model") if revision else None
+    text = revision[0].findtext("text") if revision else None
+    identity = (site.address(title), page.findtext("id") or title, title)
+    redirect = page.find("redirect")
+    match = _REDIRECT.match(text or "")
+    target = redirect.get("title") if redirect is not None else None
+    target = target or (match[1] if match else None)
+    if target is not None:
+        address, reason, _ = site.resolve(target)
+        if address is None:
+            dropped.append(Dropped(where, reason.replace("link-", "redirect-"), target))
+            return None
+        return LinkedDocument(*identity, text="", links=(), lead_end=0, redirect=address)
+    reason = ""
+    if model not in (None, "wikitext"):
+        reason = "page-model"
+    elif not text:
+        reason = "page-empty"
+    elif 4 * len(text) > max_page_bytes and len(text.encode("utf-8", "replace")) > max_page_bytes:
+        reason = "page-too-large"
+    if not text or reason:
+        dropped.append(Dropped(where, reason, model or ""))
+        return None
+    plain = plain_text(text, site)
+    dropped.extend(Dropped(where, *each) for each in plain.dropped)
+    # Links in templates, tables, references, comments and captions; links to files and categories.
+    if (outside := text.count("[[") - len(plain.links) - len(plain.dropped)) > 0:
+        dropped.append(Dropped(where, "link-outside-prose", f"{outside} of {outside + len(plain.links)}", outside))
+    return LinkedDocument(
+        *identity,
+        text=plain.text,
+        links=tuple(Link(*link) for link in plain.links),
+        lead_end=plain.lead_end,
+        is_disambiguation=is_disambiguation(title, text),
+    )
+
+
+def is_disambiguation(title: str, wikitext: str) -> bool:
+    """Whether the title, a template or a category marks the page as a disambiguation page."""
+    return (
+        title.lower().endswith(_DISAMBIGUATION_TITLES)
+        or _DISAMBIGUATION.search(wikitext) is not None
+        or _DISAMBIGUATION_CATEGORY.search(wikitext) is not None
+    )

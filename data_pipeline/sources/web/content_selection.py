@@ -1,32 +1,227 @@
 """Which part of a page is its main content: a root element, and the elements below it that are left out.
 
-1. Boilerplate is left out by tag, role and name (boilerplate_elements.py), unless it holds most of the page's prose: a <form> or
-   <noscript> around a whole page, or a class that means something else on this site.
+1. Boilerplate is left out by tag, role and name, unless it holds most of the page's prose: a <form> or <noscript> around a whole
+   page, or a class that means something else on this site.
 2. The smallest element with most of the remaining prose is the core. The root is the enclosing article, or the element with the
    core and the page's title, if that adds little prose.
 3. Below the root, what stands before the title or after the core without prose of its own is left out, and so are blocks that
    consist of links, and headings with nothing below them.
 
 A page with little prose (a list of links, a short note) is read as a whole, or by its <main> or only <article>.
+
+Prose is text outside links in blocks of at least `MIN_BLOCK` characters: menus, dates and bylines have next to none. The text of
+inline elements counts for the block that contains them.
 """
 
+import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
-
-from data_pipeline.sources.web import boilerplate_elements as boilerplate
-from data_pipeline.sources.web.page_elements import HEADINGS, INLINE, Elements, elements_of
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
+# Never displayed as text, or repeated by a script's own display.
+OPAQUE = frozenset(
+    """script style template svg math iframe object embed canvas audio video map select textarea button datalist
+    input img rp rt head title -comment""".split()  # noqa: SIM905
+)
+INLINE = frozenset(
+    """a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr output q ruby rb s samp
+    small span strike strong sub sup time tt u var wbr meter progress picture""".split()  # noqa: SIM905
+)
+HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+MIN_BLOCK = 60
+
+
+class Elements(NamedTuple):
+    """Lists with one entry per element, parents first; the entries of a subtree are [i, i + size[i])."""
+
+    nodes: "list[LexborNode]"
+    tags: list[str]
+    attributes: list[dict[str, str | None]]
+    parents: list[int]  # -1: the body
+    sizes: list[int]  # elements of the subtree
+    own: list[int]  # characters of the element's own text
+    text: list[int]  # characters of the subtree
+    linked: list[int]  # those inside links
+    own_prose: list[int]
+    prose: list[int]  # of the subtree
+    titles: list[int]  # <h1> elements of the subtree
+    visited: int  # nodes, text included: the measure of work
+
+
+def elements_of(body: "LexborNode") -> Elements:
+    """One pass over the nodes, without recursion."""
+    nodes: list[LexborNode] = []
+    tags: list[str] = []
+    attributes: list[dict[str, str | None]] = []
+    parents: list[int] = []
+    own: list[int] = []
+    own_linked: list[int] = []
+    visited = 0
+    waiting: list[tuple[LexborNode, int, bool]] = [(body, -1, False)]
+    while waiting:
+        node, parent, inside = waiting.pop()
+        number, tag, length = len(nodes), node.tag or "", 0
+        inside = inside or tag == "a"
+        children: list[tuple[LexborNode, int, bool]] = []
+        child = node.first_child
+        while child is not None:
+            visited += 1
+            kind = child.tag or ""
+            if kind == "-text":
+                length += len((child.text_content or "").strip())
+            elif kind not in OPAQUE:
+                children.append((child, number, inside))
+            child = child.next
+        nodes.append(node)
+        tags.append(tag)
+        attributes.append(node.attributes)
+        parents.append(parent)
+        own.append(length)
+        own_linked.append(length if inside else 0)
+        waiting += reversed(children)
+    own_prose = _prose(tags, parents, own, own_linked)
+    titles = [int(tag == "h1") for tag in tags]
+    sizes, text, linked, prose, titles = (
+        _totals(parents, values) for values in ([1] * len(nodes), own, own_linked, own_prose, titles)
+    )
+    return Elements(nodes, tags, attributes, parents, sizes, own, text, linked, own_prose, prose, titles, visited)
+
+
+def _totals(parents: list[int], values: list[int]) -> list[int]:
+    """Sums over subtrees of the elements' own values."""
+    totals = [*values]
+    for number in range(len(totals) - 1, 0, -1):
+        totals[parents[number]] += totals[number]
+    return totals
+
+
+def _prose(tags: list[str], parents: list[int], own: list[int], own_linked: list[int]) -> list[int]:
+    """Characters of prose in the blocks themselves; 0 for inline elements, whose text belongs to their block."""
+    text, linked = [*own], [*own_linked]
+    for number in range(len(tags) - 1, 0, -1):
+        if tags[number] in INLINE:
+            text[parents[number]] += text[number]
+            linked[parents[number]] += linked[number]
+            text[number] = linked[number] = 0
+    return [length - links if length - links >= MIN_BLOCK else 0 for length, links in zip(text, linked)]
+
+
+# Boilerplate by tag, role, visibility, or the names that authors gave. Site builders name these parts alike whatever the language
+# of the text: `sidebar`, `related-posts`, `share-buttons`. Ids count for plain containers only: those of sections and terms in
+# documentation are words of their headings (`<section id="comments">`).
+_TAGS = frozenset("nav footer aside menu dialog form listing xmp figcaption noscript".split())  # noqa: SIM905
+_ROLES = frozenset("navigation banner contentinfo complementary search menu menubar dialog toolbar".split())  # noqa: SIM905
+_HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+# Anywhere in a name:
+_PARTS = """sidebar newsletter breadcrumb navigation navbar navbox megamenu offcanvas off-canvas cookie
+    advert adsense sponsor affiliate outbrain taboola criteo zergnet plista
+    comment(?!ary) kommentar comentario disqus trackback pingback akismet
+    related relacionad verwandt recommend popular trending mostread most-read most_read meistgelesen yarpp alsolike also-like
+    sharing shariff addthis sharedaddy sociable social facebook twitter whatsapp
+    subscri abonn paywall signup register donat spenden footer copyright disclaimer imprint impressum
+    author byline masthead caption paginat readmore read-more read_more morelink nextstory nextpost bookmark syndicat
+    (?<!elementor-)widget noprint no-print d-print-none sr-only screen-reader visually-hidden visuallyhidden editsection
+    backtotop back-to-top teaserlist crosslink querverweis"""
+# As a whole word of a name:
+_WORDS = """share shares nav menu menus submenu gdpr consent banner promo promotion ad ads adv anzeige anzeigen werbung respond
+    reply bio meta metadata postmeta tag tags keywords stichworte schlagworte categories credit credits credito crédito print
+    printer pager pagenav toc legend contact kontakt modal popup overlay dialog skip skiplink sitemap legal rating ratings vote
+    votes poll quiz survey feedback more mehr weiterlesen next previous prev login logout account tools toolbar toolbox topbar
+    dateline date timestamp flyout tooltip callout ticker calendar carousel lang language languages follow like likes reactions
+    cta btn button buttons suggest suggestion suggestions recirc recirculation"""
+_BOILERPLATE = re.compile(
+    rf"(?:{'|'.join(_PARTS.split())})|(?<![a-z])(?:{'|'.join(_WORDS.split())})(?![a-z])", re.IGNORECASE
+)
+# Never the content, whatever else it holds.
+_SITE = re.compile(
+    r"footer|copyright|cookie|breadcrumb|navbar|(?<![a-z])(?:gdpr|consent|nav|menu)(?![a-z])", re.IGNORECASE
+)
+# Leads to another page if it has links; without, it is the lead of this one.
+_TEASER = re.compile(r"teaser|(?<![a-z])cards?(?![a-z])", re.IGNORECASE)
+_TEASER_LINKS = 0.2
+# The article as a whole: its other classes name its categories and tags (WordPress).
+_WHOLE_ARTICLE = re.compile(r"(?<![a-z-])(?:hentry|h-entry|type-post)(?![a-z-])")
+_ARTICLE = re.compile(
+    r"(?<![a-z])(?:article|artikel|articulo|story|post|entry|beitrag|noticia|news|detail)(?![a-z])", re.IGNORECASE
+)
+_NAMED = frozenset("div ul ol li dl table tr td th p span section header form center a b i em small time".split())  # noqa: SIM905
+_NAMED_BY_ID = frozenset("div ul ol td table span p form".split())  # noqa: SIM905
+_PROPERTIES = frozenset("author datePublished dateModified keywords publisher".split())  # noqa: SIM905
+_RELATIONS = frozenset("tag author category prev next".split())  # noqa: SIM905
+_CAMEL = re.compile("(?<=[a-z])(?=[A-Z])")
+_MAX_NAME = 300
+Attributes = dict[str, str | None]
+
+
+def names_of(tag: str, attributes: Attributes) -> str:
+    """The class, and the id where it is a name; words in camel case are separated."""
+    names = attributes.get("class") or ""
+    if tag in _NAMED_BY_ID and (given := attributes.get("id")):
+        names += " " + given
+    return _words(names[:_MAX_NAME]) if len(names) > 1 else ""
+
+
+@lru_cache(maxsize=1 << 14)  # elements of a site share few names
+def _words(names: str) -> str:
+    return _CAMEL.sub(" ", names)
+
+
+@lru_cache(maxsize=1 << 14)
+def _says(names: str) -> tuple[bool, bool, bool]:
+    """Do names say: a whole article, boilerplate, a teaser?"""
+    return bool(_WHOLE_ARTICLE.search(names)), bool(_BOILERPLATE.search(names)), bool(_TEASER.search(names))
+
+
+def is_article(tag: str, names: str) -> bool:
+    """Does the element call itself an article, a story, a post?"""
+    return tag in ("article", "main") or bool(_ARTICLE.search(names))
+
+
+def is_whole_article(tag: str, names: str) -> bool:
+    """Is the element one article with its header and meta data?"""
+    return tag in ("article", "main") or (bool(names) and _says(names)[0])
+
+
+def is_apart(tag: str, attributes: Attributes) -> bool:
+    """Is the element hidden, or about the site and not the page, by its tag, role or style?"""
+    if tag in _TAGS:
+        return True
+    return bool(attributes) and (
+        attributes.get("role") in _ROLES
+        or "hidden" in attributes
+        or attributes.get("aria-hidden") == "true"
+        or bool(_HIDDEN_STYLE.search(attributes.get("style") or ""))
+    )
+
+
+def is_about_the_site(tag: str, names: str) -> bool:
+    """Do the element's names say that it is about the site: its menus, its footer?"""
+    return bool(names) and tag in _NAMED and bool(_SITE.search(names))
+
+
+def is_named_boilerplate(tag: str, attributes: Attributes, names: str, text: int, linked: int) -> bool:
+    """Do the element's names say that it is no content? `text` and `linked` are characters of its text and of its links."""
+    if not attributes or tag in HEADINGS or tag not in _NAMED:
+        return False
+    if names:
+        article, boilerplate, teaser = _says(names)
+        if article or boilerplate or (teaser and linked > _TEASER_LINKS * text):
+            return not article
+    if attributes.get("itemprop") in _PROPERTIES:
+        return True
+    return tag == "a" and not _RELATIONS.isdisjoint((attributes.get("rel") or "").lower().split())
+
+
+# Which part is the content.
 MIN_PROSE = 250  # characters; below, the amounts of prose say nothing
 _MOST = 0.6  # of the page's prose: what holds more is not boilerplate
 _CORE = 0.8  # of the remaining prose
-_ARTICLE = 1.2  # of the core's prose, at most, in the article around it
+_AROUND = 1.2  # of the core's prose, at most, in the article around it
 _AFTER = 0.05  # of the core's prose: what stands after it with less is left out
 _LINKS = 0.6  # of a block's text
 _FEW = 0.25  # of the page's prose: names that leave less, and less than MIN_PROSE, mean something else on this site
-
-
 _LINES = frozenset(("p", "li", "dt", "dd")) | HEADINGS
 _WRAPPERS = ("form", "noscript")  # around whole pages of some sites, however short
 
@@ -82,22 +277,20 @@ def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
         if out[parent]:
             out[i] = True
             continue
-        names = boilerplate.names_of(tag, attributes) if attributes else ""
-        article[i] = article[parent] or boilerplate.is_whole_article(tag, names)
+        names = names_of(tag, attributes) if attributes else ""
+        article[i] = article[parent] or is_whole_article(tag, names)
         # Highlighted code: its classes are the parts of speech of a program.
         code[i] = code[parent] or tag in ("pre", "code")
         if code[i]:
             continue
-        found = boilerplate.is_apart(tag, attributes)
+        found = is_apart(tag, attributes)
         # The header of an article is content, that of the page is not.
         found = found or (tag == "header" and not article[i] and not page.titles[i])
-        found = found or (
-            by_name and boilerplate.is_named_boilerplate(tag, attributes, names, page.text[i], page.linked[i])
-        )
+        found = found or (by_name and is_named_boilerplate(tag, attributes, names, page.text[i], page.linked[i]))
         out[i] = found and page.prose[i] <= most and not (tag in _WRAPPERS and _is_most_text(page, i))
         # On a page without other prose, that of its footer is the most.
         if little_prose and not out[i] and page.text[i] <= _MOST * page.text[0]:
-            out[i] = boilerplate.is_about_the_site(tag, names)
+            out[i] = is_about_the_site(tag, names)
     return out
 
 
@@ -107,10 +300,7 @@ def _is_most_text(page: Elements, i: int) -> bool:
 
 def _kept(page: Elements, out: list[bool]) -> list[int]:
     """The prose of each subtree that is not left out."""
-    kept = [0 if gone else prose for gone, prose in zip(out, page.own_prose)]
-    for i in range(len(out) - 1, 0, -1):
-        kept[page.parents[i]] += kept[i]
-    return kept
+    return _totals(page.parents, [0 if gone else prose for gone, prose in zip(out, page.own_prose)])
 
 
 def _landmark(page: Elements, out: list[bool]) -> int:
@@ -140,7 +330,7 @@ def _core(page: Elements, out: list[bool], kept: list[int]) -> int:
 
 def _root(page: Elements, out: list[bool], kept: list[int], core: int) -> int:
     """The core, or an element around it: the page's <main>, the element with its title, the article."""
-    titles = _kept_titles(page, out)
+    titles = _totals(page.parents, [int(tag == "h1" and not gone) for tag, gone in zip(page.tags, out)])
     root, i = core, core
     while i > 0:
         if titles[i] or page.tags[i] == "main":
@@ -150,19 +340,12 @@ def _root(page: Elements, out: list[bool], kept: list[int], core: int) -> int:
     i = root
     while i > 0:
         attributes = page.attributes[i]
-        if boilerplate.is_article(page.tags[i], boilerplate.names_of(page.tags[i], attributes)):
-            if kept[i] > _ARTICLE * kept[core]:
+        if is_article(page.tags[i], names_of(page.tags[i], attributes)):
+            if kept[i] > _AROUND * kept[core]:
                 break
             root = i
         i = page.parents[i]
     return root
-
-
-def _kept_titles(page: Elements, out: list[bool]) -> list[int]:
-    titles = [int(tag == "h1" and not gone) for tag, gone in zip(page.tags, out)]
-    for i in range(len(out) - 1, 0, -1):
-        titles[page.parents[i]] += titles[i]
-    return titles
 
 
 def _leave(page: Elements, out: list[bool], i: int) -> None:

@@ -2,7 +2,7 @@
 
 content_selection.py decides which part of the page is content. The first <h1> is the title and not part of the text; other
 headings are blocks of their own. Code listings are paragraphs, and so are the rows of a data table (with <th> or <caption>);
-other tables are layout. Menus built from plain <div>s in short pages cannot be recognised here: graph/boilerplate.py finds them
+other tables are layout. Menus built from plain <div>s in short pages cannot be recognised here: links/web_sites.py finds them
 by frequency.
 
 A block belongs to a section. Sections begin at headings and at defined terms (<dt>) that a fragment of a URL can point to:
@@ -14,8 +14,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from data_pipeline.sources.web.content_selection import select
-from data_pipeline.sources.web.page_elements import HEADINGS, INLINE, OPAQUE
+from data_pipeline.sources.web.content_selection import HEADINGS, INLINE, OPAQUE, select
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, LinkedDocument, Source, chunk_name
 from data_pipeline.sources.web import urls
-from data_pipeline.sources.web.html_page import read_page
+from data_pipeline.sources.web.html_pages import read_page
 from harp_jax.base import files
 from harp_jax.base.errors import InputError, needs
 
@@ -69,7 +69,7 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
     path, records = chunk.payload
     documents: list[LinkedDocument] = []
     dropped: list[Dropped] = []
-    with _opened(path) as file:
+    with files.open_stored(path) as file:
         for place in records:
             if place.size > int(source["max_page_bytes"]) + _HEAD_BYTES:
                 dropped.append(Dropped(f"{path} byte {place.start}", "page-too-large", f"{place.size} bytes"))
@@ -127,7 +127,7 @@ def _redirect(url: str, location: str, where: str, dropped: list[Dropped]) -> li
 
 
 def _records(path: str) -> Iterator[Record]:
-    with _opened(path) as file:
+    with files.open_stored(path) as file:
         walk = _compressed if file.read(2) == b"\x1f\x8b" else _plain
         file.seek(0)
         start = 0
@@ -137,13 +137,6 @@ def _records(path: str) -> Iterator[Record]:
                 start = record.end
         except (OSError, EOFError, ValueError, zlib.error) as error:
             raise InputError(f"{path} is damaged after byte {start}: {error}; download it again") from error
-
-
-def _opened(path: str) -> IO[bytes]:
-    try:
-        return open(path, "rb")
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
 
 
 def _plain(file: IO[bytes]) -> Iterator[Record]:

@@ -57,7 +57,7 @@ class Site:
         if not paths:
             raise InputError("no pages; name a folder of HTML, a WARC, a dump or linked JSONL")
         # By name, at the call: harp_jax works without the generation job.
-        found = format or importlib.import_module("data_pipeline.sources.detect").format_of_content(paths[0])
+        found = format or importlib.import_module("data_pipeline.sources.formats").format_of_content(paths[0])
         source = {"format": found, "paths": paths, "base_url": base_url, "redirects": tuple(redirects)}
         config = read_config("data/site")
         config.update_from_flattened_dict({f"source.{name}": value for name, value in source.items()})

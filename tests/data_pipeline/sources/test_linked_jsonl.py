@@ -5,7 +5,7 @@ import lzma
 
 import pytest
 
-from data_pipeline.sources import formats, json_lines
+from data_pipeline.sources import formats, json_formats
 from data_pipeline.sources.document import Link
 from harp_jax.base.errors import InputError
 
@@ -53,7 +53,7 @@ def test_reads_documents_with_code_point_offsets(tmp_path, name, opener):
 
 
 def test_chunks_have_unique_ordered_names_and_keep_every_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_lines, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(json_formats, "CHUNK_BYTES", 100)
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         records = [{"id": f"{folder}{i}", "title": "", "text": "x" * 30} for i in range(9)]

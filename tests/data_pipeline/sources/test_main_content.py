@@ -2,7 +2,7 @@
 
 import pytest
 
-from data_pipeline.sources.web.html_page import read_page
+from data_pipeline.sources.web.html_pages import read_page
 
 PROSE = "The lock of the canal was built by hand, and it has carried boats of every kind since that summer. "
 SOURCE = {"max_page_bytes": 2 << 20}

@@ -8,11 +8,11 @@ from collections import Counter
 import pytest
 
 from data_pipeline.links import link_graph
-from data_pipeline.sources import formats, json_lines, wikiextractor
+from data_pipeline.sources import formats, json_formats
 from data_pipeline.sources.document import Link, LinkedDocument
 from data_pipeline.sources.mediawiki.titles import Site
 from data_pipeline.sources.mediawiki.wikitext import plain_text
-from data_pipeline.sources.web.html_page import read_page
+from data_pipeline.sources.web.html_pages import read_page
 from data_pipeline.text.sentences import sentences
 from tests.support import corpus, malformed
 from tests.support.generation_job import linked_documents, table
@@ -94,7 +94,7 @@ def test_html_pages_are_read_or_counted():
 def test_extracted_text_keeps_its_offsets():
     for number in range(PAGES):
         text = malformed.wikitext(number).replace("[[", '<a href="x">').replace("]]", "</a>")
-        plain = wikiextractor.plain_text(json_lines.string({"text": text}, "text", ""), "T")
+        plain = json_formats.plain_text(json_formats.string({"text": text}, "text", ""), "T")
         links = tuple(Link(*link) for link in plain.links)
         malformed.check_offsets(LinkedDocument("a", "a", "T", plain.text, links, plain.lead_end))
 

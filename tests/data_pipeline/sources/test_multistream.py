@@ -5,7 +5,7 @@ import bz2
 import pytest
 
 from data_pipeline.sources import formats
-from data_pipeline.sources.mediawiki import multistream
+from data_pipeline.sources.mediawiki import dump as wiki_dump
 from harp_jax.base.errors import InputError
 from tests.support.mediawiki_dump import HEAD, TAIL, page, write
 
@@ -42,7 +42,7 @@ def read(where):
 
 @pytest.mark.parametrize("chunk_bytes", [1, 1500, 1 << 20])
 def test_the_same_documents_as_without_the_index(tmp_path, monkeypatch, chunk_bytes):
-    monkeypatch.setattr(multistream, "_CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(wiki_dump, "_COMPRESSED_BYTES", chunk_bytes)
     where, _ = dump(tmp_path)
     names = [chunk.name for chunk in formats.chunks(where)]
     assert names == sorted(set(names)) and len(names) == {1: 6, 1500: len(names), 1 << 20: 1}[chunk_bytes]

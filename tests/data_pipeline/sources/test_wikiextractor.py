@@ -5,7 +5,7 @@ import json
 import pytest
 
 from data_pipeline.sources import formats
-from data_pipeline.sources.wikiextractor import plain_text
+from data_pipeline.sources.json_formats import plain_text
 from harp_jax.base.errors import InputError
 from tests.support.steps import steps
 

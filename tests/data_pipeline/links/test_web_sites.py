@@ -5,8 +5,8 @@ import json
 import pytest
 
 from data_pipeline.config import generation, plain_source
-from data_pipeline.sources.web import sections
-from data_pipeline.sources.web.html_page import read_page
+from data_pipeline.links import web_sites
+from data_pipeline.sources.web.html_pages import read_page
 from harp_jax.base.errors import InputError
 from tests.support import corpus
 from tests.support.generation_job import linked_documents, table
@@ -22,7 +22,7 @@ def page_of(html: str, url: str = URL, **fields):
 
 def split(html: str, **fields):
     """{fragment: (title, text)} of the documents, {fragment: fragment} of the redirects."""
-    documents = sections.finished(page_of(html, **fields), True, lambda target: target, [])
+    documents = web_sites.finished(page_of(html, **fields), True, lambda target: target, [])
     found = {d.address.removeprefix(URL): (d.title, d.text) for d in documents if d.redirect is None}
     moved = {d.address.removeprefix(URL): d.redirect.removeprefix(URL) for d in documents if d.redirect is not None}
     return found, moved
@@ -44,7 +44,7 @@ def test_sections_and_terms_are_documents_with_their_path_as_title():
         "#below": ("os: Empty: Below", "Text."),
     }
     assert moved == {"#empty": "#below"}
-    places = dict(sections.fragment_places(page_of(SPHINX)))
+    places = dict(web_sites.fragment_places(page_of(SPHINX)))
     ends = {fragment: place.removeprefix(URL) for fragment, place in places.items()}
     assert ends == {
         "module-os": "", "x": "", "old": "#paths", "paths": "#paths", "os.join": "#os.join", "note": "#os.join",
@@ -83,22 +83,22 @@ def test_titles_are_without_buttons_and_permalinks():
 
 def test_links_keep_their_places_in_sections():
     html = f"<h1>T</h1><p>a <a href=y#f>b</a><h2 id=s>S</h2><p>c<p>d <a href=#s>e</a> <a href='{URL}#%C3%A4'>f</a> <a href=#>g</a>"
-    whole, part = sections.finished(page_of(html), True, lambda target: target, [])
+    whole, part = web_sites.finished(page_of(html), True, lambda target: target, [])
     shown = {d.text[a:b]: target for d in (whole, part) for a, b, target in d.links}
     assert shown == {"b": "https://x.org/lib/y#f", "e": URL + "#s", "f": URL + "#ä"}
     dropped = []
-    (page,) = sections.finished(page_of(html), False, lambda target: target, dropped)
+    (page,) = web_sites.finished(page_of(html), False, lambda target: target, dropped)
     assert page.text == "a b\nS\nc\nd e f g" and [link.target for link in page.links] == ["https://x.org/lib/y"]
     assert [(each.reason, each.times) for each in dropped] == [("link-self", 2)]
 
 
 def test_pages_are_split_where_most_links_lead_to_sections():
-    counts = sections.link_counts(
+    counts = web_sites.link_counts(
         page_of(SPHINX.replace("After.", "<a href=b.html#c>c</a> <a href=#note>n</a> <a href=b.html>b</a>"))
     )
     assert counts == (3, 2)  # #note is no section
-    assert sections.is_split({"split": "auto"}, *counts) and not sections.is_split({"split": "auto"}, 4, 2)
-    assert sections.is_split({"split": "sections"}, 0, 0) and not sections.is_split({"split": "pages"}, 1, 1)
+    assert web_sites.is_split({"split": "auto"}, *counts) and not web_sites.is_split({"split": "auto"}, 4, 2)
+    assert web_sites.is_split({"split": "sections"}, 0, 0) and not web_sites.is_split({"split": "pages"}, 1, 1)
     c = generation()
     c.source.paths, c.source.split = ("x",), "chapters"
     with pytest.raises(InputError, match="config.source.split is 'chapters'"):

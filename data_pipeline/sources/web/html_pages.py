@@ -1,25 +1,173 @@
-"""One HTML page (bytes and URL) to a LinkedDocument, and a redirect if the page names another address.
+"""HTML: a page (bytes and URL) to a LinkedDocument, and folders of pages (a mirror, a documentation build) or single files.
 
-Offsets refer to the extracted text. The address is that of the canonical link if the page has one, else of its URL.
+Offsets refer to the extracted text. The address is that of the canonical link if the page has one, else of its URL. A page that
+names another address is a redirect, too. Lists of links (indices, tables of contents, site maps, forms for searching) keep
+their text and lose their links: those repeat titles and names without a sentence around them, and there are many: 42 % of the
+links of Python's documentation.
+
+A file's URL is `source.base_url` plus its path below the given folder; without a base URL, `file:///` plus that path, so that
+relative links resolve. Read are files named .html, .htm and .xhtml, other files that begin like HTML, and all files that
+`source.paths` names directly. Links in the form of the server (`wget --mirror` without -k) resolve, too: `guide` is also an
+address of guide.html, `view?id=1` of "view?id=1" and "view?id=1.html". A symbolic link is also an address of its target.
 """
 
 import codecs
 import html
+import os
 import re
+import urllib.parse
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from data_pipeline.sources import marked
-from data_pipeline.sources.document import Dropped, Link, LinkedDocument, Outline, Section, Source
+from data_pipeline.sources.document import (
+    CHUNK_BYTES,
+    Chunk,
+    Dropped,
+    Link,
+    LinkedDocument,
+    Outline,
+    Section,
+    Source,
+    chunk_name,
+)
 from data_pipeline.sources.web import urls
-from data_pipeline.sources.web.index_pages import is_index_page
 from data_pipeline.sources.web.main_content import Content, main_content, text_of
-from harp_jax.base.errors import needs
+from harp_jax.base import files
+from harp_jax.base.errors import InputError, needs
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser
 
+
+_SUFFIXES = (".html", ".htm", ".xhtml")
+# Backup copies by wget -K and by editors.
+_COPIES = (".orig", ".bak", "~")
+_BEGIN = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?>.*?-->)\s*+)*+<(?:!doctype\s+html|html)[\s>]",
+    re.IGNORECASE | re.DOTALL,
+)
+_BEGIN_BYTES = 1024
+_PAGES_PER_CHUNK = 4096
+
+
+def chunks(source: Source) -> Iterator[Chunk]:
+    """Payload: a list of (path, URL, aliases), aliases being other URLs of the page; path "" if another entry reads the page.
+
+    Raises InputError for a path that does not exist and an invalid base URL.
+    """
+    base = _base_url(source)
+    for number, given in enumerate(files.expand(tuple(source["paths"]))):
+        size, part, batch = 0, 0, []
+        for path, relative in _pages_of(given):
+            batch.append((path, base + _quoted(relative), _aliases(base, relative)))
+            size += min(os.path.getsize(path), int(source["max_page_bytes"]))
+            if size >= CHUNK_BYTES or len(batch) >= _PAGES_PER_CHUNK:
+                yield Chunk(chunk_name(number, given.rstrip("/"), part), batch)
+                size, part, batch = 0, part + 1, []
+        for link, relative in _links_of(given):
+            batch.append(("", base + _quoted(relative), [base + _quoted(link), *_aliases(base, link)]))
+            if len(batch) >= _PAGES_PER_CHUNK:
+                yield Chunk(chunk_name(number, given.rstrip("/"), part), batch)
+                part, batch = part + 1, []
+        if batch:
+            yield Chunk(chunk_name(number, given.rstrip("/"), part), batch)
+
+
+def _base_url(source: Source) -> str:
+    base = source.get("base_url") or "file:///"
+    # "https://" alone: the folders are named after hosts.
+    if base not in ("http://", "https://") and ("//" not in base or urls.address(base) is None):
+        raise InputError(f"config.source.base_url {base!r} is not a URL; write https://host/path/")
+    if re.search(r"[?#\s]", base):
+        raise InputError(
+            f"config.source.base_url {base!r} has a query, a fragment or white space; write https://host/path/"
+        )
+    return base if base.endswith("/") else base + "/"
+
+
+def _quoted(relative: str) -> str:
+    """Escaped as in links: %, ? and # are escaped, the characters of Talk:A&B.html are not."""
+    return urllib.parse.quote(os.fsencode(relative), urls.SAFE.replace("%", ""))
+
+
+def _aliases(base: str, relative: str) -> list[str]:
+    """Other URLs that a server may answer with this file."""
+    stem, suffix = os.path.splitext(relative)
+    names = [relative]
+    if suffix.lower() in _SUFFIXES and os.path.basename(stem).lower() != "index":
+        names.append(stem)
+    found = [base + _quoted(name) for name in names[1:]]
+    for path, mark, query in (name.partition("?") for name in names):
+        if mark:
+            found.append(f"{base}{_quoted(path)}?{urllib.parse.quote(os.fsencode(query), urls.SAFE + '?')}")
+    return found
+
+
+def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
+    """The chunk's pages; raises InputError for a file that cannot be read."""
+    documents: list[LinkedDocument] = []
+    dropped: list[Dropped] = []
+    limit = int(source["max_page_bytes"])
+    for path, url, others in chunk.payload:
+        if not path:
+            documents += _redirects(others, url)
+            continue
+        with files.open_stored(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(limit + 1)
+        if size > limit:
+            dropped.append(Dropped(path, "page-too-large", f"{size} bytes"))
+            continue
+        read = read_page(data, url, path, source, dropped)
+        documents += read + (_redirects(others, url) if read else [])
+    return documents, dropped
+
+
+def _redirects(others: list[str], url: str) -> list[LinkedDocument]:
+    """Redirects from the other URLs of a page; a page with the same address has priority."""
+    own = urls.address(url)
+    addresses = dict.fromkeys(urls.address(other) for other in others)
+    return [
+        LinkedDocument(address, address, "", "", (), 0, redirect=own)
+        for address in addresses
+        if address and own and address != own
+    ]
+
+
+def _pages_of(given: str) -> Iterator[tuple[str, str]]:
+    """(path, path relative to the folder) of the pages of a folder, or of a single file."""
+    if not os.path.isdir(given):
+        yield given, os.path.basename(given)
+        return
+    for path in files.walk(given):
+        if is_page(path):
+            yield path, os.path.relpath(path, given)
+
+
+def _links_of(given: str) -> Iterator[tuple[str, str]]:
+    """(link, target) of symbolic links to pages, and to folders of pages, as paths below the given folder."""
+    if os.path.isdir(given):
+        for link, target in files.links_within(given):
+            for path in files.walk(target) if os.path.isdir(target) else [target]:
+                if is_page(path):
+                    name = os.path.normpath(os.path.join(link, os.path.relpath(path, target)))
+                    yield os.path.relpath(name, given), os.path.relpath(path, given)
+
+
+def is_page(path: str) -> bool:
+    """Whether a file of a folder is read, by its name or by how it begins. Raises InputError if it cannot be read."""
+    if path.lower().endswith(_SUFFIXES):
+        return True
+    if path.lower().endswith(_COPIES):
+        return False
+    with files.open_stored(path) as file:
+        return _BEGIN.match(file.read(_BEGIN_BYTES)) is not None
+
+
+# One page.
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _META_CHARSET = re.compile(rb"<meta[^<>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
 # Encoding labels as browsers read them: Latin-1 means Windows-1252.
@@ -29,22 +177,11 @@ _KNOWN = re.compile(
     r"gb(?:2312|k|18030)|big5(?:hkscs)?|euc_(?:jp|kr)|shift_jis|iso2022_jp|tis-620)$"
 )
 _REFRESH = re.compile(r"\s*(\d{1,3})\s*[;,]\s*url\s*=\s*[\"']?([^\"'\s>]+)", re.IGNORECASE)
-_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)([^<>]*)")
-_FORMATTING = "b big code em font i nobr s small strike strong tt u"
-_FORMATTING_TAG = re.compile(rf"</?(?:{_FORMATTING.replace(' ', '|')})(?=[\s/>])[^<>]*>", re.IGNORECASE)
-# Void elements, and elements closed by the next of their kind.
-_CLOSED = frozenset(
-    """area base br col embed hr img input link meta param source track wbr a p li dd dt tr td th thead tbody tfoot option
-    optgroup colgroup rt rp html head body script style""".split()  # noqa: SIM905
+_INDEX_PAGES = re.compile(
+    r"(?:^|/)(?:search|genindex(?:-[^/]*)?|(?:[a-z]+-)?modindex|sitemap|index-all|all(?:classes|packages)(?:-[^/]*)?)(?:\.\w+)?$"
 )
-# Only inside <svg> and <math> is <path/> self-closing; the elements below end them.
-_FOREIGN = ("svg", "math")
-_ENDS_FOREIGN = frozenset("div span p table ul ol li center pre blockquote font code h1 h2 h3 h4 h5 h6".split())  # noqa: SIM905
-_FORMATS = frozenset(_FORMATTING.split())
-MAX_OPEN = 1000
-MAX_FORMATS = 50
-MAX_ATTRIBUTES = 4096
-_LONG_TAG = 4 * MAX_ATTRIBUTES
+MIN_LINKS = 30
+_LINKED = 0.7  # of the characters
 
 
 def read_page(
@@ -81,10 +218,6 @@ def read_page(
     return [*aliases, replace(document, canonical=elsewhere)]
 
 
-def _path_of(address: str) -> str:
-    return address.split("/", 3)[-1] if address.count("/") > 2 else ""
-
-
 def _canonical(tree: "LexborHTMLParser", base: str, own: str) -> tuple[str, str]:
     """The address by the page's canonical link: on its own host, and on another host.
 
@@ -95,6 +228,10 @@ def _canonical(tree: "LexborHTMLParser", base: str, own: str) -> tuple[str, str]
     if href is None or address is None or href.strip().lower().startswith("file:"):
         return own, ""
     return (address, "") if urls.site(address) == urls.site(own) else (own, address)
+
+
+def _path_of(address: str) -> str:
+    return address.split("/", 3)[-1] if address.count("/") > 2 else ""
 
 
 def _document(
@@ -124,7 +261,7 @@ def _document(
             dropped.append(Dropped(where, reason, content.hrefs[number]))
         else:
             links.append(Link(start, end, target))
-    if is_index_page(address, len(text), links) and not source.get("index_links", False):
+    if _is_index_page(address, len(text), links) and not source.get("index_links", False):
         dropped.append(Dropped(where, "page-index", title))
         dropped.append(Dropped(where, "link-on-index-page", title, len(links)))
         links = []
@@ -175,6 +312,34 @@ def _target(base: str, href: str, own: str, sections: bool) -> tuple[str | None,
     return (f"{target}#{fragment}" if fragment else target), ""
 
 
+def _is_index_page(address: str, length: int, links: Sequence[Link]) -> bool:
+    """`length`: characters of the page's text."""
+    if _INDEX_PAGES.search(address.partition("?")[0]):
+        return True
+    return len(links) >= MIN_LINKS and sum(link.end - link.start for link in links) > _LINKED * length
+
+
+def _attribute(tree: "LexborHTMLParser", selector: str, name: str) -> str | None:
+    node = tree.css_first(selector)
+    return node.attributes.get(name) if node is not None else None
+
+
+def _joined(url: str, reference: str) -> str | None:
+    from urllib.parse import urljoin
+
+    try:
+        return urljoin(url, reference.strip())
+    except ValueError:
+        return None
+
+
+def _refresh(tree: "LexborHTMLParser", base: str) -> str | None:
+    """The target of `<meta http-equiv="refresh" content="0; url=...">`, which documentation sites use for moved pages."""
+    content = _attribute(tree, 'meta[http-equiv="refresh" i][content]', "content")
+    match = _REFRESH.match(html.unescape(content or ""))
+    return urls.resolve(base, match[2])[0] if match and int(match[1]) <= 10 else None
+
+
 def _decoded(data: bytes, charset: str | None, where: str, dropped: list[Dropped]) -> str:
     """The text, decoded by byte order mark, HTTP charset, <meta> or else UTF-8; invalid bytes are replaced and counted."""
     encoding = next((name for mark, name in _BOMS if data.startswith(mark)), None)
@@ -195,6 +360,25 @@ def _encoding(label: str | None) -> str | None:
     except (LookupError, ValueError):
         return None
     return _ENCODINGS.get(name, name) if _KNOWN.match(name) else None
+
+
+# What would take more than linear time to parse.
+_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)([^<>]*)")
+_FORMATTING = "b big code em font i nobr s small strike strong tt u"
+_FORMATTING_TAG = re.compile(rf"</?(?:{_FORMATTING.replace(' ', '|')})(?=[\s/>])[^<>]*>", re.IGNORECASE)
+# Void elements, and elements closed by the next of their kind.
+_CLOSED = frozenset(
+    """area base br col embed hr img input link meta param source track wbr a p li dd dt tr td th thead tbody tfoot option
+    optgroup colgroup rt rp html head body script style""".split()  # noqa: SIM905
+)
+# Only inside <svg> and <math> is <path/> self-closing; the elements below end them.
+_FOREIGN = ("svg", "math")
+_ENDS_FOREIGN = frozenset("div span p table ul ol li center pre blockquote font code h1 h2 h3 h4 h5 h6".split())  # noqa: SIM905
+_FORMATS = frozenset(_FORMATTING.split())
+MAX_OPEN = 1000
+MAX_FORMATS = 50
+MAX_ATTRIBUTES = 4096
+_LONG_TAG = 4 * MAX_ATTRIBUTES
 
 
 class _Tangled(Exception):
@@ -239,27 +423,6 @@ def _untangled(text: str) -> str:
             if len(attributes.replace("/", " ").replace("=", " ").split()) > MAX_ATTRIBUTES:
                 raise _Tangled(f"more than {MAX_ATTRIBUTES} attributes in one tag")
     return _FORMATTING_TAG.sub("", text) if most_formats > MAX_FORMATS else text
-
-
-def _attribute(tree: "LexborHTMLParser", selector: str, name: str) -> str | None:
-    node = tree.css_first(selector)
-    return node.attributes.get(name) if node is not None else None
-
-
-def _joined(url: str, reference: str) -> str | None:
-    from urllib.parse import urljoin
-
-    try:
-        return urljoin(url, reference.strip())
-    except ValueError:
-        return None
-
-
-def _refresh(tree: "LexborHTMLParser", base: str) -> str | None:
-    """The target of `<meta http-equiv="refresh" content="0; url=...">`, which documentation sites use for moved pages."""
-    content = _attribute(tree, 'meta[http-equiv="refresh" i][content]', "content")
-    match = _REFRESH.match(html.unescape(content or ""))
-    return urls.resolve(base, match[2])[0] if match and int(match[1]) <= 10 else None
 
 
 def _parser() -> "type[LexborHTMLParser]":

@@ -1,0 +1,278 @@
+"""Formats of one JSON object a line: linked JSONL, WikiExtractor's, and that of HARP's authors.
+
+Files are plain, .gz, .bz2 or .xz, or folders of them. Of a line that is longer than the page limit only the size is held in
+memory. The formats are written by programs, so a violation (a missing key, offsets outside the text) is an InputError with the
+file and line, and not counted as dropped.
+"""
+
+import hashlib
+import html
+import itertools
+import json
+import lzma
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from data_pipeline.sources import marked
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, Link, LinkedDocument, Source, chunk_name
+from data_pipeline.sources.mediawiki.titles import Site
+from harp_jax.base import files
+from harp_jax.base.errors import InputError
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_WORD = re.compile(r"\w")
+Parsed = tuple[list[LinkedDocument], list[Dropped]]
+
+
+class Line(NamedTuple):
+    """A line of a file, counted from 1; `content` is its size in bytes if it is too large."""
+
+    path: str
+    number: int
+    content: bytes | int
+
+
+def chunks(source: Source) -> Iterator[Chunk]:
+    """Payload: a list of `Line`. Raises InputError for a missing or damaged file."""
+    paths = files.expand(tuple(source["paths"]))
+    inside = (files.walk(path) if os.path.isdir(path) else [path] for path in paths)
+    for file_number, path in enumerate(itertools.chain.from_iterable(inside)):
+        number, size, batch = 0, 0, []
+        for line in _lines(path, int(source["max_page_bytes"])):
+            batch.append(line)
+            size += len(line.content) if isinstance(line.content, bytes) else 0
+            if size >= CHUNK_BYTES:
+                yield Chunk(chunk_name(file_number, path, number), batch)
+                number, size, batch = number + 1, 0, []
+        if batch:
+            yield Chunk(chunk_name(file_number, path, number), batch)
+
+
+def _lines(path: str, limit: int) -> Iterator[Line]:
+    number = 0
+    try:
+        with files.open_bytes(path) as file:
+            while content := file.readline(limit + 2):  # the limit excludes the line end
+                number += 1
+                size = len(content.rstrip(b"\r\n"))
+                if size <= limit:
+                    yield Line(path, number, content.rstrip(b"\r\n"))
+                    continue
+                while not content.endswith(b"\n") and (content := file.readline(1 << 20)):
+                    size += len(content.rstrip(b"\r\n"))
+                yield Line(path, number, size)
+    except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
+        raise InputError(f"{path} is damaged after line {number}: {error}; download or write the file again") from error
+
+
+def _records(chunk: Chunk, dropped: list[Dropped]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(file and line, JSON object) of the chunk's lines; InputError for a line that is no JSON object in UTF-8."""
+    for path, number, content in chunk.payload:
+        where = f"{path} line {number}"
+        if isinstance(content, int):
+            dropped.append(Dropped(where, "page-too-large", f"{content} bytes"))
+            continue
+        if not content.strip():
+            continue
+        try:
+            record = json.loads(content.decode("utf-8-sig" if number == 1 else "utf-8"))
+        except (ValueError, RecursionError) as error:
+            hint = "; WikiExtractor writes JSON with --json" if content.startswith(b"<doc ") else ""
+            raise InputError(f"not JSON ({error}); {where}; write one JSON object per line{hint}") from None
+        if not isinstance(record, dict):
+            raise InputError(f"not a JSON object; {where}; write one JSON object per line")
+        yield where, record
+
+
+def string(record: Mapping[str, Any], key: str, where: str, empty: bool = True) -> str:
+    """The string under `key`; raises InputError if it is missing, not a string, or empty without `empty`."""
+    value = record.get(key)
+    if not isinstance(value, str) or not (value or empty):
+        raise InputError(f"the key {key!r} is missing or not a string; {where}; fix the line")
+    # JSON can encode lone surrogates, which UTF-8 cannot; one replacement character each keeps the offsets right.
+    return _SURROGATE.sub("\ufffd", value)
+
+
+def _disjoint(links: list[Link], text: str, where: str, dropped: list[Dropped]) -> tuple[Link, ...]:
+    """The links by start, without those that overlap an earlier one."""
+    kept: list[Link] = []
+    for link in sorted(links):
+        if kept and link.start < kept[-1].end:
+            dropped.append(Dropped(where, "link-overlap", text[link.start : link.end]))
+        else:
+            kept.append(link)
+    return tuple(kept)
+
+
+def parse_linked(chunk: Chunk, source: Source) -> Parsed:
+    """`{"id", "title", "text", "links": [{"start", "end", "target"}], "lead_end"?}`: the neutral format.
+
+    `text[start:end]` is the anchor text in code points and `target` the destination's id. Lines without "links" are only
+    destinations. Raises InputError (file, line, id) for a line that breaks the format.
+    """
+    dropped: list[Dropped] = []
+    return [_linked(record, where, dropped) for where, record in _records(chunk, dropped)], dropped
+
+
+def _linked(record: dict[str, Any], where: str, dropped: list[Dropped]) -> LinkedDocument:
+    where += f", id {str(record.get('id'))[:80]!r}"
+    id_ = string(record, "id", where, empty=False)
+    title, text = (string(record, key, where) for key in ("title", "text"))
+    lead_end = record.get("lead_end", len(text))
+    if not _is_offset(lead_end, len(text)):
+        raise InputError(f"lead_end {lead_end!r} lies outside the text of {len(text)} code points; {where}; fix it")
+    return LinkedDocument(id_, id_, title, text, _links(record, text, where, dropped), lead_end)
+
+
+def _is_offset(value: Any, size: int) -> bool:
+    return type(value) is int and 0 <= value <= size
+
+
+def _links(record: dict[str, Any], text: str, where: str, dropped: list[Dropped]) -> tuple[Link, ...]:
+    given = record.get("links", [])
+    if not isinstance(given, list) or not all(isinstance(link, dict) for link in given):
+        raise InputError(f"'links' is not a list of objects; {where}; fix the line")
+    links: list[Link] = []
+    for link in given:
+        start, end = link.get("start"), link.get("end")
+        if not (_is_offset(start, len(text)) and _is_offset(end, len(text)) and start <= end):
+            raise InputError(
+                f"link offsets {start!r}..{end!r} lie outside the text of {len(text)} code points; {where}; "
+                "offsets count code points from 0"
+            )
+        # Strip the anchor: a space before a sentence's first word would put the link across two sentences.
+        shown, target = text[start:end], string(link, "target", where)
+        if shown.strip() and target:
+            links.append(Link(end - len(shown.lstrip()), start + len(shown.rstrip()), target))
+        else:
+            dropped.append(Dropped(where, "link-empty", target))
+    return _disjoint(links, text, where, dropped)
+
+
+_ANCHOR = re.compile(r'<a href="([^"\n]*)">((?:[^<\n]++|<(?!/?a\b))*+)</a>')
+_STRAY = re.compile(r'</?a\b(?:\s+href="[^"<>]*+"?)?\s*>')
+_SECTION = re.compile(r"^Section::::.*$", re.MULTILINE)
+_BULLET = re.compile(r"^BULLET::::-? ?", re.MULTILINE)
+_TAG = re.compile(r"<(?i:/?(?:br|b|i|nowiki|onlyinclude|templatestyles|li|ul|ol|h[1-6])\b)[^<>\n]*>")
+
+
+def parse_extracted(chunk: Chunk, source: Source) -> Parsed:
+    """WikiExtractor's `{"id", "title", "text"}` with links kept, in folders (AA/wiki_00, plain or .bz2).
+
+    Links are `<a href="Percent%20encoded%20title">anchor</a>` in the text, HTML-escaped in most versions and not in others: the
+    text is unescaped once. Targets are titles as the article's author wrote them: they are normalised by MediaWiki's rules, and
+    redirects, which WikiExtractor omits, come from `source.redirects`. The lead ends before the first `Section::::` line, which
+    only versions that keep headings write.
+    """
+    documents: list[LinkedDocument] = []
+    dropped: list[Dropped] = []
+    for where, record in _records(chunk, dropped):
+        id_, title = (string(record, key, where, empty=False) for key in ("id", "title"))
+        plain = plain_text(string(record, "text", where), title)
+        dropped += [Dropped(f"{where}: {title}", *each) for each in plain.dropped]
+        if not plain.text:
+            dropped.append(Dropped(f"{where}: {title}", "page-empty", ""))
+            continue
+        links = tuple(Link(*link) for link in plain.links)
+        page = LinkedDocument(_site().address(title), id_, title, plain.text, links, plain.lead_end)
+        documents.append(replace(page, is_disambiguation=title.lower().endswith("(disambiguation)")))
+    return documents, dropped
+
+
+def title_addresser(source: Source) -> Callable[[str], str]:
+    """Normalises titles like link targets; leaves titles that no link can have unchanged."""
+    return lambda title: _site().resolve(title).address or title.strip()
+
+
+def plain_text(text: str, title: str) -> marked.Plain:
+    """The prose of an extracted article, without the title that some versions put first. Never raises; linear."""
+    text = html.unescape(text).removeprefix(title + "\n")
+    text = marked.CONTROLS.sub("", text).replace("\r", "\n").replace("\t", " ")
+    addresses: list[str] = []
+    dropped: list[tuple[str, str]] = []
+
+    def mark(match: re.Match[str]) -> str:
+        address, reason, _ = _site().resolve(match[1])
+        if address is None:
+            dropped.append((reason, match[1][:200]))
+            return match[2]
+        addresses.append(address)
+        return f"\x02{len(addresses) - 1}\x05{match[2]}\x03"
+
+    def stray(match: re.Match[str]) -> str:
+        dropped.append(("link-malformed", match[0][:200]))
+        return ""
+
+    text = _STRAY.sub(stray, _ANCHOR.sub(mark, text))
+    text = _BULLET.sub("", _SECTION.sub("\x04", _TAG.sub("", text)))
+    text = marked.ODD_SPACE.sub(" ", marked.INVISIBLE.sub("", text))
+    return marked.assemble(marked.tidy(marked.SPACES.sub(" ", text.replace("\n", "\n\n"))), addresses, dropped)
+
+
+@lru_cache(maxsize=1)
+def _site() -> Site:
+    return Site({})
+
+
+def parse_harp(chunk: Chunk, source: Source) -> Parsed:
+    """The data of HARP's authors: `{"tokenized_sentence": [...], "anchors": [[{"text", "pos": [first, last], "passage"}]]}`.
+
+    `pos` are inclusive indices into the tokens. Every sentence and every passage becomes a document; a passage of several anchors
+    is one page (repeats in later chunks are counted as `page-duplicate`). An anchor whose `pos` does not match its text is counted
+    and skipped: 3 of 100 in the authors' demo. The text is the tokens joined by single spaces, which is what `pos` refers to
+    ("sentence" differs from it in places).
+    """
+    documents: list[LinkedDocument] = []
+    dropped: list[Dropped] = []
+    known: set[str] = set()
+    for where, record in _records(chunk, dropped):
+        tokens, anchors = record.get("tokenized_sentence"), record.get("anchors")
+        if not (isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)):
+            raise InputError(f"'tokenized_sentence' is missing or not a list of strings; {where}; fix the line")
+        if not isinstance(anchors, list):
+            raise InputError(f"'anchors' is missing or not a list; {where}; fix the line")
+        text = _SURROGATE.sub("\ufffd", " ".join(tokens))
+        starts = [0, *itertools.accumulate(len(token) + 1 for token in tokens)]
+        links: list[Link] = []
+        passages: list[LinkedDocument] = []
+        for anchor in [anchor for group in anchors for anchor in (group if isinstance(group, list) else [group])]:
+            span = _span(text, starts, anchor)
+            if span is None:
+                dropped.append(Dropped(where, "anchor-malformed", json.dumps(anchor, ensure_ascii=False)))
+                continue
+            passage = string(anchor, "passage", where)
+            address = "passage-" + hashlib.blake2b(passage.encode(), digest_size=12).hexdigest()
+            links.append(Link(*span, address))
+            if address not in known:
+                known.add(address)
+                passages.append(LinkedDocument(address, address, "", passage, (), len(passage)))
+        number = where.rpartition(" ")[2]
+        id_ = f"{chunk.name.rpartition(':')[0]}-{number}"
+        documents.append(LinkedDocument(id_, id_, "", text, _disjoint(links, text, where, dropped), len(text)))
+        documents += passages
+    return documents, dropped
+
+
+def _span(sentence: str, starts: list[int], anchor: Any) -> tuple[int, int] | None:
+    """The span of the anchor's text in the tokens of `pos`; None if they contain other words, too."""
+    if not isinstance(anchor, dict):
+        return None
+    text, pos, passage = anchor.get("text"), anchor.get("pos"), anchor.get("passage")
+    if not (isinstance(text, str) and text.strip() and isinstance(passage, str) and passage.strip()):
+        return None
+    if not (isinstance(pos, list) and len(pos) == 2 and all(type(index) is int for index in pos)):
+        return None
+    first, last = pos
+    if not 0 <= first <= last < len(starts) - 1:
+        return None
+    start, end = starts[first], starts[last + 1] - 1
+    at = sentence.find(text.strip(), start, end)
+    after = at + len(text.strip())
+    if at < 0 or _WORD.search(sentence[start:at] + sentence[after:end]):
+        return None
+    return at, after
