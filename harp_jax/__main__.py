@@ -32,6 +32,7 @@ def main(argv: list[str] | None = None) -> None:
     words = sys.argv[1:] if argv is None else argv
     if argv is None:
         WHOLE_PROCESS.append(True)
+        os.environ["PYTHONSAFEPATH"] = "1"  # workers of pools import nothing from the working folder
     if not words or words[0] in ("-h", "--help", "help"):
         with ending_well():
             print(overview())

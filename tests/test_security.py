@@ -2,8 +2,13 @@
 
 import ast
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from harp_jax.checkpoints.model_card import model_card
 from tests.support import ROOT
@@ -73,3 +78,26 @@ def test_a_model_card_shows_names_of_data_as_text(tmp_path):
     assert "| a\\|b\\<i\\> | 0.5 |" in text
     assert '"a\\"b"' in card
     assert Path(tmp_path).exists()
+
+
+PAGE = "<html><body><main><h1>Fish</h1><p>Red <a href=b.html>cat</a>.</p></main></body></html>"
+PLAN = """from harp_jax.experiments.plan import Command
+def get_plan(): return [Command("words", "words", ["--docs=docs.tsv", "--output={out}"])]
+"""
+
+
+@pytest.mark.parametrize(
+    "command", ["first-stage --docs=site --queries=queries.tsv --output=run.trec", "plan plan.py --output=out"]
+)
+def test_no_module_beside_the_data_is_imported(command, tmp_path):
+    """Children of a command, and workers of its pools, once had the working folder on their path."""
+    (tmp_path / "site").mkdir()
+    for name, text in {
+        "site/a.html": PAGE, "site/b.html": PAGE, "queries.tsv": "1\tfish\n", "docs.tsv": "d\tu\tt\tb\n", "plan.py": PLAN,
+        **{f"{name}.py": "open('ran', 'w'); raise SystemExit(7)" for name in ("duckdb", "numpy", "pyarrow", "random")},
+    }.items():  # fmt: skip
+        (tmp_path / name).write_text(text)
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    line = [sys.executable, "-P", "-m", "harp_jax", *command.split()]
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and not (tmp_path / "ran").exists(), done.stderr

@@ -211,6 +211,17 @@ def run(
         main(arguments)
 
 
+def child(*words: str) -> list[str]:
+    """The command line of `harp WORDS` as a child process. -P: a duckdb.py in the working folder is not imported."""
+    return [sys.executable, "-P", "-m", "harp_jax", *words]
+
+
+def child_environment() -> dict[str, str]:
+    """This process's environment, in which a child finds this package where it is not installed."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
+
+
 def follow() -> None:
     """Ends this process with SIGTERM when the plan that started it ends, even if that was killed."""
     descriptor = os.environ.pop(FOLLOW, "")

@@ -15,6 +15,7 @@ import sys
 import threading
 import zlib
 
+from harp_jax.base.cli import child, child_environment
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import cache_directory, open_bytes, walk
 from harp_jax.base.version import __version__
@@ -48,11 +49,8 @@ def documents_of_pages(path: str) -> str:
     os.makedirs(os.path.dirname(target), exist_ok=True)
     print(f"{path} holds pages: writing their documents to {target}, once", file=sys.stderr)
     temporary = f"{target}.{os.getpid()}.{threading.get_ident()}"
-    command = [sys.executable, "-m", "harp_jax", "documents", path, f"--output={temporary}"]
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    paths = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-    environment = os.environ | {"PYTHONPATH": paths}
-    done = subprocess.run(command, stdout=subprocess.PIPE, env=environment, text=True, check=False)
+    command = child("documents", path, f"--output={temporary}")
+    done = subprocess.run(command, stdout=subprocess.PIPE, env=child_environment(), text=True, check=False)
     print(done.stdout.replace(temporary, target), end="", file=sys.stderr)  # standard output belongs to the caller
     if done.returncode:
         raise InputError(f"cannot read the pages of {path}; `harp documents {path} --output=docs.jsonl` says why")

@@ -18,7 +18,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from queue import Queue
 
-from harp_jax.base.cli import FOLLOW
+from harp_jax.base.cli import FOLLOW, child_environment
 from harp_jax.base.errors import InputError, Terminated
 from harp_jax.base.files import locked, make_directory, replacing
 from harp_jax.experiments.plan import Command, Step, listing, resolve
@@ -123,7 +123,7 @@ class Children:
         # The other end of the pipe closes when this process ends, however it ends: the command then ends too.
         end, held = os.pipe()
         try:
-            environment = {**os.environ, FOLLOW: str(end)}
+            environment = child_environment() | {FOLLOW: str(end)}
             with subprocess.Popen(argv, env=environment, pass_fds=(end,), **options) as process:  # type: ignore[call-overload]
                 self._running.add(process)
                 try:

@@ -17,12 +17,12 @@ import re
 import runpy
 import shlex
 import string
-import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from harp_jax.base.cli import child
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json
 from harp_jax.base.version import __version__
@@ -30,7 +30,7 @@ from harp_jax.config import config_file
 from harp_jax.experiments.contents import Contents
 
 BRACKETS = 20  # of a pattern at most; the time of matching grows with their square
-PROGRAM = [sys.executable, "-m", "harp_jax"]
+PROGRAM = child()
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Step:
 
     def __str__(self) -> str:
         """The command line to type."""
-        return " ".join(["python", *map(shlex.quote, self.argv[1:])])
+        return shlex.join(["python", *self.argv[2:]])  # without -P
 
 
 def resolve(commands: list[Command], output: str) -> list[Step]:

@@ -18,7 +18,7 @@ def snakefile(steps: Sequence[Step], words: Sequence[str]) -> str:
     last = [record for name, record in records.items() if name not in read]
     command = shlex.join([*PROGRAM, "plan", *words])
     text = [
-        f"# {' '.join(['harp', 'plan', *map(shlex.quote, words)])}",
+        "# Written by `harp plan --snakefile`.",
         "# snakemake --snakefile THIS_FILE --cores 2         here, two cores",
         "# snakemake --snakefile THIS_FILE --executor slurm --jobs 20        a step a job (snakemake-executor-plugin-slurm)",
         "",

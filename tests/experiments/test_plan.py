@@ -27,7 +27,7 @@ def tool(tmp_path, monkeypatch):
     (tmp_path / "input.txt").write_text("one")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(plans, "PROGRAM", [sys.executable, "-m"])
+    monkeypatch.setattr(plans, "PROGRAM", [sys.executable, "-P", "-m"])
     return lambda name, *arguments, reads=(): Command(name, "tool", [*arguments], list(reads))
 
 
@@ -215,7 +215,7 @@ def test_one_process_at_a_time_runs_a_step(tool, tmp_path):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_command_outlives_its_plan(tmp_path, how):
     waits = (
-        "import os, sys, time; from harp_jax import cli\n"
+        "import os, sys, time; from harp_jax.base import cli\n"
         "def main(_): open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(120)\n"
         "cli.run(main, cli.Parser(prog='x', description='x'), [])\n"
     )

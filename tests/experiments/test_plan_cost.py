@@ -129,9 +129,10 @@ def plan_commands(count: int) -> list[Command]:
 
 
 def test_braces_of_arguments_are_not_filled_in_by_snakemake(folder):
-    steps = resolve([Command("a", "words", ["--output={out}"])], "out{x}")
-    text = snakefile(steps, ["plan.py", "--set=name={a}"])
-    assert "{{a}}" in text and "out{{x}}/.plan" in text
+    steps = resolve([Command("a", "words", ["--output={out}"])], "out{x}\nimport os")
+    text = snakefile(steps, ["plan.py", "--set=name={a}", "--output=out{x}\nimport os"])
+    assert "{{a}}" in text and "out{{x}}" in text
+    assert not any(line.startswith("import") for line in text.splitlines())  # a newline in a path is no line of Python
 
 
 @pytest.mark.real

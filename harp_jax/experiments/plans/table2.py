@@ -66,7 +66,6 @@ def get_plan(
         for seed in benchmark.seeds if system != NONE else ():
             target = [f"data=('{target_pairs}',)"] if system == TARGET else []
             config = "prop" if system == TARGET else system
-            assert config in CONFIGS
             commands.append(pretraining.trained(f"pre_{system}_s{seed}", config, seed, target))
     if not {"bm25f", "expanded", "inlinks"}.isdisjoint(lexical):
         commands.append(Command("anchors", "anchors", [*pretraining.source_options(), "--output={out}"], suffix=".tsv"))
