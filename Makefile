@@ -92,9 +92,9 @@ FAST := tests/test_rooms.py tests/test_configs.py tests/commands/test_command_li
 check: lint audit
 	$(BIN)/python -m pytest -m "not real and not faults" $(FAST)
 
-# What only the slow proofs use: a driver of Debian's chromium (where it is installed), a client of `POST /rerank`, the docs as a site.
+# What only the slow proofs use: a driver of Debian's chromium (where it is installed), a client of `POST /v1/rerank`, the docs as a site.
 .venv/real: .venv/test
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs,wandb]' selenium tei-client
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs,wandb]' selenium cohere
 	touch $@
 
 real: .venv/real .venv/libtpu .venv/snakemake | $(MINILM)

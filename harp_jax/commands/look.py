@@ -11,7 +11,7 @@ def arguments_parser() -> Parser:
     parser = Parser(
         prog="harp look",
         description="Serve a local page on which you type queries and see BM25, the re-ranker and both, with what moved and why; "
-        "label results with a click;\nand POST /rerank in the shape of Text Embeddings Inference. Labels are lines of "
+        "label results with a click;\nand POST /v1/rerank in the shape of Cohere, Jina and vLLM. Labels are lines of "
         "query<TAB>docid<TAB>level (1 relevant, 0 not), as `harp site --labels` reads them.",
         example="harp look site\n  harp look --model=ranker --docs=docs.jsonl --anchors=anchors.tsv",
     )
@@ -45,11 +45,9 @@ def arguments_parser() -> Parser:
 def main(arguments: argparse.Namespace) -> None:
     from dataclasses import replace
 
-    from harp_jax.look.app import make_app
     from harp_jax.look.label_file import LabelFile
-    from harp_jax.look.server import listen, serve
-    from harp_jax.look.shelf import Shelf
-    from harp_jax.look.sources import LABELS, SITE_FIELDS, Sources, of_site
+    from harp_jax.look.server import listen, make_app, serve
+    from harp_jax.look.shelf import LABELS, SITE_FIELDS, Shelf, Sources, of_site
 
     if not 1 <= arguments.depth <= 1000:
         raise InputError(f"--depth={arguments.depth}: use 1 to 1000")

@@ -33,6 +33,8 @@ HEAD = 1 << 20  # bytes of a file that its fingerprint covers, with its size and
 OPEN_FILES = 16  # of a folder, in each thread
 Row = tuple[str, int, int, int | None, bytes | None]  # id, file number, line, byte offset, record
 BATCH = 10_000  # rows per insert
+# Errors of SQLite that leave an index whole: no file descriptor, no memory, a disk that does not answer.
+LACKS = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_IOERR)
 
 
 class Documents:
@@ -125,6 +127,10 @@ class Documents:
             raise self._damaged(error) from error
 
     def _damaged(self, error: Exception) -> InputError:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in LACKS:
+            return InputError(
+                f"cannot read the index {self.index}: {error}; free files, memory or the disk, and try again"
+            )
         with contextlib.suppress(OSError):
             os.remove(self.index)
         return InputError(f"the index {self.index} was damaged ({error}) and is removed; run the command again")

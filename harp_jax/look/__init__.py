@@ -1,9 +1,8 @@
-"""A local page: type a query and see BM25, the re-ranker and their sum next to each other; label results; POST /rerank.
+"""A local page: type a query and see BM25, the re-ranker and their sum next to each other; label results; POST /v1/rerank.
 
 In: documents, a trained ranker, anchor texts and queries to propose, or the output of `harp site`.
-Out: pages on the loopback interface; labels as query<TAB>docid<TAB>level lines; scores in Text Embeddings Inference's shape.
+Out: pages on the loopback interface; labels as query<TAB>docid<TAB>level lines; scores in the shape of Cohere, Jina and vLLM.
 Imports: ground files, corpus, ranking, text.
-Files: `sources` (where everything is), `shelf` (documents, index and ranker, loaded), `snippets` (the part of a document that
-answers), `label_file` (labels on disk), `bodies` (of requests, and their errors), `rerank` (POST /rerank), `app` (the routes),
-`server` (on the loopback interface); static/ has the page.
+Files: `shelf` (documents, index and ranker, loaded; rankings and snippets), `label_file` (labels on disk), `server` (the routes, on
+the loopback interface); static/ has the page.
 """

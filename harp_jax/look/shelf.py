@@ -1,19 +1,23 @@
-"""Documents, index, ranker and anchor texts in memory, and a query's rankings by BM25, the ranker and their sum."""
+"""What the page shows: where model, documents and queries are, loaded; a query's rankings; the passage that answers it."""
 
+import os
+import re
 import threading
 import time
+from collections.abc import Collection as Container
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json
 from harp_jax.base.progress import progress
-from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.labels import tidy
+from harp_jax.corpus.paths import is_irds
 from harp_jax.corpus.trec import read_queries
-from harp_jax.look.snippets import snippet
-from harp_jax.look.sources import Sources
 from harp_jax.ranking.fuse import normalised
 from harp_jax.ranking.lexical.anchors import anchor_rows
 from harp_jax.ranking.lexical.first_stage import candidates, excluded_of, indexed, settings_of
@@ -25,11 +29,85 @@ from harp_jax.text.stems import Stemmer, stemmer_of
 SHOWN = 10  # results of each ranking
 CALLED = 5  # anchor texts of a document
 PROPOSED = 200  # queries
+WORD = re.compile(r"\w+")
+READ = 20_000  # characters of a document that are searched for a snippet
+WINDOW = 36  # words of a snippet
+LABELS = "labels.tsv"
+SITE_FIELDS = ("title", "body")  # that `harp site` trains and tests with
+
+Segments = list[tuple[str, bool]]  # (text, whether it is a word of the query)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Paths of what is shown; `exclude` holds qid and docid of pages that are no results of a query, `parameters`
+    those of BM25 (harp tune-first-stage).
+
+    `weight` is the ranker's in the sum with BM25 (both scaled to 0…1), `verdict` what is known of it.
+    """
+
+    model: str = ""
+    docs: str = ""
+    fields: tuple[str, ...] = FIELDS
+    anchors: str = ""
+    queries: str = ""
+    exclude: str = ""
+    parameters: str = ""
+    labels: str = LABELS
+    weight: float = 1.0
+    verdict: str = ""
+
+    def check(self) -> None:
+        """Raises InputError unless model and documents are given and everything that is named exists."""
+        absent = [f"--{name}" for name in ("model", "docs") if not getattr(self, name)]
+        if absent:
+            raise InputError(f"no {' and no '.join(absent)}; give both, or the output directory of `harp site`")
+        paths = (self.model, self.docs, self.anchors, self.queries, self.parameters)
+        missing = [path for path in paths if path and not _exists(path)]
+        if missing:
+            raise InputError(f"{', '.join(missing)}: no such file or folder; check the paths")
+        if not 0 <= self.weight <= 1000:
+            raise InputError(f"--weight={self.weight:g}: use 0 to 1000")
+
+
+def of_site(folder: str, given: Sources) -> Sources:
+    """The parts in the output of `harp site`; what is `given` replaces them. Raises InputError for an unfinished one."""
+    survey = os.path.join(folder, "survey")
+    parts = {
+        "model": os.path.join(folder, "ranker"),
+        "docs": os.path.join(survey, "docs.jsonl"),
+        "anchors": os.path.join(survey, "anchors.tsv"),
+        "queries": os.path.join(survey, "queries.tsv"),
+        "exclude": os.path.join(survey, "sources.tsv"),
+        "parameters": os.path.join(folder, "bm25.json"),
+    }
+    needed = [parts[name] for name in ("model", "docs") if not getattr(given, name)]
+    if missing := [path for path in needed if not os.path.exists(path)]:
+        raise InputError(
+            f"{folder} has no {os.path.relpath(missing[0], folder)}; let `harp site` finish, or name another folder"
+        )
+    found = {name: getattr(given, name) or (path if os.path.exists(path) else "") for name, path in parts.items()}
+    if given.queries and not given.exclude:
+        found["exclude"] = ""  # its ids are those of the site's own queries
+    labels = given.labels if given.labels != LABELS else os.path.join(folder, LABELS)
+    sources = replace(given, **found, labels=labels)  # type: ignore[arg-type]
+    path = os.path.join(folder, "verdict.json")
+    if not os.path.exists(path):
+        return sources
+    verdict = read_json(path)
+    weight = verdict.get("weight") or verdict.get("fitted_weight")
+    if not given.model and isinstance(weight, int | float) and weight > 0:
+        sources = replace(sources, weight=float(weight))
+    return replace(sources, verdict=str(verdict.get("words", "")))
+
+
+def _exists(path: str) -> bool:
+    return is_irds(path) or os.path.exists(path)
 
 
 @dataclass
 class Shelf:
-    """Everything that a query needs. One query is scored at a time: `lock`."""
+    """Everything that a query needs. One query is scored at a time."""
 
     sources: Sources
     docs: Documents
@@ -81,14 +159,18 @@ class Shelf:
             threading.Lock(),
         )
         first = next(iter(docs.ids()))
-        shelf.scores("warm up", [first] * min(depth, len(docs)))
+        shelf.scores("warm up", [docs[first]] * min(depth, len(docs)))
         return shelf
 
-    def scores(self, query: str, docids: Sequence[str]) -> np.ndarray:
-        """The ranker's scores [documents] float32."""
-        (asked,) = self.scorer.encode_queries([query])
-        documents = self.scorer.encode_documents([self.docs[docid] for docid in docids])
-        return self.scorer.score([self.scorer.pair(asked, document) for document in documents])
+    def scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
+        """The ranker's scores [texts] float32. Raises InputError for a model whose scores are no finite numbers."""
+        with self.lock:
+            (asked,) = self.scorer.encode_queries([query])
+            documents = self.scorer.encode_documents(list(texts))
+            found = self.scorer.score([self.scorer.pair(asked, document) for document in documents])
+        if not np.isfinite(found).all():
+            raise InputError(f"{self.sources.model} scores {query!r} with no finite number; its weights are damaged")
+        return found
 
     def search(self, query: str) -> dict[str, Any]:
         """The rankings of a query, and what is shown of their documents.
@@ -97,12 +179,10 @@ class Shelf:
         "before" is the rank by BM25.
         """
         began = time.perf_counter()
-        with self.lock:
-            barred = self.excluded.get(query, set())
-            docids, lexical = candidates(self.model, self.collection, query, self.depth, barred)
-            ranked = self.scores(query, docids) if docids else np.zeros(0)
-        both = np.zeros(0)
+        docids, lexical = candidates(self.model, self.collection, query, self.depth, self.excluded.get(query, set()))
+        ranked = both = np.zeros(0)
         if docids:
+            ranked = self.scores(query, [self.docs[docid] for docid in docids])
             both = normalised(np.asarray(lexical, np.float64), "minmax")
             both = both + self.sources.weight * normalised(ranked.astype(np.float64), "minmax")
         rankings = {"BM25": np.asarray(lexical), "Re-ranker": ranked, "Both": both}
@@ -136,3 +216,37 @@ def _results(docids: Sequence[str], scores: np.ndarray) -> list[dict[str, Any]]:
         {"docid": docids[place], "score": round(float(scores[place]), 4), "rank": rank, "before": place + 1}
         for rank, place in enumerate(order, 1)
     ]
+
+
+def snippet(wanted: Container[str], text: str, stemmer: Stemmer | None) -> Segments:
+    """The window of `text` with the most different `wanted` stems, the first of equals; its start where none match."""
+    text = " ".join(text[:READ].split())
+    spans = [match.span() for match in WORD.finditer(text)]
+    if not spans:
+        return [(text[:200], False)] if text else []
+    stems = _stems([text[start:end] for start, end in spans], stemmer)
+    matches = [place for place, stem in enumerate(stems) if stem in wanted]
+    first = 0
+    if matches:
+        starts = [max(0, min(place - WINDOW // 4, len(spans) - WINDOW)) for place in matches]
+        first = max(starts, key=lambda start: (len(set(wanted).intersection(stems[start : start + WINDOW])), -start))
+    last = min(first + WINDOW, len(spans))
+    found: Segments = []
+    at = spans[first][0] if first else 0
+    for place in range(first, last):
+        start, end = spans[place]
+        if stems[place] in wanted:
+            found += [(text[at:start], False), (text[start:end], True)]
+            at = end
+    end = spans[last][0] if last < len(spans) else len(text)
+    found.append((text[at:end].rstrip(), False))
+    return [
+        *([("… ", False)] if first else []),
+        *((part, matched) for part, matched in found if part),
+        *([(" …", False)] if last < len(spans) else []),
+    ]
+
+
+def _stems(words: list[str], stemmer: Stemmer | None) -> list[str]:
+    lowered = [word.lower() for word in words]
+    return stemmer.stemWords(lowered) if stemmer else lowered

@@ -1,8 +1,14 @@
-"""The local page: rankings next to each other, labels, POST /rerank, and clear refusals of bad requests."""
+"""The local page: rankings next to each other, labels, POST /v1/rerank, and clear refusals of bad requests."""
 
 import asyncio
 import json
 import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
 from multiprocessing import get_context
 
 import numpy as np
@@ -11,14 +17,9 @@ import pytest
 from harp_jax.base.errors import InputError
 from harp_jax.commands import look
 from harp_jax.corpus.labels import read_labels
-from harp_jax.look.app import make_app
-from harp_jax.look.bodies import LARGEST_BODY, RequestError, read_object
 from harp_jax.look.label_file import LabelFile
-from harp_jax.look.rerank import MOST_TEXTS
-from harp_jax.look.server import listen
-from harp_jax.look.shelf import Shelf
-from harp_jax.look.snippets import WINDOW, snippet
-from harp_jax.look.sources import Sources, of_site
+from harp_jax.look.server import LARGEST_BODY, MOST_DOCUMENTS, RequestError, listen, make_app, read_object
+from harp_jax.look.shelf import WINDOW, Shelf, Sources, of_site, snippet
 from harp_jax.ranking.lexical.models import Bm25, search
 from harp_jax.ranking.reranker import Reranker
 from tests.support.look_site import DOCS, HOSTILE, QUERIES, TUNED, write_site
@@ -188,24 +189,22 @@ def test_a_connection_that_closes_within_the_body_is_no_crash():
         asyncio.run(read_object(Request({"type": "http", "headers": headers}, receive)))
 
 
-def test_rerank_answers_as_text_embeddings_inference_does(client, place):
+def test_rerank_answers_in_the_shape_of_cohere_jina_and_vllm(client, place):
     texts = [text for _, text in DOCS.values()]
     logits = Reranker.from_pretrained(str(place[0] / "ranker")).predict([("red cat", text) for text in texts])
-    raw = client.post(
-        "/rerank", json={"query": "red cat", "texts": texts, "raw_scores": True, "return_text": True}
-    ).json()
-    assert [hit["index"] for hit in raw] == np.argsort(-logits, kind="stable").tolist()
-    assert [hit["score"] for hit in raw] == pytest.approx(sorted(logits.tolist(), reverse=True), abs=1e-5)
-    assert all(hit["text"] == texts[hit["index"]] for hit in raw)
-    plain = client.post(
-        "/rerank", json={"query": "red cat", "texts": texts, "unknown": 1, "truncation_direction": "Right"}
-    ).json()
-    assert [hit["score"] for hit in plain] == pytest.approx([1 / (1 + np.exp(-hit["score"])) for hit in raw], abs=1e-6)
-    assert all(hit.keys() == {"index", "score"} for hit in plain)
-    long = {"query": "red", "texts": ["short", "cat " * 100]}
-    refused = client.post("/rerank", json=long)
-    assert refused.status_code == 413 and "texts[1] has more than the 36 tokens" in refused.json()["error"]
-    assert len(client.post("/rerank", json=long | {"truncate": True}).json()) == 2
+    asked = {"model": "any", "query": "red cat", "documents": [texts[0], *({"text": text} for text in texts[1:])]}
+    found = client.post("/v1/rerank", json=asked | {"return_documents": True, "unknown": 1}).json()
+    assert found["model"] == "ranker" and found.keys() == {"model", "results"}
+    assert [hit["index"] for hit in found["results"]] == np.argsort(-logits, kind="stable").tolist()
+    sigmoids = 1 / (1 + np.exp(-np.sort(logits)[::-1].astype(np.float64)))
+    assert [hit["relevance_score"] for hit in found["results"]] == pytest.approx(sigmoids.tolist(), abs=1e-6)
+    assert all(hit["document"] == {"text": texts[hit["index"]]} for hit in found["results"])
+    best = client.post("/v1/rerank", json=asked | {"top_n": 2}).json()["results"]
+    assert best == [{name: hit[name] for name in ("index", "relevance_score")} for hit in found["results"][:2]]
+    long = client.post("/v1/rerank", json={"query": "red", "documents": ["", "cat " * 100, "cat " * 200]}).json()[
+        "results"
+    ]
+    assert long[0]["relevance_score"] == long[1]["relevance_score"] or long[1] | {"index": 0} == long[2] | {"index": 0}
 
 
 @pytest.mark.parametrize(
@@ -215,29 +214,75 @@ def test_rerank_answers_as_text_embeddings_inference_does(client, place):
         (b"[" * 100_000, 400, "no JSON"),
         (b"\xff\xfe", 400, "no JSON"),
         (b"[]", 422, "no object"),
-        (b"{}", 422, "`query` must be a text; it is absent"),
-        ({"query": 1, "texts": ["a"]}, 422, "`query` must be a text"),
-        ({"query": "q"}, 422, "`texts` must be a list of texts; it is absent"),
-        ({"query": "q", "texts": "a"}, 422, "`texts` must be a list of texts"),
-        ({"query": "q", "texts": ["a", None]}, 422, "`texts` must be a list of texts"),
-        ({"query": "q", "texts": ["\ud800"]}, 422, "half a surrogate pair"),
-        ({"query": "q", "texts": []}, 400, "`texts` cannot be empty"),
-        ({"query": "q", "texts": ["a"] * (MOST_TEXTS + 1)}, 413, "maximum allowed batch size 1000"),
-        ({"query": "q", "texts": ["a"], "truncate": "yes"}, 422, "`truncate` must be true or false"),
-        ({"query": "q", "texts": ["a"], "truncation_direction": "Left"}, 422, "must be right"),
+        (b"{}", 422, "`query` must be a text"),
+        ({"query": 1, "documents": ["a"]}, 422, "`query` must be a text"),
+        ({"query": "q"}, 422, "`documents` must be a list"),
+        ({"query": "q", "documents": "a"}, 422, "`documents` must be a list"),
+        ({"query": "q", "documents": []}, 422, "`documents` must be a list of one or more"),
+        ({"query": "q", "documents": ["a", None]}, 422, "`documents` must be a text"),
+        ({"query": "q", "documents": [{"body": "a"}]}, 422, "`documents` must be a text"),
+        ({"query": "q", "documents": ["\ud800"]}, 422, "half a surrogate pair"),
+        ({"query": "q", "documents": ["a"] * (MOST_DOCUMENTS + 1)}, 413, "send at most 1000"),
+        ({"query": "q", "documents": ["a"], "top_n": 0}, 422, "`top_n` must be"),
+        ({"query": "q", "documents": ["a"], "top_n": True}, 422, "`top_n` must be"),
+        ({"query": "q", "documents": ["a"], "return_documents": 1}, 422, "`return_documents` must be true or false"),
         (b'{"query": "' + b"x" * LARGEST_BODY + b'"}', 413, "larger than 2,000,000 bytes"),
     ],
 )  # fmt: skip
 def test_bad_requests_are_refused_in_words(client, body, status, said):
-    answer = client.post("/rerank", content=body if isinstance(body, bytes) else json.dumps(body), headers=JSON)
-    assert answer.status_code == status and said in answer.json()["error"] and answer.json()["error_type"]
+    answer = client.post("/v1/rerank", content=body if isinstance(body, bytes) else json.dumps(body), headers=JSON)
+    assert answer.status_code == status and said in answer.json()["error"]
+
+
+def test_a_model_that_scores_no_numbers_is_refused_when_it_is_loaded_and_never_answers(client, place, monkeypatch):
+    site, shelf = place
+    monkeypatch.setattr(
+        type(shelf.scorer), "score", lambda self, pairs, bar=None: np.full(len(pairs), np.nan, np.float32)
+    )
+    with pytest.raises(InputError, match=r"ranker scores 'warm up' with no finite number; its weights are damaged"):
+        Shelf.load(of_site(str(site), Sources()))
+    body = {"query": "red cat", "documents": ["a"]}
+    for answer in (client.post("/v1/rerank", json=body), client.get("/search", params={"q": "red cat"})):
+        assert answer.status_code == 500 and "no finite number" in answer.json()["error"]
+
+
+def test_lack_of_file_descriptors_keeps_the_index_of_the_documents(place, client):
+    """They are used up as by a thousand open connections; the next request after that is answered."""
+    _, shelf = place
+    shelf.docs._opened.pid = shelf.titles._opened.pid = None  # as in a thread that has not read yet
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.close(free := os.dup(0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+    try:
+        with pytest.raises(InputError, match="cannot read the index"):
+            shelf.docs["d1"]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert os.path.exists(shelf.docs.index)
+    assert client.get("/search", params={"q": "red cat"}).json()["candidates"] == 3
+
+
+def test_a_client_with_an_unfinished_body_does_not_delay_the_end(place):
+    command = [sys.executable, "-m", "harp_jax", "look", str(place[0]), "--port=0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            port = int(process.stdout.readline().split()[0].rpartition(":")[2])
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+                kind = "Content-Type: application/json\r\nContent-Length: 99"
+                connection.sendall(f"POST /v1/rerank HTTP/1.1\r\nHost: localhost\r\n{kind}\r\n\r\n{{".encode())
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/about", timeout=60).close()  # the head is read by now
+                process.send_signal(signal.SIGINT)
+                assert "Traceback" not in process.communicate(timeout=60)[1]
+        finally:
+            process.kill()
 
 
 def test_other_hosts_methods_and_content_types_are_refused(client):
     assert client.get("/about", headers={"Host": "evil.example"}).status_code == 400
     assert client.get("/about", headers={"Host": "localhost:8808"}).status_code == 200
-    assert client.get("/rerank").status_code == 405 and client.get("/nothing").json()["error"] == "Not Found"
-    simple = client.post("/rerank", content='{"query": "q", "texts": ["a"]}', headers={"Content-Type": "text/plain"})
+    assert client.get("/v1/rerank").status_code == 405 and client.get("/nothing").json()["error"] == "Not Found"
+    text = {"Content-Type": "text/plain"}
+    simple = client.post("/v1/rerank", content='{"query": "q", "documents": ["a"]}', headers=text)
     assert simple.status_code == 415
     assert client.get("/search").status_code == client.get("/search", params={"q": "x" * 1001}).status_code == 422
 
@@ -267,9 +312,7 @@ def test_wrong_options_are_named(place, tmp_path):
         start(str(place[0]), "--weight=-1")
     with pytest.raises(InputError, match="--depth=0: use 1 to 1000"):
         start(str(place[0]), "--depth=0")
-    with listen(0) as taken:
-        taken.listen()
-        with pytest.raises(InputError, match="choose another, or 0 for any free one"):
-            listen(taken.getsockname()[1])
-    with pytest.raises(InputError, match="--port=70000: use 0"):
+    with listen(0) as taken, pytest.raises(InputError, match="choose another, or 0 for any free one"):
+        listen(taken.getsockname()[1])
+    with pytest.raises(InputError, match="--port=70000: .*0-65535"):
         listen(70000)

@@ -1,4 +1,4 @@
-"""The pages in a real browser, and POST /rerank by a real client of Text Embeddings Inference."""
+"""The pages in a real browser, and POST /v1/rerank by a real client, Cohere's."""
 
 import json
 import os
@@ -77,13 +77,13 @@ def test_the_report_reads_well_on_a_phone_and_a_desk(tmp_path, width, dark):
         check_page(driver)
 
 
-def test_a_client_of_text_embeddings_inference_reranks(address):
-    """tei-client is one that users have: `pip install tei-client`."""
-    tei_client = pytest.importorskip("tei_client")
-    client = tei_client.HttpClient(address[0])
+def test_a_client_of_cohere_reranks(address):
+    """cohere is one that users have: `pip install cohere`."""
+    cohere = pytest.importorskip("cohere")
+    client = cohere.Client("no key", base_url=address[0])
     texts = [text for _, text in DOCS.values()]
-    assert client.health() and client.info().max_input_length == 40
-    ranks = client.rerank("red cat", texts, return_text=True, truncate=True).ranks
-    assert sorted(rank.index for rank in ranks) == [0, 1, 2, 3] and all(0 < rank.score < 1 for rank in ranks)
-    assert [rank.score for rank in ranks] == sorted((rank.score for rank in ranks), reverse=True)
-    assert all(rank.text == texts[rank.index] for rank in ranks)
+    found = client.rerank(model="ranker", query="red cat", documents=texts, top_n=3, return_documents=True).results
+    scores = [hit.relevance_score for hit in found]
+    assert len({hit.index for hit in found}) == 3 and all(0 < score < 1 for score in scores)
+    assert scores == sorted(scores, reverse=True)
+    assert all(hit.document.text == texts[hit.index] for hit in found)
