@@ -10,6 +10,7 @@ import pytest
 
 from harp_jax.base import cli, files
 from harp_jax.base.cli import Parser
+from harp_jax.base.digests import SUMS, output_folder
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import cache_directory, lines, open_bytes, output_path, read_json, replacing
 
@@ -59,9 +60,43 @@ def test_outputs_that_are_no_files(tmp_path):
         assert (tmp_path / name).read_text() == "new"
 
 
-def test_a_planted_link_is_not_written_through(tmp_path):
+def test_processes_with_equal_pids_share_no_temporary_name(tmp_path, monkeypatch):
+    """As in two containers; and what a killed one leaves is no obstacle to the next, which has its PID again."""
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    (tmp_path / "run.tmp.1").write_text("of a killed process")
+    (tmp_path / "model.tmp.1").mkdir()
+    with replacing(str(tmp_path / "run")) as first:
+        write(tmp_path / "run", "second")
+        first.write("first")
+    with output_folder(str(tmp_path / "model")) as first_folder, output_folder(str(tmp_path / "model")) as folder:
+        assert folder != first_folder
+    assert (tmp_path / "run").read_text() == "first" and os.listdir(tmp_path / "model") == [SUMS]
+
+
+@pytest.mark.parametrize("renames", [0, 1])
+def test_an_interrupt_between_two_renames_puts_the_old_folder_back(tmp_path, monkeypatch, renames):
+    with output_folder(str(tmp_path / "model")) as folder:
+        write(f"{folder}/weights", "old")
+    rename, done = os.rename, []
+
+    def interrupted(*paths):
+        done.append(paths)
+        if len(done) == renames + 1:
+            raise KeyboardInterrupt
+        rename(*paths)
+
+    monkeypatch.setattr(os, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt), output_folder(str(tmp_path / "model")) as folder:
+        write(f"{folder}/weights", "new")
+    assert (tmp_path / "model" / "weights").read_text() == "old" and os.listdir(tmp_path) == ["model"]
+
+
+def test_a_planted_link_is_not_written_through(tmp_path, monkeypatch):
     (tmp_path / "victim").write_text("kept")
-    (tmp_path / f"run.trec.tmp.{os.getpid()}").symlink_to(tmp_path / "victim")
+    monkeypatch.setattr(files, "beside", lambda path: f"{path}.tmp")
+    (tmp_path / "run.trec.tmp").symlink_to(tmp_path / "victim")
+    refusal(tmp_path / "run.trec")
+    os.remove(tmp_path / "run.trec.tmp")
     write(tmp_path / "run.trec")
     assert (tmp_path / "victim").read_text() == "kept" and (tmp_path / "run.trec").read_text() == "new"
     assert sorted(os.listdir(tmp_path)) == ["run.trec", "victim"]

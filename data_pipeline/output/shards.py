@@ -54,7 +54,7 @@ def write_shard(job: Job, number: int, payload: tuple[str, str, int, int]) -> di
 def remove_unfinished(directory: str) -> None:
     """Removes temporary files of a killed job."""
     for name in os.listdir(directory):
-        if re.fullmatch(rf"({DATASET}-.*\.tfrecord-.*|manifest\.json)\.tmp\.\d+", name):
+        if re.fullmatch(rf"({DATASET}-.*\.tfrecord-.*|manifest\.json)\.tmp\.\w+", name):
             os.remove(os.path.join(directory, name))
 
 

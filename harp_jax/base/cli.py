@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from harp_jax.base.errors import InputError, Terminated
-from harp_jax.base.files import DISK_FULL, cache_directory
+from harp_jax.base.files import DISK_FULL, cache_directory, disk_full
 from harp_jax.base.option_paths import OUTPUTS, check_inputs, check_outputs
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
@@ -147,7 +147,7 @@ def ending_well() -> Iterator[None]:
             _discard_output()
         fail(f"{where}: {error.strerror}; check the path, its permissions and the space on the disk")
     except Exception as error:
-        if not (said := out_of_memory(error)):
+        if not (said := out_of_memory(error) or disk_full(error)):
             raise
         fail(said)
     except KeyboardInterrupt:

@@ -1,37 +1,61 @@
-"""Digests of the files of a model, kept next to them in SHA256SUMS (as `sha256sum -c` reads it) and checked before loading.
+"""SHA256SUMS: the files that a command wrote to a folder, with their digests, as `sha256sum -c` reads it.
 
-Weights, config and vocabulary that do not belong together may still load and score; the file binds them. A directory without
-it, such as one that another tool wrote, is not checked.
+Weights, config and vocabulary that do not belong together may still load and score; the file binds them. A folder without it, such
+as one that another tool wrote, is not checked when it is read, and never replaced.
 """
 
 import contextlib
-import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import lines, replacing, sha256_file
+from harp_jax.base.files import lines, replacing, replacing_folder, sha256_file
 
 SUMS = "SHA256SUMS"
-LINE = "# sha256 "  # begins the last line of `with_digest`
+CARD = "README.md"  # listed, but people may edit it
 
 
-def with_digest(text: str) -> str:
-    """A text of whole lines, followed by a line with its digest."""
-    return f"{text}{LINE}{hashlib.sha256(text.encode()).hexdigest()}\n"
+def files_below(directory: str) -> list[str]:
+    """The paths of all files below a directory, relative to it, sorted."""
+    found = (os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names)
+    return sorted(os.path.relpath(path, directory) for path in found)
 
 
-def without_digest(data: bytes) -> str | None:
-    """The text of a file of `with_digest`; None if it was changed or truncated."""
-    text, _, digest = data.rpartition(LINE.encode())
-    return text.decode() if digest == f"{hashlib.sha256(text).hexdigest()}\n".encode() else None
-
-
-def write_sums(directory: str, names: Iterable[str]) -> None:
-    """Writes SHA256SUMS for these files of a directory."""
-    found = {name: sha256_file(os.path.join(directory, name)) for name in sorted(names)}
+def write_sums(directory: str, names: Iterable[str] | None = None) -> None:
+    """Writes SHA256SUMS for these files of a directory; None: all of them."""
+    given = files_below(directory) if names is None else sorted(names)
+    found = {name: sha256_file(os.path.join(directory, name)) for name in given if name != SUMS}
     with replacing(os.path.join(directory, SUMS)) as file:
         file.writelines(f"{digest}  {name}\n" for name, digest in found.items())
+
+
+@contextlib.contextmanager
+def output_folder(directory: str) -> Iterator[str]:
+    """A new folder that gets its SHA256SUMS and replaces `directory` if the block ends without an exception (`replacing_folder`).
+
+    InputError unless `check_replaceable` allows that.
+    """
+    check_replaceable(directory)
+    with replacing_folder(directory) as folder:
+        yield folder
+        write_sums(folder)
+
+
+def check_replaceable(directory: str) -> None:
+    """InputError unless `directory` is absent, empty, or holds only files that its SHA256SUMS lists, unchanged."""
+    if not directory:
+        raise InputError("the path of the output is empty (unset variable?); name a directory")
+    if not os.path.isdir(directory):
+        if os.path.lexists(directory):
+            raise InputError(f"{directory} is no directory; choose another --output or remove it")
+        return
+    held, listed = files_below(directory), listed_sums(directory)
+    for name in held:
+        if name != SUMS and listed.get(name) != sha256_file(os.path.join(directory, name)):
+            raise InputError(
+                f"{directory} holds {name}, which was changed or is not of harp_jax (by {SUMS}) and would be lost; "
+                "move it away or choose another --output"
+            )
 
 
 def remove_sums(directory: str) -> None:
@@ -55,10 +79,11 @@ def listed_sums(directory: str) -> dict[str, str]:
 def check_sums(directory: str, names: Iterable[str] | None = None) -> None:
     """Raises InputError for the first of the files that is missing or was changed since.
 
-    `names`: of those that are listed; None: all of them but those in folders, which only some readers need.
+    `names`: of those that are listed; None: all of them but the card and those in folders, which only some readers need.
     """
     listed = listed_sums(directory)
-    for name in [name for name in listed if "/" not in name] if names is None else listed.keys() & set(names):
+    chosen = [name for name in listed if "/" not in name and name != CARD] if names is None else set(names)
+    for name in listed.keys() & chosen:
         file = os.path.join(directory, name)
         if not os.path.exists(file):
             raise InputError(f"{file} is missing, which {SUMS} lists; copy or write the model again")

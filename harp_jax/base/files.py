@@ -11,6 +11,8 @@ import io
 import json
 import lzma
 import os
+import secrets
+import shutil
 import stat
 import zlib
 from collections.abc import Iterable, Iterator
@@ -229,15 +231,35 @@ def check_links(names: Iterable[str]) -> None:
 def link(place: str, name: str) -> None:
     """Makes `name` a relative symbolic link to `place`; an earlier link is replaced. Raises InputError as `check_links`."""
     check_links([name])
-    temporary = f"{name}.{os.getpid()}"
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(temporary)  # of a killed process with this number
+    temporary = beside(name)
     os.symlink(os.path.relpath(place, os.path.dirname(name)), temporary)
     os.replace(temporary, name)
 
 
 def _reason(error: Exception) -> str:
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+
+
+def beside(path: str) -> str:
+    """A name in the folder of `path` that no two processes choose, for what replaces it: PIDs of containers are equal."""
+    return f"{path}.tmp.{secrets.token_hex(4)}"
+
+
+def disk_full(error: BaseException) -> str:
+    """What an exception says of a full disk, a quota or a limit of file sizes; "" for others. Libraries raise their own classes."""
+    found = (os.strerror(code) for code in DISK_FULL)
+    return next((what for what in found if what in str(error)), "")
+
+
+@contextlib.contextmanager
+def full_disk_refused(path: str) -> Iterator[None]:
+    """InputError where what is written to `path` does not fit on the disk."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, InputError) or not (reason := disk_full(error)):
+            raise
+        raise InputError(f"cannot write {path}: {reason}; free space and run the same command again") from error
 
 
 @contextlib.contextmanager
@@ -251,24 +273,21 @@ def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
     if "b" not in mode:
         check_plain(path)
     target = output_path(path)
-    temporary = f"{target}.tmp.{os.getpid()}"
+    temporary = beside(target)
     try:
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(temporary)
         file = open(
             temporary,
-            mode,
+            mode.replace("w", "x"),
             encoding=None if "b" in mode else "utf-8",
             # A name from the command line may have bytes that are not UTF-8.
             errors=None if "b" in mode else "backslashreplace",
             newline=None if "b" in mode else "\n",
-            opener=_exclusive,
         )
     except OSError as error:
         raise InputError(f"cannot write {path}: {_reason(error)}; choose another path") from error
     try:
-        with file:
+        with full_disk_refused(path), file:
             yield file
             if durable:
                 file.flush()
@@ -276,18 +295,32 @@ def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
         with contextlib.suppress(FileNotFoundError):
             os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
         os.replace(temporary, target)
-    except OSError as error:
-        if error.errno not in DISK_FULL:
-            raise
-        raise InputError(f"cannot write {path}: {_reason(error)}; free space and run the same command again") from error
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.remove(temporary)
 
 
-def _exclusive(path: str, flags: int) -> int:
-    """Opens a new file only: in a directory that others write to, the name may be a link to another file."""
-    return os.open(path, flags | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
+@contextlib.contextmanager
+def replacing_folder(path: str) -> Iterator[str]:
+    """A new folder that replaces the folder `path` only if the block ends without an exception.
+
+    No system call replaces a folder that holds files, so there are two renames: interrupted between them, the old folder is put
+    back. A link to a folder stays a link. Raises InputError where nothing can be written, and when the disk is full.
+    """
+    target = os.path.realpath(path)
+    temporary = beside(target)
+    old = f"{temporary}.old"
+    make_directory(temporary)
+    try:
+        with full_disk_refused(path):
+            yield temporary
+        if os.path.isdir(target):
+            os.rename(target, old)
+        os.rename(temporary, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if os.path.isdir(old):
+            shutil.rmtree(old) if os.path.lexists(target) else os.rename(old, target)
 
 
 def make_directory(path: str) -> None:

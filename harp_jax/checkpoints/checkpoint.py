@@ -23,7 +23,8 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
-from harp_jax.checkpoints.recorded import read_config
+from harp_jax.base.files import sha256_file
+from harp_jax.checkpoints.recorded import CONFIG, read_config
 
 log = logging.getLogger(__name__)
 RETRY_SECONDS = 2.0
@@ -81,6 +82,20 @@ def _opened(sealed: Mapping[str, Any]) -> dict[str, Any]:
     return json.loads(text)
 
 
+def config_digest(workdir: str) -> str:
+    """The sha256 of the config that a workdir was started with; "" without one."""
+    path = os.path.join(workdir, CONFIG)
+    return sha256_file(path) if os.path.exists(path) else ""
+
+
+def check_run(meta: Mapping[str, Any], config: str, where: str) -> None:
+    """InputError for a checkpoint that a run of another config wrote."""
+    if meta["config_sha256"] != config:
+        raise InputError(
+            f"{where} is a checkpoint of another run, not of the {CONFIG} beside it; restore the right one"
+        )
+
+
 class Checkpoints:
     """The checkpoints of a workdir. Saving is asynchronous; `close` waits for saves under way."""
 
@@ -94,6 +109,7 @@ class Checkpoints:
         self.directory = (
             os.path.join(os.path.abspath(workdir), "checkpoints") if "://" not in workdir else f"{workdir}/checkpoints"
         )
+        self._config = config_digest(workdir)
         self._keep = keep
         self._open()
 
@@ -114,7 +130,9 @@ class Checkpoints:
 
         Raises InputError if this save cannot start or an earlier one failed.
         """
-        sealed = _sealed({**meta, "step": step, "digests": _named(jax.device_get(digests(state)))})
+        sealed = _sealed(
+            {**meta, "step": step, "config_sha256": self._config, "digests": _named(jax.device_get(digests(state)))}
+        )
         args = self._ocp.args
         with self._writing():
             self._manager.save(step, args=args.Composite(state=args.StandardSave(state), meta=args.JsonSave(sealed)))
@@ -169,6 +187,8 @@ class Checkpoints:
         """`_read`, retried once: corruption fails twice, an outage may pass. InputError for storage that does not answer."""
         try:
             return self._read(step, abstract)
+        except InputError:
+            raise
         except Exception as error:
             log.warning("checkpoint %d cannot be read (%s); trying again", step, _first_line(error))
         time.sleep(RETRY_SECONDS)
@@ -185,6 +205,7 @@ class Checkpoints:
     def _read(self, step: int, abstract: Any) -> tuple[Any, dict[str, Any]]:
         args = self._ocp.args
         meta = _opened(self._manager.restore(step, args=args.Composite(meta=args.JsonRestore()))["meta"])
+        check_run(meta, self._config, f"{self.directory}/{step}")
         state = self._manager.restore(step, args=args.Composite(state=args.StandardRestore(abstract)))["state"]
         # Orbax casts a dtype silently; a leaf of another shape would fail in its own way.
         jax.tree.map(lambda got, want: _same_type(got, want), state, abstract)
@@ -266,7 +287,9 @@ def load_newest(workdir: str) -> tuple[int, dict, ConfigDict]:
     with ocp.CheckpointManager(os.path.abspath(directory), item_handlers=handlers) as manager:
         for step in sorted(manager.all_steps(), reverse=True):
             try:
-                return step, _read_params(manager, step), config
+                return step, _read_params(manager, step, config_digest(workdir)), config
+            except InputError:
+                raise
             except Exception as error:
                 if _transient(error):
                     raise InputError(
@@ -277,11 +300,12 @@ def load_newest(workdir: str) -> tuple[int, dict, ConfigDict]:
     raise InputError(f"no checkpoint in {directory} verifies; train again or restore a backup")
 
 
-def _read_params(manager: Any, step: int) -> dict:
+def _read_params(manager: Any, step: int, config: str) -> dict:
     """Reads the parameters only: Adam's moments are twice their size and stay on disk."""
     import orbax.checkpoint as ocp
 
     meta = _opened(manager.restore(step, args=ocp.args.Composite(meta=ocp.args.JsonRestore()))["meta"])
+    check_run(meta, config, f"{manager.directory}/{step}")
     device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     stored = manager.item_metadata(step)["state"].tree["params"]
     wanted = {"params": jax.tree.map(lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype, sharding=device), stored)}

@@ -11,8 +11,7 @@ from ml_collections import ConfigDict
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf
-from harp_jax.checkpoints.recorded import read_config
-from harp_jax.checkpoints.selected import DIRECTORY, best
+from harp_jax.checkpoints.recorded import best, read_config
 from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.matching import matching_start
@@ -75,8 +74,8 @@ def load_encoder(path: str) -> tuple[BertConfig, dict]:
         # The run's attention may be a kernel of a device that is not this one.
         bert = replace(BertConfig(**config.bert), attention="auto")
         params = strip_vocab(params, bert.vocab_size)
-        if chosen := best(os.path.join(path, DIRECTORY)):
-            params |= load_hf(os.path.join(path, DIRECTORY, chosen["model"]))[1]
+        if chosen := best(path):
+            params |= load_hf(chosen["model"])[1]
         return bert, params
     return load_hf(path)
 

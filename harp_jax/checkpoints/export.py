@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from harp_jax.base.digests import check_replaceable
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints import checkpoint
 from harp_jax.checkpoints.card_metadata import NOTHING, About
 from harp_jax.checkpoints.formats import needed, write_onnx, write_openvino
-from harp_jax.checkpoints.huggingface import FORMATS, check_replaceable, load_hf, save_hf
+from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.model_card import model_card
-from harp_jax.checkpoints.selected import DIRECTORY, best
+from harp_jax.checkpoints.recorded import best
 from harp_jax.input.packing import fit
 from harp_jax.model.bert import BertConfig
 from harp_jax.text.marks import Marks, marks_of
@@ -59,10 +60,10 @@ def export(
         raise InputError(
             f"{workdir} holds no BERT; neural rankers are not exported, harp rerank and Reranker read their workdir"
         )
-    chosen = best(os.path.join(workdir, DIRECTORY))
+    chosen = best(workdir)
     if chosen:
         step = chosen["step"]
-        _, params = load_hf(os.path.join(workdir, DIRECTORY, chosen["model"]))
+        _, params = load_hf(chosen["model"])
     if ranker or config.get("stage") == "finetune":
         params = {name: tree for name, tree in params.items() if name != "mlm"}
     # Whoever loads the export truncates where training did, so that the reported model is the selected one.
@@ -87,8 +88,8 @@ def check_formats(formats: Sequence[str], int8: bool, calibration: Sequence[tupl
     if isinstance(formats, str):
         raise InputError(f"formats={formats!r} is no list; use [{formats!r}]")
     for name in formats:
-        if name not in FORMATS:
-            raise InputError(f"--format={name} is unknown; choose from {', '.join(FORMATS)}")
+        if name not in PACKAGES:
+            raise InputError(f"--format={name} is unknown; choose from {', '.join(PACKAGES)}")
         *packages, quantizer = PACKAGES[name]
         for package in [*packages, quantizer] if int8 else packages:
             needed(package, name)

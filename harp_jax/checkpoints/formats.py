@@ -36,13 +36,6 @@ def model_files(backend: str, int8: bool) -> tuple[str, ...]:
     return (name, f"{name.removesuffix('.xml')}.bin") if name.endswith(".xml") else (name,)
 
 
-# Folder of an export → the files that it may hold.
-FOLDERS = {
-    backend: {name.partition("/")[2] for int8 in (False, True) for name in model_files(backend, int8)}
-    for backend in ("onnx", "openvino")
-}
-
-
 def needed(package: str, extra: str) -> ModuleType:
     """The imported package. InputError that names the extra which brings it."""
     with needs({"onnx": "ONNX", "openvino": "OpenVINO"}[extra], package, extra), without_telemetry():

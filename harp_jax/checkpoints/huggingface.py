@@ -10,22 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from harp_jax.base.digests import SUMS, check_sums, write_sums
+from harp_jax.base.digests import check_sums, output_folder
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json
 from harp_jax.base.version import __version__
-from harp_jax.checkpoints.formats import FOLDERS
 from harp_jax.checkpoints.hf_tensors import bert_config_from_hf, bert_config_to_hf, leaves_of
-from harp_jax.checkpoints.sentence_transformers_layout import FILES as LAYOUT
 from harp_jax.checkpoints.sentence_transformers_layout import write_layout
 from harp_jax.model.bert import BertConfig
 from harp_jax.text.marks import MARKS, NO_MARKS, Marks
-from harp_jax.text.tokenizer import FILES, Tokenizer
+from harp_jax.text.tokenizer import Tokenizer
 
 WEIGHTS = "model.safetensors"
 MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote
-FORMATS = tuple(FOLDERS)  # folders of an export with the model in another format (`formats`)
-EXPORTED = (WEIGHTS, "config.json", "README.md", *FILES, *LAYOUT, SUMS, *FORMATS)
 HEADS = ("pooler", "score", "mlm")
 # Vocabulary rows added so that sharding divides them; more than this is another vocabulary.
 MAX_PADDING_ROWS = 127
@@ -123,34 +119,6 @@ def _read_tensors(directory: str) -> dict[str, np.ndarray]:
     return tensors
 
 
-def is_export(directory: str) -> bool:
-    """Whether the directory is an export of harp_jax, which may be replaced; a downloaded BERT has the same files."""
-    path = os.path.join(directory, "config.json")
-    if not os.path.exists(path):
-        return False
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return f'"{MARK}"' in file.read()
-
-
-def check_replaceable(directory: str) -> None:
-    """InputError unless `directory` is absent, empty, or an exported model and nothing else."""
-    if not directory:
-        raise InputError("the path of the export is empty, as where a variable is not set; name a directory")
-    held = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
-    if os.path.lexists(directory) and (not os.path.isdir(directory) or (held and not is_export(directory))):
-        raise InputError(f"{directory} exists and is no exported model; choose another --output or remove it")
-    foreign = [name for name in held if name not in EXPORTED]
-    for folder in FOLDERS.keys() & set(held):
-        place = os.path.join(directory, folder)
-        inside = sorted(os.listdir(place)) if os.path.isdir(place) else []
-        foreign += [os.path.join(folder, name) for name in inside if name not in FOLDERS[folder]]
-    if foreign:
-        raise InputError(
-            f"{directory} holds {foreign[0]}, which is no part of an export and would be lost; move it away or choose "
-            "another --output"
-        )
-
-
 def save_hf(
     directory: str,
     config: BertConfig,
@@ -168,28 +136,14 @@ def save_hf(
     of `cls.seq_relationship` (row 0 is zero). Rows of the vocabulary beyond the tokenizer's (padding for sharding) are left
     out.
 
-    `more(directory)` may add files (those of `EXPORTED`). The directory appears complete or not at all, readable as the
-    process's umask allows. InputError unless it is replaceable (`check_replaceable`).
+    `more(directory)` may add files. The directory appears complete or not at all; InputError unless it is replaceable
+    (`digests.output_folder`).
     """
     check_vocabulary(tokenizer, config, "the parameter tree")
-    check_replaceable(directory)
-    directory = os.path.realpath(directory)  # a link to a directory stays a link
-    temporary = f"{directory}.tmp.{os.getpid()}"
-    try:
-        os.makedirs(temporary)
-    except OSError as error:
-        raise InputError(f"cannot write {directory}: {error.strerror}; choose another place") from error
-    try:
-        _write(temporary, replace(config, vocab_size=tokenizer.size), params, tokenizer, model_card, marks)
+    with output_folder(directory) as folder:
+        _write(folder, replace(config, vocab_size=tokenizer.size), params, tokenizer, model_card, marks)
         if more is not None:
-            more(temporary)
-            write_sums(temporary, (WEIGHTS, "config.json", *FILES, *_of_formats(temporary)))
-        if os.path.isdir(directory):
-            os.rename(directory, f"{temporary}.old")
-        os.rename(temporary, directory)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(f"{temporary}.old", ignore_errors=True)
+            more(folder)
 
 
 def _write(
@@ -205,18 +159,11 @@ def _write(
         json.dump(fields, file, indent=2)
     shutil.copymode(os.path.join(directory, "config.json"), os.path.join(directory, WEIGHTS))  # safetensors writes 0600
     max_length = min(tokenizer.max_length, config.max_positions)
-    replace(tokenizer, max_length=max_length).save(directory)
+    replace(tokenizer, max_length=max_length).write(directory)
     if "score" in params:
         write_layout(directory, max_length)
     with open(os.path.join(directory, "README.md"), "w", encoding="utf-8") as file:
         file.write(model_card)
-    write_sums(directory, (WEIGHTS, "config.json", *FILES))
-
-
-def _of_formats(directory: str) -> list[str]:
-    """The files of other formats that the directory has."""
-    names = [f"{folder}/{name}" for folder, known in FOLDERS.items() for name in known]
-    return [name for name in names if os.path.exists(os.path.join(directory, name))]
 
 
 def architecture(params: Mapping[str, Any]) -> str:

@@ -12,8 +12,7 @@ from typing import Any
 from harp_jax.base.version import __version__
 from harp_jax.checkpoints.card_metadata import NOTHING, About, figure_lines, metadata
 from harp_jax.checkpoints.machine_paths import portable, without_folders
-from harp_jax.checkpoints.recorded import read_command, read_metrics
-from harp_jax.checkpoints.selected import DIRECTORY, best
+from harp_jax.checkpoints.recorded import best, read_command, read_metrics
 
 PACKAGES = ("jax", "flax", "optax", "numpy")
 # Metrics of the machine, not of the model.
@@ -43,7 +42,7 @@ def model_card(
     data = [f"- {field}: {_plain(config[field])}" for field in DATA_FIELDS if config.get(field)]
     last = {row["split"]: row for row in read_metrics(workdir) if row["step"] <= step}
     measured = [line for split in sorted(last) for line in _metrics(split, last[split])]
-    chosen = best(os.path.join(workdir, DIRECTORY))
+    chosen = best(workdir)
     if chosen:
         picked = f"Selected: step {chosen['step']}, by {chosen['measure']} {chosen['value']:.4f} on {chosen['queries']} held-out"
         measured = [f"{picked} training queries.", "", *measured]

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import cache_directory, lines
+from harp_jax.base.files import beside, cache_directory, lines
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import BATCH, Documents
@@ -80,7 +80,7 @@ def _name(path: str, docs: Documents, sample: float, seed: int) -> str:
 
 
 def _build(path: str, docs: Documents, sample: float, seed: int, index: str) -> None:
-    temporary = f"{index}.tmp.{os.getpid()}"
+    temporary = beside(index)
     try:
         os.makedirs(os.path.dirname(index), exist_ok=True)
         with contextlib.closing(sqlite3.connect(temporary)) as connection:

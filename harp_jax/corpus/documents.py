@@ -21,7 +21,15 @@ from functools import partial
 from typing import Any, cast
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import LONGEST_LINE, SUFFIXES, cache_directory, check_length, check_readable, open_bytes
+from harp_jax.base.files import (
+    LONGEST_LINE,
+    SUFFIXES,
+    beside,
+    cache_directory,
+    check_length,
+    check_readable,
+    open_bytes,
+)
 from harp_jax.base.progress import progress
 from harp_jax.corpus.irds import IrdsDocuments
 from harp_jax.corpus.jsonl import checked_id, checked_text, parse_object
@@ -227,7 +235,7 @@ def _text(record: dict[str, str], fields: tuple[str, ...]) -> str:
 
 def _build(path: str, index: str) -> None:
     """Writes the index under a temporary name and renames it, so that a killed build leaves no index."""
-    temporary = f"{index}.tmp.{os.getpid()}.{threading.get_ident()}"
+    temporary = beside(index)
     try:
         os.makedirs(os.path.dirname(index), exist_ok=True)
         with contextlib.closing(sqlite3.connect(temporary)) as connection:

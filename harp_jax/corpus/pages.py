@@ -12,12 +12,11 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import zlib
 
 from harp_jax.base.cli import child, child_environment
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import cache_directory, open_bytes, walk
+from harp_jax.base.files import beside, cache_directory, open_bytes, walk
 from harp_jax.base.version import __version__
 
 _SUFFIXES = (".html", ".htm", ".xhtml", ".warc", ".warc.gz")
@@ -48,7 +47,7 @@ def documents_of_pages(path: str) -> str:
         return target
     os.makedirs(os.path.dirname(target), exist_ok=True)
     print(f"{path} holds pages: writing their documents to {target}, once", file=sys.stderr)
-    temporary = f"{target}.{os.getpid()}.{threading.get_ident()}"
+    temporary = beside(target)
     command = child("documents", path, f"--output={temporary}")
     done = subprocess.run(command, stdout=subprocess.PIPE, env=child_environment(), text=True, check=False)
     print(done.stdout.replace(temporary, target), end="", file=sys.stderr)  # standard output belongs to the caller

@@ -47,7 +47,7 @@ class NeuralScorer:
 
     @classmethod
     def load(cls, workdir: str, max_length: int | None = None, batch_tokens: int | None = None) -> "NeuralScorer":
-        """The parameters that a training run selected (`checkpoints.selected`), or those of its newest checkpoint."""
+        """The parameters that a training run selected (`recorded.best`), or those of its newest checkpoint."""
         return cls(*load_ranker(workdir), max_length, batch_tokens)
 
     def use(self, params: Mapping[str, Any]) -> None:

@@ -3,10 +3,10 @@
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from harp_jax.base.digests import with_digest, without_digest
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import locked, replacing
 from harp_jax.base.randomness import hash64
@@ -14,15 +14,14 @@ from harp_jax.corpus.trec import ScoredQuery, run_lines
 
 KEY = "key"
 LOCK = "lock"
-OURS = re.compile(r"(\d{6,}\.trec|key(\.json)?)(\.tmp\.\d+)?|lock")  # with what a kill leaves of a half-written file
+OURS = re.compile(r"(\d{6,}\.trec|key(\.json)?)(\.tmp\.\w+)?|lock")  # with what a kill leaves of a half-written file
 
 
 class Parts:
     """OUTPUT.parts: chunk n of the run as n.trec, and a key that identifies the inputs.
 
-    Parts of other inputs (another model, run or option), or without a key, are removed. Each chunk ends with a digest; one
-    that is damaged, and those after it, are scored again. InputError where the directory holds anything else, and while
-    another process writes to it.
+    Parts of other inputs (another model, run or option), or without a key, are removed. InputError where the directory holds
+    anything else, and while another process writes to it.
     """
 
     def __init__(self, output: str, key: str, count: int) -> None:
@@ -37,30 +36,23 @@ class Parts:
             self._remove()
             with replacing(path) as file:
                 file.write(key)
-        self.done = next(n for n in range(count + 1) if n == count or self._read(n) is None)
+        self.done = next(n for n in range(count + 1) if n == count or not os.path.exists(self._part(n)))
 
     def _part(self, number: int) -> str:
         return os.path.join(self.directory, f"{number:06d}.trec")
 
-    def _read(self, number: int) -> str | None:
-        """The lines of a chunk without its digest; None if it is absent or damaged."""
-        path = Path(self._part(number))
-        return without_digest(path.read_bytes()) if path.exists() else None
-
     def add(self, rankings: Iterable[ScoredQuery]) -> None:
         """Writes the next chunk."""
         with replacing(self._part(self.done)) as file:
-            file.write(with_digest("".join(run_lines(rankings))))
+            file.writelines(run_lines(rankings))
         self.done += 1
 
     def finish(self) -> None:
         """Joins the chunks to the run and removes them."""
         with replacing(self.output) as whole:
             for number in range(self.count):
-                text = self._read(number)
-                if text is None:
-                    raise InputError(f"{self._part(number)} is damaged; run the same command again")
-                whole.write(text)
+                with open(self._part(number), encoding="utf-8") as part:
+                    shutil.copyfileobj(part, whole)
         self._remove()
         os.remove(os.path.join(self.directory, LOCK))
         os.rmdir(self.directory)

@@ -16,7 +16,7 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
-from harp_jax.checkpoints.selected import DIRECTORY, RECORD, best, sealed
+from harp_jax.checkpoints.recorded import RECORD, SELECTED, best
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import split_queries
 from harp_jax.corpus.trec import Qrels, ordered, read_queries, read_run
@@ -62,7 +62,7 @@ class Selection:
             raise InputError(f"select={config.select!r}: name one measure")
         self.measure = str(measures[0])
         self.held_out, self.make_scorer, self.save = held_out, make_scorer, save
-        self.directory = os.path.join(workdir, DIRECTORY)
+        self.workdir, self.directory = workdir, os.path.join(workdir, SELECTED)
         self.depth = config.select_depth
         self.docs = Documents.open(config.docs, tuple(config.fields))
         queries = read_queries(config.queries)
@@ -85,7 +85,7 @@ class Selection:
         if any(np.ptp(scores) > 0 for _, _, scores in ranked):
             # Ties keep the order of the first stage: untrained weights of zero would be selected for BM25's ranking.
             value = evaluate(self.held_out, {"": dict(ordered(ranked))}, [self.measure]).mean[""][self.measure]
-        if jax.process_index() == 0 and value > best(self.directory).get("value", -1.0):
+        if jax.process_index() == 0 and value > best(self.workdir).get("value", -1.0):
             self._keep(params, step, value)
         return {self.measure: value}
 
@@ -94,8 +94,14 @@ class Selection:
         name = f"step-{step}"
         self.save(os.path.join(self.directory, name), jax.device_get(params))
         with replacing(os.path.join(self.directory, RECORD)) as file:
-            record = {"step": step, "measure": self.measure, "value": value, "queries": len(self.held_out)}
-            json.dump(sealed({**record, "model": name}), file)
+            record = {
+                "step": step,
+                "measure": self.measure,
+                "value": value,
+                "queries": len(self.held_out),
+                "model": name,
+            }
+            json.dump(record, file)
         for other in os.listdir(self.directory):
             if other not in (name, RECORD):
                 shutil.rmtree(os.path.join(self.directory, other), ignore_errors=True)

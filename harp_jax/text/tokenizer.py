@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harp_jax.base.digests import check_sums, remove_sums, write_sums
+from harp_jax.base.digests import check_sums, output_folder
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import lines, read_json, replacing
 
@@ -110,8 +110,12 @@ class Tokenizer:
         return self._encoder.decode([int(i) for i in ids], skip_special_tokens=False)
 
     def save(self, directory: str) -> None:
-        """Writes vocab.txt, tokenizer.json and tokenizer_config.json as AutoTokenizer and CrossEncoder read them."""
-        remove_sums(directory)
+        """Writes a folder for AutoTokenizer, CrossEncoder and `load_tokenizer`, whole or not at all (`digests.output_folder`)."""
+        with output_folder(directory) as folder:
+            self.write(folder)
+
+    def write(self, directory: str) -> None:
+        """Adds vocab.txt, tokenizer.json and tokenizer_config.json to a folder."""
         with replacing(os.path.join(directory, "vocab.txt")) as file:
             file.write("".join(token + "\n" for token in self.tokens))
         self._encoder.save(os.path.join(directory, "tokenizer.json"))
@@ -130,7 +134,6 @@ class Tokenizer:
         }
         with replacing(os.path.join(directory, "tokenizer_config.json")) as file:
             json.dump(config, file, indent=2)
-        write_sums(directory, FILES)
 
 
 def load_tokenizer(path: str) -> Tokenizer:

@@ -1,16 +1,17 @@
 """Metrics as JSON lines and TensorBoard events, and to Weights & Biases on request.
 
-The JSON lines are authoritative: one object per line, `step` first, a checksum last.
+The JSON lines are authoritative: one object per line, `step` first.
 """
 
 import contextlib
+import json
 import os
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from harp_jax.base.files import replacing
-from harp_jax.checkpoints.recorded import FIRST, METRICS, metrics_line
+from harp_jax.checkpoints.recorded import METRICS
 from harp_jax.checkpoints.recorded import read_metrics as read
 from harp_jax.training.wandb_log import WandbLog
 
@@ -28,7 +29,7 @@ class MetricsLog:
         from tensorboardX.proto.event_pb2 import Event, SessionLog
 
         self.path = os.path.join(workdir, METRICS)
-        self._line = cut_after(self.path, restored_step)
+        cut_after(self.path, restored_step)
         self._file = open(self.path, "a", encoding="utf-8")
         directory = os.path.join(workdir, "tensorboard")
         os.makedirs(directory, exist_ok=True)
@@ -46,8 +47,7 @@ class MetricsLog:
             "split": prefix,
             **{k: float(f"{float(v):.6g}") for k, v in metrics.items()},
         }
-        self._line = metrics_line(line, self._line)
-        self._file.write(self._line)
+        self._file.write(json.dumps(line) + "\n")
         self._file.flush()
         from tensorboardX.proto.event_pb2 import Event
         from tensorboardX.proto.summary_pb2 import Summary
@@ -69,13 +69,9 @@ class MetricsLog:
                 self._board.close()
 
 
-def cut_after(path: str, step: int) -> str:
-    """Remove the lines after `step`: a resumed run writes them again. Returns the last line that stays."""
-    line = FIRST
+def cut_after(path: str, step: int) -> None:
+    """Remove the lines after `step`: a resumed run writes them again."""
     if os.path.exists(path):
         rows = [row for row in read(os.path.dirname(path)) if row["step"] <= step]
         with replacing(path) as file:
-            for row in rows:
-                line = metrics_line(row, line)
-                file.write(line)
-    return line
+            file.writelines(json.dumps(row) + "\n" for row in rows)

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import errno
 import hashlib
 import json
 import os
@@ -13,7 +12,7 @@ import jax
 from ml_collections import ConfigDict
 
 from harp_jax.base import files
-from harp_jax.base.digests import write_sums
+from harp_jax.base.digests import files_below, write_sums
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.checkpoints.checkpoint import Checkpoints, remove_unfinished
@@ -79,7 +78,10 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
         stage.vocabulary.save(os.path.join(workdir, "tokenizer"))
         with replacing(path) as file:
             json.dump(own, file, indent=2)
-        write_sums(workdir, [CONFIG])
+        # Binds the tokenizer to the run; a checkpoint has the digest of config.json.
+        write_sums(
+            workdir, [CONFIG, *(os.path.join("tokenizer", name) for name in files_below(f"{workdir}/tokenizer"))]
+        )
     return lock
 
 
@@ -130,11 +132,11 @@ def disk_full_as_input_error(workdir: str) -> Iterator[None]:
     """Raise InputError when the disk is full (or a quota or file size limit reached); complete checkpoints are unchanged."""
     try:
         yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    except Exception as error:
+        if isinstance(error, InputError) or not (reason := files.disk_full(error)):
             raise
         raise InputError(
-            f"cannot write to {workdir}: {error.strerror}; free space and run the same command again: it resumes from step "
+            f"cannot write to {workdir}: {reason}; free space and run the same command again: it resumes from step "
             f"{_newest_checkpoint(workdir)}"
         ) from error
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-import zlib
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -21,12 +21,12 @@ from harp_jax.checkpoints.export import export
 from harp_jax.checkpoints.hub import push
 from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.checkpoints.model_card import model_card
-from harp_jax.checkpoints.recorded import read_metrics
+from harp_jax.checkpoints.recorded import read_config, read_metrics
 from harp_jax.export import arguments_parser, main
 from harp_jax.ranking.reranker import Reranker
-from harp_jax.training.metrics_log import MetricsLog
 from harp_jax.training.train import train
-from tests.support.synthetic import VOCAB
+from tests.support import ROOT
+from tests.support.synthetic import VOCAB, tokenizer
 from tests.support.tiny_run import tiny_config, tiny_stage
 
 
@@ -109,37 +109,77 @@ def test_a_changed_config_or_metric_of_a_workdir_is_named(workdir, tmp_path):
     with pytest.raises(InputError, match="it is a device, a pipe or a socket"):
         export(str(tmp_path / "run"), str(tmp_path / "model"))
     metrics.unlink()
-    figure = read_metrics(str(workdir))[0]["loss"]
-    metrics.write_bytes(b"".join(lines).replace(str(figure).encode(), b"0.0625", 1))
-    with pytest.raises(InputError, match=r"metrics.jsonl, line 1: damaged \(by its crc32 a figure"):
-        export(str(tmp_path / "run"), str(tmp_path / "model"))
-    assert len(lines) > 2
-    for changed in (
-        lines[1:],
-        [lines[0], *lines],
-        [*lines[:-1], lines[-2], lines[-1]],
-        [lines[0], *lines[2:]],
-        lines[::-1],
-    ):
-        metrics.write_bytes(b"".join(changed))
-        with pytest.raises(InputError, match=r"damaged \(by its crc32 a figure in it, or the line before it"):
-            export(str(tmp_path / "run"), str(tmp_path / "model"))
 
 
-def test_metrics_of_older_versions_are_read_and_go_on_with_a_chain(tmp_path):
-    path = tmp_path / "metrics.jsonl"
-    old = [{"step": 1, "split": "train", "loss": 1.0}, {"step": 2, "split": "train", "loss": 0.5}]
-    crc = f"{zlib.crc32(json.dumps(old[1]).encode()):08x}"  # of the line alone; the oldest lines have none
-    path.write_text(json.dumps(old[0]) + "\n" + json.dumps({**old[1], "crc32": crc}) + "\n")
-    assert read_metrics(str(tmp_path)) == old
-    log = MetricsLog(str(tmp_path), restored_step=1)
-    log.write(2, {"loss": 0.25})
-    log.close()
-    assert [row["loss"] for row in read_metrics(str(tmp_path))] == [1.0, 0.25]
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text(lines[1])
-    with pytest.raises(InputError, match="line 1: damaged"):
-        read_metrics(str(tmp_path))
+def test_parts_of_another_run_in_a_workdir_are_refused(workdir, tmp_path):
+    config = tiny_config(str(tmp_path), steps=3, checkpoint_every=3, seed=7)
+    other = tmp_path / "other"
+    train(config, str(other), tiny_stage(config), jax.devices()[:1])
+    for part, message in (("checkpoints", "is a checkpoint of another run"), ("tokenizer", "tokenizer/.* was changed")):
+        mixed = tmp_path / f"mixed-{part}"
+        shutil.copytree(workdir, mixed)
+        shutil.rmtree(mixed / part)
+        shutil.copytree(other / part, mixed / part)
+        if part == "tokenizer":
+            swapped = replace(tokenizer(), tokens=(*tokenizer().tokens[:-2], *tokenizer().tokens[:-3:-1]))
+            shutil.rmtree(mixed / part)
+            swapped.save(str(mixed / part))
+        for use in (load_params, Reranker.from_pretrained, lambda run: export(run, str(tmp_path / "model"))):
+            with pytest.raises(InputError, match=message):
+                use(str(mixed))
+        with pytest.raises(InputError, match=message):
+            again = tiny_config(str(mixed.parent), steps=3, checkpoint_every=1, log_every=1, **{"mesh.model": 2})
+            again.tokenizer = read_config(str(workdir)).tokenizer
+            train(again, str(mixed), tiny_stage(again), jax.devices()[:2])
+
+
+TRAIN_LIMITED = """
+import resource, sys
+from harp_jax.base.cli import ending_well
+from harp_jax.training.train import train
+from tests.support.tiny_run import tiny_config, tiny_stage
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+config = tiny_config(sys.argv[1] + "/given", steps=2)
+stage = tiny_stage(config)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 1 << 20))
+with ending_well():
+    train(config, sys.argv[1] + "/out", stage)
+"""
+
+
+@pytest.mark.parametrize("command", ["export", "vocabulary", "train"])
+def test_a_full_disk_is_one_line_and_leaves_nothing(workdir, tmp_path, command):
+    """No file may grow beyond 2 KiB: `safetensors` and `tokenizers` raise exceptions of their own for that."""
+    (tmp_path / "docs.jsonl").write_text(
+        "".join(
+            json.dumps({"id": f"d{i}", "title": "", "text": f"some words of number{i} here", "links": []}) + "\n"
+            for i in range(900)
+        )
+    )
+    source = f"--config.source.paths=('{tmp_path / 'docs.jsonl'}',)"
+    words = {
+        "export": ["-m", "harp_jax.export", f"--workdir={workdir}", f"--output={tmp_path / 'out'}"],
+        "vocabulary": [
+            "-m",
+            "harp_jax",
+            "vocabulary",
+            "--config=data/linked_jsonl",
+            source,
+            f"--output={tmp_path / 'out'}",
+        ],
+        "train": ["-c", TRAIN_LIMITED, str(tmp_path)],
+    }[command]
+    done = subprocess.run(
+        ["bash", "-c", f'{"" if command == "train" else "ulimit -f 2;"} exec "$0" "$@"', sys.executable, *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr[-2000:]
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and "File too large; free space and run the same command again" in errors[0], done.stderr
+    assert not list(tmp_path.glob("out/*")) or os.listdir(tmp_path / "out") == ["lock"]
+    assert not [path for path in tmp_path.rglob("*") if ".tmp." in path.name]
 
 
 def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, monkeypatch):

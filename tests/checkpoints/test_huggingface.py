@@ -321,14 +321,17 @@ def test_save_replaces_an_export_and_nothing_else(exported, tmp_path):
     assert os.listdir(tmp_path) == ["m"]
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("x")
-    with pytest.raises(InputError, match="no exported model"):
+    with pytest.raises(InputError, match="holds thesis.tex, which was changed or is not of harp_jax"):
         save_hf(str(tmp_path / "mine"), CONFIG, params, tokenizer, "")
     assert os.listdir(tmp_path / "mine") == ["thesis.tex"]
-    # A model that somebody downloaded has the same files as an export, but not its mark.
-    config = json.loads((tmp_path / "m" / "config.json").read_text())
-    del config["harp_jax_version"]
-    (tmp_path / "m" / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="no exported model"):
+    # Somebody's further training keeps our mark in config.json, a downloaded model has the same files as an export.
+    weights = (tmp_path / "m" / "model.safetensors").read_bytes()
+    (tmp_path / "m" / "model.safetensors").write_bytes(weights[:-1] + b"x")
+    with pytest.raises(InputError, match="holds model.safetensors, which was changed"):
+        save_hf(target, CONFIG, params, tokenizer, "third")
+    (tmp_path / "m" / "model.safetensors").write_bytes(weights)
+    (tmp_path / "m" / SUMS).unlink()
+    with pytest.raises(InputError, match="holds README.md, which was changed or is not of harp_jax"):
         save_hf(target, CONFIG, params, tokenizer, "third")
     assert (tmp_path / "m" / "README.md").read_text() == "second"
 
@@ -355,17 +358,12 @@ def test_an_export_replaces_exports_only(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "model")
     save(tmp_path / "link")
     assert (tmp_path / "link").is_symlink() and sorted(os.listdir(tmp_path)) == ["link", "model"]
-    (tmp_path / "model" / ".git").mkdir()
-    with pytest.raises(InputError, match=r"holds \.git, which is no part of an export and would be lost"):
-        save(tmp_path / "model")
-    assert (tmp_path / "model" / ".git").is_dir()
-    (tmp_path / "model" / ".git").rmdir()
     (tmp_path / "model" / "onnx").mkdir()
     (tmp_path / "model" / "onnx" / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"holds onnx/notes\.txt, which is no part of an export"):
+    with pytest.raises(InputError, match=r"holds onnx/notes\.txt, which was changed or is not of harp_jax"):
         save(tmp_path / "model")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="exists and is no exported model"):
+    with pytest.raises(InputError, match="is no directory"):
         save(tmp_path / "dangling")
 
 

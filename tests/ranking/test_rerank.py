@@ -279,27 +279,18 @@ def test_parts_are_removed_with_their_key_last(tmp_path, monkeypatch):
     assert removed[-4:] == ["000000.trec", "000001.trec", "key", "lock"] and os.listdir(tmp_path) == ["out"]
 
 
-@pytest.mark.parametrize(
-    "damage", [lambda data: b"", lambda data: data[:20], lambda data: data.replace(b"2 Q0", b"9 Q0")]
-)
-def test_a_damaged_part_is_made_again(tmp_path, damage):
-    def rankings(number):
-        return [(f"q{number}", ["a", "b"], [2.0, 1.0])]
-
-    parts = Parts(str(tmp_path / "out"), "key", 4)
-    for number in range(3):
-        parts.add(rankings(number))
+def test_parts_of_a_killed_run_are_kept_and_a_second_writer_is_refused(tmp_path):
+    parts = Parts(str(tmp_path / "out"), "key", 3)
+    for number in range(2):
+        parts.add([(f"q{number}", ["a", "b"], [2.0, 1.0])])
     with pytest.raises(InputError, match="another process is writing to"):
-        Parts(str(tmp_path / "out"), "key", 4)
+        Parts(str(tmp_path / "out"), "key", 3)
     del parts
-    path = tmp_path / "out.parts" / "000002.trec"
-    path.write_bytes(damage(path.read_bytes()))
-    parts = Parts(str(tmp_path / "out"), "key", 4)
+    parts = Parts(str(tmp_path / "out"), "key", 3)
     assert parts.done == 2
-    for number in (2, 3):
-        parts.add(rankings(number))
+    parts.add([("q2", ["a", "b"], [2.0, 1.0])])
     parts.finish()
-    assert list(read_run(str(tmp_path / "out"))) == ["q0", "q1", "q2", "q3"] and os.listdir(tmp_path) == ["out"]
+    assert list(read_run(str(tmp_path / "out"))) == ["q0", "q1", "q2"] and os.listdir(tmp_path) == ["out"]
 
 
 def test_a_change_of_equal_size_and_time_is_noticed(tmp_path):

@@ -1,6 +1,7 @@
 """Fine-tuning through the shared loop: groups from judgments and candidates, each loss against a loop, a ranker that learns."""
 
 import os
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -99,7 +100,7 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
     """The selected parameters are those of the best step, and the export takes them, not the last ones."""
     from harp_jax.checkpoints.export import export
     from harp_jax.checkpoints.huggingface import load_hf
-    from harp_jax.checkpoints.selected import best
+    from harp_jax.checkpoints.recorded import best
     from harp_jax.ranking.rerank import rerank_run
     from harp_jax.ranking.reranker import Reranker
 
@@ -110,7 +111,7 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
     train(config, workdir, devices=jax.devices()[:1])
     rows = [r for r in metrics_log.read(workdir) if r["split"] == "validation"]
     assert [r["step"] for r in rows] == [0, 10, 20, 25]
-    found = best(os.path.join(workdir, "selected"))
+    found = best(workdir)
     assert found["value"] == pytest.approx(max(r["RR@10"] for r in rows), rel=1e-5)
     assert found["step"] == next(r["step"] for r in rows if r["RR@10"] == max(x["RR@10"] for x in rows))
     assert len(os.listdir(os.path.join(workdir, "selected"))) == 2 and found["queries"] == 9
@@ -128,14 +129,10 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
     _, started = load_encoder(workdir)
     _, exported = load_hf(str(tmp_path / "model"))
     jax.tree.map(np.testing.assert_array_equal, {n: started[n] for n in exported}, exported)
-    # A changed byte of the selected parameters or of their record is named, never scored with.
+    # A changed byte of the selected parameters or a damaged record is named, never scored with.
     record = tmp_path / "run" / "selected" / "selection.json"
-    weights = record.parent / found["model"] / "model.safetensors"
-    for path, old, new in (
-        (record, b'"step"', b'"stop"'),
-        (record, b"{", b"\xff"),
-        (weights, weights.read_bytes()[-4:], b"\0\0\xc0\x7f"),
-    ):
+    weights = Path(found["model"]) / "model.safetensors"
+    for path, old, new in ((record, b"{", b"\xff"), (weights, weights.read_bytes()[-4:], b"\0\0\xc0\x7f")):
         before = path.read_bytes()
         path.write_bytes(before.replace(old, new, 1))
         for load in (load_encoder, Reranker.from_pretrained):

@@ -110,7 +110,7 @@ def pair_accuracy(workdir, path) -> float:
 
 def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
     """The last steps, at a ruinous rate, are not what re-ranking takes; what was selected is not trained on."""
-    from harp_jax.checkpoints.selected import best
+    from harp_jax.checkpoints.recorded import best
     from harp_jax.corpus.trec import ordered
     from harp_jax.evaluation.evaluate import evaluate
     from harp_jax.training import metrics_log
@@ -121,7 +121,7 @@ def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
     workdir = str(tmp_path / "run")
     train(config, workdir, devices=jax.devices()[:1])
     rows = [r for r in metrics_log.read(workdir) if r["split"] == "validation"]
-    found = best(os.path.join(workdir, "selected"))
+    found = best(workdir)
     assert [r["step"] for r in rows] == [0, 20, 40, 60] and found["queries"] == TRAINED // 10
     # The candidates come in the right order, and KNRM's weights start at zero: no score tells anything apart.
     assert rows[0]["RR@10"] == 0 and found["step"] > 0
@@ -132,7 +132,7 @@ def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
     ranked = rerank_run(load_scorer(workdir), selection.run, selection.queries, selection.docs)
     again = evaluate(selection.held_out, {"": dict(ordered(ranked))}, selection.measure).mean[""]
     assert next(iter(again.values())) == pytest.approx(found["value"], abs=1e-6)
-    path = os.path.join(workdir, "selected", found["model"], "parameters.safetensors")
+    path = os.path.join(found["model"], "parameters.safetensors")
     with open(path, "r+b") as file:
         file.truncate(40)
     with pytest.raises(InputError, match="safetensors was changed since it was written"):

@@ -11,8 +11,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.baselines.neural_ir.shape import NeuralConfig
 from harp_jax.checkpoints.checkpoint import load_params
-from harp_jax.checkpoints.recorded import read_config
-from harp_jax.checkpoints.selected import DIRECTORY, best
+from harp_jax.checkpoints.recorded import best, read_config
 from harp_jax.text.words import WordVocabulary, load_words
 
 PARAMETERS = "parameters.safetensors"
@@ -43,15 +42,15 @@ def load_selected(directory: str) -> dict[str, Any]:
 def load_ranker(workdir: str) -> tuple[NeuralConfig, dict[str, Any], WordVocabulary]:
     """Shape, parameters (numpy float32) and vocabulary of a trained neural ranker.
 
-    The parameters are those that the training selected (`checkpoints.selected`), or those of its newest checkpoint, without
+    The parameters are those that the training selected (`recorded.best`), or those of its newest checkpoint, without
     the rows that sharding added to the word vectors. Raises InputError where there is nothing to load.
     """
     config = read_config(workdir)
     if "neural_ir" not in config:
         raise InputError(f"{workdir} holds no neural ranker; check the path")
-    selected = best(os.path.join(workdir, DIRECTORY))
+    selected = best(workdir)
     if selected:
-        params = load_selected(os.path.join(workdir, DIRECTORY, selected["model"]))
+        params = load_selected(selected["model"])
     else:
         params, _ = load_params(workdir)
     words = load_words(os.path.join(workdir, "tokenizer"))
