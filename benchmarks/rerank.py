@@ -47,7 +47,7 @@ OURS = (
     ("openvino", "int8"),
 )
 SAMPLE = 60  # pairs on which batch sizes are tried
-HEADS = ("bert", "pooler", "score")
+HEADS = ("encoder", "pooler", "score")
 
 
 @dataclass

@@ -23,14 +23,15 @@ def _common() -> ConfigDict:
     c.model.hidden = 768  # width; a multiple of heads
     c.model.heads = 12  # attention heads of a layer
     c.model.intermediate = 0  # 0: 4 × hidden
+    c.model.model_type = "bert"  # Hugging Face's name of the architecture, from scratch
     c.model.max_positions = 512  # the longest sequence that the encoder can read
     c.model.dropout = 0.1  # of embeddings and layers' outputs
     c.model.attention_dropout = 0.0  # 0: all attention implementations train the same model
     c.model.initialisation = (
-        "bert"  # from scratch; or "matching", with which small models without dropout learn to match words
+        "normal"  # from scratch; or "matching", with which small models without dropout learn to match words
     )
     c.model.attention = "auto"  # by backend and dtype; or "xla", "cudnn" (GPU, 16 bits), "splash" (TPU)
-    c.model.remat = "none"  # or "dots", "layer": less memory, more compute (bert.py)
+    c.model.remat = "none"  # or "dots", "layer": less memory, more compute (`layers.rematerialised`)
     c.row_length = 512  # tokens per packed row; also the maximum sequence length
     c.rows = 0  # rows per batch; 0: derived from batch_pairs and the lengths of the data
     c.accumulate = 1  # microbatches per batch, computed one after the other to save memory

@@ -122,7 +122,7 @@ class Encoder:
         mesh = jax.make_mesh((len(devices),), ("data",), axis_types=(AxisType.Auto,), devices=devices)
         rows = NamedSharding(mesh, PartitionSpec("data"))
         self._place = lambda x: jax.device_put(x, rows)
-        self._params = jax.device_put({"bert": params["bert"]}, NamedSharding(mesh, PartitionSpec()))
+        self._params = jax.device_put({"encoder": params["encoder"]}, NamedSharding(mesh, PartitionSpec()))
         self.tokenizer, self.slots, self.devices = tokenizer, slots, len(devices)
         on_cpu = devices[0].platform == "cpu"
         longest = min(shape.max_positions, LENGTHS[-1])
@@ -179,7 +179,7 @@ def identify(path: str) -> dict[str, Any]:
     shape, params = load_encoder(path)
     state = hashlib.sha256(f"{shape.layers} {shape.heads} {shape.layer_norm_eps}".encode())
     for name, leaf in sorted(
-        (jax.tree_util.keystr(k), x) for k, x in jax.tree_util.tree_leaves_with_path(params["bert"])
+        (jax.tree_util.keystr(k), x) for k, x in jax.tree_util.tree_leaves_with_path(params["encoder"])
     ):
         state.update(f"{name} {leaf.dtype} {leaf.shape}".encode())
         state.update(np.ascontiguousarray(leaf).data)

@@ -12,56 +12,56 @@ from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf
 from harp_jax.checkpoints.recorded import best, read_config
-from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import init_params
-from harp_jax.model.matching import matching_start
+from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.table import ENCODERS, encoder_of, recorded_shape
 from harp_jax.model.products import fastest_dtype
 from harp_jax.text.marks import Marks, recorded_marks
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 
-def encoder_and_tokenizer(config: ConfigDict) -> tuple[BertConfig, Tokenizer, dict | None]:
+def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderShape, Tokenizer, dict | None]:
     """The encoder's shape, the tokenizer, and the parameters of `config.init` (None from scratch).
 
     Raises InputError if the vocabulary does not match the parameters.
     """
     params: dict | None = None
     if config.init:
-        bert, params = load_encoder(config.init)
-        bert = replace(
-            bert,
+        shape, params = load_encoder(config.init)
+        shape = replace(
+            shape,
             dropout=float(config.model.dropout),
             attention_dropout=float(config.model.attention_dropout),
             attention=config.model.attention,
             remat=config.model.remat,
         )
         tokenizer = load_tokenizer(config.tokenizer or tokenizer_of(config.init))
-        if tokenizer.size != bert.vocab_size:
+        if tokenizer.size != shape.vocab_size:
             raise InputError(
                 f"the vocabulary {config.tokenizer or config.init} has {tokenizer.size} tokens, the parameters of "
-                f"{config.init} have {bert.vocab_size}; use the tokenizer that belongs to `init`"
+                f"{config.init} have {shape.vocab_size}; use the tokenizer that belongs to `init`"
             )
     else:
         tokenizer = load_tokenizer(config.tokenizer)
         m = config.model
-        bert = BertConfig(
+        shape = encoder_of(m.model_type, "model.model_type").shape(
             tokenizer.size, m.layers, m.hidden, m.heads, m.intermediate or 4 * m.hidden, m.max_positions,
             dropout=float(m.dropout), attention_dropout=float(m.attention_dropout), attention=m.attention,
             remat=m.remat,
         )  # fmt: skip
-    if config.row_length > bert.max_positions:
+    if config.row_length > shape.max_positions:
         raise InputError(
-            f"row_length={config.row_length} exceeds the encoder's {bert.max_positions} positions; lower it"
+            f"row_length={config.row_length} exceeds the encoder's {shape.max_positions} positions; lower it"
         )
     dtype = fastest_dtype(jax.default_backend()) if config.dtype == "auto" else config.dtype
-    return replace(bert, dtype=dtype), tokenizer, params
+    return replace(shape, dtype=dtype), tokenizer, params
 
 
-def load_encoder(path: str) -> tuple[BertConfig, dict]:
+def load_encoder(path: str) -> tuple[EncoderShape, dict]:
     """Shape and parameters (numpy float32) of a Hugging Face directory or of a training workdir.
 
     Of a workdir: the parameters that the training selected, or those of its newest checkpoint. Raises InputError where there
-    is no BERT to load.
+    is no encoder to load.
     """
     if not os.path.isdir(path):
         raise InputError(
@@ -69,28 +69,28 @@ def load_encoder(path: str) -> tuple[BertConfig, dict]:
         )
     if is_workdir(path):
         params, config = load_params(path)
-        if "bert" not in config:
-            raise InputError(f"{path} holds no BERT; use the workdir of a pre-training or fine-tuning run")
+        if "encoder" not in config:
+            raise InputError(f"{path} holds no encoder; use the workdir of a pre-training or fine-tuning run")
         # The run's attention may be a kernel of a device that is not this one.
-        bert = replace(BertConfig(**config.bert), attention="auto")
-        params = strip_vocab(params, bert.vocab_size)
+        shape = replace(recorded_shape(config.encoder, path), attention="auto")
+        params = strip_vocab(params, shape.vocab_size)
         if chosen := best(path):
             params |= load_hf(chosen["model"])[1]
-        return bert, params
+        return shape, params
     return load_hf(path)
 
 
-def load_ranker(path: str) -> tuple[BertConfig, dict, Tokenizer, Marks]:
+def load_ranker(path: str) -> tuple[EncoderShape, dict, Tokenizer, Marks]:
     """`load_encoder` with the tokenizer and the marks of the training; the tokenizer's max_length is the trained row length.
 
     So a workdir scores as its export does. Raises InputError where they do not belong together.
     """
-    bert, params = load_encoder(path)
+    shape, params = load_encoder(path)
     tokenizer = load_tokenizer(tokenizer_of(path))
     if is_workdir(path):
         tokenizer = replace(tokenizer, max_length=int(read_config(path).row_length))
-    check_vocabulary(tokenizer, bert, path)
-    return bert, params, tokenizer, recorded_marks(path, tokenizer)
+    check_vocabulary(tokenizer, shape, path)
+    return shape, params, tokenizer, recorded_marks(path, tokenizer)
 
 
 def is_workdir(path: str) -> bool:
@@ -111,7 +111,7 @@ def strip_vocab(params: dict, vocab_size: int) -> dict:
 
 def _resize_vocab(params: dict, rows: int) -> dict:
     params = jax.tree.map(lambda x: x, params)
-    word = params["bert"]["embeddings"]["word"]
+    word = params["encoder"]["embeddings"]["word"]
     extra = rows - word["embedding"].shape[0]
     if extra > 0:
         word["embedding"] = np.pad(word["embedding"], ((0, extra), (0, 0)))
@@ -124,23 +124,26 @@ def _resize_vocab(params: dict, rows: int) -> dict:
 
 
 def starting_params(
-    loaded: dict | None, drop: tuple[str, ...], vocab_size: int, initialisation: str = "bert"
-) -> Callable[[BertConfig, jax.Array], dict]:
+    loaded: dict | None, drop: tuple[str, ...], vocab_size: int, initialisation: str = "normal"
+) -> Callable[[EncoderShape, jax.Array], dict]:
     """A function that returns the initial parameters: fresh ones, replaced by the loaded ones except the heads in `drop`.
 
-    `initialisation` is used from scratch only: "bert", or "matching" (`matching_start`).
+    `initialisation` is used from scratch only: "normal", or one of `Encoder.initialisations`.
     """
-    if initialisation not in ("bert", "matching"):
-        raise InputError(f"model.initialisation={initialisation!r} is unknown; choose bert or matching")
 
-    def start(bert: BertConfig, key: jax.Array) -> dict:
-        narrow = replace(bert, vocab_size=vocab_size, dtype="float32")
+    def start(shape: EncoderShape, key: jax.Array) -> dict:
+        narrow = replace(shape, vocab_size=vocab_size, dtype="float32")
         fresh = jax.device_get(jax.jit(lambda k: init_params(narrow, k))(key))
-        if loaded is None and initialisation == "matching":
-            fresh = matching_start(narrow, fresh, jax.random.fold_in(key, 1))
+        if loaded is None and initialisation != "normal":
+            known = ENCODERS[shape.model_type].initialisations
+            if initialisation not in known:
+                raise InputError(
+                    f"model.initialisation={initialisation!r}: choose from {', '.join(('normal', *known))}"
+                )
+            fresh = known[initialisation](narrow, fresh, jax.random.fold_in(key, 1))
         for name, tree in (loaded or {}).items():
             if name not in drop:
                 fresh[name] = jax.tree.map(lambda x: np.asarray(x, np.float32), dict(tree))
-        return _resize_vocab(fresh, bert.vocab_size)
+        return _resize_vocab(fresh, shape.vocab_size)
 
     return start

@@ -21,7 +21,7 @@ from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.model_card import model_card
 from harp_jax.checkpoints.recorded import best
 from harp_jax.input.packing import fit
-from harp_jax.model.bert import BertConfig
+from harp_jax.model.encoders.table import recorded_shape
 from harp_jax.text.marks import Marks, marks_of
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
@@ -45,8 +45,8 @@ def export(
     goes to the model card. `formats`: "onnx" and "openvino" add the ranker in these (`formats.py`), with `int8` quantised as
     well, for OpenVINO with the ranges of `calibration`, texts of queries and documents.
 
-    The directory appears complete or not at all. Raises InputError if no checkpoint of a BERT verifies, if `output` is anything
-    else than an export or an empty directory, and if a package that a format needs is not installed.
+    The directory appears complete or not at all. Raises InputError if no checkpoint of a cross-encoder verifies, if `output` is
+    anything else than an export or an empty directory, and if a package that a format needs is not installed.
 
     >>> import harp_jax as hj
     >>> hj.export("runs/ranker", "exported")
@@ -56,9 +56,9 @@ def export(
     check_replaceable(output)
     check_formats(formats, int8, calibration)
     step, params, config = checkpoint.load_newest(workdir)
-    if "bert" not in config:
+    if "encoder" not in config:
         raise InputError(
-            f"{workdir} holds no BERT; neural rankers are not exported, harp rerank and Reranker read their workdir"
+            f"{workdir} holds no encoder; neural rankers are not exported, harp rerank and Reranker read their workdir"
         )
     chosen = best(workdir)
     if chosen:
@@ -70,15 +70,15 @@ def export(
     tokenizer = replace(load_tokenizer(os.path.join(workdir, "tokenizer")), max_length=config.row_length)
     card = model_card(workdir, config.to_dict(), output, step, about, ranker="mlm" not in params)
     marks = marks_of(tokenizer, config.get("query_mark", ""), config.get("document_mark", ""))
-    bert = BertConfig(**config.bert)
+    shape = recorded_shape(config.encoder, workdir)
 
     def more(directory: str) -> None:
         if "onnx" in formats:
-            write_onnx(directory, bert, params, int8)
+            write_onnx(directory, shape, params, int8)
         if "openvino" in formats:
-            write_openvino(directory, bert, params, tokenizer, truncated(calibration, tokenizer, marks))
+            write_openvino(directory, shape, params, tokenizer, truncated(calibration, tokenizer, marks))
 
-    save_hf(output, bert, params, tokenizer, card, marks, more)
+    save_hf(output, shape, params, tokenizer, card, marks, more)
 
 
 def check_formats(formats: Sequence[str], int8: bool, calibration: Sequence[tuple[str, str]]) -> None:

@@ -10,7 +10,7 @@ from harp_jax.text.tokenizer import load_tokenizer
 
 
 def write_first_layers(encoder: str, layers: int, output: str, sha256: str = "") -> None:
-    """Writes embeddings and the first `layers` layers of a Hugging Face BERT, without its heads, as a directory of the same kind.
+    """Writes embeddings and first `layers` layers of a Hugging Face encoder, without its heads, as a directory of the same kind.
 
     The heads belong to the last layer. Raises InputError if the encoder has fewer layers, or if its `model.safetensors` does not
     have the wanted `sha256`.
@@ -20,8 +20,8 @@ def write_first_layers(encoder: str, layers: int, output: str, sha256: str = "")
     shape, params = load_hf(encoder)
     if not 1 <= layers <= shape.layers:
         raise InputError(f"{encoder} has {shape.layers} layers; choose --layers from 1 to {shape.layers}, not {layers}")
-    kept = {name: tree for name, tree in params["bert"].items() if _layer(name) < layers}
-    save_hf(output, replace(shape, layers=layers), {"bert": kept}, load_tokenizer(encoder), "")
+    kept = {name: tree for name, tree in params["encoder"].items() if _layer(name) < layers}
+    save_hf(output, replace(shape, layers=layers), {"encoder": kept}, load_tokenizer(encoder), "")
 
 
 def _layer(name: str) -> int:

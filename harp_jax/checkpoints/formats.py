@@ -17,7 +17,7 @@ import numpy as np
 from harp_jax.base.errors import InputError, needs
 from harp_jax.checkpoints.torch_ranker import INPUTS, OUTPUT, example_inputs, torch_ranker
 from harp_jax.input.pair_rows import Pair, pair_rows
-from harp_jax.model.bert import BertConfig
+from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.text.tokenizer import Tokenizer
 
 FILES = {
@@ -67,7 +67,7 @@ def readable(path: str) -> Iterator[None]:
         raise InputError(f"{path} cannot be read ({said}); write it again with harp export") from error
 
 
-def write_onnx(directory: str, config: BertConfig, params: dict[str, Any], int8: bool = False) -> None:
+def write_onnx(directory: str, config: EncoderShape, params: dict[str, Any], int8: bool = False) -> None:
     """Adds onnx/model.onnx (float32) and, with `int8`, onnx/model_quantized.onnx to a directory.
 
     int8: weights and, at run time, the inputs of the matrix products; no texts are needed. InputError without the packages.
@@ -98,7 +98,7 @@ def write_onnx(directory: str, config: BertConfig, params: dict[str, Any], int8:
 
 
 def write_openvino(
-    directory: str, config: BertConfig, params: dict[str, Any], tokenizer: Tokenizer, calibration: Sequence[Pair] = ()
+    directory: str, config: EncoderShape, params: dict[str, Any], tokenizer: Tokenizer, calibration: Sequence[Pair] = ()
 ) -> None:
     """Adds openvino/openvino_model.xml (float32) and, with `calibration`, the model in int8 to a directory.
 
@@ -116,7 +116,7 @@ def write_openvino(
         openvino.save_model(quantized, os.path.join(directory, FILES["openvino", True]), compress_to_fp16=False)
 
 
-def openvino_model(config: BertConfig, params: dict[str, Any]) -> Any:
+def openvino_model(config: EncoderShape, params: dict[str, Any]) -> Any:
     """An `openvino.Model` from INPUTS, of any rows and length, to OUTPUT."""
     openvino = needed("openvino", "openvino")
     with without_telemetry():  # some modules are imported by the first call

@@ -1,10 +1,10 @@
-"""Hugging Face BERT directories to the parameter tree and back, without torch; `hf_tensors` has the names and shapes."""
+"""Hugging Face directories to the parameter tree and back, without torch; the encoders have the names and shapes."""
 
 import glob
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +14,9 @@ from harp_jax.base.digests import check_sums, output_folder
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json
 from harp_jax.base.version import __version__
-from harp_jax.checkpoints.hf_tensors import bert_config_from_hf, bert_config_to_hf, leaves_of
-from harp_jax.checkpoints.sentence_transformers_layout import write_layout
-from harp_jax.model.bert import BertConfig
+from harp_jax.checkpoints.sentence_transformers_layout import IDENTITY, write_layout
+from harp_jax.model.encoders.encoder import WORDS, EncoderShape
+from harp_jax.model.encoders.table import ENCODERS, encoder_of
 from harp_jax.text.marks import MARKS, NO_MARKS, Marks
 from harp_jax.text.tokenizer import Tokenizer
 
@@ -27,7 +27,7 @@ HEADS = ("pooler", "score", "mlm")
 MAX_PADDING_ROWS = 127
 
 
-def check_vocabulary(tokenizer: Tokenizer, config: BertConfig, where: str) -> None:
+def check_vocabulary(tokenizer: Tokenizer, config: EncoderShape, where: str) -> None:
     """InputError unless the tokenizer's ids are rows of the embedding (a few rows of padding are allowed)."""
     if not 0 <= config.vocab_size - tokenizer.size <= MAX_PADDING_ROWS:
         raise InputError(
@@ -36,8 +36,8 @@ def check_vocabulary(tokenizer: Tokenizer, config: BertConfig, where: str) -> No
         )
 
 
-def load_hf(directory: str) -> tuple[BertConfig, dict[str, Any]]:
-    """(config, parameter tree of numpy float32) of any Hugging Face BERT directory with safetensors.
+def load_hf(directory: str) -> tuple[EncoderShape, dict[str, Any]]:
+    """(shape, parameter tree of numpy float32) of any Hugging Face directory of ENCODERS with safetensors.
 
     Heads that the checkpoint lacks are absent from the tree: "pooler", "mlm", and "score", which is a classifier with
     one label (an NSP head or a classifier with more labels is no relevance score and is left out).
@@ -46,27 +46,21 @@ def load_hf(directory: str) -> tuple[BertConfig, dict[str, Any]]:
     """
     check_sums(directory)
     path = os.path.join(directory, "config.json")
-    config = bert_config_from_hf(_read_config(path), path)
-    state = {_canonical(name): tensor for name, tensor in _read_tensors(directory).items()}
-    if "cls.predictions.decoder.bias" in state:
-        state.setdefault("cls.predictions.bias", state["cls.predictions.decoder.bias"])
-    if "classifier.weight" in state and state["classifier.weight"].shape[0] != 1:
-        state = {name: tensor for name, tensor in state.items() if not name.startswith("classifier.")}
-    decoder, words = state.get("cls.predictions.decoder.weight"), state.get("bert.embeddings.word_embeddings.weight")
-    if decoder is not None and words is not None and not np.array_equal(decoder, words):
-        raise InputError(f"{directory}: the MLM decoder is not tied to the word embeddings; use a model where it is")
-    return config, _tree(state, config, directory)
+    fields = _read_config(path)
+    encoder = encoder_of(fields.get("model_type"), f"{path}: model_type")
+    shape = encoder.from_config(fields, path)
+    return shape, _tree(encoder.read(_read_tensors(directory), directory), shape, directory)
 
 
-def _tree(state: dict[str, np.ndarray], config: BertConfig, where: str) -> dict[str, Any]:
+def _tree(state: dict[str, np.ndarray], config: EncoderShape, where: str) -> dict[str, Any]:
     tree: dict[str, Any] = {}
-    for group, leaves in leaves_of(config).items():
+    for group, leaves in ENCODERS[config.model_type].leaves(config).items():
         missing = [leaf.name for leaf in leaves if leaf.name not in state]
         if group in HEADS and len(missing) == len(leaves):
             continue
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            raise InputError(f"{where}: tensor {missing[0]}{more} missing; the checkpoint is incomplete or no BERT")
+            raise InputError(f"{where}: tensor {missing[0]}{more} missing; the checkpoint is incomplete")
         for leaf in leaves:
             tensor = state[leaf.name]
             if tensor.shape != leaf.stored:
@@ -82,16 +76,9 @@ def _tree(state: dict[str, np.ndarray], config: BertConfig, where: str) -> dict[
     return tree
 
 
-def _canonical(name: str) -> str:
-    """Old checkpoints have gamma and beta; a bare BertModel lacks the "bert." prefix."""
-    name = name.removesuffix(".gamma") + ".weight" if name.endswith(".gamma") else name
-    name = name.removesuffix(".beta") + ".bias" if name.endswith(".beta") else name
-    return f"bert.{name}" if name.startswith(("embeddings.", "encoder.", "pooler.")) else name
-
-
 def _read_config(path: str) -> dict[str, Any]:
     if not os.path.exists(path):
-        raise InputError(f"no config.json in {os.path.dirname(path)!r}; use a Hugging Face BERT directory")
+        raise InputError(f"no config.json in {os.path.dirname(path)!r}; use a Hugging Face directory")
     return read_json(path, "write or fetch it again")
 
 
@@ -109,7 +96,7 @@ def _read_tensors(directory: str) -> dict[str, np.ndarray]:
                 f"{directory} holds pytorch_model.bin only, which is a pickle; convert it with transformers: "
                 "AutoModel.from_pretrained(DIR).save_pretrained(DIR, safe_serialization=True)"
             )
-        raise InputError(f"no {WEIGHTS} in {directory}; use a complete Hugging Face BERT directory")
+        raise InputError(f"no {WEIGHTS} in {directory}; use a complete Hugging Face directory")
     tensors: dict[str, np.ndarray] = {}
     for path in paths:
         try:
@@ -121,7 +108,7 @@ def _read_tensors(directory: str) -> dict[str, np.ndarray]:
 
 def save_hf(
     directory: str,
-    config: BertConfig,
+    config: EncoderShape,
     params: dict[str, Any],
     tokenizer: Tokenizer,
     model_card: str,
@@ -130,11 +117,9 @@ def save_hf(
 ) -> None:
     """Writes a Hugging Face directory that transformers' Auto classes and sentence-transformers' CrossEncoder load.
 
-    The score head is stored as `classifier.*`; heads absent from `params` are absent from the file. Without the MLM head the
-    file has the tensors of BertForSequenceClassification and no others, so that strict loaders (Text Embeddings Inference,
-    vLLM) accept it. With it, the directory is one of BertForPreTraining: `cls.predictions.*`, and the score head also as row 1
-    of `cls.seq_relationship` (row 0 is zero). Rows of the vocabulary beyond the tokenizer's (padding for sharding) are left
-    out.
+    Heads absent from `params` are absent from the file. Without the MLM head the file has the tensors of sequence classification
+    and no others, so that strict loaders (Text Embeddings Inference, vLLM) accept it; `Encoder.exported_as` names the class. Rows
+    of the vocabulary beyond the tokenizer's (padding for sharding) are left out.
 
     `more(directory)` may add files. The directory appears complete or not at all; InputError unless it is replaceable
     (`digests.output_folder`).
@@ -147,12 +132,26 @@ def save_hf(
 
 
 def _write(
-    directory: str, config: BertConfig, params: dict[str, Any], tokenizer: Tokenizer, model_card: str, marks: Marks
+    directory: str, config: EncoderShape, params: dict[str, Any], tokenizer: Tokenizer, model_card: str, marks: Marks
 ) -> None:
     from safetensors.numpy import save_file
 
     save_file(_state(config, params), os.path.join(directory, WEIGHTS), metadata={"format": "pt"})
-    fields = {"architectures": [architecture(params)], MARK: __version__, **bert_config_to_hf(config, tokenizer.pad)}
+    encoder = ENCODERS[config.model_type]
+    fields = {
+        "architectures": [encoder.exported_as(params)],
+        MARK: __version__,
+        **encoder.to_config(config),
+        "tie_word_embeddings": True,
+        "pad_token_id": tokenizer.pad,
+        # One label, so that sequence classification returns the score.
+        "num_labels": 1,
+        "id2label": {"0": "LABEL_0"},
+        "label2id": {"LABEL_0": 0},
+        # Without it CrossEncoder of sentence-transformers 4 and 5, and vLLM, put a sigmoid on the score.
+        "sentence_transformers": {"activation_fn": IDENTITY},
+        "torch_dtype": "float32",
+    }
     if marks.ids:
         fields[MARKS] = [tokenizer.tokens[i] if i >= 0 else "" for i in (marks.query, marks.document)]
     with open(os.path.join(directory, "config.json"), "w", encoding="utf-8") as file:
@@ -166,16 +165,9 @@ def _write(
         file.write(model_card)
 
 
-def architecture(params: Mapping[str, Any]) -> str:
-    """The class of transformers that has a parameter for every tensor of these heads, or the closest to it."""
-    if "mlm" in params:
-        return "BertForPreTraining" if "score" in params else "BertForMaskedLM"
-    return "BertForSequenceClassification" if "score" in params else "BertModel"
-
-
-def _state(config: BertConfig, params: dict[str, Any]) -> dict[str, np.ndarray]:
+def _state(config: EncoderShape, params: dict[str, Any]) -> dict[str, np.ndarray]:
     state: dict[str, np.ndarray] = {}
-    for group, leaves in leaves_of(config).items():
+    for group, leaves in ENCODERS[config.model_type].leaves(config).items():
         if group in HEADS and group not in params:
             continue
         for leaf in leaves:
@@ -183,13 +175,9 @@ def _state(config: BertConfig, params: dict[str, Any]) -> dict[str, np.ndarray]:
             for part in leaf.path:
                 value = value[part]
             tensor = np.asarray(value, np.float32)
-            if leaf.path in (("bert", "embeddings", "word", "embedding"), ("mlm", "bias")):
+            if leaf.path in (("encoder", *WORDS), ("mlm", "bias")):
                 tensor = tensor[: config.vocab_size]
             if leaf.transposed:
                 tensor = tensor.reshape(leaf.stored[::-1]).T
             state[leaf.name] = np.ascontiguousarray(tensor.reshape(leaf.stored))
-    if {"score", "mlm"} <= params.keys():
-        for part in ("weight", "bias"):
-            score = state[f"classifier.{part}"]
-            state[f"cls.seq_relationship.{part}"] = np.concatenate([np.zeros_like(score), score])
-    return state
+    return ENCODERS[config.model_type].written(state)

@@ -37,7 +37,7 @@ def model_card(
         config.get("stage", ""), "trained"
     )
     quoted = json.dumps(name)
-    shape = config["bert"]
+    shape = config["encoder"]
     config = portable(dict(config))
     data = [f"- {field}: {_plain(config[field])}" for field in DATA_FIELDS if config.get(field)]
     last = {row["split"]: row for row in read_metrics(workdir) if row["step"] <= step}

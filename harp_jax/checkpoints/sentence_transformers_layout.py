@@ -1,6 +1,6 @@
 """The files with which sentence-transformers 6 describes a CrossEncoder (`modules.json` and the two that belong to it).
 
-Older versions read the activation from config.json's `sentence_transformers` key, which `hf_tensors` writes, and ignore these.
+Older versions read the activation from config.json's `sentence_transformers` key, which `huggingface` writes, and ignore these.
 """
 
 import json

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harp_jax.base.errors import InputError, needs
-from harp_jax.model.bert import BertConfig
+from harp_jax.model.encoders.encoder import EncoderShape
 
 if TYPE_CHECKING:
     import torch
@@ -19,7 +19,7 @@ OUTPUT = "logits"  # [rows, 1] float32
 MASKED = -1e9  # added to the attention scores of padding; bfloat16 holds it
 
 
-def torch_ranker(config: BertConfig, params: dict[str, Any]) -> "torch.nn.Module":
+def torch_ranker(config: EncoderShape, params: dict[str, Any]) -> "torch.nn.Module":
     """A module from INPUTS to OUTPUT, in float32 and evaluation mode. InputError without a score head or without torch."""
     with needs("conversion to ONNX and OpenVINO", "torch", "onnx"):
         import torch
@@ -42,7 +42,7 @@ def torch_ranker(config: BertConfig, params: dict[str, Any]) -> "torch.nn.Module
         return layer
 
     def table(name: str) -> "torch.nn.Embedding":
-        rows = torch.tensor(np.asarray(params["bert"]["embeddings"][name]["embedding"], np.float32))
+        rows = torch.tensor(np.asarray(params["encoder"]["embeddings"][name]["embedding"], np.float32))
         return torch.nn.Embedding.from_pretrained(rows)
 
     class Layer(torch.nn.Module):
@@ -69,8 +69,8 @@ def torch_ranker(config: BertConfig, params: dict[str, Any]) -> "torch.nn.Module
         def __init__(self) -> None:
             super().__init__()
             self.word, self.position, self.token_type = table("word"), table("position"), table("token_type")
-            self.norm = norm(params["bert"]["embeddings"]["norm"])
-            self.layers = torch.nn.ModuleList(Layer(params["bert"][f"layer_{i}"]) for i in range(config.layers))
+            self.norm = norm(params["encoder"]["embeddings"]["norm"])
+            self.layers = torch.nn.ModuleList(Layer(params["encoder"][f"layer_{i}"]) for i in range(config.layers))
             self.pooler, self.score = linear(params["pooler"]), linear(params["score"])
 
         def forward(

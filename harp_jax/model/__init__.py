@@ -2,8 +2,8 @@
 
 In: packed token ids [rows, T]. Out: hidden states, relevance scores, vocabulary losses; shardings of parameters and batches.
 Imports: the ground files only.
-Files: bert (the encoder); attention (chosen by config) and splash (its TPU kernel); dropout; matching (initial parameters of
-small models); products (of bfloat16 factors on CPUs); cross_encoder (score and MLM heads); vocabulary_loss (cross-entropy
-without keeping the logits); sharding (mesh and rules); tied_embeddings (one all-reduce for the word embeddings' two
-gradients); flops (of a step).
+Files: encoders/ (one file an architecture); layers (what they are built of); attention (chosen by config) and splash (its TPU
+kernel); products (of bfloat16 factors on CPUs); cross_encoder (encoder, score and MLM heads, their sharding and FLOPs);
+vocabulary_loss (cross-entropy without keeping the logits); sharding (the mesh); tied_embeddings (one all-reduce for the word
+embeddings' two gradients).
 """

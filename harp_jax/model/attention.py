@@ -15,7 +15,7 @@ instead of 3,147 on v5e, and by XLA's estimate reads and writes 19.1 instead of 
 chooses it. Measure both with `benchmarks/step.py --attention=…` before a long run.
 
 Attention dropout is off by default, so that all implementations train the same model; dropout of hidden states is as in
-BERT. The kernels do not support dropout of weights: `BertConfig` rejects the combination, and "auto" then selects "xla".
+BERT. The kernels do not support dropout of weights: `EncoderShape` rejects the combination, and "auto" then selects "xla".
 """
 
 from collections.abc import Callable

@@ -1,11 +1,16 @@
 """The heads on the encoder: a relevance score from [CLS], and masked language modelling."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
 
-from harp_jax.model.bert import Bert, BertConfig, gelu, initializer, layer_norm
-from harp_jax.model.dropout import Dropout
+from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.table import ENCODERS
+from harp_jax.model.layers import Dropout, gelu, initializer, layer_norm
 from harp_jax.model.tied_embeddings import by_parts
 from harp_jax.model.vocabulary_loss import vocabulary_cross_entropy
 
@@ -13,7 +18,7 @@ from harp_jax.model.vocabulary_loss import vocabulary_cross_entropy
 class MlmHead(nn.Module):
     """BERT's prediction head; its decoder is the word embedding matrix, passed by the caller."""
 
-    config: BertConfig
+    config: EncoderShape
 
     def setup(self) -> None:
         c = self.config
@@ -37,18 +42,27 @@ class MlmHead(nn.Module):
 
 
 class Ranker(nn.Module):
-    """Encoder, pooler, score head and MLM head: the model that is pre-trained, fine-tuned and exported."""
+    """Encoder, pooler, score head and MLM head: the model that is pre-trained, fine-tuned and exported.
 
-    config: BertConfig
+    The encoder's parameters are the subtree "encoder". Within Flax it is called by its model_type, on which the random numbers of
+    initialisation and dropout depend.
+    """
+
+    config: EncoderShape
 
     def setup(self) -> None:
         c = self.config
-        self.bert = Bert(c)
+        self.encoder = ENCODERS[c.model_type].module(c, name=c.model_type)
         self.pooler = nn.Dense(c.hidden, dtype=c.dtype, kernel_init=initializer(c))
         # At least float32: bfloat16 scores would tie, and ties are broken by the first stage's order.
         self.score = nn.Dense(1, dtype=jnp.promote_types(c.dtype, jnp.float32), kernel_init=initializer(c))
         self.mlm = MlmHead(c)
         self.drop = Dropout(c.dropout)
+
+    def apply(self, variables: Mapping[str, Any], *inputs: Any, **options: Any) -> Any:
+        """`nn.Module.apply` for a tree with the subtree "encoder"."""
+        params = dict(variables["params"])
+        return super().apply({"params": {self.config.model_type: params.pop("encoder"), **params}}, *inputs, **options)
 
     def encode(
         self, batch: dict[str, jax.Array], deterministic: bool = True, positions: jax.Array | None = None
@@ -57,8 +71,7 @@ class Ranker(nn.Module):
 
         Each sequence is [CLS] query [SEP] document [SEP] (HARP Eq. 8, and the Transformer of Eq. 17).
         """
-        inputs = (batch["tokens"], batch["segment_ids"], batch["position_ids"], batch["token_type_ids"])
-        return self.bert(*inputs, deterministic, positions)
+        return self.encoder(batch, deterministic, positions)
 
     def scores(self, hidden: jax.Array, cls_offset: jax.Array, deterministic: bool = True) -> jax.Array:
         """Relevance scores [rows, K] float32 of the sequences with their [CLS] at `cls_offset` [rows, K] (MLP of HARP Eq. 7, 17).
@@ -72,24 +85,22 @@ class Ranker(nn.Module):
     def mlm_logits(self, hidden: jax.Array, positions: jax.Array) -> jax.Array:
         """Vocabulary logits [rows, M, vocab] float32 at `positions` [rows, M] only."""
         picked = jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
-        return self.mlm(picked, self.bert.embeddings.word.embedding)
+        return self.mlm(picked, self.encoder.embeddings.word.embedding)
 
     def linear_logits(self, hidden: jax.Array) -> jax.Array:
         """Vocabulary logits [rows, M, vocab] float32 of hidden states [rows, M, hidden] by the word embeddings and a bias."""
         wide = jnp.promote_types(self.config.dtype, jnp.float32)
-        words = self.bert.embeddings.word.embedding.astype(hidden.dtype)
+        words = self.encoder.embeddings.word.embedding.astype(hidden.dtype)
         product = lambda words, rows: jnp.einsum("...h,vh->...v", rows, words, preferred_element_type=wide)  # noqa: E731
         return by_parts(product, words, hidden) + self.mlm.bias.astype(wide)
 
     def mlm_losses(self, hidden: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Loss (float32) and hit (bool) of each target, [rows, M]; hidden: [rows, M, hidden]."""
-        return self.mlm.losses(hidden, self.bert.embeddings.word.embedding, targets)
+        return self.mlm.losses(hidden, self.encoder.embeddings.word.embedding, targets)
 
     def attention_rows(self, batch: dict[str, jax.Array], query_positions: jax.Array) -> jax.Array:
-        """See `Bert.attention_rows`."""
-        return self.bert.attention_rows(
-            batch["tokens"], batch["segment_ids"], batch["position_ids"], batch["token_type_ids"], query_positions
-        )
+        """See `Encoder.module`."""
+        return self.encoder.attention_rows(batch, query_positions)
 
     def __call__(self, batch: dict[str, jax.Array], positions: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Scores and MLM logits; uses every parameter, so that `init` creates the whole tree."""
@@ -97,9 +108,34 @@ class Ranker(nn.Module):
         return self.scores(hidden, batch["cls_offset"]), self.mlm_logits(hidden, positions)
 
 
-def init_params(config: BertConfig, key: jax.Array) -> dict:
+def init_params(config: EncoderShape, key: jax.Array) -> dict:
     """A new parameter tree, float32: truncated normal with BERT's standard deviation, zero biases."""
     zeros = jnp.zeros((1, 8), jnp.int32)
     batch = {name: zeros for name in ("tokens", "segment_ids", "position_ids", "token_type_ids")}
     batch["cls_offset"] = zeros[:, :1]
-    return Ranker(config).init(key, batch, zeros[:, :1])["params"]
+    params = dict(Ranker(config).init(key, batch, zeros[:, :1])["params"])
+    return {"encoder": params.pop(config.model_type), **params}
+
+
+HEAD_RULES = (
+    (r"(pooler|transform)/kernel$", P("fsdp", "model")),
+    (r"mlm/bias$", P("model")),
+    (r"score/kernel$", P()),
+    (r"(mlm/norm/(scale|bias)|(pooler|transform|score)/bias)$", P()),
+)
+
+
+def rules(shape: EncoderShape) -> tuple[tuple[str, P], ...]:
+    """The sharding rules of a `Ranker`'s parameters."""
+    return ENCODERS[shape.model_type].rules + HEAD_RULES
+
+
+def step_flops(shape: EncoderShape, rows: int, length: int, sequences: int, predictions: int) -> float:
+    """FLOPs of one step (forward and backward, 2 per multiply-add): 3 × the forward pass's matrix products.
+
+    `rows` of `length` slots, with `sequences` scored and `predictions` masked tokens per row; the encoder's last layer is
+    computed for these tokens only. XLA's own count includes the body of a loop once and ignores custom calls, hence this one.
+    """
+    h = shape.hidden
+    heads = 2 * rows * (sequences * h * h + predictions * (h * h + h * shape.vocab_size))
+    return 3.0 * (ENCODERS[shape.model_type].flops(shape, rows, length, sequences + predictions) + heads)

@@ -1,4 +1,4 @@
-"""Sharding: one mesh with the axes data, fsdp and model, and one table of rules for the parameters.
+"""Sharding: one mesh with the axes data, fsdp and model; the encoder and the heads bring the rules for their parameters.
 
 The step is `jax.jit` with these shardings (formerly pjit): the compiler partitions the program and inserts the collectives.
 The rows of a batch are sharded over data and fsdp together.
@@ -23,23 +23,6 @@ log = logging.getLogger(__name__)
 
 AXES = ("data", "fsdp", "model")
 BATCH = P(("data", "fsdp"))
-
-# (regex on the parameter's path, PartitionSpec of its axes). The first match applies; Adam's moments are sharded like their
-# parameter because their paths have the same end.
-RULES: tuple[tuple[str, P], ...] = (
-    (r"embeddings/word/embedding$", P("model", "fsdp")),
-    (r"embeddings/(position|token_type)/embedding$", P(None, "fsdp")),
-    (r"attention/(query|key|value)/kernel$", P("fsdp", "model", None)),
-    (r"attention/(query|key|value)/bias$", P("model", None)),
-    (r"attention/output/kernel$", P("model", None, "fsdp")),
-    (r"mlp/up/kernel$", P("fsdp", "model")),
-    (r"mlp/up/bias$", P("model")),
-    (r"mlp/down/kernel$", P("model", "fsdp")),
-    (r"(pooler|transform)/kernel$", P("fsdp", "model")),
-    (r"mlm/bias$", P("model")),
-    (r"score/kernel$", P()),
-    (r"(norm/(scale|bias)|output/bias|down/bias|(pooler|transform|score)/bias)$", P()),
-)
 
 
 def make_mesh(config: ConfigDict, devices: list | None = None) -> Mesh:
@@ -91,12 +74,12 @@ def padded_vocab(vocab_size: int, mesh: Mesh) -> int:
     return -(-vocab_size // parts) * parts
 
 
-def param_shardings(mesh: Mesh, tree: Any, rules: tuple[tuple[str, P], ...] | None = None) -> Any:
-    """A sharding for every leaf of a state (parameters, and optimizer state with the same paths), by `rules` (default RULES).
+def param_shardings(mesh: Mesh, tree: Any, rules: tuple[tuple[str, P], ...]) -> Any:
+    """A sharding for every leaf of a state: parameters, and Adam's moments, whose paths have the same end.
 
-    Scalars are replicated. Raises InputError for a leaf without a rule, a rule without a leaf, or an indivisible axis.
+    `rules` are (regex on the parameter's path, PartitionSpec of its axes); the first match applies. Scalars are replicated.
+    Raises InputError for a leaf without a rule, a rule without a leaf, or an indivisible axis.
     """
-    rules = RULES if rules is None else rules
     used: set[str] = set()
 
     def of(path: tuple, leaf: Any) -> NamedSharding:
@@ -108,14 +91,12 @@ def param_shardings(mesh: Mesh, tree: Any, rules: tuple[tuple[str, P], ...] | No
                 used.add(pattern)
                 _check(name, leaf.shape, spec, mesh)
                 return NamedSharding(mesh, spec)
-        raise InputError(
-            f"no sharding rule for parameter {name} {leaf.shape}; add one to RULES in harp_jax/model/sharding.py"
-        )
+        raise InputError(f"no sharding rule for parameter {name} {leaf.shape}; add one to the rules of its encoder")
 
     shardings = jax.tree_util.tree_map_with_path(of, tree)
     unused = [pattern for pattern, _ in rules if pattern not in used]
     if unused:
-        raise InputError(f"sharding rules that match no parameter: {unused}; fix RULES in harp_jax/model/sharding.py")
+        raise InputError(f"sharding rules that match no parameter: {unused}; fix the rules of the encoder")
     return shardings
 
 

@@ -26,14 +26,14 @@ def copied(params: Mapping, tokens: jax.Array) -> Mapping:
     parts = 1 if mesh is None else mesh.shape.get("data", 1)
     if parts == 1 or parts != mesh.size:  # type: ignore[union-attr]
         return params
-    embeddings = params["bert"]["embeddings"]
+    embeddings = params["encoder"]["embeddings"]
     words = embeddings["word"]["embedding"]
     copies = jax.lax.with_sharding_constraint(
         jnp.broadcast_to(words, (parts, *words.shape)),
         NamedSharding(mesh, BATCH),  # type: ignore[arg-type]
     )
     changed = {**embeddings, "word": {"embedding": copies}}
-    return {**params, "bert": {**params["bert"], "embeddings": changed}}
+    return {**params, "encoder": {**params["encoder"], "embeddings": changed}}
 
 
 def by_parts(function: Callable, words: jax.Array, *rows: jax.Array) -> Any:

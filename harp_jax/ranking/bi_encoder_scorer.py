@@ -12,8 +12,8 @@ import numpy as np
 
 from harp_jax.checkpoints.encoder import load_encoder, tokenizer_of
 from harp_jax.checkpoints.huggingface import check_vocabulary
-from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
+from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.ranking.scoring import Pair, ProgressBar, score_by_length
 from harp_jax.ranking.wordpiece_texts import WordPieceTexts, slots
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
@@ -26,7 +26,7 @@ class BiEncoderScorer(WordPieceTexts):
 
     def __init__(
         self,
-        config: BertConfig,
+        config: EncoderShape,
         params: Mapping[str, Any],
         tokenizer: Tokenizer,
         max_length: int | None = None,
@@ -34,7 +34,7 @@ class BiEncoderScorer(WordPieceTexts):
     ) -> None:
         super().__init__(config, tokenizer, max_length, SHORTEST)
         self.batch_tokens = slots(batch_tokens)
-        self.use(jax.device_put({"bert": params["bert"]}))
+        self.use(jax.device_put({"encoder": params["encoder"]}))
         self._embed = jax.jit(partial(_embed, config))
 
     @classmethod
@@ -49,7 +49,7 @@ class BiEncoderScorer(WordPieceTexts):
 
     def use(self, params: Mapping[str, Any]) -> None:
         """Replaces the parameters (device arrays of the same shapes); nothing is compiled again."""
-        self._params = {"bert": params["bert"]}
+        self._params = {"encoder": params["encoder"]}
 
     def room(self, query: np.ndarray) -> int:
         """Tokens of a document that the encoder reads, whatever the query."""
@@ -94,7 +94,7 @@ class BiEncoderScorer(WordPieceTexts):
         return self._embed(self._params, tokens, end)
 
 
-def _embed(config: BertConfig, params: dict, tokens: jax.Array, end: jax.Array) -> jax.Array:
+def _embed(config: EncoderShape, params: dict, tokens: jax.Array, end: jax.Array) -> jax.Array:
     """Unit vectors [rows, hidden] float32 of one text a row, which ends at `end` [rows]."""
     jnp = jax.numpy
     position = jnp.broadcast_to(jnp.arange(tokens.shape[1], dtype=jnp.int32), tokens.shape)

@@ -10,14 +10,14 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.encoder import load_ranker
 from harp_jax.input.pair_rows import pair_rows
-from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
+from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.ranking.scoring import Pair, ProgressBar, score_by_length
 from harp_jax.ranking.wordpiece_texts import PairTexts, row_sizes, slots
 from harp_jax.text.marks import NO_MARKS, Marks
 from harp_jax.text.tokenizer import Tokenizer
 
-PARTS = ("bert", "pooler", "score")  # the subtrees of a model's parameters that scoring reads
+PARTS = ("encoder", "pooler", "score")  # the subtrees of a model's parameters that scoring reads
 
 
 class CrossEncoderScorer(PairTexts):
@@ -28,7 +28,7 @@ class CrossEncoderScorer(PairTexts):
 
     def __init__(
         self,
-        config: BertConfig,
+        config: EncoderShape,
         params: Mapping[str, Any],
         tokenizer: Tokenizer,
         max_length: int | None = None,
@@ -73,7 +73,7 @@ def check_heads(params: Mapping[str, Any]) -> None:
         raise InputError(f"the model has no {' and no '.join(sorted(missing))}; use a fine-tuned or pre-trained export")
 
 
-def _score(config: BertConfig, params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
+def _score(config: EncoderShape, params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
     """Scores [rows] of one sequence a row; segments, positions and types are computed on the device."""
     jnp = jax.numpy
     position = jnp.broadcast_to(jnp.arange(tokens.shape[1], dtype=jnp.int32), tokens.shape)

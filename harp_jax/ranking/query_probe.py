@@ -41,7 +41,7 @@ class Probe:
         if self.length < masks + 8:
             raise InputError(f"--max_length={max_length} leaves no room for {masks} masks and a document")
         self._params = jax.device_put(
-            {name: params[name] for name in params if name in ("bert", "pooler", "score", "mlm")}
+            {name: params[name] for name in params if name in ("encoder", "pooler", "score", "mlm")}
         )
         network = Ranker(config)
         first = 1 + (self.marks.query >= 0)

@@ -9,7 +9,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.encoder import load_ranker
 from harp_jax.checkpoints.formats import feed
 from harp_jax.input.pair_rows import pair_rows
-from harp_jax.model.bert import BertConfig
+from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.ranking.cross_encoder_scorer import check_heads
 from harp_jax.ranking.runtimes import Runtime, model_file, onnx_runtime, openvino_runtime
 from harp_jax.ranking.scoring import Pair, ProgressBar, batches_by_length
@@ -26,7 +26,7 @@ class RuntimeScorer(PairTexts):
     def __init__(
         self,
         runtime: Runtime,
-        config: BertConfig,
+        config: EncoderShape,
         tokenizer: Tokenizer,
         max_length: int | None = None,
         batch_tokens: int | None = None,

@@ -18,7 +18,7 @@ from harp_jax.base.digests import SUMS, check_sums, intact, listed_sums, write_s
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import cache_directory
 from harp_jax.checkpoints.formats import FILES, model_files, needed, readable, write_onnx, write_openvino
-from harp_jax.model.bert import BertConfig
+from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.text.tokenizer import Tokenizer
 
 BACKENDS = ("jax", "openvino", "onnx", "auto")
@@ -64,7 +64,7 @@ def _installed(package: str) -> bool:
 
 
 def model_file(
-    backend: str, dtype: str, directory: str, config: BertConfig, params: dict[str, Any], tokenizer: Tokenizer
+    backend: str, dtype: str, directory: str, config: EncoderShape, params: dict[str, Any], tokenizer: Tokenizer
 ) -> str:
     """Path of the model for a backend: of the export, or converted into the cache.
 
@@ -111,9 +111,9 @@ def model_file(
     return os.path.join(place, name)
 
 
-def _identity(config: BertConfig, params: dict[str, Any]) -> str:
+def _identity(config: EncoderShape, params: dict[str, Any]) -> str:
     digest = hashlib.sha256(f"{CONVERSION} {config}".encode())
-    for leaf in jax.tree.leaves({name: params[name] for name in ("bert", "pooler", "score")}):
+    for leaf in jax.tree.leaves({name: params[name] for name in ("encoder", "pooler", "score")}):
         digest.update(np.ascontiguousarray(leaf).data)
     return digest.hexdigest()[:24]
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.input.packing import fit
-from harp_jax.model.bert import BertConfig
+from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.ranking.scoring import Pair
 from harp_jax.text.marks import NO_MARKS, Marks
 from harp_jax.text.tokenizer import Tokenizer
@@ -25,7 +25,7 @@ class WordPieceTexts:
 
     remedy = "raise --max_length"
 
-    def __init__(self, config: BertConfig, tokenizer: Tokenizer, max_length: int | None, shortest: int) -> None:
+    def __init__(self, config: EncoderShape, tokenizer: Tokenizer, max_length: int | None, shortest: int) -> None:
         self.config, self.tokenizer = config, tokenizer
         self.max_length = max_length or recorded_length(tokenizer, config)
         if not shortest <= self.max_length <= config.max_positions:
@@ -63,7 +63,7 @@ class PairTexts(WordPieceTexts):
     """
 
     def __init__(
-        self, config: BertConfig, tokenizer: Tokenizer, max_length: int | None, marks: Marks = NO_MARKS
+        self, config: EncoderShape, tokenizer: Tokenizer, max_length: int | None, marks: Marks = NO_MARKS
     ) -> None:
         super().__init__(config, tokenizer, max_length, SHORTEST)
         self.marks = marks
@@ -86,7 +86,7 @@ def row_sizes(pairs: Iterable[Pair]) -> np.ndarray:
     return np.array([len(query) + len(document) + 3 for query, document in pairs], np.int64)
 
 
-def recorded_length(tokenizer: Tokenizer, config: BertConfig) -> int:
+def recorded_length(tokenizer: Tokenizer, config: EncoderShape) -> int:
     """The sequence length that a tokenizer's directory records; 512, or all positions, if that is out of range."""
     recorded = tokenizer.max_length if SHORTEST <= tokenizer.max_length <= config.max_positions else 512
     return min(recorded, config.max_positions)

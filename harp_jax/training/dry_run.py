@@ -17,7 +17,7 @@ from harp_jax.config import check_training
 from harp_jax.input.packing import PackedLayout, batch_shapes
 from harp_jax.model import sharding
 from harp_jax.model.attention import choose
-from harp_jax.model.bert import BertConfig
+from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.training import memory
 from harp_jax.training.cost import batch_flops
 from harp_jax.training.hardware import data_sheet, peak_flops
@@ -78,7 +78,7 @@ class Compiled(NamedTuple):
 
     program: jax.stages.Compiled
     state: State  # abstract, with shardings
-    shape: BertConfig
+    shape: EncoderShape
     layout: PackedLayout
     mesh: Mesh
     flops: float

@@ -12,7 +12,7 @@ from dataclasses import replace
 from ml_collections import ConfigDict
 
 from harp_jax.checkpoints.encoder import load_encoder, starting_params
-from harp_jax.model.bert import BertConfig
+from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.pretrain import Pretrain
 from harp_jax.training.stages.base import Stage
 
@@ -29,9 +29,9 @@ def is_due(config: ConfigDict, stage: Stage) -> bool:
 def with_trained_head(
     config: ConfigDict,
     workdir: str,
-    stage: Stage[BertConfig],
+    stage: Stage[EncoderShape],
     train: Callable[[ConfigDict, str, Stage], dict[str, float]],
-) -> Stage[BertConfig] | None:
+) -> Stage[EncoderShape] | None:
     """The stage with a head trained in WORKDIR/mlm_head, a run of its own that resumes; None if that run was interrupted."""
     directory = os.path.join(workdir, DIRECTORY)
     log.info("%s has no MLM head: training one for %d steps in %s", config.init, config.mlm_head_steps, directory)
@@ -51,8 +51,8 @@ def _head_config(config: ConfigDict) -> ConfigDict:
     return c
 
 
-def _head_stage(config: ConfigDict, stage: Stage[BertConfig]) -> Stage[BertConfig]:
-    def objective(shape: BertConfig) -> Pretrain:
+def _head_stage(config: ConfigDict, stage: Stage[EncoderShape]) -> Stage[EncoderShape]:
+    def objective(shape: EncoderShape) -> Pretrain:
         whole = stage.objective(shape)
         assert isinstance(whole, Pretrain)
         return whole.head_alone()

@@ -24,7 +24,7 @@ def abstract_state(
 
 def state_shardings(family: Family, shape: Shape, optimizer: optax.GradientTransformation, mesh: Mesh) -> Shardings:
     """The sharding of every leaf of the state."""
-    return sharding.param_shardings(mesh, _state_shapes(family, shape, optimizer), family.rules)
+    return sharding.param_shardings(mesh, _state_shapes(family, shape, optimizer), family.rules(shape))
 
 
 def _state_shapes(family: Family, shape: Shape, optimizer: optax.GradientTransformation) -> State:

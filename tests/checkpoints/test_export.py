@@ -46,11 +46,12 @@ def test_command_exports_the_newest_checkpoint(workdir, tmp_path):
     params, _ = load_params(workdir)
     config, loaded = load_hf(output)
     # Sharded over two devices the vocabulary of 211 was padded; the export is not.
-    assert config.vocab_size == VOCAB < params["bert"]["embeddings"]["word"]["embedding"].shape[0]
+    assert config.vocab_size == VOCAB < params["encoder"]["embeddings"]["word"]["embedding"].shape[0]
     np.testing.assert_array_equal(
-        loaded["bert"]["embeddings"]["word"]["embedding"], params["bert"]["embeddings"]["word"]["embedding"][:VOCAB]
+        loaded["encoder"]["embeddings"]["word"]["embedding"],
+        params["encoder"]["embeddings"]["word"]["embedding"][:VOCAB],
     )
-    jax.tree.map(np.testing.assert_array_equal, loaded["bert"]["layer_1"], dict(params["bert"]["layer_1"]))
+    jax.tree.map(np.testing.assert_array_equal, loaded["encoder"]["layer_1"], dict(params["encoder"]["layer_1"]))
     card = (tmp_path / "model" / "README.md").read_text()
     assert "Step 3, train:" in card and "| loss |" in card
     assert "harp export --workdir=run --output=model\n" in card
@@ -204,8 +205,8 @@ def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, 
 def test_ranker_leaves_out_the_heads_of_pretraining(workdir, tmp_path):
     export(workdir, str(tmp_path / "all"))
     export(workdir, str(tmp_path / "ranker"), ranker=True)
-    assert set(load_hf(str(tmp_path / "all"))[1]) == {"bert", "pooler", "score", "mlm"}
-    assert set(load_hf(str(tmp_path / "ranker"))[1]) == {"bert", "pooler", "score"}
+    assert set(load_hf(str(tmp_path / "all"))[1]) == {"encoder", "pooler", "score", "mlm"}
+    assert set(load_hf(str(tmp_path / "ranker"))[1]) == {"encoder", "pooler", "score"}
     pairs = [("w1 w2 w3", "w4 w1")]
     both = [Reranker.from_pretrained(str(tmp_path / name)).predict(pairs) for name in ("all", "ranker")]
     np.testing.assert_array_equal(*both)
@@ -225,7 +226,7 @@ def test_fine_tuned_models_have_no_mlm_head(workdir, tmp_path, monkeypatch):
     config.stage = "finetune"
     monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "load_newest", lambda _: (step, params, config))
     export(workdir, str(tmp_path / "model"))
-    assert set(load_hf(str(tmp_path / "model"))[1]) == {"bert", "pooler", "score"}
+    assert set(load_hf(str(tmp_path / "model"))[1]) == {"encoder", "pooler", "score"}
 
 
 def test_card_of_a_run_with_a_recorded_command(workdir, tmp_path):

@@ -8,15 +8,15 @@ import pytest
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.first_layers import write_first_layers
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
-from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import init_params
+from harp_jax.model.encoders.bert import BertShape
 from tests.support.synthetic import tokenizer
 
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     directory = str(tmp_path_factory.mktemp("encoder") / "hf")
-    shape = BertConfig(tokenizer().size, 3, 32, 2, 64, 64)
+    shape = BertShape(tokenizer().size, 3, 32, 2, 64, 64)
     save_hf(
         directory, shape, jax.device_get(jax.jit(lambda k: init_params(shape, k))(jax.random.key(0))), tokenizer(), ""
     )
@@ -26,10 +26,10 @@ def encoder(tmp_path_factory):
 def test_embeddings_and_layers_are_kept_and_heads_are_not(encoder, tmp_path):
     write_first_layers(encoder, 2, str(tmp_path / "start"))
     (whole, all_params), (shape, params) = load_hf(encoder), load_hf(str(tmp_path / "start"))
-    assert (shape.layers, shape.hidden, whole.layers) == (2, 32, 3) and set(params) == {"bert"}
-    assert set(params["bert"]) == {"embeddings", "layer_0", "layer_1"}
-    for name, tree in params["bert"].items():
-        jax.tree.map(np.testing.assert_array_equal, tree, all_params["bert"][name])
+    assert (shape.layers, shape.hidden, whole.layers) == (2, 32, 3) and set(params) == {"encoder"}
+    assert set(params["encoder"]) == {"embeddings", "layer_0", "layer_1"}
+    for name, tree in params["encoder"].items():
+        jax.tree.map(np.testing.assert_array_equal, tree, all_params["encoder"][name])
 
 
 def test_the_start_has_the_hidden_states_of_the_encoders_layer_in_torch(encoder, tmp_path):

@@ -17,7 +17,7 @@ from harp_jax.text.marks import NO_MARKS
 from tests.support import ROOT
 from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenizer
 
-RANKER = ("bert", "pooler", "score")
+RANKER = ("encoder", "pooler", "score")
 # Root mean square of the scores' errors by their standard deviation. OpenVINO's int8 depends on the activations it was calibrated
 # on: those of this random model say nothing (.2 to .55, by machine). tests/real/test_formats_real.py bounds both on real weights.
 DRIFT = {("onnx", False): 1e-4, ("openvino", False): 1e-4, ("onnx", True): 0.3}

@@ -13,11 +13,10 @@ import pytest
 
 from harp_jax.base.digests import SUMS
 from harp_jax.base.errors import InputError
-from harp_jax.checkpoints.hf_tensors import bert_config_from_hf, bert_config_to_hf
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.checkpoints.sentence_transformers_layout import FILES as LAYOUT
-from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
+from harp_jax.model.encoders.bert import BertShape, from_config, to_config
 from harp_jax.ranking.reranker import Reranker
 from tests.support.tiny_bert import CONFIG, PAIRS, pair_batch, random_params, small_tokenizer
 
@@ -28,7 +27,7 @@ UNEXPECTED = {
     "BertForPreTraining": ("classifier.",),
     "BertForMaskedLM": ("classifier.", "cls.seq_relationship.", "bert.pooler."),
 }
-RANKER = ("bert", "pooler", "score")
+RANKER = ("encoder", "pooler", "score")
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +47,7 @@ def ranker(tmp_path_factory):
     return directory, params
 
 
-def jax_scores(config: BertConfig, params: dict) -> np.ndarray:
+def jax_scores(config: BertShape, params: dict) -> np.ndarray:
     batch = pair_batch(small_tokenizer(), PAIRS)
     model = Ranker(config)
     hidden = model.apply({"params": params}, batch, method="encode")
@@ -59,9 +58,9 @@ def jax_scores(config: BertConfig, params: dict) -> np.ndarray:
 def test_load_gives_back_what_was_saved(exported):
     directory, params = exported
     config, loaded = load_hf(directory)
-    assert config == BertConfig(**{**CONFIG.__dict__, "vocab_size": 46})
+    assert config == BertShape(**{**CONFIG.__dict__, "vocab_size": 46})
     params = jax.tree.map(np.copy, params)
-    params["bert"]["embeddings"]["word"]["embedding"] = params["bert"]["embeddings"]["word"]["embedding"][:46]
+    params["encoder"]["embeddings"]["word"]["embedding"] = params["encoder"]["embeddings"]["word"]["embedding"][:46]
     params["mlm"]["bias"] = params["mlm"]["bias"][:46]
     jax.tree.map(np.testing.assert_array_equal, params, loaded)
     assert all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(loaded))
@@ -186,7 +185,7 @@ def test_scores_are_those_of_torch_and_of_cross_encoder(exported):
 @pytest.mark.parametrize("heads", [(), ("pooler",), ("pooler", "score"), ("mlm",)])
 def test_absent_heads_stay_absent(tmp_path, heads):
     params = random_params(CONFIG)
-    params = {name: params[name] for name in ("bert", *heads)}
+    params = {name: params[name] for name in ("encoder", *heads)}
     save_hf(str(tmp_path / "m"), CONFIG, params, small_tokenizer(48), "")
     _, loaded = load_hf(str(tmp_path / "m"))
     assert set(loaded) == set(params)
@@ -196,8 +195,7 @@ def test_absent_heads_stay_absent(tmp_path, heads):
 def torch_config(**more):
     import transformers
 
-    fields = bert_config_to_hf(CONFIG)
-    fields.pop("num_labels"), fields.pop("id2label"), fields.pop("label2id")
+    fields = to_config(CONFIG)
     return transformers.BertConfig(**{**fields, **more})
 
 
@@ -217,16 +215,16 @@ def test_reads_directories_that_transformers_wrote(tmp_path, name, heads):
     model.save_pretrained(tmp_path)
     config, params = load_hf(str(tmp_path))
     assert config == CONFIG
-    assert set(params) == heads | {"bert"}
+    assert set(params) == heads | {"encoder"}
     words = model.get_input_embeddings().weight.detach().numpy()
-    np.testing.assert_array_equal(params["bert"]["embeddings"]["word"]["embedding"], words)
+    np.testing.assert_array_equal(params["encoder"]["embeddings"]["word"]["embedding"], words)
 
 
 def test_two_label_classifier_is_no_score(tmp_path):
     import transformers
 
     transformers.BertForSequenceClassification(torch_config(num_labels=2)).save_pretrained(tmp_path)
-    assert set(load_hf(str(tmp_path))[1]) == {"bert", "pooler"}
+    assert set(load_hf(str(tmp_path))[1]) == {"encoder", "pooler"}
 
 
 def test_old_names_and_half_precision(exported, tmp_path):
@@ -242,7 +240,7 @@ def test_old_names_and_half_precision(exported, tmp_path):
     save_file(old, tmp_path / "model.safetensors")
     _, params = load_hf(str(tmp_path))
     expected = state["bert.embeddings.LayerNorm.weight"].astype(np.float16)
-    np.testing.assert_array_equal(params["bert"]["embeddings"]["norm"]["scale"], expected)
+    np.testing.assert_array_equal(params["encoder"]["embeddings"]["norm"]["scale"], expected)
     assert params["score"]["kernel"].dtype == np.float32
 
 
@@ -251,12 +249,12 @@ def test_old_names_and_half_precision(exported, tmp_path):
 )
 def test_other_kinds_of_bert_are_refused(field, value):
     with pytest.raises(InputError, match=f"{field} is '{value}'"):
-        bert_config_from_hf({**bert_config_to_hf(CONFIG), field: value})
+        from_config({**to_config(CONFIG), field: value}, "config.json")
 
 
 def test_incomplete_config_is_refused():
     with pytest.raises(InputError, match="lacks 'hidden_size'"):
-        bert_config_from_hf({"model_type": "bert", "vocab_size": 3, "num_hidden_layers": 1})
+        from_config({"model_type": "bert", "vocab_size": 3, "num_hidden_layers": 1}, "config.json")
 
 
 def copied(directory: str, tmp_path, **config) -> str:
@@ -338,7 +336,7 @@ def test_save_replaces_an_export_and_nothing_else(exported, tmp_path):
 
 def test_failure_leaves_nothing_behind(tmp_path):
     params = random_params(CONFIG)
-    del params["bert"]["layer_1"]
+    del params["encoder"]["layer_1"]
     with pytest.raises(KeyError):
         save_hf(str(tmp_path / "m"), CONFIG, params, small_tokenizer(), "")
     assert os.listdir(tmp_path) == []

@@ -86,13 +86,13 @@ def test_killed_while_weighing_terms_the_finished_files_are_kept(tmp_path):
     import jax
 
     from harp_jax.checkpoints.huggingface import save_hf
-    from harp_jax.model.bert import BertConfig
     from harp_jax.model.cross_encoder import init_params
+    from harp_jax.model.encoders.bert import BertShape
     from harp_jax.text.tokenizer import load_tokenizer
 
     folder = corpus.write(tmp_path / "corpus", files=6)
     tokenizer = load_tokenizer(str(folder / "vocab.txt"))
-    shape = BertConfig(vocab_size=tokenizer.size, layers=2, hidden=32, heads=2, intermediate=64)
+    shape = BertShape(vocab_size=tokenizer.size, layers=2, hidden=32, heads=2, intermediate=64)
     save_hf(str(folder / "hf"), shape, init_params(shape, jax.random.key(0)), tokenizer, "test")
     config = corpus.write_config(tmp_path / "config.py", folder, encoder=str(folder / "hf"), workers=2)
     assert start(config, tmp_path / "whole").wait(timeout=300) == 0

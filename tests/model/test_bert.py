@@ -8,10 +8,10 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.huggingface import save_hf
-from harp_jax.model import bert
 from harp_jax.model.attention import attend
-from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
+from harp_jax.model.encoders import bert
+from harp_jax.model.encoders.bert import BertShape
 from tests.support.tiny_bert import CONFIG, PAIRS, pair_batch, random_params, small_tokenizer
 
 SIZE = 46
@@ -58,7 +58,7 @@ def packed(
     return out, starts
 
 
-def ours(config: BertConfig, params, batch, offsets=None) -> dict[str, np.ndarray]:
+def ours(config: BertShape, params, batch, offsets=None) -> dict[str, np.ndarray]:
     """Scores of every sequence; MLM logits, attention and hidden states of every position."""
     rows, length = batch["tokens"].shape
     offsets = np.zeros((rows, 1), np.int32) if offsets is None else offsets
@@ -103,7 +103,7 @@ def theirs(directory: str, batch, double: bool) -> dict[str, np.ndarray]:
     }
 
 
-def in_float64(config: BertConfig, params, *inputs) -> dict[str, np.ndarray]:
+def in_float64(config: BertShape, params, *inputs) -> dict[str, np.ndarray]:
     with jax.enable_x64(True):
         params = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
         return ours(config.computing_in("float64"), params, *inputs)
@@ -250,7 +250,7 @@ def test_attention_dropout_off_and_on(model):
 
 def test_inconsistent_shapes_are_rejected():
     with pytest.raises(InputError, match=r"model\.hidden=30 is not a multiple of model\.heads=4"):
-        BertConfig(vocab_size=10, layers=1, hidden=30, heads=4, intermediate=8)
+        BertShape(vocab_size=10, layers=1, hidden=30, heads=4, intermediate=8)
     with pytest.raises(InputError, match="has no dropout of attention weights"):
         replace(CONFIG, attention="cudnn", attention_dropout=0.1)
 

@@ -7,7 +7,7 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 from scipy import stats
 
-from harp_jax.model.dropout import Dropout, random_words
+from harp_jax.model.layers import Dropout, random_words
 
 
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])

@@ -10,7 +10,7 @@ import pytest
 from harp_jax.input.lanes import Batches
 from harp_jax.input.packing import fill, plan
 from harp_jax.model import sharding
-from harp_jax.model.flops import step_flops
+from harp_jax.model.cross_encoder import rules, step_flops
 from harp_jax.objectives.metrics import summarise
 from harp_jax.training.dry_run import collectives, compile_step
 from harp_jax.training.optimizer import make as make_optimizer
@@ -185,7 +185,7 @@ def test_data_parallel_step_only_reduces_gradients_and_scalars(setting):
     parameters = 4 * sum(int(np.prod(x.shape)) for x in jax.tree.leaves(params))
     # The tied word embeddings get two gradients (lookup and decoder), which the partitioner reduces one by one; the rest
     # is every gradient once, and some dozens of scalars (counts, metrics, the norm).
-    tied = 4 * params["bert"]["embeddings"]["word"]["embedding"].size
+    tied = 4 * params["encoder"]["embeddings"]["word"]["embedding"].size
     assert parameters <= total <= parameters + tied + 4 * 200
 
 
@@ -199,18 +199,18 @@ def test_analytic_flops_agree_with_xla_on_an_unrolled_model(tmp_path):
     assert found == pytest.approx(counted, rel=0.15) and compiled.flops == found
 
 
-def test_rules_without_parameter_and_parameters_without_rule_are_errors(setting, monkeypatch):
+def test_rules_without_parameter_and_parameters_without_rule_are_errors(setting):
     from harp_jax.base.errors import InputError
 
     _, stage, params = setting
     mesh = sharding.make_mesh(tiny_mesh(8))
     shapes = jax.eval_shape(lambda: params)
-    sharding.param_shardings(mesh, shapes)
+    table = rules(stage.shape)
+    sharding.param_shardings(mesh, shapes, table)
     with pytest.raises(InputError, match="no sharding rule for parameter new/kernel"):
-        sharding.param_shardings(mesh, {**shapes, "new": {"kernel": jax.ShapeDtypeStruct((4, 4), np.float32)}})
-    monkeypatch.setattr(sharding, "RULES", (*sharding.RULES, (r"decoder/kernel$", sharding.P())))
+        sharding.param_shardings(mesh, {**shapes, "new": {"kernel": jax.ShapeDtypeStruct((4, 4), np.float32)}}, table)
     with pytest.raises(InputError, match="match no parameter.*decoder"):
-        sharding.param_shardings(mesh, shapes)
+        sharding.param_shardings(mesh, shapes, (*table, (r"decoder/kernel$", sharding.P())))
 
 
 def tiny_mesh(data: int):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from harp_jax.checkpoints.huggingface import save_hf
-from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import init_params
+from harp_jax.model.encoders.bert import BertShape
 from harp_jax.ranking.bi_encoder_scorer import BiEncoderScorer
 from harp_jax.ranking.reranker import load_scorer
 from tests.support.synthetic import tokenizer
@@ -15,9 +15,9 @@ from tests.support.synthetic import tokenizer
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     directory = str(tmp_path_factory.mktemp("encoder") / "hf")
-    shape = BertConfig(tokenizer().size, 2, 32, 2, 64, 64, initializer_range=0.3)
+    shape = BertShape(tokenizer().size, 2, 32, 2, 64, 64, initializer_range=0.3)
     params = jax.device_get(jax.jit(lambda k: init_params(shape, k))(jax.random.key(0)))
-    save_hf(directory, shape, {"bert": params["bert"]}, tokenizer(), "")
+    save_hf(directory, shape, {"encoder": params["encoder"]}, tokenizer(), "")
     return directory
 
 

@@ -25,7 +25,7 @@ PAIRS = [
     (" ".join(RNG.choice(VOCABULARY, RNG.integers(1, 50))), " ".join(RNG.choice(VOCABULARY, RNG.integers(0, 50))))
     for _ in range(40)
 ]
-PARAMS = {name: tree for name, tree in random_params(CONFIG).items() if name in ("bert", "pooler", "score")}
+PARAMS = {name: tree for name, tree in random_params(CONFIG).items() if name in ("encoder", "pooler", "score")}
 
 
 @pytest.fixture(scope="module")

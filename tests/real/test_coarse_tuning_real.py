@@ -16,8 +16,8 @@ from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.experiments.execution import execute
 from harp_jax.experiments.plan import resolve
 from harp_jax.experiments.plan_file import load_plan
-from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import init_params
+from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import load_tokenizer
 from tests.support import ROOT
 from tests.support.shared_data import shared
@@ -45,7 +45,7 @@ def clicks_of_pages(path: str) -> set[str]:
 
 def write_data(folder: str) -> None:
     """bert-tiny, orcas.tsv, msmarco-docs.tsv, and the folder dl/ with its documents, queries, qrels and two folds."""
-    config = BertConfig(vocab_size=30522, layers=1, hidden=64, heads=2, intermediate=128, max_positions=256)
+    config = BertShape(vocab_size=30522, layers=1, hidden=64, heads=2, intermediate=128, max_positions=256)
     tokenizer = load_tokenizer(shared("vocab", "bert-base-uncased-vocab.txt"))
     params = jax.device_get(init_params(config, jax.random.key(0)))
     save_hf(os.path.join(folder, "bert-tiny"), config, params, tokenizer, "")

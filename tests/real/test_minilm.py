@@ -77,9 +77,9 @@ def test_hidden_states_and_attention_are_those_of_torch(directory, dtype, relati
         out = network.eval()(**encoded, output_attentions=True)
     expected = {"hidden": out.last_hidden_state.numpy(), "attention": out.attentions[-1].mean(1).numpy()}
     config, params = load_hf(directory)
-    assert set(params) == {"bert", "pooler"}
+    assert set(params) == {"encoder", "pooler"}
     with jax.enable_x64(dtype == "float64"):
-        params = {"bert": jax.tree.map(lambda x: np.asarray(x, dtype), params["bert"])}
+        params = {"encoder": jax.tree.map(lambda x: np.asarray(x, dtype), params["encoder"])}
         found = outputs(config.computing_in(dtype), params, batch)
     real = batch["segment_ids"] > 0
     for name, values in expected.items():

@@ -152,10 +152,10 @@ def _tokenizer_json_files() -> Files:
 
 def _model_files(directory: Path) -> None:
     from harp_jax.checkpoints.huggingface import save_hf
-    from harp_jax.model.bert import BertConfig
+    from harp_jax.model.encoders.bert import BertShape
     from tests.support.tiny_bert import random_params, small_tokenizer
 
-    shape = BertConfig(vocab_size=46, layers=1, hidden=8, heads=2, intermediate=8, max_positions=16)
+    shape = BertShape(vocab_size=46, layers=1, hidden=8, heads=2, intermediate=8, max_positions=16)
     os.rmdir(directory)
     save_hf(str(directory), shape, random_params(shape), small_tokenizer(), "card")
     os.remove(directory / "SHA256SUMS")

@@ -3,11 +3,11 @@
 import jax
 import numpy as np
 
-from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import init_params
+from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
-CONFIG = BertConfig(vocab_size=48, layers=2, hidden=32, heads=4, intermediate=64, max_positions=40)
+CONFIG = BertShape(vocab_size=48, layers=2, hidden=32, heads=4, intermediate=64, max_positions=40)
 WORDS = """the a of in cat dog mat sat ran red blue green one two three ##s ##ed ##ing , . ? !"""
 
 
@@ -16,7 +16,7 @@ def small_tokenizer(size: int = 46) -> Tokenizer:
     return Tokenizer(tokens + tuple(f"[unused{i}]" for i in range(size - len(tokens))))
 
 
-def random_params(config: BertConfig, seed: int = 0) -> dict:
+def random_params(config: BertShape, seed: int = 0) -> dict:
     """Parameters with random biases and norms: zeros and ones would hide a wrong mapping."""
     tree = jax.eval_shape(lambda key: init_params(config, key), jax.random.key(0))
     rng = np.random.default_rng(seed)

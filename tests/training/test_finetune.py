@@ -88,7 +88,7 @@ def test_the_head_is_fresh_or_pretrained(collection, tmp_path):
         again = ranking_config(collection, init=str(tmp_path / "run"), tokenizer="", init_head=head)
         stage = finetune_stage(again)
         found[head] = stage.start(stage.shape, jax.random.key(7))
-    kernel = "bert", "layer_0", "mlp", "up", "kernel"
+    kernel = "encoder", "layer_0", "mlp", "up", "kernel"
     a, b = found["fresh"], found["pretrained"]
     for part in kernel:
         a, b = a[part], b[part]
@@ -231,7 +231,7 @@ def test_masked_query_prediction_hides_one_query_token_of_the_positive(collectio
                 ranking += slow_loss("bce", [float(scores[lane][m]) for m in np.delete(group, 1) if m >= 0])
     hidden = jax.jit(lambda p, b: objective.ranker.apply({"params": p}, b, method="encode"))(params, shown)
     logits = (
-        np.asarray(hidden)[rows[0], at] @ params["bert"]["embeddings"]["word"]["embedding"].T + params["mlm"]["bias"]
+        np.asarray(hidden)[rows[0], at] @ params["encoder"]["embeddings"]["word"]["embedding"].T + params["mlm"]["bias"]
     )
     expected = np.mean([np.log(np.exp(x).sum()) - x[t] for x, t in zip(logits, np.asarray(masked[TARGETS])[rows])])
     assert float(sums["mlm"] / sums["mlm_tokens"]) == pytest.approx(expected, rel=1e-4)

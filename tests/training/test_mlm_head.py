@@ -23,7 +23,7 @@ def headless(tmp_path_factory) -> str:
     config = tiny_config(str(root), steps=2)
     train(config, str(root / "run"), tiny_stage(config), jax.devices()[:1])
     shape, params = load_encoder(str(root / "run"))
-    save_hf(str(root / "hf"), shape, {name: params[name] for name in ("bert", "pooler")}, tokenizer(), "")
+    save_hf(str(root / "hf"), shape, {name: params[name] for name in ("encoder", "pooler")}, tokenizer(), "")
     return str(root / "hf")
 
 

@@ -16,19 +16,19 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.input.click_groups import STREAM, ClickReader
 from harp_jax.input.lanes import Reader, epoch_window
 from harp_jax.input.layout import make_layout
-from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
+from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.coarse_tune import LABELS, CoarseTune
 from harp_jax.objectives.masking import slots
 from harp_jax.text.marks import Marks, marks_of
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.stages.base import NoReader, Stage
-from harp_jax.training.stages.families import BERT
+from harp_jax.training.stages.families import CROSS_ENCODER
 
 
-def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConfig]:
+def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderShape]:
     """Coarse-tuning, or continual pre-training with `documents_only`. Raises InputError for bad config or data."""
-    bert, tokenizer, loaded = encoder_and_tokenizer(config)
+    encoder, tokenizer, loaded = encoder_and_tokenizer(config)
     if not 0 <= config.replaced <= 1:
         raise InputError(f"replaced={config.replaced}: set the fraction of pairs with a replaced document, 0 to 1")
     marks = marks_of(tokenizer, config.query_mark, config.document_mark)
@@ -40,7 +40,7 @@ def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertC
     layout = make_layout(config, tokenizer, reader, shares, group_size=1, sequences=pairs, window=window)
     steps = config.steps or math.ceil(config.epochs * size / (layout.step_groups or pairs))
 
-    def objective(shape: BertConfig) -> CoarseTune:
+    def objective(shape: EncoderShape) -> CoarseTune:
         return CoarseTune(
             ranker=Ranker(shape),
             qdpp_weight=0.0 if config.documents_only else config.qdpp_weight,
@@ -53,8 +53,8 @@ def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertC
         )
 
     return Stage(
-        family=BERT,
-        shape=bert,
+        family=CROSS_ENCODER,
+        shape=encoder,
         vocabulary=tokenizer,
         tasks=() if config.documents_only else LABELS,
         objective=objective,

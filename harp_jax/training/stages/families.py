@@ -12,15 +12,14 @@ from ml_collections import ConfigDict
 from harp_jax.baselines.neural_ir import build
 from harp_jax.baselines.neural_ir.parameters import save_selected
 from harp_jax.baselines.neural_ir.shape import NeuralConfig
-from harp_jax.model import cross_encoder, sharding
-from harp_jax.model.bert import BertConfig
-from harp_jax.model.flops import step_flops
+from harp_jax.model import cross_encoder
+from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.ranking.scoring import Scorer
 from harp_jax.text.marks import marks_of
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.text.words import WordVocabulary
 
-Shape = TypeVar("Shape", BertConfig, NeuralConfig)
+Shape = TypeVar("Shape", EncoderShape, NeuralConfig)
 Vocabulary = Tokenizer | WordVocabulary
 
 
@@ -33,14 +32,16 @@ class Family(Generic[Shape]):
     """
 
     name: str  # under which config.json holds the shape
-    rules: tuple[tuple[str, P], ...]
+    rules: Callable[[Shape], tuple[tuple[str, P], ...]]
     init_params: Callable[[Shape, jax.Array], dict]
-    flops: Callable[[Shape, int, int, int, int], float] | None  # per step, see `model/flops.py`; None: not counted
+    flops: (
+        Callable[[Shape, int, int, int, int], float] | None
+    )  # per step, see `cross_encoder.step_flops`; None: not counted
     scorer: Callable[[Shape, dict, Any, ConfigDict], Scorer]
     save: Callable[[str, Shape, dict[str, Any], Any, ConfigDict], None]
 
 
-def _cross_encoder(shape: BertConfig, params: dict, tokenizer: Tokenizer, config: ConfigDict) -> Scorer:
+def _cross_encoder(shape: EncoderShape, params: dict, tokenizer: Tokenizer, config: ConfigDict) -> Scorer:
     from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
 
     marks = marks_of(tokenizer, config.query_mark, config.document_mark)
@@ -48,7 +49,7 @@ def _cross_encoder(shape: BertConfig, params: dict, tokenizer: Tokenizer, config
 
 
 def _save_cross_encoder(
-    directory: str, shape: BertConfig, params: dict[str, Any], tokenizer: Tokenizer, config: ConfigDict
+    directory: str, shape: EncoderShape, params: dict[str, Any], tokenizer: Tokenizer, config: ConfigDict
 ) -> None:
     from harp_jax.checkpoints.huggingface import save_hf
     from harp_jax.ranking.cross_encoder_scorer import PARTS
@@ -69,17 +70,17 @@ def _save_neural_ranker(
     save_selected(directory, params)
 
 
-BERT: Family[BertConfig] = Family(
-    name="bert",
-    rules=sharding.RULES,
+CROSS_ENCODER: Family[EncoderShape] = Family(
+    name="encoder",
+    rules=cross_encoder.rules,
     init_params=cross_encoder.init_params,
-    flops=step_flops,
+    flops=cross_encoder.step_flops,
     scorer=_cross_encoder,
     save=_save_cross_encoder,
 )
 NEURAL_IR: Family[NeuralConfig] = Family(
     name="neural_ir",
-    rules=((r".", P()),),  # small, therefore replicated
+    rules=lambda shape: ((r".", P()),),  # small, therefore replicated
     init_params=build.init_params,
     flops=None,
     scorer=_neural_ranker,

@@ -10,27 +10,27 @@ from harp_jax.checkpoints.encoder import encoder_and_tokenizer, starting_params
 from harp_jax.input.lanes import Reader, epoch_window
 from harp_jax.input.layout import make_layout
 from harp_jax.input.ranking_groups import RankingData, RankingReader, training_qrels
-from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
+from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.finetune import Finetune
 from harp_jax.ranking.selection import Selection, held_out
 from harp_jax.text.marks import marks_of
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.stages.base import NoReader, Stage, selecting
-from harp_jax.training.stages.families import BERT
+from harp_jax.training.stages.families import CROSS_ENCODER
 
 TASK = "rank"
 
 
-def finetune_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConfig]:
+def finetune_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderShape]:
     """Fine-tuning on judged queries, with negatives from the candidates of a run. Raises InputError for bad config or data."""
-    bert, tokenizer, loaded = encoder_and_tokenizer(config)
+    encoder, tokenizer, loaded = encoder_and_tokenizer(config)
     if config.init_head not in ("fresh", "pretrained"):
         raise InputError(f"init_head={config.init_head!r} is unknown; choose fresh or pretrained")
     predicting = config.mqp_weight > 0
     marks = marks_of(tokenizer, config.query_mark, config.document_mark)
     reader: Reader = NoReader((TASK,))
-    selection: Callable[[BertConfig, str], Selection] | None = None
+    selection: Callable[[EncoderShape, str], Selection] | None = None
     if with_data:
         reader, selection = _read_data(config, tokenizer)
 
@@ -43,7 +43,7 @@ def finetune_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConf
     # The number of groups per step is measured (`layout`): it varies with packing and with groups of fewer negatives.
     steps = config.steps or math.ceil(config.epochs * reader.sizes[TASK] / (layout.step_groups or sequences / size))
 
-    def objective(shape: BertConfig) -> Finetune:
+    def objective(shape: EncoderShape) -> Finetune:
         return Finetune(
             ranker=Ranker(shape),
             rank_loss=config.rank_loss,
@@ -55,8 +55,8 @@ def finetune_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConf
         )
 
     return Stage(
-        family=BERT,
-        shape=bert,
+        family=CROSS_ENCODER,
+        shape=encoder,
         vocabulary=tokenizer,
         tasks=(TASK,),
         objective=objective,
@@ -77,10 +77,10 @@ def finetune_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConf
 
 def _read_data(
     config: ConfigDict, tokenizer: Tokenizer
-) -> tuple[RankingReader, Callable[[BertConfig, str], Selection] | None]:
+) -> tuple[RankingReader, Callable[[EncoderShape, str], Selection] | None]:
     """The groups to train on, and the selection of parameters (None without `config.select`)."""
     if not config.select:
         return RankingReader(config, RankingData.from_config(config, tokenizer, training_qrels(config))), None
     train, selected_on = held_out(config)
     reader = RankingReader(config, RankingData.from_config(config, tokenizer, train))
-    return reader, selecting(config, BERT, tokenizer, selected_on)
+    return reader, selecting(config, CROSS_ENCODER, tokenizer, selected_on)

@@ -10,22 +10,22 @@ from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.encoder import encoder_and_tokenizer, starting_params
 from harp_jax.input.lanes import Reader, mixture
 from harp_jax.input.layout import make_layout
-from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker
+from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.masking import slots
 from harp_jax.objectives.pretrain import Pretrain
 from harp_jax.objectives.trivial import best_predictor
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.stages.base import NoReader, Stage
-from harp_jax.training.stages.families import BERT
+from harp_jax.training.stages.families import CROSS_ENCODER
 
 
-def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConfig]:
+def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderShape]:
     """Pre-training on pair records, and on text if "mlm" is one of the tasks. Raises InputError for bad config or data."""
     tasks = tuple(config.tasks)
     if len(set(tasks)) < len(tasks):
         raise InputError(f"config.tasks={tasks!r} names a task twice; name each once (task_sampling decides how often)")
-    bert, tokenizer, loaded = encoder_and_tokenizer(config)
+    encoder, tokenizer, loaded = encoder_and_tokenizer(config)
     if config.mlm_side not in ("document", "query", "both"):
         raise InputError(f"mlm_side={config.mlm_side!r} is unknown; choose document, query or both")
     continues = np.array([token.startswith("##") for token in tokenizer.tokens])
@@ -35,7 +35,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConf
         reader, held_out = _read_data(config, tokenizer)
     shares = mixture(reader.sizes, config.task_sampling)
 
-    def objective(shape: BertConfig) -> Pretrain:
+    def objective(shape: EncoderShape) -> Pretrain:
         return Pretrain(
             ranker=Ranker(shape),
             tasks=tasks,
@@ -51,8 +51,8 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[BertConf
         )
 
     return Stage(
-        family=BERT,
-        shape=bert,
+        family=CROSS_ENCODER,
+        shape=encoder,
         vocabulary=tokenizer,
         tasks=tasks,
         objective=objective,

@@ -23,8 +23,8 @@ from data_pipeline.weights.word_weights import attending, from_bytes, piece_span
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.huggingface import save_hf
-from harp_jax.model.bert import BertConfig
 from harp_jax.model.cross_encoder import Ranker, init_params
+from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import load_tokenizer
 from tests.support import corpus
 from tests.support.in_process import InProcessEngine
@@ -37,7 +37,7 @@ def encoder_dir(tmp_path_factory):
     """A tiny BERT with uneven attention, as a Hugging Face directory, over the corpus's vocabulary."""
     folder = corpus.write(tmp_path_factory.mktemp("encoder"))
     tokenizer = load_tokenizer(str(folder / "vocab.txt"))
-    config = BertConfig(vocab_size=tokenizer.size, **SHAPE)
+    config = BertShape(vocab_size=tokenizer.size, **SHAPE)
     params = jax.tree.map(lambda x: 4 * x, init_params(config, jax.random.key(0)))
     save_hf(str(folder / "hf"), config, params, tokenizer, "test")
     return folder, config, params, tokenizer
@@ -265,7 +265,7 @@ def test_two_devices_and_bfloat16_give_nearly_the_same_weights(encoder_dir):
 def workdir(path, config, params, step=3):
     """A training workdir with one checkpoint."""
     path.mkdir(parents=True)
-    (path / "config.json").write_text(json.dumps({"bert": dataclasses.asdict(config)}))
+    (path / "config.json").write_text(json.dumps({"encoder": dataclasses.asdict(config)}))
     checkpoints = Checkpoints(str(path))
     checkpoints.save(step, {"params": params}, {})
     checkpoints.close()

@@ -1,0 +1,7 @@
+"""One file an architecture: all that the rest of the code needs to train, shard, count, load and export it.
+
+In: config.json and tensors of Hugging Face; packed batches. Out: an `Encoder` record for each `model_type`.
+Imports: base, the layers of model.
+Files: encoder (the record, the shape, a leaf of the parameter tree); bert; table (ENCODERS: model_type → Encoder).
+To add an architecture: one file like bert.py, and its line in table.py.
+"""

@@ -1,0 +1,371 @@
+"""BERT over packed rows: several sequences per row, attention within each sequence only.
+
+The parameters are a plain nested dict, used directly by the sharding rules, the Hugging Face mapping and Orbax. In this order:
+shape and config.json; the Linen modules; sharding; FLOPs; the table of Hugging Face's tensors; an initialisation; ENCODER.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec as P
+
+from harp_jax.base.errors import InputError
+from harp_jax.model.attention import attend, choose, place_of, probabilities
+from harp_jax.model.encoders.encoder import WORDS, Encoder, EncoderShape, Leaf, Tensors
+from harp_jax.model.layers import Dropout, Words, dense, gelu, initializer, layer_norm, rematerialised
+
+
+@dataclass(frozen=True)
+class BertShape(EncoderShape):
+    max_positions: int = 512
+    type_vocab: int = 2
+    model_type: str = "bert"
+
+
+# The fields of config.json that are read: their ranges, whole numbers where the lower end is one, and their defaults.
+LIMITS: dict[str, tuple[int | float, int | float]] = {
+    "vocab_size": (1, 1 << 24), "num_hidden_layers": (1, 1000), "hidden_size": (1, 1 << 16), "num_attention_heads": (1, 1024),
+    "intermediate_size": (1, 1 << 20), "max_position_embeddings": (1, 1 << 20), "type_vocab_size": (1, 1 << 10),
+    "layer_norm_eps": (0.0, 1.0), "hidden_dropout_prob": (0.0, 1.0), "initializer_range": (0.0, 100.0),
+}  # fmt: skip
+DEFAULTS: dict[str, Any] = {
+    "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.1,
+    "initializer_range": 0.02,
+}  # fmt: skip
+
+
+def from_config(config: Mapping[str, Any], where: str) -> BertShape:
+    """The encoder's shape from a Hugging Face config; InputError where this file computes another architecture.
+
+    Attention dropout is not read: it is off here unless a training config turns it on.
+    """
+    wanted = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
+    for field, value in wanted.items():
+        default = None if field == "model_type" else value
+        given = config.get(field, default)
+        if given != value:
+            raise InputError(f"{where}: {field} is {given!r}, only {value!r} is supported; use another model")
+    given = {field: config.get(field, default) for field, default in DEFAULTS.items()}
+    for field, (low, high) in LIMITS.items():
+        whole = isinstance(low, int)
+        if field not in DEFAULTS and field not in config:
+            raise InputError(f"{where} lacks {field!r}; it is no complete BERT config")
+        value = given.setdefault(field, config.get(field))
+        if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not low <= value <= high:
+            kind = "whole number" if whole else "number"
+            raise InputError(
+                f"{where}: {field} is {repr(value)[:60]}, not a {kind} of {low} to {high}; write or fetch it again"
+            )
+    return BertShape(
+        vocab_size=given["vocab_size"],
+        layers=given["num_hidden_layers"],
+        hidden=given["hidden_size"],
+        heads=given["num_attention_heads"],
+        intermediate=given["intermediate_size"],
+        max_positions=given["max_position_embeddings"],
+        type_vocab=given["type_vocab_size"],
+        layer_norm_eps=given["layer_norm_eps"],
+        dropout=given["hidden_dropout_prob"],
+        initializer_range=given["initializer_range"],
+    )
+
+
+def to_config(shape: BertShape) -> dict[str, Any]:
+    """The inverse of `from_config`."""
+    return {
+        "model_type": "bert",
+        "vocab_size": shape.vocab_size,
+        "num_hidden_layers": shape.layers,
+        "hidden_size": shape.hidden,
+        "num_attention_heads": shape.heads,
+        "intermediate_size": shape.intermediate,
+        "max_position_embeddings": shape.max_positions,
+        "type_vocab_size": shape.type_vocab,
+        "layer_norm_eps": shape.layer_norm_eps,
+        "hidden_dropout_prob": shape.dropout,
+        "attention_probs_dropout_prob": shape.attention_dropout,
+        "initializer_range": shape.initializer_range,
+        "hidden_act": "gelu",
+        "position_embedding_type": "absolute",
+    }
+
+
+class SelfAttention(nn.Module):
+    config: BertShape
+
+    def setup(self) -> None:
+        c = self.config
+        self.query, self.key, self.value = (nn.DenseGeneral((c.heads, c.head_dim), **dense(c)) for _ in range(3))
+        self.output = nn.DenseGeneral(c.hidden, axis=(-2, -1), **dense(c))
+        self.norm = layer_norm(c)
+        self.drop, self.drop_weights = Dropout(c.dropout), Dropout(c.attention_dropout)
+
+    def __call__(
+        self, x: jax.Array, segments: jax.Array, deterministic: bool, positions: jax.Array | None
+    ) -> jax.Array:
+        """Attend from all tokens, or from `positions` [rows, Q] only: [rows, T or Q, hidden]."""
+        c = self.config
+        queries, query_segments = x, segments
+        implementation = "xla"
+        # A kernel does not pay off for a few queries, and it may not support their number, nor the few tokens of `init`.
+        if positions is None and not self.is_initializing():
+            platform = place_of(x).platform
+            implementation = choose(c.attention, c.dtype, c.attention_dropout > 0, platform, x.shape[1])
+        elif positions is not None:
+            queries = jnp.take_along_axis(x, positions[:, :, None], axis=1)
+            query_segments = jnp.take_along_axis(segments, positions, axis=1)
+        q, k, v = self.query(queries), self.key(x), self.value(x)
+        mixed = attend(q, k, v, query_segments, segments, implementation, lambda w: self.drop_weights(w, deterministic))
+        return self.norm(queries + self.drop(self.output(mixed), deterministic))
+
+    def rows(self, x: jax.Array, segments: jax.Array, positions: jax.Array) -> jax.Array:
+        """Attention probabilities from `positions` [rows, Q], averaged over heads: [rows, Q, T] float32."""
+        q = self.query(jnp.take_along_axis(x, positions[:, :, None], axis=1))
+        query_segments = jnp.take_along_axis(segments, positions, axis=1)
+        return probabilities(q, self.key(x), query_segments, segments).mean(axis=1)
+
+
+class Mlp(nn.Module):
+    config: BertShape
+
+    def setup(self) -> None:
+        c = self.config
+        self.up = nn.Dense(c.intermediate, **dense(c))
+        self.down = nn.Dense(c.hidden, **dense(c))
+        self.norm = layer_norm(c)
+        self.drop = Dropout(c.dropout)
+
+    def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
+        return self.norm(x + self.drop(self.down(gelu(self.up(x))), deterministic))
+
+
+class Layer(nn.Module):
+    config: BertShape
+
+    def setup(self) -> None:
+        self.attention, self.mlp = SelfAttention(self.config), Mlp(self.config)
+
+    def __call__(
+        self, x: jax.Array, segments: jax.Array, deterministic: bool, positions: jax.Array | None
+    ) -> jax.Array:
+        return self.mlp(self.attention(x, segments, deterministic, positions), deterministic)
+
+
+class Embeddings(nn.Module):
+    config: BertShape
+
+    def setup(self) -> None:
+        c = self.config
+        # Embeddings in at least float32: the gradient of [SEP] sums thousands of positions, which bfloat16 would lose.
+        wide = jnp.promote_types(c.dtype, jnp.float32)
+        self.word = Words(c.vocab_size, c.hidden, dtype=wide, embedding_init=initializer(c))
+        self.position = nn.Embed(c.max_positions, c.hidden, dtype=wide, embedding_init=initializer(c))
+        self.token_type = nn.Embed(c.type_vocab, c.hidden, dtype=wide, embedding_init=initializer(c))
+        self.norm = layer_norm(c)
+        self.drop = Dropout(c.dropout)
+
+    def __call__(self, tokens: jax.Array, positions: jax.Array, types: jax.Array, deterministic: bool) -> jax.Array:
+        x = self.word(tokens) + self.position(positions) + self.token_type(types)
+        return self.drop(self.norm(x).astype(self.config.dtype), deterministic)
+
+
+class Bert(nn.Module):
+    """The encoder. A batch's arrays are [rows, T] int32; segment 0 is padding; position and type ids restart per sequence."""
+
+    config: BertShape
+
+    def setup(self) -> None:
+        self.embeddings = Embeddings(self.config)
+        layer = rematerialised(Layer, self.config.remat)
+        for i in range(self.config.layers):
+            setattr(self, f"layer_{i}", layer(self.config))
+
+    def __call__(
+        self, batch: Mapping[str, jax.Array], deterministic: bool = True, positions: jax.Array | None = None
+    ) -> jax.Array:
+        """Hidden states [rows, T, hidden] in the computation's dtype (float32 where a CPU computes in bfloat16, see products.py).
+
+        With `positions` [rows, Q], the hidden states of these positions only, [rows, Q, hidden]: of the other tokens, the
+        last layer then computes keys and values only, which saves most of its cost.
+        """
+        x = self._embedded(batch, deterministic)
+        for i in range(self.config.layers):
+            last = i == self.config.layers - 1
+            x = getattr(self, f"layer_{i}")(x, batch["segment_ids"], deterministic, positions if last else None)
+        return x
+
+    def attention_rows(self, batch: Mapping[str, jax.Array], positions: jax.Array) -> jax.Array:
+        """The last layer's attention from `positions` [rows, Q], averaged over heads: [rows, Q, T] float32.
+
+        Of the last layer only Q and K are computed, and K·Q only for these positions (HARP Eq. 1, 5, 10, 13).
+        """
+        x = self._embedded(batch, deterministic=True)
+        for i in range(self.config.layers - 1):
+            x = getattr(self, f"layer_{i}")(x, batch["segment_ids"], True, None)
+        return getattr(self, f"layer_{self.config.layers - 1}").attention.rows(x, batch["segment_ids"], positions)
+
+    def _embedded(self, batch: Mapping[str, jax.Array], deterministic: bool) -> jax.Array:
+        return self.embeddings(batch["tokens"], batch["position_ids"], batch["token_type_ids"], deterministic)
+
+
+RULES: tuple[tuple[str, P], ...] = (
+    (r"embeddings/word/embedding$", P("model", "fsdp")),
+    (r"embeddings/(position|token_type)/embedding$", P(None, "fsdp")),
+    (r"attention/(query|key|value)/kernel$", P("fsdp", "model", None)),
+    (r"attention/(query|key|value)/bias$", P("model", None)),
+    (r"attention/output/kernel$", P("model", None, "fsdp")),
+    (r"mlp/up/kernel$", P("fsdp", "model")),
+    (r"mlp/up/bias$", P("model")),
+    (r"mlp/down/kernel$", P("model", "fsdp")),
+    (r"encoder/.*(norm/(scale|bias)|output/bias|down/bias)$", P()),
+)
+
+
+def flops(shape: BertShape, rows: int, length: int, positions: int) -> float:
+    """FLOPs of the forward pass (2 per multiply-add) of `rows` of `length` slots, of which the last layer computes `positions`."""
+    h, tokens, last = shape.hidden, rows * length, rows * positions
+    projections, mlp = 2 * h * h, 2 * h * shape.intermediate  # two kernels each: keys and values, queries and output
+    layer = 2 * tokens * (2 * projections + mlp) + 4 * tokens * length * h
+    return (
+        (shape.layers - 1) * layer + 2 * tokens * projections + 2 * last * (projections + mlp) + 4 * last * length * h
+    )
+
+
+Sizes = tuple[int, ...]
+
+
+def _dense_leaves(path: str, name: str, into: int, out: int, kernel: Sizes = (), bias: Sizes = ()) -> list[Leaf]:
+    parts = tuple(path.split("/"))
+    return [
+        Leaf((*parts, "kernel"), f"{name}.weight", kernel or (into, out), (out, into)),
+        Leaf((*parts, "bias"), f"{name}.bias", bias or (out,), (out,)),
+    ]
+
+
+def _norm_leaves(path: str, name: str, size: int) -> list[Leaf]:
+    parts = tuple(path.split("/"))
+    leaves = (((*parts, "scale"), f"{name}.weight"), ((*parts, "bias"), f"{name}.bias"))
+    return [Leaf(ours, theirs, (size,), (size,)) for ours, theirs in leaves]
+
+
+def _encoder_leaves(c: BertShape) -> Iterator[Leaf]:
+    for name, rows in (("word", c.vocab_size), ("position", c.max_positions), ("token_type", c.type_vocab)):
+        path = ("encoder", "embeddings", name, "embedding")
+        yield Leaf(path, f"bert.embeddings.{name}_embeddings.weight", (rows, c.hidden), (rows, c.hidden))
+    yield from _norm_leaves("encoder/embeddings/norm", "bert.embeddings.LayerNorm", c.hidden)
+    for i in range(c.layers):
+        ours, theirs = f"encoder/layer_{i}", f"bert.encoder.layer.{i}"
+        split = (c.heads, c.head_dim)
+        for part in ("query", "key", "value"):
+            name = f"{theirs}.attention.self.{part}"
+            yield from _dense_leaves(f"{ours}/attention/{part}", name, c.hidden, c.hidden, (c.hidden, *split), split)
+        name = f"{theirs}.attention.output"
+        yield from _dense_leaves(f"{ours}/attention/output", f"{name}.dense", c.hidden, c.hidden, (*split, c.hidden))
+        yield from _norm_leaves(f"{ours}/attention/norm", f"{name}.LayerNorm", c.hidden)
+        yield from _dense_leaves(f"{ours}/mlp/up", f"{theirs}.intermediate.dense", c.hidden, c.intermediate)
+        yield from _dense_leaves(f"{ours}/mlp/down", f"{theirs}.output.dense", c.intermediate, c.hidden)
+        yield from _norm_leaves(f"{ours}/mlp/norm", f"{theirs}.output.LayerNorm", c.hidden)
+
+
+def leaves(c: BertShape) -> dict[str, list[Leaf]]:
+    """The tensors of the encoder and of each head; the MLM decoder is tied and so not among them."""
+    mlm = "cls.predictions"
+    return {
+        "encoder": list(_encoder_leaves(c)),
+        "pooler": _dense_leaves("pooler", "bert.pooler.dense", c.hidden, c.hidden),
+        "score": _dense_leaves("score", "classifier", c.hidden, 1),
+        "mlm": [
+            *_dense_leaves("mlm/transform", f"{mlm}.transform.dense", c.hidden, c.hidden),
+            *_norm_leaves("mlm/norm", f"{mlm}.transform.LayerNorm", c.hidden),
+            Leaf(("mlm", "bias"), f"{mlm}.bias", (c.vocab_size,), (c.vocab_size,)),
+        ],
+    }
+
+
+def read(tensors: Tensors, where: str) -> Tensors:
+    """Old files have gamma and beta; a bare BertModel lacks the prefix; a classifier of several labels is no score."""
+    state = {_canonical(name): tensor for name, tensor in tensors.items()}
+    if "cls.predictions.decoder.bias" in state:
+        state.setdefault("cls.predictions.bias", state["cls.predictions.decoder.bias"])
+    if "classifier.weight" in state and state["classifier.weight"].shape[0] != 1:
+        state = {name: tensor for name, tensor in state.items() if not name.startswith("classifier.")}
+    decoder, words = state.get("cls.predictions.decoder.weight"), state.get("bert.embeddings.word_embeddings.weight")
+    if decoder is not None and words is not None and not np.array_equal(decoder, words):
+        raise InputError(f"{where}: the MLM decoder is not tied to the word embeddings; use a model where it is")
+    return state
+
+
+def _canonical(name: str) -> str:
+    name = name.removesuffix(".gamma") + ".weight" if name.endswith(".gamma") else name
+    name = name.removesuffix(".beta") + ".bias" if name.endswith(".beta") else name
+    return f"bert.{name}" if name.startswith(("embeddings.", "encoder.", "pooler.")) else name
+
+
+def written(state: Tensors) -> Tensors:
+    """With both heads the score is also row 1 of BertForPreTraining's `cls.seq_relationship`; row 0 is zero."""
+    if {"classifier.weight", "cls.predictions.bias"} <= state.keys():
+        for part in ("weight", "bias"):
+            score = state[f"classifier.{part}"]
+            state[f"cls.seq_relationship.{part}"] = np.concatenate([np.zeros_like(score), score])
+    return state
+
+
+def exported_as(heads: Collection[str]) -> str:
+    """The class of transformers that has a parameter for every tensor of these heads, or the closest to it."""
+    if "mlm" in heads:
+        return "BertForPreTraining" if "score" in heads else "BertForMaskedLM"
+    return "BertForSequenceClassification" if "score" in heads else "BertModel"
+
+
+WIDER_WORDS = 3.0  # standard deviation of word embeddings, in those of positions and types
+
+
+def matching_start(config: BertShape, params: dict, key: jax.Array) -> dict:
+    """Fresh parameters (float32) from which a small encoder learns to match words: BERT's, changed in three ways.
+
+    With all three, two layers of 128 learn within 100 updates of 32 pairs that the query's words occur in the positive document;
+    with the first alone within 300, and that for one sample of pairs in four.
+
+    - Query and key kernels of a layer are the same normal draw of variance 1 / hidden: equal tokens attend to each other from
+      the start ("mimetic" initialisation, Trockman and Kolter 2023).
+    - The other kernels of encoder, pooler and score head have this variance too. BERT's standard deviation of .02 suits its
+      width: at 128 a layer adds a twentieth to what it reads, and the gradient through two of them is below Adam's epsilon.
+    - Word embeddings are WIDER_WORDS times as large as those of positions and types, which would else make any two words of the
+      query as much alike as one word in query and document.
+    """
+    wider = np.float32(config.hidden**-0.5 / config.initializer_range)
+
+    def changed(path: tuple[jax.tree_util.DictKey, ...], array: np.ndarray) -> np.ndarray:
+        names = [entry.key for entry in path]
+        if tuple(names[-3:]) == WORDS:
+            return array * np.float32(WIDER_WORDS)
+        if names[-1] != "kernel" or names[0] == "mlm":
+            return array
+        if names[-2] in ("query", "key"):
+            layer = int(names[1].removeprefix("layer_"))
+            draw = jax.random.normal(jax.random.fold_in(key, layer), array.shape, jnp.float32)
+            return np.asarray(draw) / np.sqrt(np.float32(config.hidden))
+        return array * wider
+
+    return jax.tree_util.tree_map_with_path(changed, params)
+
+
+ENCODER = Encoder(
+    shape=BertShape,
+    from_config=from_config,
+    to_config=to_config,
+    module=Bert,
+    rules=RULES,
+    flops=flops,
+    leaves=leaves,
+    read=read,
+    written=written,
+    exported_as=exported_as,
+    initialisations={"matching": matching_start},
+    vocabulary=30522,
+)

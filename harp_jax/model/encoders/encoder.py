@@ -1,0 +1,111 @@
+"""The interface of an encoder: its shape, and the record of functions and tables by which all other code knows it."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import flax.linen as nn
+import jax
+import numpy as np
+from jax.sharding import PartitionSpec as P
+
+from harp_jax.base.errors import InputError
+from harp_jax.model.attention import IMPLEMENTATIONS
+
+REMAT = ("none", "dots", "layer")
+
+
+@dataclass(frozen=True)
+class EncoderShape:
+    """What makes two encoders of an architecture differ, and how they are computed; an architecture's own shape inherits it.
+
+    `dtype` is that of the computation; parameters keep their own dtype, float32 in training. InputError for an inconsistent shape.
+    """
+
+    vocab_size: int
+    layers: int
+    hidden: int
+    heads: int
+    intermediate: int
+    max_positions: int
+    type_vocab: int = 0  # token types that the encoder tells apart; 0: it reads none
+    layer_norm_eps: float = 1e-12
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    dtype: str = "float32"
+    attention: str = "auto"  # see attention.py
+    remat: str = "none"  # see `layers.rematerialised`
+    initializer_range: float = 0.02
+    model_type: str = ""  # Hugging Face's; the key of ENCODERS
+
+    def __post_init__(self) -> None:
+        if self.hidden % self.heads:
+            raise InputError(f"model.hidden={self.hidden} is not a multiple of model.heads={self.heads}; change one")
+        for name, value, known in (("attention", self.attention, IMPLEMENTATIONS), ("remat", self.remat, REMAT)):
+            if value not in known:
+                raise InputError(f"model.{name}={value!r} is unknown; choose from {', '.join(known)}")
+        if self.attention_dropout and self.attention not in ("auto", "xla"):
+            raise InputError(
+                f"model.attention={self.attention!r} has no dropout of attention weights; set model.attention_dropout=0 or "
+                "model.attention='xla'"
+            )
+
+    @property
+    def head_dim(self) -> int:
+        return self.hidden // self.heads
+
+    @property
+    def drops(self) -> bool:
+        """Whether training uses dropout."""
+        return self.dropout > 0 or self.attention_dropout > 0
+
+    def computing_in(self, dtype: str) -> Self:
+        return replace(self, dtype=dtype)
+
+
+class Leaf(NamedTuple):
+    """A tensor: its path in the tree, its Hugging Face name, its shape in the tree and as stored (kernels are transposed)."""
+
+    path: tuple[str, ...]
+    name: str
+    shape: tuple[int, ...]
+    stored: tuple[int, ...]
+
+    @property
+    def transposed(self) -> bool:
+        return self.path[-1] == "kernel"
+
+
+Tensors = dict[str, np.ndarray]  # by their Hugging Face names
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoder:
+    """An architecture. Its word embeddings are at WORDS in the tree "encoder", its layers are called layer_0, layer_1, …"""
+
+    shape: type[EncoderShape]  # a workdir's config.json records its fields
+    from_config: Callable[
+        [Mapping[str, Any], str], EncoderShape
+    ]  # from config.json and its path; InputError for another kind
+    to_config: Callable[[Any], dict[str, Any]]  # the inverse
+    # A Linen module: `__call__(batch, deterministic, positions)` returns hidden states [rows, T, hidden], or those at `positions`
+    # [rows, Q] only; `attention_rows(batch, positions)` the last layer's attention [rows, Q, T] float32, the mean over heads;
+    # `embeddings.word` is a `layers.Words`.
+    module: Callable[..., nn.Module]  # of (shape, name=…)
+    rules: tuple[tuple[str, P], ...]  # (regex on the parameter's path, PartitionSpec), see sharding.py
+    # FLOPs of the forward pass of (shape, rows, length, positions): `positions` of each row are computed in the last layer.
+    flops: Callable[[Any, int, int, int], float]
+    leaves: Callable[
+        [Any], dict[str, list[Leaf]]
+    ]  # of "encoder" and of each head; the MLM decoder is tied, not among them
+    # Tensors of any file of this architecture under the names of `leaves`; the second argument is the file, for errors.
+    read: Callable[[Tensors, str], Tensors]
+    written: Callable[
+        [Tensors], Tensors
+    ]  # tensors under the names of `leaves`, with those that Hugging Face's class adds
+    exported_as: Callable[[Collection[str]], str]  # Hugging Face's class for these heads
+    initialisations: Mapping[str, Callable[[Any, dict, jax.Array], dict]]  # name → change of fresh parameters
+    vocabulary: int  # words of the published models, for a dry run without files
+
+
+WORDS = ("embeddings", "word", "embedding")

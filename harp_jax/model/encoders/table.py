@@ -1,0 +1,22 @@
+"""The encoders by Hugging Face's `model_type`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from harp_jax.base.errors import InputError
+from harp_jax.model.encoders import bert
+from harp_jax.model.encoders.encoder import Encoder, EncoderShape
+
+ENCODERS: dict[str, Encoder] = {"bert": bert.ENCODER}
+
+
+def encoder_of(model_type: Any, where: str) -> Encoder:
+    """InputError, which names `where`, for an architecture that is not among ENCODERS."""
+    if model_type not in ENCODERS:
+        raise InputError(f"{where} is {model_type!r}, not one of {', '.join(ENCODERS)}; use another model")
+    return ENCODERS[model_type]
+
+
+def recorded_shape(record: Mapping[str, Any], where: str) -> EncoderShape:
+    """The shape that a workdir's config.json records."""
+    return encoder_of(record.get("model_type"), f"{where}: model_type").shape(**record)

@@ -1,0 +1,104 @@
+"""What encoders and heads are built of: dropout, layer norms, word embeddings, GELU, initialisation, rematerialisation."""
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.extend.random import threefry2x32_p
+
+from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.products import dot_general
+from harp_jax.model.tied_embeddings import by_parts
+
+
+def gelu(x: jax.Array) -> jax.Array:
+    """BERT's exact GELU (erf); the tanh approximation changes logits by 9e-5 and would break parity."""
+    return 0.5 * x * (1.0 + lax.erf(x * 0.7071067811865476))
+
+
+class Norm(nn.LayerNorm):
+    """Layer norm computed in at least float32 (bfloat16 means lose three digits), returned in the input's dtype."""
+
+    def __call__(self, x: jax.Array) -> jax.Array:  # type: ignore[override]
+        return super().__call__(x).astype(x.dtype)
+
+
+def initializer(config: EncoderShape) -> nn.initializers.Initializer:
+    """Truncated normal with BERT's standard deviation, for every kernel and embedding."""
+    return nn.initializers.truncated_normal(config.initializer_range)
+
+
+def dense(config: EncoderShape) -> dict[str, Any]:
+    """Options of every `nn.Dense` and `nn.DenseGeneral`."""
+    return dict(dtype=config.dtype, kernel_init=initializer(config), dot_general=dot_general)
+
+
+def layer_norm(config: EncoderShape) -> Norm:
+    """The layer norm of a shape, computed in at least float32."""
+    wide = jnp.promote_types(config.dtype, jnp.float32)
+    return Norm(epsilon=config.layer_norm_eps, dtype=wide, use_fast_variance=False)
+
+
+def rematerialised(layer: type[nn.Module], policy: str) -> type[nn.Module]:
+    """A layer, called with (x, segments, deterministic, positions), with what the backward pass recomputes instead of storing:
+
+    "none"    nothing: fastest if memory suffices
+    "dots"    all but the projections: attention scores, softmax, GELU, norms, dropout
+    "layer"   everything but the layer's input: a third more FLOPs, the least memory
+    """
+    policies = {"dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable, "layer": None}
+    return layer if policy == "none" else nn.remat(layer, static_argnums=(3,), policy=policies[policy])
+
+
+class Words(nn.Embed):
+    """Word embeddings; parameters may also be [parts, vocab, hidden], a copy per part of the rows (tied_embeddings.py)."""
+
+    def setup(self) -> None:
+        copies: Any = self.get_variable("params", "embedding")
+        if copies is not None and copies.ndim == 3:
+            self.embedding = copies
+        else:
+            super().setup()
+
+    def __call__(self, tokens: jax.Array) -> jax.Array:
+        """[rows, T] int32 → [rows, T, hidden]."""
+        words = self.embedding.astype(self.dtype)
+        return by_parts(lambda words, tokens: jnp.take(words, tokens, axis=0), words, tokens)
+
+
+class Dropout(nn.Module):
+    """Set a fraction `rate` (in steps of 2⁻¹⁶) of the elements to zero and scale the others to keep the mean."""
+
+    rate: float
+
+    @nn.compact
+    def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
+        """x of any shape; requires a "dropout" key unless deterministic."""
+        dropped = round(self.rate * 2**16)
+        if not dropped or deterministic:
+            return x
+        keep = random_words(self.make_rng("dropout"), x.shape) >= jnp.uint16(dropped)
+        return jnp.where(keep, x * (2**16 / (2**16 - dropped)), jnp.zeros_like(x))
+
+
+def random_words(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Independent uniform uint16 numbers of a shape.
+
+    Threefry returns 64 bits per call, of which `jax.random.bits` uses 32 for one number; here they make four numbers. The
+    counter is the element's index in the global array, so the numbers do not depend on the sharding. Other generators
+    ("rbg") use `jax.random.bits`.
+    """
+    if jax.random.key_impl(key) != "threefry2x32" or shape[-1] % 4:
+        return jax.random.bits(key, shape, jnp.uint16)
+    quarter = (*shape[:-1], shape[-1] // 4)
+    index = jnp.zeros(quarter, jnp.uint32)
+    for axis, size in enumerate(quarter):
+        index = index * jnp.uint32(size) + jax.lax.broadcasted_iota(jnp.uint32, quarter, axis)
+    k = jax.random.key_data(key).astype(jnp.uint32)
+    words = threefry2x32_p.bind(
+        *(jnp.broadcast_to(part, quarter) for part in (k[0], k[1])), jnp.zeros_like(index), index
+    )
+    halves = [(word >> shift).astype(jnp.uint16) for word in words for shift in (0, 16)]
+    return jnp.concatenate(halves, axis=-1)
