@@ -4,20 +4,19 @@ ORCAS has 19 M pairs; the index of a sample is built once, streaming, in the use
 query). It does not contain the clicks that were not sampled.
 """
 
-import contextlib
 import hashlib
 import logging
 import os
-import re
 import sqlite3
 import threading
 from collections.abc import Iterator
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import beside, cache_directory, lines
+from harp_jax.base.files import cache_directory, check_readable, lines
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import hash64
-from harp_jax.corpus.documents import BATCH, Documents
+from harp_jax.corpus.documents import Documents, batches, build_index
+from harp_jax.corpus.paths import safe_name, state_of
 
 log = logging.getLogger(__name__)
 
@@ -39,11 +38,9 @@ class Clicks:
         Pairs whose document `docs` lacks are left out, and a pair on several lines counts once; warnings give the numbers.
         Raises InputError for malformed lines, and if no pair is left.
         """
-        if not 0 < sample <= 1:
-            raise InputError(f"sample={sample}: use a share of the pairs above 0 and at most 1")
         index = os.path.join(cache_dir or cache_directory("documents"), _name(path, docs, sample, seed))
         if not os.path.exists(index):
-            _build(path, docs, sample, seed, index)
+            build_index(index, lambda connection: _fill(connection, path, docs, sample, seed))
         return cls(index)
 
     def __len__(self) -> int:
@@ -69,49 +66,25 @@ class Clicks:
 
 
 def _name(path: str, docs: Documents, sample: float, seed: int) -> str:
-    try:
-        about = os.stat(path)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; name the click log (orcas.tsv)") from error
+    check_readable(path)
     about_docs = getattr(docs, "index", docs.path)
-    what = f"3 {os.path.realpath(path)} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns} {about_docs} {sample} {seed}"
-    digest = hashlib.blake2b(what.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
-    return f"{re.sub('[^A-Za-z0-9._-]', '_', os.path.basename(path))[:80]}-{digest}.clicks.sqlite"
-
-
-def _build(path: str, docs: Documents, sample: float, seed: int, index: str) -> None:
-    temporary = beside(index)
-    try:
-        os.makedirs(os.path.dirname(index), exist_ok=True)
-        with contextlib.closing(sqlite3.connect(temporary)) as connection:
-            _fill(connection, path, docs, sample, seed)
-        os.replace(temporary, index)
-    except (OSError, sqlite3.OperationalError) as error:
-        raise InputError(f"cannot write the index {index}: {error}; set XDG_CACHE_HOME to another place") from error
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(temporary)
+    what = state_of(path) + f" {about_docs} {sample} {seed}".encode("utf-8", "surrogateescape")
+    digest = hashlib.blake2b(what, digest_size=12).hexdigest()
+    return f"{safe_name(path)}-{digest}.clicks.sqlite"
 
 
 def _fill(connection: sqlite3.Connection, path: str, docs: Documents, sample: float, seed: int) -> None:
     connection.executescript(
-        "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
         f"CREATE TABLE click {COLUMNS};"
         "CREATE TABLE document (number INTEGER PRIMARY KEY, docid TEXT);"
         "CREATE TABLE total (pairs INTEGER, documents INTEGER);"
     )
-    rows: list[tuple[int, str, str, str]] = []
     number = absent = 0
-    for qid, query, docid in _sampled(path, sample, seed):
-        if docid not in docs:
-            absent += 1
-            continue
-        rows.append((number, qid, query, docid))
-        number += 1
-        if len(rows) == BATCH:
-            connection.executemany("INSERT INTO click VALUES (?, ?, ?, ?)", rows)
-            rows.clear()
-    connection.executemany("INSERT INTO click VALUES (?, ?, ?, ?)", rows)
+    for batch in batches(_sampled(path, sample, seed)):
+        known = [click for click in batch if click[2] in docs]
+        rows = ((number + place, *click) for place, click in enumerate(known))
+        connection.executemany("INSERT INTO click VALUES (?, ?, ?, ?)", rows)
+        number, absent = number + len(known), absent + len(batch) - len(known)
     if not number:
         raise InputError(f"{path}: no pair is left ({absent} of the sample name documents that {docs.path} lacks)")
     connection.execute("CREATE INDEX by_qid ON click (qid, docid)")
@@ -124,7 +97,6 @@ def _fill(connection: sqlite3.Connection, path: str, docs: Documents, sample: fl
         "INSERT INTO document SELECT row_number() OVER (ORDER BY docid) - 1, docid FROM (SELECT DISTINCT docid FROM click);"
         "INSERT INTO total SELECT (SELECT count(*) FROM click), (SELECT count(*) FROM document);"
     )
-    connection.commit()
 
 
 def _without_repeated(connection: sqlite3.Connection, clicks: int) -> int:

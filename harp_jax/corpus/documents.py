@@ -11,14 +11,13 @@ import hashlib
 import itertools
 import lzma
 import os
-import re
 import sqlite3
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import (
@@ -29,11 +28,12 @@ from harp_jax.base.files import (
     check_length,
     check_readable,
     open_bytes,
+    open_stored,
 )
 from harp_jax.base.progress import progress
 from harp_jax.corpus.irds import IrdsDocuments
 from harp_jax.corpus.jsonl import checked_id, checked_text, parse_object
-from harp_jax.corpus.paths import document_files, is_irds
+from harp_jax.corpus.paths import document_files, is_irds, safe_name, state_of
 
 FIELDS = ("title", "url", "body")
 BODIES = ("text", "body", "contents")  # names of the body in JSONL; the first that is not null is used
@@ -43,6 +43,7 @@ Row = tuple[str, int, int, int | None, bytes | None]  # id, file number, line, b
 BATCH = 10_000  # rows per insert
 # Errors of SQLite that leave an index whole: no file descriptor, no memory, a disk that does not answer.
 LACKS = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_IOERR)
+T = TypeVar("T")
 
 
 class Documents:
@@ -72,7 +73,7 @@ class Documents:
             return cast(Documents, IrdsDocuments(path, tuple(fields)))  # the same methods
         index = os.path.join(cache_dir or cache_directory("documents"), _fingerprint(path) + ".sqlite")
         if not os.path.exists(index):
-            _build(path, index)
+            build_index(index, partial(_fill, path))
         return cls(path, index, tuple(fields))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -104,7 +105,7 @@ class Documents:
         number, line, start, stored = row
         try:
             data = zlib.decompress(stored) if stored is not None else self._line_at(number, start)
-        except (IndexError, OSError, ValueError, zlib.error) as error:
+        except (OSError, ValueError, zlib.error) as error:
             raise self._damaged(error) from error
         record = _parse(self.files[number], line, data)
         if record["id"] != docid:
@@ -156,27 +157,18 @@ def _quoted(path: str) -> str:
 
 
 def _fingerprint(path: str) -> str:
-    """Name of a file's index: its own name and a hash of path, size, times of change and first megabyte.
+    """Name of a file's index: its own name and a hash of its state and its first megabyte.
 
-    The time of the last change of the inode is among them, because tools that keep sizes and restore times (rsync, tar,
-    touch) cannot set it. In a folder the first megabyte of files is not read: there may be thousands.
+    In a folder the first megabyte of files is not read: there may be thousands.
     """
     state = hashlib.blake2b(digest_size=12)
     for name in document_files(path):
         check_readable(name)
-        try:
-            about = os.stat(name)
-            if name == path:
-                with open(name, "rb") as file:
-                    state.update(file.read(HEAD))
-        except OSError as error:
-            raise InputError(f"cannot read {name}: {error.strerror}; check the path and its permissions") from error
-        state.update(
-            f"3 {os.path.realpath(name)} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}".encode(
-                "utf-8", "surrogateescape"
-            )
-        )
-    return f"{re.sub('[^A-Za-z0-9._-]', '_', os.path.basename(os.path.normpath(path)))[:80]}-{state.hexdigest()}"
+        if name == path:
+            with open_stored(name) as file:
+                state.update(file.read(HEAD))
+        state.update(state_of(name))
+    return f"{safe_name(path)}-{state.hexdigest()}"
 
 
 def _records(path: str) -> Iterator[tuple[int, int, bytes]]:
@@ -233,13 +225,16 @@ def _text(record: dict[str, str], fields: tuple[str, ...]) -> str:
     return " ".join(part for part in (record[field].strip() for field in fields) if part)
 
 
-def _build(path: str, index: str) -> None:
-    """Writes the index under a temporary name and renames it, so that a killed build leaves no index."""
+def build_index(index: str, fill: Callable[[sqlite3.Connection], None]) -> None:
+    """Writes an SQLite file that only its owner can read, as the collection may be private; a killed build leaves none."""
     temporary = beside(index)
     try:
         os.makedirs(os.path.dirname(index), exist_ok=True)
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         with contextlib.closing(sqlite3.connect(temporary)) as connection:
-            _fill(connection, path)
+            connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
+            fill(connection)
+            connection.commit()
         os.replace(temporary, index)
     except (OSError, sqlite3.OperationalError) as error:
         raise InputError(f"cannot write the index {index}: {error}; set XDG_CACHE_HOME to another place") from error
@@ -248,18 +243,17 @@ def _build(path: str, index: str) -> None:
             os.remove(temporary)
 
 
-def _fill(connection: sqlite3.Connection, path: str) -> None:
+def _fill(path: str, connection: sqlite3.Connection) -> None:
     files = document_files(path)
     # Rows are inserted by number and ids are indexed at the end: one external sort instead of millions of random inserts.
     connection.executescript(
-        "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
         "CREATE TABLE document (number INTEGER PRIMARY KEY, id TEXT NOT NULL, file INTEGER, line INTEGER,"
         " start INTEGER, record BLOB);"
         "CREATE TABLE total (documents INTEGER);"
     )
     count = 0
     with progress(unit="documents", desc=f"index of {os.path.basename(os.path.normpath(path))}") as bar:
-        for rows in _batches(_rows(files)):
+        for rows in batches(_rows(files)):
             connection.executemany("INSERT INTO document VALUES (NULL, ?, ?, ?, ?, ?)", rows)
             count += len(rows)
             bar.update(len(rows))
@@ -280,18 +274,25 @@ def _fill(connection: sqlite3.Connection, path: str) -> None:
         raise InputError(
             f"{where}, line {again}: document {docid} a second time (first in {earlier}); remove one"
         ) from None
-    connection.commit()
 
 
 def _rows(files: list[str]) -> Iterator[Row]:
     """(id, file number, line, byte offset, record): the offset of plain files, the record of compressed ones."""
     for number, path in enumerate(files):
-        stored = path.endswith(SUFFIXES)
+        stored, columns = path.endswith(SUFFIXES), 0
         for line, start, data in _records(path):
+            if not data.startswith(b"{"):
+                tabs = data.count(b"\t")
+                columns = columns or tabs + 1
+                if tabs + 1 != columns:  # two tabs within a passage would make a URL and a title of its beginning
+                    raise InputError(
+                        f"{path}, line {line}: {tabs + 1} columns, but {columns} above; remove tabs from the texts"
+                    )
             docid = _parse(path, line, data)["id"]
             yield (docid, number, line, None, zlib.compress(data, 1)) if stored else (docid, number, line, start, None)
 
 
-def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
+def batches(rows: Iterator[T]) -> Iterator[list[T]]:
+    """Rows to insert at once."""
     while batch := list(itertools.islice(rows, BATCH)):
         yield batch

@@ -2,22 +2,37 @@
 
 DIR/corpus.jsonl, DIR/queries.jsonl, DIR/qrels/SPLIT.tsv      BEIR: DIR is accepted for each of them
 DIR/*.jsonl, DIR/*.json, DIR/*.tsv (also compressed)          documents in several files
-DIR/**/*.html, *.warc.gz, a MediaWiki dump                     pages: their documents are extracted once (pages.py)
+DIR/**/*.html, *.warc.gz, a MediaWiki dump                     pages: their documents are extracted once
 DIR/docs.tsv with DIR/queries.tsv, DIR/folds.tsv, …           documents by their name: docs, corpus, collection
+
+The documents of pages are written by a process of `harp documents` (this package never imports data_pipeline) into the user's
+cache, and again when a file of the pages changes. The ids are those of the command without --base_url: for ids with the URL of
+your site, or to keep the documents, run `harp documents` yourself and name its output.
 """
 
+import hashlib
+import itertools
+import lzma
 import os
 import re
+import subprocess
+import sys
+import zlib
 
+from harp_jax.base.cli import child, child_environment
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import SUFFIXES
-from harp_jax.corpus.pages import are_pages, documents_of_pages
+from harp_jax.base.files import SUFFIXES, beside, cache_directory, open_bytes, walk
+from harp_jax.base.version import __version__
 
 IRDS = "irds:"
 DOCUMENTS = (".jsonl", ".json", ".tsv")
 NAMED = re.compile(r"(docs|documents|corpus|collection|passages)(?![a-z])", re.IGNORECASE)  # at the start of a name
 QRELS = re.compile(r"qrels(?![a-z])", re.IGNORECASE)
 OTHERS = re.compile(r"(?<![a-z])(queries|topics|folds|qrels)", re.IGNORECASE)  # anywhere in a name
+
+_PAGE_NAMES = (".html", ".htm", ".xhtml", ".warc", ".warc.gz")
+_LOOKED_AT = 1000  # files of a folder
+_PAGES = re.compile(rb"WARC/1|\s*<mediawiki[\s>]|\s*(?:<\?xml[^>]*>\s*)?(?:<!doctype\s+html|<html[\s>])", re.IGNORECASE)
 
 
 def is_irds(path: str) -> bool:
@@ -94,3 +109,61 @@ def _plain(name: str) -> str:
     """A file's name without the suffix of its compression."""
     stem, suffix = os.path.splitext(name)
     return stem if suffix in SUFFIXES else name
+
+
+def are_pages(path: str) -> bool:
+    """Is `path` a file of pages by its content, or a folder with such files by their names?"""
+    if os.path.isdir(path):
+        return any(name.lower().endswith(_PAGE_NAMES) for name in itertools.islice(walk(path), _LOOKED_AT))
+    if not os.path.isfile(path):
+        return False
+    try:
+        with open_bytes(path) as file:
+            return _PAGES.match(file.read(4096)) is not None
+    except (InputError, OSError, EOFError, ValueError, lzma.LZMAError, zlib.error):
+        return False  # its reader says what is wrong
+
+
+def documents_of_pages(path: str) -> str:
+    """The JSONL file with the documents of `path`, written into the cache unless it is there.
+
+    Raises InputError where the pages cannot be read; the command has then said why.
+    """
+    target = os.path.join(cache_directory("pages"), _identity(path) + ".jsonl")
+    if os.path.exists(target):
+        return target
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    print(f"{path} holds pages: writing their documents to {target}, once", file=sys.stderr)
+    temporary = beside(target)
+    command = child("documents", path, f"--output={temporary}")
+    # The pages may be private: their documents are readable by the user only.
+    done = subprocess.run(command, stdout=subprocess.PIPE, env=child_environment(), umask=0o077, text=True, check=False)
+    print(done.stdout.replace(temporary, target), end="", file=sys.stderr)  # standard output belongs to the caller
+    if done.returncode:
+        raise InputError(f"cannot read the pages of {path}; `harp documents {path} --output=docs.jsonl` says why")
+    os.replace(temporary, target)
+    return target
+
+
+def _identity(path: str) -> str:
+    """The name of the pages and a hash of the version and of every file's path, size and times of change."""
+    state = hashlib.blake2b(__version__.encode(), digest_size=12)
+    for name in walk(path) if os.path.isdir(path) else [path]:
+        state.update(state_of(name))
+    return f"{safe_name(path)}-{state.hexdigest()}"
+
+
+def state_of(path: str) -> bytes:
+    """What changes with the content of a file: its path, size and times of change, for names of files in the cache.
+
+    The time of the last change of the inode is among them, because tools that keep sizes and restore times (rsync, tar, touch)
+    cannot set it.
+    """
+    about = os.stat(path)
+    state = f"{os.path.realpath(path)} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}\n"
+    return state.encode("utf-8", "surrogateescape")
+
+
+def safe_name(path: str) -> str:
+    """The last part of a path with nothing but letters, digits, dots and dashes."""
+    return re.sub("[^A-Za-z0-9._-]", "_", os.path.basename(os.path.normpath(path)))[:80]

@@ -20,6 +20,11 @@ from harp_jax.corpus.jsonl import checked_id, checked_text, parse_object
 from harp_jax.corpus.paths import is_irds, qrels_file, query_file
 
 TAG = "harp_jax"
+# BEIR's header of judgments, and the names that others write; letters only.
+_HEADER = {
+    "queryid": "query", "qid": "query", "corpusid": "document", "docid": "document", "documentid": "document",
+    "score": "level", "relevance": "level", "label": "level", "level": "level",
+}  # fmt: skip
 # Smallest step between two scores of a run: not flushed to zero as a subnormal float32.
 SMALLEST_STEP = 1e-20
 LARGEST = 1e37  # of a score in a run, below the end of float32
@@ -75,6 +80,11 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
     current = ""
     for number, parts in _columns(path, "a run", (6, 3)):
         qid, docid, score = (parts[0], parts[2], parts[4]) if len(parts) == 6 else (parts[0], parts[1], parts[2])
+        if len(parts) == 6 and _shifted(parts):
+            raise InputError(
+                f"{path}, line {number}: rank {parts[3]!r}, score {score!r}, tag {parts[5][:40]!r} are shifted, as by an id with a "
+                "space; write 'qid Q0 docid rank score tag'"
+            )
         if queries is not None and qid not in queries:
             continue
         if qid != current:
@@ -87,6 +97,25 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
         ranking.docids.append(sys.intern(docid))
         ranking.scores.append(_score(score, len(parts), path, number))
     return run
+
+
+def _shifted(parts: list[str]) -> bool:
+    """Whether a space within an id shifts the columns: the rank is no integer, or the tag begins with a second score."""
+    _, _, _, rank, score, tag = parts
+    first, space, _ = tag.partition(" ")
+    return not _is_integer(rank) or (bool(space) and _is_integer(score) and _is_number(first))
+
+
+def _is_integer(text: str) -> bool:
+    return text.removeprefix("-").isdecimal()
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _score(text: str, columns: int, path: str, number: int) -> float:
@@ -103,7 +132,7 @@ def _score(text: str, columns: int, path: str, number: int) -> float:
 
 
 def read_qrels(path: str | os.PathLike[str]) -> Qrels:
-    """Judgments qid → docid → level, from "qid iteration docid level", or BEIR's three columns under a header.
+    """Judgments qid → docid → level, from "qid iteration docid level", or columns in the order of a header as BEIR's.
 
     A BEIR folder is read as its only split, "irds:ID" as an ir_datasets dataset.
     """
@@ -112,14 +141,18 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
         return irds.qrels(path)
     path = qrels_file(path)
     qrels: Qrels = {}
-    beir = False
-    for number, parts in _columns(path, "qrels", (4, 3)):
-        if len(parts) == 3 and not beir:
-            if not parts[0].startswith("query") or parts[2].lstrip("-").isdecimal():
-                raise InputError(f"{path}, line {number}: 3 columns and no header; write 'qid 0 docid level'")
-            beir = True
+    query, document, relevance = 0, 2, 3
+    for row, (number, parts) in enumerate(_columns(path, "qrels", (4, 3))):
+        header = [_HEADER.get("".join(filter(str.isalpha, part.lower())), "") for part in parts] if not row else []
+        if {"query", "document", "level"} <= set(header):
+            query, document, relevance = (header.index(name) for name in ("query", "document", "level"))
             continue
-        qid, docid, level = parts[0], parts[-2], parts[-1]
+        if len(parts) == 3 and not row:
+            raise InputError(
+                f"{path}, line {number}: 3 columns and no header; write 'qid 0 docid level', or begin with "
+                "'query-id corpus-id score'"
+            )
+        qid, docid, level = parts[query], parts[document], parts[relevance]
         judged = qrels.setdefault(qid, {})
         if docid in judged:
             raise InputError(f"{path}, line {number}: document {docid} is judged twice for query {qid}; remove one")

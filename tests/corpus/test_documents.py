@@ -91,6 +91,16 @@ def test_index_is_made_once_and_again_when_the_file_changes(tmp_path):
     assert changed.index != docs.index and changed["D4"] == "new"
 
 
+def test_nobody_else_can_read_the_index(tmp_path):
+    """It holds the ids, and the records of compressed files, of a collection that may be private."""
+    before = os.umask(0o022)
+    try:
+        docs = opened(tmp_path, gzip.compress(TSV), "docs.tsv.gz")
+    finally:
+        os.umask(before)
+    assert os.stat(docs.index).st_mode & 0o077 == 0
+
+
 def test_cache_follows_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache?#%"))
     assert cache_directory("documents").startswith(str(tmp_path / "my cache?#%"))
@@ -114,6 +124,7 @@ def test_threads_and_spawned_processes_read_together(tmp_path):
     [
         (TSV + b"D2\t\t\tagain\nD1\t\t\tagain\n", r"line 4: document D2 a second time \(first in line 2\)"),
         (TSV + b"D4\tonly\tthree\n", "line 4: 3 columns"),
+        (b"1\tone\n2\tthe text\twith two\ttabs\n", "line 2: 4 columns, but 2 above; remove tabs from the texts"),
         (TSV + b"\t\t\tno id\n", "line 4: document id '' is empty"),
         (TSV + b"D 4\t\t\tspace\n", "line 4: document id 'D 4' is empty or contains white space"),
         (JSONL + b'{"id": "D4", "text": \n', "line 4: not a JSON object"),

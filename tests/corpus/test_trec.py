@@ -84,6 +84,9 @@ def test_reads_only_the_queries_asked_for(tmp_path):
         ("q1 Q0 d1 1 1e999 x\n", r"line 1: score '1e999' is not a finite number"),
         (f"q1 d1 {'9' * 400}\n", "line 1: rank '9+' is not a finite number"),
         ("q1 d1 1.5\n", r"line 1: rank '1.5' is not a finite number"),
+        ("q1 Q0 d one 1 5 x\n", r"line 1: rank 'one', score '1', tag '5 x' are shifted, as by an id with a space"),
+        ("q 1 Q0 d1 1 5 x\n", "line 1: rank 'd1', score '1', tag '5 x' are shifted"),
+        ("q1 Q0 d 7 1 5.5 x\n", "line 1: rank '7', score '1', tag '5.5 x' are shifted"),
         ("", "is empty"),
         (b"q1 Q0 d\xe9 1 5 x\n", "is not UTF-8 after line 0: .*; convert it"),
         (TREC.encode("utf-16"), "is not UTF-8 after line 0: .*; convert it"),
@@ -110,6 +113,9 @@ def test_reads_qrels(tmp_path):
     assert read_qrels(written(tmp_path, "q1 0 d1 2\r\nq1\t0\td2\t-1\r\nq2 Q0 d1 0\r\n")) == expected
     beir = "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t-1\nq2\td1\t0\n"
     assert read_qrels(written(tmp_path, beir)) == expected
+    swapped = "corpus-id\tscore\tquery-id\n1\t2\t11\n2\t-1\t11\n1\t0\t12\n"
+    assert read_qrels(written(tmp_path, swapped)) == {"11": {"1": 2, "2": -1}, "12": {"1": 0}}
+    assert read_qrels(written(tmp_path, "qid iter docid relevance\nq1 0 d1 2\n")) == {"q1": {"d1": 2}}
 
 
 @pytest.mark.parametrize(
@@ -119,6 +125,7 @@ def test_reads_qrels(tmp_path):
         ("q1 0 d1\n", "line 1: 3 columns and no header"),
         ("q1 d1 1\n", "line 1: 3 columns and no header"),
         ("query1 d1 1\nquery2 d1 1\n", "line 1: 3 columns and no header"),
+        ("query-id passage-number page\n11 2 7\n", "line 1: 3 columns and no header"),
         ("query-id\tcorpus-id\tscore\n", "is empty; it should"),
         ("\n", "is empty; it should"),
         ("q1 0 d1 yes\n", "line 1: relevance 'yes' is not an integer"),

@@ -12,7 +12,7 @@ from data_pipeline.sources.formats import format_of_content
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import locked
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.pages import are_pages
+from harp_jax.corpus.paths import are_pages
 from tests.support.mediawiki_dump import HEAD, TAIL
 from tests.support.mediawiki_dump import page as xml_page
 from tests.support.warc_record import record

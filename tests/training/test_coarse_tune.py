@@ -103,7 +103,7 @@ def test_what_the_log_lost_is_said_and_a_pair_counts_once(clicked, tmp_path, cap
         ("q1\ttext\td1\n", 1.0, "line 1: 3 columns; ORCAS has"),
         ("q1\ttext\td1\tu\nq2\t\td1\tu\n", 1.0, "line 2: query id, query or document id is empty"),
         ("q1\ttext\tnowhere\tu\n", 1.0, "no pair is left"),
-        ("q1\ttext\td1\tu\n", 0.0, "sample=0.0"),
+        ("q1\ttext\td1\tu\n", 0.0, "no pair is left"),
     ],
 )
 def test_bad_logs_name_the_line(clicked, tmp_path, text, sample, message):
