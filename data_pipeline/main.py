@@ -23,7 +23,7 @@ def arguments_parser() -> ConfigParser:
         description="Generate pre-training pairs: hyperlinked pages to TFRecord shards and a manifest.",
         example="python -m data_pipeline.main --config=configs/data/html.py --config.source.paths=\"('site/',)\" --output=pairs",
     )
-    parser.add_argument("--output", help="directory for shards and manifest; an unfinished job there resumes")
+    parser.add_output("--output", help="directory for shards and manifest; an unfinished job there resumes")
     parser.add_argument("--engine", default="local", choices=("local", "spark"), help="what runs the stages (local)")
     parser.add_argument("--master", default="", help="Spark's master URL, or local[N] (config.workers cores here)")
     return parser

@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 
-from harp_jax.base.cli import WHOLE_PROCESS, ending_well, fail, run
+from harp_jax.base.cli import ending_well, fail, run
 from harp_jax.base.version import __version__
 from harp_jax.commands.table import COMMANDS, GROUPS
 
@@ -31,7 +31,6 @@ def main(argv: list[str] | None = None) -> None:
         complete()
     words = sys.argv[1:] if argv is None else argv
     if argv is None:
-        WHOLE_PROCESS.append(True)
         os.environ["PYTHONSAFEPATH"] = "1"  # workers of pools import nothing from the working folder
     if not words or words[0] in ("-h", "--help", "help"):
         with ending_well():

@@ -26,8 +26,8 @@ def arguments_parser() -> Parser:
     parser.add_argument(
         "--workdir", required=True, help="training workdir; its newest checkpoint that verifies is used"
     )
-    parser.add_argument("--output", required=True, help="directory to write; an earlier export there is replaced")
-    parser.add_argument(
+    parser.add_output("--output", required=True, help="directory to write; an earlier export there is replaced")
+    parser.add_input(
         "--ranker",
         action="store_true",
         help="leave out the heads of pre-training, which servers refuse to load (always so after fine-tuning)",

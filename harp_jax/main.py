@@ -11,7 +11,7 @@ import shlex
 import sys
 
 from harp_jax.base.allocator import keep_pages
-from harp_jax.base.cli import TERMINATED, ConfigParser, run
+from harp_jax.base.cli import TERMINATED, ConfigParser, count, positive, run
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 
@@ -30,8 +30,12 @@ def arguments_parser() -> ConfigParser:
     parser.add_argument("--topology", default="", help="devices of the dry run, such as v3:2x2 (default: local)")
     parser.add_argument("--multihost", action="store_true", help="one process per host of a TPU pod or Slurm job")
     parser.add_argument("--coordinator", default="", help="HOST:PORT of process 0, for several processes elsewhere")
-    parser.add_argument("--processes", type=int, default=1, help="number of processes, with --coordinator (default 1)")
-    parser.add_argument("--process", type=int, default=0, help="index of this process, with --coordinator (default 0)")
+    parser.add_argument(
+        "--processes", type=positive, default=1, help="number of processes, with --coordinator (default 1)"
+    )
+    parser.add_argument(
+        "--process", type=count, default=0, help="index of this process, with --coordinator (default 0)"
+    )
     return parser
 
 

@@ -8,11 +8,10 @@ import sys
 
 import pytest
 
-from harp_jax.base import cli, files
-from harp_jax.base.cli import Parser
+from harp_jax.base import files
 from harp_jax.base.digests import SUMS, output_folder
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import cache_directory, lines, open_bytes, output_path, read_json, replacing
+from harp_jax.base.files import cache_directory, lines, open_bytes, read_json, replacing
 
 
 def write(path: object, text: str = "new") -> None:
@@ -123,25 +122,6 @@ def test_a_full_disk_is_one_line_and_costs_nothing(tmp_path):
     )
     assert full.returncode == 2 and full.stderr.startswith("error: cannot write the output: No space left")
     assert full.stderr.count("\n") == 1, full.stderr
-
-
-def test_an_output_that_is_an_input_is_refused(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "docs.tsv").write_text("kept")
-    (tmp_path / "link").symlink_to("docs.tsv")
-    os.link("docs.tsv", "hard")
-    parser = Parser(prog="x", description="x")
-    for option in ("--output", "--per_query", "--markdown", "--text", "--docs"):
-        parser.add_argument(option)
-    parser.add_argument("runs", nargs="*")
-    for words in (["--docs=docs.tsv"], ["a=x,docs.tsv"], ["docs.tsv"], ["a=docs.tsv"]):
-        for name in ("docs.tsv", "link", "hard", "./docs.tsv"):
-            for option in ("output", "per_query", "markdown", "text"):
-                with pytest.raises(SystemExit) as ended:
-                    cli.run(lambda arguments: write("docs.tsv"), parser, [f"--{option}={name}", *words])
-                assert ended.value.code == 2 and (tmp_path / "docs.tsv").read_text() == "kept"
-    cli.run(lambda arguments: write(arguments.output), parser, ["--output=other", "--docs=docs.tsv"])
-    assert output_path("other", ["docs.tsv"]) == str(tmp_path / "other")
 
 
 def test_an_output_with_the_name_of_a_compressed_file_is_refused(tmp_path):

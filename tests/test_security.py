@@ -37,7 +37,7 @@ def test_nothing_is_unpickled_evaluated_or_passed_to_a_shell():
                 function = ast.unparse(node.func)
                 found += [(name, ast.unparse(node))] if function in RUNS else []
                 found += [(name, k.arg) for k in node.keywords if k.arg in ("shell", "allow_pickle")]
-    assert found == [("harp_jax/base/cli.py", "exec('')")]  # an empty text: what it does is said there
+    assert not found
 
 
 def test_asserts_only_tell_what_type_a_value_has():

@@ -118,8 +118,8 @@ def arguments_parser() -> ConfigParser:
         example="harp anchors --config=data/linked_jsonl --config.source.paths=\"('pages.jsonl',)\" "
         "--config.min_article_words=0 --output=anchors.tsv",
     )
-    parser.add_argument("--leave_out", default="", help="titles or ids of pages, one a line, whose links do not count")
-    parser.add_argument("--output", help="the file to write: docid<TAB>anchor text<TAB>count")
+    parser.add_input("--leave_out", default="", help="titles or ids of pages, one a line, whose links do not count")
+    parser.add_output("--output", help="the file to write: docid<TAB>anchor text<TAB>count")
     return parser
 
 

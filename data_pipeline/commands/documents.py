@@ -22,7 +22,7 @@ from data_pipeline.sources import formats
 from data_pipeline.sources.document import CHUNK_BYTES
 from data_pipeline.sources.formats import FORMATS, format_of_content
 from harp_jax.base import files
-from harp_jax.base.cli import Parser
+from harp_jax.base.cli import Parser, count
 from harp_jax.base.errors import InputError
 
 BUCKETS = 64  # at most, estimated from the size on disk
@@ -86,14 +86,14 @@ def arguments_parser() -> Parser:
         "id, title and text, as the other commands read collections.",
         example="harp documents site/ --base_url=https://docs.example.org/ --output=docs.jsonl",
     )
-    parser.add_argument("pages", help="folder or file; its format is told by its content")
-    parser.add_argument("--output", required=True, help="the JSONL file to write")
+    parser.add_input("pages", help="folder or file; its format is told by its content")
+    parser.add_output("--output", required=True, help="the JSONL file to write")
     parser.add_argument(
         "--format", default="", choices=("", *FORMATS), help="of the pages, if its content is misleading"
     )
     parser.add_argument("--base_url", default="", help="where the folder is served; without it ids are file:///PATH")
     parser.add_argument("--split", default="auto", choices=SPLITS, help="documents are pages or sections (auto)")
-    parser.add_argument("--workers", type=int, default=0, help="processes for large input (all cores, 8 at most)")
+    parser.add_argument("--workers", type=count, default=0, help="processes for large input (all cores, 8 at most)")
     return parser
 
 

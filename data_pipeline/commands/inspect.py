@@ -4,7 +4,7 @@ import argparse
 import json
 
 from data_pipeline.output.report import as_text, report
-from harp_jax.base.cli import Parser
+from harp_jax.base.cli import Parser, count
 from harp_jax.base.files import replacing
 
 
@@ -16,8 +16,8 @@ def arguments_parser() -> Parser:
     )
     parser.add_argument("directory", help="output directory of a generation job")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="of what is printed (text)")
-    parser.add_argument("--examples", type=int, default=5, help="decoded records of each task (5)")
-    parser.add_argument("--output", default="", help="a file that receives what is printed, too")
+    parser.add_argument("--examples", type=count, default=5, help="decoded records of each task (5)")
+    parser.add_output("--output", default="", help="a file that receives what is printed, too")
     return parser
 
 

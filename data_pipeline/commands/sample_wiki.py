@@ -3,7 +3,7 @@
 import argparse
 
 from data_pipeline.sample import wiki
-from harp_jax.base.cli import Parser
+from harp_jax.base.cli import Parser, count, positive
 
 
 def arguments_parser() -> Parser:
@@ -12,9 +12,9 @@ def arguments_parser() -> Parser:
         description="Write a small invented wiki with documents, queries, judgments and folds; for trials and the demo.",
         example="harp sample-wiki --output=wiki --pages=400",
     )
-    parser.add_argument("--output", required=True, help="directory for the dump and the six text files")
-    parser.add_argument("--pages", type=int, default=400, help="articles (400)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed writes the same bytes (0)")
+    parser.add_output("--output", required=True, help="directory for the dump and the six text files")
+    parser.add_argument("--pages", type=positive, default=400, help="articles (400)")
+    parser.add_argument("--seed", type=count, default=0, help="the same seed writes the same bytes (0)")
     parser.add_argument(
         "--uninformative_links", action="store_true", help="the control: links tell nothing true about their pages"
     )

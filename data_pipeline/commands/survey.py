@@ -3,7 +3,7 @@
 import argparse
 
 from data_pipeline.site.survey import write_survey
-from harp_jax.base.cli import ConfigParser
+from harp_jax.base.cli import ConfigParser, count, positive
 from harp_jax.base.errors import InputError
 
 
@@ -13,19 +13,18 @@ def arguments_parser() -> ConfigParser:
         description="Read the links of a site: documents, anchor texts, and anchors of held-out pages as test queries.",
         example="harp survey --config=data/site --config.source.format=html --config.source.paths=\"('site/',)\" --output=survey",
     )
-    parser.add_argument(
+    parser.add_output(
         "--output", help="directory for docs.jsonl, anchors.tsv, queries.tsv, qrels.txt, sources.tsv, survey.json"
     )
-    parser.add_argument("--max_queries", type=int, default=300, help="anchor texts that become queries, at most (300)")
-    parser.add_argument("--context_words", type=int, default=0, help="words of the anchor's sentence in a query (0)")
+    parser.add_argument(
+        "--max_queries", type=positive, default=300, help="anchor texts that become queries, at most (300)"
+    )
+    parser.add_argument("--context_words", type=count, default=0, help="words of the anchor's sentence in a query (0)")
     return parser
 
 
 def main(arguments: argparse.Namespace) -> None:
     if arguments.config is None or not arguments.output:
         raise InputError("--config=FILE.py and --output=DIR are both needed; see configs/data/site.py")
-    for option, least in (("max_queries", 1), ("context_words", 0)):
-        if getattr(arguments, option) < least:
-            raise InputError(f"--{option}={getattr(arguments, option)}: use {least} or more")
     summary = write_survey(arguments.config, arguments.output, arguments.max_queries, arguments.context_words)
     print(summary["text"])

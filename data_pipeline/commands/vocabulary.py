@@ -7,7 +7,7 @@ from functools import partial
 from data_pipeline.config import plain_source
 from data_pipeline.sources.formats import paragraphs
 from data_pipeline.text.vocabulary import train
-from harp_jax.base.cli import ConfigParser
+from harp_jax.base.cli import ConfigParser, positive
 from harp_jax.base.errors import InputError
 
 
@@ -17,8 +17,8 @@ def arguments_parser() -> ConfigParser:
         description="Train an uncased WordPiece vocabulary from the documents that a generation config reads.",
         example="harp vocabulary --config=data/html --config.source.paths=\"('site/',)\" --output=vocabulary",
     )
-    parser.add_argument("--output", help="directory for vocab.txt, tokenizer.json and tokenizer_config.json")
-    parser.add_argument("--size", type=int, default=8000, help="tokens, the five special ones included (8000)")
+    parser.add_output("--output", help="directory for vocab.txt, tokenizer.json and tokenizer_config.json")
+    parser.add_argument("--size", type=positive, default=8000, help="tokens, the five special ones included (8000)")
     return parser
 
 

@@ -3,6 +3,5 @@
 In: paths, options, seeds. Out: opened files, one-line errors with an exit status, generators.
 Imports: nothing of the project but `harp_jax.config`.
 Files: `errors` (InputError), `files` (reading, and writing that replaces), `digests` (SHA256SUMS), `progress` (one bar), `cli`
-(parsers, configs, exit statuses), `option_paths` (outputs that would replace inputs), `allocator` (malloc and huge
-pages), `randomness` (keys), `version`.
+(parsers, checks of paths, exit statuses), `allocator` (malloc and huge pages), `randomness` (keys), `version`.
 """

@@ -1,22 +1,22 @@
 """Parsing, start and exit of every command: status 0 on success, one line and status 2 on bad input.
 
 A command is a module with `arguments_parser()` and `main(arguments)`, listed in `commands/table.py`. Options are spelled with
-underscores; dashes are accepted too.
+underscores; dashes are accepted too. A parser knows which options name files that are read and written, and checks them once.
 """
 
 import argparse
 import contextlib
 import io
 import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from harp_jax.base.errors import InputError, Terminated
-from harp_jax.base.files import DISK_FULL, cache_directory, disk_full
-from harp_jax.base.option_paths import OUTPUTS, check_inputs, check_outputs
+from harp_jax.base.errors import InputError, Terminated, how_to_fetch
+from harp_jax.base.files import DISK_FULL, cache_directory, check_plain, disk_full, output_path
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
 TERMINATED = 143  # the shell's status of a command ended by SIGTERM
@@ -26,13 +26,12 @@ SHORT_OF_MEMORY = (
     "RESOURCE_EXHAUSTED: Out of memory", "failed to map segment", "Cannot allocate memory", "cannot allocate memory",
     "can't start new thread", "std::bad_alloc",
 )  # fmt: skip
-WHOLE_PROCESS: list[bool] = []  # whether this process is one command: nothing runs after it
-AGAIN: list[threading.Timer] = []  # that raise a Ctrl-C again which Python dropped
 MORE_MEMORY = "use smaller batches or fewer workers, a higher limit (ulimit -v), or a machine with more memory"
+NO_FILE = re.compile(r"^irds:|://|[*?\[]")  # ids of ir_datasets, URLs, globs
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse without abbreviations, with an example at the end of --help."""
+    """argparse without abbreviations, with an example at the end of --help, and with options that name files."""
 
     def __init__(self, *, prog: str, description: str, example: str = "") -> None:
         super().__init__(
@@ -42,18 +41,31 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        self._inputs: list[argparse.Action] = []
+        self._models: list[argparse.Action] = []
+        self._outputs: list[argparse.Action] = []
+
+    def add_input(self, *names: str, model: bool = False, **options: Any) -> None:
+        """An option whose PATH, PATH,PATH or NAME=PATH,PATH is read; for a `model` the error says how to fetch it from the Hub."""
+        action = self.add_argument(*names, **options)
+        self._inputs.append(action)
+        self._models += [action] if model else []
+
+    def add_output(self, *names: str, **options: Any) -> None:
+        """An option that names a file or folder to write."""
+        self._outputs.append(self.add_argument(*names, **options))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         given = sys.argv[1:] if args is None else list(args)
         words = [self._with_underscores(with_home(word) if word.startswith("--") else word) for word in given]
         found, rest = super().parse_known_args(words, namespace)
         for action in self._actions:
-            written = action.dest in (*OUTPUTS, "workdir") and any(
-                f"{name}=" in words for name in action.option_strings
-            )
-            if getattr(found, action.dest, None) == "" and (action.required or written):
-                self.error(f"{'/'.join(action.option_strings)} is empty, as where a variable is not set")
+            if action.required and getattr(found, action.dest, None) == "":
+                self.error(f"{'/'.join(action.option_strings)} is empty (unset variable?)")
         return found, rest
+
+    def error(self, message: str) -> NoReturn:
+        fail(f"{message}; see {self.prog} --help")
 
     def _with_underscores(self, word: str) -> str:
         """The option as it is spelled here; -o is --output."""
@@ -66,12 +78,58 @@ class Parser(argparse.ArgumentParser):
         )
         return other + equals + value if known else word
 
+    def check_paths(self, arguments: argparse.Namespace) -> None:
+        """Raises InputError for inputs that do not exist, all at once, and for an output that would replace an input."""
+        read = [(action, path) for action in self._inputs for path in paths_in(getattr(arguments, action.dest))]
+        missing = [(action, path) for action, path in read if not (os.path.exists(path) or NO_FILE.search(path))]
+        if missing:
+            said = ", ".join(f"--{action.dest}={path}" if action.option_strings else path for action, path in missing)
+            hint = next((how_to_fetch(path) for action, path in missing if action in self._models), "")
+            raise InputError(f"no such file or folder: {said}; check the paths{hint}")
+        inputs, written = [path for _, path in read], set()
+        for action in self._outputs:
+            output = getattr(arguments, action.dest)
+            if not output:
+                continue
+            if os.path.isdir(output):
+                lost = next((path for path in inputs if os.path.isdir(path) and os.path.samefile(path, output)), "")
+                if lost:
+                    raise InputError(f"cannot write {output}: it is the input {lost}; choose another path")
+            else:
+                check_plain(output)
+                output_path(output, inputs)
+            if os.path.realpath(output) in written:
+                raise InputError(f"two outputs are both {output}, and one would be lost; choose two paths")
+            written.add(os.path.realpath(output))
+
+
+def paths_in(given: Any) -> list[str]:
+    """The paths of an option's value or values: PATH, PATH,PATH or NAME=PATH,PATH."""
+    words = given if isinstance(given, list) else [given] if given else []
+    return [p for word in words for p in ([word] if os.path.exists(word) else word.rpartition("=")[2].split(","))]
+
+
+def positive(text: str) -> int:
+    """The type of options that count from 1."""
+    return _at_least(1, text)
+
+
+def count(text: str) -> int:
+    """The type of options that count from 0."""
+    return _at_least(0, text)
+
+
+def _at_least(least: int, text: str) -> int:
+    try:
+        if (number := int(text)) >= least:
+            return number
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text}: use a whole number, {least} or more")
+
 
 def with_home(word: str) -> str:
-    """--NAME=~/PATH with the home directory, which shells leave to the command: a directory named ~ would be created.
-
-    Raises InputError where there is no home directory.
-    """
+    """--NAME=~/PATH with the home directory, which shells leave to the command: a directory named ~ would be created."""
     name, equals, value = word.partition("=")
     if not equals or not (value == "~" or value.startswith("~/")):
         return word
@@ -126,7 +184,6 @@ def ending_well() -> Iterator[None]:
         # A name that the locale cannot print, as under LC_ALL=C, is printed in escapes.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    before, sys.unraisablehook = sys.unraisablehook, _interrupting_again
     try:
         yield
         sys.stdout.flush()
@@ -137,37 +194,20 @@ def ending_well() -> Iterator[None]:
     except BrokenPipeError:
         _discard_output()
         sys.exit(1)
-    except OSError as error:
-        if error.filename is None and error.errno not in DISK_FULL:
-            if said := out_of_memory(error):
-                fail(said)
-            raise
-        where = f"cannot use {os.fsdecode(error.filename)}" if error.filename is not None else "cannot write the output"
-        if error.filename is None:
-            _discard_output()
-        fail(f"{where}: {error.strerror}; check the path, its permissions and the space on the disk")
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
     except Exception as error:
+        if isinstance(error, OSError) and (error.filename is not None or error.errno in DISK_FULL):
+            where = (
+                f"cannot use {os.fsdecode(error.filename)}" if error.filename is not None else "cannot write the output"
+            )
+            if error.filename is None:
+                _discard_output()
+            fail(f"{where}: {error.strerror}; check the path, its permissions and the space on the disk")
         if not (said := out_of_memory(error) or disk_full(error)):
             raise
         fail(said)
-    except KeyboardInterrupt:
-        # Also a worker's own, which it hands over: this process's may have been dropped and be due to be raised again.
-        for later in AGAIN:
-            later.cancel()
-        if WHOLE_PROCESS:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a late one would end the exit without its status
-        # An interrupt within the text of an `exec` or `eval`, as of a dataclass that is imported, leaves a mark by which
-        # `python -m` ends itself by SIGINT, whatever the status. The next text that runs removes it.
-        exec("")  # nosec
-        print("interrupted", file=sys.stderr)
-        if "openvino" in sys.modules:  # its threads, interrupted within a conversion, end an orderly exit by SIGSEGV
-            for stream in (sys.stdout, sys.stderr):
-                with contextlib.suppress(OSError, ValueError):
-                    stream.flush()
-            os._exit(INTERRUPTED)
-        sys.exit(INTERRUPTED)
-    finally:
-        sys.unraisablehook = before
 
 
 def open_streams() -> None:
@@ -181,33 +221,17 @@ def open_streams() -> None:
             setattr(sys, name, open(descriptor, "w" if descriptor else "r", closefd=False))
 
 
-def _interrupting_again(unraisable: "sys.UnraisableHookArgs") -> None:
-    """Raises a Ctrl-C again that arrived in a destructor or a callback of the garbage collector: Python drops what they raise."""
-    if isinstance(unraisable.exc_value, KeyboardInterrupt):
-        # After this function, which is such a place too; as a real signal, which ends a wait in the kernel.
-        main = threading.main_thread().ident
-        later = threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT))
-        later.daemon = True
-        AGAIN.append(later)
-        later.start()
-    else:
-        sys.__unraisablehook__(unraisable)
-
-
 def _discard_output() -> None:
     """Python flushes stdout again at exit: redirect it so that the flush succeeds."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def run(
-    main: Callable[[argparse.Namespace], None], parser: argparse.ArgumentParser, argv: list[str] | None = None
-) -> None:
+def run(main: Callable[[argparse.Namespace], None], parser: Parser, argv: list[str] | None = None) -> None:
     """Parse the arguments and call `main`; argparse itself exits with status 2 on wrong usage."""
     follow()
     with ending_well():
         arguments = parser.parse_args(argv)
-        check_outputs(arguments)
-        check_inputs(arguments)
+        parser.check_paths(arguments)
         main(arguments)
 
 

@@ -4,7 +4,7 @@ import argparse
 import os
 from collections.abc import Sequence
 
-from harp_jax.base.cli import Parser
+from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import check_links, check_outside, link
 from harp_jax.checkpoints.hub import fetched
@@ -49,15 +49,15 @@ def arguments_parser() -> Parser:
         metavar="[NAME=]DIR",
         help="a BERT cross-encoder: export, Hugging Face directory, training workdir, or the Hub's USER/NAME; several times",
     )
-    parser.add_argument("--output", required=True, help="directory that receives everything")
-    parser.add_argument("--docs", default="", help="documents, if not those of COLLECTION")
-    parser.add_argument("--queries", default="", help="queries, if not those of COLLECTION")
-    parser.add_argument("--qrels", default="", help="judgments, if not those of COLLECTION")
+    parser.add_output("--output", required=True, help="directory that receives everything")
+    parser.add_input("--docs", default="", help="documents, if not those of COLLECTION")
+    parser.add_input("--queries", default="", help="queries, if not those of COLLECTION")
+    parser.add_input("--qrels", default="", help="judgments, if not those of COLLECTION")
     parser.add_argument("--split", default="", help="of a BEIR folder's judgments (the only one, or test)")
-    parser.add_argument("--run", default="", help="candidates to re-rank (the best of BM25)")
+    parser.add_input("--run", default="", help="candidates to re-rank (the best of BM25)")
     parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")
-    parser.add_argument("--k", type=int, default=100, help="candidates a query (100)")
-    parser.add_argument("--max_length", type=int, help="tokens of query and document together (as in training)")
+    parser.add_argument("--k", type=positive, default=100, help="candidates a query (100)")
+    parser.add_argument("--max_length", type=positive, help="tokens of query and document together (as in training)")
     parser.add_argument(
         "--backend", choices=("jax", "openvino", "onnx", "auto"), help="that computes the scores (jax; see harp rerank)"
     )
@@ -76,8 +76,6 @@ def main(arguments: argparse.Namespace) -> None:
     a = arguments
     if a.k < 2:
         raise InputError(f"--k={a.k}: use 2 or more candidates")
-    if a.max_length is not None and a.max_length < 1:
-        raise InputError(f"--max_length={a.max_length}: use a positive number")
     parse_measures(a.measures)  # wrong names are reported before anything is ranked
     paths = parts(a.collection, a.docs, a.queries, a.qrels, a.split)
     missing = [path for path in (*paths.values(), a.run) if path and not (is_irds(path) or os.path.exists(path))]

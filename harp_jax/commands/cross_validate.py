@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from harp_jax.base.cli import Parser
+from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError
 from harp_jax.commands.rerank import arguments_parser as rerank_parser
 from harp_jax.commands.subsets import integers
@@ -24,7 +24,7 @@ def arguments_parser() -> Parser:
         "--run=bm25.trec --folds=folds.tsv --seeds=0,1,2 --set init=runs/harp --output=cv",
     )
     add_training_options(parser)
-    parser.add_argument("--folds", required=True, help="qid<TAB>fold")
+    parser.add_input("--folds", required=True, help="qid<TAB>fold")
     return parser
 
 
@@ -37,18 +37,20 @@ def add_training_options(parser: Parser) -> None:
     parser.add_argument(
         "--rerank", action="append", default=[], metavar="OPTION=VALUE", help="an option of harp rerank; several times"
     )
-    parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
-    parser.add_argument("--queries", required=True, help="training and test queries: qid<TAB>text, or JSONL")
-    parser.add_argument("--qrels", required=True, help="judgments of both")
-    parser.add_argument("--run", required=True, help="candidates of both: for negatives, and to re-rank")
+    parser.add_input("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
+    parser.add_input("--queries", required=True, help="training and test queries: qid<TAB>text, or JSONL")
+    parser.add_input("--qrels", required=True, help="judgments of both")
+    parser.add_input("--run", required=True, help="candidates of both: for negatives, and to re-rank")
     parser.add_argument("--seeds", default="0", help="seeds of the trainings, separated by commas (0)")
     parser.add_argument("--name", default="fine_tuned", help="of the system, in the table (fine_tuned)")
     parser.add_argument(
         "--blank", action="store_true", help="re-rank a second time without the queries, and compare with that too"
     )
     parser.add_argument("--measures", default=MEASURES, help=f'names as in ir-measures ("{MEASURES}")')
-    parser.add_argument("--output", required=True, help="directory that receives everything")
-    parser.add_argument("--jobs", type=int, default=1, help="commands at a time, each on its share of the cores (1)")
+    parser.add_output("--output", required=True, help="directory that receives everything")
+    parser.add_argument(
+        "--jobs", type=positive, default=1, help="commands at a time, each on its share of the cores (1)"
+    )
     parser.add_argument("--dry_run", action="store_true", help="print the commands and which are done; run nothing")
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from harp_jax.base.cli import Parser
+from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.commands.evaluate import named
@@ -17,24 +17,22 @@ def arguments_parser() -> Parser:
         example="harp curve BM25=bm25.trec HARP@10=d0.trec,d1.trec HARP@50=e0.trec,e1.trec --qrels=qrels.txt "
         "--output=curve.svg",
     )
-    parser.add_argument("runs", nargs="+", help="SYSTEM@SIZE=RUN[,RUN…], one run a draw and seed; SYSTEM=RUN: a line")
-    parser.add_argument("--qrels", required=True, help="judgments: qid 0 docid level")
-    parser.add_argument("--folds", default="", help="qid<TAB>fold, with --fold: evaluate the queries of some folds")
+    parser.add_input("runs", nargs="+", help="SYSTEM@SIZE=RUN[,RUN…], one run a draw and seed; SYSTEM=RUN: a line")
+    parser.add_input("--qrels", required=True, help="judgments: qid 0 docid level")
+    parser.add_input("--folds", default="", help="qid<TAB>fold, with --fold: evaluate the queries of some folds")
     parser.add_argument("--fold", default="", help="folds of --folds, separated by commas")
     parser.add_argument("--measure", default="RR@10", help="what is drawn, as ir-measures names it (RR@10)")
     parser.add_argument(
-        "--runs_per_draw", type=int, default=1, help="consecutive runs that share a draw of queries (1)"
+        "--runs_per_draw", type=positive, default=1, help="consecutive runs that share a draw of queries (1)"
     )
     parser.add_argument("--title", default="", help="of the picture")
-    parser.add_argument("--output", required=True, help="the picture to write, SVG")
+    parser.add_output("--output", required=True, help="the picture to write, SVG")
     return parser
 
 
 def main(arguments: argparse.Namespace) -> None:
     from harp_jax.experiments.curve import as_svg, as_text, number, points
 
-    if arguments.runs_per_draw < 1:
-        raise InputError(f"--runs_per_draw={arguments.runs_per_draw}: use 1 or more")
     if bool(arguments.folds) != bool(arguments.fold):
         raise InputError("--folds and --fold belong together; give both or neither")
     systems = {}

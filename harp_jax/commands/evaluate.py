@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from harp_jax.base.cli import Parser
+from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.corpus.folds import read_subset
@@ -22,34 +22,32 @@ def arguments_parser() -> Parser:
         description="Measures of runs against judgments.",
         example='harp evaluate --qrels=qrels.txt bm25.trec "HARP=s0.trec,s1.trec" --measures="RR@10 AP" --baseline=bm25',
     )
-    parser.add_argument(
+    parser.add_input(
         "runs", nargs="+", help="TREC runs or MS MARCO's three columns; NAME=RUN[,RUN…]: a system, one run a seed"
     )
-    parser.add_argument("--qrels", required=True, help="judgments: qid 0 docid level")
+    parser.add_input("--qrels", required=True, help="judgments: qid 0 docid level")
     parser.add_argument("--measures", default=MEASURES, help=f'names as in ir-measures ("{MEASURES}")')
     parser.add_argument(
         "--format", default="text", choices=FORMATS, help="text, latex, or json with the values per query"
     )
-    parser.add_argument(
-        "--per_query", default="", help="file to write the values per query to: run, measure, qid, value"
-    )
+    parser.add_output("--per_query", default="", help="file to write the values per query to: run, measure, qid, value")
     add_subset(parser)
     parser.add_argument("--baseline", default="", help="name of the run that the others are compared with")
     parser.add_argument("--confirm", default="", help="measures to compare by, chosen beforehand (all of --measures)")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of randomisation and bootstrap ({ROUNDS})")
-    parser.add_argument("--seed", type=int, default=0, help="of randomisation and bootstrap (0)")
+    parser.add_argument("--rounds", type=positive, default=ROUNDS, help=f"of randomisation and bootstrap ({ROUNDS})")
+    parser.add_argument("--seed", type=count, default=0, help="of randomisation and bootstrap (0)")
     add_floors(parser)
     return parser
 
 
-def add_subset(parser: argparse.ArgumentParser) -> None:
+def add_subset(parser: Parser) -> None:
     """The options for the queries that count, and for runs that share training queries."""
-    parser.add_argument("--queries", default="", help="a file whose lines begin with the query ids to evaluate (all)")
-    parser.add_argument("--folds", default="", help="qid<TAB>fold, with --fold: evaluate the queries of some folds")
+    parser.add_input("--queries", default="", help="a file whose lines begin with the query ids to evaluate (all)")
+    parser.add_input("--folds", default="", help="qid<TAB>fold, with --fold: evaluate the queries of some folds")
     parser.add_argument("--fold", default="", help="folds of --folds, separated by commas")
     parser.add_argument(
         "--runs_per_draw",
-        type=int,
+        type=positive,
         default=1,
         help="consecutive runs of a system that share a draw of training queries; intervals resample draws, then runs (1)",
     )
@@ -63,7 +61,7 @@ def judgments(arguments: argparse.Namespace) -> Qrels:
     return read_subset(read_qrels(arguments.qrels), arguments.queries, arguments.folds, folds)
 
 
-def add_floors(parser: argparse.ArgumentParser) -> None:
+def add_floors(parser: Parser) -> None:
     """The options for rows that a ranker has to beat."""
     parser.add_argument(
         "--chance", default="", metavar="NAME", help="add a row: the candidates of the run NAME in random order"

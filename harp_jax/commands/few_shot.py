@@ -2,7 +2,7 @@
 
 import argparse
 
-from harp_jax.base.cli import Parser
+from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError
 from harp_jax.commands.cross_validate import add_training_options, run_noted, training_options
 from harp_jax.commands.subsets import integers
@@ -19,8 +19,8 @@ def arguments_parser() -> Parser:
         "--test_queries=test.tsv --sizes=5,10,15,20 --draws=10 --set steps=100 --output=few",
     )
     add_training_options(parser)
-    parser.add_argument("--test_queries", required=True, help="a file whose lines begin with the query ids to report")
-    parser.add_argument(
+    parser.add_input("--test_queries", required=True, help="a file whose lines begin with the query ids to report")
+    parser.add_input(
         "--train_queries", default="", help="a file whose lines begin with the query ids to draw from (all others)"
     )
     parser.add_argument(
@@ -29,7 +29,7 @@ def arguments_parser() -> Parser:
         help="leave out training queries that share a relevant document with a test query",
     )
     parser.add_argument("--sizes", default="5,10,15,20", help="training queries (5,10,15,20)")
-    parser.add_argument("--draws", type=int, default=10, help="draws of each size, nested (10)")
+    parser.add_argument("--draws", type=positive, default=10, help="draws of each size, nested (10)")
     return parser
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from harp_jax.base.cli import Parser
+from harp_jax.base.cli import Parser, count
 from harp_jax.checkpoints.first_layers import write_first_layers
 
 
@@ -12,9 +12,9 @@ def arguments_parser() -> Parser:
         description="Write the first layers of an encoder as a Hugging Face directory to start from, without its heads.",
         example="harp first-layers --encoder=all-MiniLM-L6-v2 --layers=3 --output=start",
     )
-    parser.add_argument("--encoder", required=True, help="Hugging Face directory of a BERT")
-    parser.add_argument("--layers", type=int, required=True, help="layers to keep")
-    parser.add_argument("--output", required=True, help="directory to write")
+    parser.add_input("--encoder", model=True, required=True, help="Hugging Face directory of a BERT")
+    parser.add_argument("--layers", type=count, required=True, help="layers to keep")
+    parser.add_output("--output", required=True, help="directory to write")
     parser.add_argument("--sha256", default="", help="refuse another model.safetensors than the one with this hash")
     return parser
 

@@ -12,16 +12,16 @@ def arguments_parser() -> Parser:
         description="Combine runs: mean of scores, reciprocal ranks, fitted weights; or join runs of different queries.",
         example="harp fuse bm25.trec harp.trec --method=rrf --output=both.trec",
     )
-    parser.add_argument("runs", nargs="+", help="TREC runs, or MS MARCO's three columns")
+    parser.add_input("runs", nargs="+", help="TREC runs, or MS MARCO's three columns")
     parser.add_argument("--method", required=True, choices=METHODS, help="how to combine them")
     parser.add_argument(
         "--normalise", default="minmax", choices=NORMALISE, help="scores of a query, before they are added (minmax)"
     )
-    parser.add_argument("--qrels", default="", help="weights: judgments")
-    parser.add_argument("--folds", default="", help="weights: qid<TAB>fold; fit for each fold on the others")
-    parser.add_argument("--train_queries", default="", help="weights: a file whose lines begin with the ids to fit on")
+    parser.add_input("--qrels", default="", help="weights: judgments")
+    parser.add_input("--folds", default="", help="weights: qid<TAB>fold; fit for each fold on the others")
+    parser.add_input("--train_queries", default="", help="weights: a file whose lines begin with the ids to fit on")
     parser.add_argument("--measure", default="nDCG@10", help="weights: what to fit for (nDCG@10)")
-    parser.add_argument("--output", required=True, help="the TREC run to write")
+    parser.add_output("--output", required=True, help="the TREC run to write")
     return parser
 
 

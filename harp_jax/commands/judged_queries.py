@@ -17,9 +17,9 @@ def arguments_parser() -> Parser:
         "queries of other splits too, for which ranking would be in vain.",
         example="harp judged-queries --queries=scifact --qrels=scifact/qrels/test.tsv --output=judged",
     )
-    parser.add_argument("--queries", required=True, help="queries: qid<TAB>text, JSONL, a BEIR folder, irds:ID")
-    parser.add_argument("--qrels", required=True, help="judgments: qid 0 docid level, a BEIR split, irds:ID")
-    parser.add_argument("--output", required=True, help="directory that receives queries.tsv and qrels.txt")
+    parser.add_input("--queries", required=True, help="queries: qid<TAB>text, JSONL, a BEIR folder, irds:ID")
+    parser.add_input("--qrels", required=True, help="judgments: qid 0 docid level, a BEIR split, irds:ID")
+    parser.add_output("--output", required=True, help="directory that receives queries.tsv and qrels.txt")
     return parser
 
 

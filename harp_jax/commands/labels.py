@@ -14,7 +14,7 @@ def arguments_parser() -> Parser:
         example="harp labels labels.tsv --output=labels",
     )
     parser.add_argument("labels", help="the file of labels; the level may be absent (1)")
-    parser.add_argument("--output", required=True, help="directory for queries.tsv and qrels.txt")
+    parser.add_output("--output", required=True, help="directory for queries.tsv and qrels.txt")
     return parser
 
 

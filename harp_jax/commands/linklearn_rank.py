@@ -4,8 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 
-from harp_jax.base.cli import Parser
-from harp_jax.base.errors import InputError
+from harp_jax.base.cli import Parser, positive
 from harp_jax.base.progress import progress
 from harp_jax.baselines.linklearn import ranking_svm
 from harp_jax.baselines.linklearn.rank import load, rankings, svm_index, weighted_index
@@ -21,23 +20,21 @@ def arguments_parser() -> Parser:
         description="Rank a collection by a trained LinkLearn; idf and lengths are those of the collection.",
         example="harp linklearn-rank --model=runs/linklearn --docs=docs.tsv --queries=queries.tsv --output=linklearn.trec",
     )
-    parser.add_argument("--model", required=True, help="workdir of harp linklearn-train")
+    parser.add_input("--model", model=True, required=True, help="workdir of harp linklearn-train")
     other = parser.add_mutually_exclusive_group()
     other.add_argument("--okapi", action="store_true", help="rank by the Okapi BM25 tuned on the same links instead")
     other.add_argument("--ranking_svm", action="store_true", help="rank by the Ranking SVM of the same links instead")
-    parser.add_argument("--exclude", default="", help="qid<TAB>docid: pairs that are not candidates")
-    parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
-    parser.add_argument("--queries", required=True, help="queries: qid<TAB>text, or JSONL")
-    parser.add_argument("--output", required=True, help="the TREC run to write")
-    parser.add_argument("--k", type=int, default=1000, help="documents a query (1000)")
+    parser.add_input("--exclude", default="", help="qid<TAB>docid: pairs that are not candidates")
+    parser.add_input("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
+    parser.add_input("--queries", required=True, help="queries: qid<TAB>text, or JSONL")
+    parser.add_output("--output", required=True, help="the TREC run to write")
+    parser.add_argument("--k", type=positive, default=1000, help="documents a query (1000)")
     parser.add_argument("--stemmer", default="english", help="Snowball stemmer, '' for none (english)")
     parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")
     return parser
 
 
 def main(arguments: argparse.Namespace) -> None:
-    if arguments.k < 1:
-        raise InputError(f"--k={arguments.k}: give the number of documents a query, at least 1")
     name = "okapi" if arguments.okapi else "ranking_svm" if arguments.ranking_svm else "linklearn"
     # Models first: a missing one is reported before the documents are read.
     svm = ranking_svm.load(arguments.model) if arguments.ranking_svm else None

@@ -2,7 +2,7 @@
 
 import argparse
 
-from harp_jax.base.cli import Parser, keep_compiled
+from harp_jax.base.cli import Parser, count, keep_compiled, positive
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import FIELDS
 
@@ -18,19 +18,17 @@ def arguments_parser() -> Parser:
     parser.add_argument(
         "site", nargs="?", default="", metavar="DIR", help="output of harp site: all that follows is found in it"
     )
-    parser.add_argument("--model", default="", help="export (Hugging Face directory), or training workdir")
-    parser.add_argument("--docs", default="", help="documents: MS MARCO docs.tsv, JSONL, a folder of either, pages")
+    parser.add_input("--model", model=True, default="", help="export (Hugging Face directory), or training workdir")
+    parser.add_input("--docs", default="", help="documents: MS MARCO docs.tsv, JSONL, a folder of either, pages")
     parser.add_argument("--fields", default="", help="document fields that are read (title,url,body; DIR: title,body)")
-    parser.add_argument(
-        "--anchors", default="", help="docid<TAB>anchor text<TAB>count: what other pages call a document"
-    )
-    parser.add_argument("--queries", default="", help="queries to propose: qid<TAB>text, or JSONL")
+    parser.add_input("--anchors", default="", help="docid<TAB>anchor text<TAB>count: what other pages call a document")
+    parser.add_input("--queries", default="", help="queries to propose: qid<TAB>text, or JSONL")
     parser.add_argument("--labels", default="", help="file that receives the labels (labels.tsv; DIR/labels.tsv)")
     parser.add_argument(
         "--weight", type=float, help="of the re-ranker in the sum, scores scaled to 0…1 (1; DIR's verdict)"
     )
-    parser.add_argument("--parameters", default="", help="of BM25, from harp tune-first-stage (k1=0.9, b=0.4; DIR's)")
-    parser.add_argument("--depth", type=int, default=20, help="candidates of BM25 that are re-ranked (20)")
+    parser.add_input("--parameters", default="", help="of BM25, from harp tune-first-stage (k1=0.9, b=0.4; DIR's)")
+    parser.add_argument("--depth", type=positive, default=20, help="candidates of BM25 that are re-ranked (20)")
     parser.add_argument(
         "--backend",
         default="jax",
@@ -38,7 +36,7 @@ def arguments_parser() -> Parser:
         help="that computes the scores (jax); auto: the fastest that is installed",
     )
     parser.add_argument("--stemmer", default="english", help="Snowball stemmer, '' for none (english)")
-    parser.add_argument("--port", type=int, default=8808, help="on 127.0.0.1; 0: any free one (8808)")
+    parser.add_argument("--port", type=count, default=8808, help="on 127.0.0.1; 0: any free one (8808)")
     return parser
 
 

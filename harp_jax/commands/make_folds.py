@@ -2,7 +2,7 @@
 
 import argparse
 
-from harp_jax.base.cli import Parser
+from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.files import replacing
 from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.experiments.make_folds import connected, make_folds
@@ -14,11 +14,11 @@ def arguments_parser() -> Parser:
         description="Divide queries into folds that share no relevant document.",
         example="harp make-folds --queries=queries.tsv --qrels=qrels.txt --count=5 --output=folds.tsv",
     )
-    parser.add_argument("--queries", required=True, help="queries: qid<TAB>text, or JSONL")
-    parser.add_argument("--qrels", default="", help="judgments: keep queries together that share a relevant document")
-    parser.add_argument("--count", type=int, default=5, help="folds (5)")
-    parser.add_argument("--seed", type=int, default=0, help="of the order (0)")
-    parser.add_argument("--output", required=True, help="file to write: qid<TAB>fold")
+    parser.add_input("--queries", required=True, help="queries: qid<TAB>text, or JSONL")
+    parser.add_input("--qrels", default="", help="judgments: keep queries together that share a relevant document")
+    parser.add_argument("--count", type=positive, default=5, help="folds (5)")
+    parser.add_argument("--seed", type=count, default=0, help="of the order (0)")
+    parser.add_output("--output", required=True, help="file to write: qid<TAB>fold")
     return parser
 
 

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from harp_jax.base.cli import Parser
+from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import FIELDS
 
@@ -25,14 +25,14 @@ def arguments_parser() -> Parser:
         help="of --data: query, positive, negative (triplet); or two rows a pair, query, document, label",
     )
     parser.add_argument("--tokenizer", default="", help="of --data, where it is no longer at its path")
-    parser.add_argument("--docs", default="", help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
+    parser.add_input("--docs", default="", help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
     parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are written (title,url,body)")
-    parser.add_argument("--queries", default="", help="queries: qid<TAB>text, or JSONL")
-    parser.add_argument("--qrels", default="", help="judgments: qid 0 docid level")
+    parser.add_input("--queries", default="", help="queries: qid<TAB>text, or JSONL")
+    parser.add_input("--qrels", default="", help="judgments: qid 0 docid level")
     parser.add_argument("--candidates", default="", help="the run from which negatives are drawn")
-    parser.add_argument("--negatives", type=int, default=7, help="of each relevant document of --qrels (7)")
-    parser.add_argument("--seed", type=int, default=0, help="of the draw of negatives (0)")
-    parser.add_argument("--output", required=True, help="folder to write")
+    parser.add_argument("--negatives", type=positive, default=7, help="of each relevant document of --qrels (7)")
+    parser.add_argument("--seed", type=count, default=0, help="of the draw of negatives (0)")
+    parser.add_output("--output", required=True, help="folder to write")
     return parser
 
 

@@ -7,7 +7,7 @@ import shlex
 import sys
 from typing import Any
 
-from harp_jax.base.cli import Parser
+from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.commands.table import COMMANDS
@@ -48,18 +48,20 @@ def arguments_parser() -> Parser:
     parser.add_argument(
         "plan", nargs="?", metavar="PLAN", help="Python file with get_plan(), or name of a shipped plan"
     )
-    parser.add_argument("--output", help="directory that receives everything")
+    parser.add_output("--output", help="directory that receives everything")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the plan; several times"
     )
-    parser.add_argument("--jobs", type=int, default=1, help="commands at a time, each on its share of the cores (1)")
+    parser.add_argument(
+        "--jobs", type=positive, default=1, help="commands at a time, each on its share of the cores (1)"
+    )
     parser.add_argument(
         "--dry_run",
         action="store_true",
         help="print the commands, which are done, and the cost of the rest; run nothing",
     )
-    parser.add_argument("--only", default="", metavar="STEP", help="run one step, whose inputs are done")
-    parser.add_argument(
+    parser.add_input("--only", default="", metavar="STEP", help="run one step, whose inputs are done")
+    parser.add_output(
         "--snakefile", default="", metavar="FILE", help="write the plan for Snakemake (Slurm and others); run nothing"
     )
     return parser

@@ -13,14 +13,14 @@ def arguments_parser() -> Parser:
         description="Rank the candidates of a run by log(1 + in-links) or log(1 + words), whatever the query.",
         example="harp priors --run=bm25.trec --feature=inlinks --links=pages.jsonl --output=inlinks.trec",
     )
-    parser.add_argument("--run", required=True, help="candidates: a TREC run, or MS MARCO's three columns")
+    parser.add_input("--run", required=True, help="candidates: a TREC run, or MS MARCO's three columns")
     parser.add_argument("--feature", required=True, choices=FEATURES, help="inlinks or length")
-    parser.add_argument("--links", default="", help="inlinks: linked documents as JSONL, several separated by commas")
-    parser.add_argument("--redirects", default="", help="inlinks: alias<TAB>id")
-    parser.add_argument("--anchors", default="", help="inlinks: the counts of harp anchors, instead of --links")
-    parser.add_argument("--docs", default="", help="length: the documents")
+    parser.add_input("--links", default="", help="inlinks: linked documents as JSONL, several separated by commas")
+    parser.add_input("--redirects", default="", help="inlinks: alias<TAB>id")
+    parser.add_input("--anchors", default="", help="inlinks: the counts of harp anchors, instead of --links")
+    parser.add_input("--docs", default="", help="length: the documents")
     parser.add_argument("--fields", default=",".join(FIELDS), help="length: document fields that are counted")
-    parser.add_argument("--output", required=True, help="the TREC run to write")
+    parser.add_output("--output", required=True, help="the TREC run to write")
     return parser
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from harp_jax.base.cli import Parser
+from harp_jax.base.cli import Parser, count, positive
 from harp_jax.corpus.documents import FIELDS
 
 
@@ -12,17 +12,19 @@ def arguments_parser() -> Parser:
         description="Let a model's MLM head predict the queries of documents, and count what it predicts.",
         example="harp query-probe --model=runs/coarse --docs=docs.tsv --clicks=orcas.tsv --output=probe.jsonl",
     )
-    parser.add_argument("--model", required=True, help="training workdir, or Hugging Face directory with an MLM head")
-    parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
+    parser.add_input(
+        "--model", model=True, required=True, help="training workdir, or Hugging Face directory with an MLM head"
+    )
+    parser.add_input("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
     parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")
-    parser.add_argument("--documents", type=int, default=1000, help="how many, sampled by hash (1000)")
-    parser.add_argument("--masks", type=int, default=3, help="[MASK] tokens in the place of the query (3)")
-    parser.add_argument("--max_length", type=int, default=256, help="tokens of the whole sequence (256)")
-    parser.add_argument("--clicks", default="", help="click log (ORCAS); its documents are probed, its queries known")
-    parser.add_argument("--queries", default="", help="with --qrels: queries that are known")
-    parser.add_argument("--qrels", default="", help="with --queries: their relevant documents are probed")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample (0)")
-    parser.add_argument("--output", required=True, help="JSONL to write: a line a document")
+    parser.add_argument("--documents", type=positive, default=1000, help="how many, sampled by hash (1000)")
+    parser.add_argument("--masks", type=positive, default=3, help="[MASK] tokens in the place of the query (3)")
+    parser.add_argument("--max_length", type=positive, default=256, help="tokens of the whole sequence (256)")
+    parser.add_input("--clicks", default="", help="click log (ORCAS); its documents are probed, its queries known")
+    parser.add_input("--queries", default="", help="with --qrels: queries that are known")
+    parser.add_input("--qrels", default="", help="with --queries: their relevant documents are probed")
+    parser.add_argument("--seed", type=count, default=0, help="of the sample (0)")
+    parser.add_output("--output", required=True, help="JSONL to write: a line a document")
     return parser
 
 
@@ -40,6 +42,6 @@ def main(arguments: argparse.Namespace) -> None:
         fields=tuple(arguments.fields.split(",")),
         seed=arguments.seed,
     )
-    for name, count in summary.items():
+    for name, number in summary.items():
         of = summary["with known queries" if "known query" in name else "documents"]
-        print(f"{name}: {count}" + (f" ({count / of:.1%})" if name != "documents" else ""))
+        print(f"{name}: {number}" + (f" ({number / of:.1%})" if name != "documents" else ""))

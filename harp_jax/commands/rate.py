@@ -17,7 +17,7 @@ def arguments_parser() -> ConfigParser:
         description="Measure the seconds of a training step on this machine, from a few steps of the training itself.",
         example="harp rate --config=site --config.init=MiniLM-L6-v2/ --config.data=\"('pairs',)\" --output=rate.json",
     )
-    parser.add_argument("--output", help='the JSON file to write: {"seconds_per_step"}')
+    parser.add_output("--output", help='the JSON file to write: {"seconds_per_step"}')
     return parser
 
 

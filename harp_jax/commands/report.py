@@ -32,10 +32,10 @@ def arguments_parser() -> Parser:
         "plan", nargs="?", default="", metavar="DIR", help="output of a plan: report its last table (or --step)"
     )
     parser.add_argument("--step", default="", help="with DIR: the step whose table is reported (the last `evaluate`)")
-    parser.add_argument("--qrels", default="", help="judgments: qid 0 docid level")
+    parser.add_input("--qrels", default="", help="judgments: qid 0 docid level")
     add_subset(parser)
     parser.add_argument("--measures", default=MEASURES, help=f'names as in ir-measures ("{MEASURES}")')
-    parser.add_argument(
+    parser.add_input(
         "--run",
         action="append",
         default=[],
@@ -48,7 +48,7 @@ def arguments_parser() -> Parser:
     parser.add_argument("--focus", default="", metavar="NAME", help="the run that the headline is about (the last)")
     parser.add_argument("--confirm", default="", help="measures to compare by, chosen beforehand (the first)")
     add_floors(parser)
-    parser.add_argument(
+    parser.add_input(
         "--curves",
         action="append",
         default=[],
@@ -62,14 +62,14 @@ def arguments_parser() -> Parser:
         help="a generation job and its name; several times (those of the plan)",
         metavar="NAME=DIR",
     )
-    parser.add_argument("--docs", default="", help="documents, for the texts of wins and losses (those of the plan)")
+    parser.add_input("--docs", default="", help="documents, for the texts of wins and losses (those of the plan)")
     parser.add_argument("--fields", default="", help="document fields to quote (title,url,body)")
     parser.add_argument("--query_texts", default="", help="texts of the queries (--queries, if it has them)")
     parser.add_argument("--remark", action="append", default=[], help="a line to print below the table; several times")
     parser.add_argument("--title", default="", help="of the page (Re-ranking)")
-    parser.add_argument("--output", required=True, help="the HTML page to write")
-    parser.add_argument("--markdown", default="", help="write the same as Markdown to this file")
-    parser.add_argument("--text", default="", help="write what is printed to this file, too")
+    parser.add_output("--output", required=True, help="the HTML page to write")
+    parser.add_output("--markdown", default="", help="write the same as Markdown to this file")
+    parser.add_output("--text", default="", help="write what is printed to this file, too")
     return parser
 
 

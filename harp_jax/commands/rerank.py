@@ -3,11 +3,9 @@
 import argparse
 import os
 
-from harp_jax.base.cli import Parser, keep_compiled
+from harp_jax.base.cli import Parser, keep_compiled, positive
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import FIELDS
-
-POSITIVE = ("max_length", "batch_tokens", "k", "windows", "window", "stride")
 
 
 def arguments_parser() -> Parser:
@@ -16,27 +14,29 @@ def arguments_parser() -> Parser:
         description="Re-rank the candidates of a run. A killed command, repeated, resumes.",
         example="harp rerank --model=ranker --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=ranker.trec",
     )
-    parser.add_argument("--model", required=True, help="export (Hugging Face directory), or training workdir")
-    parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
-    parser.add_argument("--queries", required=True, help="queries: qid<TAB>text, or JSONL; others are left out")
-    parser.add_argument("--run", required=True, help="candidates: a TREC run, or MS MARCO's three columns")
-    parser.add_argument("--output", required=True, help="the TREC run to write")
-    parser.add_argument("--k", type=int, help="re-rank and keep the best k candidates of each query (all)")
-    parser.add_argument("--only", default="", help="a file whose lines begin with the query ids to re-rank (all)")
-    parser.add_argument("--folds", default="", help="qid<TAB>fold, with --fold: the fold whose queries are re-ranked")
+    parser.add_input("--model", model=True, required=True, help="export (Hugging Face directory), or training workdir")
+    parser.add_input("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
+    parser.add_input("--queries", required=True, help="queries: qid<TAB>text, or JSONL; others are left out")
+    parser.add_input("--run", required=True, help="candidates: a TREC run, or MS MARCO's three columns")
+    parser.add_output("--output", required=True, help="the TREC run to write")
+    parser.add_argument("--k", type=positive, help="re-rank and keep the best k candidates of each query (all)")
+    parser.add_input("--only", default="", help="a file whose lines begin with the query ids to re-rank (all)")
+    parser.add_input("--folds", default="", help="qid<TAB>fold, with --fold: the fold whose queries are re-ranked")
     parser.add_argument("--fold", default="", help="a fold of --folds")
     parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")
-    parser.add_argument("--max_length", type=int, help="tokens of query and document together (as in training)")
-    parser.add_argument("--windows", type=int, help="MaxP: score at most so many windows of a document, keep the best")
-    parser.add_argument("--window", type=int, help="tokens of a window (what the query leaves of --max_length)")
-    parser.add_argument("--stride", type=int, help="tokens from one window to the next (half a window)")
+    parser.add_argument("--max_length", type=positive, help="tokens of query and document together (as in training)")
+    parser.add_argument(
+        "--windows", type=positive, help="MaxP: score at most so many windows of a document, keep the best"
+    )
+    parser.add_argument("--window", type=positive, help="tokens of a window (what the query leaves of --max_length)")
+    parser.add_argument("--stride", type=positive, help="tokens from one window to the next (half a window)")
     parser.add_argument("--blank_query", action="store_true", help="score documents without their query, as a prior")
     parser.add_argument(
         "--cosine",
         action="store_true",
         help="score by the cosine of mean-pooled vectors: what an encoder ranks untrained",
     )
-    parser.add_argument("--batch_tokens", type=int, help="slots of a batch (4096 on CPU, 65536 on accelerators)")
+    parser.add_argument("--batch_tokens", type=positive, help="slots of a batch (4096 on CPU, 65536 on accelerators)")
     parser.add_argument(
         "--dtype",
         default="float32",
@@ -58,10 +58,6 @@ def main(arguments: argparse.Namespace) -> None:
     from harp_jax.ranking.rerank import rerank_files
 
     keep_pages()
-    for option in POSITIVE:
-        value = getattr(arguments, option)
-        if value is not None and value < 1:
-            raise InputError(f"--{option}={value}: use a positive number")
     if arguments.windows is None and (arguments.window or arguments.stride):
         raise InputError("--window and --stride need --windows, the maximum number of windows")
     windows = None

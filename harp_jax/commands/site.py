@@ -3,8 +3,8 @@
 import argparse
 import os
 
-from harp_jax.base.cli import Parser
-from harp_jax.base.errors import InputError, how_to_fetch
+from harp_jax.base.cli import Parser, count, positive
+from harp_jax.base.errors import InputError
 from harp_jax.experiments.site.run import SiteRun
 
 MOST_MINUTES = 100_000  # ten weeks
@@ -17,37 +17,35 @@ def arguments_parser() -> Parser:
         "pages are queries, the pages they lead to are relevant. A killed command, repeated, resumes.",
         example="harp site build/html --base_url=https://docs.example.org/ --start=all-MiniLM-L6-v2 --layers=3 --output=x",
     )
-    parser.add_argument(
+    parser.add_input(
         "pages", nargs="+", help="folder of HTML, WARC, MediaWiki dump or linked JSONL; several of one kind"
     )
-    parser.add_argument("--output", required=True, help="directory that receives everything")
+    parser.add_output("--output", required=True, help="directory that receives everything")
     parser.add_argument("--format", default="", help="of the pages, if their content is misleading")
     parser.add_argument("--base_url", default="", help="where a folder of HTML is served")
-    parser.add_argument("--redirects", action="append", default=[], help="a file of alias<TAB>address; several times")
-    parser.add_argument("--start", default="", help="Hugging Face BERT to start from (a small encoder from scratch)")
-    parser.add_argument("--layers", type=int, default=0, help="of the start to keep, its first ones (all)")
-    parser.add_argument("--labels", default="", help="query<TAB>docid<TAB>level lines to fine-tune and decide on")
+    parser.add_input("--redirects", action="append", default=[], help="a file of alias<TAB>address; several times")
+    parser.add_input(
+        "--start", model=True, default="", help="Hugging Face BERT to start from (a small encoder from scratch)"
+    )
+    parser.add_argument("--layers", type=count, default=0, help="of the start to keep, its first ones (all)")
+    parser.add_input("--labels", default="", help="query<TAB>docid<TAB>level lines to fine-tune and decide on")
     parser.add_argument("--minutes", type=float, default=30.0, help="of training; the rest takes about as long (30)")
     parser.add_argument(
-        "--max_queries", type=int, default=400, help="anchors of held-out pages to test with, at most (400)"
+        "--max_queries", type=positive, default=400, help="anchors of held-out pages to test with, at most (400)"
     )
-    parser.add_argument("--context_words", type=int, default=3, help="of an anchor's sentence, added to its query (3)")
-    parser.add_argument("--depth", type=int, default=20, help="candidates of BM25 to re-rank for each query (20)")
-    parser.add_argument("--seed", type=int, default=0, help="of pairs and training (0)")
+    parser.add_argument(
+        "--context_words", type=count, default=3, help="of an anchor's sentence, added to its query (3)"
+    )
+    parser.add_argument("--depth", type=positive, default=20, help="candidates of BM25 to re-rank for each query (20)")
+    parser.add_argument("--seed", type=count, default=0, help="of pairs and training (0)")
     parser.add_argument("--dry_run", action="store_true", help="print the commands and what they cost; run nothing")
     return parser
 
 
 def main(arguments: argparse.Namespace) -> None:
     a = arguments
-    given = (*a.pages, *a.redirects, a.start, a.labels)
-    missing = [path for path in given if path and not os.path.exists(path)]
-    if missing:
-        hint = how_to_fetch(a.start) if a.start in missing else ""
-        raise InputError(f"{', '.join(missing)}: no such file or folder; check the paths{hint}")
-    for option, least in (("max_queries", 1), ("context_words", 0), ("depth", 2)):
-        if getattr(a, option) < least:
-            raise InputError(f"--{option}={getattr(a, option)}: use {least} or more")
+    if a.depth < 2:
+        raise InputError(f"--depth={a.depth}: use 2 or more")
     if not 0 < a.minutes <= MOST_MINUTES:
         raise InputError(f"--minutes={a.minutes:g}: use a positive number, at most {MOST_MINUTES:,}")
     names = ("format", "base_url", "start", "layers", "labels", "max_queries", "context_words", "depth", "seed")

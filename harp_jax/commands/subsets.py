@@ -3,7 +3,7 @@
 import argparse
 import re
 
-from harp_jax.base.cli import Parser
+from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import read_subset
@@ -20,18 +20,18 @@ def arguments_parser() -> Parser:
         example="harp subsets --qrels=qrels.txt --sizes=5,10,15,20 --draws=10 --output=subsets\n"
         "  harp subsets --qrels=qrels.txt --sizes=25%,50%,100% --draws=1 --output=subsets",
     )
-    parser.add_argument("--qrels", required=True, help="judgments of the training queries")
-    parser.add_argument("--queries", default="", help="a file whose lines begin with the query ids to draw from (all)")
-    parser.add_argument("--folds", default="", help="qid<TAB>fold, with --train_folds")
+    parser.add_input("--qrels", required=True, help="judgments of the training queries")
+    parser.add_input("--queries", default="", help="a file whose lines begin with the query ids to draw from (all)")
+    parser.add_input("--folds", default="", help="qid<TAB>fold, with --train_folds")
     parser.add_argument("--train_folds", default="", help="folds to draw from, separated by commas")
-    parser.add_argument("--run", default="", help="candidates: draw only queries that have any")
-    parser.add_argument("--docs", default="", help="documents: draw only queries with a relevant one among them")
+    parser.add_input("--run", default="", help="candidates: draw only queries that have any")
+    parser.add_input("--docs", default="", help="documents: draw only queries with a relevant one among them")
     parser.add_argument(
         "--sizes", default="5,10,15,20", help="queries of a subset, or shares of all such as 25%% (5,10,15,20)"
     )
-    parser.add_argument("--draws", type=int, default=10, help="draws of each size (10)")
-    parser.add_argument("--seed", type=int, default=0, help="of the draws (0)")
-    parser.add_argument("--output", required=True, help="directory that receives the lists")
+    parser.add_argument("--draws", type=positive, default=10, help="draws of each size (10)")
+    parser.add_argument("--seed", type=count, default=0, help="of the draws (0)")
+    parser.add_output("--output", required=True, help="directory that receives the lists")
     return parser
 
 

@@ -15,14 +15,14 @@ def arguments_parser() -> Parser:
         example="harp tune-first-stage --docs=docs.tsv --queries=train.tsv --qrels=qrels.txt --output=bm25.json",
     )
     add_collection_arguments(parser)
-    parser.add_argument("--qrels", required=True, help="judgments of the training queries")
+    parser.add_input("--qrels", required=True, help="judgments of the training queries")
     parser.add_argument("--measure", default="nDCG@10", help="what to tune for, as ir-measures names it (nDCG@10)")
-    parser.add_argument("--folds", default="", help="qid<TAB>fold: choose for each fold on the others")
+    parser.add_input("--folds", default="", help="qid<TAB>fold: choose for each fold on the others")
     for field, tried in {field: tried for grid in GRIDS.values() for field, tried in grid.items()}.items():
         models = ", ".join(model for model, grid in GRIDS.items() if field in grid)
         values = ",".join(f"{value:g}" for value in tried)
         parser.add_argument(f"--{field}", default="", help=f"{models}: values to try ({values}, and beyond)")
-    parser.add_argument("--output", required=True, help="the parameters, as JSON for harp first-stage --parameters")
+    parser.add_output("--output", required=True, help="the parameters, as JSON for harp first-stage --parameters")
     return parser
 
 

@@ -19,23 +19,21 @@ def arguments_parser() -> Parser:
         "queries that did not choose the weight.",
         example="harp verdict --qrels=qrels.txt --folds=folds.tsv --first=bm25.trec --ranker=harp.trec --output=verdict.json",
     )
-    parser.add_argument("--qrels", required=True, help="judgments: qid 0 docid level")
-    parser.add_argument(
+    parser.add_input("--qrels", required=True, help="judgments: qid 0 docid level")
+    parser.add_input(
         "--folds", required=True, help="qid<TAB>fold (harp make-folds): the weight is fitted on the others"
     )
-    parser.add_argument("--first", required=True, help="run of the first stage")
-    parser.add_argument("--ranker", required=True, help="run of the ranker")
-    parser.add_argument(
-        "--before", default="", help="run of the ranker's start, untrained: what does the training add?"
-    )
-    parser.add_argument(
+    parser.add_input("--first", required=True, help="run of the first stage")
+    parser.add_input("--ranker", required=True, help="run of the ranker")
+    parser.add_input("--before", default="", help="run of the ranker's start, untrained: what does the training add?")
+    parser.add_input(
         "--links",
         default="",
         help="run that uses the links without a model (BM25F + in-links): does the ranker add to it?",
     )
     parser.add_argument("--measure", default="RR@10", help="what to decide by, as in ir-measures (RR@10)")
     parser.add_argument("--normalise", default="minmax", choices=NORMALISE, help="scores of a query (minmax)")
-    parser.add_argument("--output", required=True, help="the JSON file to write")
+    parser.add_output("--output", required=True, help="the JSON file to write")
     return parser
 
 

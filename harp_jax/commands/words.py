@@ -2,7 +2,7 @@
 
 import argparse
 
-from harp_jax.base.cli import Parser
+from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.text.words import count_words, read_stopwords
@@ -14,12 +14,12 @@ def arguments_parser() -> Parser:
         description="Count the words of a collection and save their vocabulary.",
         example="harp words --docs=docs.tsv --stemmer=english --stopwords=english --min_documents=2 --output=words",
     )
-    parser.add_argument("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
-    parser.add_argument("--output", required=True, help="directory to write")
+    parser.add_input("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
+    parser.add_output("--output", required=True, help="directory to write")
     parser.add_argument("--stemmer", default="", help="Snowball stemmer such as english (none)")
     parser.add_argument("--stopwords", default="", help="words to leave out: english, or a file with one a line (none)")
-    parser.add_argument("--min_documents", type=int, default=1, help="documents that a word must occur in (1)")
-    parser.add_argument("--max_words", type=int, default=0, help="keep only the most frequent words (0: all)")
+    parser.add_argument("--min_documents", type=positive, default=1, help="documents that a word must occur in (1)")
+    parser.add_argument("--max_words", type=count, default=0, help="keep only the most frequent words (0: all)")
     parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")
     return parser
 

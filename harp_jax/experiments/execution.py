@@ -37,8 +37,6 @@ def run_plan(commands: list[Command], output: str, jobs: int = 1, dry_run: bool 
 
     Raises InputError as `resolve` and `execute` do.
     """
-    if jobs < 1:
-        raise InputError(f"--jobs={jobs}: use 1 or more")
     steps = resolve(commands, output)
     if only:
         steps = [alone(steps, only)]

@@ -110,7 +110,6 @@ def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
         run(str(beir), "--model=no/model", out)
     for options, said in (
         ([model, "--k=1"], "--k=1: use 2 or more"),
-        ([model, "--max_length=0"], "--max_length=0: use a positive"),
         ([model, "--measures=nothing"], "unknown measure 'nothing'"),
         ([model, "--split=dev"], "dev.tsv: no such file"),
         ([model, "--run=absent.trec"], "absent.trec: no such file"),

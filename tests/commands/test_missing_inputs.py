@@ -1,12 +1,14 @@
 """What is missing is reported at once, with the way to obtain it."""
 
+import contextlib
+
 import pytest
 
 from data_pipeline.config import check_given, generation, plain
 from harp_jax import config as defaults
 from harp_jax.__main__ import main
+from harp_jax.base.cli import Parser
 from harp_jax.base.errors import InputError, how_to_fetch
-from harp_jax.base.option_paths import absent
 from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.config import read_config
 from harp_jax.text.tokenizer import load_tokenizer
@@ -32,31 +34,40 @@ def error_of(capsys, *words: str) -> str:
 def test_a_command_names_all_absent_inputs(capsys):
     given = ["--docs=docs.tsv", "--queries=q.tsv", "--model=cross-encoder/tiny", "--run=irds:a/b", "--output=o"]
     assert error_of(capsys, "rerank", *given) == (
-        "error: these inputs do not exist: --model=cross-encoder/tiny, --queries=q.tsv; check the paths; a model of the "
+        "error: no such file or folder: --model=cross-encoder/tiny, --queries=q.tsv; check the paths; a model of the "
         "Hugging Face Hub is fetched with `hf download cross-encoder/tiny --local-dir tiny`: name the folder tiny\n"
     )
     line = error_of(capsys, "evaluate", "HARP=a.trec,docs.tsv", "b.trec", "--qrels=qrels.txt")
-    assert line == "error: these inputs do not exist: --qrels=qrels.txt, a.trec, b.trec; check the paths\n"
-    line = error_of(capsys, "first-stage", "--docs=no.tsv", "--queries=no", "--anchors=a", "--output=o")
-    assert "--docs=no.tsv, --queries=no, --anchors=a;" in line
+    assert line == "error: no such file or folder: a.trec, b.trec, --qrels=qrels.txt; check the paths\n"
     line = error_of(capsys, "site", "pages", "--start=org/bert", "--output=o")
-    assert "do not exist: --start=org/bert, pages;" in line and "hf download org/bert" in line
-    assert "hf download bert-tiny" in error_of(capsys, "site", "docs.tsv", "--start=bert-tiny", "--output=o")
-    single = error_of(capsys, "evaluate", "a.trec", "--qrels=docs.tsv")
-    assert "these inputs" not in single
+    assert "no such file or folder: pages, --start=org/bert;" in line and "hf download org/bert" in line
 
 
-def test_what_is_no_path_is_not_missed():
-    for text in (
-        "irds:x/y",
-        "gs://bucket/docs",
-        "part-*.jsonl",
-        "docs.tsv",
-        "HARP=docs.tsv",
-        "HARP@5=docs.tsv,docs.tsv",
-    ):
-        assert not absent(text), text
-    assert absent("HARP=x.trec,docs.tsv,y.trec") == ["x.trec", "y.trec"]
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "said"),
+    [
+        (["docs.tsv"], {"output": "docs.tsv"}, "it is the input docs.tsv, which would be lost"),
+        (["HARP=model,./docs.tsv"], {"text": "model/../docs.tsv"}, "it is the input ./docs.tsv, which would be lost"),
+        (["a=model,docs.tsv"], {"output": "link"}, "it is the input docs.tsv"),
+        (["docs.tsv"], {"text": "hard"}, "it is the input docs.tsv"),
+        (["model"], {"output": "./model"}, "it is the input model"),
+        ([], {"output": "r", "text": "./r"}, "two outputs are both ./r"),
+        ([], {"output": "run.trec.gz"}, "outputs are not compressed"),
+        ([], {"output": "gs://bucket/run"}, "buckets are not supported"),
+        (["model", "irds:x/y", "gs://bucket/docs", "part-*.jsonl"], {"output": "model/run.trec", "text": ""}, ""),
+    ],
+)
+def test_no_output_replaces_what_is_read(inputs, outputs, said, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "link").symlink_to("docs.tsv")
+    (tmp_path / "hard").hardlink_to(tmp_path / "docs.tsv")
+    parser = Parser(prog="x", description="")
+    parser.add_input("paths", nargs="*")
+    for name in ("output", "text"):
+        parser.add_output(f"--{name}")
+    arguments = parser.parse_args([*inputs, *(f"--{name}={path}" for name, path in outputs.items())])
+    with pytest.raises(InputError, match=said) if said else contextlib.nullcontext():
+        parser.check_paths(arguments)
 
 
 def test_a_training_names_all_missing_inputs(capsys):

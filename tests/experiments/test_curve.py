@@ -77,7 +77,6 @@ def test_only_the_queries_of_a_fold_count(files, capsys):
         (["a\x01@10"], {}, "cannot be drawn"),
         (["HARP@-5"], {}, "'-5' is no number of queries"),
         (["HARP@nan"], {}, "'nan' is no number of queries"),
-        (["HARP@10"], {"runs_per_draw": 0}, "--runs_per_draw=0"),
         (["HARP@10"], {"measure": "RR AP"}, "name one measure"),
         (["HARP@10"], {"fold": "1"}, "--folds and --fold belong together"),
     ],

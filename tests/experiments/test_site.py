@@ -122,9 +122,7 @@ def test_results_have_fixed_names(tmp_path):
         link(str(tmp_path / f"model-{number}"), str(tmp_path / "ranker"))
         assert (tmp_path / "ranker").read_text() == str(number)
     assert (tmp_path / "ranker").readlink().name == "model-2"
-    (tmp_path / f"report.html.{os.getpid()}").symlink_to("nowhere")  # of a killed process with this number
-    link(str(tmp_path / "model-1"), str(tmp_path / "report.html"))
-    assert (tmp_path / "report.html").read_text() == "1" and len(os.listdir(tmp_path)) == 4
+    assert len(os.listdir(tmp_path)) == 3
 
 
 def test_what_stands_under_the_name_of_a_result_is_kept(pages):
@@ -137,9 +135,9 @@ def test_what_stands_under_the_name_of_a_result_is_kept(pages):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["absent", "--start=nowhere"], "absent, nowhere: no such file"), (["{pages}", "--depth=1"], "--depth=1"),
-        (["{pages}", "--layers=3"], "layers=3: give .* a start"), (["{pages}", "--start={pages}", "--layers=-1"], "layers=-1"),
-        (["{pages}", "--minutes=0"], "--minutes=0"), (["{pages}", "--max_queries=0"], "--max_queries=0"),
+        (["{pages}", "--depth=1"], "--depth=1"),
+        (["{pages}", "--layers=3"], "layers=3: give .* a start"), 
+        (["{pages}", "--minutes=0"], "--minutes=0"),
         (["{pages}", "--minutes=inf", "--dry_run"], "--minutes=inf: use a positive number, at most"),
         (["{pages}", "--base_url=https://x.org/{{y}}/"], "base_url: https://x.org/{y}/ has braces"),
         (["{folder}"], "which is read; choose an --output outside"),

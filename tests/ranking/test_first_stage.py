@@ -211,8 +211,6 @@ def test_fields_decide_what_is_indexed(files):
     assert (files / "bm25.trec").read_text() == ""
     main(arguments_parser().parse_args(options(files, fields="body")))
     assert read_run(str(files / "bm25.trec"))["q1"].ranked() == ["D2"]
-    with pytest.raises(InputError, match="--k=0"):
-        main(arguments_parser().parse_args(options(files, k=0)))
 
 
 def run_of(files, **more):
@@ -416,9 +414,6 @@ def test_a_grid_grows_only_beyond_best_values():
 
 
 def test_tuning_refuses_what_it_cannot_use(judged):
-    for k in (0, -1):
-        with pytest.raises(InputError, match=f"--k={k}: use a number of candidates"):
-            tune(judged, k=k, k1="1", b="0")
     with pytest.raises(InputError, match="bm25 has no parameter mu"):
         tune(judged, mu="1,2")
     with pytest.raises(InputError, match="write numbers"):

@@ -157,7 +157,6 @@ def test_long_queries_are_truncated_with_a_note(files, model, capsys):
             r"2 documents that .*docs.tsv lacks, E7 first \(query q1\)",
         ),
         ({"max_length": 41}, "the model takes 8 to 40 tokens"),
-        ({"k": 0}, "--k=0"),
         ({"fields": "title,text"}, "unknown document field"),
     ],
 )
