@@ -23,6 +23,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from harp_jax.api import Reranker
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.cli import keep_compiled
 from harp_jax.base.errors import InputError
@@ -32,7 +33,6 @@ from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
 from harp_jax.model.cross_encoder import init_params
-from harp_jax.ranking.reranker import Reranker
 from harp_jax.text.marks import NO_MARKS
 from harp_jax.text.tokenizer import load_tokenizer
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from harp_jax.base.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from harp_jax.api import Reranker as Reranker
     from harp_jax.api import evaluate as evaluate
     from harp_jax.api import first_stage as first_stage
     from harp_jax.api import generate as generate
@@ -31,12 +32,11 @@ if TYPE_CHECKING:
     from harp_jax.corpus.trec import read_queries as read_queries
     from harp_jax.experiments.site.collection import Site as Site
     from harp_jax.ranking.maxp import Windows as Windows
-    from harp_jax.trainable_reranker import Reranker as Reranker
 
 _MODULES = {
     "Documents": "harp_jax.corpus.documents",
     "InputError": "harp_jax.base.errors",
-    "Reranker": "harp_jax.trainable_reranker",
+    "Reranker": "harp_jax.api",
     "Site": "harp_jax.experiments.site.collection",
     "Windows": "harp_jax.ranking.maxp",
     "evaluate": "harp_jax.api",

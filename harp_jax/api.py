@@ -1,39 +1,56 @@
-"""The library's functions, on plain data: `import harp_jax as hj`, then hj.NAME. docs/library.md shows them together.
+"""What `import harp_jax as hj` gives: functions and the `Reranker`, on plain data in and out. docs/library.md shows them together.
 
-A run is {qid: {docid: score}}, judgments {qid: {docid: level}}, queries {qid: text}, documents {docid: text}; a pandas frame
-or a path to a file is accepted for each (`plain_data`).
+A run is {qid: {docid: score}}, judgments {qid: {docid: level}}, queries {qid: text}, documents {docid: text}; for each a path to a
+file or a pandas frame is accepted too, with the columns of PyTerrier (qid, docno, score or label, query, text) or ir-measures
+(query_id, doc_id, score or relevance).
 """
 
 import importlib
+import math
+import numbers
 import os
+import tempfile
 import warnings
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
+
+import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.config import config_file, read_config
+from harp_jax.config import check_fields, config_file, read_config
 from harp_jax.corpus import trec
-from harp_jax.plain_data import (
-    DocumentsData,
-    Path,
-    QrelsData,
-    QueriesData,
-    RunData,
-    texts_of,
-    to_documents,
-    to_qrels,
-    to_queries,
-    to_run,
-)
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.trec import LARGEST, Qrels, Ranking, Run, read_qrels, read_queries
 
 if TYPE_CHECKING:
     from ml_collections import ConfigDict
 
     from harp_jax.evaluation.tables import Table
+    from harp_jax.experiments.site.collection import Site
     from harp_jax.ranking.maxp import Windows
-    from harp_jax.ranking.reranker import Reranker
+    from harp_jax.ranking.scoring import Scorer
 
+
+@runtime_checkable
+class Frame(Protocol):
+    """A table with named columns, such as pandas.DataFrame."""
+
+    @property
+    def columns(self) -> Iterable[Any]:
+        """The names of the columns."""
+
+    def __getitem__(self, name: Any, /) -> Any:
+        """A column: its values are iterated over."""
+
+
+Path: TypeAlias = str | os.PathLike[str]
+RunData: TypeAlias = Mapping[str, Mapping[str, float]] | Mapping[str, Ranking] | Frame | Path
+QrelsData: TypeAlias = Mapping[str, Mapping[str, int]] | Frame | Path
+QueriesData: TypeAlias = Mapping[str, str] | Frame | Path
+DocumentsData: TypeAlias = Mapping[str, str] | Documents | Frame | Path
 Scores = dict[str, dict[str, float]]  # qid → docid → score, best first
+
+CANDIDATES = 50  # of BM25, from which `Reranker.fit` draws negatives
 
 
 def first_stage(
@@ -89,8 +106,7 @@ def rerank_run(
     >>> hj.rerank_run(model, {"q1": {"d1": 2.0, "d2": 1.0}}, {"q1": "cats"}, {"d1": "a red cat", "d2": "a blue dog"}, k=1)
     {'q1': {'d1': ...}}
     """
-    from harp_jax.ranking.rerank import rerank_run as rankings
-    from harp_jax.ranking.rerank import with_texts
+    from harp_jax.ranking.rerank import rankings, with_texts
 
     if k is not None and k < 1:
         raise InputError(f"k={k}: use 1 or more, or None for all candidates")
@@ -126,13 +142,8 @@ def evaluate(
     """
     from harp_jax.evaluation.evaluate import evaluate as measured
 
-    if not isinstance(runs, Mapping):
+    if not isinstance(runs, Mapping) or not runs:
         raise InputError(f"runs: {type(runs).__name__} given; use {{name: run}}, as in {{'BM25': 'bm25.trec'}}")
-    if not runs:
-        raise InputError("no runs; use {name: run}, as in {'BM25': 'bm25.trec'}")
-    for name in runs:
-        if not isinstance(name, str):
-            raise InputError(f"the run's name {name!r} is no string")
     if not isinstance(measures, str | list | tuple):
         raise InputError(f"measures: {measures!r} given; use names, as in 'RR@10 AP'")
     names = measures if isinstance(measures, str) else [str(measure) for measure in measures]
@@ -189,8 +200,6 @@ def load_config(path: Path, **changes: Any) -> "ConfigDict":
     >>> hj.load_config("tpu_v3", steps=1000, **{"model.layers": 2}).model.layers
     2
     """
-    from harp_jax.config import check_fields
-
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"load_config takes a path or a name, not {type(path).__name__}")
     path = os.fspath(path)
@@ -241,6 +250,123 @@ def generate(config: "ConfigDict | Path", output: Path) -> dict[str, Any]:
     )
 
 
+class Reranker:
+    """A trained ranker: a BERT cross-encoder, or a neural ranker from before BERT. `pretrain` makes one from the links of a site,
+    `fit` fine-tunes it on judged queries.
+
+    `rank` and `predict` take and return what sentence-transformers' `CrossEncoder.rank` and `.predict` do, with the same
+    scores. Neither torch nor TensorFlow is needed.
+
+    >>> import harp_jax as hj
+    >>> model = hj.Reranker.from_pretrained("ranker")
+    >>> model.rank("red cat", ["a blue dog", "the red cat sat"], top_k=1)
+    [{'corpus_id': ..., 'score': ...}]
+    >>> model.predict([("red cat", "a blue dog"), ("red cat", "the red cat sat")]).shape
+    (2,)
+    """
+
+    def __init__(self, scorer: "Scorer", directory: str = "") -> None:
+        self.scorer = scorer
+        self.directory = directory  # that it was loaded from
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        directory: str,
+        dtype: str = "float32",
+        max_length: int | None = None,
+        batch_tokens: int | None = None,
+        backend: str = "jax",
+    ) -> Self:
+        """Loads an export, a Hugging Face directory with a one-label BERT classifier, or a training workdir.
+
+        `max_length` counts tokens of query and document together, with the three special ones (neural rankers: words of
+        the document), by default as in training. `dtype` is float32 or bfloat16; int8 where the export has it and the backend is
+        not jax. `backend` is jax, openvino, onnx, or auto: the fastest that is installed. A batch has `batch_tokens` slots
+        (4096 on CPU, 65536 on accelerators). Raises InputError where there is no model to load.
+        """
+        from harp_jax.ranking.rerank import load_scorer
+
+        return cls(load_scorer(directory, dtype, max_length, batch_tokens, backend=backend), directory)
+
+    def predict(self, pairs: Sequence[tuple[str, str]], windows: "Windows | None" = None) -> np.ndarray:
+        """Scores [pairs] float32 of (query, document) texts; larger is more relevant, cross-encoders return raw logits.
+
+        Of a document that is too long the first tokens count, or the best of its `windows` (MaxP).
+        """
+        from harp_jax.ranking.rerank import predict
+
+        if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
+            raise InputError("predict takes pairs of texts: [(query, document), …]")
+        return predict(self.scorer, pairs, windows)
+
+    def rank(
+        self,
+        query: str,
+        documents: Sequence[str],
+        top_k: int | None = None,
+        return_documents: bool = False,
+        windows: "Windows | None" = None,
+    ) -> list[dict[str, Any]]:
+        """The documents by decreasing score, ties in the given order: {"corpus_id", "score"} each.
+
+        "corpus_id" is the position in `documents`; `return_documents` adds their "text"; `top_k` keeps so many.
+        """
+        if top_k is not None and top_k < 1:
+            raise InputError(f"top_k={top_k}: use 1 or more, or None for all documents")
+        scores = self.rerank(query, documents, windows)
+        order = np.argsort(-scores, kind="stable")[:top_k].tolist()
+        hits: list[dict[str, Any]] = [{"corpus_id": i, "score": float(scores[i])} for i in order]
+        return [{**hit, "text": documents[hit["corpus_id"]]} for hit in hits] if return_documents else hits
+
+    def rerank(self, query: str, documents: Sequence[str], windows: "Windows | None" = None) -> np.ndarray:
+        """Scores [documents] float32 in the given order; as `predict` for one query."""
+        if isinstance(documents, str):
+            raise InputError("documents is one string; pass a list of them")
+        return self.predict([(query, document) for document in documents], windows)
+
+    @classmethod
+    def pretrain(cls, site: "Site", output: str, start: str = "", minutes: float = 30.0, **options: Any) -> Self:
+        """A ranker trained from the links of a site for `minutes`, from the Hugging Face BERT `start` or from scratch.
+
+        The same as `harp site`: `output` receives its results, with verdict.json among them, and a repeated call resumes.
+        `options` are those of the plan (`harp plan site --help`). Raises InputError where links are too few.
+        """
+        from harp_jax.experiments.site.collection import Site
+        from harp_jax.experiments.site.run import SiteRun
+
+        if not isinstance(site, Site):
+            raise InputError(f"site: {type(site).__name__} given; use hj.Site.from_pages(…) or Site.from_html(…)")
+
+        SiteRun({**site.options, "start": start, **options}, output, minutes).run()
+        return cls.from_pretrained(os.path.join(output, "ranker"))
+
+    def fit(self, queries: QueriesData, qrels: QrelsData, docs: DocumentsData, output: str, **changes: Any) -> Self:
+        """This ranker fine-tuned on judged queries, written to the directory `output` as an export.
+
+        Negatives are drawn from BM25's best 50 documents. `changes` are fields of configs/finetune_site.py, such as
+        `epochs=3.0`. Raises InputError where no relevant document has a text, and for a ranker that was not loaded from a
+        directory.
+        """
+        from harp_jax.checkpoints.export import export
+        from harp_jax.input.ranking_groups import Judged
+        from harp_jax.ranking.lexical.first_stage import indexed, retrieve
+        from harp_jax.training.stages.finetune import finetune_stage
+        from harp_jax.training.train import train
+
+        if not self.directory:
+            raise InputError("this ranker was not loaded from a directory; use Reranker.from_pretrained")
+        texts, judged, documents = to_queries(queries), to_qrels(qrels), to_documents(docs)
+        found = retrieve("bm25", indexed(documents.texts(), "bm25", "english"), [({}, texts)], CANDIDATES)
+        candidates = dict(trec.ordered(one for one in found if one[1]))
+        config = load_config("finetune_site", init=self.directory, **changes)
+        stage = finetune_stage(config, judged=Judged(documents, texts, judged, candidates))
+        with tempfile.TemporaryDirectory(prefix="harp-fit-") as workdir:
+            train(config, workdir, stage)
+            export(workdir, output)
+        return type(self).from_pretrained(output)
+
+
 def _directory(path: Path) -> str:
     """The path of a directory that is written. InputError for an empty one: the current folder would be used."""
     if not os.fspath(path):
@@ -251,3 +377,154 @@ def _directory(path: Path) -> str:
 def _plain(run: trec.Run) -> Scores:
     """{qid: {docid: score}}, best first."""
     return {qid: {r.docids[i]: r.scores[i] for i in r.order()} for qid, r in run.items()}
+
+
+Value = TypeVar("Value")
+QID = ("qid", "query_id")
+DOCID = ("docno", "docid", "doc_id")
+SCORE = ("score",)
+LEVEL = ("label", "relevance")
+QUERY = ("query", "text")
+TEXT = ("text", "body", "contents")
+
+
+class Texts(dict[str, str]):
+    """Documents in memory, with the attributes of `Documents` that ranking uses."""
+
+    path = "docs"
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """(docid, text) in order."""
+        return iter(self.items())
+
+
+def to_run(given: RunData) -> Run:
+    """A run from {qid: {docid: score}}, a frame, or a path to a TREC or MS MARCO run."""
+    if isinstance(given, str | os.PathLike):
+        return trec.read_run(os.fspath(given))
+    if isinstance(given, Mapping) and given and all(isinstance(found, Ranking) for found in given.values()):
+        return cast(Run, given)
+    return {qid: Ranking.of([*found], [*found.values()]) for qid, found in _by_query(given, SCORE, number).items()}
+
+
+def to_qrels(given: QrelsData) -> Qrels:
+    """Judgments from {qid: {docid: level}}, a frame, or a path."""
+    if isinstance(given, str | os.PathLike):
+        return read_qrels(os.fspath(given))
+    return _by_query(given, LEVEL, level_of)
+
+
+def _by_query(
+    given: Any, names: tuple[str, ...], value_of: Callable[[Any, str, str], Value]
+) -> dict[str, dict[str, Value]]:
+    """{qid: {docid: value}} from a dict of that form, or from a frame with a column of `names`."""
+    found: dict[str, dict[str, Value]] = {}
+    if not isinstance(given, Mapping):
+        for qid, docid, value in columns(given, QID, DOCID, names):
+            once(found.setdefault(id_of(qid), {}), id_of(docid), value_of(value, qid, docid), f"query {qid!r}")
+        return found
+    for qid, row in given.items():
+        if not isinstance(row, Mapping):
+            raise InputError(f"query {qid!r}: {type(row).__name__} given; use {{qid: {{docid: {names[0]}}}}}")
+        check_ids((qid, *row))
+        found[qid] = {docid: value_of(value, qid, docid) for docid, value in row.items()}
+    return found
+
+
+def check_ids(ids: Iterable[Any]) -> None:
+    """Raises InputError for the first id that is no string: 1 and "1" would be two queries."""
+    for key in ids:
+        if not isinstance(key, str):
+            raise InputError(
+                f"the id {key!r} is no string; use str() for the ids of runs, judgments, queries and documents"
+            )
+
+
+def number(score: Any, qid: str, docid: str) -> float:
+    """The score as a float. Raises InputError for one that is no finite number."""
+    try:
+        value = float(score)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not abs(value) <= LARGEST:
+        raise InputError(
+            f"query {qid!r}, document {docid!r}: the score {score!r} is no finite number up to {LARGEST:g}"
+        )
+    return value
+
+
+def level_of(level: Any, qid: str, docid: str) -> int:
+    """The level as an int. Raises InputError for one that is no whole number."""
+    value = number(level, qid, docid)
+    if value != int(value):
+        raise InputError(f"query {qid!r}, document {docid!r}: the level {level!r} is no whole number")
+    return int(value)
+
+
+def texts_of(given: Mapping[str, str], kind: str) -> Iterator[tuple[str, str]]:
+    """(id, text) with half surrogate pairs replaced, as in files. Raises InputError for a text that is no string."""
+    if not isinstance(given, Mapping):
+        raise InputError(f"{kind}s: {type(given).__name__} given; use {{id: text}}")
+    check_ids(given)
+    for key, text in given.items():
+        if not isinstance(text, str):
+            raise InputError(f"{kind} {key!r}: {type(text).__name__} given; use a string")
+        yield key, text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if not text.isascii() else text
+
+
+def to_queries(given: QueriesData) -> dict[str, str]:
+    """Queries from {qid: text}, a frame, or a path."""
+    if isinstance(given, str | os.PathLike):
+        return read_queries(os.fspath(given))
+    if isinstance(given, Mapping):
+        return dict(texts_of(given, "query"))
+    return dict(texts_of(frame_texts(given, QID, QUERY), "query"))
+
+
+def to_documents(given: DocumentsData) -> Documents | Texts:
+    """Documents from {docid: text}, a frame, a path, or `Documents` themselves."""
+    if isinstance(given, str | os.PathLike):
+        return Documents.open(os.fspath(given))
+    if isinstance(given, Documents | Texts):
+        return given
+    if isinstance(given, Mapping):
+        return Texts(texts_of(given, "document"))
+    return Texts(texts_of(frame_texts(given, DOCID, TEXT), "document"))
+
+
+def frame_texts(frame: Frame, ids: tuple[str, ...], texts: tuple[str, ...]) -> dict[str, str]:
+    """id → text of two columns of a frame."""
+    found: dict[str, str] = {}
+    for key, text in columns(frame, ids, texts):
+        once(found, id_of(key), text, "the frame")
+    return found
+
+
+def id_of(given: Any) -> str:
+    """An id of a frame as a string; whole numbers too. InputError for missing ids and for floats: 7.0 is not the id "7"."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, numbers.Integral) and not isinstance(given, bool):
+        return str(int(given))
+    raise InputError(f"the id {given!r} is neither text nor a whole number; read the column as text, without gaps")
+
+
+def once(found: dict[str, Value], key: str, value: Value, where: str) -> None:
+    """Adds an entry. Raises InputError if there is one: one of both would be lost."""
+    if key in found:
+        raise InputError(f"{where} lists {key!r} twice; drop the duplicates")
+    found[key] = value
+
+
+def columns(frame: Frame, *names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    """The rows of some columns of a frame, each the first that it has of several names; InputError for a missing one."""
+    if not isinstance(frame, Frame):
+        raise InputError(f"{type(frame).__name__} given; use a dict, a pandas frame, or a path")
+    held = [str(name) for name in frame.columns]
+    chosen = [next((name for name in some if name in held), "") for some in names]
+    for name, some in zip(chosen, names):
+        if not name:
+            raise InputError(f"the frame has no column {' or '.join(some)}, only {', '.join(sorted(held))}; rename one")
+        if held.count(name) > 1:
+            raise InputError(f"the frame has {held.count(name)} columns {name}; drop all but one")
+    return zip(*(frame[name] for name in chosen))

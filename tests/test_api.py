@@ -1,7 +1,6 @@
 """The library: plain data in and out, examples that run, and an import that loads nothing heavy."""
 
 import ast
-import inspect
 import json
 import math
 import os
@@ -15,7 +14,6 @@ import pandas
 import pytest
 
 import harp_jax as hj
-from harp_jax.ranking import reranker as ranking_reranker
 from harp_jax.training.train import train
 from tests.support import ROOT, corpus
 from tests.support.ranking_collection import ranking_config, write_collection
@@ -96,17 +94,6 @@ def test_importing_the_export_command_leaves_the_function_callable(place, tmp_pa
     assert (tmp_path / "model" / "model.safetensors").exists()
 
 
-def test_the_import_of_earlier_model_cards_works(place):
-    from harp_jax.rerank import Reranker
-
-    scores = Reranker.from_pretrained(str(place / "ranker")).rerank("w1 w2", ["w1", "w3 w4"])
-    np.testing.assert_array_equal(
-        scores, hj.Reranker.from_pretrained(str(place / "ranker")).rerank("w1 w2", ["w1", "w3 w4"])
-    )
-    card = (place / "ranker" / "README.md").read_text()
-    assert "harp_jax.Reranker.from_pretrained(" in card
-
-
 def test_dicts_frames_and_paths_are_one(place, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
     model = hj.Reranker.from_pretrained(str(place / "ranker"))
@@ -143,6 +130,22 @@ def test_dicts_frames_and_paths_are_one(place, monkeypatch):
         hj.evaluate(qrels, {"BM25": 3})
 
 
+def test_a_ranker_is_fitted_to_labels_in_memory(place, tmp_path, monkeypatch):
+    """The first stage's candidates are of the same texts; parameters may be selected on held-out labels."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    model = hj.Reranker.from_pretrained(str(place / "ranker"))
+    queries, qrels = hj.read_queries(str(place / "queries.tsv")), hj.read_qrels(str(place / "qrels.txt"))
+    docs = dict(hj.Documents.open(str(place / "docs.tsv")).texts())
+    changes = {"steps": 2, "batch_pairs": 8, "row_length": 24, "window": 16}
+    fitted = model.fit(queries, qrels, docs, str(tmp_path / "fitted"), **changes)
+    assert (fitted.rerank("w1 w2", ["w1", "w3 w4"]) != model.rerank("w1 w2", ["w1", "w3 w4"])).all()
+    selected = {"select": "RR@10", "select_fraction": 0.3, "eval_every": 1}
+    model.fit(queries, qrels, docs, str(tmp_path / "selected"), **changes, **selected)
+    assert sorted(os.listdir(tmp_path)) == ["cache", "fitted", "selected"]
+    with pytest.raises(hj.InputError, match="no field of the stage finetune: no_field"):
+        model.fit(queries, qrels, docs, str(tmp_path / "other"), no_field=1)
+
+
 def test_what_is_left_out_is_warned_about(place):
     model = hj.Reranker.from_pretrained(str(place / "ranker"))
     run = {"a": {"d": 1.0}, "b": {"d": 1.0}}
@@ -154,11 +157,6 @@ def test_what_is_left_out_is_warned_about(place):
         hj.rerank_run(model, run, {"a": "w1", "b": "w1"}, {"e": "w1"})
     with pytest.warns(UserWarning, match="BM25: 1 queries of the qrels are missing and count as zero: c"):
         hj.evaluate({"a": {"d": 1}, "c": {"d": 1}}, {"BM25": {"a": {"d": 1.0}}}, "AP")
-
-
-def test_the_rankers_of_both_modules_load_with_the_same_options():
-    one, other = (inspect.signature(cls.from_pretrained) for cls in (hj.Reranker, ranking_reranker.Reranker))
-    assert one.parameters == other.parameters
 
 
 def test_configs_by_name_with_changed_fields(tmp_path):
@@ -188,10 +186,10 @@ def frame(columns, *rows):
         (lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": {"d": float("nan")}}}), "is no finite number"),
         (lambda: hj.evaluate({"q": {"d": 1.5}}, {"a": {"q": {"d": 1.0}}}), "the level 1.5 is no whole number"),
         (lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": {"d": "x"}}}), "the score 'x' is no finite number"),
-        (lambda: hj.evaluate({"q": {"d": 1}}, {"q": {"d": 1.0}}), "float given; a run is"),
+        (lambda: hj.evaluate({"q": {"d": 1}}, {"q": {"d": 1.0}}), "float given; use"),
         (lambda: hj.evaluate({"q": {"d": 1}}, {"a": []}), "no run for a"),
         (lambda: hj.evaluate({"q": {"d": 1}}, [1]), "runs: list given"),
-        (lambda: hj.evaluate({"q": 1}, {"a": {"q": {"d": 1.0}}}), "judgments are"),
+        (lambda: hj.evaluate({"q": 1}, {"a": {"q": {"d": 1.0}}}), "int given; use"),
         (lambda: hj.first_stage({"d": "a cat"}, {"q": "cat"}, k=0), "k=0: use a whole number"),
         (lambda: hj.first_stage({"d": None}, {"q": "cat"}), "document 'd': NoneType given"),
         (lambda: hj.first_stage({"d": "a cat"}, {"q": 5}), "query 'q': int given"),
@@ -208,8 +206,7 @@ def frame(columns, *rows):
         (lambda: hj.evaluate({"q": {3: 1}}, {"a": {"q": {"d": 1.0}}}), "the id 3 is no string"),
         (lambda: hj.rerank_run("ranker", {"q": {"d": 1.0}}, {"q": "cat"}, {"d": "a cat"}), "from_pretrained"),
         (lambda: hj.load_config(None), "not NoneType"),
-        (lambda: hj.evaluate({"q": {"d": 1}}, {}), "no runs; use"),
-        (lambda: hj.evaluate({"q": {"d": 1}}, {3: {"q": {"d": 1.0}}}), "name 3 is no string"),
+        (lambda: hj.evaluate({"q": {"d": 1}}, {}), "runs: dict given; use"),
         (lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": {"d": 1.0}}}, None), "measures: None given"),
         (lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": {"d": 10**400}}}), "is no finite number up to"),
         (lambda: hj.evaluate({"q": {"d": 1}}, RUNS, baseline="a", confirm=3), "confirm=3: name measures"),
@@ -223,7 +220,7 @@ def frame(columns, *rows):
         (lambda: hj.write_run("run.trec", {}), "the run has no queries"),
         (lambda: hj.train("finetune", ""), "the directory's path is empty"),
         (lambda: hj.generate("data/html", ""), "the directory's path is empty"),
-        (lambda: hj.export("runs", ""), "the path of the export is empty"),
+        (lambda: hj.export("runs", ""), "the path of the output is empty"),
         (lambda: hj.write_run("", {"q": {"d": 1.0}}), "the path is empty"),
         (lambda: hj.Reranker.pretrain("pages", "out"), "site: str given; use hj.Site.from_pages"),
         (lambda: hj.Site.from_pages([]), "no pages"),

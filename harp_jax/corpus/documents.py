@@ -17,7 +17,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import (
@@ -44,6 +44,16 @@ BATCH = 10_000  # rows per insert
 # Errors of SQLite that leave an index whole: no file descriptor, no memory, a disk that does not answer.
 LACKS = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_IOERR)
 T = TypeVar("T")
+
+
+class Texts(Protocol):
+    """Texts of documents by id, on disk as `Documents` are, or in memory; `path` names them in messages."""
+
+    path: str
+
+    def __getitem__(self, docid: str, /) -> str: ...
+
+    def __contains__(self, docid: str, /) -> bool: ...
 
 
 class Documents:

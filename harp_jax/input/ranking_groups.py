@@ -17,7 +17,7 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.documents import Documents, Texts
 from harp_jax.corpus.folds import read_subset, select
 from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_queries, read_run
 from harp_jax.input.packing import Group, Sequence, fit
@@ -56,6 +56,28 @@ class Preference:
         return text + (without if self.trained_on else ", which are left out")
 
 
+@dataclass(frozen=True)
+class Judged:
+    """What a ranker learns from: judged queries, candidates of a first stage, and their texts; of files, or in memory."""
+
+    docs: Texts
+    queries: Mapping[str, str]
+    qrels: Qrels
+    candidates: Run
+
+    @classmethod
+    def read(cls, config: ConfigDict) -> "Judged":
+        """The files of a fine-tuning config, with the judgments of its training folds and of its `train_queries` file."""
+        for name in ("docs", "queries", "qrels", "candidates"):
+            if not config[name]:
+                raise InputError(f"{name} is empty; set --config.{name} to a file")
+        qrels = read_qrels(config.qrels)
+        # In the order of the qrels, not of the list, because it determines the order of the units.
+        qrels = select(qrels, read_subset(qrels, config.train_queries, config.folds, config.train_folds))
+        docs = Documents.open(config.docs, tuple(config.fields))
+        return cls(docs, read_queries(config.queries), qrels, read_run(config.candidates, queries=qrels))
+
+
 class RankingData:
     """The units of the judged queries, and their texts as token ids (not without a tokenizer).
 
@@ -67,8 +89,8 @@ class RankingData:
 
     def __init__(
         self,
-        docs: Documents,
-        queries: dict[str, str],
+        docs: Texts,
+        queries: Mapping[str, str],
         qrels: Qrels,
         candidates: Run,
         tokenizer: Tokenizer | WordVocabulary | None,
@@ -112,15 +134,14 @@ class RankingData:
         self._tokens: dict[str, np.ndarray] = {}
 
     @classmethod
-    def from_config(cls, config: ConfigDict, tokenizer: Tokenizer, qrels: Qrels | None = None) -> "RankingData":
-        """From the fields of a fine-tuning config (`harp_jax.config.finetune`); `qrels` replaces its judgments."""
-        qrels = training_qrels(config) if qrels is None else qrels
+    def from_config(cls, config: ConfigDict, tokenizer: Tokenizer, judged: Judged) -> "RankingData":
+        """The units of some judgments, with the numbers of a fine-tuning config (`harp_jax.config.finetune`)."""
         return cls(
-            docs=Documents.open(config.docs, tuple(config.fields)),
-            queries=read_queries(config.queries),
-            qrels=qrels,
-            candidates=read_run(config.candidates, queries=qrels),
-            tokenizer=tokenizer,
+            judged.docs,
+            judged.queries,
+            judged.qrels,
+            judged.candidates,
+            tokenizer,
             negatives=config.negatives,
             max_length=config.row_length,
             seed=config.seed,
@@ -219,16 +240,6 @@ class RankingData:
         encoded = self._tokenizer().encode_prefixes([self.docs[docid] for docid in absent], self.max_length)
         tokens.update((docid, self.marks.on_document(np.asarray(ids, np.int32))) for docid, ids in zip(absent, encoded))
         return [tokens[docid] for docid in docids]
-
-
-def training_qrels(config: ConfigDict) -> Qrels:
-    """The judgments that a fine-tuning config trains on: those of its training folds and of its `train_queries` file."""
-    for name in ("docs", "queries", "qrels", "candidates"):
-        if not config[name]:
-            raise InputError(f"{name} is empty; set --config.{name} to a file")
-    qrels = read_qrels(config.qrels)
-    # In the order of the qrels, not of the list, because it determines the order of the units.
-    return select(qrels, read_subset(qrels, config.train_queries, config.folds, config.train_folds))
 
 
 class RankingReader:

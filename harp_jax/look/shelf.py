@@ -22,7 +22,7 @@ from harp_jax.ranking.fuse import normalised
 from harp_jax.ranking.lexical.anchors import anchor_rows
 from harp_jax.ranking.lexical.first_stage import candidates, excluded_of, indexed, settings_of
 from harp_jax.ranking.lexical.models import Collection, Model, make
-from harp_jax.ranking.reranker import load_scorer
+from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.scoring import Scorer
 from harp_jax.text.stems import Stemmer, stemmer_of
 

@@ -1,10 +1,10 @@
-"""Re-ranking: a scorer scores every candidate of a run; in memory (`rerank_run`) or from file to file (`rerank_files`)."""
+"""Re-ranking: a trained ranker, loaded as a scorer, scores pairs, a run in memory (`rankings`), or files (`rerank_files`)."""
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Protocol
 
 import jax
 import numpy as np
@@ -12,27 +12,69 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import output_path
 from harp_jax.base.progress import progress
-from harp_jax.corpus.documents import FIELDS, Documents
+from harp_jax.corpus.documents import FIELDS, Documents, Texts
 from harp_jax.corpus.folds import chosen_queries
 from harp_jax.corpus.paths import document_files, is_irds, query_file
 from harp_jax.corpus.trec import Run, ScoredQuery, read_queries, read_run
+from harp_jax.ranking.bi_encoder_scorer import BiEncoderScorer
+from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
 from harp_jax.ranking.maxp import Windows, best_of
+from harp_jax.ranking.neural_scorer import NeuralScorer
 from harp_jax.ranking.parts import Parts, fingerprint
-from harp_jax.ranking.reranker import is_neural, load_scorer
+from harp_jax.ranking.runtime_scorer import RuntimeScorer
 from harp_jax.ranking.runtimes import chosen_backend
 from harp_jax.ranking.scoring import ProgressBar, Scorer
 
 Chunk = list[tuple[str, list[str]]]  # (qid, its candidates)
 
 
-class Texts(Protocol):
-    """Texts of documents by id, as `Documents` has them; `path` names them in messages."""
+def load_scorer(
+    directory: str,
+    dtype: str = "float32",
+    max_length: int | None = None,
+    batch_tokens: int | None = None,
+    cosine: bool = False,
+    backend: str = "jax",
+) -> Scorer:
+    """The scorer of an export, of any Hugging Face directory with a one-label BERT classifier, or of a training workdir.
 
-    path: str
+    `cosine`: the encoder alone, as a bi-encoder. `backend` of cross-encoders: jax, openvino, onnx, or auto (`runtimes`). Neural
+    rankers compute in float32, and they and the bi-encoder with JAX: InputError for others, or where there is nothing to load.
+    """
+    if cosine or is_neural(directory):
+        if backend not in ("jax", "auto"):
+            what = "--cosine" if cosine else f"the neural ranker {directory}"
+            raise InputError(f"--backend={backend}: {what} is computed with JAX; leave it out")
+        if dtype == "int8":
+            raise InputError("--dtype=int8 is for cross-encoders; leave it out")
+    else:
+        backend = chosen_backend(backend, dtype, directory)
+    if cosine:
+        return BiEncoderScorer.load(directory, dtype, max_length, batch_tokens)
+    if is_neural(directory):
+        if dtype != "float32":
+            raise InputError(
+                f"--dtype={dtype}: {directory} is a neural ranker, which computes in float32; leave it out"
+            )
+        return NeuralScorer.load(directory, max_length, batch_tokens)
+    if backend != "jax":
+        return RuntimeScorer.load(directory, backend, dtype, max_length, batch_tokens)
+    return CrossEncoderScorer.load(directory, dtype, max_length, batch_tokens)
 
-    def __getitem__(self, docid: str, /) -> str: ...
 
-    def __contains__(self, docid: str, /) -> bool: ...
+def is_neural(directory: str) -> bool:
+    """Whether a directory is the workdir of a neural ranker from before BERT."""
+    return os.path.isfile(os.path.join(directory, "tokenizer", "words.json"))
+
+
+def predict(scorer: Scorer, pairs: Sequence[tuple[str, str]], windows: Windows | None = None) -> np.ndarray:
+    """Scores [pairs] float32 of (query, document) texts, each text encoded once."""
+    limit = None if windows is None else windows.reach(scorer.max_length)
+    queries = list(dict.fromkeys(query for query, _ in pairs))
+    documents = list(dict.fromkeys(document for _, document in pairs))
+    query_ids = dict(zip(queries, scorer.encode_queries(queries)))
+    document_ids = dict(zip(documents, scorer.encode_documents(documents, limit)))
+    return best_of(scorer, [(query_ids[query], document_ids[document]) for query, document in pairs], windows)
 
 
 def pairs_at_once() -> int:
@@ -40,7 +82,7 @@ def pairs_at_once() -> int:
     return 5_000 if jax.default_backend() == "cpu" else 50_000
 
 
-def rerank_run(
+def rankings(
     scorer: Scorer,
     run: Run,
     queries: Mapping[str, str],

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -17,29 +18,28 @@ from ml_collections import ConfigDict
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.checkpoints.recorded import RECORD, SELECTED, best
-from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import split_queries
-from harp_jax.corpus.trec import Qrels, ordered, read_queries, read_run
+from harp_jax.corpus.trec import ordered
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import parse_measures
-from harp_jax.input.ranking_groups import training_qrels
-from harp_jax.ranking.rerank import rerank_run
+from harp_jax.input.ranking_groups import Judged
+from harp_jax.ranking.rerank import rankings
 from harp_jax.ranking.scoring import Scorer
 
 
-def held_out(config: ConfigDict) -> tuple[Qrels, Qrels]:
-    """(judgments to train on, judgments to select by) without a relevant document in common; InputError if impossible."""
+def held_out(config: ConfigDict, judged: Judged) -> tuple[Judged, Judged]:
+    """(what to train on, what to select by) without a relevant document in common; InputError if impossible."""
     if not config.eval_every:
         raise InputError(f"select={config.select!r} needs evaluations; set --config.eval_every to a number of steps")
-    qrels = training_qrels(config)
-    fraction = min(config.select_fraction, config.select_queries / max(len(qrels), 1))
-    train, kept_back = split_queries(qrels, fraction, config.seed)
+    queries = len(judged.qrels)
+    fraction = min(config.select_fraction, config.select_queries / max(queries, 1))
+    train, kept_back = split_queries(judged.qrels, fraction, config.seed)
     if not kept_back:
         raise InputError(
-            f"no group of the {len(qrels)} training queries is small enough to be held out ({fraction:.2f} of them); "
+            f"no group of the {queries} training queries is small enough to be held out ({fraction:.2f} of them); "
             "raise select_fraction, or set --config.select=''"
         )
-    return train, kept_back
+    return replace(judged, qrels=train), replace(judged, qrels=kept_back)
 
 
 class Selection:
@@ -52,7 +52,7 @@ class Selection:
     def __init__(
         self,
         config: ConfigDict,
-        held_out: Qrels,
+        held_out: Judged,
         workdir: str,
         make_scorer: Callable[[Any], Scorer],
         save: Callable[[str, Any], None],
@@ -61,26 +61,23 @@ class Selection:
         if len(measures) != 1:
             raise InputError(f"select={config.select!r}: name one measure")
         self.measure = str(measures[0])
-        self.held_out, self.make_scorer, self.save = held_out, make_scorer, save
+        self.held_out, self.make_scorer, self.save = held_out.qrels, make_scorer, save
         self.workdir, self.directory = workdir, os.path.join(workdir, SELECTED)
         self.depth = config.select_depth
-        self.docs = Documents.open(config.docs, tuple(config.fields))
-        queries = read_queries(config.queries)
-        run = read_run(config.candidates, queries=held_out)
+        self.docs = held_out.docs
         # As in training: queries without text or candidates are left out, and count as zero in the measure.
-        self.run = {qid: ranking for qid, ranking in run.items() if qid in queries}
-        self.queries = {qid: queries[qid] for qid in self.run}
+        known = held_out.qrels.keys() & held_out.queries.keys()
+        self.run = {qid: ranking for qid, ranking in held_out.candidates.items() if qid in known}
+        self.queries = {qid: held_out.queries[qid] for qid in self.run}
         if not self.run:
-            raise InputError(
-                f"no held-out query has candidates in {config.candidates}; retrieve for all training queries"
-            )
+            raise InputError("no held-out query has candidates; retrieve for all training queries")
         self.scorer: Scorer | None = None
 
     def __call__(self, params: Any, step: int) -> dict[str, float]:
         if self.scorer is None:
             self.scorer = self.make_scorer(params)
         self.scorer.use(params)
-        ranked = list(rerank_run(self.scorer, self.run, self.queries, self.docs, self.depth))
+        ranked = list(rankings(self.scorer, self.run, self.queries, self.docs, self.depth))
         value = 0.0
         if any(np.ptp(scores) > 0 for _, _, scores in ranked):
             # Ties keep the order of the first stage: untrained weights of zero would be selected for BM25's ranking.

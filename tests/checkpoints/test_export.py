@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import harp_jax.checkpoints.checkpoint
-from harp_jax.api import evaluate
+from harp_jax.api import Reranker, evaluate
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.card_metadata import About, read_figures
 from harp_jax.checkpoints.checkpoint import load_newest, load_params
@@ -23,7 +23,6 @@ from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.checkpoints.model_card import model_card
 from harp_jax.checkpoints.recorded import read_config, read_metrics
 from harp_jax.export import arguments_parser, main
-from harp_jax.ranking.reranker import Reranker
 from harp_jax.training.train import train
 from tests.support import ROOT
 from tests.support.synthetic import VOCAB, tokenizer

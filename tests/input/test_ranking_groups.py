@@ -14,7 +14,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import in_folds, read_folds, split_queries
 from harp_jax.corpus.trec import Ranking
-from harp_jax.input.ranking_groups import RankingData
+from harp_jax.input.ranking_groups import Judged, RankingData
 from tests.support.tiny_bert import small_tokenizer
 
 TOKENIZER = small_tokenizer()
@@ -158,18 +158,21 @@ def test_from_config_with_folds(files):
     config.docs, config.queries = str(files / "docs.tsv"), str(files / "queries.tsv")
     config.qrels, config.candidates = str(files / "qrels"), str(files / "run")
     config.missed_positives = True
-    assert RankingData.from_config(config, TOKENIZER).units == data(files, missed_positives=True).units
+    assert (
+        RankingData.from_config(config, TOKENIZER, Judged.read(config)).units
+        == data(files, missed_positives=True).units
+    )
     config.folds, config.train_folds = str(files / "folds.tsv"), (1, 2)
-    assert RankingData.from_config(config, TOKENIZER).units == [("q2", "D9"), ("q5", "D5")]
+    assert RankingData.from_config(config, TOKENIZER, Judged.read(config)).units == [("q2", "D9"), ("q5", "D5")]
     config.train_folds = (1, 7)
     with pytest.raises(InputError, match=r"has no fold 7; its folds are 0, 1, 2"):
-        RankingData.from_config(config, TOKENIZER)
+        RankingData.from_config(config, TOKENIZER, Judged.read(config))
     config.train_folds, config.folds = (1,), ""
     with pytest.raises(InputError, match="no folds file"):
-        RankingData.from_config(config, TOKENIZER)
+        RankingData.from_config(config, TOKENIZER, Judged.read(config))
     config.qrels = ""
     with pytest.raises(InputError, match=r"set --config\.qrels"):
-        RankingData.from_config(config, TOKENIZER)
+        RankingData.from_config(config, TOKENIZER, Judged.read(config))
 
 
 @pytest.mark.parametrize(

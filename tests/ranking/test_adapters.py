@@ -7,11 +7,10 @@ import numpy as np
 import pandas
 import pytest
 
+from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.huggingface import save_hf
-from harp_jax.ranking.adapters.mteb import MtebCrossEncoder
-from harp_jax.ranking.adapters.pyterrier import transformer
-from harp_jax.ranking.reranker import Reranker
+from harp_jax.ranking.adapters import MtebCrossEncoder, transformer
 from tests.support.tiny_bert import CONFIG, PAIRS, random_params, small_tokenizer
 
 

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from harp_jax.api import Reranker
 from harp_jax.base.digests import SUMS
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.huggingface import save_hf
@@ -20,8 +21,7 @@ from harp_jax.model.cross_encoder import Ranker
 from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
 from harp_jax.ranking.maxp import Windows
 from harp_jax.ranking.parts import Parts, fingerprint
-from harp_jax.ranking.rerank import rerank_run
-from harp_jax.ranking.reranker import Reranker
+from harp_jax.ranking.rerank import rankings
 from harp_jax.text.marks import Marks
 from tests.support.tiny_bert import CONFIG, WORDS, pair_batch, random_params, small_tokenizer
 
@@ -83,7 +83,7 @@ def test_batches_change_nothing(model):
         assert scores.dtype == np.float32
         np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
     assert Reranker.from_pretrained(model).rerank(query, []).shape == (0,)
-    with pytest.raises(TypeError, match="one string"):
+    with pytest.raises(InputError, match="one string"):
         Reranker.from_pretrained(model).rerank(query, "a document")
 
 
@@ -115,7 +115,7 @@ def test_command_reranks_the_run(files, model):
 
 def test_neither_torch_nor_tensorflow_is_imported(files, model):
     code = (
-        "import sys; from harp_jax.ranking.reranker import Reranker\n"
+        "import sys; from harp_jax.api import Reranker\n"
         f"print(Reranker.from_pretrained({model!r}).rerank('the cat', ['a dog', 'cat']))\n"
         "sys.exit([m for m in ('torch', 'tensorflow', 'transformers') if m in sys.modules] or 0)"
     )
@@ -128,9 +128,9 @@ def test_chunks_of_queries_change_nothing(files, model, monkeypatch):
 
     scorer, run = CrossEncoderScorer.load(model), read_run(str(files / "bm25.trec"))
     docs = Documents.open(str(files / "docs.tsv"))
-    whole = list(rerank_run(scorer, run, QUERIES, docs))
+    whole = list(rankings(scorer, run, QUERIES, docs))
     monkeypatch.setattr(harp_jax.ranking.rerank, "pairs_at_once", lambda: 20)
-    for (qid, docids, scores), (other, same, again) in zip(whole, rerank_run(scorer, run, QUERIES, docs), strict=True):
+    for (qid, docids, scores), (other, same, again) in zip(whole, rankings(scorer, run, QUERIES, docs), strict=True):
         assert (qid, docids) == (other, same)
         np.testing.assert_allclose(scores, again, rtol=0, atol=1e-5)
 
@@ -474,7 +474,7 @@ class WordCount:
 
 def test_anything_that_scores_can_rerank(files):
     docs = Documents.open(str(files / "docs.tsv"))
-    found = {q: (d, s) for q, d, s in rerank_run(WordCount(), read_run(str(files / "bm25.trec")), QUERIES, docs, k=4)}
+    found = {q: (d, s) for q, d, s in rankings(WordCount(), read_run(str(files / "bm25.trec")), QUERIES, docs, k=4)}
     assert {q: d for q, (d, _) in found.items()} == {q: d[:4] for q, d in CANDIDATES.items()}
     assert all(s.tolist() == [len(DOCS[docid].split()) for docid in d] for d, s in found.values())
     assert [hit["corpus_id"] for hit in Reranker(WordCount()).rank("", ["a", "a b c", "a b"])] == [1, 2, 0]

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from harp_jax.api import Reranker
 from harp_jax.base.digests import SUMS
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.formats import FILES, model_files, write_onnx, write_openvino
@@ -13,7 +14,7 @@ from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.commands.rerank import arguments_parser, main
 from harp_jax.corpus.trec import read_run, write_run
 from harp_jax.ranking import runtimes
-from harp_jax.ranking.reranker import Reranker, load_scorer
+from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.runtime_scorer import RuntimeScorer
 from harp_jax.ranking.runtimes import chosen_backend
 from harp_jax.text.marks import Marks

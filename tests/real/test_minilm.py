@@ -10,9 +10,9 @@ import jax
 import numpy as np
 import pytest
 
+from harp_jax.api import Reranker
 from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf, save_hf
 from harp_jax.model.cross_encoder import Ranker, init_params
-from harp_jax.ranking.reranker import Reranker
 from harp_jax.text.tokenizer import load_tokenizer
 from tests.support.shared_data import MINILM
 

@@ -98,11 +98,11 @@ def test_the_head_is_fresh_or_pretrained(collection, tmp_path):
 
 def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
     """The selected parameters are those of the best step, and the export takes them, not the last ones."""
+    from harp_jax.api import Reranker
     from harp_jax.checkpoints.export import export
     from harp_jax.checkpoints.huggingface import load_hf
     from harp_jax.checkpoints.recorded import best
-    from harp_jax.ranking.rerank import rerank_run
-    from harp_jax.ranking.reranker import Reranker
+    from harp_jax.ranking.rerank import rankings
 
     config = ranking_config(
         collection, select="RR@10", select_fraction=0.3, eval_every=10, steps=25, learning_rate=5e-3
@@ -121,7 +121,7 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
         d for _, d in finetune_stage(config).reader.data.units
     }
     scorer = Reranker.from_pretrained(str(tmp_path / "model")).scorer
-    run = {q: Ranking.of(d, s) for q, d, s in rerank_run(scorer, selection.run, selection.queries, selection.docs)}
+    run = {q: Ranking.of(d, s) for q, d, s in rankings(scorer, selection.run, selection.queries, selection.docs)}
     again = evaluate(selection.held_out, {"": run}, "RR@10").mean[""]["RR@10"]
     assert again == pytest.approx(found["value"], abs=1e-6)
     assert f"step {found['step']}" in (tmp_path / "model" / "README.md").read_text()

@@ -22,8 +22,7 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
 from harp_jax.input.lanes import Batches
 from harp_jax.ranking.neural_scorer import NeuralScorer
-from harp_jax.ranking.rerank import rerank_run
-from harp_jax.ranking.reranker import load_scorer
+from harp_jax.ranking.rerank import load_scorer, rankings
 from harp_jax.text.words import WordVocabulary, count_words, load_words
 from harp_jax.training.stages.neural_ir import neural_ir_stage
 from harp_jax.training.train import train
@@ -103,7 +102,7 @@ def pair_accuracy(workdir, path) -> float:
     """The fraction of (relevant, other) pairs of the held-out queries that are ranked correctly."""
     run, queries = read_run(str(path / "test.trec")), read_queries(str(path / "queries.tsv"))
     docs = Documents.open(str(path / "docs.tsv"), cache_dir=str(path / "cache"))
-    scored = [scores for _, _, scores in rerank_run(load_scorer(workdir), run, queries, docs)]
+    scored = [scores for _, _, scores in rankings(load_scorer(workdir), run, queries, docs)]
     assert len(scored) == HELD_OUT
     return float(np.mean([scores[0] > scores[1:] for scores in scored]))
 
@@ -129,7 +128,7 @@ def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
     stage = neural_ir_stage(config)
     selection = stage.selection(stage.shape, str(tmp_path / "again"))
     assert not set(selection.held_out) & {qid for qid, _ in stage.reader.data.units}
-    ranked = rerank_run(load_scorer(workdir), selection.run, selection.queries, selection.docs)
+    ranked = rankings(load_scorer(workdir), selection.run, selection.queries, selection.docs)
     again = evaluate(selection.held_out, {"": dict(ordered(ranked))}, selection.measure).mean[""]
     assert next(iter(again.values())) == pytest.approx(found["value"], abs=1e-6)
     path = os.path.join(found["model"], "parameters.safetensors")

@@ -8,10 +8,8 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from harp_jax.baselines.neural_ir import known_words
-from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.trec import Qrels, read_queries, read_run
 from harp_jax.input.packing import Group, Placement
-from harp_jax.input.ranking_groups import RankingData, RankingReader
+from harp_jax.input.ranking_groups import Judged, RankingData, RankingReader
 from harp_jax.text.words import WordVocabulary
 
 log = logging.getLogger(__name__)
@@ -56,13 +54,13 @@ class GroupLayout:
 class GroupReader(RankingReader):
     """Groups of a relevant document and negatives, queries and documents truncated to the model's lengths."""
 
-    def __init__(self, config: ConfigDict, words: WordVocabulary, qrels: Qrels) -> None:
+    def __init__(self, config: ConfigDict, words: WordVocabulary, judged: Judged) -> None:
         data = RankingData(
-            docs=Documents.open(config.docs, tuple(config.fields)),
-            queries=read_queries(config.queries),
-            qrels=qrels,
-            candidates=read_run(config.candidates, queries=qrels),
-            tokenizer=words,
+            judged.docs,
+            judged.queries,
+            judged.qrels,
+            judged.candidates,
+            words,
             negatives=config.negatives,
             max_length=config.row_length,
             seed=config.seed,

@@ -10,9 +10,9 @@ from typing import Generic
 import jax
 from ml_collections import ConfigDict
 
-from harp_jax.corpus.trec import Qrels
 from harp_jax.input.lanes import Layout, Reader
 from harp_jax.input.packing import Group
+from harp_jax.input.ranking_groups import Judged
 from harp_jax.objectives.objective import Objective
 from harp_jax.ranking.selection import Selection
 from harp_jax.training.stages.families import Family, Shape, Vocabulary
@@ -51,7 +51,7 @@ class NoReader:
 
 
 def selecting(
-    config: ConfigDict, family: Family[Shape], vocabulary: Vocabulary, held_out: Qrels
+    config: ConfigDict, family: Family[Shape], vocabulary: Vocabulary, held_out: Judged
 ) -> Callable[[Shape, str], Selection]:
     """A `Stage.selection` that evaluates on the judgments `held_out` (see `selection.held_out`)."""
 

@@ -9,7 +9,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.encoder import encoder_and_tokenizer, starting_params
 from harp_jax.input.lanes import Reader, epoch_window
 from harp_jax.input.layout import make_layout
-from harp_jax.input.ranking_groups import RankingData, RankingReader, training_qrels
+from harp_jax.input.ranking_groups import Judged, RankingData, RankingReader
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.finetune import Finetune
@@ -22,8 +22,11 @@ from harp_jax.training.stages.families import CROSS_ENCODER
 TASK = "rank"
 
 
-def finetune_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderShape]:
-    """Fine-tuning on judged queries, with negatives from the candidates of a run. Raises InputError for bad config or data."""
+def finetune_stage(config: ConfigDict, with_data: bool = True, judged: Judged | None = None) -> Stage[EncoderShape]:
+    """Fine-tuning on judged queries, with negatives from the candidates of a run: the config's files, or `judged` in memory.
+
+    Raises InputError for bad config or data.
+    """
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
     if config.init_head not in ("fresh", "pretrained"):
         raise InputError(f"init_head={config.init_head!r} is unknown; choose fresh or pretrained")
@@ -32,7 +35,7 @@ def finetune_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderS
     reader: Reader = NoReader((TASK,))
     selection: Callable[[EncoderShape, str], Selection] | None = None
     if with_data:
-        reader, selection = _read_data(config, tokenizer)
+        reader, selection = _read_data(config, tokenizer, judged or Judged.read(config))
 
     shares = {TASK: 1.0}
     pairs = 1 + config.negatives
@@ -76,11 +79,11 @@ def finetune_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderS
 
 
 def _read_data(
-    config: ConfigDict, tokenizer: Tokenizer
+    config: ConfigDict, tokenizer: Tokenizer, judged: Judged
 ) -> tuple[RankingReader, Callable[[EncoderShape, str], Selection] | None]:
     """The groups to train on, and the selection of parameters (None without `config.select`)."""
-    if not config.select:
-        return RankingReader(config, RankingData.from_config(config, tokenizer, training_qrels(config))), None
-    train, selected_on = held_out(config)
-    reader = RankingReader(config, RankingData.from_config(config, tokenizer, train))
-    return reader, selecting(config, CROSS_ENCODER, tokenizer, selected_on)
+    selection = None
+    if config.select:
+        judged, selected_on = held_out(config, judged)
+        selection = selecting(config, CROSS_ENCODER, tokenizer, selected_on)
+    return RankingReader(config, RankingData.from_config(config, tokenizer, judged)), selection

@@ -16,7 +16,7 @@ from harp_jax.baselines.neural_ir.objective import NeuralRank
 from harp_jax.baselines.neural_ir.shape import NeuralConfig
 from harp_jax.corpus.documents import Documents
 from harp_jax.input.lanes import Reader, epoch_window
-from harp_jax.input.ranking_groups import training_qrels
+from harp_jax.input.ranking_groups import Judged
 from harp_jax.ranking.selection import Selection, held_out
 from harp_jax.text.word_vectors import read_vectors
 from harp_jax.text.words import WordVocabulary, count_words, load_words, read_stopwords
@@ -125,10 +125,11 @@ def _read_data(
     config: ConfigDict, words: WordVocabulary
 ) -> tuple[GroupReader, Callable[[NeuralConfig, str], Selection] | None]:
     """The groups to train on, and the selection of parameters (None without `config.select`)."""
-    if not config.select:
-        return GroupReader(config, words, training_qrels(config)), None
-    train, selected_on = held_out(config)
-    return GroupReader(config, words, train), selecting(config, NEURAL_IR, words, selected_on)
+    judged, selection = Judged.read(config), None
+    if config.select:
+        judged, selected_on = held_out(config, judged)
+        selection = selecting(config, NEURAL_IR, words, selected_on)
+    return GroupReader(config, words, judged), selection
 
 
 def vocabulary(config: ConfigDict) -> WordVocabulary:

@@ -1,0 +1,93 @@
+"""A ranker in other evaluation tools: a PyTerrier transformer (extra [pyterrier]) and an MTEB cross-encoder (extra [mteb])."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from harp_jax.base.errors import InputError, needs
+from harp_jax.ranking.maxp import Windows
+from harp_jax.ranking.rerank import load_scorer, predict
+
+if TYPE_CHECKING:
+    import pandas
+    import pyterrier
+    from mteb.models.model_meta import ModelMeta
+
+Batches = Iterable[Mapping[str, list[str]]]  # what MTEB's loaders yield: {"text": […]}, and more
+
+
+class Predicts(Protocol):
+    """A `Reranker`, or anything that scores pairs of texts."""
+
+    def predict(self, pairs: Sequence[tuple[str, str]], windows: Windows | None = None) -> np.ndarray:
+        """Scores [pairs] of (query, document)."""
+
+
+def transformer(reranker: "Predicts", text: str = "text", windows: Windows | None = None) -> "pyterrier.Transformer":
+    """A transformer from results (qid, query, docno, `text`) to the same with new `score` and `rank`.
+
+    Of a document that is too long the first tokens count, or the best of its `windows`. The transformer raises InputError for
+    results that lack a column. Raises InputError without PyTerrier.
+
+    >>> from harp_jax.ranking.adapters import transformer
+    >>> pipeline = bm25 >> transformer(Reranker.from_pretrained("ranker"))  # doctest: +SKIP
+    """
+    with needs("a PyTerrier transformer", "python-terrier", "pyterrier"):
+        import pyterrier
+
+    class HarpReranker(pyterrier.Transformer):
+        """Scores every result's text for its query."""
+
+        def transform(self, results: "pandas.DataFrame") -> "pandas.DataFrame":
+            if missing := [name for name in ("qid", "query", "docno", text) if name not in results.columns]:
+                raise InputError(
+                    f"the results have no column {', '.join(missing)}; put pt.text.get_text(index, {text!r}) before the re-ranker"
+                )
+            pairs = list(zip(results["query"].astype(str), results[text].fillna("").astype(str)))
+            scored = results.drop(columns=["score", "rank"], errors="ignore")
+            return pyterrier.model.add_ranks(scored.assign(score=reranker.predict(pairs, windows).astype(float)))
+
+        def __repr__(self) -> str:
+            return f"HarpReranker(text={text!r})"
+
+    return HarpReranker()
+
+
+class MtebCrossEncoder:
+    """Follows MTEB's `CrossEncoderProtocol`: `mteb.evaluate(MtebCrossEncoder("ranker"), tasks)`; extra [mteb]."""
+
+    def __init__(self, model_name: str, revision: str | None = None, device: str | None = None, **options: Any) -> None:
+        """`model_name`: an export or training workdir; `options`: those of `load_scorer`. `device` is JAX's."""
+        with needs("an MTEB cross-encoder", "mteb", "mteb"):
+            from mteb.models.model_meta import ModelMeta
+        self.scorer = load_scorer(model_name, **options)
+        # MTEB names models OWNER/NAME.
+        name = f"harp_jax/{os.path.basename(os.path.abspath(model_name))}"
+        self._meta = ModelMeta.create_empty({"name": name, "revision": revision or "local", "loader": MtebCrossEncoder})
+
+    @property
+    def mteb_model_meta(self) -> "ModelMeta":
+        """Name and revision, under which MTEB files the results."""
+        return self._meta
+
+    def predict(
+        self,
+        inputs1: Batches,
+        inputs2: Batches,
+        *,
+        task_metadata: object = None,
+        hf_split: str = "",
+        hf_subset: str = "",
+        prompt_type: object = None,
+        **options: Any,
+    ) -> np.ndarray:
+        """Scores [pairs] float32 of the queries of `inputs1` with the documents of `inputs2`, one by one.
+
+        Raises InputError where the two differ in number.
+        """
+        queries, documents = ([text for batch in side for text in batch["text"]] for side in (inputs1, inputs2))
+        if len(queries) != len(documents):
+            raise InputError(f"{len(queries)} queries and {len(documents)} documents make no pairs; pass one each")
+        return predict(self.scorer, list(zip(queries, documents)))
