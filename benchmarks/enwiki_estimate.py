@@ -32,8 +32,8 @@ from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import buckets, read
 from data_pipeline.output.claim import WORK
 from data_pipeline.output.manifest import load_manifest
-from data_pipeline.pairs.examples import make_pairs
 from data_pipeline.pipeline import BUCKETS, generate
+from data_pipeline.tasks.records import make_pairs
 from data_pipeline.weights import artefact
 from harp_jax.input.tfrecords import tensorflow
 
@@ -41,7 +41,7 @@ XML_MB, PAGES, PAIRS = 100_000, 15.5e6, 38.19e6
 ENCODER_PARAMETERS = 85e6  # of BERT-base's layers
 # The amount that the time of a stage is proportional to.
 STAGES = {
-    "documents": "MB of XML", "links": "MB of XML", "texts": "MB of pages", "link graph": "links", "tokenised": "tokens",
+    "documents": "MB of XML", "links": "MB of XML", "mlm": "MB of pages", "link graph": "links", "tokenised": "tokens",
     "requests": "pairs", "assembled": "pairs", "pairs": "pairs", "shards": "pairs", "predictors": "pairs",
 }  # fmt: skip
 # The amount that the size of a table is proportional to; all others, and the shards: the pairs.

@@ -33,7 +33,8 @@ from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.output.claim import WORK
 from data_pipeline.output.manifest import load_manifest
-from data_pipeline.pairs.examples import make_pairs
+from data_pipeline.tasks.records import make_pairs
+from data_pipeline.tasks.table import needs
 from data_pipeline.weights import artefact
 from harp_jax.base.files import lines, replacing
 from harp_jax.base.randomness import hash64
@@ -44,9 +45,7 @@ FILES = ["linked_pages.jsonl.xz", "collection.jsonl.xz", "linked_table_rows.json
 TASKS = ("rqp", "qdm", "rdp", "acm")
 MADE = (
     "requests",
-    "qdm_draws",
-    "acm_draws",
-    "wlp_draws",
+    "draws",
     "negatives",
     "assembled",
     "records",
@@ -92,9 +91,12 @@ def clock(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
 def measure(output: str) -> tuple[int, dict[str, tuple[float, float]]]:
     """Pairs, and (seconds, CPU seconds) by stage, of one more run of the stages from requests to records."""
     config, work = load_manifest(output)["config"], os.path.join(output, WORK)
-    for name in [*MADE, *(f"{stage}.marks" for stage in ("requests", "pairs", *map(clock_of, range(len(STAGES) + 1))))]:
+    for name in [
+        *MADE,
+        *(f"{stage}.marks" for stage in ("requests of sentences", "pairs", *map(clock_of, range(len(STAGES) + 1)))),
+    ]:
         shutil.rmtree(os.path.join(work, name), ignore_errors=True)
-    job: Job = {"config": config, "work": work, "output": output, "per_bucket": 1}
+    job: Job = {"config": config, "work": work, "output": output, "per_bucket": 1, "needs": needs(config)}
     job["elsewhere"] = {name: os.path.join(output, "term_weights", name) for name in artefact.TABLES}
     engine = LocalEngine(job, 1, config["memory_limit"])
 

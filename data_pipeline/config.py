@@ -6,19 +6,19 @@ field is used.
 
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from ml_collections import ConfigDict
 
+from data_pipeline.engine.job import ALL_WEIGHTS, SENTENCES, Config
 from data_pipeline.presets import PRESETS
+from data_pipeline.tasks.table import TASKS, needs
+from data_pipeline.tasks.task import Field
+from data_pipeline.weights.artefact import WITHOUT_ENCODER
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.config import Ranges, check_numbers
-from harp_jax.input.records import HARP_TASKS, LINK_TASKS, TASKS, TEXT_TASK
 
-Config = dict[str, Any]  # a generation config as plain JSON values: what `plain` returns
-
-# Fields that do not change the bytes of the output.
-NOT_IDENTITY = ("workers", "memory_limit", "temp_directory", "keep_work", "encoder_batch_tokens")
 FORMATS = (
     "mediawiki",
     "wikiextractor",
@@ -27,7 +27,6 @@ FORMATS = (
     "html",
     "warc",
 )  # how each is read: sources/formats.py
-WITHOUT_ENCODER = ("uniform", "idf")  # values of `encoder` that need none
 SPLITS = ("auto", "pages", "sections")
 CHOICES = {
     "page_identity": ("id", "text"),
@@ -37,17 +36,7 @@ CHOICES = {
     "weighting": ("softmax", "normalised"),
     "query_order": ("shuffled", "anchor_last"),
     "s2_length": ("equal", "drawn"),
-    "qdm_positive": ("sampled", "first"),
-    "qdm_negative": ("uniform", "occurrence"),
-    "rdp_direction": ("from_cls", "to_cls"),
-    "rdp_repeats": ("summed", "first"),
-    "rdp_pairs": ("sampled", "all"),
-    "acm_query": ("shared", "anew"),
-    "acm_negative": ("linked", "in_links", "corpus"),
     "text_pages": ("all", "linked"),
-    "ict_negative": ("article", "other_article"),
-    "wlp_negative": ("neighbour", "corpus"),
-    "prop_distribution": ("query_likelihood", "contrastive"),
     "encoder_dtype": ("float32", "bfloat16"),
 }
 
@@ -56,10 +45,7 @@ RANGES: Ranges = {
     "min_article_words": (0, 1 << 30), "min_section_words": (0, 1 << 30),
     "max_anchor_words": (1, 1 << 20), "max_link_pages": (0, 1),
     "max_anchor_destinations": (1, 1 << 40), "query_length": (1e-3, 1000), "attention_scale": (1e-6, 1e6),
-    "temperature": (1e-3, 1e3), "qdm_positives": (0, 1 << 20), "acm_draws": (1, 1000), "adp_slice": (1, 1 << 30),
-    "adp_depth": (1, 10_000), "adp_window": (0, 1000), "acm_directions": (1, 2),
-    "ict_passage_tokens": (1, 1 << 20), "ict_keep": (0, 1), "wlp_draws": (1, 1000), "prop_pairs": (1, 1000),
-    "prop_mu": (0, 1e9), "max_query_tokens": (1, 1 << 20), "max_doc_tokens": (1, 510), "max_text_tokens": (1, 510),
+    "temperature": (1e-3, 1e3), "max_query_tokens": (1, 1 << 20), "max_doc_tokens": (1, 510),
     "validation_fraction": (0, 1 - 1e-9), "shard_bytes": (1024, 1 << 40), "workers": (1, 1024),
 }  # fmt: skip
 
@@ -90,7 +76,7 @@ def generation(preset: str = "") -> ConfigDict:
     c.term_weights = ""  # a finished term_weights/ directory of the same input, used instead of the encoder
     c.keep_term_weights = True  # keep them in the output directory
     # Also "adp", and the controls "ict", "wlp", "prop"; without links only "ict", "prop", "mlm".
-    c.tasks = (*HARP_TASKS, TEXT_TASK)
+    c.tasks = ("rqp", "qdm", "rdp", "acm", "mlm")
     c.seed = 0  # of all sampling
 
     c.min_article_words = 100  # shorter pages are dropped, as in the paper (section 4.1.1)
@@ -121,47 +107,17 @@ def generation(preset: str = "") -> ConfigDict:
     c.s2_length = "equal"  # to S1's, in words; or "drawn" independently
     c.context_in_page = False  # RQP: sample S1's context from words of P only; else a word absent from P identifies S1
 
-    c.qdm_positives = 10  # at most this many occurrences of an ambiguous anchor text become pairs; 0: all
-    c.qdm_positive = "sampled"  # which occurrences, or the "first"
-    c.qdm_negative = "uniform"  # over the anchor's other destinations, or weighted by "occurrence"
-    c.rdp_direction = "from_cls"  # Eq. 10: attention from [CLS] to the anchor, or from the anchor "to_cls"
-    c.rdp_repeats = "summed"  # Eq. 11: over the occurrences of an anchor text, or only the "first"
-    c.rdp_pairs = "sampled"  # two anchors by Eq. 11, or "all" pairs of a sentence
-    c.rdp_contrast = True  # require different destinations and different weights; otherwise ties become pairs
-    c.acm_query = "shared"  # by both sides, or drawn "anew" for each
-    c.acm_negative = "linked"  # any link destination, one of similar "in_links", or any page of the "corpus"
-    c.acm_exclude_colinked = True  # no negative that occurs with P1 in the links of one sentence
-    c.acm_draws = 8  # candidates for a negative; the first that is not co-linked is used
-    c.acm_directions = (
-        2  # 2: each of the two sampled anchors yields a query, as Table 1's counts suggest; 1: one of them
-    )
-
-    # ADP's query: the anchor within this many words of its sentence on average, in their order; 0: S1, sampled words like RQP's
-    c.adp_window = 0.0
-    c.adp_slice = (
-        20_000  # pages that BM25 searches for a negative: a larger slice has harder ones, and more true answers
-    )
-    c.adp_depth = 10  # the negative is one of this many, drawn in proportion to in-links
-
     c.text_pages = "all"  # pages used by ICT and PROP, or "linked": those that links lead to, the documents of HARP
-    c.ict_passage_tokens = 128  # passages are about as long as HARP's documents
-    c.ict_keep = 0.1  # share of the pairs whose passage keeps the sentence
-    c.ict_negative = "article"  # another passage of it, or one of an "other_article", like in-batch negatives
-    c.wlp_negative = "neighbour"  # a page that the positive links to, or any of the "corpus", like in-batch negatives
-    c.wlp_draws = 8  # candidates for a negative; the first that does not link to the query's page is used
-    c.prop_pairs = 5  # pairs of word sets per page
-    c.prop_distribution = "query_likelihood"  # with Dirichlet smoothing (PROP), or "contrastive" (B-PROP)
-    c.prop_mu = 0.0  # μ of the smoothing; 0: the mean length of the documents in words
-
     c.max_query_tokens = 256  # only sentences (RDP) come close to it
     c.max_doc_tokens = 509  # of a document; longer ones are truncated
-    c.max_text_tokens = 510  # of a piece of running text
     c.validation_fraction = 0.01  # of the source pages
     c.shard_bytes = 64 << 20  # at most
     c.workers = 2  # processes of the maps; each needs a few times the size of a bucket (about 200 MB for a 100 GB dump)
     c.memory_limit = "4GB"  # of the joins, in addition to the idle workers; what exceeds it spills to disk
     c.temp_directory = ""  # where joins spill; empty: in the output directory
     c.keep_work = False  # keep the intermediate tables after the job
+    for name, field in task_fields():
+        c[name] = field.default
     if preset not in ("", *PRESETS):
         raise InputError(f"unknown preset {preset!r}; use one of {', '.join(PRESETS)}, or none")
     c.update(PRESETS.get(preset, {}))
@@ -176,13 +132,13 @@ def plain(config: ConfigDict) -> Config:
     c = json.loads(config.to_json_best_effort())
     check_given(c, existing=False)
     check_source(c["source"])
-    known = (*TASKS, TEXT_TASK)
-    if not c["tasks"] or set(c["tasks"]) - set(known):
-        raise InputError(f"config.tasks {c['tasks']} must name one or more of {', '.join(known)}")
-    for field, choices in CHOICES.items():
+    if not c["tasks"] or set(c["tasks"]) - set(TASKS):
+        raise InputError(f"config.tasks {c['tasks']} must name one or more of {', '.join(TASKS)}")
+    allowed_choices, allowed_numbers = limits()
+    for field, choices in allowed_choices.items():
         if c[field] not in choices:
             raise InputError(f"config.{field} is {c[field]!r}; choose one of {', '.join(choices)}")
-    check_numbers(c, RANGES)
+    check_numbers(c, allowed_numbers)
     if c["context_in_page"] and c["replacement"]:
         raise InputError("config.context_in_page draws without replacement; unset it or config.replacement")
     if not c["encoder"] and not c["term_weights"] and weighed(c):
@@ -233,32 +189,19 @@ def plain_source(config: ConfigDict) -> dict[str, Any]:
     return source
 
 
-def pair_tasks(c: Config) -> list[str]:
-    """The configured tasks that produce pairs."""
-    return [task for task in TASKS if task in c["tasks"]]
+def limits() -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[float, float]]]:
+    """The choices and the ranges of the fields, those of the tasks among them."""
+    own = {name: field.allowed for name, field in task_fields() if field.allowed}
+    choices = {name: allowed for name, allowed in own.items() if isinstance(allowed[0], str)}
+    return {**CHOICES, **choices}, {**RANGES, **{name: pair for name, pair in own.items() if name not in choices}}
 
 
-def sentence_tasks(c: Config) -> list[str]:
-    """The configured tasks that start from a sentence with links and its term weights."""
-    return [task for task in LINK_TASKS if task in c["tasks"]]
-
-
-def contrastive(c: Config) -> bool:
-    """Does the job need term weights of every page (B-PROP)?"""
-    return "prop" in c["tasks"] and c["prop_distribution"] == "contrastive"
+def task_fields() -> Iterator[tuple[str, Field]]:
+    """The config fields of all tasks."""
+    for task in TASKS.values():
+        yield from task.fields.items()
 
 
 def weighed(c: Config) -> bool:
     """Does the job need term weights?"""
-    return bool(sentence_tasks(c)) or contrastive(c)
-
-
-def all_passages(c: Config) -> bool:
-    """Does the job use pages without in-links as documents?"""
-    return c["acm_negative"] == "corpus" or not {"wlp", "prop"}.isdisjoint(c["tasks"])
-
-
-def identity(c: Config) -> dict[str, Any]:
-    """The fields that determine the bytes of the output, flattened: "source.paths", "seed", …"""
-    flat = {key: value for key, value in c.items() if key not in (*NOT_IDENTITY, "source")}
-    return flat | {f"source.{key}": value for key, value in c["source"].items()}
+    return not {SENTENCES, ALL_WEIGHTS}.isdisjoint(needs(c))

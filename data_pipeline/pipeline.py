@@ -9,25 +9,27 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from ml_collections import ConfigDict
 
-from data_pipeline.config import check_given, pair_tasks, plain, sentence_tasks, weighed
-from data_pipeline.engine.job import Engine, EngineFactory, Inputs, Job
+from data_pipeline.config import check_given, plain
+from data_pipeline.engine.job import ALL_WEIGHTS, LINKS, SENTENCES, Engine, EngineFactory, Inputs, Job
 from data_pipeline.engine.local import LocalEngine, mebibytes
-from data_pipeline.engine.store import bucket_parts, read, write
+from data_pipeline.engine.store import bucket_parts, buckets, read, write
 from data_pipeline.engine.tables import table
 from data_pipeline.links import link_graph
 from data_pipeline.links.parsing import parse_documents
 from data_pipeline.output import shards
 from data_pipeline.output.claim import WORK, claim, fingerprint
 from data_pipeline.output.manifest import Manifest, load_manifest, write_manifest
-from data_pipeline.pairs import hard_negatives, predictors, sharpness, text_pairs
-from data_pipeline.pairs.examples import make_pairs, make_texts
-from data_pipeline.pairs.requests import make_requests, make_wlp_requests
 from data_pipeline.sources.document import CHUNK_BYTES
-from data_pipeline.tasks import acm, adp, qdm, wlp
+from data_pipeline.tasks import diagnostics
+from data_pipeline.tasks.records import make_pairs, make_records
+from data_pipeline.tasks.requests import make_requests
+from data_pipeline.tasks.table import chosen, needs
+from data_pipeline.tasks.task import Task
 from data_pipeline.weights import artefact, without_encoder, wordpieces
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
@@ -50,6 +52,8 @@ ASSEMBLED_SQL = """
     LEFT JOIN passages w ON r.words_of = w.doc
     LEFT JOIN passage_weights a ON r.words_of = a.doc
 """
+# Tables that the SQL of a task's negatives may read.
+NEGATIVES = ("draws", "mined", "candidates", "anchor_destination", "colinked", "linked")
 
 
 def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineFactory = LocalEngine) -> Manifest:
@@ -86,6 +90,7 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
     per_bucket = max(1, size // (CHUNK_BYTES * BUCKETS))
     job: Job = {
         "config": c, "work": work, "output": os.path.abspath(output), "per_bucket": per_bucket, "window": window,
+        "needs": needs(c),
     }  # fmt: skip
     shards.remove_unfinished(output)
     running = engine(job, c["workers"], c["memory_limit"], c["temp_directory"])
@@ -100,25 +105,25 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
 
 
 def _run(engine: Engine, inputs: Inputs, vocab_size: int) -> None:
-    job, c = engine.job, engine.job["config"]
+    job, tasks = engine.job, chosen(engine.job["config"])
     timed = _Clock(os.path.join(job["work"], "seconds.json"))
     timed("documents", lambda: parse_documents(engine))
     weights_sha256 = None
-    if pair_tasks(c):
+    if LINKS in job["needs"]:
         timed("links", lambda: engine.map("links", link_graph.extract_links, bucket_parts(job, "documents")))
         timed("link graph", lambda: link_graph.build(engine))
         timed("tokenised", lambda: _tokenise(engine))
-        if weighed(c):
+        if {SENTENCES, ALL_WEIGHTS} & set(job["needs"]):
             weights_sha256 = timed("term weights", lambda: artefact.provide(engine, inputs))
+    else:
+        link_graph.index(engine)
+    if any(task.requests for task in tasks):
         timed("requests", lambda: make_pair_requests(engine))
         timed("assembled", lambda: assemble(engine))
         timed("pairs", lambda: engine.map("pairs", make_pairs, bucket_parts(job, "assembled")))
-        if not {"ict", "prop"}.isdisjoint(c["tasks"]):
-            timed("text pairs", lambda: text_pairs.build(engine))
-    if "mlm" in c["tasks"]:
-        if not pair_tasks(c):
-            link_graph.index(engine)
-        timed("texts", lambda: engine.map("texts", make_texts, bucket_parts(job, "documents")))
+    for task in tasks:
+        if task.records:
+            timed(task.name, partial(_make_records, engine, task))
     timed("shards", lambda: _shards(engine))
     timed("predictors", lambda: _predict(engine, vocab_size))
     write_manifest(engine, inputs, weights_sha256, vocab_size)
@@ -126,7 +131,7 @@ def _run(engine: Engine, inputs: Inputs, vocab_size: int) -> None:
 
 
 def _tokenise(engine: Engine) -> None:
-    if sentence_tasks(engine.job["config"]):
+    if SENTENCES in engine.job["needs"]:
         engine.map("sentences", wordpieces.tokenise_sentences, bucket_parts(engine.job, "ranked"))
     engine.map("passages", wordpieces.tokenise_passages, bucket_parts(engine.job, "candidates"))
     if engine.job["config"]["encoder"] == "idf":
@@ -143,37 +148,32 @@ def _tokenise(engine: Engine) -> None:
 
 
 def make_pair_requests(engine: Engine) -> None:
+    """Requests of the tasks that make any, and their negatives."""
     job, c = engine.job, engine.job["config"]
+    tasks = [task for task in chosen(c) if task.requests]
     job["candidates"] = _count(engine, "candidates")
     job["unlinked"] = engine.query("SELECT COUNT(*) FROM candidates WHERE in_links = 0", ["candidates"])[0][0]
-    if sentence_tasks(c):
-        engine.map("requests", make_requests, bucket_parts(job, "sentences"))
-        engine.map("sharpness", sharpness.measure, bucket_parts(job, "sentences"))
-    if "wlp" in c["tasks"]:
-        engine.map("wlp requests", make_wlp_requests, bucket_parts(job, "ranked"))
-    if "adp" in c["tasks"]:
-        engine.map("hard negatives", hard_negatives.mine, bucket_parts(job, "requests"))
-    acm_sql = acm.NEGATIVES_SQL[c["acm_exclude_colinked"]]
-    negatives = {"qdm": qdm.NEGATIVES_SQL, "acm": acm_sql, "adp": adp.NEGATIVES_SQL, "wlp": wlp.NEGATIVES_SQL}
-    drawn = [sql for task, sql in negatives.items() if task in c["tasks"]]
-    if drawn:
+    for reads in dict.fromkeys(task.reads for task in tasks):
+        engine.map(f"requests of {reads}", make_requests, [(bucket, reads) for bucket in buckets(job, reads)])
+    if SENTENCES in job["needs"]:
+        engine.map("sharpness", diagnostics.measure_sharpness, bucket_parts(job, "sentences"))
+    for task in tasks:
+        if task.prepare:
+            task.prepare(engine)
+    if drawn := [task.negatives(c) for task in tasks if task.negatives]:
         sql = " UNION ALL ".join(f"SELECT task, key, destination FROM ({part})" for part in drawn)
-        inputs = [
-            "qdm_draws",
-            "anchor_destination",
-            "acm_draws",
-            "candidates",
-            "colinked",
-            "adp_negatives",
-            "wlp_draws",
-            "linked",
-        ]
-        engine.join("negatives", sql, inputs)
+        engine.join("negatives", sql, NEGATIVES)
 
 
 def assemble(engine: Engine) -> None:
     inputs = ["requests", "negatives", "passages", "passage_weights"]
     engine.join("assembled", ASSEMBLED_SQL, inputs, partitioned=True)
+
+
+def _make_records(engine: Engine, task: Task) -> None:
+    if task.prepare:
+        task.prepare(engine)
+    engine.map(f"{task.name} records", make_records, [(n, task.name) for n in buckets(engine.job, task.reads)])
 
 
 def _shards(engine: Engine) -> None:
@@ -198,8 +198,8 @@ def _predict(engine: Engine, vocab_size: int) -> None:
         idf = engine.query("SELECT piece, CAST(SUM(n) AS BIGINT) FROM piece_counts GROUP BY piece", ["piece_counts"])
         sql = "SELECT task, side, token, CAST(SUM(n) AS BIGINT) FROM token_counts GROUP BY task, side, token"
         counts = engine.query(sql, ["token_counts"])
-        predictors.save_tables(path, vocab_size, idf, _count(engine, "passages"), counts)
-    engine.map("predictors", predictors.predict, bucket_parts(engine.job, "validation"))
+        diagnostics.save_tables(path, vocab_size, idf, _count(engine, "passages"), counts)
+    engine.map("predictors", diagnostics.predict, bucket_parts(engine.job, "validation"))
 
 
 def _count(engine: Engine, name: str) -> int:

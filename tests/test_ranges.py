@@ -2,7 +2,7 @@
 
 import pytest
 
-from data_pipeline.config import RANGES, generation, plain
+from data_pipeline.config import generation, limits, plain
 from harp_jax import config as defaults
 from harp_jax.base.errors import InputError
 from harp_jax.config import TRAINING, check_training, fields
@@ -42,7 +42,7 @@ def test_every_number_of_every_default_has_a_range_and_lies_in_it():
             assert low <= value <= high, name
         check_training(make())
     for name, value in numbers(generation()).items():
-        low, high = RANGES.get(name, (0, 1) if name == "source.boilerplate_share" else (1, 0))
+        low, high = limits()[1].get(name, (0, 1) if name == "source.boilerplate_share" else (1, 0))
         assert low <= value <= high, name
 
 

@@ -9,14 +9,25 @@ from typing import Any, NotRequired, Protocol, TypedDict
 
 import pyarrow as pa
 
-from data_pipeline.config import Config
+Config = dict[str, Any]  # a generation config as plain JSON values: what `config.plain` returns
+
+# What tasks may need of a job: the graph of the links; sentences with links, and term weights; passages of pages without in-links
+# too, or their weights; where the sentences of passages end.
+LINKS, SENTENCES, ALL_PAGES, ALL_WEIGHTS, SENTENCE_ENDS = (
+    "links",
+    "sentences",
+    "all pages",
+    "all weights",
+    "sentence ends",
+)
 
 
 class Job(TypedDict):
     """Plain values that every part of a map receives.
 
-    per_bucket: chunks of the input in one bucket; window: tokens that the encoder reads; elsewhere: directories of the tables
-    outside the work directory; candidates: number of pages that negatives are drawn from; unlinked: those without in-links.
+    per_bucket: chunks of the input in one bucket; window: tokens that the encoder reads; needs: what the config's tasks need, of
+    the names above; elsewhere: directories of the tables outside the work directory; candidates: number of pages that negatives are
+    drawn from; unlinked: those without in-links.
     """
 
     config: Config
@@ -24,6 +35,7 @@ class Job(TypedDict):
     output: str
     per_bucket: int
     window: NotRequired[int]
+    needs: NotRequired[list[str]]
     elsewhere: NotRequired[dict[str, str]]
     candidates: NotRequired[int]
     unlinked: NotRequired[int]

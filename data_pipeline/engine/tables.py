@@ -15,7 +15,7 @@ Row = dict[str, Any]  # a row of a table: its columns by name
 DOCS_PER_CHUNK = 1 << 24
 _i, _l, _s, _b = pa.int32(), pa.int64(), pa.string(), pa.binary()
 _link = pa.struct([("start", _i), ("end", _i), ("target", _s)])
-# `number`: code point of the page's text where the anchor starts; `first` to `occurrences`: see tasks/pair.py, Anchor.
+# `number`: code point of the page's text where the anchor starts; `first` to `occurrences`: see tasks/task.py, Anchor.
 _anchor = pa.struct(
     [
         *(("number", _i), ("anchor", _s), ("start", _i), ("end", _i), ("destination", _l), ("place", _l)),
@@ -86,10 +86,8 @@ SCHEMAS: dict[str, pa.Schema] = {
             task=_s, key=_s, page=_s, query=_b, anchor=_b, anchor_lengths=_b, context=_b, context_lengths=_b, length=_i,
             words_of=_l, positive=_l, negative=_l,
         ),
-        "qdm_draws": dict(key=_s, anchor=_s, rank=_l),
-        "acm_draws": dict(key=_s, draw=_i, one=_l, place=_l),
-        "adp_negatives": dict(key=_s, destination=_l),
-        "wlp_draws": dict(key=_s, draw=_i, one=_l, doc=_l, place=_l),
+        "draws": dict(task=_s, key=_s, draw=_i, anchor=_s, rank=_l, one=_l, doc=_l, place=_l),
+        "mined": dict(task=_s, key=_s, destination=_l),
         "sharpness": dict(source=_s, units=_l, n=_l),
         "negatives": dict(task=_s, key=_s, destination=_l),
         "assembled": dict(

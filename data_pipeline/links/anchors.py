@@ -13,8 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from data_pipeline.config import Config
-from data_pipeline.engine.job import Job
+from data_pipeline.engine.job import Config, Job
 from data_pipeline.engine.store import buckets, read
 from data_pipeline.engine.tables import Row, table
 from data_pipeline.text.terms import count_words, normalise_anchor

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from data_pipeline.config import Config, all_passages
 from data_pipeline.engine.dropped import DropCounts
-from data_pipeline.engine.job import Engine, Job
+from data_pipeline.engine.job import ALL_PAGES, Config, Engine, Job
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, Row, table
 from data_pipeline.links import anchors
@@ -312,16 +311,12 @@ def resolve(engine: Engine) -> None:
 
 
 def build(engine: Engine) -> None:
-    """From `addresses`, `redirects` and `links` to `ranked`, `candidates`, `anchor_destination`, `colinked`, `anchors`."""
+    """From `addresses`, `redirects` and `links` to `ranked`, `candidates`, `anchor_destination`, `anchors`."""
     c = engine.job["config"]
     resolve(engine)
     engine.map("anchors", anchors.statistics, bucket_parts(engine.job, "link_counts"))
     engine.join("anchor_destination", ANCHOR_DESTINATION_SQL[c["qdm_negative"]], ["resolved"])
-    join = "LEFT" if all_passages(c) else ""
+    join = "LEFT" if ALL_PAGES in engine.job["needs"] else ""
     engine.join("candidates", CANDIDATES_SQL.format(join), ["pages", "resolved"], partitioned=True)
     inputs = ["resolved", "pages", "candidates", "anchor_destination"]
     engine.join("ranked", RANKED_SQL, inputs, partitioned=True)
-    if "acm" in c["tasks"]:
-        engine.join("colinked", COLINKED_SQL, ["ranked"])
-    if "wlp" in c["tasks"]:
-        engine.join("linked", LINKED_SQL, ["ranked"])

@@ -2,7 +2,7 @@
 
 In: tables `records`, `predictions`, and the counts of what was dropped.
 Out: TFRecord shards that TFDS reads, and manifest.json, whose presence means that the job is complete.
-Imports: engine, graph, weights, pairs; harp_jax.input.records.
+Imports: engine, links, weights, tasks; harp_jax.input.records.
 Files:
   claim     an output directory belongs to one job
   shards    which record goes where, writing, TFDS's metadata

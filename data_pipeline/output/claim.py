@@ -11,8 +11,7 @@ import os
 import shutil
 from typing import IO, Any
 
-from data_pipeline.config import WITHOUT_ENCODER, Config, identity
-from data_pipeline.engine.job import Inputs
+from data_pipeline.engine.job import Config, Inputs
 from data_pipeline.weights import artefact, attention
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import expand, links_within, read_json, replacing, sha256_file, walk
@@ -20,6 +19,8 @@ from harp_jax.base.progress import progress
 from harp_jax.input.manifest import MANIFEST, check_sizes, read_manifest
 
 WORK = ".work"
+# Fields that do not change the bytes of the output.
+NOT_IDENTITY = ("workers", "memory_limit", "temp_directory", "keep_work", "encoder_batch_tokens")
 
 
 def fingerprint(c: Config, tokenizer_sha256: str) -> Inputs:
@@ -63,7 +64,7 @@ def _encoder(c: Config) -> dict[str, Any]:
     if c["term_weights"]:
         meta = artefact.read_meta(c["term_weights"])
         return {**meta["encoder"], "term_weights_sha256": meta["sha256"]}
-    if not encoder or encoder in WITHOUT_ENCODER:
+    if not encoder or encoder in artefact.WITHOUT_ENCODER:
         return {"sha256": encoder}
     if not os.path.isdir(encoder):
         raise InputError(f'config.encoder {encoder!r} is not a directory; name an encoder, "uniform" or "idf"')
@@ -143,10 +144,10 @@ def _load(path: str) -> dict[str, Any]:
 def _compare(theirs: dict[str, Any], mine: dict[str, Any], output: str) -> None:
     fields = ("source", "tokenizer_sha256", "encoder_content")
     try:
-        old = identity(theirs["config"]) | {name: theirs[name] for name in fields}
+        old = _identity(theirs["config"]) | {name: theirs[name] for name in fields}
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{output} was written by another version ({error!r}); choose another --output") from None
-    new = identity(mine["config"]) | {name: mine[name] for name in fields}
+    new = _identity(mine["config"]) | {name: mine[name] for name in fields}
     # Paths may differ if the content is the same.
     for path, content in (
         *(("tokenizer", "tokenizer_sha256"), ("source.paths", "source"), ("source.index", "source")),
@@ -161,6 +162,12 @@ def _compare(theirs: dict[str, Any], mine: dict[str, Any], output: str) -> None:
             f"output directory {output} belongs to another config; differing keys: {shown}; "
             "choose another --output, or remove this one"
         )
+
+
+def _identity(c: Config) -> dict[str, Any]:
+    """The fields that determine the bytes of the output, flattened: "source.paths", "seed", …"""
+    flat = {key: value for key, value in c.items() if key not in (*NOT_IDENTITY, "source")}
+    return flat | {f"source.{key}": value for key, value in c["source"].items()}
 
 
 def _short(value: Any) -> str:

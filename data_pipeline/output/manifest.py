@@ -8,15 +8,14 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from data_pipeline.config import pair_tasks
 from data_pipeline.engine import dropped
-from data_pipeline.engine.job import Engine, Inputs
+from data_pipeline.engine.job import LINKS, Engine, Inputs
 from data_pipeline.engine.store import read
 from data_pipeline.links import graph_report
 from data_pipeline.output.shards import write_tfds_metadata
 from data_pipeline.output.worked import worked_example
-from data_pipeline.pairs import predictors, sharpness
-from data_pipeline.pairs.examples import SPECIALS
+from data_pipeline.tasks import diagnostics
+from data_pipeline.tasks.records import SPECIALS
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.input.manifest import MANIFEST, read_manifest
@@ -54,7 +53,7 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, v
         "tasks": _tasks(engine),
         "bits_from_uniform": _sharpness(engine),
         "splits": splits,
-        "link_graph": graph_report.summary(engine, with_links=bool(pair_tasks(c))),
+        "link_graph": graph_report.summary(engine, with_links=LINKS in job["needs"]),
         "losses": losses,
         "worked": worked_example(engine),
     }
@@ -109,7 +108,7 @@ def _tasks(engine: Engine) -> dict[str, Any]:
             "mean_doc_tokens": docs / sequences,
             "mean_sequence_tokens": (queries + docs) / sequences + SPECIALS,
             "predictors": {
-                name: scored[name][0] / (2 * scored[name][1]) for name in predictors.NAMES if name in scored
+                name: scored[name][0] / (2 * scored[name][1]) for name in diagnostics.NAMES if name in scored
             },
             "predictor_pairs": max((n for _, n in scored.values()), default=0),
         }
@@ -117,14 +116,14 @@ def _tasks(engine: Engine) -> dict[str, Any]:
 
 
 def _sharpness(engine: Engine) -> dict[str, float]:
-    """Divergence of the sampling of words from a uniform draw, for sentences and pages (pairs/sharpness.py)."""
+    """Divergence of the sampling of words from a uniform draw, for sentences and pages."""
     sql = "SELECT source, CAST(SUM(units) AS BIGINT), CAST(SUM(n) AS BIGINT) FROM sharpness GROUP BY source ORDER BY source"
-    return {source: round(units / sharpness.UNIT / n, 6) for source, units, n in engine.query(sql, ["sharpness"])}
+    return {source: round(units / diagnostics.UNIT / n, 6) for source, units, n in engine.query(sql, ["sharpness"])}
 
 
 def _dropped(engine: Engine) -> list[tuple[str, int, str, str]]:
     rows = engine.query("SELECT reason, n, location, example FROM losses", ["losses"])
-    return rows + graph_report.dropped(engine, with_links=bool(pair_tasks(engine.job["config"])))
+    return rows + graph_report.dropped(engine, with_links=LINKS in engine.job["needs"])
 
 
 @contextlib.contextmanager

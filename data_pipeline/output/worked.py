@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from data_pipeline.engine.job import Engine
-from data_pipeline.engine.store import buckets, read
-from data_pipeline.pairs.examples import tensorflow
-from data_pipeline.pairs.requests import weighed_sentence
-from data_pipeline.tasks.pair import Sentence
+from data_pipeline.engine.store import buckets
+from data_pipeline.tasks.requests import weighed_sentences
+from data_pipeline.tasks.task import Sentence
 from data_pipeline.text.terms import load_terms
 from harp_jax.input.records import PAIR_FEATURES
+from harp_jax.input.tfrecords import tensorflow
 
 LOOKED_AT = 200  # sentences of the first bucket
 WORDS = (8, 40)  # of a sentence that is easy to read
@@ -62,15 +62,10 @@ def worked_example(engine: Engine) -> dict[str, Any] | None:
 
 
 def _sentences(engine: Engine) -> Iterable[Sentence]:
-    numbers = buckets(engine.job, "sentences")
-    if not numbers:
-        return
-    rows = read(engine.job, "sentences", numbers[0]).slice(0, LOOKED_AT).to_pylist()
-    weights = read(engine.job, "sentence_weights", numbers[0]).slice(0, LOOKED_AT).to_pylist()
-    for row, weight in zip(rows, weights):
-        sentence = weighed_sentence(row, weight)
-        if WORDS[0] <= len(sentence.words) <= WORDS[1]:
-            yield sentence
+    for number in buckets(engine.job, "sentences")[:1]:
+        for sentence in weighed_sentences(engine.job, number, LOOKED_AT):
+            if WORDS[0] <= len(sentence.words) <= WORDS[1]:
+                yield sentence
 
 
 def _keys(sentence: Sentence) -> list[str]:

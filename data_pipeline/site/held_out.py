@@ -16,7 +16,7 @@ import pyarrow as pa
 from data_pipeline.engine.job import Engine, Job
 from data_pipeline.engine.store import bucket_parts, buckets, read
 from data_pipeline.engine.tables import Row, table
-from data_pipeline.pairs.examples import split_of
+from data_pipeline.tasks.records import split_of
 from data_pipeline.text.terms import STOPWORDS
 from harp_jax.base.randomness import hash64
 

@@ -1,18 +1,22 @@
-"""The pre-training tasks, each as pure functions: HARP's four, one more from links, and the controls.
+"""The pre-training tasks, and the maps that make training records with them, bucket by bucket.
 
-In: sentences with anchors and weights; passages; a random generator for each pair.
-Out: the token ids of a pair's two sides, or the reason why there is no pair.
-Imports: text.
+In: tables of sentences with anchors, passages and weights; running text.
+Out: tables `requests`, `draws`, `mined`, `assembled`, `records` (serialized TFRecord examples), `predictions`.
+Imports: engine, text, links, weights; harp_jax.input.records.
 Files:
-  pair      the data that the tasks exchange: anchors, sentences, requests, passages, sides
-  sampling  words drawn by their weights (HARP Eq. 2 to 5)
-  rqp       Representative Query Prediction (HARP 3.2.1)
-  qdm       Query Disambiguation Modeling (HARP 3.2.2)
-  rdp       Representative Document Prediction (HARP 3.2.3)
-  acm       Anchor Co-occurrence Modeling (HARP 3.2.4)
-  adp       Anchor Destination Prediction: hard negatives, beyond the paper
-  mlm       pieces of running text for masked language modelling (HARP Eq. 15)
-  ict       Inverse Cloze Task, a control
-  wlp       Wiki Link Prediction, a control
-  prop      PROP and B-PROP, controls
+  sampling     words drawn by their weights (HARP Eq. 2 to 5)
+  task         what a task is, and the data that tasks exchange: anchors, sentences, requests, passages, sides
+  rqp          Representative Query Prediction (HARP 3.2.1)
+  qdm          Query Disambiguation Modeling (HARP 3.2.2)
+  rdp          Representative Document Prediction (HARP 3.2.3)
+  acm          Anchor Co-occurrence Modeling (HARP 3.2.4)
+  adp          Anchor Destination Prediction: BM25's pages as negatives, beyond the paper
+  ict          Inverse Cloze Task, a control
+  wlp          Wiki Link Prediction, a control
+  prop         PROP and B-PROP, controls, with the language model of the collection
+  mlm          pieces of running text for masked language modelling (HARP Eq. 15)
+  table        the tasks by name
+  requests     sentences and links to requests: what is known before passages are joined
+  records      requests with their passages, and pages, to records with statistics
+  diagnostics  trivial predictors on held-out pairs; how far the sampling of words is from uniform
 """

@@ -1,42 +1,59 @@
 """Anchor Co-occurrence Modeling (HARP 3.2.4): words of a page match the page that is linked in the same sentence."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
-from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence, Sides
+from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCES, Config, Engine
+from data_pipeline.links.link_graph import COLINKED_SQL
 from data_pipeline.tasks.rqp import anchor_words
-from data_pipeline.tasks.sampling import NoPair, Sampler
-from data_pipeline.text.terms import Terms, join
+from data_pipeline.tasks.sampling import NoPair
+from data_pipeline.tasks.task import Anchor, Attempt, Draw, Field, Passages, Request, Sentence, Setup, Sides, Task
+from data_pipeline.text.terms import join
 
-TASK = "acm"
+FIELDS = {
+    "acm_query": Field("shared", 'by both sides, or drawn "anew" for each', ("shared", "anew")),
+    "acm_negative": Field(
+        "linked",
+        'any link destination, one of similar "in_links", or any page of the "corpus"',
+        ("linked", "in_links", "corpus"),
+    ),
+    "acm_exclude_colinked": Field(True, "no negative that occurs with P1 in the links of one sentence"),
+    "acm_draws": Field(8, "candidates for a negative; the first that is not co-linked is used", (1, 1000)),
+    "acm_directions": Field(
+        2, "2: each of the two sampled anchors yields a query, as Table 1's counts suggest; 1: one of them", (1, 2)
+    ),
+}
 
 # The negative: the first drawn candidate, or the first that is not co-linked with P1 in any sentence (P1 itself is).
 NEGATIVES_SQL = {
     False: """
         SELECT 'acm' AS task, d.key AS key, c.doc AS destination
-        FROM acm_draws d JOIN candidates c ON d.place = c.place WHERE d.draw = 0
+        FROM draws d JOIN candidates c ON d.place = c.place WHERE d.task = 'acm' AND d.draw = 0
     """,
     True: """
         SELECT 'acm' AS task, key, destination FROM (
             SELECT d.key AS key, c.doc AS destination, row_number() OVER (PARTITION BY d.key ORDER BY d.draw) AS position
-            FROM acm_draws d
+            FROM draws d
             JOIN candidates c ON d.place = c.place
             LEFT JOIN colinked l ON d.one = l.one AND c.doc = l.other
-            WHERE l.one IS NULL
+            WHERE l.one IS NULL AND d.task = 'acm'
         ) WHERE position = 1
     """,
 }
 
 
-class Draw(NamedTuple):
-    """A candidate for the negative of the pair `key`: the page at `place`; `one` is P1."""
+def prepare(engine: Engine) -> None:
+    engine.join("colinked", COLINKED_SQL, ["ranked"])
 
-    key: str
-    draw: int
-    one: int
-    place: int
+
+def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
+    """Two anchors of the sentence, each in turn the one with the query, or only the first."""
+    pair = choose(sentence.anchors, setup.rng("acm-pair", sentence.key, "request"))
+    if pair is not None:
+        for direction in (pair, pair[::-1])[: setup.c["acm_directions"]]:
+            yield f"{sentence.key}+{direction[0]}", partial(request, sentence, direction, setup)
 
 
 def choose(anchors: Sequence[Anchor], rng: np.random.Generator) -> tuple[int, int] | None:
@@ -63,35 +80,30 @@ def negative_places(
     return rng.integers(low, high, size=draws).tolist()
 
 
-def request(
-    sentence: Sentence,
-    pair: tuple[int, int],
-    terms: Terms,
-    sampler: Sampler,
-    rng: np.random.Generator,
-    places: tuple[int, int],
-    draws: int,
-    similar: bool,
-) -> tuple[Request, list[Draw]]:
+def request(sentence: Sentence, pair: tuple[int, int], setup: Setup, rng: np.random.Generator) -> list[Request]:
     """The query is from (a1, P1), P2 is the positive page; the negative is one of the draws (Eq. 14)."""
+    c = setup.c
     one, two = sentence.anchors[pair[0]], sentence.anchors[pair[1]]
-    words = anchor_words(sentence, one, terms)
+    words = anchor_words(sentence, one, setup.terms)
     key = f"{sentence.anchor_key(one)}+{two.number}"
-    drawn = negative_places(rng, two, places, draws, similar)
-    request = Request(
-        TASK, key, sentence.page, two.destination, (), words, sampler.length(rng), words_of=one.destination
-    )
-    return request, [Draw(key, i, one.destination, place) for i, place in enumerate(drawn)]
+    places = 0 if c["acm_negative"] == "corpus" else setup.unlinked, setup.candidates
+    drawn = negative_places(rng, two, places, c["acm_draws"], c["acm_negative"] == "in_links")
+    draws = [Draw(key, i, one=one.destination, place=place) for i, place in enumerate(drawn)]
+    length = setup.sampler.length(rng)
+    return [
+        Request(
+            TASK.name, key, sentence.page, two.destination, (), words, length, words_of=one.destination, draws=draws
+        )
+    ]
 
 
-def sides(
-    request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator, anew: bool = False
-) -> Sides:
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
     """S1 = a1 ∪ l words of P1 sampled by the attention of [CLS] (Eq. 13): (S1, P2) against (S1, P̃).
 
-    `anew`: the words of the negative side are drawn independently, as in the authors' code.
+    acm_query "anew": the words of the negative side are drawn independently, as in the authors' code.
     """
     assert passages.words is not None
+    sampler, anew = setup.sampler, setup.c["acm_query"] == "anew"
     if passages.negative is None:
         raise NoPair("candidates-all-co-linked")
     if anew and list(passages.negative) == list(passages.positive):
@@ -103,3 +115,13 @@ def sides(
         context = sampler.sample(rng, passages.words, sampler.outside(anchor), length, "page")
         queries.append(join(sampler.query(rng, context, anchor)))
     return Sides(queries[0], passages.positive, queries[1] if anew else None, passages.negative)
+
+
+def needs(c: Config) -> set[str]:
+    return {LINKS, SENTENCES, *([ALL_PAGES] if c["acm_negative"] == "corpus" else [])}
+
+
+TASK = Task(
+    "acm", reads="sentences", needs=needs, fields=FIELDS, requests=requests, prepare=prepare,
+    negatives=lambda c: NEGATIVES_SQL[c["acm_exclude_colinked"]], sides=sides,
+)  # fmt: skip

@@ -4,14 +4,27 @@ Without its sentence a positive passage is shorter than a whole one: preferring 
 the pairs. So a sentence is removed from the negative, too, if one was removed from the positive.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
-from data_pipeline.tasks.pair import Sides
+from data_pipeline.engine.job import LINKS, Job
 from data_pipeline.tasks.sampling import NoPair
+from data_pipeline.tasks.task import Field, PagePair, Sides, Task
+from data_pipeline.weights.wordpieces import in_links, running_text
+from harp_jax.base.randomness import generator
 
-TASK = "ict"
+FIELDS = {
+    "ict_passage_tokens": Field(128, "passages are about as long as HARP's documents", (1, 1 << 20)),
+    "ict_keep": Field(0.1, "share of the pairs whose passage keeps the sentence", (0, 1)),
+    "ict_negative": Field(
+        "article",
+        'another passage of it, or one of an "other_article", like in-batch negatives',
+        ("article", "other_article"),
+    ),
+}
+# Consecutive articles among which "other_article" draws a negative.
+ARTICLES = 256
 Passage = list[list[int]]  # sentences as token ids
 
 
@@ -69,3 +82,42 @@ def sides(
     """
     query, document, kept = cloze(passage, keep, rng)
     return Sides(query, document, None, negative(passages, but, kept, rng))
+
+
+def records(job: Job, number: int) -> Iterator[PagePair]:
+    """A pair for each passage of at least two sentences, of the articles of a bucket."""
+    c = job["config"]
+    counts = {row["id"]: row["in_links"] for row in in_links(job, number)}
+    wanted = {page for page, n in counts.items() if n or c["text_pages"] == "all"}
+    for articles in _batches(job, number, wanted):
+        for which, (page, found) in enumerate(articles):
+            for at, passage in enumerate(found):
+                key = f"{page}#{at}"
+                rng = generator(c["seed"], TASK.name, key)
+                other = which
+                if c["ict_negative"] == "other_article" and len(articles) > 1:
+                    other = int(rng.integers(len(articles) - 1))
+                    other += other >= which
+                try:
+                    pair = sides(passage, articles[other][1], at if other == which else None, c["ict_keep"], rng)
+                except NoPair as reason:
+                    yield PagePair(key, page, reason)
+                    continue
+                yield PagePair(key, page, pair, counts[page], counts[articles[other][0]])
+
+
+def _batches(job: Job, number: int, wanted: Collection[str]) -> Iterator[list[tuple[str, list[Passage]]]]:
+    """The wanted articles as passages, `ARTICLES` at a time."""
+    batch: list[tuple[str, list[Passage]]] = []
+    for page, sentences in running_text(job, number):
+        found = passages(sentences, job["config"]["ict_passage_tokens"])
+        if found and page in wanted:
+            batch.append((page, found))
+        if len(batch) == ARTICLES:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+TASK = Task("ict", reads="documents", needs=lambda c: {LINKS}, fields=FIELDS, records=records)

@@ -1,20 +1,54 @@
 """Representative Words Prediction, a control (PROP, Ma et al., WSDM 2021; B-PROP, SIGIR 2021).
 
 Two word sets of equal length are drawn from a page's language model; the more likely one is the better query.
+
+p(w|C), the language model of the collection, is counted first. The number of words grows with the corpus: English Wikipedia has
+millions. A join sums their counts by ranges of their hashes, and the ranges are written one after another into arrays that all
+workers map into memory: no process holds more than one.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+import contextlib
+import functools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Protocol
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import DTypeLike
 
-from data_pipeline.tasks.pair import Sides
+from data_pipeline.engine.job import ALL_PAGES, ALL_WEIGHTS, LINKS, Config, Engine, Job
+from data_pipeline.engine.store import bucket_parts, buckets, read
+from data_pipeline.engine.tables import pack, table, unpack
 from data_pipeline.tasks.sampling import NoPair, Sampler, probabilities, shuffled, without_replacement
-from data_pipeline.text.terms import Word, join
+from data_pipeline.tasks.task import Field, PagePair, Sides, Task, setup_of
+from data_pipeline.text.terms import Span, Terms, Word, join
+from data_pipeline.weights.word_weights import from_bytes
+from data_pipeline.weights.wordpieces import in_links
+from harp_jax.base.digests import check_sums, write_sums
+from harp_jax.base.files import replacing
+from harp_jax.base.randomness import signed64
 
-TASK = "prop"
+FIELDS = {
+    "prop_pairs": Field(5, "pairs of word sets per page", (1, 1000)),
+    "prop_distribution": Field(
+        "query_likelihood",
+        'with Dirichlet smoothing (PROP), or "contrastive" (B-PROP)',
+        ("query_likelihood", "contrastive"),
+    ),
+    "prop_mu": Field(0.0, "μ of the smoothing; 0: the mean length of the documents in words", (0, 1e9)),
+}
 # Maximum draws per word of a set; only a corpus of a handful of words needs more.
 PATIENCE = 100
+
+
+# Shares of attention are summed as integers, so that the sums do not depend on the order; 2³¹ pages fit 63 bits.
+UNIT = 1 << 32
+RANGE_BITS = 7
+
+TERM_TOTALS_SQL = """
+    SELECT word, MIN(pieces) AS pieces, CAST(SUM(n) AS BIGINT) AS n, part AS bucket FROM term_counts GROUP BY word, part
+"""
 
 
 class Collection(Protocol):
@@ -92,3 +126,171 @@ def sides(model: Smoothed | Contrastive, document: Sequence[int], sampler: Sampl
         raise NoPair("no-contrast")
     better, worse = sets if one > two else sets[::-1]
     return Sides(join(shuffled(rng, better)), document, join(shuffled(rng, worse)), None)
+
+
+def contrastive(c: Config) -> bool:
+    return c["prop_distribution"] == "contrastive"
+
+
+def prepare(engine: Engine) -> None:
+    """Counts the terms of the collection."""
+    job = engine.job
+    engine.map("term counts", count_terms, bucket_parts(job, "passages"))
+    engine.join("term_totals", TERM_TOTALS_SQL, ["term_counts"], partitioned=True)
+    folder = os.path.join(job["work"], "collection")
+    if not os.path.exists(os.path.join(folder, "complete")):
+        save(job, folder, engine.query("SELECT COUNT(*) FROM passages", ["passages"])[0][0])
+
+
+def count_terms(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+    """Map over the buckets of `passages`: how often each term occurs, or its shares of attention in units of 2⁻³²."""
+    c, counts = job["config"], dict[Word, int]()
+    for _, _, amounts in _pages(job, number, setup_of(job).terms):
+        for word, amount in amounts.items():
+            counts[word] = counts.get(word, 0) + (round(amount * UNIT) if contrastive(c) else int(amount))
+    return {"term_counts": counted(counts)}
+
+
+def counted(counts: dict[Word, int]) -> pa.Table:
+    """Rows of `term_counts`. `part` is the range of the word's hash; ranges are ordered like the hashes."""
+    hashes = [signed64("word", *word) for word in counts]
+    columns = {
+        "word": hashes,
+        "pieces": [pack(word) for word in counts],
+        "n": list(counts.values()),
+        "part": [(hashed >> (64 - RANGE_BITS)) + (1 << (RANGE_BITS - 1)) for hashed in hashes],
+    }
+    return table("term_counts", columns)
+
+
+def save(job: Job, folder: str, pages: int) -> None:
+    """Writes the rows of `term_totals`, ordered by hash, as the arrays of a `TermCollection`.
+
+    words [terms] int64: hashes; ends [terms] int64: cumulated n; pieces [Σ] int32: wordpieces of all words; offsets [terms + 1]
+    int64: where each word's pieces begin.
+    """
+    ranges = buckets(job, "term_totals")
+    terms = total = ended = began = 0
+    for part in ranges:
+        lengths = _lengths(read(job, "term_totals", part, ["pieces"]))
+        terms, total = terms + len(lengths), total + int(lengths.sum())
+    with contextlib.ExitStack() as stack:
+
+        def begin(name: str, length: int, dtype: DTypeLike = np.int64) -> IO[bytes]:
+            file = stack.enter_context(replacing(os.path.join(folder, f"{name}.npy"), "wb"))
+            header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (length,)}
+            np.lib.format.write_array_header_1_0(file, header)
+            return file
+
+        words, ends = begin("words", terms), begin("ends", terms)
+        offsets, pieces = begin("offsets", terms + 1), begin("pieces", total, np.int32)
+        offsets.write(np.zeros(1, np.int64).tobytes())
+        for part in ranges:
+            rows = read(job, "term_totals", part).sort_by("word")
+            cumulated = ended + np.cumsum(rows.column("n").to_numpy())
+            starts = began + np.cumsum(_lengths(rows))
+            words.write(rows.column("word").to_numpy().tobytes())
+            ends.write(cumulated.tobytes())
+            offsets.write(starts.tobytes())
+            for chunk in rows.column("pieces").chunks:
+                pieces.write(b"".join(chunk.to_pylist()))
+            ended, began = int(cumulated[-1]), int(starts[-1])
+        begin("pages", 1).write(np.array([pages]).tobytes())
+    write_sums(folder, [f"{name}.npy" for name in ("words", "ends", "offsets", "pieces", "pages")])
+    with replacing(os.path.join(folder, "complete")) as file:
+        file.write("done\n")
+
+
+def _lengths(rows: pa.Table) -> np.ndarray:
+    """Wordpieces of each row's word, [rows] int64."""
+    import pyarrow.compute as pc
+
+    return pc.binary_length(rows.column("pieces")).to_numpy().astype(np.int64) // 4
+
+
+@functools.cache
+def _verify(folder: str) -> None:
+    """Once a process: arrays in .npy files have no checksums. Raises InputError for a changed one."""
+    check_sums(folder)
+
+
+class TermCollection:
+    """p(w|C) over the terms of all passages, from the files of `save`."""
+
+    def __init__(self, folder: str, shares: bool) -> None:
+        _verify(folder)
+
+        def load(name: str) -> np.ndarray:
+            return np.load(os.path.join(folder, f"{name}.npy"), mmap_mode="r")
+
+        self.words, self.ends, self.offsets, self.pieces = map(load, ("words", "ends", "offsets", "pieces"))
+        self.total = int(self.ends[-1]) if len(self.ends) else 0
+        self.mean_length = 0.0 if shares else self.total / int(load("pages")[0])
+        self._of_shares = int(load("pages")[0]) * UNIT if shares else self.total
+
+    def share(self, word: Word) -> float:
+        """p(w|C) of a word of the collection."""
+        at = int(np.searchsorted(self.words, signed64("word", *word)))
+        return int(self.ends[at] - (self.ends[at - 1] if at else 0)) / self._of_shares
+
+    def draw(self, rng: np.random.Generator) -> Word:
+        """A word with probability p(w|C)."""
+        at = int(np.searchsorted(self.ends, rng.integers(self.total), side="right"))
+        return tuple(self.pieces[self.offsets[at] : self.offsets[at + 1]].tolist())
+
+
+def records(job: Job, number: int) -> Iterator[PagePair]:
+    """`prop_pairs` pairs of word sets for each page of a bucket."""
+    setup, c = setup_of(job), job["config"]
+    collection = TermCollection(os.path.join(job["work"], "collection"), contrastive(c))
+    mu = c["prop_mu"] or collection.mean_length
+    pages = {row["doc"]: row for row in in_links(job, number)}
+    for doc, tokens, amounts in _pages(job, number, setup.terms):
+        page = pages[doc]
+        if c["text_pages"] == "linked" and not page["in_links"]:
+            continue
+        if not amounts:
+            yield PagePair(page["id"], page["id"], NoPair("page-has-too-few-terms"))
+            continue
+        model: Smoothed | Contrastive
+        if contrastive(c):
+            model = Contrastive(amounts, collection)
+        else:
+            model = Smoothed({word: int(n) for word, n in amounts.items()}, collection, mu)
+        for at in range(c["prop_pairs"]):
+            key = f"{page['id']}#{at}"
+            try:
+                pair = sides(model, tokens, setup.sampler, setup.rng(TASK.name, key))
+            except NoPair as reason:
+                yield PagePair(key, page["id"], reason)
+                continue
+            yield PagePair(key, page["id"], pair, page["in_links"])
+
+
+def _pages(job: Job, number: int, terms: Terms) -> Iterator[tuple[int, list[int], dict[Word, float]]]:
+    """(doc, tokens, amounts) of each passage: the counts of its terms, or their shares of the attention from [CLS]."""
+    weights: dict[int, bytes] = {}
+    if contrastive(job["config"]):
+        weights = {row["doc"]: row["weights"] for row in read(job, "passage_weights", number).to_pylist()}
+    for batch in read(job, "passages", number).to_batches(max_chunksize=512):
+        for row in batch.to_pylist():
+            words = Span(unpack(row["tokens"]), unpack(row["lengths"])).words()
+            # float16 stores tiny weights as 0; such a word keeps a small probability.
+            each = np.maximum(from_bytes(weights[row["doc"]]), 2.0**-25).tolist() if weights else [1.0] * len(words)
+            amounts: dict[Word, float] = {}
+            for word, amount in zip(words, each):
+                if word in amounts:
+                    amounts[word] += amount
+                elif terms.is_term(word):
+                    amounts[word] = amount
+            if weights:
+                total = sum(amounts.values())
+                amounts = {word: amount / total for word, amount in amounts.items()}
+            yield row["doc"], unpack(row["tokens"]).tolist(), amounts
+
+
+def needs(c: Config) -> set[str]:
+    return {LINKS, ALL_PAGES, *([ALL_WEIGHTS] if contrastive(c) else [])}
+
+
+TASK = Task("prop", reads="passages", needs=needs, fields=FIELDS, records=records, prepare=prepare)

@@ -1,31 +1,40 @@
 """Query Disambiguation Modeling (HARP 3.2.2): the context of an ambiguous anchor identifies its page among the anchor's pages."""
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
-from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence, Sides
+from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks.rqp import context_query
-from data_pipeline.tasks.sampling import Sampler
-from data_pipeline.text.terms import Terms, join
+from data_pipeline.tasks.task import Anchor, Attempt, Draw, Field, Passages, Request, Sentence, Setup, Sides, Task
+from data_pipeline.text.terms import join
 from harp_jax.base.randomness import generator
 
-TASK = "qdm"
+FIELDS = {
+    "qdm_positives": Field(
+        10, "at most this many occurrences of an ambiguous anchor text become pairs; 0: all", (0, 1 << 20)
+    ),
+    "qdm_positive": Field("sampled", 'which occurrences, or the "first"', ("sampled", "first")),
+    "qdm_negative": Field(
+        "uniform", 'over the anchor\'s other destinations, or weighted by "occurrence"', ("uniform", "occurrence")
+    ),
+}
 
 # The negative: the destination of the anchor at the drawn rank. link_graph.py ranks each destination once (uniform) or once per
 # occurrence.
 NEGATIVES_SQL = """
     SELECT 'qdm' AS task, d.key AS key, r.destination AS destination
-    FROM qdm_draws d JOIN anchor_destination r ON d.anchor = r.anchor AND d.rank = r.rank
+    FROM draws d JOIN anchor_destination r ON d.anchor = r.anchor AND d.rank = r.rank WHERE d.task = 'qdm'
 """
 
 
-class Draw(NamedTuple):
-    """The negative of the pair `key`: the destination of `anchor` at `rank`."""
-
-    key: str
-    anchor: str
-    rank: int
+def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
+    """A request for the chosen occurrences of anchor texts with several destinations."""
+    c = setup.c
+    for index, anchor in enumerate(sentence.anchors):
+        if anchor.total > anchor.own and chosen(anchor, c["qdm_positives"], c["qdm_positive"], c["seed"]):
+            yield sentence.anchor_key(anchor), partial(request, sentence, index, setup)
 
 
 def negative_rank(anchor: Anchor, rng: np.random.Generator) -> int:
@@ -45,19 +54,21 @@ def chosen(anchor: Anchor, limit: int, positive: str, seed: int) -> bool:
     return anchor.occurrence in drawn
 
 
-def request(
-    sentence: Sentence, index: int, terms: Terms, sampler: Sampler, rng: np.random.Generator
-) -> tuple[Request, Draw] | None:
-    """The query S1 and page P of one link, and the draw of P̃; None for an anchor text with a single destination."""
+def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generator) -> list[Request]:
+    """The query S1 and page P of one link, and the draw of P̃."""
     anchor = sentence.anchors[index]
-    if anchor.total == anchor.own:
-        return None
-    query, _, _ = context_query(sentence, index, terms, sampler, rng)
+    query, _, _ = context_query(sentence, index, setup, rng)
     key = sentence.anchor_key(anchor)
-    draw = Draw(key, anchor.text, negative_rank(anchor, rng))
-    return Request(TASK, key, sentence.page, anchor.destination, join(query)), draw
+    draw = Draw(key, anchor=anchor.text, rank=negative_rank(anchor, rng))
+    return [Request(TASK.name, key, sentence.page, anchor.destination, join(query), draws=[draw])]
 
 
-def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator) -> Sides:
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
     """(S1, P) against (S1, P̃)."""
     return Sides(request.query, passages.positive, None, passages.negative)
+
+
+TASK = Task(
+    "qdm", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests,
+    negatives=lambda c: NEGATIVES_SQL, sides=sides,
+)  # fmt: skip

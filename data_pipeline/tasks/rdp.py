@@ -1,13 +1,25 @@
 """Representative Document Prediction (HARP 3.2.3): of two pages linked in a sentence, the one with the more important anchor."""
 
 import itertools
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
-from data_pipeline.tasks.pair import Passages, Request, Sentence, Sides
+from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks.sampling import NoPair, Sampler, probabilities
+from data_pipeline.tasks.task import Attempt, Field, Passages, Request, Sentence, Setup, Sides, Task
 
-TASK = "rdp"
+FIELDS = {
+    "rdp_direction": Field(
+        "from_cls", 'Eq. 10: attention from [CLS] to the anchor, or from the anchor "to_cls"', ("from_cls", "to_cls")
+    ),
+    "rdp_repeats": Field(
+        "summed", 'Eq. 11: over the occurrences of an anchor text, or only the "first"', ("summed", "first")
+    ),
+    "rdp_pairs": Field("sampled", 'two anchors by Eq. 11, or "all" pairs of a sentence', ("sampled", "all")),
+    "rdp_contrast": Field(True, "require different destinations and different weights; otherwise ties become pairs"),
+}
 # Weights are stored as float16 (11 bits); smaller relative differences are rounding errors.
 RESOLUTION = 2.0**-10
 
@@ -65,36 +77,36 @@ def every_pair(eta: np.ndarray, destinations: list[int], contrast: bool) -> list
     return pairs
 
 
-def requests(
-    sentence: Sentence,
-    sampler: Sampler,
-    rng: np.random.Generator,
-    direction: str = "from_cls",
-    repeats: str = "summed",
-    pairs: str = "sampled",
-    contrast: bool = True,
-) -> list[Request]:
+def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
+    yield sentence.key, partial(request, sentence, setup)
+
+
+def request(sentence: Sentence, setup: Setup, rng: np.random.Generator) -> list[Request]:
     """The sentence S as query, P1 preferred to P2 (Eq. 12); no request for a sentence with one anchor text.
 
     One pair, sampled by Eq. 11, or "all" pairs of the sentence.
     """
+    c = setup.c
     lengths = np.array([len(word) for word in sentence.words])
-    merged = importance(sentence, lengths, direction, repeats)
+    merged = importance(sentence, lengths, c["rdp_direction"], c["rdp_repeats"])
     if len(merged) < 2:
         return []
     eta = np.array([weight for weight, _ in merged.values()])
     destinations = [destination for _, destination in merged.values()]
-    if pairs == "sampled":
-        chosen = {sentence.key: choose(eta, destinations, sampler, rng, contrast)}
+    if c["rdp_pairs"] == "sampled":
+        chosen = {sentence.key: choose(eta, destinations, setup.sampler, rng, c["rdp_contrast"])}
     else:
-        every = every_pair(eta, destinations, contrast)
+        every = every_pair(eta, destinations, c["rdp_contrast"])
         chosen = {f"{sentence.key}+{more}>{less}": (more, less) for more, less in every}
     return [
-        Request(TASK, key, sentence.page, destinations[more], sentence.tokens, negative=destinations[less])
+        Request(TASK.name, key, sentence.page, destinations[more], sentence.tokens, negative=destinations[less])
         for key, (more, less) in chosen.items()
     ]
 
 
-def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator) -> Sides:
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
     """(S, P1) against (S, P2)."""
     return Sides(request.query, passages.positive, None, passages.negative)
+
+
+TASK = Task("rdp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests, sides=sides)

@@ -1,12 +1,20 @@
 """Representative Query Prediction (HARP 3.2.1): S1, an anchor with context words, is a better query for the page than S2."""
 
+from collections.abc import Iterator
+from functools import partial
+
 import numpy as np
 
-from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence, Sides
-from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
+from data_pipeline.engine.job import LINKS, SENTENCES
+from data_pipeline.tasks.sampling import NoPair, Weighted
+from data_pipeline.tasks.task import Anchor, Attempt, Passages, Request, Sentence, Setup, Sides, Task
 from data_pipeline.text.terms import Terms, Word, join
 
-TASK = "rqp"
+
+def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
+    """A request for each link."""
+    for index, anchor in enumerate(sentence.anchors):
+        yield sentence.anchor_key(anchor), partial(request, sentence, index, setup)
 
 
 def anchor_words(sentence: Sentence, anchor: Anchor, terms: Terms) -> list[Word]:
@@ -18,43 +26,44 @@ def anchor_words(sentence: Sentence, anchor: Anchor, terms: Terms) -> list[Word]
 
 
 def context_query(
-    sentence: Sentence, index: int, terms: Terms, sampler: Sampler, rng: np.random.Generator
+    sentence: Sentence, index: int, setup: Setup, rng: np.random.Generator
 ) -> tuple[list[Word], list[Word], int]:
     """S1 in random order, the anchor's words, and l.
 
     S1 = anchor ∪ l words sampled from the sentence by the attention of the anchor's own span (Eq. 1 to 4); l is the
     number of sampled words. The anchor's words are excluded, unless `anchor_in_context`.
     """
-    anchor = anchor_words(sentence, sentence.anchors[index], terms)
+    sampler, anchor = setup.sampler, anchor_words(sentence, sentence.anchors[index], setup.terms)
     length = sampler.length(rng)
     text = Weighted(sentence.words, sentence.by_anchor[index])
     context = sampler.sample(rng, text, sampler.outside(anchor), length, "sentence")
     return sampler.query(rng, context, anchor), anchor, length
 
 
-def request(sentence: Sentence, index: int, terms: Terms, sampler: Sampler, rng: np.random.Generator) -> Request:
+def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generator) -> list[Request]:
     """The positive query S1 of one link; its page P is both the document and the source of S2.
 
     With `context_in_page` S1 depends on P: the request then has the sentence's words in sampled order instead of a query.
     """
-    anchor = sentence.anchors[index]
+    sampler, anchor = setup.sampler, sentence.anchors[index]
     query: list[Word] = []
     context: list[Word] = []
     if sampler.context_in_page:
-        words, length = anchor_words(sentence, anchor, terms), sampler.length(rng)
+        words, length = anchor_words(sentence, anchor, setup.terms), sampler.length(rng)
         context = sampler.ranking(rng, Weighted(sentence.words, sentence.by_anchor[index]), sampler.outside(words))
     else:
-        query, words, length = context_query(sentence, index, terms, sampler, rng)
+        query, words, length = context_query(sentence, index, setup, rng)
     key, page = sentence.anchor_key(anchor), anchor.destination
-    return Request(TASK, key, sentence.page, page, join(query), words, length, context, words_of=page)
+    return [Request(TASK.name, key, sentence.page, page, join(query), words, length, context, words_of=page)]
 
 
-def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator) -> Sides:
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
     """(S1, P) against (S2, P). S2: as many words as S1, sampled from P by the attention of [CLS], without the anchor's (Eq. 5).
 
     Options of the authors' code: `anchor_in_s2`, and a length drawn independently (`s2_length`).
     """
     assert passages.words is not None
+    sampler = setup.sampler
     anchor, query, length = list(request.anchor), request.query, request.length
     if sampler.context_in_page:
         present = set(passages.words.words)
@@ -66,3 +75,6 @@ def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random
     excluded = set() if sampler.anchor_in_s2 else set(anchor)
     negative = sampler.query(rng, sampler.sample(rng, passages.words, excluded, count, "page"), [])
     return Sides(query, passages.positive, join(negative), None)
+
+
+TASK = Task("rqp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, requests=requests, sides=sides)

@@ -1,36 +1,53 @@
 """Wiki Link Prediction, a control (after Chang et al., ICLR 2020): a sentence of a page matches the pages that link to it."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
-from data_pipeline.tasks.pair import Passages, Request, Sides
-from data_pipeline.tasks.sampling import NoPair, Sampler
+from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCE_ENDS, Engine
+from data_pipeline.engine.tables import Row
+from data_pipeline.links.link_graph import LINKED_SQL
+from data_pipeline.tasks.sampling import NoPair
+from data_pipeline.tasks.task import Attempt, Draw, Field, Passages, Request, Setup, Sides, Task
 
-TASK = "wlp"
+FIELDS = {
+    "wlp_negative": Field(
+        "neighbour",
+        'a page that the positive links to, or any of the "corpus", like in-batch negatives',
+        ("neighbour", "corpus"),
+    ),
+    "wlp_draws": Field(
+        8, "candidates for a negative; the first that does not link to the query's page is used", (1, 1000)
+    ),
+}
 
 # The negative: the first drawn page, by number or by place among the candidates, that does not link to A.
 NEGATIVES_SQL = """
     SELECT 'wlp' AS task, key, destination FROM (
         SELECT d.key AS key, COALESCE(d.doc, c.doc) AS destination,
             row_number() OVER (PARTITION BY d.key ORDER BY d.draw) AS position
-        FROM wlp_draws d
+        FROM draws d
         LEFT JOIN candidates c ON d.place = c.place
         LEFT JOIN linked l ON COALESCE(d.doc, c.doc) = l.one AND d.one = l.other
-        WHERE l.one IS NULL AND COALESCE(d.doc, c.doc) <> d.one
+        WHERE d.task = 'wlp' AND l.one IS NULL AND COALESCE(d.doc, c.doc) <> d.one
     ) WHERE position = 1
 """
 
 
-class Draw(NamedTuple):
-    """A candidate for the negative of a pair: `doc`, or the page at `place`; `one` is A."""
+def prepare(engine: Engine) -> None:
+    engine.join("linked", LINKED_SQL, ["ranked"])
 
-    key: str
-    draw: int
-    one: int
-    doc: int | None
-    place: int | None
+
+def requests(links: Sequence[Row], setup: Setup) -> Iterator[Attempt]:
+    """A request for each page that page B links to; `links`: those of B in order, rows of `ranked`."""
+    first: dict[int, Row] = {}
+    for link in links:
+        first.setdefault(link["destination"], link)
+    destinations = list(first)
+    for at, link in enumerate(first.values()):
+        place = link["id"], link["doc"], destinations, at, link["link_start"]
+        yield f"{link['id']}@{link['link_start']}", partial(request, *place, setup)
 
 
 def neighbours(destinations: Sequence[int], at: int, draws: int, rng: np.random.Generator) -> list[int]:
@@ -43,30 +60,25 @@ def neighbours(destinations: Sequence[int], at: int, draws: int, rng: np.random.
 
 
 def request(
-    page: str,
-    b: int,
-    destinations: Sequence[int],
-    at: int,
-    number: int,
-    places: int | None,
-    draws: int,
-    rng: np.random.Generator,
-) -> tuple[Request, list[Draw]]:
+    page: str, b: int, destinations: Sequence[int], at: int, number: int, setup: Setup, rng: np.random.Generator
+) -> list[Request]:
     """Page B, whose first link to A is at `number`, as the positive; the draws for the negative C.
 
-    A is number `at` of `destinations`, the distinct pages that B links to. Candidates for C are the other destinations, or with
-    `places` all pages of the corpus.
+    A is number `at` of `destinations`, the distinct pages that B links to. Candidates for C are the other destinations, or all
+    pages of the corpus.
     """
     a = destinations[at]
+    draws: int = setup.c["wlp_draws"]
     key = f"{page}@{number}"
-    if places is None:
-        drawn = [Draw(key, i, a, doc, None) for i, doc in enumerate(neighbours(destinations, at, draws, rng))]
+    if setup.c["wlp_negative"] == "neighbour":
+        drawn = [Draw(key, i, one=a, doc=doc) for i, doc in enumerate(neighbours(destinations, at, draws, rng))]
     else:
-        drawn = [Draw(key, i, a, None, int(place)) for i, place in enumerate(rng.integers(places, size=draws))]
-    return Request(TASK, key, page, b, words_of=a), drawn
+        places = rng.integers(setup.candidates, size=draws)
+        drawn = [Draw(key, i, one=a, place=int(places[i])) for i in range(draws)]
+    return [Request(TASK.name, key, page, b, words_of=a, draws=drawn)]
 
 
-def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random.Generator) -> Sides:
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
     """(s, B) against (s, C): s is a random sentence of A's first section; B links to A, C does not."""
     if passages.negative is None:
         raise NoPair("candidates-all-link-to-the-page")
@@ -76,3 +88,9 @@ def sides(request: Request, passages: Passages, sampler: Sampler, rng: np.random
     at = int(rng.integers(len(ends)))
     sentence = list(passages.page[ends[at - 1] if at else 0 : ends[at]])
     return Sides(sentence, passages.positive, None, passages.negative)
+
+
+TASK = Task(
+    "wlp", reads="ranked", needs=lambda c: {LINKS, ALL_PAGES, SENTENCE_ENDS}, fields=FIELDS, requests=requests, prepare=prepare,
+    negatives=lambda c: NEGATIVES_SQL, sides=sides,
+)  # fmt: skip

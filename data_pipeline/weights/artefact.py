@@ -9,13 +9,13 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from data_pipeline.config import WITHOUT_ENCODER, contrastive, identity
-from data_pipeline.engine.job import Engine, Inputs
+from data_pipeline.engine.job import ALL_WEIGHTS, Engine, Inputs
 from data_pipeline.engine.store import bucket_parts
 from data_pipeline.weights import attention, without_encoder
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json, replacing, sha256_file
 
+WITHOUT_ENCODER = ("uniform", "idf")  # values of config.encoder that need none
 TABLES = ("sentence_weights", "passage_weights")
 FOLDER, META = "term_weights", "meta.json"
 FORMAT = 2
@@ -83,8 +83,9 @@ def provide(engine: Engine, inputs: Inputs) -> str:
     Sets `job["elsewhere"]` to the directories of their tables. Raises InputError for weights of another input or encoder.
     """
     job, c = engine.job, engine.job["config"]
-    decides = {key: value for key, value in identity(c).items() if key in WEIGHTED_BY}
-    decides["passages"] = "all" if contrastive(c) else "linked"
+    given = c | {f"source.{key}": value for key, value in c["source"].items()}
+    decides = {key: given[key] for key in WEIGHTED_BY}
+    decides["passages"] = "all" if ALL_WEIGHTS in job["needs"] else "linked"
     content = json.dumps([decides, inputs["source"], inputs["tokenizer_sha256"]])
     belongs_to = hashlib.sha256(content.encode()).hexdigest()
     if c["term_weights"]:

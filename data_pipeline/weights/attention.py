@@ -213,7 +213,7 @@ def _count(job: Job, name: str, bucket: int) -> int:
     if name == "sentences":
         return read(job, name, bucket, ["doc"]).num_rows
     rows = read(job, name, bucket, ["in_links"]).to_pylist()
-    return sum(is_weighed(row, job["config"]) for row in rows)
+    return sum(is_weighed(row, job) for row in rows)
 
 
 def _weigh_sentences(job: Job, encoder: Encoder, bucket: int, bar: "Progress") -> None:
@@ -237,7 +237,7 @@ def _weigh_sentences(job: Job, encoder: Encoder, bucket: int, bar: "Progress") -
 
 
 def _weigh_passages(job: Job, encoder: Encoder, bucket: int, bar: "Progress") -> None:
-    rows = [row for row in read(job, "passages", bucket).to_pylist() if is_weighed(row, job["config"])]
+    rows = [row for row in read(job, "passages", bucket).to_pylist() if is_weighed(row, job)]
     lengths = [unpack(row["lengths"]) for row in rows]
     found: list[Row | None] = [None] * len(rows)
     for i, attention, _ in encoder.rows([Sequence(unpack(row["tokens"]), []) for row in rows]):

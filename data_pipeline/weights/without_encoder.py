@@ -38,7 +38,7 @@ def weigh_passages(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     weigh = _weigher(job)
     rows = []
     for passage in read(job, "passages", number).to_pylist():
-        if is_weighed(passage, job["config"]):
+        if is_weighed(passage, job):
             alpha = weigh(Span(unpack(passage["tokens"]), unpack(passage["lengths"])))
             rows.append(dict(doc=passage["doc"], weights=to_bytes(alpha)))
     return {"passage_weights": table("passage_weights", rows)}

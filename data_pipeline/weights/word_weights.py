@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from data_pipeline.config import Config, contrastive
+from data_pipeline.engine.job import ALL_WEIGHTS, Job
 
 
 def word_sums(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -35,9 +35,9 @@ def attending(
     return [(at, at + 1) for at in first]
 
 
-def is_weighed(passage: Mapping[str, Any], c: Config) -> bool:
-    """Whether a passage needs weights: destinations of links do, with B-PROP all passages."""
-    return passage["in_links"] > 0 or contrastive(c)
+def is_weighed(passage: Mapping[str, Any], job: Job) -> bool:
+    """Whether a passage needs weights: destinations of links do, for some tasks all passages."""
+    return passage["in_links"] > 0 or ALL_WEIGHTS in job["needs"]
 
 
 def to_bytes(weights: np.ndarray) -> bytes:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from data_pipeline.engine.dropped import DropCounts
-from data_pipeline.engine.job import Job
+from data_pipeline.engine.job import SENTENCE_ENDS, Job
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import Row, pack, table
 from data_pipeline.text.sentences import sentences
@@ -78,12 +78,12 @@ def _texts(job: Job, number: int, wanted: set[int]) -> dict[int, str]:
 def tokenise_passages(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over the buckets of `candidates`: the first section of each, truncated as in the records, as words.
 
-    S2 is sampled from the truncated text: the model could not match words after it. Also the ends of its sentences (for WLP), and
+    S2 is sampled from the truncated text: the model could not match words after it. Also the ends of its sentences, and
     the number of passages that contain each word (hashed) and each wordpiece.
     """
     terms = _terms(job)
     shown = min(job["window"], job["config"]["max_doc_tokens"])
-    with_sentences = "wlp" in job["config"]["tasks"]
+    with_sentences = SENTENCE_ENDS in job["needs"]
     in_links = {row["doc"]: row["in_links"] for row in read(job, "candidates", number).to_pylist()}
     words: dict[int, int] = {}
     pieces = np.zeros(terms.tokenizer.size, np.int64)
@@ -132,3 +132,11 @@ def running_text(job: Job, number: int) -> Iterator[tuple[str, list[list[int]]]]
                 text = document["text"]
                 found = [text[start:end] for start, end in sentences(text)]
                 yield document["id"], [encoding.ids for encoding in terms.tokenizer.encode_batch(found)]
+
+
+def in_links(job: Job, number: int) -> Iterator[Row]:
+    """Rows {doc, id, in_links} of a bucket's pages that may be documents of pairs."""
+    counts = {row["doc"]: row["in_links"] for row in read(job, "candidates", number).to_pylist()}
+    for row in read(job, "pages", number).select(["doc", "id", "problem"]).to_pylist():
+        if not row["problem"]:
+            yield row | {"in_links": counts.get(row["doc"], 0)}

@@ -8,10 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 DATASET = "harp"
-HARP_TASKS = ("rqp", "qdm", "rdp", "acm")
-LINK_TASKS = (*HARP_TASKS, "adp")  # adp: beyond the paper
-TASKS = (*LINK_TASKS, "ict", "wlp", "prop")
-TEXT_TASK = "mlm"
+TEXT_TASK = "mlm"  # the name under which running text is stored; every other task has pairs
 SPLITS = ("train", "validation")
 
 BYTES_FEATURES = ("task", "key", "page")

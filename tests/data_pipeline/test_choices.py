@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from data_pipeline.config import CHOICES, generation, plain
+from data_pipeline.config import generation, plain
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.links import link_graph
@@ -21,8 +21,8 @@ from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.presets import PRESETS
 from data_pipeline.tasks import acm, qdm, rdp, rqp
-from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
+from data_pipeline.tasks.task import Anchor, Passages, Request, Sentence, Setup
 from data_pipeline.text.terms import Terms, join, load_terms
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
@@ -32,6 +32,8 @@ from tests.support.in_process import InProcessEngine
 
 TERMS = Terms(Tokenizer((*SPECIAL_TOKENS, "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"}))
 SAMPLER = Sampler(TERMS.is_term, weighting="normalised")
+SETUP = Setup(generation().to_dict(), TERMS, SAMPLER)
+ANEW = replace(SETUP, c=SETUP.c | {"acm_query": "anew"})
 WORDS = [(6 + i,) for i in range(10)]
 PAGE = Weighted([(6 + i,) for i in range(30)], np.full(30, 1 / 30))
 ANCHORS = [
@@ -74,11 +76,11 @@ def test_attention_of_summed_heads_sharpens_the_softmax():
 
 def test_anchor_last_and_in_the_pools():
     sampler = replace(SAMPLER, query_order="anchor_last", anchor_in_context=True, anchor_in_s2=True, s2_length="drawn")
-    repeated = found = 0
+    setup, repeated, found = replace(SETUP, sampler=sampler), 0, 0
     lengths = set()
     for seed in range(200):
-        request = rqp.request(SENTENCE, 1, TERMS, sampler, generator("last", seed))
-        sides = rqp.sides(request, Passages([1], None, PAGE), sampler, generator("s2", seed))
+        (request,) = rqp.request(SENTENCE, 1, setup, generator("last", seed))
+        sides = rqp.sides(request, Passages([1], None, PAGE), setup, generator("s2", seed))
         anchor = [6 + 4, 6 + 5]
         assert sides.pos_query[-2:] == anchor
         repeated += bool(set(sides.pos_query[:-2]) & set(anchor))
@@ -113,7 +115,8 @@ def test_rdp_all_pairs_keep_ties_and_equal_destinations_only_without_contrast():
     eta, destinations = np.array([0.3, 0.1, 0.3, 0.2]), [1, 2, 3, 1]
     assert rdp.every_pair(eta, destinations, True) == [(0, 1), (2, 1), (3, 1), (2, 3)]
     assert sorted(rdp.every_pair(eta, destinations, False)) == [(0, 1), (0, 2), (0, 3), (2, 1), (2, 3), (3, 1)]
-    found = rdp.requests(SENTENCE, SAMPLER, generator("all"), "to_cls", "first", "all", False)
+    c = dict(rdp_direction="to_cls", rdp_repeats="first", rdp_pairs="all", rdp_contrast=False)
+    found = rdp.request(SENTENCE, replace(SETUP, c=SETUP.c | c), generator("all"))
     assert [(r.key, r.positive, r.negative) for r in found] == [("p@0+0>1", 7, 9)]
     pair = rdp.choose(np.array([0.1, 0.1]), [1, 1], SAMPLER, generator("tie"), contrast=False)
     assert sorted(pair) == [0, 1]
@@ -121,11 +124,11 @@ def test_rdp_all_pairs_keep_ties_and_equal_destinations_only_without_contrast():
 
 def test_acm_queries_drawn_anew_differ_and_share_the_anchor():
     request = Request("acm", "k", "p", 1, (), [(6,)], 4, words_of=2)
-    sides = acm.sides(request, Passages([1], [2], PAGE), SAMPLER, generator("anew"), anew=True)
+    sides = acm.sides(request, Passages([1], [2], PAGE), ANEW, generator("anew"))
     assert sides.neg_query and sides.neg_query != sides.pos_query and 6 in sides.neg_query and 6 in sides.pos_query
-    assert acm.sides(request, Passages([1], [2], PAGE), SAMPLER, generator("anew")).neg_query is None
+    assert acm.sides(request, Passages([1], [2], PAGE), SETUP, generator("anew")).neg_query is None
     with pytest.raises(NoPair, match="documents-equal"):
-        acm.sides(request, Passages([1], [1], PAGE), SAMPLER, generator("anew"), anew=True)
+        acm.sides(request, Passages([1], [1], PAGE), ANEW, generator("anew"))
 
 
 def test_wordpieces_as_units_escape_the_stopwords(tmp_path):
@@ -140,13 +143,12 @@ def test_wordpieces_as_units_escape_the_stopwords(tmp_path):
     assert text[piece_starts[-1] : piece_ends[-1]] == text[-(ends[-1] - piece_starts[-1]) :]
 
 
-def test_presets_name_fields_and_differ_from_the_default():
+def test_presets_name_fields_and_differ_from_the_default(tmp_path):
     default = generation()
     for name, fields in PRESETS.items():
         config = generation(name)
         assert set(fields) <= set(default) and any(config[field] != default[field] for field in fields), name
-        for field, value in fields.items():
-            assert field not in CHOICES or value in CHOICES[field]
+        plain(corpus.config(tmp_path, preset=name))
     with pytest.raises(InputError, match="unknown preset 'authors'"):
         generation("authors")
 
@@ -210,7 +212,7 @@ def test_pages_of_one_text_are_one_page_by_choice(tmp_path):
     pages[2]["lead_end"] = len(lead)
     path.write_text("".join(json.dumps(page) + "\n" for page in pages))
     c = plain(corpus.config(folder, page_identity="text", workers=1, tasks=("rqp", "qdm")))
-    job = {"config": c, "work": str(tmp_path / "work"), "output": str(tmp_path), "per_bucket": 1}
+    job = {"config": c, "work": str(tmp_path / "work"), "output": str(tmp_path), "per_bucket": 1, "needs": []}
     engine = LocalEngine(job, 1, "500MB")
     try:
         parse_documents(engine)

@@ -71,8 +71,8 @@ def write_config(path: Path, folder: Path, **fields: object) -> Path:
     return path
 
 
-def config(folder: Path, **fields: object) -> ConfigDict:
-    c = generation()
+def config(folder: Path, preset: str = "", **fields: object) -> ConfigDict:
+    c = generation(preset)
     c.source.format = "linked_jsonl"
     c.source.paths = (str(folder / "pages-*.jsonl"),)
     c.source.redirects = (str(folder / "redirects.tsv"),)

@@ -43,13 +43,16 @@ def page() -> str:
     common = dict(flat(defaults._common()))
     comments = commented(defaults._common)
     sections = [HEAD, "## Pairs from links (`harp generate`, configs in `data/`)\n"]
+    allowed, limits = generation_config.limits()
     choices = {
-        **generation_config.CHOICES,
+        **allowed,
         "source.format": generation_config.FORMATS,
         "source.split": generation_config.SPLITS,
     }
     pairs = dict(flat(generation_config.generation()))
-    sections.append(table(pairs, commented(generation_config.generation), generation_config.RANGES, choices))
+    meanings = commented(generation_config.generation)
+    meanings |= {name: field.meaning for name, field in generation_config.task_fields()}
+    sections.append(table(pairs, meanings, limits, choices))
     sections += ["## All BERT stages and neural rankers\n", table(common, comments, ranges.TRAINING, ranges.CHOICES)]
     for stage, title in STAGES.items():
         fields = dict(flat(getattr(defaults, stage)()))

@@ -12,7 +12,7 @@ from data_pipeline.links.parsing import parse_documents
 
 def linked_documents(c, output, engine_class=LocalEngine) -> dict[str, dict]:
     """The job as far as the link graph: no TensorFlow, no shards."""
-    job = {"config": plain(c), "work": str(output / ".work"), "output": str(output), "per_bucket": 1}
+    job = {"config": plain(c), "work": str(output / ".work"), "output": str(output), "per_bucket": 1, "needs": []}
     engine = engine_class(job, c.workers, c.memory_limit)
     try:
         parse_documents(engine)

@@ -16,10 +16,10 @@ ROOMS = {
         "training", "baselines.linklearn", "experiments", "look", "commands", "baselines",
     ),
     "data_pipeline": (
-        "engine", "text", "sources", "links", "weights", "tasks", "pairs", "output", "site", "sample", "commands",
+        "engine", "text", "sources", "links", "weights", "tasks", "config", "output", "site", "sample", "commands",
     ),
 }  # fmt: skip
-GROUND = {"harp_jax": ("config",), "data_pipeline": ("presets", "config")}
+GROUND = {"harp_jax": ("config",), "data_pipeline": ("presets",)}
 # What the generation job may take from harp_jax: files on disk, text, the encoder and its parameters.
 SHARED = ("base", "corpus", "text", "model", "input", "checkpoints")
 

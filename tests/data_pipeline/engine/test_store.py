@@ -8,7 +8,7 @@ import pytest
 
 from data_pipeline.engine import store
 from data_pipeline.engine.tables import table
-from data_pipeline.pairs import term_collection
+from data_pipeline.tasks import prop as term_collection
 from harp_jax.base.errors import InputError
 from tests.support.in_process import InProcessEngine
 

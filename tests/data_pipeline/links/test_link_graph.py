@@ -104,7 +104,7 @@ def built(tmp_path_factory):
     c.encoder, c.min_article_words, c.max_anchor_words, c.workers = "uniform", 5, 4, 1
     c.exclude_destinations, c.boilerplate_anchors = str(folder / "judged.txt"), ("Zurück",)
     config = plain(c)
-    engine = LocalEngine({"config": config, "work": str(folder / "work"), "per_bucket": 1}, 1, "500MB")
+    engine = LocalEngine({"config": config, "work": str(folder / "work"), "per_bucket": 1, "needs": []}, 1, "500MB")
     try:
         parse_documents(engine)
         engine.map("links", link_graph.extract_links, bucket_parts(engine.job, "documents"))

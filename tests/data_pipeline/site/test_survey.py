@@ -8,10 +8,10 @@ import pytest
 from data_pipeline.commands.survey import arguments_parser, main
 from data_pipeline.config import generation
 from data_pipeline.engine.work import claim
-from data_pipeline.pairs.examples import split_of
 from data_pipeline.pipeline import generate
 from data_pipeline.site.held_out import in_context, is_title
 from data_pipeline.site.survey import as_text, write_survey
+from data_pipeline.tasks.records import split_of
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.ranking.lexical.anchors import anchor_rows

@@ -3,28 +3,31 @@
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from data_pipeline.config import generation
 from data_pipeline.engine.store import read
 from data_pipeline.output.manifest import load_manifest
-from data_pipeline.pairs.predictors import NAMES
-from data_pipeline.pairs.term_collection import UNIT, TermCollection
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks import ict, prop, wlp
-from data_pipeline.tasks.pair import Passages, Request
+from data_pipeline.tasks.diagnostics import NAMES
+from data_pipeline.tasks.prop import UNIT, TermCollection
 from data_pipeline.tasks.sampling import NoPair, Sampler
+from data_pipeline.tasks.task import Passages, Request, Setup
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import load_terms
 from harp_jax.base.randomness import generator
-from harp_jax.input.records import TASKS
 from harp_jax.input.tfrecords import RecordReader
 from tests.support import corpus
 from tests.support.in_process import InProcessEngine
 
-SAMPLER = Sampler(lambda word: True)
+SETUP = Setup(generation().to_dict() | {"wlp_draws": 2}, None, Sampler(lambda word: True), candidates=100)
+CORPUS = replace(SETUP, c=SETUP.c | {"wlp_negative": "corpus", "wlp_draws": 8})
+TASKS = ("rqp", "qdm", "rdp", "acm", "adp", "ict", "wlp", "prop")
 CONTROLS = ("ict", "wlp", "prop")
 
 
@@ -82,19 +85,20 @@ def test_wlp_candidates_are_the_other_destinations_and_the_sentence_any_of_the_p
     rng = generator("wlp")
     firsts = Counter()
     for _ in range(3_000):
-        request, draws = wlp.request("b", 3, [5, 7, 9, 11], 1, 40, None, 2, rng)
+        (request,) = wlp.request("b", 3, [5, 7, 9, 11], 1, 40, SETUP, rng)
+        draws = request.draws
         assert (request.positive, request.words_of, request.key) == (3, 7, "b@40")
         assert len({draw.doc for draw in draws}) == 2 and all(draw.one == 7 != draw.doc for draw in draws)
         firsts[draws[0].doc] += 1
     assert stats.chisquare([firsts[doc] for doc in (5, 9, 11)]).pvalue > 0.01
     with pytest.raises(NoPair, match="one-destination"):
-        wlp.request("b", 3, [7], 0, 40, None, 2, rng)
-    _, draws = wlp.request("b", 3, [7], 0, 40, 100, 8, rng)
+        wlp.request("b", 3, [7], 0, 40, SETUP, rng)
+    draws = wlp.request("b", 3, [7], 0, 40, CORPUS, rng)[0].draws
     assert len(draws) == 8 and all(draw.doc is None and 0 <= draw.place < 100 for draw in draws)
 
     passages = Passages([1], [2], None, page=[10, 11, 12, 13, 14, 15], sentences=[2, 3, 6])
     request = Request("wlp", "b@40", "b", 3)
-    chosen = Counter(tuple(wlp.sides(request, passages, SAMPLER, rng).pos_query) for _ in range(3_000))
+    chosen = Counter(tuple(wlp.sides(request, passages, SETUP, rng).pos_query) for _ in range(3_000))
     assert set(chosen) == {(10, 11), (12,), (13, 14, 15)} and stats.chisquare(list(chosen.values())).pvalue > 0.01
 
 
@@ -226,9 +230,9 @@ def test_wlp_positives_link_to_the_querys_page_and_negatives_do_not(made):
 
 
 def test_qdm_negatives_are_what_the_drawn_ranks_lead_to(made):
-    rows = {name: table(made[1], name) for name in ("anchor_destination", "qdm_draws", "negatives", "requests")}
+    rows = {name: table(made[1], name) for name in ("anchor_destination", "draws", "negatives", "requests")}
     by_rank = {(row["anchor"], row["rank"]): row["destination"] for row in rows["anchor_destination"]}
-    drawn = {row["key"]: by_rank[row["anchor"], row["rank"]] for row in rows["qdm_draws"]}
+    drawn = {row["key"]: by_rank[row["anchor"], row["rank"]] for row in rows["draws"] if row["task"] == "qdm"}
     assert len(drawn) > 20
     assert drawn == {row["key"]: row["destination"] for row in rows["negatives"] if row["task"] == "qdm"}
     positives = {row["key"]: row["positive"] for row in rows["requests"] if row["task"] == "qdm"}

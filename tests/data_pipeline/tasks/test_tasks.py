@@ -7,16 +7,29 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from data_pipeline.pairs.examples import pair_record
+from data_pipeline.config import generation
 from data_pipeline.tasks import acm, adp, mlm, qdm, rdp, rqp
-from data_pipeline.tasks.pair import Anchor, Passages, Request, Sentence, Sides
+from data_pipeline.tasks.records import pair_record
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
+from data_pipeline.tasks.task import Anchor, Passages, Request, Sentence, Setup, Sides
 from data_pipeline.text.terms import Terms, join
 from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 TERMS = Terms(Tokenizer((*SPECIAL_TOKENS, ".", "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"}))
 SAMPLER = Sampler(TERMS.is_term, weighting="normalised")
+SETUP = Setup(generation().to_dict(), TERMS, SAMPLER, candidates=50)
+
+
+def having(sampler=SAMPLER, **fields):
+    return replace(SETUP, c=SETUP.c | fields, sampler=sampler)
+
+
+def only(requests):
+    (request,) = requests
+    return request
+
+
 STOP, THE, X = 5, 6, 47
 
 
@@ -42,14 +55,14 @@ def test_rqp_queries_are_equally_long_and_s2_has_no_anchor_word():
     lengths = Counter()
     for seed in range(300):
         try:
-            request = rqp.request(SENTENCE, 0, TERMS, SAMPLER, generator("rqp", seed))
+            request = only(rqp.request(SENTENCE, 0, SETUP, generator("rqp", seed)))
         except NoPair as dropped:
             assert str(dropped) == "sentence-has-too-few-terms"
             continue
         assert (request.key, request.positive, request.words_of, request.negative) == ("page@110", 7, 7, None)
         assert request.anchor == [(8, X)]  # without its full stop
         pos_query, pos_doc, neg_query, neg_doc = rqp.sides(
-            request, Passages(POSITIVE, None, PAGE), SAMPLER, generator("s2", seed)
+            request, Passages(POSITIVE, None, PAGE), SETUP, generator("s2", seed)
         )
         assert pos_doc == POSITIVE and neg_doc is None
         s1, s2 = Counter(pos_query), Counter(neg_query)
@@ -67,7 +80,7 @@ def test_rqp_context_comes_from_the_attention_of_its_own_anchor():
     for index, place in ((0, 9), (1, 10)):
         hits = 0
         for seed in range(50):
-            query, _, _ = rqp.context_query(sentence, index, TERMS, sampler, generator("own", seed))
+            query, _, _ = rqp.context_query(sentence, index, having(sampler), generator("own", seed))
             hits += WORDS[place] in query
         assert hits == 50
 
@@ -76,8 +89,8 @@ def test_rqp_can_restrict_its_context_to_the_page():
     sampler = replace(SAMPLER, context_in_page=True, query_length=1.5)
     page = Weighted([*(word(i) for i in (0, 2, 3, 6)), *(word(i) for i in range(20, 30))], np.full(14, 0.05))
     for seed in range(50):
-        request = rqp.request(SENTENCE, 0, TERMS, sampler, generator("in page", seed))
-        sides = rqp.sides(request, Passages(POSITIVE, None, page), sampler, generator("s2", seed))
+        request = only(rqp.request(SENTENCE, 0, having(sampler), generator("in page", seed)))
+        sides = rqp.sides(request, Passages(POSITIVE, None, page), having(sampler), generator("s2", seed))
         assert set(sides.pos_query) <= {8, X, *(7 + i for i in (0, 2, 3, 6))}
         # Four terms of the sentence are in the page: longer queries are shortened, on both sides.
         assert len(sides.pos_query) == min(request.length, 4) + 2 == len(sides.neg_query) + 1
@@ -86,8 +99,8 @@ def test_rqp_can_restrict_its_context_to_the_page():
 def test_rqp_of_a_sentence_without_terms_of_the_page_compares_the_anchor_alone():
     sampler = replace(SAMPLER, context_in_page=True)
     page = Weighted([word(i) for i in range(20, 30)], np.full(10, 0.05))
-    request = rqp.request(SENTENCE, 0, TERMS, sampler, generator("alone"))
-    sides = rqp.sides(request, Passages(POSITIVE, None, page), sampler, generator("s2"))
+    request = only(rqp.request(SENTENCE, 0, having(sampler), generator("alone")))
+    sides = rqp.sides(request, Passages(POSITIVE, None, page), having(sampler), generator("s2"))
     assert sides.pos_query == [8, X] and len(sides.neg_query) == 1
 
 
@@ -100,17 +113,17 @@ def test_adp_negatives_are_as_popular_as_its_positives():
 
 
 def test_adp_has_the_query_of_its_link_and_no_pair_without_a_found_page():
-    request = adp.request(SENTENCE, 0, TERMS, SAMPLER, generator("adp", 1))
+    request = only(adp.request(SENTENCE, 0, SETUP, generator("adp", 1)))
     assert (request.key, request.positive, request.negative, request.words_of) == ("page@110", 7, None, None)
     assert {8, X} <= set(request.query) and request.anchor == [(8, X)]
-    assert adp.sides(request, Passages(POSITIVE, NEGATIVE, None), SAMPLER, generator("x")) == (
+    assert adp.sides(request, Passages(POSITIVE, NEGATIVE, None), SETUP, generator("x")) == (
         request.query,
         POSITIVE,
         None,
         NEGATIVE,
     )
     with pytest.raises(NoPair, match="no-page-shares-a-word-of-the-anchor"):
-        adp.sides(request, Passages(POSITIVE, None, None), SAMPLER, generator("x"))
+        adp.sides(request, Passages(POSITIVE, None, None), SETUP, generator("x"))
 
 
 def test_adp_window_is_the_sentence_around_the_anchor():
@@ -119,7 +132,7 @@ def test_adp_window_is_the_sentence_around_the_anchor():
     rng, places = generator("window"), Counter()
     lengths = []
     for _ in range(4_000):
-        request = adp.request(sentence, 0, TERMS, SAMPLER, rng, 6.0)
+        request = only(adp.request(sentence, 0, having(adp_window=6.0), rng))
         first, last = request.query[0], request.query[-1]
         assert list(request.query) == list(range(first, last + 1)) and first <= word(20)[0] <= last
         lengths.append(last - first)
@@ -139,19 +152,21 @@ def test_adp_window_takes_from_the_other_side_where_the_sentence_ends_and_skips_
     words = [word(1), (THE,), (STOP,), *(word(i) for i in range(2, 30))]
     for place in (0, 30):
         sentence = replace(SENTENCE, words=words, anchors=[anchor(110, "a", place, place + 1, 7)])
-        short = {len(adp.request(sentence, 0, TERMS, SAMPLER, generator(place, n), 8.0).query) for n in range(50)}
+        short = {
+            len(only(adp.request(sentence, 0, having(adp_window=8.0), generator(place, n))).query) for n in range(50)
+        }
         assert len(short) > 5 and min(short) > 1  # as long as drawn
-        whole = adp.request(sentence, 0, TERMS, SAMPLER, generator(place), 200.0).query
+        whole = only(adp.request(sentence, 0, having(adp_window=200.0), generator(place))).query
         assert list(whole) == [word(1)[0], THE, *(word(i)[0] for i in range(2, 30))]
 
 
 def test_short_pages_and_anchors_of_punctuation_are_losses():
-    request = rqp.request(SENTENCE, 1, TERMS, SAMPLER, generator("short"))
+    request = only(rqp.request(SENTENCE, 1, SETUP, generator("short")))
     with pytest.raises(NoPair, match="page-has-too-few-terms"):
-        rqp.sides(request, Passages(POSITIVE, None, Weighted([word(1)], np.ones(1))), SAMPLER, generator("s2"))
+        rqp.sides(request, Passages(POSITIVE, None, Weighted([word(1)], np.ones(1))), SETUP, generator("s2"))
     sentence = replace(SENTENCE, anchors=[anchor(1, ".", 3, 4, 7)])
     with pytest.raises(NoPair, match="anchor-without-words"):
-        rqp.request(sentence, 0, TERMS, SAMPLER, generator("short"))
+        rqp.request(sentence, 0, SETUP, generator("short"))
 
 
 def test_qdm_negatives_are_uniform_over_the_other_ranks():
@@ -162,13 +177,19 @@ def test_qdm_negatives_are_uniform_over_the_other_ranks():
 
 
 def test_qdm_asks_only_about_ambiguous_anchors():
-    found = qdm.request(SENTENCE, 0, TERMS, SAMPLER, generator("ambiguous"))
-    assert found is not None
-    request, draw = found
-    assert (request.positive, request.negative, draw.key, draw.anchor) == (7, None, request.key, "w1x.")
+    ((key, build),) = qdm.requests(
+        SENTENCE, having(replace(SAMPLER, query_length=0.1))
+    )  # one text has several destinations
+    request = only(build(generator("ambiguous")))
+    (draw,) = request.draws
+    assert (request.positive, request.negative, draw.key, draw.anchor) == (
+        7,
+        None,
+        request.key,
+        "w1x.",
+    ) and key == draw.key
     assert draw.rank in (0, 3, 4)
-    assert qdm.request(SENTENCE, 1, TERMS, SAMPLER, generator("ambiguous")) is None
-    assert qdm.sides(request, Passages(POSITIVE, NEGATIVE, None), SAMPLER, generator("x")) == (
+    assert qdm.sides(request, Passages(POSITIVE, NEGATIVE, None), SETUP, generator("x")) == (
         request.query,
         POSITIVE,
         None,
@@ -207,8 +228,8 @@ def test_rdp_drops_sentences_without_contrast():
     for eta, destinations in (([0.1, 0.1], [1, 2]), ([0.1, 0.2], [1, 1]), ([0.1, 0.1 * (1 + 2**-12)], [1, 2])):
         with pytest.raises(NoPair, match="no-contrast"):
             rdp.choose(np.array(eta), destinations, SAMPLER, generator("rdp"))
-    assert rdp.requests(replace(SENTENCE, anchors=SENTENCE.anchors[:1]), SAMPLER, generator("rdp")) == []
-    (request,) = rdp.requests(SENTENCE, SAMPLER, generator("rdp"))
+    assert rdp.request(replace(SENTENCE, anchors=SENTENCE.anchors[:1]), SETUP, generator("rdp")) == []
+    request = only(rdp.request(SENTENCE, SETUP, generator("rdp")))
     assert (request.key, request.positive, request.negative) == ("page@100", 9, 7)
     assert request.query == SENTENCE.tokens
 
@@ -233,15 +254,16 @@ def test_acm_negatives_are_uniform_or_near_in_in_links():
 
 
 def test_acm_query_is_the_anchor_with_words_of_its_page():
-    request, draws = acm.request(SENTENCE, (1, 0), TERMS, SAMPLER, generator("acm"), (0, 50), 4, False)
+    request = only(acm.request(SENTENCE, (1, 0), having(acm_draws=4), generator("acm")))
+    draws = request.draws
     assert (request.key, request.positive, request.words_of) == ("page@120+110", 7, 9)
     assert [draw.draw for draw in draws] == [0, 1, 2, 3] and {draw.one for draw in draws} == {9}
-    sides = acm.sides(request, Passages(POSITIVE, NEGATIVE, PAGE), SAMPLER, generator("query"))
+    sides = acm.sides(request, Passages(POSITIVE, NEGATIVE, PAGE), SETUP, generator("query"))
     assert sides.neg_query is None and sides.pos_doc == POSITIVE and sides.neg_doc == NEGATIVE
     assert Counter(sides.pos_query)[11] == Counter(sides.pos_query)[12] == 1  # w4 and w5, once each
     assert len(sides.pos_query) - 2 - Counter(sides.pos_query)[X] == request.length
     with pytest.raises(NoPair, match="co-linked"):
-        acm.sides(request, Passages(POSITIVE, None, PAGE), SAMPLER, generator("query"))
+        acm.sides(request, Passages(POSITIVE, None, PAGE), SETUP, generator("query"))
 
 
 def test_running_text_is_cut_between_sentences():

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import write
-from data_pipeline.pairs import term_collection
+from data_pipeline.tasks import prop as term_collection
 from harp_jax.base.randomness import signed64
 
 TERMS = 120_000  # so that what else is allocated in a process of many tests does not count

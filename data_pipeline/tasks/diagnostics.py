@@ -1,11 +1,15 @@
-"""Trivial predictors of held-out pairs: how well a task is solved without understanding the text.
+"""What the manifest says about the pairs of a job: trivial predictors, and whether term weights have an effect.
 
-Each scores both sides and prefers the higher score; a tie counts one half. An accuracy far from .5, in either direction, is a
-shortcut that a model learns first. `n` is reported, too: accuracies on small validation sets are unreliable.
+Trivial predictors of held-out pairs show how well a task is solved without understanding the text. Each scores both sides and
+prefers the higher score; a tie counts one half. An accuracy far from .5, in either direction, is a shortcut that a model learns
+first. `n` is reported, too: accuracies on small validation sets are unreliable.
+
+Bits from uniform: how far the sampling of words (Eq. 3) is from drawing them uniformly; near 0, the term weights have no effect.
+A softmax over shares of attention is .003 bits from uniform on Wikipedia's sentences: weighting="normalised" gives .78.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,8 +18,16 @@ import pyarrow as pa
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import load_arrays, read
 from data_pipeline.engine.tables import table, unpack
+from data_pipeline.tasks.requests import weighed_sentences
+from data_pipeline.tasks.rqp import anchor_words
+from data_pipeline.tasks.sampling import NoPair, Weighted
+from data_pipeline.tasks.task import Setup, setup_of
+from data_pipeline.text.terms import Span
+from data_pipeline.weights.word_weights import from_bytes
 from harp_jax.base.files import replacing
 
+ROWS = 512  # of each bucket: enough for the mean of the bits
+UNIT = 1 << 32  # bits are summed as integers, which SQL engines add alike
 NAMES = ("overlap", "length", "query_only", "document_only", "in_links", "idf")
 Arrays = dict[str, Any]
 
@@ -80,3 +92,40 @@ def score(name: str, task: str, query: np.ndarray, doc: np.ndarray, in_links: in
 def _total(weights: np.ndarray | None, tokens: np.ndarray) -> float:
     # Sorted, so that equal bags of tokens get equal sums.
     return 0.0 if weights is None else float(weights[np.sort(tokens)].sum())
+
+
+def measure_sharpness(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+    """Map over the buckets of `sentences`: bits and number of the distributions of some sentences and pages."""
+    setup = setup_of(job)
+    found = {"sentence": list(_sentences(job, number, setup)), "page": list(_pages(job, number, setup))}
+    rows = [dict(source=source, units=round(sum(bits) * UNIT), n=len(bits)) for source, bits in found.items()]
+    return {"sharpness": table("sharpness", [row for row in rows if row["n"]])}
+
+
+def bits_from_uniform(p: np.ndarray) -> float:
+    """KL(p ‖ uniform) = log2 n - H(p), for p over n words."""
+    positive = p[p > 0]
+    return float(np.log2(len(p)) + (positive * np.log2(positive)).sum())
+
+
+def _sentences(job: Job, number: int, setup: Setup) -> Iterator[float]:
+    """Of the context of each sentence's first anchor."""
+    sampler = setup.sampler
+    for sentence in weighed_sentences(job, number, ROWS):
+        try:
+            anchor = anchor_words(sentence, sentence.anchors[0], setup.terms)
+        except NoPair:
+            continue
+        _, p = sampler.distribution(Weighted(sentence.words, sentence.by_anchor[0]), sampler.outside(anchor))
+        if len(p):
+            yield bits_from_uniform(p)
+
+
+def _pages(job: Job, number: int, setup: Setup) -> Iterator[float]:
+    weights = {row["doc"]: row["weights"] for row in read(job, "passage_weights", number).slice(0, ROWS).to_pylist()}
+    for row in read(job, "passages", number, ["doc", "tokens", "lengths"]).slice(0, 2 * ROWS).to_pylist():
+        if row["doc"] in weights:
+            words = Span(unpack(row["tokens"]), unpack(row["lengths"])).words()
+            _, p = setup.sampler.distribution(Weighted(words, from_bytes(weights[row["doc"]])), set())
+            if len(p):
+                yield bits_from_uniform(p)

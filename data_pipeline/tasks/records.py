@@ -1,30 +1,23 @@
-"""Maps from requests with their passages, and from running text, to serialized records with statistics."""
+"""Maps from requests with their passages, and from pages, to serialized records with statistics."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from data_pipeline.config import Config
 from data_pipeline.engine.dropped import DropCounts
-from data_pipeline.engine.job import Job
+from data_pipeline.engine.job import Config, Job
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import Row, pack, table, unpack
-from data_pipeline.pairs.requests import make_sampler
-from data_pipeline.tasks import acm, adp, mlm, qdm, rdp, rqp, wlp
-from data_pipeline.tasks.pair import Passages, Request, Sides
-from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
-from data_pipeline.text.terms import Span, Word, load_terms
+from data_pipeline.tasks.sampling import NoPair, Weighted
+from data_pipeline.tasks.table import TASKS
+from data_pipeline.tasks.task import Passages, Request, Sides, setup_of
+from data_pipeline.text.terms import Span, Word
 from data_pipeline.weights.word_weights import from_bytes
-from data_pipeline.weights.wordpieces import running_text
-from harp_jax.base.randomness import generator, hash64
-from harp_jax.input.records import PairRecord, TextRecord
+from harp_jax.base.randomness import hash64
+from harp_jax.input.records import TEXT_TASK, PairRecord, TextRecord
 from harp_jax.input.tfrecords import tensorflow
 
-SIDES: dict[str, Callable[[Request, Passages, Sampler, np.random.Generator], Sides]] = {
-    task.TASK: task.sides for task in (rqp, qdm, rdp, acm, adp, wlp)
-}
 SPECIALS = 3  # [CLS] query [SEP] document [SEP]
 # Overhead of a TFRecord: length and two checksums.
 FRAME_BYTES = 16
@@ -42,33 +35,36 @@ def shuffle_key(task: str, key: str) -> int:
 
 def make_pairs(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over the buckets of `assembled`: records, held-out pairs for the trivial predictors, token counts, dropped pairs."""
-    c = job["config"]
-    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
-    sampler = make_sampler(c, terms)
-    sides_of = SIDES | {"acm": partial(acm.sides, anew=c["acm_query"] == "anew")}
-    out = Examples(c, terms.tokenizer.size)
+    setup = setup_of(job)
+    out = Examples(setup.c, setup.terms.tokenizer.size)
     rows = read(job, "assembled", number).sort_by([("task", "ascending"), ("key", "ascending")])
     for batch in rows.to_batches(max_chunksize=512):
         for row in batch.to_pylist():
-            task, key = row["task"], row["key"]
+            task, key = TASKS[row["task"]], row["key"]
+            assert task.sides is not None
             try:
-                rng = generator(c["seed"], task, key, "page")
-                sides = sides_of[task](_request(row), _passages(row), sampler, rng)
-                record = pair_record(task, key, row["page"], sides, c["max_query_tokens"], c["max_doc_tokens"])
+                sides = task.sides(_request(row), _passages(row), setup, setup.rng(task.name, key, "page"))
+                out.add_pair(task.name, key, row["page"], sides, row["positive_in_links"], row["negative_in_links"])
             except NoPair as reason:
-                out.dropped.add(f"{task}-{reason}", key)
-                continue
-            out.add_pair(record, row["positive_in_links"], row["negative_in_links"])
+                out.dropped.add(f"{task.name}-{reason}", key)
     return out.tables()
 
 
-def make_texts(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
-    """Map over the buckets of `documents`: text records."""
-    c = job["config"]
-    out = Examples(c, 0)
-    for page, sentences in running_text(job, number):
-        for record in mlm.pieces(page, sentences, c["max_text_tokens"]):
-            out.add_text(record)
+def make_records(job: Job, number: int, task: str) -> dict[str, pa.Table]:
+    """Map over the buckets of the table that a task without requests reads: the same tables."""
+    setup, make = setup_of(job), TASKS[task].records
+    assert make is not None
+    out = Examples(setup.c, setup.terms.tokenizer.size)
+    for made in make(job, number):
+        if isinstance(made, TextRecord):
+            out.add_text(made)
+            continue
+        try:
+            if isinstance(made.sides, NoPair):
+                raise made.sides
+            out.add_pair(task, made.key, made.page, made.sides, made.positive_in_links, made.negative_in_links)
+        except NoPair as reason:
+            out.dropped.add(f"{task}-{reason}", made.key)
     return out.tables()
 
 
@@ -86,15 +82,15 @@ def _words(tokens: bytes, lengths: bytes) -> list[Word]:
 
 def _passages(row: Row) -> Passages:
     if row["positive"] is None:
-        raise NoPair("page-not-shown")  # WLP: a page with links, to which links are dropped
+        raise NoPair("page-not-shown")  # a page with links, to which links are dropped
     positive = unpack(row["positive"]).tolist()
     negative = None if row["negative"] is None else unpack(row["negative"]).tolist()
     if row["words"] is None:
         return Passages(positive, negative, None)
-    if row["task"] == wlp.TASK:
-        page, sentences = unpack(row["words"]).tolist(), unpack(row["sentences"]).tolist()
-        return Passages(positive, negative, None, page, sentences)
-    return Passages(positive, negative, Weighted(_words(row["words"], row["lengths"]), from_bytes(row["weights"])))
+    words = None
+    if row["weights"] is not None:
+        words = Weighted(_words(row["words"], row["lengths"]), from_bytes(row["weights"]))
+    return Passages(positive, negative, words, unpack(row["words"]).tolist(), unpack(row["sentences"]).tolist())
 
 
 def pair_record(task: str, key: str, page: str, sides: Sides, query_limit: int, doc_limit: int) -> PairRecord:
@@ -115,14 +111,17 @@ class Examples:
     """Collects the records and statistics of one part."""
 
     def __init__(self, c: Config, vocab_size: int) -> None:
-        self.fraction, self.vocab_size = c["validation_fraction"], vocab_size
+        self.c, self.vocab_size = c, vocab_size
         self.records: list[Row] = []
         self.validation: list[Row] = []
         self.counts: dict[tuple[str, str], np.ndarray] = {}
         self.dropped = DropCounts()
 
-    def add_pair(self, record: PairRecord, pos_in_links: int, neg_in_links: int | None) -> None:
-        """Adds a pair; in-links are those of the documents' pages."""
+    def add_pair(
+        self, task: str, key: str, page: str, sides: Sides, pos_in_links: int, neg_in_links: int | None
+    ) -> None:
+        """Adds a pair; in-links are those of the documents' pages. NoPair if its sides are equal or empty."""
+        record = pair_record(task, key, page, sides, self.c["max_query_tokens"], self.c["max_doc_tokens"])
         neg_query = record.pos_query if record.neg_query is None else record.neg_query
         neg_doc = record.pos_doc if record.neg_doc is None else record.neg_doc
         features = dict(pos_query=record.pos_query, pos_doc=record.pos_doc)
@@ -152,7 +151,7 @@ class Examples:
 
     def add_text(self, record: TextRecord) -> None:
         """Adds a piece of running text."""
-        self._add(mlm.TASK, record.key, record.page, {"text": record.text}, 0, len(record.text), 1)
+        self._add(TEXT_TASK, record.key, record.page, {"text": record.text}, 0, len(record.text), 1)
 
     def _add(
         self,
@@ -164,7 +163,7 @@ class Examples:
         docs: int,
         sequences: int,
     ) -> str:
-        split = split_of(page, self.fraction)
+        split = split_of(page, self.c["validation_fraction"])
         example = serialise(task, key, page, features)
         self.records.append(
             dict(

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from data_pipeline.engine.store import buckets, read
-from data_pipeline.pairs.hard_negatives import K1, B, Slice, mine
 from data_pipeline.pipeline import generate
+from data_pipeline.tasks.adp import K1, B, Slice, mine
 from harp_jax.base.randomness import generator
 from tests.support import corpus
 from tests.support.in_process import InProcessEngine
@@ -52,7 +52,7 @@ def made(tmp_path_factory):
 def test_negatives_share_a_word_with_the_anchor_and_are_not_the_positive(made):
     passages = {row["doc"]: set(np.frombuffer(row["tokens"], np.int32)) for row in read(made, "passages").to_pylist()}
     requests = {row["key"]: row for row in read(made, "requests").to_pylist()}
-    negatives = {row["key"]: row["destination"] for row in read(made, "adp_negatives").to_pylist()}
+    negatives = {row["key"]: row["destination"] for row in read(made, "mined").to_pylist()}
     assert len(negatives) > 0.5 * len(requests) > 100
     for key, doc in negatives.items():
         anchor = set(np.frombuffer(requests[key]["anchor"], np.int32))
@@ -72,7 +72,7 @@ def test_with_a_window_the_anchor_stands_in_the_query_as_in_its_sentence(made):
 def test_a_slice_has_the_passages_of_its_bucket_first(made):
     assert len(buckets(made, "passages")) > 1
     for number in buckets(made, "requests"):
-        others = {row["destination"] for row in mine(made, number, None)["adp_negatives"].to_pylist()}
+        others = {row["destination"] for row in mine(made, number, None)["mined"].to_pylist()}
         own = set(read(made, "passages", number).column("doc").to_pylist())
         assert others & own and len(others) <= 20
 
@@ -89,5 +89,5 @@ def test_pages_without_links_are_no_negatives_where_text_tasks_read_them(tmp_pat
         generate(corpus.config(folder, tasks=tasks, workers=1, keep_work=True), str(out), InProcessEngine)
         job = {"work": str(out / ".work")}
         addresses = {row["doc"]: row["id"] for row in read(job, "pages").to_pylist()}
-        found.append({(row["key"], addresses[row["destination"]]) for row in read(job, "adp_negatives").to_pylist()})
+        found.append({(row["key"], addresses[row["destination"]]) for row in read(job, "mined").to_pylist()})
     assert len(found[0]) > 100 and found[0] == found[1]

@@ -1,0 +1,17 @@
+"""The pre-training tasks by name: all that the job knows of them. A new task is a file in this room and a name here."""
+
+from data_pipeline.engine.job import Config
+from data_pipeline.tasks import acm, adp, ict, mlm, prop, qdm, rdp, rqp, wlp
+from data_pipeline.tasks.task import Task
+
+TASKS: dict[str, Task] = {each.TASK.name: each.TASK for each in (rqp, qdm, rdp, acm, adp, ict, wlp, prop, mlm)}
+
+
+def chosen(c: Config) -> list[Task]:
+    """The tasks of a job, in the order of the table."""
+    return [task for name, task in TASKS.items() if name in c["tasks"]]
+
+
+def needs(c: Config) -> list[str]:
+    """What the tasks of a job need together (engine/job.py)."""
+    return sorted(set[str]().union(*(task.needs(c) for task in chosen(c))))

@@ -1,0 +1,195 @@
+"""What a pre-training task is: the record `Task`, and the data that the tasks and the rest of the job exchange.
+
+A task is one file with a `TASK`, listed in table.py. There are two kinds. Most make requests: `requests` turns a sentence with
+links (or the links of a page) into queries and the pages that they need, a join reads those pages, and `sides` turns both into the
+two sides of a pair. Tasks that need no other page make their records in one step (`records`).
+All randomness comes from generators keyed by (seed, task, key).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from data_pipeline.engine.job import Config, Engine, Job
+from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
+from data_pipeline.text.terms import Terms, Word, load_terms
+from harp_jax.base.randomness import generator
+from harp_jax.input.records import TextRecord
+
+
+class Anchor(NamedTuple):
+    """An anchor of a sentence.
+
+    number: code point of the page where it starts; text: normalised; start, end: words of the sentence; destination: page; place:
+    rank of the destination among the candidates for negatives; the ranks [first, first + own) out of `total` of the anchor text
+    are this destination's; occurrence: number of this link among the `occurrences` of the text.
+    """
+
+    number: int
+    text: str
+    start: int
+    end: int
+    destination: int
+    place: int
+    first: int
+    own: int
+    total: int
+    occurrence: int = 0
+    occurrences: int = 1
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence with links: attention from [CLS] (cls [words]), from each anchor (by_anchor [anchors, words]), and from each
+    anchor to [CLS] (to_cls [anchors]), all float64.
+    """
+
+    page: str
+    start: int
+    words: Sequence[Word]
+    tokens: Sequence[int]
+    cls: np.ndarray
+    by_anchor: np.ndarray
+    anchors: Sequence[Anchor]
+    to_cls: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def key(self) -> str:
+        return f"{self.page}@{self.start}"
+
+    def anchor_key(self, anchor: Anchor) -> str:
+        return f"{self.page}@{anchor.number}"
+
+
+class Draw(NamedTuple):
+    """A row of the table `draws`: candidate number `draw` for the negative of the pair `key`, in columns that the task's SQL uses.
+
+    The candidate is the page `doc`, the page at `place` of `candidates`, or the destination of `anchor` at `rank`; `one` is a page
+    that it must not be linked with.
+    """
+
+    key: str
+    draw: int = 0
+    anchor: str | None = None
+    rank: int | None = None
+    one: int | None = None
+    doc: int | None = None
+    place: int | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """A pair before its passages are known. Pages are `doc` numbers.
+
+    query: token ids, empty if it depends on the page; anchor, length (l): for queries sampled from the page `words_of`; context:
+    words of the sentence to choose from, in order of preference; negative: None if the draws or another table decide it, or if both
+    sides have the same page.
+    """
+
+    task: str
+    key: str
+    page: str
+    positive: int
+    query: Sequence[int] = ()
+    anchor: Sequence[Word] = ()
+    length: int = 0
+    context: Sequence[Word] = ()
+    words_of: int | None = None
+    negative: int | None = None
+    draws: Sequence[Draw] = ()
+
+
+@dataclass(frozen=True)
+class Passages:
+    """The passages of a request: documents as token ids; the page `words_of` as weighted words, and as tokens with the ends of its
+    sentences.
+    """
+
+    positive: Sequence[int]
+    negative: Sequence[int] | None
+    words: Weighted | None
+    page: Sequence[int] = ()
+    sentences: Sequence[int] = ()
+
+
+class Sides(NamedTuple):
+    """Token ids of a pair's two sides; None means the positive's."""
+
+    pos_query: Sequence[int]
+    pos_doc: Sequence[int]
+    neg_query: Sequence[int] | None
+    neg_doc: Sequence[int] | None
+
+
+class PagePair(NamedTuple):
+    """A pair of a task without requests, or why there is none; in-links of the documents' pages (negative None: the same page)."""
+
+    key: str
+    page: str
+    sides: Sides | NoPair
+    positive_in_links: int = 0
+    negative_in_links: int | None = None
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What the tasks of a job share: its config, which words are terms, and how words are sampled.
+
+    candidates: number of pages that negatives are drawn from, ordered by in-links; the first `unlinked` of them have none.
+    """
+
+    c: Config
+    terms: Terms
+    sampler: Sampler
+    candidates: int = 0
+    unlinked: int = 0
+
+    def rng(self, *key: str) -> np.random.Generator:
+        return generator(self.c["seed"], *key)
+
+
+SAMPLER_FIELDS = [each.name for each in fields(Sampler) if each.name != "is_term"]
+
+
+def setup_of(job: Job) -> Setup:
+    """The setup of a job, whose sampler has the config's fields of the same names."""
+    c = job["config"]
+    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
+    sampler = Sampler(terms.is_term, **{name: c[name] for name in SAMPLER_FIELDS})
+    return Setup(c, terms, sampler, job.get("candidates", 0), job.get("unlinked", 0))
+
+
+class Field(NamedTuple):
+    """A config field of a task. allowed: the choices, or the lowest and highest number; empty for switches."""
+
+    default: Any
+    meaning: str
+    allowed: tuple[Any, ...] = ()
+
+
+# A key, and a function that makes the requests of that key with the key's generator.
+Attempt = tuple[str, Callable[[np.random.Generator], Iterable[Request]]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A pre-training task: the rest of the job loops over `TASKS` and reads these fields.
+
+    name: of the task and of its splits. fields: its config fields. needs: what the job must make for it (engine/job.py).
+    reads: the table whose buckets it starts from.
+    With requests: `requests(sentence, setup)` ("sentences"), or `requests(links of a page, setup)` ("ranked"); `prepare(engine)`
+    runs after all requests are made; `negatives(config)` is SQL for (task, key, destination); then
+    `sides(request, passages, setup, rng)`. Without: `prepare(engine)`, then `records(job, bucket)`.
+    """
+
+    name: str
+    reads: str
+    needs: Callable[[Config], set[str]]
+    fields: Mapping[str, Field] = field(default_factory=dict)
+    requests: Callable[[Any, Setup], Iterator[Attempt]] | None = None
+    negatives: Callable[[Config], str] | None = None
+    sides: Callable[[Request, Passages, Setup, np.random.Generator], Sides] | None = None
+    records: Callable[[Job, int], Iterator[PagePair | TextRecord]] | None = None
+    prepare: Callable[[Engine], None] | None = None
