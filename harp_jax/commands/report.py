@@ -12,9 +12,9 @@ from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.trec import read_run
 from harp_jax.evaluation.evaluate import MEASURES
 from harp_jax.evaluation.report.build import Background, report
+from harp_jax.evaluation.report.findings import summary
 from harp_jax.evaluation.report.provenance import Record, behind, records_in
 from harp_jax.evaluation.report.render import as_html, as_markdown
-from harp_jax.evaluation.report.verdict import summary
 
 TRAINING_OPTIONS = ("curves", "pairs")
 
@@ -68,7 +68,7 @@ def arguments_parser() -> Parser:
     parser.add_argument("--remark", action="append", default=[], help="a line to print below the table; several times")
     parser.add_argument("--title", default="", help="of the page (Re-ranking)")
     parser.add_output("--output", required=True, help="the HTML page to write")
-    parser.add_output("--markdown", default="", help="write the same as Markdown to this file")
+    parser.add_output("--markdown", default="", help="write headline, table and advice as Markdown to this file")
     parser.add_output("--text", default="", help="write what is printed to this file, too")
     return parser
 

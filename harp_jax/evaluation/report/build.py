@@ -1,20 +1,111 @@
-"""Builds a report from judgments and runs, and from what is known about them."""
+"""A report: what is in it, as plain data, and how it is built from judgments, runs, and what is known about them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from harp_jax.corpus.documents import FIELDS, Documents
-from harp_jax.corpus.trec import Qrels, Run, read_queries
+from harp_jax.base.errors import InputError
+from harp_jax.corpus.documents import FIELDS, Documents, Texts
+from harp_jax.corpus.trec import Qrels, Ranking, Run, read_queries
 from harp_jax.evaluation.evaluate import MEASURES, evaluate
 from harp_jax.evaluation.floors import CHANCE
 from harp_jax.evaluation.measures import is_tested, parse_measures
-from harp_jax.evaluation.report.advice import next_steps, unreachable
-from harp_jax.evaluation.report.changes import changes
-from harp_jax.evaluation.report.content import Change, Report, Step
-from harp_jax.evaluation.report.curves import MOST_LINES, panels_of, read_curves
-from harp_jax.evaluation.report.training_data import training_data
-from harp_jax.evaluation.report.verdict import comparison_of, headline, systems_of, warnings
+from harp_jax.evaluation.report.curves import MOST_LINES, Panel, panels_of, read_curves
+from harp_jax.evaluation.report.findings import (
+    Advice,
+    System,
+    comparison_of,
+    headline,
+    next_steps,
+    systems_of,
+    unreachable,
+    warnings,
+)
+from harp_jax.evaluation.report.provenance import Step
 from harp_jax.evaluation.tables import Table
+from harp_jax.input.manifest import MANIFEST, read_manifest
+
+SHOWN = 5  # wins, and losses
+SNIPPET = 220  # characters of a document
+WORKED = "worked"  # the manifest's field with a sentence and its pairs
+SIDES = ("pos_query", "pos_doc", "neg_query", "neg_doc")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A pre-training pair in words: the query and document of each side; an empty negative is the positive's."""
+
+    task: str
+    pos_query: str
+    pos_doc: str
+    neg_query: str = ""
+    neg_doc: str = ""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence with its anchor and what was made of it; `words` are (text, weight 0…1, part of an anchor)."""
+
+    words: list[tuple[str, float, bool]]
+    pairs: list[Pair]
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """A generation job: the columns of the paper's Table 1 by task, and the best trivial predictor of each."""
+
+    name: str
+    tasks: list[dict[str, str]]
+    sentence: Sentence | None = None
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A document in two rankings; a rank of 0: not among the candidates."""
+
+    docid: str
+    text: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """A query whose ranking became better or worse: its relevant document, and what each system put first."""
+
+    qid: str
+    query: str
+    before: float
+    after: float
+    relevant: Hit | None
+    first_before: Hit | None
+    first_after: Hit | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All parts of a page. Empty parts are left out."""
+
+    title: str
+    headline: str
+    figures: str  # behind the headline
+    tone: str
+    facts: list[str]
+    measures: list[str]
+    measure: str  # the one that decides
+    baseline: str
+    systems: list[System] = field(default_factory=list)
+    focus: str = ""  # the system that headline, wins and losses speak of
+    warnings: list[str] = field(default_factory=list)  # on other systems that have learned nothing
+    remarks: list[str] = field(default_factory=list)
+    panels: list[Panel] = field(default_factory=list)
+    panels_left_out: int = 0
+    data: list[TrainingData] = field(default_factory=list)
+    wins: list[Change] = field(default_factory=list)
+    losses: list[Change] = field(default_factory=list)
+    counts: tuple[int, int, int] = (0, 0, 0)  # queries that became better, worse, neither
+    cost: list[Step] = field(default_factory=list)
+    advice: list[Advice] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -109,7 +200,7 @@ def report(
         losses=losses,
         counts=counts,
         cost=list(known.cost),
-        advice=next_steps(table, focus, panels, missed, known.model, known.docs, known.paths),
+        advice=next_steps(table, focus, panels, missed, known.model, known.paths),
     )
     return found, table
 
@@ -129,3 +220,87 @@ def _facts(table: Table, focus: str, baseline: str) -> list[str]:
     if (seeds := table.seeds.get(focus, 1)) > 1:
         facts.append(f"{seeds} seeds")
     return facts
+
+
+def changes(
+    before: Mapping[str, float],
+    after: Mapping[str, float],
+    runs: tuple[Run, Run],
+    qrels: Qrels,
+    queries: Mapping[str, str],
+    docs: Texts | None,
+) -> tuple[list[Change], list[Change], tuple[int, int, int]]:
+    """(wins, losses, queries that became better, worse and neither), the largest changes first.
+
+    `before` and `after` are qid → the measure; `runs` are the rankings of both systems; texts that are unknown are left empty.
+    """
+    moved = sorted(before, key=lambda qid: before[qid] - after[qid])
+    better = [qid for qid in moved if after[qid] > before[qid]]
+    worse = [qid for qid in reversed(moved) if after[qid] < before[qid]]
+
+    def change(qid: str) -> Change:
+        old, new = (run.get(qid, Ranking()).ranked() for run in runs)
+        relevant = [docid for docid, level in qrels[qid].items() if level > 0]
+        # The relevant document that either system ranks best: the others explain less.
+        places = {
+            d: min(rank for rank in (_rank(old, d), _rank(new, d)) if rank) for d in relevant if d in {*old, *new}
+        }
+        best = min(places, key=places.__getitem__) if places else (relevant[0] if relevant else "")
+
+        def hit(docid: str) -> Hit | None:
+            return Hit(docid, snippet(docid, docs), _rank(old, docid), _rank(new, docid)) if docid else None
+
+        first = [hit(ranking[0]) if ranking else None for ranking in (old, new)]
+        return Change(qid, queries.get(qid, ""), before[qid], after[qid], hit(best), first[0], first[1])
+
+    counts = (len(better), len(worse), len(moved) - len(better) - len(worse))
+    return [change(qid) for qid in better[:SHOWN]], [change(qid) for qid in worse[:SHOWN]], counts
+
+
+def _rank(ranking: list[str], docid: str) -> int:
+    return ranking.index(docid) + 1 if docid in ranking else 0
+
+
+def snippet(docid: str, docs: Texts | None, length: int = SNIPPET) -> str:
+    """The start of a document, at a word's end; empty if it is unknown."""
+    if docs is None or docid not in docs:
+        return ""
+    text = " ".join(docs[docid].split())
+    return text if len(text) <= length else text[:length].rsplit(" ", 1)[0] + " …"
+
+
+def training_data(name: str, directory: str) -> TrainingData:
+    """The tables of a finished generation job. Raises InputError for an unfinished or damaged one."""
+    manifest = read_manifest(directory)
+    try:
+        tasks = [_row(task, entry) for task, entry in manifest["tasks"].items()]
+        return TrainingData(name, tasks, _sentence(manifest.get(WORKED)))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{directory}: {MANIFEST} is damaged ({error!r}); copy it again, or generate the data again"
+        ) from error
+
+
+def _row(task: str, entry: dict[str, Any]) -> dict[str, str]:
+    predictors = entry.get("predictors") or {}
+    best = max(predictors, key=predictors.__getitem__, default="")
+    return {
+        "task": task.upper(),
+        "pairs": f"{entry['pairs']:,}",
+        "tokens": f"{entry['tokens']:,}",
+        "query": _mean(entry.get("mean_query_tokens")),
+        "document": _mean(entry.get("mean_doc_tokens")),
+        "predictor": f"{best.replace('_', ' ')} {predictors[best]:.2f}" if best else "–",
+    }
+
+
+def _mean(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def _sentence(worked: dict[str, Any] | None) -> Sentence | None:
+    if not worked:
+        return None
+    words = [(str(text), min(1.0, max(0.0, float(weight))), bool(anchor)) for text, weight, anchor in worked["words"]]
+    pairs = [Pair(str(one["task"]), *(str(one.get(side) or "") for side in SIDES)) for one in worked["pairs"]]
+    return Sentence(words, pairs)

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.recorded import read_metrics
-from harp_jax.evaluation.report.content import Line, Panel
 
 MOST_LINES = 6  # more cannot be told apart
 WIDTH, HEIGHT = 360, 220
@@ -20,6 +20,26 @@ FIXED = (
 )
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]  # name → the lines of metrics.jsonl
+
+
+@dataclass(frozen=True)
+class Line:
+    """A system's curve: points (step, value); `number` chooses colour and dashes."""
+
+    name: str
+    number: int
+    points: list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves of one metric, with the axes that panels of one kind share; `chance` is the value of guessing."""
+
+    title: str
+    lines: list[Line]
+    steps: tuple[float, float]
+    values: tuple[float, float]
+    chance: float | None = None
 
 
 def read_curves(workdirs: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:

@@ -14,9 +14,19 @@ from functools import cached_property
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json
 from harp_jax.checkpoints.recorded import read_metrics
-from harp_jax.evaluation.report.content import Step
 
 FOLDER = ".plan"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a command of the plan cost; 0: not recorded."""
+
+    name: str
+    command: str
+    seconds: float
+    memory: int = 0  # bytes of its largest process
+    tokens: float = 0.0  # trained on
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A report as one self-contained HTML page, and as Markdown. Every text of the data is escaped by the template engine."""
+"""A report as one self-contained HTML page, whose texts the template engine escapes; its table and advice as Markdown."""
 
 import re
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from harp_jax.base.errors import needs
 from harp_jax.evaluation.floors import CHANCE
 from harp_jax.evaluation.report import curves
-from harp_jax.evaluation.report.content import Panel, Report, System
+from harp_jax.evaluation.report.build import Report
 from harp_jax.evaluation.report.curves import ticks
-from harp_jax.evaluation.report.verdict import is_significant
+from harp_jax.evaluation.report.findings import System, is_significant
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -20,23 +20,36 @@ MARKUP = re.compile(r"([\\`*_\[\]<>#|~&])|^([-+])|(?<=^\d)([.)])")  # what Markd
 
 def as_html(report: Report) -> str:
     """The page, which loads nothing from elsewhere."""
-    return _rendered("report.html", report)
+    column = report.measures.index(report.measure)
+    scale = axis(report.systems, column)
+    page = environment().get_template("report.html")
+    return page.render(report=report, column=column, top=scale[-1], scale=scale, chance=CHANCE, **FUNCTIONS)
 
 
 def as_markdown(report: Report) -> str:
-    """The same content as Markdown; curves become a table of their first and last values."""
-    text = _rendered("report.md", report)
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
-
-
-def _rendered(name: str, report: Report) -> str:
-    column = report.measures.index(report.measure)
-    scale = axis(report.systems, column)
-    return (
-        environment()
-        .get_template(name)
-        .render(report=report, column=column, top=scale[-1], scale=scale, chance=CHANCE, **FUNCTIONS)
-    )
+    """Headline, table, remarks and advice, for a README or a pull request."""
+    measures, against = map(markdown, report.measures), f"against {markdown(report.baseline)}"
+    head = ["system", *measures, "95 % interval", against, "p (Holm)", "verdict"]
+    rows = []
+    for system in report.systems:
+        interval, change = system.interval, system.difference_interval
+        rows.append(
+            [
+                markdown(system.name),
+                *(f"{mean:.4f}" for mean in system.means),
+                f"{interval[0]:.3f} to {interval[1]:.3f}" if interval else "",
+                f"{system.difference:+.3f} ({change[0]:+.3f} to {change[1]:+.3f})" if change else "",
+                f"{system.p:.4f}" if system.p is not None else "",
+                markdown(system.verdict),
+            ]
+        )
+    lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]
+    table = [lines[0], "|---" * len(head) + "|", *lines[1:]]
+    said = [f"- {markdown(text)}" for text in (*report.facts, *report.warnings, *report.remarks)]
+    todo = [f"- {markdown(one.text)}" + (f"\n\n      {one.command}" if one.command else "") for one in report.advice]
+    lead = f"**{markdown(report.headline)}** {markdown(report.figures)}"
+    parts = [[f"# {markdown(report.title)}"], [lead], table, said, ["## What to do next"] if todo else [], todo]
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
 @cache
@@ -45,16 +58,14 @@ def environment() -> "Environment":
     with needs("a report", "jinja2", "eval"):
         from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    templates = Environment(  # nosec B701
+    templates = Environment(
         loader=PackageLoader("harp_jax.evaluation.report"),
-        # Not for Markdown, which is escaped by the filter `md`: its template applies it to every text.
-        autoescape=lambda name: name is None or not name.endswith(".md"),
+        autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
     templates.filters |= {
-        "md": markdown,
         "signed": signed,
         "seconds": seconds,
         "bytes": size,
@@ -103,11 +114,6 @@ def size(value: float) -> str:
     return f"{value / 1e9:.1f} GB" if value >= 1e9 else f"{value / 1e6:.0f} MB"
 
 
-def last_values(panel: Panel) -> list[tuple[str, str, str]]:
-    """(name, first value, last value) of a panel's lines."""
-    return [(line.name, f"{line.points[0][1]:.3g}", f"{line.points[-1][1]:.3g}") for line in panel.lines]
-
-
 FUNCTIONS = {
     "percent": percent,
     "ranks": ranks,
@@ -117,7 +123,6 @@ FUNCTIONS = {
     "y_of": curves.y_of,
     "path_of": curves.path_of,
     "spoken": curves.spoken,
-    "last_values": last_values,
     "drawing": {"width": curves.WIDTH, "height": curves.HEIGHT, "left": curves.LEFT, "right": curves.RIGHT,
                 "top": curves.TOP, "bottom": curves.BOTTOM},
 }  # fmt: skip
