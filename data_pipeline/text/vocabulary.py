@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from harp_jax.base.errors import InputError
-from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.wordpiece import SPECIAL_TOKENS
 
 if TYPE_CHECKING:
     from tokenizers import BertWordPieceTokenizer
@@ -39,7 +40,7 @@ def train(texts: Callable[[], Iterable[str]], size: int) -> Tokenizer:
             f"a vocabulary of {size} tokens cannot hold the {len(forms)} characters and ## forms of the text; raise the size"
         )
     tokens = _run(texts, forms, alphabet, size)
-    return Tokenizer((*SPECIAL_TOKENS, *sorted(set(tokens) - set(SPECIAL_TOKENS))))
+    return Tokenizer.of_words((*SPECIAL_TOKENS, *sorted(set(tokens) - set(SPECIAL_TOKENS))))
 
 
 def _empty() -> "BertWordPieceTokenizer":

@@ -1,24 +1,29 @@
-"""BERT's WordPiece tokenizer from a Hugging Face directory or a vocab.txt, without torch and without a network."""
+"""Text to token ids by the tokenizer.json of a Hugging Face directory, without torch and without a network.
+
+Read with the package `tokenizers` (imported in 20 ms; `transformers.AutoTokenizer` takes 2 s). A tokenizer is refused where
+transformers would read the same files otherwise.
+"""
 
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harp_jax.base.digests import check_sums, output_folder
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import lines, read_json, replacing
+from harp_jax.text import wordpiece
 
 if TYPE_CHECKING:
-    from tokenizers import BertWordPieceTokenizer, Encoding
+    import tokenizers
 
-FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")  # of a directory; the first two say the same
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+VOCABULARY, DEFINITION, CONFIG = FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")  # of a directory
+UNLIMITED = 1 << 20  # max_length where none is recorded
 
 ADVICE = "write or download it again"
 
@@ -27,77 +32,166 @@ CHARACTERS_PER_TOKEN = 8  # English prose has 4 to 5; a text with more is tokeni
 
 def _prefix(text: str, characters: int) -> str:
     """The text up to the last blank within `characters`; the whole text if there is none."""
-    return text if len(text) <= characters else text[: text.rfind(" ", 0, characters) + 1] or text
+    return text if len(text) <= characters else text[: text.rfind(" ", 0, characters) + 1].rstrip() or text
+
+
+@dataclass(frozen=True)
+class Template:
+    """The special tokens around one or two texts: `start` query `between` document `end`, or `start` text `alone`.
+
+    `second_type` is the token type of document and `end`; everything else has type 0.
+    """
+
+    start: tuple[int, ...]
+    between: tuple[int, ...]
+    end: tuple[int, ...]
+    alone: tuple[int, ...]
+    second_type: int
+
+    @property
+    def around_pair(self) -> int:
+        """Number of special tokens of a pair."""
+        return len(self.start) + len(self.between) + len(self.end)
+
+    @property
+    def around_text(self) -> int:
+        """Number of special tokens of a single text."""
+        return len(self.start) + len(self.alone)
 
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """Text to wordpiece ids. Encodings carry no special tokens and are not truncated; offsets are code points."""
+    """A tokenizer.json (without truncation and padding), the tokens of its roles, and the longest sequence (tokens) of its model.
 
-    tokens: tuple[str, ...]
-    lowercase: bool = True
-    max_length: int = 512
-    strip_accents: bool | None = None  # None: as `lowercase`
-    tokenize_chinese_chars: bool = True
+    Encodings carry no special tokens and are not truncated; offsets are code points.
+    """
+
+    definition: str
+    roles: tuple[tuple[str, str], ...]  # "pad", "unk", "cls", "sep", "mask" → token
+    max_length: int = UNLIMITED
+
+    @classmethod
+    def of_words(cls, tokens: Sequence[str], max_length: int = UNLIMITED, **options: bool | None) -> "Tokenizer":
+        """BERT's tokenizer of a vocabulary; `options` as in tokenizer_config.json (`wordpiece.OPTIONS`)."""
+        return cls(wordpiece.definition(tokens, **options), tuple(wordpiece.ROLES.items()), max_length)
+
+    @classmethod
+    def stand_in(cls, size: int) -> "Tokenizer":
+        """A tokenizer of `size` tokens that mean nothing, for a dry run."""
+        words = (f"word{i}" for i in range(size - len(wordpiece.SPECIAL_TOKENS)))
+        return cls.of_words((*wordpiece.SPECIAL_TOKENS, *words))
+
+    @cached_property
+    def _encoder(self) -> "tokenizers.Tokenizer":
+        from tokenizers import Tokenizer as Encoder
+
+        return Encoder.from_str(self.definition)
 
     @cached_property
     def vocab(self) -> dict[str, int]:
-        return {token: i for i, token in enumerate(self.tokens)}
+        return self._encoder.get_vocab(with_added_tokens=True)
 
     @cached_property
-    def _encoder(self) -> "BertWordPieceTokenizer":
-        from tokenizers import BertWordPieceTokenizer
-
-        return BertWordPieceTokenizer(
-            dict(self.vocab),
-            lowercase=self.lowercase,
-            strip_accents=self.strip_accents,
-            handle_chinese_chars=self.tokenize_chinese_chars,
-        )
+    def tokens(self) -> tuple[str, ...]:
+        return tuple(sorted(self.vocab, key=self.vocab.__getitem__))
 
     @property
     def size(self) -> int:
-        return len(self.tokens)
+        return len(self.vocab)
 
-    @property
+    def _role(self, name: str) -> int:
+        token = dict(self.roles).get(name)
+        if token is None:
+            raise InputError(f"the tokenizer has no {name}_token; name it in {CONFIG}")
+        return self.vocab[token]
+
+    @cached_property
     def pad(self) -> int:
-        return self.vocab["[PAD]"]
+        return self._role("pad")
 
-    @property
-    def unk(self) -> int:
-        return self.vocab["[UNK]"]
-
-    @property
+    @cached_property
     def cls(self) -> int:
-        return self.vocab["[CLS]"]
+        return self._role("cls")
 
-    @property
+    @cached_property
     def sep(self) -> int:
-        return self.vocab["[SEP]"]
+        return self._role("sep")
 
-    @property
+    @cached_property
     def mask(self) -> int:
-        return self.vocab["[MASK]"]
+        return self._role("mask")
+
+    @cached_property
+    def unk(self) -> int:
+        """-1 for byte-level vocabularies, to which nothing is unknown."""
+        return self._role("unk") if "unk" in dict(self.roles) else -1
+
+    @cached_property
+    def special(self) -> frozenset[int]:
+        """The ids of all special tokens."""
+        added = self._encoder.get_added_tokens_decoder()
+        return frozenset(i for i, token in added.items() if token.special)
+
+    @cached_property
+    def template(self) -> Template:
+        """InputError unless a sequence begins with a special token, from which the score is computed."""
+        alone, pair = self._encoder.encode("a"), self._encoder.encode("a", "a")
+        text, sides = alone.sequence_ids, pair.sequence_ids
+        if 0 not in text or 0 not in sides or 1 not in sides or sides[0] is not None or text[0] is not None:
+            raise InputError(
+                "the tokenizer puts no special token before a text, or none between two; use another model"
+            )
+        query, document = sides.index(0), sides.index(1)
+        between = next(i for i in range(query, document) if sides[i] is None)
+        end = len(sides) - sides[::-1].index(1)
+        types = pair.type_ids
+        if any(types[:document]) or len(set(types[document:])) > 1:
+            raise InputError(
+                f"the tokenizer gives a pair the token types {types}; only the document's may differ from 0"
+            )
+        return Template(
+            start=tuple(pair.ids[:query]),
+            between=tuple(pair.ids[between:document]),
+            end=tuple(pair.ids[end:]),
+            alone=tuple(alone.ids[len(text) - text[::-1].index(0) :]),
+            second_type=types[document],
+        )
+
+    @cached_property
+    def continues(self) -> np.ndarray:
+        """[size] bool: does a token go on with the word of the token before it?
+
+        By the mark of continuations where the vocabulary has one, else by the mark of a blank before a word: the pieces of a text's
+        first word have none, and count as words of their own.
+        """
+        prefix = getattr(self._encoder.model, "continuing_subword_prefix", None)
+        if prefix:
+            return np.array([token.startswith(prefix) for token in self.tokens])
+        return np.array([token[:1].isalnum() for token in self.tokens])
 
     @cached_property
     def sha256(self) -> str:
-        """Identity of the vocabulary: its tokens in order, the casing, and the options that differ from the defaults."""
-        text = "\n".join(self.tokens) + ("\nuncased" if self.lowercase else "\ncased")
-        text += "" if self.strip_accents is None else f"\nstrip_accents={self.strip_accents}"
-        text += "" if self.tokenize_chinese_chars else "\nchinese words"
-        return hashlib.sha256(text.encode()).hexdigest()
+        """Identity of what makes ids of texts: everything but the template and how ids become text."""
+        parts = json.loads(self.definition)
+        made_of = [parts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")]
+        return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
+
+    def normalise(self, text: str) -> str:
+        """The text as it is before it is split into words; unchanged by a tokenizer without a normaliser."""
+        normaliser = self._encoder.normalizer
+        return text if normaliser is None else normaliser.normalize_str(text)
 
     def encode(self, text: str) -> list[int]:
         return self._encoder.encode(text, add_special_tokens=False).ids
 
-    def encode_batch(self, texts: list[str]) -> "list[Encoding]":
+    def encode_batch(self, texts: list[str]) -> "list[tokenizers.Encoding]":
         """One `tokenizers.Encoding` a text (`ids`, `offsets` in code points)."""
         return self._encoder.encode_batch(texts, add_special_tokens=False)
 
     def encode_prefixes(self, texts: list[str], limit: int) -> list[list[int]]:
         """The first `limit` ids of each text, without tokenising the rest of long texts.
 
-        Words are tokenised independently, so a text truncated at white space has the same first ids.
+        Words are tokenised independently, so a text truncated before white space has the same first ids.
         """
         prefixes = [_prefix(text, CHARACTERS_PER_TOKEN * limit) for text in texts]
         ids = [encoding.ids[:limit] for encoding in self.encode_batch(prefixes)]
@@ -115,82 +209,138 @@ class Tokenizer:
             self.write(folder)
 
     def write(self, directory: str) -> None:
-        """Adds vocab.txt, tokenizer.json and tokenizer_config.json to a folder."""
-        with replacing(os.path.join(directory, "vocab.txt")) as file:
-            file.write("".join(token + "\n" for token in self.tokens))
-        self._encoder.save(os.path.join(directory, "tokenizer.json"))
-        config = {
-            "tokenizer_class": "BertTokenizer",
-            "do_lower_case": self.lowercase,
+        """Adds tokenizer.json and tokenizer_config.json to a folder, and vocab.txt where the vocabulary is BERT's."""
+        parts = json.loads(self.definition)
+        words = parts["model"]["type"] == "WordPiece" and parts["normalizer"]["type"] == "BertNormalizer"
+        if words:
+            with replacing(os.path.join(directory, VOCABULARY)) as file:
+                file.write("".join(f"{token}\n" for token in self.tokens))
+        with replacing(os.path.join(directory, DEFINITION)) as file:
+            file.write(self._encoder.to_str(pretty=True))
+        config: dict[str, Any] = {"tokenizer_class": wordpiece.CLASSES[0] if words else "PreTrainedTokenizerFast"}
+        if self.max_length < UNLIMITED:
             # Without it transformers assumes inputs of 10^30 tokens and never truncates.
-            "model_max_length": self.max_length,
-            "pad_token": "[PAD]",
-            "unk_token": "[UNK]",
-            "cls_token": "[CLS]",
-            "sep_token": "[SEP]",
-            "mask_token": "[MASK]",
-            "strip_accents": self.strip_accents,
-            "tokenize_chinese_chars": self.tokenize_chinese_chars,
-        }
-        with replacing(os.path.join(directory, "tokenizer_config.json")) as file:
+            config["model_max_length"] = self.max_length
+        config |= {f"{role}_token": token for role, token in self.roles}
+        config |= wordpiece.options_of(parts["normalizer"]) if words else {}
+        with replacing(os.path.join(directory, CONFIG)) as file:
             json.dump(config, file, indent=2)
 
 
 def load_tokenizer(path: str) -> Tokenizer:
-    """A tokenizer from a Hugging Face directory (its vocab.txt, or tokenizer.json) or from a vocab.txt.
+    """A tokenizer from a Hugging Face directory (tokenizer.json, or vocab.txt) or from a vocab.txt.
 
-    Raises InputError if there is none, if special tokens are missing, for duplicate tokens, and for files that were changed
-    since they were written (`digests`).
+    Raises InputError if there is none, if its files contradict each other, and for files that were changed since they were
+    written (`digests`).
     """
     if not path:
         raise InputError("no tokenizer; set `tokenizer` to a Hugging Face directory or a vocab.txt")
-    lowercase, max_length, vocab_file = True, 512, path
-    accents: bool | None = None
-    chinese = True
-    if os.path.isdir(path):
-        check_sums(path, FILES)
-        vocab_file = os.path.join(path, "vocab.txt")
-        recorded_in = os.path.join(path, "tokenizer_config.json")
-        config = read_json(recorded_in, ADVICE) if os.path.exists(recorded_in) else {}
-        lowercase, chinese = config.get("do_lower_case", True), config.get("tokenize_chinese_chars", True)
-        accents = config.get("strip_accents")
-        if not all(value is None or isinstance(value, bool) for value in (lowercase, chinese, accents)):
-            raise InputError(
-                f"{recorded_in}: do_lower_case, strip_accents and tokenize_chinese_chars are true, false or null; {ADVICE}"
-            )
-        lowercase, chinese = bool(lowercase), bool(chinese)
-        # transformers writes 10^30 for an unknown length, other tools null.
-        recorded = config.get("model_max_length")
-        max_length = int(min(recorded, 1 << 20)) if isinstance(recorded, int | float) and recorded > 0 else max_length
-    elif os.path.isfile(path):
+    if os.path.isfile(path):
         check_sums(os.path.dirname(path), [os.path.basename(path)])
-    if os.path.exists(vocab_file):
-        tokens = [line for _, line in lines(vocab_file)]
-    elif os.path.isdir(path) and os.path.exists(os.path.join(path, "tokenizer.json")):
-        tokens = _tokens_of(os.path.join(path, "tokenizer.json"))
-    else:
+        return _checked(Tokenizer.of_words(_words(path)), path)
+    paths = {name: os.path.join(path, name) for name in FILES}
+    held = {name for name in FILES if os.path.isfile(paths[name])}
+    if not held & {VOCABULARY, DEFINITION}:
         hint = "" if os.path.exists(path) else how_to_fetch(path)
         raise InputError(f"no tokenizer at {path}; use a Hugging Face directory or a vocab.txt{hint}")
-    missing = [token for token in SPECIAL_TOKENS if token not in tokens]
+    check_sums(path, FILES)
+    config = read_json(paths[CONFIG], ADVICE) if CONFIG in held else {}
+    text = _definition(paths[DEFINITION]) if DEFINITION in held else ""
+    model = json.loads(text)["model"] if text else {}
+    words = _words(paths[VOCABULARY]) if VOCABULARY in held else []
+    if words and text and {word: i for i, word in enumerate(words)} != model["vocab"]:
+        raise InputError(f"{path}: {VOCABULARY} and {DEFINITION} hold different vocabularies; remove the wrong one")
+    kind = config.get("tokenizer_class", wordpiece.CLASSES[0])
+    if kind in wordpiece.CLASSES:
+        text = _as_words(path, text, words, config)
+    elif not text:
+        raise InputError(f"{path}: a {kind} needs {DEFINITION}; save it with transformers' save_pretrained")
+    roles = {role: name for role in wordpiece.ROLES if (name := _named(config, role, kind))}
+    recorded = config.get("model_max_length")
+    # transformers writes 10^30 for an unknown length, other tools null.
+    limit = int(min(recorded, UNLIMITED)) if isinstance(recorded, int | float) and recorded > 0 else UNLIMITED
+    found = _checked(Tokenizer(text, tuple(roles.items()), limit), path)
+    added = {_content(token): str(i) for i, token in (config.get("added_tokens_decoder") or {}).items()}
+    if os.path.isfile(place := os.path.join(path, "added_tokens.json")):
+        added |= {token: str(i) for token, i in read_json(place, ADVICE).items()}
+    for token, i in added.items():
+        if str(found.vocab.get(token)) != i:
+            raise InputError(
+                f"{path} adds {token!r} as {i}, which is no token of its vocabulary; save it as {DEFINITION}"
+            )
+    return found
+
+
+def _words(path: str) -> list[str]:
+    """The tokens of a vocab.txt. InputError where two lines are equal: ids would be ambiguous."""
+    words = [line for _, line in lines(path)]
+    if len(set(words)) != len(words):
+        raise InputError(f"{path} has the same token twice, so ids are ambiguous; remove the duplicate")
+    missing = [token for token in wordpiece.SPECIAL_TOKENS if token not in words]
     if missing:
-        raise InputError(f"{vocab_file} lacks {', '.join(missing)}; it is not a BERT WordPiece vocabulary")
-    try:
-        "".join(tokens).encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"{path}: a token contains half a surrogate pair; {ADVICE}") from error
-    if len(set(tokens)) != len(tokens):
-        raise InputError(f"{vocab_file} has the same token twice, so ids are ambiguous; remove the duplicate")
-    return Tokenizer(tuple(tokens), lowercase, max_length, accents, chinese)
+        raise InputError(f"{path} lacks {', '.join(missing)}; it is not a BERT WordPiece vocabulary")
+    return words
 
 
-def _tokens_of(path: str) -> list[str]:
-    """The tokens of a tokenizer.json by id. Raises InputError unless their ids are 0, 1, 2, …"""
+def _definition(path: str) -> str:
+    """A tokenizer.json as `tokenizers` writes it, without truncation and padding."""
+    from tokenizers import Tokenizer as Encoder
+
     try:
-        vocab = read_json(path, ADVICE)["model"]["vocab"]
-        tokens = sorted(vocab, key=vocab.__getitem__)
-        numbered = [vocab[token] for token in tokens] == list(range(len(tokens)))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} holds no WordPiece vocabulary ({error!r}); {ADVICE}") from error
-    if not numbered:
-        raise InputError(f"{path}: the ids of its {len(tokens)} tokens are not 0 to {len(tokens) - 1}; {ADVICE}")
-    return tokens
+        encoder = Encoder.from_str(json.dumps(read_json(path, ADVICE)))
+        encoder.no_truncation()
+        encoder.no_padding()
+        return encoder.to_str()
+    except InputError:
+        raise
+    except Exception as error:  # tokenizers raises nothing more special
+        raise InputError(f"{path} is no tokenizer ({str(error)[:200]}); {ADVICE}") from error
+
+
+def _as_words(path: str, text: str, words: list[str], config: dict[str, Any]) -> str:
+    """The definition that transformers' BertTokenizer makes of a vocabulary and tokenizer_config.json.
+
+    It takes only the vocabulary from tokenizer.json: InputError where that says something else, such as another casing or BPE.
+    """
+    options = {name: config.get(name, default) for name, default in wordpiece.OPTIONS.items()}
+    if not all(value is None or isinstance(value, bool) for value in options.values()):
+        raise InputError(f"{path}: {', '.join(options)} in {CONFIG} are true, false or null; {ADVICE}")
+    if not text:
+        return wordpiece.definition(words, **options)
+    theirs = json.loads(text)
+    if theirs["model"]["type"] == "WordPiece":
+        vocab = theirs["model"]["vocab"]
+        made = json.loads(wordpiece.definition(sorted(vocab, key=vocab.__getitem__), **options))
+        wrong = [part for part in ("normalizer", "pre_tokenizer", "model") if made[part] != theirs[part]]
+    else:
+        wrong = ["model"]
+    if wrong:
+        raise InputError(
+            f"{path}: the {wrong[0]} of {DEFINITION} is not that of a BertTokenizer with the options of {CONFIG}; correct "
+            "tokenizer_class or the options"
+        )
+    return text
+
+
+def _content(token: Any) -> str:
+    return token.get("content", "") if isinstance(token, dict) else str(token)
+
+
+def _named(config: dict[str, Any], role: str, kind: str) -> str:
+    """The token of a role, "" for none."""
+    default = wordpiece.ROLES[role] if kind in wordpiece.CLASSES else ""
+    return _content(config.get(f"{role}_token") or default)
+
+
+def _checked(tokenizer: Tokenizer, path: str) -> Tokenizer:
+    """InputError for ids with gaps, and roles without a token."""
+    try:
+        ids = sorted(tokenizer.vocab.values())
+    except Exception as error:  # tokenizers raises nothing more special
+        raise InputError(f"{path} is no tokenizer ({str(error)[:200]}); {ADVICE}") from error
+    if ids != list(range(len(ids))):
+        raise InputError(f"{path}: the ids of its {len(ids)} tokens are not 0 to {len(ids) - 1}; {ADVICE}")
+    for role, token in tokenizer.roles:
+        if token not in tokenizer.vocab:
+            raise InputError(f"{path}: its {role}_token {token!r} is not in the vocabulary; {ADVICE}")
+    return tokenizer

@@ -18,6 +18,7 @@ from harp_jax.input.packing import PackedLayout, batch_shapes
 from harp_jax.model import sharding
 from harp_jax.model.attention import choose
 from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.training import memory
 from harp_jax.training.cost import batch_flops
 from harp_jax.training.hardware import data_sheet, peak_flops
@@ -116,16 +117,15 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
 
 def without_files(config: ConfigDict) -> ConfigDict:
     """The config with a shape and a vocabulary that need no files, so that a dry run works without the data."""
-    from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+    from harp_jax.text.tokenizer import Tokenizer
 
     config = config.copy_and_resolve_references()
     if not (config.tokenizer and os.path.exists(config.tokenizer)) and not os.path.isdir(config.init or ""):
         import tempfile
 
-        # The size of BERT's vocabulary; the tokens themselves do not matter to the compiler.
-        words = [*SPECIAL_TOKENS, *(f"word{i}" for i in range(30522 - len(SPECIAL_TOKENS)))]
         config.tokenizer = tempfile.mkdtemp(prefix="harp_jax_dry_run_")
-        Tokenizer(tuple(words)).save(config.tokenizer)
+        # The tokens themselves do not matter to the compiler.
+        Tokenizer.stand_in(ENCODERS[config.model.model_type].vocabulary).save(config.tokenizer)
     if config.init and not os.path.isdir(config.init):
         config.init = ""
     if config.stage == "finetune" and not config.steps:

@@ -26,11 +26,12 @@ from data_pipeline.tasks.task import Anchor, Passages, Request, Sentence, Setup
 from data_pipeline.text.terms import Terms, join, load_terms
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.wordpiece import SPECIAL_TOKENS
 from tests.support import ROOT, corpus
 from tests.support.in_process import InProcessEngine
 
-TERMS = Terms(Tokenizer((*SPECIAL_TOKENS, "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"}))
+TERMS = Terms(Tokenizer.of_words((*SPECIAL_TOKENS, "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"}))
 SAMPLER = Sampler(TERMS.is_term, weighting="normalised")
 SETUP = Setup(generation().to_dict(), TERMS, SAMPLER)
 ANEW = replace(SETUP, c=SETUP.c | {"acm_query": "anew"})

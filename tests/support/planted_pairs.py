@@ -15,7 +15,8 @@ from harp_jax import config as defaults
 from harp_jax.base.randomness import generator
 from harp_jax.input.layout import make_layout
 from harp_jax.input.packing import Group, pair_sequences
-from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.wordpiece import SPECIAL_TOKENS
 from harp_jax.training import metrics_log
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.train import train
@@ -82,7 +83,7 @@ def from_scratch(directory: str) -> ConfigDict:
     """BERT-tiny with a vocabulary of its own, for 300 updates of 32 pairs."""
     c = settings()
     c.tokenizer = os.path.join(directory, "tokenizer")
-    Tokenizer((*SPECIAL_TOKENS, *(f"w{i}" for i in range(VOCABULARY - len(SPECIAL_TOKENS))))).save(c.tokenizer)
+    Tokenizer.of_words((*SPECIAL_TOKENS, *(f"w{i}" for i in range(VOCABULARY - len(SPECIAL_TOKENS))))).save(c.tokenizer)
     c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = 2, 128, 2, 64
     return c
 

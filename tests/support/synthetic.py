@@ -7,13 +7,14 @@ import numpy as np
 
 from harp_jax.base.randomness import generator
 from harp_jax.input.packing import Group, pair_sequences, text_sequence
-from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.wordpiece import SPECIAL_TOKENS
 
 VOCAB = 211
 
 
 def tokenizer() -> Tokenizer:
-    return Tokenizer((*SPECIAL_TOKENS, *(f"w{i}" for i in range(VOCAB - len(SPECIAL_TOKENS)))))
+    return Tokenizer.of_words((*SPECIAL_TOKENS, *(f"w{i}" for i in range(VOCAB - len(SPECIAL_TOKENS)))))
 
 
 def pair(key: int, task: str) -> tuple:

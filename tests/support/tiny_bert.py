@@ -5,7 +5,8 @@ import numpy as np
 
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.bert import BertShape
-from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.wordpiece import SPECIAL_TOKENS
 
 CONFIG = BertShape(vocab_size=48, layers=2, hidden=32, heads=4, intermediate=64, max_positions=40)
 WORDS = """the a of in cat dog mat sat ran red blue green one two three ##s ##ed ##ing , . ? !"""
@@ -13,7 +14,7 @@ WORDS = """the a of in cat dog mat sat ran red blue green one two three ##s ##ed
 
 def small_tokenizer(size: int = 46) -> Tokenizer:
     tokens = SPECIAL_TOKENS + tuple(WORDS.split())
-    return Tokenizer(tokens + tuple(f"[unused{i}]" for i in range(size - len(tokens))))
+    return Tokenizer.of_words(tokens + tuple(f"[unused{i}]" for i in range(size - len(tokens))))
 
 
 def random_params(config: BertShape, seed: int = 0) -> dict:

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
+from harp_jax.text.tokenizer import Template, Tokenizer, load_tokenizer
+from harp_jax.text.wordpiece import SPECIAL_TOKENS
 from tests.support.tiny_bert import small_tokenizer
 
 TEXTS = [
@@ -26,22 +27,24 @@ def test_round_trip(tmp_path):
         loaded = load_tokenizer(str(place))
         assert loaded == tokenizer
         assert loaded.sha256 == tokenizer.sha256
-    (tmp_path / "vocab.txt").unlink()
     (tmp_path / "SHA256SUMS").unlink()
-    assert load_tokenizer(str(tmp_path)) == tokenizer
+    for name in ("vocab.txt", "tokenizer.json"):
+        (tmp_path / name).rename(tmp_path / "elsewhere")
+        assert load_tokenizer(str(tmp_path)) == tokenizer
+        (tmp_path / "elsewhere").rename(tmp_path / name)
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_same_ids_as_transformers(tmp_path, lowercase):
     import transformers
 
-    tokenizer = Tokenizer(small_tokenizer().tokens, lowercase=lowercase)
+    tokenizer = Tokenizer.of_words(small_tokenizer().tokens, do_lower_case=lowercase)
     tokenizer.save(str(tmp_path))
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     for text in TEXTS:
         assert tokenizer.encode(text) == theirs(text, add_special_tokens=False)["input_ids"]
-    assert load_tokenizer(str(tmp_path)).lowercase == lowercase
-    assert tokenizer.sha256 != Tokenizer(tokenizer.tokens, lowercase=not lowercase).sha256
+    assert load_tokenizer(str(tmp_path)) == tokenizer
+    assert tokenizer.sha256 != Tokenizer.of_words(tokenizer.tokens, do_lower_case=not lowercase).sha256
 
 
 @pytest.mark.parametrize("options", [{"strip_accents": False}, {"tokenize_chinese_chars": False}])
@@ -96,3 +99,88 @@ def test_bad_vocabularies(tmp_path):
         load_tokenizer(str(tmp_path))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 10**30}))
     assert load_tokenizer(str(tmp_path)).max_length == 1 << 20
+
+
+def changed(path, name: str, **changes) -> str:
+    """A saved tokenizer of which a file says something else; without digests, as another tool would write it."""
+    small_tokenizer().save(str(path))
+    (path / "SHA256SUMS").unlink()
+    parts = json.loads((path / name).read_text())
+    for key, value in changes.items():
+        node, *inner = key.split("__")
+        if inner:
+            parts[node][inner[0]] = value
+        else:
+            parts[node] = value
+    (path / name).write_text(json.dumps(parts))
+    return str(path)
+
+
+ADDED = {
+    "id": 46,
+    "content": "[Q]",
+    "single_word": False,
+    "lstrip": False,
+    "rstrip": False,
+    "normalized": False,
+    "special": True,
+}
+
+
+@pytest.mark.parametrize(
+    "name, changes, message",
+    [
+        # transformers' BertTokenizer takes the casing from tokenizer_config.json, whatever tokenizer.json says.
+        (
+            "tokenizer.json",
+            {"normalizer__lowercase": False},
+            "the normalizer of tokenizer.json is not that of a BertTokenizer",
+        ),
+        ("tokenizer_config.json", {"do_lower_case": False}, "the normalizer of tokenizer.json is not that"),
+        ("tokenizer.json", {"pre_tokenizer": {"type": "Whitespace"}}, "the pre_tokenizer of tokenizer.json"),
+        ("tokenizer.json", {"model__continuing_subword_prefix": "@@"}, "the model of tokenizer.json"),
+        ("tokenizer.json", {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}, "hold different vocabularies"),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"46": {"content": "[Q]"}}}, r"adds '\[Q\]' as 46"),
+    ],
+)
+def test_what_transformers_would_read_otherwise_is_refused(tmp_path, name, changes, message):
+    with pytest.raises(InputError, match=message):
+        load_tokenizer(changed(tmp_path, name, **changes))
+
+
+def test_files_that_disagree_are_refused(tmp_path):
+    small_tokenizer().save(str(tmp_path))
+    (tmp_path / "SHA256SUMS").unlink()
+    tokens = (tmp_path / "vocab.txt").read_text().splitlines()
+    (tmp_path / "vocab.txt").write_text("\n".join([*tokens[:-2], tokens[-1], tokens[-2]]))
+    with pytest.raises(InputError, match=r"vocab\.txt and tokenizer\.json hold different vocabularies"):
+        load_tokenizer(str(tmp_path))
+
+
+def test_added_tokens_are_tokens(tmp_path):
+    """They used to be taken for padding of the word embeddings."""
+    import transformers
+
+    added = json.loads(Tokenizer.of_words(small_tokenizer().tokens).definition)["added_tokens"]
+    directory = changed(tmp_path, "tokenizer.json", added_tokens=[*added, ADDED])
+    ours, theirs = load_tokenizer(directory), transformers.AutoTokenizer.from_pretrained(directory)
+    assert ours.size == len(theirs) == 47 and 46 in ours.special
+    assert ours.encode("[Q] the cat") == theirs.encode("[Q] the cat", add_special_tokens=False)
+
+
+def test_truncation_and_padding_of_the_file_are_not_used(tmp_path):
+    cut = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
+    pad = {
+        "strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0, "pad_type_id": 0,
+        "pad_token": "[PAD]",
+    }  # fmt: skip
+    ours = load_tokenizer(changed(tmp_path, "tokenizer.json", truncation=cut, padding=pad))
+    assert ours == small_tokenizer() and len(ours.encode("the cat sat in the mat")) == 6
+
+
+def test_the_template_of_a_pair():
+    t = small_tokenizer()
+    assert t.template == Template((t.cls,), (t.sep,), (t.sep,), (t.sep,), 1)
+    assert (t.template.around_pair, t.template.around_text) == (3, 2)
+    assert t.normalise("The CÀT") == "the cat"
+    assert [t.tokens[i] for i in t.continues.nonzero()[0]] == ["##s", "##ed", "##ing"]

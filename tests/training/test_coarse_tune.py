@@ -42,7 +42,7 @@ def clicked(collection, tmp_path_factory):
     (path / "orcas.tsv").write_text("".join(rows) + "q0\tgone\tabsent\thttp://y\n")
     plain = tokenizer()
     unused = (*plain.tokens, *(f"[unused{i}]" for i in range(2)))
-    Tokenizer(unused).save(str(path / "tokenizer"))
+    Tokenizer.of_words(unused).save(str(path / "tokenizer"))
     return path
 
 

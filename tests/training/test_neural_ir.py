@@ -301,11 +301,11 @@ def test_other_workdirs_and_lengths_are_refused(trained, tmp_path):
         load_scorer(trained, max_length=40)
     with pytest.raises(InputError, match="--dtype=bfloat16: .* is a neural ranker, which computes in float32"):
         load_scorer(trained, "bfloat16")
-    with pytest.raises(InputError, match="holds no BERT"):
+    with pytest.raises(InputError, match="holds no encoder"):
         load_encoder(trained)
     from harp_jax.checkpoints.export import export
 
-    with pytest.raises(InputError, match="holds no BERT"):
+    with pytest.raises(InputError, match="holds no encoder"):
         export(trained, str(tmp_path / "exported"))
 
 

@@ -3,7 +3,8 @@ import pytest
 
 from data_pipeline.text.terms import STOPWORDS, Terms, count_words, join, load_terms, normalise_anchor, read_stopwords
 from harp_jax.base.errors import InputError
-from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.wordpiece import SPECIAL_TOKENS
 
 TOKENS = (
     *SPECIAL_TOKENS,
@@ -28,7 +29,7 @@ TOKENS = (
 
 @pytest.fixture
 def terms():
-    return Terms(Tokenizer(TOKENS), STOPWORDS)
+    return Terms(Tokenizer.of_words(TOKENS), STOPWORDS)
 
 
 def spelled(terms, words):

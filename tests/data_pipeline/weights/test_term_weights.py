@@ -99,9 +99,10 @@ def test_the_lengths_of_a_cpu_leave_less_padding():
 
 
 def load_tokenizer_of_five():
-    from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+    from harp_jax.text.tokenizer import Tokenizer
+    from harp_jax.text.wordpiece import SPECIAL_TOKENS
 
-    return Tokenizer(SPECIAL_TOKENS)
+    return Tokenizer.of_words(SPECIAL_TOKENS)
 
 
 def test_anchors_that_share_a_word_ask_for_its_pieces_once(encoder_dir):
