@@ -9,19 +9,25 @@ import sys
 
 from harp_jax.base.cli import ending_well, fail, run
 from harp_jax.base.version import __version__
-from harp_jax.commands.table import COMMANDS, GROUPS
+from harp_jax.commands.table import COMMANDS, GROUPS, TYPED
 
 
-def overview() -> str:
-    """The text of `harp --help`."""
-    width = max(map(len, COMMANDS))
+def overview(every: bool = False) -> str:
+    """The text of `harp --help`: what people type; with --all every command, steps of plans among them."""
+    groups = GROUPS if every else {"commands": {name: COMMANDS[name] for name in TYPED}}
+    width = max(len(name) for entries in groups.values() for name in entries)
     lines = [
         "usage: harp COMMAND [options]",
         "",
         "Re-rankers from hyperlinks. `harp COMMAND --help` shows options and an example.",
     ]
-    for group, entries in GROUPS.items():
+    for group, entries in groups.items():
         lines += ["", f"{group}:", *(f"  {name:<{width}}  {entry.summary}" for name, entry in entries.items())]
+    if not every:
+        lines += [
+            "",
+            "`harp --help --all` lists the steps of plans too, such as tune-first-stage, queries and cross-validate.",
+        ]
     return "\n".join(lines)
 
 
@@ -34,7 +40,7 @@ def main(argv: list[str] | None = None) -> None:
         os.environ["PYTHONSAFEPATH"] = "1"  # workers of pools import nothing from the working folder
     if not words or words[0] in ("-h", "--help", "help"):
         with ending_well():
-            print(overview())
+            print(overview("--all" in words))
     elif words[0] == "--version":
         print(f"harp_jax {__version__}")
     elif words[0] in COMMANDS:
@@ -44,7 +50,11 @@ def main(argv: list[str] | None = None) -> None:
         run(module.main, module.arguments_parser())
     else:
         near = difflib.get_close_matches(words[0], COMMANDS, 1)
-        fail(f"no command {words[0]!r}" + (f"; did you mean {near[0]}?" if near else ";") + " `harp --help` lists them")
+        fail(
+            f"no command {words[0]!r}"
+            + (f"; did you mean {near[0]}?" if near else ";")
+            + " `harp --help --all` lists them"
+        )
 
 
 def complete() -> None:

@@ -5,7 +5,7 @@ harp train --config=configs/baselines/drmm.py --workdir=runs/drmm --config.docs=
 harp rerank --model=runs/drmm --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=drmm.trec
 
 Hardware: 2 CPU cores. Time: a minute or two on a thousand judgments. Figures: `harp plan neural_ir`. Word vectors are
-inputs, not learned here: train them on the collection (`harp word-vectors`). --config.model.gate=vector weights query words by
+inputs, not learned here: train them on the collection (`harp words --vectors`). --config.model.gate=vector weights query words by
 their vectors instead of their IDF.
 """
 

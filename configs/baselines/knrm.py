@@ -5,7 +5,7 @@ harp train --config=configs/baselines/knrm.py --workdir=runs/knrm --config.docs=
 harp rerank --model=runs/knrm --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=knrm.trec
 
 Hardware: 2 CPU cores. Time: a minute or two on a thousand judgments. Figures: harp_jax/experiments/plans/neural_ir.py. Without
-pre-trained vectors, at first only exact matches carry information: train vectors on the collection (`harp word-vectors`), or use
+pre-trained vectors, at first only exact matches carry information: train vectors on the collection (`harp words --vectors`), or use
 GloVe and a vocabulary without stemming.
 """
 

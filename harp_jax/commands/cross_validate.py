@@ -5,8 +5,8 @@ from typing import Any
 
 from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError
+from harp_jax.commands.queries import integers
 from harp_jax.commands.rerank import arguments_parser as rerank_parser
-from harp_jax.commands.subsets import integers
 from harp_jax.config import read_config
 from harp_jax.evaluation.evaluate import MEASURES
 from harp_jax.evaluation.measures import parse_measures

@@ -20,7 +20,8 @@ def arguments_parser() -> Parser:
     parser = Parser(
         prog="harp evaluate",
         description="Measures of runs against judgments.",
-        example='harp evaluate --qrels=qrels.txt bm25.trec "HARP=s0.trec,s1.trec" --measures="RR@10 AP" --baseline=bm25',
+        example='harp evaluate --qrels=qrels.txt bm25.trec "HARP=s0.trec,s1.trec" --measures="RR@10 AP" --baseline=bm25\n'
+        "  harp evaluate --qrels=qrels.txt BM25=bm25.trec HARP@10=d0.trec,d1.trec HARP@50=e0.trec,e1.trec --curve=curve.svg",
     )
     parser.add_input(
         "runs", nargs="+", help="TREC runs or MS MARCO's three columns; NAME=RUN[,RUN…]: a system, one run a seed"
@@ -37,6 +38,11 @@ def arguments_parser() -> Parser:
     parser.add_argument("--rounds", type=positive, default=ROUNDS, help=f"of randomisation and bootstrap ({ROUNDS})")
     parser.add_argument("--seed", type=count, default=0, help="of randomisation and bootstrap (0)")
     add_floors(parser)
+    parser.add_output(
+        "--curve",
+        default="",
+        help="draw the first measure against training queries as SVG, of runs SYSTEM@SIZE=RUN[,RUN…]",
+    )
     return parser
 
 
@@ -87,6 +93,9 @@ def main(arguments: argparse.Namespace) -> None:
     blank = named(arguments.blank, "--blank", "ROW")
     Floors(arguments.chance, blank, arguments.oracle).check(list(paths_of))
     qrels = judgments(arguments)
+    if arguments.curve:
+        draw(arguments, qrels)
+        return
     table = evaluate(
         qrels,
         {name: [read_run(path) for path in paths] for name, paths in paths_of.items()},
@@ -106,6 +115,27 @@ def main(arguments: argparse.Namespace) -> None:
         with replacing(arguments.per_query) as file:
             file.writelines(line + "\n" for line in table.per_query_lines())
     print(table.format(arguments.format))
+
+
+def draw(arguments: argparse.Namespace, qrels: Qrels) -> None:
+    """The first measure against the number of training queries, of runs SYSTEM@SIZE=RUN[,RUN…]; SYSTEM=RUN is a horizontal line."""
+    from harp_jax.experiments.curve import as_svg, as_text, number, points
+
+    systems = {}
+    for name, paths in named(arguments.runs, "run", "RUN").items():
+        system, at, size = name.partition("@")
+        if at:
+            number(size)
+        if not name.isprintable():
+            raise InputError(f"{name!r} has characters that cannot be drawn; choose another name")
+        systems[system, size] = [read_run(path) for path in paths.split(",")]
+    measure = arguments.measures.split()[0]
+    found = points(qrels, systems, measure, arguments.runs_per_draw)
+    picture = as_svg(found, measure)
+    with replacing(arguments.curve) as file:
+        file.write(picture)
+    print(as_text(found, measure))
+    print(f"curve: {arguments.curve}")
 
 
 def named(values: list[str], option: str, what: str = "PATH") -> dict[str, str]:

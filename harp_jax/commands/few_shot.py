@@ -5,10 +5,10 @@ import argparse
 from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError
 from harp_jax.commands.cross_validate import add_training_options, run_noted, training_options
-from harp_jax.commands.subsets import integers
+from harp_jax.commands.queries import integers
 from harp_jax.experiments.few_shot import few_shot_plan
+from harp_jax.experiments.query_sets import MOST_DRAWS
 from harp_jax.experiments.ranking_steps import Collection
-from harp_jax.experiments.subsets import MOST_DRAWS
 
 
 def arguments_parser() -> Parser:
@@ -34,7 +34,7 @@ def arguments_parser() -> Parser:
 
 
 def main(arguments: argparse.Namespace) -> None:
-    if not 1 <= arguments.draws <= MOST_DRAWS:
+    if arguments.draws > MOST_DRAWS:
         raise InputError(f"--draws={arguments.draws}: use 1 to {MOST_DRAWS}")
     plan = few_shot_plan(
         Collection(arguments.docs, arguments.queries, arguments.qrels),

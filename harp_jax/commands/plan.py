@@ -79,7 +79,7 @@ def main(arguments: argparse.Namespace) -> None:
             near = difflib.get_close_matches(command.command, COMMANDS, 1)
             raise InputError(
                 f"step {command.name} of {arguments.plan} runs {command.command!r}, which is no command"
-                + (f"; did you mean {near[0]}?" if near else "; `harp --help` lists them")
+                + (f"; did you mean {near[0]}?" if near else "; `harp --help --all` lists them")
             )
     if not arguments.output:
         raise InputError("no --output; the plan needs a directory for its results")

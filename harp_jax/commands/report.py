@@ -153,11 +153,16 @@ def _has_texts(path: str) -> bool:
     return "\t" in first.strip() or first.startswith("{")
 
 
+def is_table(record: Record) -> bool:
+    """Whether a step compared runs."""
+    return record.command == "report" or (record.command == "evaluate" and "curve" not in record.options)
+
+
 def of_plan(arguments: argparse.Namespace) -> argparse.Namespace:
     """The options of the step of a plan that evaluates: the last `report` or `evaluate`, or the one that --step names."""
     if arguments.qrels or arguments.run:
         raise InputError(f"{arguments.plan} and --qrels or --run: report a plan, or runs; leave one out")
-    tables = {record.name: record for record in records_in(arguments.plan) if record.command in ("evaluate", "report")}
+    tables = {record.name: record for record in records_in(arguments.plan) if is_table(record)}
     if arguments.step and arguments.step not in tables:
         raise InputError(f"--step={arguments.step}: the tables of {arguments.plan} are {', '.join(tables) or 'none'}")
     if not tables:

@@ -36,8 +36,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "rate": Entry("harp_jax.commands.rate", "measure the seconds of a training step"),
         "export": Entry("harp_jax.export", "convert a checkpoint to a Hugging Face directory"),
         "first-layers": Entry("harp_jax.commands.first_layers", "write an encoder's first layers as a smaller start"),
-        "words": Entry("harp_jax.commands.words", "count the word vocabulary of the neural rankers"),
-        "word-vectors": Entry("harp_jax.commands.word_vectors", "train word2vec vectors for the neural rankers"),
+        "words": Entry("harp_jax.commands.words", "word vocabulary and word2vec vectors of the neural rankers"),
         "linklearn-train": Entry("harp_jax.commands.linklearn_train", "learn term weights from links (LinkLearn)"),
     },
     "ranking": {
@@ -53,20 +52,19 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "verdict": Entry("harp_jax.commands.verdict", "decide between a first stage, a ranker and their sum"),
         "report": Entry("harp_jax.commands.report", "write a table and training curves as one HTML page"),
         "compare": Entry("harp_jax.commands.compare", "compare re-rankers with BM25 on a judged collection; a report"),
-        "judged-queries": Entry(
-            "harp_jax.commands.judged_queries", "write the queries of a collection that have judgments"
-        ),
         "look": Entry("harp_jax.commands.look", "serve a local page: BM25, the re-ranker and both, and labels"),
-        "curve": Entry("harp_jax.commands.curve", "draw a measure against the number of training queries"),
         "query-probe": Entry("harp_jax.commands.query_probe", "test how a model completes queries (coarse-tuning)"),
     },
     "experiments": {
         "plan": Entry("harp_jax.commands.plan", "run an experiment: its commands in order, each once"),
         "cross-validate": Entry("harp_jax.commands.cross_validate", "k-fold cross-validation of a fine-tuning config"),
+        "queries": Entry("harp_jax.commands.queries", "judged queries, labels, folds or subsets as files"),
         "few-shot": Entry("harp_jax.commands.few_shot", "cross-validation with few training queries, several draws"),
-        "make-folds": Entry("harp_jax.commands.make_folds", "write folds that share no relevant document"),
-        "labels": Entry("harp_jax.commands.labels", "write labels (query, document, level) as queries and judgments"),
-        "subsets": Entry("harp_jax.commands.subsets", "write nested random subsets of training queries"),
     },
 }
+# What people type, which `harp --help` lists; the others are steps of plans.
+TYPED = (
+    "site", "look", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank", "fuse", "evaluate", "compare",
+    "report", "plan",
+)  # fmt: skip
 COMMANDS: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, entry in group.items()}

@@ -21,7 +21,7 @@ def arguments_parser() -> Parser:
     )
     parser.add_input("--qrels", required=True, help="judgments: qid 0 docid level")
     parser.add_input(
-        "--folds", required=True, help="qid<TAB>fold (harp make-folds): the weight is fitted on the others"
+        "--folds", required=True, help="qid<TAB>fold (harp queries folds): the weight is fitted on the others"
     )
     parser.add_input("--first", required=True, help="run of the first stage")
     parser.add_input("--ranker", required=True, help="run of the ranker")

@@ -97,7 +97,7 @@ class Benchmark:
         commands = []
         if not self.folds:
             options = [f"--queries={self.queries}", f"--qrels={self.qrels}", "--output={out}"]
-            commands.append(Command("folds", "make-folds", options, suffix=".tsv"))
+            commands.append(Command("folds", "queries", ["folds", *options], suffix=".tsv"))
         if not self.candidates:
             commands += self.lexical("bm25", options=[f"--k={self.depth}"])
         return commands
@@ -108,11 +108,10 @@ class Benchmark:
         return tuned_first_stage(model, self.collection, **tuning, options=options, name=name)
 
     def words(self) -> list[Command]:
-        """What neural rankers need: steps words and vectors."""
+        """What neural rankers need: the step words, with word vectors."""
         docs = [f"--docs={self.docs}", f"--fields={','.join(self.fields)}"]
-        stems = [*docs, "--stemmer=english", "--stopwords=english", "--output={out}"]
-        sentences = [*docs, "--words={words}", "--output={out}"]
-        return [Command("words", "words", stems), Command("vectors", "word-vectors", sentences, suffix=".txt")]
+        stems = [*docs, "--stemmer=english", "--stopwords=english", "--vectors", "--output={out}"]
+        return [Command("words", "words", stems)]
 
     def transformer(
         self, name: str, candidates: str, seed: int, start: Sequence[str], blank: bool = False
@@ -133,7 +132,7 @@ class Benchmark:
 
     def neural_ranker(self, name: str, model: str, candidates: str, seed: int) -> list[Command]:
         """A neural ranker of NEURAL, after the steps of `words`; the step joined_NAME has the tested folds."""
-        vectors = [] if model == "duet" else ["vectors={vectors}"]
+        vectors = [] if model == "duet" else ["vectors={words}/vectors.txt"]
         return cross_validation(
             name,
             self.collection,

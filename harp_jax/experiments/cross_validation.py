@@ -151,7 +151,7 @@ def shared_documents(fold_of: Mapping[str, str], judged: Qrels) -> list[str]:
         return []
     return [
         f"{shared} of {len(found)} relevant documents are relevant to queries of several folds: a model may learn which "
-        "documents are relevant to any query; `harp make-folds --qrels=…` keeps such queries together"
+        "documents are relevant to any query; `harp queries folds --qrels=…` keeps such queries together"
     ]
 
 

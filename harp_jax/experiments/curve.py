@@ -54,7 +54,7 @@ def by_query(qrels: Qrels, run: Run, measure: str) -> dict[str, float]:
     """qid → the measure. InputError unless it is one measure."""
     table = evaluate(qrels, {"": run}, measure)
     if len(table.measures) != 1:
-        raise InputError(f"--measure={measure}: name one measure")
+        raise InputError(f"--measures={measure}: name one measure")
     return table.per_query[""][table.measures[0]]
 
 
@@ -78,7 +78,7 @@ def as_text(found: Sequence[Point], measure: str) -> str:
     return "\n".join(rows)
 
 
-def as_svg(found: Sequence[Point], measure: str, title: str = "") -> str:
+def as_svg(found: Sequence[Point], measure: str) -> str:
     """The picture. Systems without sizes are horizontal lines; numbers of queries have a logarithmic axis, shares a linear one."""
     with needs("drawing curves", "matplotlib", "plots"):
         import matplotlib
@@ -113,7 +113,6 @@ def as_svg(found: Sequence[Point], measure: str, title: str = "") -> str:
     axis.minorticks_off()
     axis.set_xlabel("training queries")
     axis.set_ylabel(measure)
-    axis.set_title(title, fontsize=10)
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8)
     figure.tight_layout()

@@ -24,12 +24,7 @@ from harp_jax.base.files import locked, make_directory, replacing
 from harp_jax.experiments.plan import Command, Step, listing, resolve
 from harp_jax.experiments.plan_cost import summary
 
-PRINTED = (
-    "evaluate",
-    "curve",
-    "inspect",
-    "query-probe",
-)  # commands whose output is printed even where several jobs run
+PRINTED = ("evaluate", "inspect", "query-probe")  # commands whose output is printed even where several jobs run
 
 
 def run_plan(commands: list[Command], output: str, jobs: int = 1, dry_run: bool = False, only: str = "") -> None:

@@ -58,7 +58,7 @@ def few_shot_plan(
     write_ids(pool, train)
     drawn = [f"--qrels={collection.qrels}", f"--sizes={','.join(map(str, sizes))}", f"--draws={draws}"]
     drawn += [f"--run={candidates}", f"--docs={collection.docs}", f"--queries={pool}", "--output={out}"]
-    commands = [Command("subsets", "subsets", drawn)]
+    commands = [Command("subsets", "queries", ["subsets", *drawn])]
     systems = {FIRST_STAGE: [candidates]}
     blanks = {f"{name}_{size}": f"{name}_{size}_blank" for size in sizes} if blank else {}
     for size in sizes:

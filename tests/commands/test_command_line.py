@@ -11,7 +11,7 @@ import pytest
 from harp_jax.__main__ import overview
 from harp_jax.base.cli import Parser, ending_well
 from harp_jax.base.errors import InputError
-from harp_jax.commands.table import COMMANDS
+from harp_jax.commands.table import COMMANDS, TYPED
 from harp_jax.ranking.lexical.models import MODELS
 from tests.support import ROOT
 
@@ -58,7 +58,9 @@ def test_an_option_means_the_same_everywhere():
 
 
 def test_the_overview_names_every_command_and_needs_no_jax():
-    assert all(f"  {name} " in overview() and entry.summary in overview() for name, entry in COMMANDS.items())
+    everything = overview(every=True)
+    assert all(f"  {name} " in everything and entry.summary in everything for name, entry in COMMANDS.items())
+    assert len(overview().splitlines()) <= 24 and all(f"  {name} " in overview() for name in TYPED)
     code = "import sys; import harp_jax.__main__ as m; m.main(['--help']); print('jax' in sys.modules, 'numpy' in sys.modules)"
     result = python("-c", code)
     assert result.stdout.endswith("False False\n"), result.stderr
@@ -68,7 +70,7 @@ def test_a_wrong_command_is_one_line_with_the_nearest_name():
     result = python("-m", "harp_jax", "rernk")
     assert (
         result.returncode == 2
-        and result.stderr == "error: no command 'rernk'; did you mean rerank? `harp --help` lists them\n"
+        and result.stderr == "error: no command 'rernk'; did you mean rerank? `harp --help --all` lists them\n"
     )
 
 
@@ -152,7 +154,9 @@ def test_a_closed_pipe_ends_quietly(command):
 def test_closed_streams_are_no_crash(closed, tmp_path):
     (tmp_path / "labels.tsv").write_text("fish\td1\t1\n")
     for file, status in (("labels.tsv", 0), ("absent", 2)):
-        line = f"{sys.executable} -m harp_jax labels {tmp_path}/{file} --output={tmp_path}/out {closed}"
+        line = (
+            f"{sys.executable} -m harp_jax queries labels --labels={tmp_path}/{file} --output={tmp_path}/out {closed}"
+        )
         result = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=120)
         assert result.returncode == status and "Traceback" not in result.stderr
     assert (tmp_path / "out" / "queries.tsv").read_text() == "l1\tfish\n"

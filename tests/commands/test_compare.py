@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.commands import compare, judged_queries
+from harp_jax.commands import compare, queries
 from harp_jax.corpus.trec import read_qrels, read_queries
 from tests.support import ROOT
 from tests.support.look_site import DOCS, write_site
@@ -53,7 +53,7 @@ def test_a_collection_stands_for_its_files(beir, tmp_path):
 
 def test_judged_queries_are_written_with_their_judgments(beir, tmp_path, capsys):
     options = [f"--queries={beir}", f"--qrels={beir}/qrels/test.tsv", f"--output={tmp_path}/judged"]
-    judged_queries.main(judged_queries.arguments_parser().parse_args(options))
+    queries.main(queries.arguments_parser().parse_args(["judged", *options]))
     assert "3 of 4 queries have judgments" in capsys.readouterr().out
     assert read_queries(f"{tmp_path}/judged/queries.tsv") == {
         "0": "red cat mat",
@@ -63,8 +63,8 @@ def test_judged_queries_are_written_with_their_judgments(beir, tmp_path, capsys)
     assert read_qrels(f"{tmp_path}/judged/qrels.txt") == {"0": {"d1": 1}, "1": {"d2": 2}, "2": {"d4": 1}}
     (tmp_path / "other.txt").write_text("x 0 d1 1\n")
     with pytest.raises(InputError, match="has the text of none of the 1 judged queries, x first; check both"):
-        judged_queries.main(
-            judged_queries.arguments_parser().parse_args([options[0], f"--qrels={tmp_path}/other.txt", options[2]])
+        queries.main(
+            queries.arguments_parser().parse_args(["judged", options[0], f"--qrels={tmp_path}/other.txt", options[2]])
         )
 
 
@@ -73,9 +73,9 @@ def test_a_collection_is_not_lost_to_its_judged_queries(tmp_path):
     (tmp_path / "judgments").write_text("1 0 d1 1\n")
     words = [f"--queries={tmp_path}/queries.tsv", f"--qrels={tmp_path}/judgments", f"--output={tmp_path}"]
     with pytest.raises(InputError, match="it is the input .* which would be lost"):
-        judged_queries.main(judged_queries.arguments_parser().parse_args(words))
+        queries.main(queries.arguments_parser().parse_args(["judged", *words]))
     with pytest.raises(InputError, match="it is the input .* which would be lost"):
-        judged_queries.main(judged_queries.arguments_parser().parse_args([f"--queries={tmp_path}", *words[1:]]))
+        queries.main(queries.arguments_parser().parse_args(["judged", f"--queries={tmp_path}", *words[1:]]))
     assert read_queries(f"{tmp_path}/queries.tsv") == {"1": "red", "2": "blue"}
 
 

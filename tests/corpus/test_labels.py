@@ -3,7 +3,7 @@
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.commands.labels import arguments_parser, main
+from harp_jax.commands.queries import arguments_parser, main
 from harp_jax.corpus.labels import as_line, read_labels
 from harp_jax.corpus.trec import read_qrels, read_queries
 
@@ -15,7 +15,9 @@ def test_labels_become_queries_and_judgments(tmp_path, capsys):
     queries, qrels = read_labels(str(tmp_path / "labels.tsv"))
     assert queries == {"l1": "open a gate", "l2": "fish", "l3": "dry lock"}
     assert qrels == {"l1": {"d1": 1, "d2": 2}, "l2": {"d3": 1}, "l3": {"d4": 0}}  # the last level of a pair counts
-    main(arguments_parser().parse_args([str(tmp_path / "labels.tsv"), f"--output={tmp_path / 'out'}"]))
+    main(
+        arguments_parser().parse_args(["labels", f"--labels={tmp_path / 'labels.tsv'}", f"--output={tmp_path / 'out'}"])
+    )
     assert read_queries(str(tmp_path / "out" / "queries.tsv")) == {"l1": "open a gate", "l2": "fish"}
     assert read_qrels(str(tmp_path / "out" / "qrels.txt")) == {"l1": {"d1": 1, "d2": 2}, "l2": {"d3": 1}}
     assert "2 queries with 3 labels" in capsys.readouterr().out
@@ -46,5 +48,5 @@ def test_a_query_that_begins_as_a_comment_is_kept(tmp_path):
 def test_labels_are_not_lost_to_their_own_collection(tmp_path):
     (tmp_path / "queries.tsv").write_text("fish\td3\t1\n")
     with pytest.raises(InputError, match="it is the input .* which would be lost"):
-        main(arguments_parser().parse_args([str(tmp_path / "queries.tsv"), f"--output={tmp_path}"]))
+        main(arguments_parser().parse_args(["labels", f"--labels={tmp_path / 'queries.tsv'}", f"--output={tmp_path}"]))
     assert (tmp_path / "queries.tsv").read_text() == "fish\td3\t1\n"

@@ -3,7 +3,7 @@
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.commands import subsets
+from harp_jax.commands import queries
 from tests.support.judged_queries import QRELS, planned, planned_text
 
 
@@ -28,10 +28,10 @@ def test_few_shot_draws_only_what_can_be_trained_on(files, capsys):
     assert f"--docs={files / 'docs'}" in steps["subsets"]
     (files / "docs.tsv").write_text("".join(f"d{i}\t\t\ttext\n" for i in range(10)))
     drawn = [f"--qrels={files / 'qrels'}", f"--docs={files / 'docs.tsv'}", "--draws=1", f"--output={files / 'out'}"]
-    subsets.main(subsets.arguments_parser().parse_args([*drawn, "--sizes=10"]))
+    queries.main(queries.arguments_parser().parse_args(["subsets", *drawn, "--sizes=10"]))
     assert set((files / "out" / "draw-00" / "10.txt").read_text().split()) == {f"q{i}" for i in range(10)}
     with pytest.raises(InputError, match="10 queries can be trained on, fewer than 11"):
-        subsets.main(subsets.arguments_parser().parse_args([*drawn, "--sizes=11"]))
+        queries.main(queries.arguments_parser().parse_args(["subsets", *drawn, "--sizes=11"]))
 
 
 def test_few_shot_never_draws_a_test_query(files, capsys):

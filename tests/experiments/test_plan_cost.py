@@ -26,7 +26,7 @@ def get_plan(count: int = 2) -> list[Command]:
     \"\"\"
     folds = ["--queries=queries.tsv", f"--count={count}", "--output={out}"]
     rows = ["--qrels=qrels.txt", "--folds={folds}", "--train_folds=0", "--sizes=1", "--draws=1", "--output={out}"]
-    return [Command("folds", "make-folds", folds, suffix=".tsv"), Command("subsets", "subsets", rows)]
+    return [Command("folds", "queries", ["folds", *folds], suffix=".tsv"), Command("subsets", "queries", ["subsets", *rows])]
 """
 
 
@@ -68,23 +68,23 @@ def test_trainings_are_counted_by_updates_tokens_and_flops(folder):
 def test_times_are_those_of_finished_steps_and_never_guessed(folder, capsys):
     run("plan.py", "--output=out", "--dry_run")
     printed = capsys.readouterr().out
-    assert "cost: 2 steps to do, 0 done" in printed and "make-folds: 1 to do, time unknown: none is done" in printed
+    assert "cost: 2 steps to do, 0 done" in printed and "queries: 2 to do, time unknown: none is done" in printed
     os.makedirs("out/.plan")
-    record = {"name": "folds", "command": "python -m harp_jax make-folds --count=9 --output=x", "seconds": 90.0}
+    record = {"name": "folds", "command": "python -m harp_jax queries folds --count=9 --output=x", "seconds": 90.0}
     for number, seconds in enumerate((90.0, 150.0)):
         (folder / "out" / ".plan" / f"folds-{number}.json").write_text(json.dumps({**record, "seconds": seconds}))
     run("plan.py", "--output=out", "--dry_run", "--jobs=2")
     printed = capsys.readouterr().out
-    assert "make-folds: 1 to do, 2 min (the mean of 2 done)" in printed
-    assert "together 2 min, and 1 steps of unknown time, one after the other; --jobs=2" in printed
+    assert "queries: 2 to do, 4 min (the mean of 2 done)" in printed
+    assert "together 4 min, one after the other; --jobs=2" in printed
     assert [duration(s) for s in (4, 100, 7200)] == ["4 s", "2 min", "2.0 h"]
 
 
-@pytest.mark.parametrize("command", ["", "python -m harp_jax", "python -m harp_jax make-folds 'unfinished"])
+@pytest.mark.parametrize("command", ["", "python -m harp_jax", "python -m harp_jax queries folds 'unfinished"])
 def test_a_record_without_a_command_counts_for_nothing(folder, command):
     (folder / "out" / ".plan").mkdir(parents=True)
     (folder / "out" / ".plan" / "folds.json").write_text(json.dumps({"command": command, "seconds": 5.0}))
-    (kind,) = kinds(resolve([Command("folds", "make-folds", ["--output={out}"])], "out"), "out").values()
+    (kind,) = kinds(resolve([Command("folds", "queries", ["folds", "--output={out}"])], "out"), "out").values()
     assert kind.seconds == []
 
 

@@ -14,7 +14,8 @@ from harp_jax import config as configs
 from harp_jax.base.files import lines
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn.train import train as train_linklearn
-from harp_jax.commands import first_stage, linklearn_rank, make_folds, rerank, word_vectors, words
+from harp_jax.commands import first_stage, linklearn_rank, rerank, words
+from harp_jax.commands import queries as queries_of
 from harp_jax.corpus.folds import in_folds, read_folds
 from harp_jax.corpus.trec import Qrels, Ranking, Run, read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
@@ -52,15 +53,15 @@ def test_a_fold_of_knrm_on_cranfield(tmp_path):
     bm25, folds, output = (str(tmp_path / name) for name in ("bm25.trec", "folds.tsv", "knrm.trec"))
     common = [f"--docs={docs}", f"--queries={queries}", "--fields=title,body"]
     command(first_stage, "--model=bm25", *common, f"--exclude={sources}", "--k=200", f"--output={bm25}")
-    command(make_folds, f"--queries={queries}", f"--output={folds}")
-    vocabulary, vectors = str(tmp_path / "words"), str(tmp_path / "vectors.txt")
+    command(queries_of, "folds", f"--queries={queries}", f"--output={folds}")
+    vocabulary = str(tmp_path / "words")
     stems = [f"--docs={docs}", "--fields=title,body"]
-    command(words, *stems, "--stemmer=english", "--stopwords=english", f"--output={vocabulary}")
-    command(word_vectors, *stems, f"--words={vocabulary}", "--dimension=50", "--epochs=3", f"--output={vectors}")
+    stems += ["--stemmer=english", "--stopwords=english", "--vectors", "--dimension=50", "--epochs=3"]
+    command(words, *stems, f"--output={vocabulary}")
     c = configs.neural_ir()
     c.docs, c.queries, c.qrels, c.candidates, c.folds = docs, queries, qrels, bm25, folds
     c.fields, c.train_folds = ("title", "body"), ("0", "1", "2", "3")
-    c.tokenizer, c.vectors, c.row_length, c.epochs = vocabulary, vectors, 150, 3.0
+    c.tokenizer, c.vectors, c.row_length, c.epochs = vocabulary, f"{vocabulary}/vectors.txt", 150, 3.0
     c.model.train_vectors, c.learning_rate = False, 1e-2
     workdir = str(tmp_path / "knrm")
     train(c, workdir, devices=jax.devices()[:1])

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.commands import word_vectors, words
-from harp_jax.text.word_vectors import read_vectors
+from harp_jax.commands import words
+from harp_jax.corpus.documents import Documents
+from harp_jax.text.word_vectors import read_vectors, train_vectors
 from harp_jax.text.words import WordVocabulary, count_words, load_words, read_stopwords
 
 TEXTS = [("a", "Red fox; red Fox_den"), ("b", "the fox runs"), ("c", "café the 42")]
@@ -124,15 +125,14 @@ def test_the_commands_make_a_vocabulary_and_vectors(tmp_path):
     lines = [f"d{i}\t{'sun moon star' if i % 2 else 'cat dog fox'} number{i % 3}\n" for i in range(60)]
     (tmp_path / "docs.tsv").write_text("".join(lines))
     docs = f"--docs={tmp_path}/docs.tsv"
-    words.main(words.arguments_parser().parse_args([docs, f"--output={tmp_path}/words"]))
-    known = load_words(str(tmp_path / "words"))
     outputs = []
     for name in ("a", "b"):
-        options = [docs, f"--words={tmp_path}/words", f"--output={tmp_path}/{name}", "--dimension=8", "--epochs=40"]
-        word_vectors.main(word_vectors.arguments_parser().parse_args(options))
-        outputs.append((tmp_path / name).read_bytes())
+        options = [docs, "--vectors", "--dimension=8", "--epochs=40", f"--output={tmp_path / name}"]
+        words.main(words.arguments_parser().parse_args(options))
+        outputs.append((tmp_path / name / "vectors.txt").read_bytes())
     assert outputs[0] == outputs[1]
-    vectors, found = read_vectors(str(tmp_path / "a"), known)
+    known = load_words(str(tmp_path / "a"))
+    vectors, found = read_vectors(str(tmp_path / "a" / "vectors.txt"), known)
     assert found == len(known.words) == 9
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
     near, far = (unit[known.ids["sun"]] @ unit[known.ids[other]] for other in ("moon", "cat"))
@@ -141,8 +141,7 @@ def test_the_commands_make_a_vocabulary_and_vectors(tmp_path):
 
 def word_vectors_of(path, docs):
     (path / "docs.tsv").write_text(docs)
-    options = [f"--docs={path}/docs.tsv", f"--words={path}", f"--output={path}/vectors.txt"]
-    word_vectors.main(word_vectors.arguments_parser().parse_args(options))
+    train_vectors(Documents.open(f"{path}/docs.tsv"), load_words(str(path)), f"{path}/vectors.txt")
 
 
 def test_word_vectors_of_documents_without_a_word_are_refused(tmp_path):

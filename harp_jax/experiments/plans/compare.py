@@ -57,9 +57,9 @@ def get_plan(
     chosen = ["--queries=" + queries, "--qrels=" + qrels, "--output={out}"]
     given = [f"--k={k}", *([f"--run={candidates}"] if candidates else [])]
     divided = [f"--queries={judged.queries}", f"--count={folds}", *([f"--qrels={judged.qrels}"] if grouped else [])]
-    commands = [Command("judged", "judged-queries", chosen)]
+    commands = [Command("judged", "queries", ["judged", *chosen])]
     if tune or fuse:
-        commands.append(Command("folds", "make-folds", [*divided, "--output={out}"], suffix=".tsv"))
+        commands.append(Command("folds", "queries", ["folds", *divided, "--output={out}"], suffix=".tsv"))
     if tune:
         commands += tuned_first_stage("bm25", judged, folds="{folds}", measure=measure, options=given)
     else:

@@ -76,7 +76,7 @@ def _curve(
     folds = [f"--folds={benchmark.fold_file}", f"--train_folds={','.join(others)}"]
     drawn = [f"--qrels={benchmark.qrels}", *folds, f"--run={run}", f"--docs={benchmark.docs}"]
     drawn += [f"--sizes={','.join(sizes)}", f"--draws={draws}", "--output={out}"]
-    commands = [Command(f"subsets_{name}", "subsets", drawn)]
+    commands = [Command(f"subsets_{name}", "queries", ["subsets", *drawn])]
     lines = [f"{label}={run}"]
     for system in transformers:
         for size in sizes:
@@ -97,5 +97,5 @@ def _curve(
             lines.append(f"{system}@{size}={','.join(runs)}")
     together = [f"--runs_per_draw={len(benchmark.seeds)}"] if draws > 1 else []
     judged = [f"--qrels={benchmark.qrels}", f"--folds={benchmark.fold_file}", f"--fold={tested}"]
-    picture = [*lines, *judged, f"--measure={benchmark.measure}", *together, "--output={out}"]
-    return [*commands, Command(name, "curve", picture, suffix=".svg")]
+    picture = [*lines, *judged, f"--measures={benchmark.measure}", *together, "--curve={out}"]
+    return [*commands, Command(name, "evaluate", picture, suffix=".svg")]

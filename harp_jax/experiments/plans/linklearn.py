@@ -69,7 +69,7 @@ def get_plan(
         redirects = os.path.join(data, "wiki", "redirects.tsv")
     collection = Collection(docs, queries, qrels, ("title", "body"))
     options = [*([f"--exclude={exclude}"] if exclude else []), "--k=1000"]
-    commands = [Command("folds", "make-folds", [f"--queries={queries}", "--output={out}"], suffix=".tsv")]
+    commands = [Command("folds", "queries", ["folds", f"--queries={queries}", "--output={out}"], suffix=".tsv")]
     for model, grids in GRIDS.items():
         commands += tuned_first_stage(model, collection, folds="{folds}", measure="AP", options=options, grids=grids)
     systems = {

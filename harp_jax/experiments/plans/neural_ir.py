@@ -94,13 +94,13 @@ def get_plan(
     folds = place.get("folds", "{folds}")
     commands = []
     if "folds" not in place:
-        commands.append(Command("folds", "make-folds", [f"--queries={files.queries}", "--output={out}"], suffix=".tsv"))
+        commands.append(
+            Command("folds", "queries", ["folds", f"--queries={files.queries}", "--output={out}"], suffix=".tsv")
+        )
     docs = [f"--docs={files.docs}", "--fields=title,body"]
     stopwords = os.path.join(data, "vocab", "inquery_stopwords.txt")
-    stems = [*docs, "--stemmer=english", f"--stopwords={stopwords}", *VOCABULARY[collection], "--output={out}"]
-    commands.append(Command("words", "words", stems))
-    sentences = [*docs, "--words={words}", *VECTORS[collection], "--output={out}"]
-    commands.append(Command("vectors", "word-vectors", sentences, suffix=".txt"))
+    stems = [*docs, "--stemmer=english", f"--stopwords={stopwords}", *VOCABULARY[collection]]
+    commands.append(Command("words", "words", [*stems, "--vectors", *VECTORS[collection], "--output={out}"]))
     options = [f"--k={names['k']}", *([f"--exclude={place['exclude']}"] if "exclude" in place else [])]
     for lexical in ("bm25", "ql"):
         grids = GRIDS.get((collection, lexical), [])
@@ -109,7 +109,7 @@ def get_plan(
     for system in models:
         model, own = SYSTEMS[system]
         settings = ["tokenizer={words}", *SETTINGS[collection], *own]
-        settings += [] if model == "duet" else ["vectors={vectors}"]
+        settings += [] if model == "duet" else ["vectors={words}/vectors.txt"]
         for seed in seeds:
             name = f"{system}_s{seed}"
             commands += cross_validation(

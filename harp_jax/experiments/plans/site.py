@@ -106,7 +106,7 @@ def bm25(depth: int) -> list[Command]:
     options = [SOURCES, f"--k={depth}"]
     judged = [f"--qrels={HELD_OUT.qrels}", f"--measure={MEASURE}", "--output={out}"]
     return [
-        Command("folds", "make-folds", halves, suffix=".tsv"),
+        Command("folds", "queries", ["folds", *halves], suffix=".tsv"),
         *tuned_first_stage("bm25", HELD_OUT, folds="{folds}", measure=MEASURE, options=options),
         Command("parameters", "tune-first-stage", [*HELD_OUT.options, *options, *judged], suffix=".json"),
     ]
@@ -133,9 +133,9 @@ def with_labels(labels: str, depth: int, seed: int) -> list[Command]:
     rerank = [f"max_length={MAX_LENGTH}"]
     verdict = [judged, "--folds={folds_labels}", "--first={bm25_labels}", "--ranker={joined_labels}"]
     return [
-        Command("labels", "labels", [labels, "--output={out}"]),
+        Command("labels", "queries", ["labels", f"--labels={labels}", "--output={out}"]),
         Command("bm25_labels", "first-stage", candidates, suffix=".trec"),
-        Command("folds_labels", "make-folds", folds, suffix=".tsv"),
+        Command("folds_labels", "queries", ["folds", *folds], suffix=".tsv"),
         *cross_validation(
             "labels", LABELLED, folds="{folds_labels}", fold_names=("0", "1"), rerank=rerank, export=False, **training
         ),

@@ -78,7 +78,9 @@ def get_plan(
     if sample:
         folds = [f"--folds={benchmark.fold_file}", f"--train_folds={','.join(train_folds)}"]
         drawn = [f"--qrels={benchmark.qrels}", *folds, f"--run={run}", f"--docs={benchmark.docs}"]
-        sampled = [Command("sample", "subsets", [*drawn, f"--sizes={sample}", "--draws=1", "--output={out}"])]
+        sampled = [
+            Command("sample", "queries", ["subsets", *drawn, f"--sizes={sample}", "--draws=1", "--output={out}"])
+        ]
         queries = "{sample}/draw-00/" + f"{sample}.txt"
         chosen, evaluated = [f"--only={queries}"], [f"--queries={queries}", f"--confirm={benchmark.measure}"]
     elif benchmark.tested:

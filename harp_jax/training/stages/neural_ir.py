@@ -52,7 +52,7 @@ def neural_ir_stage(config: ConfigDict, with_data: bool = True) -> Stage[NeuralC
     if frozen and not config.vectors and shape.name != "duet":
         log.warning(
             "the word vectors are random and are not trained: their cosines mean nothing beyond exact matches; set "
-            "--config.vectors to trained ones (`harp word-vectors`)"
+            "--config.vectors to trained ones (`harp words --vectors`)"
         )
     tables, groups = word_tables(shape, words), lane_groups(config)
     reader: Reader = NoReader((TASK,))

@@ -1,20 +1,52 @@
-"""Nested random subsets of training queries, drawn several times: for few-shot curves.
+"""Folds of queries, and nested random subsets of training queries.
 
-A draw is an order of the queries by hash of (seed, draw, query), and a subset its first queries, so adding sizes or draws
-changes no other subset. `--config.train_queries` accepts the files.
+Folds: given judgments, queries that share a relevant document, directly or through others, are in one fold: memorised documents
+then do not help in testing. Where all queries are connected in this way (Cranfield's are), leave the judgments out and say so.
+
+Subsets, for few-shot curves: a draw is an order of the queries by hash of (seed, draw, query), and a subset its first queries,
+so adding sizes or draws changes no other subset. `--config.train_queries` accepts the files.
 """
 
 import glob
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.folds import select
+from harp_jax.corpus.folds import components, select
 from harp_jax.corpus.trec import Qrels, Run
+
+MOST_DRAWS = 10_000
+
+
+def connected(queries: Sequence[str], qrels: Qrels) -> list[list[str]]:
+    """Groups of queries that share relevant documents; a query without judgments is a group of its own."""
+    groups = components(select(qrels, queries))
+    judged = {qid for group in groups for qid in group}
+    return groups + [[qid] for qid in queries if qid not in judged]
+
+
+def make_folds(groups: Iterable[list[str]], count: int = 5, seed: int = 0) -> dict[str, int]:
+    """qid → fold (0 … count - 1): groups of queries in the order of a hash, largest first, each into the fold with fewest queries.
+
+    Raises InputError for fewer than two folds and where a fold stays empty.
+    """
+    if count < 2:
+        raise InputError(f"--count={count}: cross-validation needs at least two folds")
+    groups = list(groups)
+    if count > len(groups):
+        raise InputError(f"{len(groups)} groups of queries fill no {count} folds; lower --count, or leave --qrels out")
+    order = sorted(groups, key=lambda group: (-len(group), hash64(seed, "fold", min(group)), min(group)))
+    sizes = [0] * count
+    folds: dict[str, int] = {}
+    for group in order:
+        smallest = sizes.index(min(sizes))
+        sizes[smallest] += len(group)
+        folds |= dict.fromkeys(group, smallest)
+    return folds
 
 
 def trainable(qrels: Qrels, docs: Documents | None = None, run: Run | None = None) -> Qrels:
@@ -30,16 +62,11 @@ def judged_relevant(qrels: Qrels) -> list[str]:
     return [qid for qid, judged in qrels.items() if any(level > 0 for level in judged.values())]
 
 
-MOST_DRAWS = 10_000
-
-
 def draw_subsets(qrels: Qrels, sizes: Sequence[int], draws: int, seed: int = 0) -> list[dict[int, list[str]]]:
     """For each draw, size → queries with a relevant document; smaller subsets are prefixes of larger ones.
 
     Raises InputError if there are fewer queries than the largest size.
     """
-    if not 1 <= draws <= MOST_DRAWS:
-        raise InputError(f"draws={draws}: use 1 to {MOST_DRAWS}")
     usable = judged_relevant(qrels)
     if max(sizes) > len(usable):
         raise InputError(f"{len(usable)} queries can be trained on, fewer than {max(sizes)}; lower --sizes")

@@ -1,0 +1,67 @@
+"""Folds: of like size, and never dividing queries that share a relevant document. Subsets: nested, and each draw its own."""
+
+import pytest
+
+from harp_jax.base.errors import InputError
+from harp_jax.commands.queries import arguments_parser, main
+from harp_jax.corpus.folds import read_folds
+from harp_jax.experiments.query_sets import draw_subsets, make_folds
+from tests.support.judged_queries import QRELS
+
+
+def run(path, *more):
+    main(arguments_parser().parse_args(["folds", f"--queries={path}/queries.tsv", f"--output={path}/folds.tsv", *more]))
+    return read_folds(str(path / "folds.tsv"))
+
+
+def test_folds_are_even_and_keep_groups_together(tmp_path):
+    (tmp_path / "queries.tsv").write_text("".join(f"q{i}\ttext\n" for i in range(23)))
+    # q0, q1 and q2 hang together through d0 and d1; q3 … q20 have a document each; q21 and q22 are not judged.
+    rows = ["q0 0 d0 1", "q1 0 d0 1", "q1 0 d1 2", "q2 0 d1 1", "q2 0 d3 0", *(f"q{i} 0 d{i} 1" for i in range(3, 21))]
+    (tmp_path / "qrels.txt").write_text("\n".join(rows) + "\n")
+    folds = run(tmp_path, f"--qrels={tmp_path}/qrels.txt")
+    assert folds["q0"] == folds["q1"] == folds["q2"]
+    sizes = [list(folds.values()).count(str(n)) for n in range(5)]
+    assert sum(sizes) == 23 and max(sizes) - min(sizes) <= 1
+    assert run(tmp_path, "--seed=1") != run(tmp_path)
+
+
+def test_too_few_groups_are_refused():
+    with pytest.raises(InputError, match="1 groups of queries fill no 3 folds"):
+        make_folds([["a", "b", "c"]], 3, 0)
+    with pytest.raises(InputError, match="2 groups of queries fill no 1000000000000 folds"):
+        make_folds([["a"], ["b"]], 10**12, 0)
+
+
+def test_draws_are_nested_and_their_own():
+    drawn = draw_subsets(QRELS, [5, 20, 10], 6, 0)
+    for one in drawn:
+        assert one[5] == one[10][:5] and one[10] == one[20][:10] and len(set(one[20])) == 20
+        assert "none" not in one[20]
+    assert len({tuple(one[10]) for one in drawn}) == 6
+    assert draw_subsets(dict(reversed(QRELS.items())), [10], 2, 0) == [{10: one[10]} for one in drawn[:2]]
+    assert draw_subsets(QRELS, [10], 1, 1) != draw_subsets(QRELS, [10], 1, 0)
+    with pytest.raises(InputError, match="40 queries can be trained on, fewer than 41"):
+        draw_subsets(QRELS, [41], 1, 0)
+
+
+def test_the_command_writes_lists(files):
+    given = [f"--qrels={files / 'qrels'}", "--sizes=2,4", "--draws=2", f"--output={files / 'out'}"]
+    given += [f"--folds={files / 'folds'}", "--train_folds=a,b", f"--run={files / 'run'}"]
+    main(arguments_parser().parse_args(["subsets", *given]))
+    four = (files / "out" / "draw-01" / "4.txt").read_text().split()
+    assert (files / "out" / "draw-01" / "2.txt").read_text().split() == four[:2]
+    assert all(int(q[1:]) % 3 < 2 for q in four)
+    with pytest.raises(InputError, match="--sizes=0"):
+        main(arguments_parser().parse_args(["subsets", *given, "--sizes=0"]))
+
+
+def test_shares_of_all_queries_are_sizes_too(files, capsys):
+    given = [f"--qrels={files / 'qrels'}", "--sizes=4,25%,100%", "--draws=1", f"--output={files / 'out'}"]
+    main(arguments_parser().parse_args(["subsets", *given]))
+    assert "1 draws of 4, 25% (10), 100% (40) of 40 queries" in capsys.readouterr().out
+    ten = (files / "out" / "draw-00" / "25%.txt").read_text().split()
+    assert len(ten) == 10 and (files / "out" / "draw-00" / "4.txt").read_text().split() == ten[:4]
+    for wrong in ("0%", "101%", "a%", "%"):
+        with pytest.raises(InputError, match="write 1% to 100%"):
+            main(arguments_parser().parse_args(["subsets", *given, f"--sizes={wrong}"]))
