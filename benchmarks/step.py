@@ -27,7 +27,7 @@ from harp_jax.input.lanes import Batches
 from harp_jax.input.layout import make_layout
 from harp_jax.input.packing import Group, pair_sequences
 from harp_jax.model import sharding
-from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.tokenizer import Template, Tokenizer
 from harp_jax.training.cost import batch_flops
 from harp_jax.training.hardware import peak_flops
 from harp_jax.training.optimizer import make as make_optimizer
@@ -39,8 +39,8 @@ from harp_jax.training.step import initial, make_step
 class CollectionReader:
     """Pairs from real documents, a `lanes.Reader`."""
 
-    def __init__(self, documents: list[np.ndarray], length: int) -> None:
-        self.documents, self.length = documents, length
+    def __init__(self, documents: list[np.ndarray], length: int, template: Template) -> None:
+        self.documents, self.length, self.template = documents, length, template
         self.sizes: Mapping[str, int] = {"qdm": len(documents)}
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
@@ -49,7 +49,9 @@ class CollectionReader:
             rng = generator("bench", lane, number)
             a, b = rng.integers(len(self.documents), size=2)
             query = rng.integers(1000, 2000, 4).astype(np.int32)
-            groups.append(Group(0, pair_sequences(query, self.documents[a], None, self.documents[b], self.length)))
+            groups.append(
+                Group(0, pair_sequences(query, self.documents[a], None, self.documents[b], self.length, self.template))
+            )
         return groups
 
 
@@ -83,7 +85,9 @@ def main() -> None:
     c.model.layers, c.model.hidden, c.model.heads, c.model.dropout = args.layers, args.hidden, args.heads, args.dropout
     c.model.attention, c.dtype, c.lanes = args.attention, args.dtype, args.lanes
     stage = pretrain_stage(c, with_data=False)
-    reader = CollectionReader(load_documents(args.documents, stage.vocabulary, 2000), args.row_length)
+    reader = CollectionReader(
+        load_documents(args.documents, stage.vocabulary, 2000), args.row_length, stage.vocabulary.template
+    )
     layout = make_layout(c, stage.vocabulary, reader, stage.shares, 2, 2 * c.batch_pairs)
     stage = dataclasses.replace(stage, reader=reader, layout=layout)
     mesh = sharding.make_mesh(c)

@@ -71,7 +71,7 @@ def main() -> None:
 
     torch.manual_seed(0)
     vocabulary = load_tokenizer(args.tokenizer)
-    reader = CollectionReader(load_documents(args.documents, vocabulary, 2000), 512)
+    reader = CollectionReader(load_documents(args.documents, vocabulary, 2000), 512, vocabulary.template)
     groups = reader.read(0, "qdm", 0, 1000)
     sequences = [
         np.concatenate([[vocabulary.cls], one.query, [vocabulary.sep], one.document, [vocabulary.sep]])

@@ -13,6 +13,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.input.layout import make_layout
 from harp_jax.input.packing import Group, Sequence, plan
+from tests.support.synthetic import TEMPLATE
 
 MAY_DIFFER = {"data", "tasks", "task_weights", "pair_weight"}
 
@@ -53,7 +54,7 @@ class Lengths:
         for position in range(start, start + count):
             draw = generator("lengths", *self.spread, lane, position)
             words = [np.zeros(int(n), np.int32) for n in draw.integers(*self.spread, 2)]
-            found.append(Group(0, tuple(Sequence(text[:5], text[5:], -1, 0) for text in words)))
+            found.append(Group(0, tuple(Sequence(text[:5], text[5:], -1, 0, TEMPLATE) for text in words)))
         return found
 
 

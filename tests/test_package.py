@@ -152,8 +152,9 @@ def test_what_needs_an_extra_names_it(module, extra, call, monkeypatch):
 
 def read_records():
     from harp_jax.input.tfrecords import RecordReader
+    from harp_jax.text.tokenizer import BARE
 
-    RecordReader(("pairs",), ("rqp",), "train", 1, 64, "all", 0)
+    RecordReader(("pairs",), ("rqp",), "train", 1, 64, "all", 0, BARE)
 
 
 def write_records():

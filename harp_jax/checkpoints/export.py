@@ -111,5 +111,6 @@ def truncated(
         for texts in (zip(*pairs[:PAIRS]) if pairs else ())
     ]
     return [
-        fit(marks.on_query(query), marks.on_document(document), tokenizer.max_length) for query, document in zip(*sides)
+        fit(marks.on_query(query), marks.on_document(document), tokenizer.max_length, tokenizer.template)
+        for query, document in zip(*sides)
     ]

@@ -22,6 +22,7 @@ class ClickReader:
 
     def __init__(self, config: ConfigDict, tokenizer: Tokenizer, docs: Documents, clicks: Clicks, marks: Marks) -> None:
         self.tokenizer, self.docs, self.clicks, self.marks = tokenizer, docs, clicks, marks
+        self.template = tokenizer.template
         self.length, self.lanes, self.seed = config.row_length, config.lanes, config.seed
         self.replaced, self.documents_only = config.replaced, config.documents_only
         self.size = clicks.documents if self.documents_only else len(clicks)
@@ -62,10 +63,10 @@ class ClickReader:
         texts = [self.docs[docid] for _, _, docid in rows]
         documents = [np.asarray(ids, np.int32) for ids in self.tokenizer.encode_prefixes(texts, self.length)]
         if self.documents_only:
-            return [Group(0, (text_sequence(document, self.length),)) for document in documents]
+            return [Group(0, (text_sequence(document, self.length, self.template),)) for document in documents]
         queries = [np.asarray(e.ids, np.int32) for e in self.tokenizer.encode_batch([query for _, query, _ in rows])]
         groups = []
         for (label, _, _), query, document in zip(rows, queries, documents):
-            fitted = fit(self.marks.on_query(query), self.marks.on_document(document), self.length)
-            groups.append(Group(label, (Sequence(*fitted, 0, 1),)))
+            fitted = fit(self.marks.on_query(query), self.marks.on_document(document), self.length, self.template)
+            groups.append(Group(label, (Sequence(*fitted, 0, 1, self.template),)))
         return groups

@@ -33,7 +33,7 @@ def make_layout(
     """
     window = window or config.window
     seats = max(2, config.row_length // 16)  # rows of 512 hold up to 25 sequences on Wikipedia
-    layout = PackedLayout(1, config.row_length, seats, group_size, tokenizer.cls, tokenizer.sep, tokenizer.pad)
+    layout = PackedLayout(1, config.row_length, seats, group_size, tokenizer.pad)
     layout = replace(layout, microbatches=config.accumulate)
     parts = config.lanes * config.accumulate
     lengths = [

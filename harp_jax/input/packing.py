@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harp_jax.base.errors import InputError
+from harp_jax.text.tokenizer import Template
 
 # Number of waiting groups that may fail to fit before a batch is closed. Measured on wiki lengths: 128 fills 97 % of the
 # slots, more gain less than half a point.
@@ -19,7 +20,7 @@ LOOKAHEAD = 128
 
 
 class Sequence(NamedTuple):
-    """One input of the encoder before packing: [CLS] query [SEP] document [SEP], or [CLS] text [SEP].
+    """One input of the encoder before packing: query and document, or one text, with the special tokens of `template` around them.
 
     `query_text` and `document_text` number the texts of a group: sequences that share a text share its number, and
     therefore its mask. A text with number -1 is never masked.
@@ -29,9 +30,12 @@ class Sequence(NamedTuple):
     document: np.ndarray | None
     query_text: int
     document_text: int
+    template: Template
 
     def __len__(self) -> int:
-        return len(self.query) + 2 + (0 if self.document is None else len(self.document) + 1)
+        if self.document is None:
+            return len(self.query) + self.template.around_text
+        return len(self.query) + len(self.document) + self.template.around_pair
 
 
 class Group(NamedTuple):
@@ -43,15 +47,13 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class PackedLayout:
-    """Static shapes of one lane's share of a batch, and the special token ids."""
+    """Static shapes of one lane's share of a batch."""
 
     rows: int  # per lane
     row_length: int
     sequences: int  # K, maximum per row
     group_size: int  # maximum sequences per group
-    cls: int
-    sep: int
-    pad: int
+    pad: int  # the id that fills the rows
     microbatches: int = 1  # of each lane that a step accumulates
     tokens: float = 0.0  # end batches at this many real tokens, ± half a group; 0: when the rows are full
     step_groups: float = 0.0  # groups per step over all lanes and microbatches, estimated from a sample; 0: unknown
@@ -74,13 +76,13 @@ class PackedLayout:
         return fill(groups, placements, self, lane)
 
 
-def fit(query: np.ndarray, document: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Truncate a pair to `length` tokens including its three special tokens: the longer of the two, or both to half of the row.
+def fit(query: np.ndarray, document: np.ndarray, length: int, template: Template) -> tuple[np.ndarray, np.ndarray]:
+    """Truncate a pair to `length` tokens including its special tokens: the longer of the two, or both to half of the row.
 
     The "longest_first" of transformers and of CrossEncoder, so that exports score the same there. A query is truncated only
     if it has more than half of the row. Of two texts that are both truncated the longer keeps the odd token.
     """
-    room = length - 3
+    room = length - template.around_pair
     if len(query) + len(document) <= room:
         return query, document
     half = room // 2
@@ -97,6 +99,7 @@ def pair_sequences(
     neg_query: np.ndarray | None,
     neg_doc: np.ndarray | None,
     length: int,
+    template: Template,
     mask_side: str = "document",
 ) -> tuple[Sequence, Sequence]:
     """The two sides of a pair record as sequences of at most `length` tokens; None means the positive's text.
@@ -113,14 +116,14 @@ def pair_sequences(
             (0 if neg_query is None else 2, 1 if neg_doc is None else 3),
         ),
     ):
-        query, document = fit(query, document, length)
-        sides.append(Sequence(query, document, texts[0] if q else -1, texts[1] if d else -1))
+        query, document = fit(query, document, length, template)
+        sides.append(Sequence(query, document, texts[0] if q else -1, texts[1] if d else -1, template))
     return sides[0], sides[1]
 
 
-def text_sequence(text: np.ndarray, length: int) -> Sequence:
+def text_sequence(text: np.ndarray, length: int, template: Template) -> Sequence:
     """Running text as a sequence of at most `length` tokens, all of which may be masked."""
-    return Sequence(text[: length - 2], None, 0, -1)
+    return Sequence(text[: length - template.around_text], None, 0, -1, template)
 
 
 class Placement(NamedTuple):
@@ -193,7 +196,7 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
 
     tokens, segment_ids (0: padding), position_ids, token_type_ids: [rows, T] int32
     mask_ids: [rows, T] int32, equal for the same token of the same text, -1 for tokens that are never masked
-    cls_offset: [rows, K] int32, the position of each sequence's [CLS]
+    cls_offset: [rows, K] int32, the position of each sequence's first token, which is scored
     members: [1, groups, group_size] int32, indices into this lane's scores [rows·K], -1 for absent members
     group_task: [1, groups] int32
     group_valid: [1, groups] bool, whether the group has sequences to compare
@@ -216,21 +219,25 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
             seat = filled[row]
             filled[row] += 1
             end = start + len(sequence)
-            q = len(sequence.query)
-            line = tokens[row]
-            line[start] = layout.cls
-            line[start + 1 : start + 1 + q] = sequence.query
-            line[start + 1 + q] = layout.sep
+            template, line = sequence.template, tokens[row]
+            after = start + len(template.start)
+            query = slice(after, after + len(sequence.query))
+            line[start:after] = template.start
+            line[query] = sequence.query
             if sequence.query_text >= 0:
                 base = (first_text + sequence.query_text) * layout.row_length
-                mask_ids[row, start + 1 : start + 1 + q] = base + counting[:q]
-            if sequence.document is not None:
-                line[start + 2 + q : end - 1] = sequence.document
-                line[end - 1] = layout.sep
-                types[row, start + 2 + q : end] = 1
+                mask_ids[row, query] = base + counting[: len(sequence.query)]
+            if sequence.document is None:
+                line[query.stop : end] = template.alone
+            else:
+                document = slice(query.stop + len(template.between), end - len(template.end))
+                line[query.stop : document.start] = template.between
+                line[document] = sequence.document
+                line[document.stop : end] = template.end
+                types[row, document.start : end] = template.second_type
                 if sequence.document_text >= 0:
                     base = (first_text + sequence.document_text) * layout.row_length
-                    mask_ids[row, start + 2 + q : end - 1] = base + counting[: len(sequence.document)]
+                    mask_ids[row, document] = base + counting[: len(sequence.document)]
             segments[row, start:end] = seat + 1
             positions[row, start:end] = counting[: end - start]
             cls_offset[row, seat] = start

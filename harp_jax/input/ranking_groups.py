@@ -22,7 +22,7 @@ from harp_jax.corpus.folds import read_subset, select
 from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_queries, read_run
 from harp_jax.input.packing import Group, Sequence, fit
 from harp_jax.text.marks import NO_MARKS, Marks, marks_of
-from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.tokenizer import BARE, Template, Tokenizer
 from harp_jax.text.words import WordVocabulary
 
 log = logging.getLogger(__name__)
@@ -248,8 +248,8 @@ class RankingReader:
     With masked query prediction, the second sequence of a group is the positive again, with a query that may be masked.
     """
 
-    def __init__(self, config: ConfigDict, data: RankingData) -> None:
-        self.data = data
+    def __init__(self, config: ConfigDict, data: RankingData, template: Template = BARE) -> None:
+        self.data, self.template = data, template
         self.lanes, self.length, self.seed = config.lanes, config.row_length, config.seed
         self.predicting = config.get("mqp_weight", 0.0) > 0
         self.sizes: Mapping[str, int] = {"rank": len(self.data)}
@@ -257,7 +257,7 @@ class RankingReader:
 
     def truncate(self, query: np.ndarray, document: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Query and document truncated to the lengths of a sequence."""
-        return fit(query, document, self.length)
+        return fit(query, document, self.length, self.template)
 
     def _order(self, epoch: int) -> np.ndarray:
         if epoch not in self._orders:
@@ -274,8 +274,8 @@ class RankingReader:
             # Lane ℓ reads every step-th unit of one endless sequence of permuted epochs.
             epoch, at = divmod(position * step + lane % step, size)
             pairs = [self.truncate(q, d) for q, d in self.data.unit(epoch, int(self._order(epoch)[at]))]
-            sequences = [Sequence(query, document, -1, -1) for query, document in pairs]
+            sequences = [Sequence(query, document, -1, -1, self.template) for query, document in pairs]
             if self.predicting:
-                sequences.insert(1, Sequence(*pairs[0], 0, -1))
+                sequences.insert(1, Sequence(*pairs[0], 0, -1, self.template))
             groups.append(Group(0, tuple(sequences)))
         return groups

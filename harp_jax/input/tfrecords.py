@@ -19,6 +19,7 @@ from harp_jax.base.randomness import generator
 from harp_jax.input.manifest import Shard, read_manifest, shards_of
 from harp_jax.input.packing import Group, pair_sequences, text_sequence
 from harp_jax.input.records import PAIR_FEATURES, TEXT_FEATURES, TEXT_TASK, split_name
+from harp_jax.text.tokenizer import Template
 
 # TensorFlow logs on import, and again if oneDNN is on; it only reads records here.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -68,13 +69,14 @@ class RecordReader:
         length: int,
         mask_side: str,
         seed: int,
+        template: Template,
         cached_shards: int = 64,
     ) -> None:
         if not directories:
             raise InputError("no training data; set `data` to output directories of the generation job")
         require_tensorflow()
         self.tasks, self.split, self.lanes, self.seed = tuple(tasks), split, lanes, seed
-        self.length, self.mask_side = length, mask_side
+        self.length, self.mask_side, self.template = length, mask_side, template
         self.shards = {task: [s for d in directories for s in find_shards(d, task, split)] for task in tasks}
         self.sizes: Mapping[str, int] = {task: sum(s.records for s in shards) for task, shards in self.shards.items()}
         empty = [task for task, size in self.sizes.items() if not size]
@@ -176,12 +178,14 @@ class RecordReader:
             columns.append(np.split(values, parsed[name].row_splits.numpy()[1:-1]))
         number = self.tasks.index(task)
         if task == TEXT_TASK:
-            return [Group(number, (text_sequence(text, self.length),)) for text in columns[0]]
+            return [Group(number, (text_sequence(text, self.length, self.template),)) for text in columns[0]]
         return [
             # An absent side decodes as empty: the sides share the positive's text.
             Group(
                 number,
-                pair_sequences(pq, pd, nq if len(nq) else None, nd if len(nd) else None, self.length, self.mask_side),
+                pair_sequences(
+                    pq, pd, nq if len(nq) else None, nd if len(nd) else None, self.length, self.template, self.mask_side
+                ),
             )
             for pq, pd, nq, nd in zip(*columns)
         ]

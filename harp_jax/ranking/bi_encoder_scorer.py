@@ -14,15 +14,15 @@ from harp_jax.checkpoints.encoder import load_encoder, tokenizer_of
 from harp_jax.checkpoints.huggingface import check_vocabulary
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.ranking.encoder_texts import EncoderTexts, slots
 from harp_jax.ranking.scoring import Pair, ProgressBar, score_by_length
-from harp_jax.ranking.wordpiece_texts import WordPieceTexts, slots
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 SHORTEST = 3  # tokens of a row that holds one of a text
 
 
-class BiEncoderScorer(WordPieceTexts):
-    """cos(mean of the query's hidden states, mean of the document's), each text encoded once a chunk as [CLS] text [SEP]."""
+class BiEncoderScorer(EncoderTexts):
+    """cos(mean of the query's hidden states, mean of the document's), each text encoded once a chunk, alone in its sequence."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class BiEncoderScorer(WordPieceTexts):
     def load(
         cls, directory: str, dtype: str = "float32", max_length: int | None = None, batch_tokens: int | None = None
     ) -> "BiEncoderScorer":
-        """Loads the encoder of a Hugging Face BERT directory or of a training workdir; heads are not needed."""
+        """Loads the encoder of a Hugging Face directory or of a training workdir; heads are not needed."""
         config, params = load_encoder(directory)
         tokenizer = load_tokenizer(tokenizer_of(directory))
         check_vocabulary(tokenizer, config, directory)
@@ -53,12 +53,13 @@ class BiEncoderScorer(WordPieceTexts):
 
     def room(self, query: np.ndarray) -> int:
         """Tokens of a document that the encoder reads, whatever the query."""
-        return self.max_length - 2
+        return self.max_length - self.tokenizer.template.around_text
 
     def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
         """Both texts truncated to the encoder's length."""
-        self.truncated_queries += len(query) > self.max_length - 2
-        return query[: self.max_length - 2], document[: self.max_length - 2]
+        room = self.room(query)
+        self.truncated_queries += len(query) > room
+        return query[:room], document[:room]
 
     def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
         """Cosines [pairs] float32."""
@@ -79,7 +80,7 @@ class BiEncoderScorer(WordPieceTexts):
 
     def vectors(self, texts: Sequence[np.ndarray]) -> np.ndarray:
         """Unit vectors [texts, hidden] float32 of token ids, in batches of texts of similar length."""
-        sizes = np.array([len(text) + 2 for text in texts], np.int64)
+        sizes = np.array([len(text) + self.tokenizer.template.around_text for text in texts], np.int64)
         return score_by_length(
             self._embed_batch, texts, sizes, self.lengths, self.batch_tokens, shape=(self.config.hidden,)
         )
@@ -89,8 +90,9 @@ class BiEncoderScorer(WordPieceTexts):
         tokens = np.full((rows, length), self.tokenizer.pad, np.int32)
         end = np.zeros(rows, np.int32)
         for row, text in enumerate(texts):
-            end[row] = len(text) + 2
-            tokens[row, : end[row]] = [self.tokenizer.cls, *text, self.tokenizer.sep]
+            line = (*self.tokenizer.template.start, *text, *self.tokenizer.template.alone)
+            end[row] = len(line)
+            tokens[row, : end[row]] = line
         return self._embed(self._params, tokens, end)
 
 

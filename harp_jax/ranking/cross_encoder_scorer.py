@@ -1,4 +1,4 @@
-"""A BERT cross-encoder as a `Scorer`, without torch and without TensorFlow."""
+"""A cross-encoder as a `Scorer`, without torch and without TensorFlow."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -12,8 +12,8 @@ from harp_jax.checkpoints.encoder import load_ranker
 from harp_jax.input.pair_rows import pair_rows
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.ranking.encoder_texts import PairTexts, slots
 from harp_jax.ranking.scoring import Pair, ProgressBar, score_by_length
-from harp_jax.ranking.wordpiece_texts import PairTexts, row_sizes, slots
 from harp_jax.text.marks import NO_MARKS, Marks
 from harp_jax.text.tokenizer import Tokenizer
 
@@ -21,9 +21,9 @@ PARTS = ("encoder", "pooler", "score")  # the subtrees of a model's parameters t
 
 
 class CrossEncoderScorer(PairTexts):
-    """Scores of [CLS] query [SEP] document [SEP], one pair to a row.
+    """Scores of query and document, one pair to a row.
 
-    `max_length` counts tokens with [CLS] and both [SEP], by default as in training; a batch has `batch_tokens` slots.
+    `max_length` counts tokens with the special ones, by default as in training; a batch has `batch_tokens` slots.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class CrossEncoderScorer(PairTexts):
     def load(
         cls, directory: str, dtype: str = "float32", max_length: int | None = None, batch_tokens: int | None = None
     ) -> "CrossEncoderScorer":
-        """Loads a Hugging Face directory with a one-label classifier, such as an export, or a BERT training workdir.
+        """Loads a Hugging Face directory with a one-label classifier, such as an export, or a training workdir.
 
         A workdir scores as its export would: the selected parameters, the length and the marks of the training.
         """
@@ -58,7 +58,7 @@ class CrossEncoderScorer(PairTexts):
 
     def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
         """Scores [pairs] float32: raw logits, larger is more relevant."""
-        return score_by_length(self._score_batch, pairs, row_sizes(pairs), self.lengths, self.batch_tokens, bar)
+        return score_by_length(self._score_batch, pairs, self.row_sizes(pairs), self.lengths, self.batch_tokens, bar)
 
     def _score_batch(self, pairs: list[Pair], rows: int, length: int) -> jax.Array:
         """Scores [rows] of pairs in rows of `length` tokens; spare rows end at 0."""

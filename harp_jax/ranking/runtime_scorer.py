@@ -1,4 +1,4 @@
-"""A BERT cross-encoder as a `Scorer` of OpenVINO or ONNX Runtime; needs neither torch nor a compilation by XLA."""
+"""A cross-encoder as a `Scorer` of OpenVINO or ONNX Runtime; needs neither torch nor a compilation by XLA."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,9 +11,9 @@ from harp_jax.checkpoints.formats import feed
 from harp_jax.input.pair_rows import pair_rows
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.ranking.cross_encoder_scorer import check_heads
+from harp_jax.ranking.encoder_texts import PairTexts
 from harp_jax.ranking.runtimes import Runtime, model_file, onnx_runtime, openvino_runtime
 from harp_jax.ranking.scoring import Pair, ProgressBar, batches_by_length
-from harp_jax.ranking.wordpiece_texts import PairTexts, row_sizes
 from harp_jax.text.marks import NO_MARKS, Marks
 from harp_jax.text.tokenizer import Tokenizer
 
@@ -21,7 +21,7 @@ BATCH_TOKENS = 1024  # two or three long rows: their activations stay in a core'
 
 
 class RuntimeScorer(PairTexts):
-    """Scores of [CLS] query [SEP] document [SEP], one pair to a row, computed by a `Runtime`; else as `CrossEncoderScorer`."""
+    """Scores of query and document, one pair to a row, computed by a `Runtime`; else as `CrossEncoderScorer`."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class RuntimeScorer(PairTexts):
         """Scores [pairs] float32: raw logits, larger is more relevant."""
         batches = (
             (chosen, feed(*pair_rows([pairs[i] for i in chosen], len(chosen), length, self.tokenizer)))
-            for chosen, _, length in batches_by_length(row_sizes(pairs), self.lengths, self.batch_tokens)
+            for chosen, _, length in batches_by_length(self.row_sizes(pairs), self.lengths, self.batch_tokens)
         )
         scores = np.zeros(len(pairs), np.float32)
         for chosen, logits in self._run(batches):

@@ -59,6 +59,9 @@ class Template:
         return len(self.start) + len(self.alone)
 
 
+BARE = Template((), (), (), (), 0)  # of words, which have no special tokens
+
+
 @dataclass(frozen=True)
 class Tokenizer:
     """A tokenizer.json (without truncation and padding), the tokens of its roles, and the longest sequence (tokens) of its model.

@@ -7,7 +7,7 @@ from harp_jax.input.lanes import Batches, Cursor, Lane, mixture
 from harp_jax.input.packing import PackedLayout
 from tests.support.synthetic import SyntheticReader
 
-LAYOUT = PackedLayout(rows=2, row_length=128, sequences=8, group_size=2, cls=2, sep=3, pad=0)
+LAYOUT = PackedLayout(rows=2, row_length=128, sequences=8, group_size=2, pad=0)
 READER = SyntheticReader()
 SHARES = mixture(READER.sizes, "uniform")
 

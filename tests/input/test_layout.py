@@ -17,7 +17,7 @@ from harp_jax.input.packing import PackedLayout, plan
     ],
 )
 def test_rows_are_found_for_groups_of_any_size(tokens, lengths):
-    layout = enough_rows(PackedLayout(1, 64, 4, 2, 2, 3, 0, tokens=tokens), lengths)
+    layout = enough_rows(PackedLayout(1, 64, 4, 2, 0, tokens=tokens), lengths)
     assert layout.rows <= 2 * tokens / 64 + 4
     windows = list(plan(lengths * 60, layout))
     held = [sum(sum(lengths[placed.group % len(lengths)]) for placed in batch) for batch in windows[:-1]]

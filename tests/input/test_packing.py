@@ -16,9 +16,9 @@ from harp_jax.input.packing import (
     plan,
     text_sequence,
 )
-from tests.support.synthetic import pair
+from tests.support.synthetic import TEMPLATE, pair
 
-LAYOUT = PackedLayout(rows=6, row_length=512, sequences=32, group_size=2, cls=2, sep=3, pad=0)
+LAYOUT = PackedLayout(rows=6, row_length=512, sequences=32, group_size=2, pad=0)
 
 
 def wiki_like_groups(count: int, seed: int = 0) -> list[Group]:
@@ -29,7 +29,7 @@ def wiki_like_groups(count: int, seed: int = 0) -> list[Group]:
         n, m = np.clip(np.exp(rng.normal(4.3, 0.7, 2)).astype(int), 5, 600)
         query = rng.integers(5, 200, rng.integers(2, 7)).astype(np.int32)
         docs = [rng.integers(5, 200, k).astype(np.int32) for k in (n, m)]
-        groups.append(Group(0, pair_sequences(query, docs[0], None, docs[1], LAYOUT.row_length)))
+        groups.append(Group(0, pair_sequences(query, docs[0], None, docs[1], LAYOUT.row_length, TEMPLATE)))
     return groups
 
 
@@ -81,9 +81,9 @@ def test_arrays_hold_the_sequences_in_berts_format():
 
 def test_mask_ids_are_equal_exactly_where_the_text_is_shared():
     query, document, other = np.arange(5, 9), np.arange(20, 60), np.arange(70, 100)
-    shared_document = Group(0, pair_sequences(query, document, query[::-1][:2], None, 128))
-    shared_query = Group(1, pair_sequences(query, document, None, other, 128, mask_side="both"))
-    layout = PackedLayout(rows=2, row_length=128, sequences=8, group_size=2, cls=2, sep=3, pad=0)
+    shared_document = Group(0, pair_sequences(query, document, query[::-1][:2], None, 128, TEMPLATE))
+    shared_query = Group(1, pair_sequences(query, document, None, other, 128, TEMPLATE, mask_side="both"))
+    layout = PackedLayout(rows=2, row_length=128, sequences=8, group_size=2, pad=0)
     groups = [shared_document, shared_query]
     batch = fill(groups, next(plan(lengths(groups), layout)), layout, lane=0)
 
@@ -111,22 +111,22 @@ def test_the_longer_text_is_truncated_as_by_longest_first_of_transformers():
         for query in range(30):
             for document in range(30):
                 expected = reference.encode("a " * query, "b " * document).ids
-                found = fit(np.zeros(query), np.ones(document), length)
+                found = fit(np.zeros(query), np.ones(document), length, TEMPLATE)
                 assert [len(side) for side in found] == [expected.count(0), expected.count(1)], (query, document)
-    query, document = fit(np.arange(10), np.arange(500), 128)
+    query, document = fit(np.arange(10), np.arange(500), 128, TEMPLATE)
     assert len(query) == 10 and len(document) == 115
 
 
 def test_a_text_alone():
-    sequence = text_sequence(np.arange(5, 300), 128)
+    sequence = text_sequence(np.arange(5, 300), 128, TEMPLATE)
     assert len(sequence) == 128
-    layout = PackedLayout(rows=1, row_length=128, sequences=8, group_size=2, cls=2, sep=3, pad=0)
+    layout = PackedLayout(rows=1, row_length=128, sequences=8, group_size=2, pad=0)
     batch = fill([Group(0, (sequence,))], next(plan([(128,)], layout)), layout, 0)
     assert not batch["group_valid"].any() and (batch["mask_ids"] >= 0).sum() == 126
 
 
 def test_a_group_that_fits_no_batch_is_named():
-    layout = PackedLayout(rows=1, row_length=128, sequences=8, group_size=2, cls=2, sep=3, pad=0)
+    layout = PackedLayout(rows=1, row_length=128, sequences=8, group_size=2, pad=0)
     with pytest.raises(InputError, match=r"\(100, 100\).*batch_pairs"):
         list(plan([(100, 100)], layout))
 

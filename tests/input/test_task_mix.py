@@ -15,7 +15,7 @@ def test_tasks_of_a_window_follow_the_mix(sampling):
     shares = mixture(SIZES, sampling)
     expected = dict.fromkeys(SIZES, 0.25) if sampling == "uniform" else {t: n / 38_190 for t, n in SIZES.items()}
     assert shares == pytest.approx(expected)
-    layout = PackedLayout(1, 64, 4, 2, 1, 2, 0)
+    layout = PackedLayout(1, 64, 4, 2, 0)
     totals = dict.fromkeys(SIZES, 0)
     spread = []
     for lane in range(2):

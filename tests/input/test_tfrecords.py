@@ -10,7 +10,7 @@ import pytest
 from harp_jax.base.errors import InputError
 from harp_jax.input.tfrecords import RecordReader
 from tests.support.shards_fixture import write_job
-from tests.support.synthetic import pair
+from tests.support.synthetic import TEMPLATE, pair
 
 LANES = 4
 
@@ -24,7 +24,7 @@ def directory(tmp_path_factory) -> str:
 
 
 def reader(directory: str, *tasks: str, seed: int = 0) -> RecordReader:
-    return RecordReader((directory,), tasks, "train", LANES, 128, "document", seed)
+    return RecordReader((directory,), tasks, "train", LANES, 128, "document", seed, TEMPLATE)
 
 
 def identity(groups) -> list[tuple]:
@@ -158,7 +158,7 @@ def test_missing_data_are_named(directory, tmp_path):
     with pytest.raises(InputError, match="did not finish"):
         reader(str(tmp_path), "rqp")
     with pytest.raises(InputError, match="no training data"):
-        RecordReader((), ("rqp",), "train", LANES, 128, "document", 0)
+        RecordReader((), ("rqp",), "train", LANES, 128, "document", 0, TEMPLATE)
 
 
 def test_data_of_another_vocabulary_are_rejected(directory, tmp_path):

@@ -20,6 +20,7 @@ from harp_jax.text.wordpiece import SPECIAL_TOKENS
 from harp_jax.training import metrics_log
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.train import train
+from tests.support.synthetic import TEMPLATE
 
 Pair = tuple[np.ndarray, np.ndarray, np.ndarray]  # token ids of query, positive and negative document
 Pairs = Callable[[str, int, int], Pair]  # by split, lane and number; none comes twice
@@ -70,7 +71,10 @@ class PlantedReader:
 
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
         number = list(self.sizes).index(task)
-        return [Group(number, pair_sequences(*self.pair(lane, task, start + i), self.length)) for i in range(count)]
+        return [
+            Group(number, pair_sequences(*self.pair(lane, task, start + i), self.length, TEMPLATE))
+            for i in range(count)
+        ]
 
     def pair(self, lane: int, task: str, number: int) -> tuple[np.ndarray, np.ndarray, None, np.ndarray]:
         query, positive, negative = self.pairs(f"{self.split} {task}", lane, number)

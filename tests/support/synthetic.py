@@ -17,6 +17,9 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.of_words((*SPECIAL_TOKENS, *(f"w{i}" for i in range(VOCAB - len(SPECIAL_TOKENS)))))
 
 
+TEMPLATE = tokenizer().template
+
+
 def pair(key: int, task: str) -> tuple:
     """(pos_query, pos_doc, neg_query, neg_doc): rqp shares the document, the other tasks the query."""
     rng = generator("synthetic", task, key)
@@ -45,5 +48,5 @@ class SyntheticReader:
         keys = [((start + i) * self.lanes + lane) % self.records for i in range(count)]
         number = self.tasks.index(task)
         if task == "mlm":
-            return [Group(number, (text_sequence(pair(k, task)[1], self.length),)) for k in keys]
-        return [Group(number, pair_sequences(*pair(k, task), self.length)) for k in keys]
+            return [Group(number, (text_sequence(pair(k, task)[1], self.length, TEMPLATE),)) for k in keys]
+        return [Group(number, pair_sequences(*pair(k, task), self.length, TEMPLATE)) for k in keys]

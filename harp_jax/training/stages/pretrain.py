@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from operator import itemgetter
 
-import numpy as np
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
@@ -28,7 +27,6 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderS
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
     if config.mlm_side not in ("document", "query", "both"):
         raise InputError(f"mlm_side={config.mlm_side!r} is unknown; choose document, query or both")
-    continues = np.array([token.startswith("##") for token in tokenizer.tokens])
     reader: Reader = NoReader(tasks)
     held_out: Reader | None = None
     if with_data:
@@ -47,7 +45,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderS
             predictions=slots(config.row_length, config.mlm_rate) if config.mlm_weight else 0,
             mask_token=tokenizer.mask,
             vocab_size=tokenizer.size,
-            continues=continues if config.mlm_whole_words else None,
+            continues=tokenizer.continues if config.mlm_whole_words else None,
         )
 
     return Stage(
@@ -91,7 +89,7 @@ def _read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple[Reader, Reader
                 f"{directory} was generated with another vocabulary ({found[:12]}…, this run's is "
                 f"{tokenizer.sha256[:12]}…); set `tokenizer` to that one or generate the data again"
             )
-    common = (config.lanes, config.row_length, config.mlm_side, config.seed)
+    common = (config.lanes, config.row_length, config.mlm_side, config.seed, tokenizer.template)
     reader = RecordReader(tuple(config.data), tuple(config.tasks), "train", *common)
     if not config.eval_every:
         return reader, None

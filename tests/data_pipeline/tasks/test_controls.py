@@ -24,6 +24,7 @@ from harp_jax.base.randomness import generator
 from harp_jax.input.tfrecords import RecordReader
 from tests.support import corpus
 from tests.support.in_process import InProcessEngine
+from tests.support.synthetic import TEMPLATE
 
 SETUP = Setup(generation().to_dict() | {"wlp_draws": 2}, None, Sampler(lambda word: True), candidates=100)
 CORPUS = replace(SETUP, c=SETUP.c | {"wlp_negative": "corpus", "wlp_draws": 8})
@@ -293,7 +294,7 @@ def test_pages_that_no_pair_may_show_are_in_no_control(made):
 
 
 def test_training_reads_the_controls_as_it_reads_harp(made):
-    reader = RecordReader((str(made[1]),), CONTROLS, "train", 1, 256, "document", 0)
+    reader = RecordReader((str(made[1]),), CONTROLS, "train", 1, 256, "document", 0, TEMPLATE)
     for number, task in enumerate(CONTROLS):
         for group in reader.read(0, task, 0, 8):
             assert group.task == number and len(group.sequences) == 2

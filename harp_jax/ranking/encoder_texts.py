@@ -1,5 +1,6 @@
-"""What the scorers of a BERT share: texts as token ids, and pairs truncated to a row of the cross-encoder."""
+"""What the scorers of an encoder share: texts as token ids, and pairs truncated to a row of the cross-encoder."""
 
+import itertools
 from collections.abc import Iterable
 
 import jax
@@ -14,14 +15,14 @@ from harp_jax.text.tokenizer import Tokenizer
 
 # Row lengths that are compiled; finer steps pad less and compile more. Steps of 16 fill 91 to 95 % of the slots on real
 # candidates, those of an accelerator, where compiling costs more, 85 %.
-CPU_LENGTHS = tuple(range(16, 513, 16))
-LENGTHS = (32, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512)
+CPU_STEP = 16
+LENGTHS = (*range(32, 192, 32), *range(192, 1 << 20, 64))  # of accelerators
 
 SHORTEST = 8  # tokens of a row that still holds part of a query and of a document
 
 
-class WordPieceTexts:
-    """Texts of a BERT of at most `max_length` tokens, by default as in training."""
+class EncoderTexts:
+    """Texts of an encoder of at most `max_length` tokens, by default as in training."""
 
     remedy = "raise --max_length"
 
@@ -33,7 +34,8 @@ class WordPieceTexts:
                 f"max_length={self.max_length}: the model takes {shortest} to {config.max_positions} tokens"
             )
         on_cpu = jax.default_backend() == "cpu"
-        self.lengths = (*(n for n in (CPU_LENGTHS if on_cpu else LENGTHS) if n < self.max_length), self.max_length)
+        steps = range(CPU_STEP, self.max_length, CPU_STEP) if on_cpu else LENGTHS
+        self.lengths = (*itertools.takewhile(lambda n: n < self.max_length, steps), self.max_length)
         self.truncated_queries = self._longest_query = 0
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
@@ -52,12 +54,12 @@ class WordPieceTexts:
         return [np.asarray(ids, np.int32) for ids in self.tokenizer.encode_prefixes(texts, limit)]
 
     def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
-        """No notes: WordPiece splits any text into tokens that the model knows."""
+        """No notes: any text is split into tokens that the model knows."""
         return []
 
 
-class PairTexts(WordPieceTexts):
-    """Pairs as a cross-encoder reads them: [CLS] query [SEP] document [SEP] in a row of `max_length` tokens.
+class PairTexts(EncoderTexts):
+    """Pairs as a cross-encoder reads them: query and document with special tokens in a row of `max_length` tokens.
 
     The document is truncated, and the query if it has more than half of the row (`packing.fit`, as in training).
     """
@@ -70,26 +72,26 @@ class PairTexts(WordPieceTexts):
 
     def room(self, query: np.ndarray) -> int:
         """Tokens of a document that fit in a row with this query; at least half of the row (`packing.fit`)."""
-        room, query = self.max_length - 3, self.marks.on_query(query)
+        room, query = self.max_length - self.tokenizer.template.around_pair, self.marks.on_query(query)
         return max(1, max(room - len(query), room // 2) - (self.marks.document >= 0))
+
+    def row_sizes(self, pairs: Iterable[Pair]) -> np.ndarray:
+        """Tokens [pairs] int64 of each pair's row, with the special ones."""
+        special = self.tokenizer.template.around_pair
+        return np.array([len(query) + len(document) + special for query, document in pairs], np.int64)
 
     def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
         """Puts the marks before the two and truncates them to the row."""
         query, document = self.marks.on_query(query), self.marks.on_document(document)
-        fitted = fit(query, document, self.max_length)
+        fitted = fit(query, document, self.max_length, self.tokenizer.template)
         self.truncated_queries += len(fitted[0]) < len(query)
         return fitted
 
 
-def row_sizes(pairs: Iterable[Pair]) -> np.ndarray:
-    """Tokens [pairs] int64 of each pair's row, with the three special ones."""
-    return np.array([len(query) + len(document) + 3 for query, document in pairs], np.int64)
-
-
 def recorded_length(tokenizer: Tokenizer, config: EncoderShape) -> int:
-    """The sequence length that a tokenizer's directory records; 512, or all positions, if that is out of range."""
-    recorded = tokenizer.max_length if SHORTEST <= tokenizer.max_length <= config.max_positions else 512
-    return min(recorded, config.max_positions)
+    """The sequence length that a tokenizer's directory records; all positions if that is out of range."""
+    recorded = tokenizer.max_length
+    return recorded if SHORTEST <= recorded <= config.max_positions else config.max_positions
 
 
 def slots(batch_tokens: int | None) -> int:
