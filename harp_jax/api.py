@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ml_collections import ConfigDict
 
     from harp_jax.evaluation.tables import Table
-    from harp_jax.experiments.site.collection import Site
+    from harp_jax.experiments.site import Site
     from harp_jax.ranking.maxp import Windows
     from harp_jax.ranking.scoring import Scorer
 
@@ -332,8 +332,7 @@ class Reranker:
         The same as `harp site`: `output` receives its results, with verdict.json among them, and a repeated call resumes.
         `options` are those of the plan (`harp plan site --help`). Raises InputError where links are too few.
         """
-        from harp_jax.experiments.site.collection import Site
-        from harp_jax.experiments.site.run import SiteRun
+        from harp_jax.experiments.site import Site, SiteRun
 
         if not isinstance(site, Site):
             raise InputError(f"site: {type(site).__name__} given; use hj.Site.from_pages(…) or Site.from_html(…)")

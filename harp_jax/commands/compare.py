@@ -14,9 +14,8 @@ from harp_jax.corpus.paths import is_irds
 from harp_jax.corpus.trec import Qrels, read_qrels
 from harp_jax.evaluation.floors import CHANCE, ORACLE
 from harp_jax.evaluation.measures import parse_measures
-from harp_jax.experiments.execution import execute
+from harp_jax.experiments.execution import execute, summary
 from harp_jax.experiments.plan import check_braces, listing, resolve
-from harp_jax.experiments.plan_cost import summary
 from harp_jax.experiments.plan_file import load_plan
 
 MEASURES = "nDCG@10 RR@10 AP R@100"

@@ -13,7 +13,7 @@ from harp_jax.evaluation.measures import parse_measures
 from harp_jax.experiments.cross_validation import cross_validation_plan
 from harp_jax.experiments.execution import run_plan
 from harp_jax.experiments.plan import Command, check_braces
-from harp_jax.experiments.ranking_steps import Collection
+from harp_jax.experiments.steps import Collection
 
 
 def arguments_parser() -> Parser:

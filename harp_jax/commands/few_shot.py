@@ -6,9 +6,9 @@ from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError
 from harp_jax.commands.cross_validate import add_training_options, run_noted, training_options
 from harp_jax.commands.queries import integers
-from harp_jax.experiments.few_shot import few_shot_plan
+from harp_jax.experiments.cross_validation import few_shot_plan
 from harp_jax.experiments.query_sets import MOST_DRAWS
-from harp_jax.experiments.ranking_steps import Collection
+from harp_jax.experiments.steps import Collection
 
 
 def arguments_parser() -> Parser:

@@ -11,10 +11,9 @@ from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.commands.table import COMMANDS
-from harp_jax.experiments.execution import run_plan
+from harp_jax.experiments.execution import run_plan, snakefile
 from harp_jax.experiments.plan import resolve
 from harp_jax.experiments.plan_file import load_plan, shipped_plans
-from harp_jax.experiments.snakefile import snakefile
 
 
 class PlanParser(Parser):

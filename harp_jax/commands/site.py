@@ -5,7 +5,7 @@ import os
 
 from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
-from harp_jax.experiments.site.run import SiteRun
+from harp_jax.experiments.site import SiteRun
 
 MOST_MINUTES = 100_000  # ten weeks
 

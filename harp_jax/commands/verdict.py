@@ -8,7 +8,7 @@ from harp_jax.base.cli import Parser
 from harp_jax.base.files import replacing
 from harp_jax.corpus.folds import read_folds, select
 from harp_jax.corpus.trec import read_qrels, read_run
-from harp_jax.experiments.site.verdict import decide
+from harp_jax.experiments.site import decide
 from harp_jax.ranking.fuse import NORMALISE
 
 

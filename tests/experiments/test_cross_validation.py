@@ -5,8 +5,7 @@ import shlex
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.experiments.cross_validation import cross_validation
-from harp_jax.experiments.ranking_steps import Collection
+from harp_jax.experiments.steps import Collection, cross_validation
 from tests.support.judged_queries import planned, planned_text
 
 

@@ -12,9 +12,8 @@ import pytest
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import locked
 from harp_jax.experiments import plan as plans
-from harp_jax.experiments.contents import SMALL, Contents
 from harp_jax.experiments.execution import execute
-from harp_jax.experiments.plan import Command, identity, resolve
+from harp_jax.experiments.plan import SMALL, Command, Contents, identity, resolve
 from tests.support import ROOT
 
 WRITE = "import sys; open(sys.argv[2], 'w').write(sys.argv[1]); open('log.txt', 'a').write(sys.argv[1])"

@@ -10,9 +10,8 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.commands.plan import arguments_parser, main
+from harp_jax.experiments.execution import duration, kinds, snakefile, summary
 from harp_jax.experiments.plan import Command, resolve
-from harp_jax.experiments.plan_cost import duration, kinds, summary
-from harp_jax.experiments.snakefile import snakefile
 from tests.support import ROOT
 
 PLAN = """

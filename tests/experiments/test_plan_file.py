@@ -64,7 +64,7 @@ def test_wrong_options_are_refused_with_the_list_of_options(plan, wrong):
 
 GROUPED = '''"""A plan with options that several plans share."""
 
-from harp_jax.experiments.benchmark import BENCHMARK
+from harp_jax.experiments.steps import BENCHMARK
 from harp_jax.experiments.plan import Command
 
 

@@ -12,8 +12,16 @@ from harp_jax.commands.site import arguments_parser, main
 from harp_jax.commands.table import COMMANDS
 from harp_jax.config import read_config
 from harp_jax.experiments.plan_file import load_plan
-from harp_jax.experiments.site.budget import MAX_EPOCHS, check_survey, steps_within, usable_tasks, verdicts
-from harp_jax.experiments.site.run import LABELLED, RESULTS, SiteRun
+from harp_jax.experiments.site import (
+    LABELLED,
+    MAX_EPOCHS,
+    RESULTS,
+    SiteRun,
+    check_survey,
+    steps_within,
+    usable_tasks,
+    verdicts,
+)
 
 
 @pytest.fixture

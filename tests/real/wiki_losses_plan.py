@@ -17,9 +17,15 @@ BM25 ranked the positive above a negative in .489 of those training pairs, again
 
 import os
 
-from harp_jax.experiments.cross_validation import cross_validation
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.ranking_steps import Collection, comparison, fitted_sum, output_of, tuned_first_stage
+from harp_jax.experiments.steps import (
+    Collection,
+    comparison,
+    cross_validation,
+    fitted_sum,
+    output_of,
+    tuned_first_stage,
+)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SHARED = os.path.normpath(os.path.join(ROOT, "..", "shared", "data"))

@@ -10,7 +10,7 @@ import os
 
 from harp_jax.base.errors import InputError
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.ranking_steps import Collection, trained_ranker
+from harp_jax.experiments.steps import Collection, trained_ranker
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SHARED = os.path.normpath(os.path.join(ROOT, "..", "shared", "data"))

@@ -19,9 +19,8 @@ import itertools
 import os
 
 from harp_jax.base.errors import InputError
-from harp_jax.experiments.cross_validation import cross_validation
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.ranking_steps import Collection, comparison, output_of
+from harp_jax.experiments.steps import Collection, comparison, cross_validation, output_of
 
 FINE_TUNING = {"robust04": (3, 4), "gov2": (1, 3), "covid": (5, 5), "dl": (4, 2)}  # epochs, folds
 COARSE, TUNE = "configs/coarse_tune_orcas.py", "configs/finetune.py"

@@ -9,7 +9,7 @@ the other folds.
 
 from harp_jax.base.errors import InputError
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.ranking_steps import Collection, fitted_sum, tuned_first_stage
+from harp_jax.experiments.steps import Collection, fitted_sum, tuned_first_stage
 
 FIRST = "BM25"
 

@@ -13,10 +13,16 @@ equal budget. It is far too little to rank the systems.
 
 import os
 
-from harp_jax.experiments.cross_validation import cross_validation
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.pretraining_steps import TINY
-from harp_jax.experiments.ranking_steps import Collection, comparison, fitted_sum, output_of, tuned_first_stage
+from harp_jax.experiments.steps import (
+    TINY,
+    Collection,
+    comparison,
+    cross_validation,
+    fitted_sum,
+    output_of,
+    tuned_first_stage,
+)
 
 SYSTEMS = {"linked": ("harp", "bert", "ict", "wlp", "prop"), "all": ("bert", "ict", "prop")}
 TASKS = {"linked": ("rqp", "qdm", "rdp", "acm", "ict", "wlp", "prop"), "all": ("ict", "prop", "mlm")}

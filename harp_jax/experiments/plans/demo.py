@@ -14,7 +14,7 @@ designed so that links say in other words what their pages say, which is the hyp
 import os
 
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.ranking_steps import Collection, reranked_again, trained_ranker
+from harp_jax.experiments.steps import Collection, reranked_again, trained_ranker
 
 PRETRAIN, FINETUNE, DATA = "configs/demo.py", "configs/finetune_demo.py", "configs/data/demo.py"
 LAYERS = 3

@@ -13,10 +13,19 @@ difference in RR is about .02: read the intervals before the lines.
 """
 
 from harp_jax.base.errors import InputError
-from harp_jax.experiments.benchmark import BENCHMARK, Benchmark, identifier
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.pretraining_steps import CONFIGS, NONE, PRETRAINING, Pretraining, tasks_of
-from harp_jax.experiments.ranking_steps import output_of, trained_ranker
+from harp_jax.experiments.steps import (
+    BENCHMARK,
+    CONFIGS,
+    NONE,
+    PRETRAINING,
+    Benchmark,
+    Pretraining,
+    identifier,
+    output_of,
+    tasks_of,
+    trained_ranker,
+)
 
 
 def get_plan(

@@ -23,7 +23,7 @@ import os
 
 from harp_jax.base.errors import InputError
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.ranking_steps import Collection, comparison, output_of, tuned_first_stage
+from harp_jax.experiments.steps import Collection, comparison, output_of, tuned_first_stage
 
 GRIDS = {"bm25": ["--k1=0.6,0.9,1.2,1.6,2,3,4,6"], "ql": []}  # in short abstracts every repetition counts
 CONFIG = "configs/baselines/linklearn.py"

@@ -34,9 +34,15 @@ sums were not computed again.
 import os
 
 from harp_jax.base.errors import InputError
-from harp_jax.experiments.cross_validation import cross_validation
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.ranking_steps import Collection, comparison, fitted_sum, output_of, tuned_first_stage
+from harp_jax.experiments.steps import (
+    Collection,
+    comparison,
+    cross_validation,
+    fitted_sum,
+    output_of,
+    tuned_first_stage,
+)
 
 FIXED = ["model.train_vectors=False", "learning_rate=1e-2"]
 SYSTEMS: dict[str, tuple[str, list[str]]] = {

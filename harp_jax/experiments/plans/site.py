@@ -9,9 +9,8 @@ import importlib
 from typing import Any
 
 from harp_jax.base.errors import InputError
-from harp_jax.experiments.cross_validation import cross_validation
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.ranking_steps import Collection, fitted_sum, trained_ranker, tuned_first_stage
+from harp_jax.experiments.steps import Collection, cross_validation, fitted_sum, trained_ranker, tuned_first_stage
 
 DATA, PRETRAIN, FINETUNE = "configs/data/site.py", "configs/site.py", "configs/finetune_site.py"
 MEASURE = "RR@10"

@@ -11,7 +11,7 @@ the encoder that weighs the terms needs most; --set encoder=idf needs none.
 """
 
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.pretraining_steps import PRETRAINING, TASKS, Pretraining
+from harp_jax.experiments.steps import PRETRAINING, TASKS, Pretraining
 
 
 def get_plan(pretraining: Pretraining = PRETRAINING, tasks: tuple[str, ...] = TASKS) -> list[Command]:

@@ -21,10 +21,21 @@ too small to rank the systems. Figures: not run yet.
 """
 
 from harp_jax.base.errors import InputError
-from harp_jax.experiments.benchmark import BENCHMARK, NEURAL, Benchmark, identifier, seeds_of
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.pretraining_steps import CONFIGS, NONE, PRETRAINING, Pretraining, tasks_of
-from harp_jax.experiments.ranking_steps import comparison, fitted_sum
+from harp_jax.experiments.steps import (
+    BENCHMARK,
+    CONFIGS,
+    NEURAL,
+    NONE,
+    PRETRAINING,
+    Benchmark,
+    Pretraining,
+    comparison,
+    fitted_sum,
+    identifier,
+    seeds_of,
+    tasks_of,
+)
 
 LEXICAL = ("bm25", "ql", "bm25f", "expanded", "inlinks", "length")
 TRANSFORMERS = (NONE, "mlm", "ict", "wlp", "prop", "harp")

@@ -11,10 +11,21 @@ Hardware: any; `--dry_run` prints the cost. Figures: not run yet.
 """
 
 from harp_jax.base.errors import InputError
-from harp_jax.experiments.benchmark import BENCHMARK, Benchmark, identifier, seeds_of
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.pretraining_steps import CONFIGS, NONE, PRETRAINING, Pretraining, tasks_of
-from harp_jax.experiments.ranking_steps import comparison, fitted_sum, output_of
+from harp_jax.experiments.steps import (
+    BENCHMARK,
+    CONFIGS,
+    NONE,
+    PRETRAINING,
+    Benchmark,
+    Pretraining,
+    comparison,
+    fitted_sum,
+    identifier,
+    output_of,
+    seeds_of,
+    tasks_of,
+)
 
 TRANSFORMERS = (NONE, "mlm", "prop", "harp")
 

@@ -11,10 +11,19 @@ Hardware: any; `--dry_run` prints the cost. Figures: not run yet.
 """
 
 from harp_jax.base.errors import InputError
-from harp_jax.experiments.benchmark import BENCHMARK, Benchmark, identifier, seeds_of
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.pretraining_steps import HARP_TASKS, NONE, PRETRAINING, TASKS, Pretraining
-from harp_jax.experiments.ranking_steps import comparison
+from harp_jax.experiments.steps import (
+    BENCHMARK,
+    HARP_TASKS,
+    NONE,
+    PRETRAINING,
+    TASKS,
+    Benchmark,
+    Pretraining,
+    comparison,
+    identifier,
+    seeds_of,
+)
 
 VARIANTS: dict[str, list[str]] = {
     "harp": [],

@@ -15,10 +15,17 @@ from ast import literal_eval
 from collections.abc import Sequence
 
 from harp_jax.base.errors import InputError
-from harp_jax.experiments.benchmark import BENCHMARK, Benchmark
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.pretraining_steps import PRETRAINING, RECOMMENDED_TASKS, Pretraining
-from harp_jax.experiments.ranking_steps import comparison, output_of, reranked_again
+from harp_jax.experiments.steps import (
+    BENCHMARK,
+    PRETRAINING,
+    RECOMMENDED_TASKS,
+    Benchmark,
+    Pretraining,
+    comparison,
+    output_of,
+    reranked_again,
+)
 
 # Differences from configs/baselines/recommended.py.
 VARIANTS: dict[str, list[str]] = {
