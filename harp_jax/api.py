@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from harp_jax.evaluation.tables import Table
     from harp_jax.experiments.site import Site
-    from harp_jax.ranking.maxp import Windows
-    from harp_jax.ranking.scoring import Scorer
+    from harp_jax.ranking.scoring import Scorer, Windows
 
 
 @runtime_checkable
@@ -74,7 +73,7 @@ def first_stage(
     >>> hj.first_stage({"d1": "a red cat", "d2": "a blue dog"}, {"q1": "cats"})
     {'q1': {'d1': ...}}
     """
-    from harp_jax.ranking.lexical.anchors import read_anchors
+    from harp_jax.ranking.lexical.anchor_texts import read_anchors
     from harp_jax.ranking.lexical.first_stage import indexed, retrieve
 
     if not isinstance(k, int) or k < 1:

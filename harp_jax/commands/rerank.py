@@ -54,8 +54,8 @@ def arguments_parser() -> Parser:
 
 def main(arguments: argparse.Namespace) -> None:
     from harp_jax.base.allocator import keep_pages
-    from harp_jax.ranking.maxp import Windows
     from harp_jax.ranking.rerank import rerank_files
+    from harp_jax.ranking.scoring import Windows
 
     keep_pages()
     if arguments.windows is None and (arguments.window or arguments.stride):

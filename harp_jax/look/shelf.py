@@ -19,12 +19,12 @@ from harp_jax.corpus.labels import tidy
 from harp_jax.corpus.paths import is_irds
 from harp_jax.corpus.trec import read_queries
 from harp_jax.ranking.fuse import normalised
-from harp_jax.ranking.lexical.anchors import anchor_rows
+from harp_jax.ranking.lexical.anchor_texts import anchor_rows
 from harp_jax.ranking.lexical.first_stage import candidates, excluded_of, indexed, settings_of
 from harp_jax.ranking.lexical.models import Collection, Model, make
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.scoring import Scorer
-from harp_jax.text.stems import Stemmer, stemmer_of
+from harp_jax.text.words import Stemmer, stemmer_of
 
 SHOWN = 10  # results of each ranking
 CALLED = 5  # anchor texts of a document

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from harp_jax.base.errors import InputError, needs
-from harp_jax.ranking.maxp import Windows
 from harp_jax.ranking.rerank import load_scorer, predict
+from harp_jax.ranking.scoring import Windows
 
 if TYPE_CHECKING:
     import pandas

@@ -1,29 +1,36 @@
 """Re-ranking: a trained ranker, loaded as a scorer, scores pairs, a run in memory (`rankings`), or files (`rerank_files`)."""
 
+import json
 import os
+import re
+import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from pathlib import Path
 
 import jax
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import output_path
+from harp_jax.base.files import locked, output_path, replacing
 from harp_jax.base.progress import progress
+from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import FIELDS, Documents, Texts
 from harp_jax.corpus.folds import chosen_queries
 from harp_jax.corpus.paths import document_files, is_irds, query_file
-from harp_jax.corpus.trec import Run, ScoredQuery, read_queries, read_run
+from harp_jax.corpus.trec import Run, ScoredQuery, read_queries, read_run, run_lines
 from harp_jax.ranking.bi_encoder_scorer import BiEncoderScorer
 from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
-from harp_jax.ranking.maxp import Windows, best_of
 from harp_jax.ranking.neural_scorer import NeuralScorer
-from harp_jax.ranking.parts import Parts, fingerprint
 from harp_jax.ranking.runtime_scorer import RuntimeScorer
 from harp_jax.ranking.runtimes import chosen_backend
-from harp_jax.ranking.scoring import ProgressBar, Scorer
+from harp_jax.ranking.scoring import ProgressBar, Scorer, Windows, best_of
+
+KEY = "key"
+LOCK = "lock"
+OURS = re.compile(r"(\d{6,}\.trec|key(\.json)?)(\.tmp\.\w+)?|lock")  # with what a kill leaves of a half-written file
 
 Chunk = list[tuple[str, list[str]]]  # (qid, its candidates)
 
@@ -41,25 +48,20 @@ def load_scorer(
     `cosine`: the encoder alone, as a bi-encoder. `backend` of cross-encoders: jax, openvino, onnx, or auto (`runtimes`). Neural
     rankers compute in float32, and they and the bi-encoder with JAX: InputError for others, or where there is nothing to load.
     """
-    if cosine or is_neural(directory):
+    neural = is_neural(directory)
+    if cosine or neural:
+        what = "--cosine" if cosine else f"the neural ranker {directory}"
         if backend not in ("jax", "auto"):
-            what = "--cosine" if cosine else f"the neural ranker {directory}"
             raise InputError(f"--backend={backend}: {what} is computed with JAX; leave it out")
-        if dtype == "int8":
-            raise InputError("--dtype=int8 is for cross-encoders; leave it out")
-    else:
-        backend = chosen_backend(backend, dtype, directory)
-    if cosine:
-        return BiEncoderScorer.load(directory, dtype, max_length, batch_tokens)
-    if is_neural(directory):
-        if dtype != "float32":
-            raise InputError(
-                f"--dtype={dtype}: {directory} is a neural ranker, which computes in float32; leave it out"
-            )
+        if dtype == "int8" or (neural and not cosine and dtype != "float32"):
+            raise InputError(f"--dtype={dtype}: {what} does not compute in it; leave it out")
+        if cosine:
+            return BiEncoderScorer.load(directory, dtype, max_length, batch_tokens)
         return NeuralScorer.load(directory, max_length, batch_tokens)
-    if backend != "jax":
-        return RuntimeScorer.load(directory, backend, dtype, max_length, batch_tokens)
-    return CrossEncoderScorer.load(directory, dtype, max_length, batch_tokens)
+    backend = chosen_backend(backend, dtype, directory)
+    if backend == "jax":
+        return CrossEncoderScorer.load(directory, dtype, max_length, batch_tokens)
+    return RuntimeScorer.load(directory, backend, dtype, max_length, batch_tokens)
 
 
 def is_neural(directory: str) -> bool:
@@ -237,10 +239,6 @@ def rerank_files(
     that of `load_scorer`. A killed call, repeated, resumes: finished chunks are in OUTPUT.parts until all are. Raises InputError
     for bad input, before anything is scored.
     """
-    if not cosine and not is_neural(model):
-        backend = chosen_backend(backend, dtype, model)
-    options = {**locals(), "device": jax.default_backend()}
-    del options["output"]
     inputs = [] if is_irds(docs) else document_files(docs)
     inputs += [queries if is_irds(queries) else query_file(queries), run, only, folds]
     output_path(output, inputs)
@@ -253,7 +251,12 @@ def rerank_files(
     chunks = chunks_of(candidates, documents, k)
     for text in (left_out, *notes_before(scorer, chunks, texts, documents, blank_query)):
         _note(text)
-    parts = Parts(output, fingerprint(options, model, inputs), len(chunks))
+    settings = {
+        "files": [model, docs, queries, run, only, folds],
+        "chosen": [fields, k, fold, windows, blank_query],
+        "computed": [type(scorer).__name__, backend, dtype, cosine, max_length, batch_tokens, jax.default_backend()],
+    }
+    parts = Parts(output, fingerprint(settings, model, inputs), len(chunks))
     total, done = sum(map(size, chunks)), sum(map(size, chunks[: parts.done]))
     _note(f"resuming after {done} of {total} pairs, found in {parts.directory}" if done else "")
     ties = Ties()
@@ -277,3 +280,63 @@ def rerank_files(
 def _note(text: str) -> None:
     if text:
         print(f"note: {text}", file=sys.stderr)
+
+
+class Parts:
+    """OUTPUT.parts: chunk n of the run as n.trec, and a key that identifies the inputs.
+
+    Parts of other inputs (another model, run or option), or without a key, are removed. InputError where the directory holds
+    anything else, and while another process writes to it.
+    """
+
+    def __init__(self, output: str, key: str, count: int) -> None:
+        self.output, self.directory, self.count = output, f"{output}.parts", count
+        held = sorted(os.listdir(self.directory)) if os.path.isdir(self.directory) else []
+        if foreign := [name for name in held if not OURS.fullmatch(name)]:
+            raise InputError(f"{self.directory} holds {foreign[0]}, no part of a run; move it away")
+        busy = f"another process is writing to {output}; wait for it, or choose another --output"
+        self._lock = locked(os.path.join(self.directory, LOCK), busy)
+        path = os.path.join(self.directory, KEY)
+        if not (os.path.exists(path) and Path(path).read_bytes() == key.encode()):
+            self._remove()
+            with replacing(path) as file:
+                file.write(key)
+        self.done = next(n for n in range(count + 1) if n == count or not os.path.exists(self._part(n)))
+
+    def _part(self, number: int) -> str:
+        return os.path.join(self.directory, f"{number:06d}.trec")
+
+    def add(self, rankings: Iterable[ScoredQuery]) -> None:
+        """Writes the next chunk."""
+        with replacing(self._part(self.done)) as file:
+            file.writelines(run_lines(rankings))
+        self.done += 1
+
+    def finish(self) -> None:
+        """Joins the chunks to the run and removes them."""
+        with replacing(self.output) as whole:
+            for number in range(self.count):
+                with open(self._part(number), encoding="utf-8") as part:
+                    shutil.copyfileobj(part, whole)
+        self._remove()
+        os.remove(os.path.join(self.directory, LOCK))
+        os.rmdir(self.directory)
+        self._lock.close()
+
+    def _remove(self) -> None:
+        """Removes the chunks and then the key: what a kill leaves of this is still recognised as ours."""
+        for name in sorted(os.listdir(self.directory), key=lambda name: (name == KEY, name)):
+            if name != LOCK:
+                os.remove(os.path.join(self.directory, name))
+
+
+def fingerprint(settings: Mapping[str, object], model: str, inputs: Iterable[str]) -> str:
+    """Identifies everything that scores depend on: settings, and sizes and times of change of the files they name.
+
+    The time of the inode's last change too, which tools that restore modification times cannot set. `model` is a directory,
+    `inputs` are files; absent ones are skipped.
+    """
+    weights = [os.path.join(folder, name) for folder, _, names in sorted(os.walk(model)) for name in sorted(names)]
+    found = [os.stat(path) for path in (*weights, *inputs) if os.path.exists(path)]
+    state = [dict(settings), [(about.st_size, about.st_mtime_ns, about.st_ctime_ns) for about in found]]
+    return f"{hash64(json.dumps(state, sort_keys=True, default=str)):016x}"

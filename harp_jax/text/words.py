@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from typing import Protocol
 
 import numpy as np
 
@@ -24,6 +25,27 @@ from harp_jax.base.files import lines, read_json, replacing
 WORD = re.compile(r"[^\W_]+")
 
 
+class Stemmer(Protocol):
+    """A stemmer of PyStemmer."""
+
+    def stemWords(self, words: list[str]) -> list[str]:
+        """The stem of each word."""
+
+
+def stemmer_of(name: str) -> Stemmer | None:
+    """A Snowball stemmer, None for ""; InputError for a name that Snowball does not know."""
+    if not name:
+        return None
+    with needs(f"the stemmer {name!r}", "PyStemmer", "bm25"):
+        import Stemmer
+    try:
+        return Stemmer.Stemmer(name)
+    except KeyError:
+        raise InputError(
+            f"no stemmer {name!r}; choose from {', '.join(Stemmer.algorithms())}, or '' for none"
+        ) from None
+
+
 class Analyser:
     """Text → words. `stemmer` is the name of a Snowball stemmer, or "" for none; `stopwords` are removed before stemming."""
 
@@ -31,8 +53,6 @@ class Analyser:
         self._stem = None
         self._stopwords = frozenset(stopwords)
         if stemmer:
-            from harp_jax.text.stems import stemmer_of
-
             found = stemmer_of(stemmer)
             self._stem = found.stemWords if found else None
 
@@ -75,10 +95,8 @@ class WordVocabulary:
     @cached_property
     def sha256(self) -> str:
         """Identity: the words in order, their frequencies, the stemmer, the stopwords."""
-        parts = (self.words, self.frequencies, self.documents, self.stemmer)
-        # Without stopwords the identity of older versions, which had none: trained models keep their vocabulary.
-        text = repr((*parts, self.stopwords) if self.stopwords else parts)
-        return hashlib.sha256(text.encode()).hexdigest()
+        parts = (self.words, self.frequencies, self.documents, self.stemmer, self.stopwords)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def encode(self, text: str, limit: int | None = None) -> list[int]:
         """Ids of the first `limit` words; 0 for each word outside the vocabulary."""
@@ -153,7 +171,7 @@ def load_words(directory: str) -> WordVocabulary:
         about = read_json(path, "make the vocabulary again")
         rows = [line.split("\t") for _, line in lines(os.path.join(directory, "words.tsv"))]
         kept, frequencies = tuple(r[0] for r in rows), tuple(int(r[1]) for r in rows)
-        stopwords = tuple(about.get("stopwords", ()))
+        stopwords = tuple(about["stopwords"])
         words = WordVocabulary(kept, frequencies, about["documents"], about["stemmer"], stopwords)
         intact = words.sha256 == about["sha256"]
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:

@@ -19,9 +19,8 @@ from harp_jax.corpus.paths import document_files
 from harp_jax.corpus.trec import read_run, write_run
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
-from harp_jax.ranking.maxp import Windows
-from harp_jax.ranking.parts import Parts, fingerprint
-from harp_jax.ranking.rerank import rankings
+from harp_jax.ranking.rerank import Parts, fingerprint, rankings
+from harp_jax.ranking.scoring import Windows
 from harp_jax.text.marks import Marks
 from tests.support.tiny_bert import CONFIG, WORDS, pair_batch, random_params, small_tokenizer
 

@@ -174,7 +174,7 @@ def test_what_a_backend_cannot_do_is_refused(model, monkeypatch):
         load_scorer(model, "int8")
     with pytest.raises(InputError, match="--cosine is computed with JAX"):
         load_scorer(model, cosine=True, backend="onnx")
-    with pytest.raises(InputError, match="int8 is for cross-encoders"):
+    with pytest.raises(InputError, match="--dtype=int8: --cosine does not compute in it"):
         load_scorer(model, "int8", cosine=True)
     monkeypatch.setitem(runtimes.PACKAGES, "openvino", "a_package_that_is_absent")
     with pytest.raises(

@@ -1,7 +1,5 @@
 """The word vocabulary, its idf table, and word vectors from text files and from word2vec itself."""
 
-import hashlib
-import json
 import sys
 
 import numpy as np
@@ -56,13 +54,6 @@ def test_stopwords_take_no_place_and_are_saved(tmp_path):
     assert load_words(str(tmp_path)) == found and found.sha256 != count_words(TEXTS, "english").sha256
     with pytest.raises(InputError, match="is no file; give one with a word a line"):
         read_stopwords(str(tmp_path / "nothing.txt"))
-
-
-def test_a_vocabulary_of_before_stopwords_is_still_read(tmp_path):
-    (tmp_path / "words.tsv").write_text("fox\t2\n")
-    identity = hashlib.sha256(repr((("fox",), (2,), 3, "")).encode()).hexdigest()
-    (tmp_path / "words.json").write_text(json.dumps({"documents": 3, "stemmer": "", "sha256": identity}))
-    assert load_words(str(tmp_path)) == WordVocabulary(("fox",), (2,), 3)
 
 
 def test_saved_vocabularies_come_back_or_are_refused(tmp_path):

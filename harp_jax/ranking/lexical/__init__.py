@@ -3,6 +3,6 @@
 In: documents, queries, and anchor texts of the documents if there are any; judged queries to tune on.
 Out: runs, tuned parameters.
 Imports: corpus, text, evaluation.
-Files: `anchors` (what other pages call a document), `models` (the index and the three models), `first_stage` (candidates, from
+Files: `anchor_texts` (what other pages call a document), `models` (the index and the three models), `first_stage` (candidates, from
 file to file), `tune_first_stage`.
 """

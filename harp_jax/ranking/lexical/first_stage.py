@@ -19,7 +19,7 @@ from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.folds import read_folds
 from harp_jax.corpus.paths import is_irds
 from harp_jax.corpus.trec import Run, ScoredQuery, read_queries, read_run, write_run
-from harp_jax.ranking.lexical.anchors import read_anchors
+from harp_jax.ranking.lexical.anchor_texts import read_anchors
 from harp_jax.ranking.lexical.models import Collection, Model, make, rescore, search
 
 Excluded = dict[str, set[str]]  # qid → documents that are no candidates, such as the query's own source
@@ -130,7 +130,7 @@ def _are_numbers(parameters: object) -> bool:
 class Candidates:
     """Where candidates come from: files of documents, the fields and stems that are indexed, excluded pairs, how many.
 
-    `anchors` is a file of anchor texts (`anchors.py`), each used at most `anchor_repeats` times in a document.
+    `anchors` is a file of anchor texts (`anchor_texts`), each used at most `anchor_repeats` times in a document.
     """
 
     docs: str

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from harp_jax.base.errors import InputError, needs
-from harp_jax.text.stems import stemmer_of
+from harp_jax.text.words import stemmer_of
 
 if TYPE_CHECKING:
     from scipy import sparse

@@ -8,7 +8,7 @@ import pytest
 
 from data_pipeline.commands.anchors import arguments_parser, main, write_anchors
 from harp_jax.base.errors import InputError
-from harp_jax.ranking.lexical.anchors import read_anchors
+from harp_jax.ranking.lexical.anchor_texts import read_anchors
 from tests.support import ROOT, corpus
 from tests.support.in_process import InProcessEngine
 

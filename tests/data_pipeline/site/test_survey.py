@@ -14,7 +14,7 @@ from data_pipeline.site.survey import as_text, write_survey
 from data_pipeline.tasks.records import split_of
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.trec import read_qrels, read_queries
-from harp_jax.ranking.lexical.anchors import anchor_rows
+from harp_jax.ranking.lexical.anchor_texts import anchor_rows
 from tests.support import corpus
 from tests.support.in_process import InProcessEngine
 
