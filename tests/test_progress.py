@@ -26,6 +26,19 @@ def test_what_was_done_before_is_counted_and_not_in_the_rate():
     )
 
 
+def test_nested_bars_are_one(capsys):
+    """`harp tune-first-stage` printed a bar for each of its 25 settings."""
+    for _ in progress(range(3), unit="settings", desc="tuning"):
+        for _ in progress(range(2), unit="queries", desc="bm25"):
+            pass
+        with progress(total=2, unit="parts", desc="inner") as bar:
+            bar.skip()
+    assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == ["tuning"]
+    for _ in progress(range(2), desc="next"):
+        pass
+    assert capsys.readouterr().err.startswith("next: 2/")
+
+
 def test_nothing_is_logged_where_nothing_was_done(capsys):
     with progress(total=2, initial=1, unit="parts", desc="links") as bar:
         bar.skip()

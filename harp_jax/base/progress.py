@@ -14,6 +14,8 @@ class Progress(tqdm):
 
     def skip(self, n: int = 1) -> None:
         """Count `n` units that are done already."""
+        if self.disable:
+            return
         self.initial += n
         self.n += n
         self.last_print_n += n
@@ -45,8 +47,12 @@ class LogProgress(Progress):
 def progress(
     iterable: Any = None, total: int | None = None, unit: str = "it", desc: str = "", initial: int = 0
 ) -> Progress:
-    """A tqdm bar on stderr. `total` and `initial` are counted in `unit`s; without an iterable call `update(n)`."""
+    """A tqdm bar on stderr. `total` and `initial` are counted in `unit`s; without an iterable call `update(n)`.
+
+    Within another bar it shows nothing: work that consists of parts has one bar.
+    """
     options: dict[str, Any] = dict(total=total, initial=initial, unit=f" {unit}", desc=desc, file=sys.stderr)
+    options["disable"] = any(isinstance(bar, Progress) and not bar.disable for bar in list(tqdm._instances))
     if sys.stderr.isatty():
         return Progress(iterable, **options, dynamic_ncols=True, mininterval=0.5)
     text = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
