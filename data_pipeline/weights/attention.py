@@ -69,9 +69,10 @@ def batches(
 ) -> Iterator[Batch]:
     """Batches of about `slots` slots, longest sequences first, padded to the smallest of `lengths` that fits."""
     order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i].tokens))
-    at = 0
+    at, template = 0, tokenizer.template
+    special = template.around_text
     while at < len(order):
-        length = _at_least(lengths, len(sequences[order[at]].tokens) + 2)
+        length = _at_least(lengths, len(sequences[order[at]].tokens) + special)
         rows = max(1, slots // length // rows_multiple) * rows_multiple
         members = order[at : at + rows]
         at += rows
@@ -82,9 +83,8 @@ def batches(
         queries = np.zeros((rows, width), np.int32)
         for row, i in enumerate(members):
             size = len(sequences[i].tokens)
-            tokens[row, 0], tokens[row, size + 1] = tokenizer.cls, tokenizer.sep
-            tokens[row, 1 : size + 1] = sequences[i].tokens
-            segments[row, : size + 2] = 1
+            tokens[row, : size + special] = (*template.start, *sequences[i].tokens, *template.alone)
+            segments[row, : size + special] = 1
             queries[row, 1 : 1 + len(wanted[row])] = [position + 1 for position in wanted[row]]
         yield Batch(members, tokens, segments, queries)
 

@@ -1,8 +1,8 @@
 """Hugging Face directories to the parameter tree and back, without torch; the encoders have the names and shapes."""
 
-import glob
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +20,7 @@ from harp_jax.model.encoders.table import ENCODERS, encoder_of
 from harp_jax.text.marks import MARKS, NO_MARKS, Marks
 from harp_jax.text.tokenizer import Tokenizer
 
-WEIGHTS = "model.safetensors"
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote
 HEADS = ("pooler", "score", "mlm")
 # Vocabulary rows added so that sharding divides them; more than this is another vocabulary.
@@ -33,6 +33,11 @@ def check_vocabulary(tokenizer: Tokenizer, config: EncoderShape, where: str) -> 
         raise InputError(
             f"the tokenizer has {tokenizer.size} tokens, but {where} has {config.vocab_size} word embeddings; "
             "use the tokenizer that the model was trained with"
+        )
+    if 0 < config.type_vocab <= tokenizer.template.second_type:
+        raise InputError(
+            f"the tokenizer gives documents the token type {tokenizer.template.second_type}, but {where} has "
+            f"{config.type_vocab}; use a model of pairs"
         )
 
 
@@ -54,7 +59,15 @@ def load_hf(directory: str) -> tuple[EncoderShape, dict[str, Any]]:
 
 def _tree(state: dict[str, np.ndarray], config: EncoderShape, where: str) -> dict[str, Any]:
     tree: dict[str, Any] = {}
-    for group, leaves in ENCODERS[config.model_type].leaves(config).items():
+    groups = ENCODERS[config.model_type].leaves(config)
+    known = {leaf.name for leaf in groups["encoder"]}
+    roots = {name.partition(".")[0] for name in known}  # other tensors are heads, which may be of any kind
+    layers = {name for name in state if name.partition(".")[0] in roots and re.search(r"\.\d+\.", name)}
+    if stray := sorted(layers - known):
+        raise InputError(
+            f"{where}: config.json has no place for tensor {stray[0]}; config and weights do not belong together"
+        )
+    for group, leaves in groups.items():
         missing = [leaf.name for leaf in leaves if leaf.name not in state]
         if group in HEADS and len(missing) == len(leaves):
             continue
@@ -67,6 +80,10 @@ def _tree(state: dict[str, np.ndarray], config: EncoderShape, where: str) -> dic
                 raise InputError(
                     f"{where}: tensor {leaf.name} has shape {tensor.shape}, config.json has {leaf.stored}; "
                     "config and weights do not belong together"
+                )
+            if tensor.dtype.kind != "f" and tensor.dtype.name != "bfloat16":
+                raise InputError(
+                    f"{where}: tensor {leaf.name} is {tensor.dtype}, a quantised model; use its float original"
                 )
             tensor = np.asarray(tensor, np.float32)
             node = tree
@@ -83,14 +100,17 @@ def _read_config(path: str) -> dict[str, Any]:
 
 
 def _read_tensors(directory: str) -> dict[str, np.ndarray]:
-    """All tensors of model.safetensors, or of its shards (model-00001-of-….safetensors)."""
+    """All tensors of model.safetensors, or of the shards that its index lists."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    paths = [os.path.join(directory, WEIGHTS)]
-    if not os.path.exists(paths[0]):
-        paths = sorted(glob.glob(os.path.join(glob.escape(directory), "model-*-of-*.safetensors")))
-    if not paths:
+    names, index = [WEIGHTS], os.path.join(directory, INDEX)
+    if not os.path.exists(os.path.join(directory, WEIGHTS)) and os.path.exists(index):
+        shards = read_json(index, "fetch it again").get("weight_map")
+        names = sorted(set(shards.values())) if isinstance(shards, dict) else []
+        if not all(isinstance(name, str) and os.path.basename(name) == name for name in names):
+            raise InputError(f"{index}: weight_map names files elsewhere; fetch it again")
+    elif not os.path.exists(os.path.join(directory, WEIGHTS)):
         if os.path.exists(os.path.join(directory, "pytorch_model.bin")):
             raise InputError(
                 f"{directory} holds pytorch_model.bin only, which is a pickle; convert it with transformers: "
@@ -98,7 +118,7 @@ def _read_tensors(directory: str) -> dict[str, np.ndarray]:
             )
         raise InputError(f"no {WEIGHTS} in {directory}; use a complete Hugging Face directory")
     tensors: dict[str, np.ndarray] = {}
-    for path in paths:
+    for path in (os.path.join(directory, name) for name in names):
         try:
             tensors.update(load_file(path))
         except (SafetensorError, OSError) as error:

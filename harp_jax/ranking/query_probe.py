@@ -24,6 +24,7 @@ from harp_jax.base.randomness import hash64
 from harp_jax.checkpoints.encoder import load_ranker
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.trec import read_qrels, read_queries
+from harp_jax.input.pair_rows import pair_rows
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.text.tokenizer import Tokenizer
 
@@ -55,7 +56,7 @@ class Probe:
 
     def read_part(self, documents: list[list[int]]) -> list[list[int]]:
         """The first tokens of each document, as many as fit in a row with the masks."""
-        room = self.length - 3 - self.masks - len(self.marks.ids)
+        room = self.length - self.tokenizer.template.around_pair - self.masks - len(self.marks.ids)
         return [ids[:room] for ids in documents]
 
     def predict(self, documents: list[list[int]], k: int = 5) -> np.ndarray:
@@ -64,11 +65,12 @@ class Probe:
         shape = (BATCH, self.length)
         tokens = np.full(shape, self.tokenizer.pad, np.int32)
         types, segments = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-        for row, ids in enumerate(documents):
-            document = self.marks.on_document(np.asarray(ids, np.int32))
-            line = [self.tokenizer.cls, *query, self.tokenizer.sep, *document, self.tokenizer.sep]
-            tokens[row, : len(line)], segments[row, : len(line)] = line, 1
-            types[row, len(query) + 2 : len(line)] = 1
+        pairs = [(query, self.marks.on_document(np.asarray(ids, np.int32))) for ids in documents]
+        if pairs:
+            tokens[: len(pairs)], second, end = pair_rows(pairs, len(pairs), self.length, self.tokenizer)
+            column = np.arange(self.length)
+            segments[: len(pairs)] = column < end[:, None]
+            types[: len(pairs)] = segments[: len(pairs)] * (column >= second[:, None])
         positions = np.broadcast_to(np.arange(self.length, dtype=np.int32), shape)
         batch = {"tokens": tokens, "segment_ids": segments, "position_ids": positions, "token_type_ids": types}
         found = np.asarray(self._logits(self._params, batch))[: len(documents), :, : self.tokenizer.size]
@@ -87,7 +89,7 @@ def probe(
             tokens = [[model.tokenizer.tokens[i] for i in place] for place in guesses]
             summary["documents"] += 1
             for place, best in enumerate(int(row[0]) for row in guesses):
-                summary[f"mask {place + 1}: part of a word"] += model.tokenizer.tokens[best].startswith("##")
+                summary[f"mask {place + 1}: part of a word"] += bool(model.tokenizer.continues[best])
                 summary[f"mask {place + 1}: in the part of the document that was read"] += best in set(ids)
                 summary[f"mask {place + 1}: only in the rest of the document"] += best in set(all_ids) - set(ids)
             if docid in known:

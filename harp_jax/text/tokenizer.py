@@ -137,12 +137,12 @@ class Tokenizer:
 
     @cached_property
     def template(self) -> Template:
-        """InputError unless a sequence begins with a special token, from which the score is computed."""
+        """InputError unless a sequence begins with one special token, from which the score is computed."""
         alone, pair = self._encoder.encode("a"), self._encoder.encode("a", "a")
         text, sides = alone.sequence_ids, pair.sequence_ids
-        if 0 not in text or 0 not in sides or 1 not in sides or sides[0] is not None or text[0] is not None:
+        if 0 not in text or 0 not in sides or 1 not in sides or (text.index(0), sides.index(0)) != (1, 1):
             raise InputError(
-                "the tokenizer puts no special token before a text, or none between two; use another model"
+                "the tokenizer does not begin a sequence with one special token (cls_token); use another model"
             )
         query, document = sides.index(0), sides.index(1)
         between = next(i for i in range(query, document) if sides[i] is None)

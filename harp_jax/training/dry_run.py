@@ -120,7 +120,8 @@ def without_files(config: ConfigDict) -> ConfigDict:
     from harp_jax.text.tokenizer import Tokenizer
 
     config = config.copy_and_resolve_references()
-    if not (config.tokenizer and os.path.exists(config.tokenizer)) and not os.path.isdir(config.init or ""):
+    own = "model_type" in config.model and not (config.tokenizer and os.path.exists(config.tokenizer))
+    if own and not os.path.isdir(config.init or ""):
         import tempfile
 
         config.tokenizer = tempfile.mkdtemp(prefix="harp_jax_dry_run_")

@@ -272,12 +272,51 @@ def copied(directory: str, tmp_path, **config) -> str:
     [
         ({"vocab_size": 47}, "word_embeddings.weight has shape"),
         ({"num_hidden_layers": 3}, "layer.2.attention.self.query.weight and 15 more missing"),
+        ({"num_hidden_layers": 1}, r"config\.json has no place for tensor bert\.encoder\.layer\.1\.attention"),
         ({"intermediate_size": 32}, "intermediate.dense.weight has shape"),
     ],
 )
 def test_config_and_weights_that_disagree(exported, tmp_path, config, message):
     with pytest.raises(InputError, match=message):
         load_hf(copied(exported[0], tmp_path, **config))
+
+
+def test_quantised_tensors_are_refused(exported, tmp_path):
+    """int8 weights without their scales used to be read as floats."""
+    from safetensors.numpy import load_file, save_file
+
+    directory = copied(exported[0], tmp_path)
+    state = load_file(tmp_path / "model.safetensors")
+    state["bert.encoder.layer.0.output.dense.weight"] = state["bert.encoder.layer.0.output.dense.weight"].astype(
+        np.int8
+    )
+    save_file(state, tmp_path / "model.safetensors")
+    with pytest.raises(InputError, match=r"output\.dense\.weight is int8, a quantised model"):
+        load_hf(directory)
+
+
+def test_shards_are_those_of_the_index(exported, tmp_path):
+    """As transformers reads them: a stray shard beside the index used to replace tensors."""
+    from safetensors.numpy import load_file, save_file
+
+    directory = copied(exported[0], tmp_path)
+    state = load_file(tmp_path / "model.safetensors")
+    (tmp_path / "model.safetensors").unlink()
+    names = sorted(state)
+    parts = {"model-00001-of-00002.safetensors": names[::2], "model-00002-of-00002.safetensors": names[1::2]}
+    for shard, held in parts.items():
+        save_file({name: state[name] for name in held}, tmp_path / shard)
+    save_file({name: np.zeros_like(state[name]) for name in names}, tmp_path / "model-00003-of-00003.safetensors")
+    index = {"weight_map": {name: shard for shard, held in parts.items() for name in held}}
+    with pytest.raises(InputError, match=r"no model\.safetensors"):
+        load_hf(directory)
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    jax.tree.map(np.testing.assert_array_equal, load_hf(directory)[1], load_hf(exported[0])[1])
+
+
+def test_a_tokenizer_with_more_token_types_than_the_model_is_refused(tmp_path):
+    with pytest.raises(InputError, match="gives documents the token type 1"):
+        save_hf(str(tmp_path / "m"), replace(CONFIG, type_vocab=1), random_params(CONFIG), small_tokenizer(), "")
 
 
 def test_damaged_and_missing_files(exported, tmp_path):

@@ -177,6 +177,7 @@ def test_models_that_cannot_rank(files, tmp_path):
     CrossEncoderScorer(CONFIG, random_params(CONFIG), small_tokenizer())
     save_hf(str(tmp_path / "other"), CONFIG, random_params(CONFIG), small_tokenizer(), "")
     (tmp_path / "other" / SUMS).unlink()
+    (tmp_path / "other" / "tokenizer.json").unlink()
     (tmp_path / "other" / "vocab.txt").write_text("\n".join([*small_tokenizer().tokens, "one_more", "two_more"]))
     with pytest.raises(InputError, match=r"48 tokens, but .* has 46"):
         Reranker.from_pretrained(str(tmp_path / "other"))
