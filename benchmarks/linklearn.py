@@ -15,7 +15,7 @@ import numpy as np
 
 from harp_jax.baselines.linklearn import model as f
 from harp_jax.baselines.linklearn.collection import Index, count
-from harp_jax.baselines.linklearn.rank import load
+from harp_jax.baselines.linklearn.model import load
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries
 from harp_jax.ranking.lexical.models import Bm25, Collection, Model, search

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from harp_jax.base.cli import Parser, positive
 from harp_jax.base.progress import progress
 from harp_jax.baselines.linklearn import ranking_svm
-from harp_jax.baselines.linklearn.rank import load, rankings, svm_index, weighted_index
+from harp_jax.baselines.linklearn.model import load, weighted_index
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
-from harp_jax.ranking.lexical.first_stage import excluded_of
+from harp_jax.ranking.lexical.first_stage import candidates, excluded_of
 from harp_jax.ranking.lexical.models import Collection, Model
 
 
@@ -47,12 +47,13 @@ def main(arguments: argparse.Namespace) -> None:
     if svm is None:
         model = weighted_index(collection, weighting)
     else:
-        model, known = svm_index(collection, svm, arguments.docs)
+        model, known = ranking_svm.svm_index(collection, svm, arguments.docs)
         print(f"note: {known} have a weight above 0", file=sys.stderr)
     unmatched: list[str] = []
 
     def noted() -> Iterator[ScoredQuery]:
-        for qid, docids, scores in rankings(model, collection, queries, arguments.k, excluded, name):
+        for qid, query in progress(queries.items(), total=len(queries), unit="queries", desc=name):
+            docids, scores = candidates(model, collection, query, arguments.k, excluded.get(qid, set()))
             if not docids:
                 unmatched.append(qid)
             yield qid, docids, scores

@@ -12,10 +12,10 @@ from harp_jax import config as configs
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f
-from harp_jax.baselines.linklearn import rank, ranking_svm
+from harp_jax.baselines.linklearn import ranking_svm
 from harp_jax.baselines.linklearn.collection import Index
 from harp_jax.baselines.linklearn.links import read_graph, shared_terms, split
-from harp_jax.baselines.linklearn.okapi import Okapi, at_the_edge
+from harp_jax.baselines.linklearn.model import Okapi, at_the_edge
 from harp_jax.baselines.linklearn.train import Trainer, finished, train
 from harp_jax.commands import linklearn_rank
 from harp_jax.corpus.trec import read_run
@@ -192,7 +192,7 @@ def test_bad_options_are_named(wiki, graph, tmp_path):
         training.draw(generator("x"), 4, 2, "hard")
     (tmp_path / "model.json").write_text("{}")
     with pytest.raises(InputError, match="is not a model"):
-        rank.load(str(tmp_path))
+        f.load(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -221,9 +221,9 @@ def test_training_that_diverges_ends_at_the_step_and_writes_no_model(wiki, tmp_p
 @pytest.mark.parametrize(
     "damage, message",
     [
-        (lambda data: data["params"]["idf"].pop("out"), r"not a LinkLearn model \(KeyError\('out'\)\)"),
-        (lambda data: data["params"]["tf"]["out"].append(1.0), "not a LinkLearn model"),
-        (lambda data: data["scale"]["tf"].pop(), "not a LinkLearn model"),
+        (lambda data: data["params"]["idf"].pop("out"), r"is not a model \(KeyError\('out'\)\)"),
+        (lambda data: data["params"]["tf"]["out"].append(1.0), "is not a model"),
+        (lambda data: data["scale"]["tf"].pop(), "is not a model"),
         (lambda data: data["params"]["length"].update(out_bias=float("nan")), "values that are not finite"),
     ],
 )
@@ -232,14 +232,14 @@ def test_damaged_models_are_refused(tmp_path, damage, message):
     damage(data)
     (tmp_path / "model.json").write_text(json.dumps({"linklearn": data}))
     with pytest.raises(InputError, match=message):
-        rank.load(str(tmp_path))
+        f.load(str(tmp_path))
 
 
 def test_a_changed_model_is_named(wiki, tmp_path):
     config = linklearn_config(wiki, steps=1, eval_queries=2, ranking_svm_constraints=20)
     train(config, str(tmp_path))
-    rank.load(str(tmp_path)), ranking_svm.load(str(tmp_path))
-    for name, load in (("model.json", rank.load), ("ranking_svm.tsv", ranking_svm.load)):
+    f.load(str(tmp_path)), ranking_svm.load(str(tmp_path))
+    for name, load in (("model.json", f.load), ("ranking_svm.tsv", ranking_svm.load)):
         content = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(content.replace(b"1", b"2", 1))
         with pytest.raises(InputError, match=f"{name} was changed since it was written"):

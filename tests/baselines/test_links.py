@@ -8,7 +8,7 @@ import pytest
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn.links import Side, read_graph, split
-from harp_jax.baselines.linklearn.okapi import Okapi
+from harp_jax.baselines.linklearn.model import Okapi
 from harp_jax.baselines.linklearn.train import Task
 from tests.support.linked_topics import PAGES, paths, write_wiki
 

@@ -5,6 +5,6 @@
 In: linked documents (JSONL) for training; documents and queries for ranking.
 Out: model.json, ranking_svm.tsv and metrics in a workdir; rankings of a collection.
 Imports: ground files, corpus, objectives, ranking (lexical), training (its metrics log).
-Files: `collection` (word counts and the index), `links` (constraints from hyperlinks), `model` (f), `okapi` (BM25 and its tuning),
-`ranking_svm` (the alternative that learns a weight for each word), `train` (minimises the cost, Eq. 6), `rank` (any collection).
+Files: `collection` (word counts and the index), `links` (constraints from hyperlinks), `model` (f, and Okapi), `ranking_svm`
+(the alternative that learns a weight for each word), `train` (minimises the cost, Eq. 6).
 """

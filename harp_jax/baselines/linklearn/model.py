@@ -1,6 +1,11 @@
-"""LinkLearn's f, a product of three one-input MLPs (Eq. 3), in JAX for training and as lookup tables for ranking."""
+"""Weightings of words, which need not share a word with the training corpus: LinkLearn's f, and Okapi tuned on the same task.
 
-from collections.abc import Mapping
+f is a product of three one-input MLPs (Eq. 3), in JAX for training and as lookup tables for ranking.
+"""
+
+import itertools
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeVar
@@ -9,13 +14,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from harp_jax.base.digests import check_sums
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json
+from harp_jax.base.progress import progress
+from harp_jax.baselines.linklearn.collection import Index, Weighting, count
+from harp_jax.ranking.lexical.models import Collection
 
 A = TypeVar("A", jax.Array, np.ndarray)  # in training and in ranking
 
 MODEL = "model.json"  # in a workdir, with its digest in SHA256SUMS
 INPUTS = ("tf", "idf", "length")
 PARAMETERS = ("in", "in_bias", "out", "out_bias")  # of each input's MLP
+K_GRID = (0.0, 0.1, 0.2, 0.4, 0.6, 0.9, 1.2, 1.6, 2.0, 3.0)
+B_GRID = (0.0, 0.2, 0.4, 0.6, 0.75, 0.9, 1.0)
 BIAS = 0.5  # initial output bias: weights near BIAS³, so that similarities begin near the margin
 
 
@@ -103,18 +115,63 @@ class LinkLearn:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> "LinkLearn":
-        """The model of `to_json`. Raises InputError for missing, misshapen and non-finite values."""
-        try:
-            params = {n: {k: np.asarray(data["params"][n][k], np.float32) for k in PARAMETERS} for n in INPUTS}
-            scale = {n: [float(x) for x in data["scale"][n]] for n in INPUTS}
-            for name in INPUTS:
-                mean, deviation = scale[name]
-                mlp(params[name], np.asarray((0.0 - mean) / deviation, np.float32), np)
-        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-            raise InputError(f"not a LinkLearn model ({error!r}); train one with harp linklearn-train") from error
-        model = LinkLearn(params, scale)
+        """The model of `to_json`. Raises KeyError, ValueError or TypeError for missing and misshapen values."""
+        params = {n: {k: np.asarray(data["params"][n][k], np.float32) for k in PARAMETERS} for n in INPUTS}
+        model = LinkLearn(params, {n: [float(x) for x in data["scale"][n]] for n in INPUTS})
+        for name in INPUTS:
+            model.table(name, np.zeros(1))
         if not model.finite:
-            raise InputError(
-                "the LinkLearn model has values that are not finite; train it again at a lower learning rate"
-            )
+            raise ValueError("values that are not finite")
         return model
+
+
+@dataclass(frozen=True)
+class Okapi:
+    """Okapi BM25 as in LinkLearn's paper: d_i = (K + 1)·tf·idf / (K·((1 - B) + B·l/L) + tf); a query's weights are its counts."""
+
+    k: float = 1.2
+    b: float = 0.75
+
+    def query(self, tf: np.ndarray, idf: np.ndarray, length: int) -> np.ndarray:
+        return tf.astype(np.float32)
+
+    def documents(
+        self, tf: np.ndarray, terms: np.ndarray, owner: np.ndarray, idf: np.ndarray, lengths: np.ndarray
+    ) -> np.ndarray:
+        norm = self.k * (1.0 - self.b + self.b * lengths / max(lengths.mean(), 1e-9))
+        return (self.k + 1.0) * tf * idf[terms] / (norm[owner] + tf)
+
+
+def tuned(value: Callable[[Okapi], float]) -> tuple[Okapi, float]:
+    """The best of the grid by `value` (larger is better, ties to the first), and its value."""
+    grid = [Okapi(k, b) for k, b in itertools.product(K_GRID, B_GRID)]
+    values = [value(okapi) for okapi in progress(grid, total=len(grid), unit="settings", desc="Okapi")]
+    best = int(np.argmax(values))
+    return grid[best], values[best]
+
+
+def at_the_edge(okapi: Okapi) -> list[str]:
+    """Parameters that are the smallest or largest of the grid, so that better values may be outside. K ends at 0, B at 0 and 1."""
+    edges = {"K": (okapi.k, K_GRID, (0.0,)), "B": (okapi.b, B_GRID, (0.0, 1.0))}
+    return [name for name, (x, grid, ends) in edges.items() if x in (min(grid), max(grid)) and x not in ends]
+
+
+def load(workdir: str, okapi: bool = False) -> Weighting:
+    """The LinkLearn of a workdir of `train`, or the Okapi that was tuned on the same task.
+
+    Raises InputError if there is none, or if the file was changed since it was written.
+    """
+    file = os.path.join(workdir, MODEL)
+    if not os.path.isfile(file):
+        raise InputError(f"cannot read {file}: no such file; set --model to a workdir of harp linklearn-train")
+    check_sums(workdir, [MODEL])
+    data = read_json(file, "train it again")
+    try:
+        return Okapi(**data["okapi"]) if okapi else LinkLearn.from_json(data["linklearn"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{file} is not a model ({error!r}); train it again") from error
+
+
+def weighted_index(collection: Collection, weighting: Weighting) -> Index:
+    """The collection indexed by a weighting of its words."""
+    return Index(count(collection)).weigh(weighting)

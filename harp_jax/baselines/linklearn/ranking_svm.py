@@ -16,7 +16,8 @@ import numpy as np
 from harp_jax.base.digests import check_sums
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import lines, replacing
-from harp_jax.baselines.linklearn.collection import Counts, idf
+from harp_jax.baselines.linklearn.collection import Counts, count, idf
+from harp_jax.ranking.lexical.models import Collection
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -111,3 +112,21 @@ def of_words(weights: Mapping[str, float], vocabulary: Mapping[str, int]) -> np.
     for word, i in vocabulary.items():
         found[i] = weights.get(word, 0.0)
     return found
+
+
+def svm_index(
+    collection: Collection, word_weights: Mapping[str, float], where: str = "the collection"
+) -> tuple[Metric, str]:
+    """(the collection indexed by Ranking SVM's weights of words, how many of its words have one).
+
+    `where` names the collection in messages. Raises InputError if no word has a weight above 0: all distances would be 0,
+    and the ranking the collection's order.
+    """
+    weights = of_words(word_weights, collection.vocabulary)
+    words, weighted = sum(map(bool, collection.vocabulary)), int((weights > 0).sum())
+    if not weighted:
+        raise InputError(
+            f"none of the {words} words of {where} has a weight above 0: --ranking_svm is for the collection it was "
+            "trained on, with the same --stemmer; leave it out"
+        )
+    return Metric(count(collection), weights), f"{weighted} of {words} words ({weighted / words:.0%})"

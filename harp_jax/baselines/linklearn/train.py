@@ -27,7 +27,7 @@ from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f
 from harp_jax.baselines.linklearn.collection import Index, Weighting, idf
 from harp_jax.baselines.linklearn.links import Graph, Side, read_graph, shared_terms, split
-from harp_jax.baselines.linklearn.okapi import at_the_edge, tuned
+from harp_jax.baselines.linklearn.model import at_the_edge, tuned
 from harp_jax.baselines.linklearn.ranking_svm import FILE
 from harp_jax.objectives.losses import PAIRWISE, hinge
 from harp_jax.training.metrics_log import MetricsLog
