@@ -41,10 +41,10 @@ T = TypeVar("T")
 BUCKETS = 512
 
 ASSEMBLED_SQL = """
-    SELECT r.task, r.key, r.page, r.query, r.anchor, r.anchor_lengths, r.context, r.context_lengths, r.length, r.bucket,
+    SELECT r.task, r.key, r.page, r.query, r.anchor, r.context, r.length, r.bucket,
         p.tokens AS positive, p.in_links AS positive_in_links,
         n.tokens AS negative, n.in_links AS negative_in_links,
-        w.tokens AS words, w.lengths AS lengths, w.sentences AS sentences, a.weights AS weights
+        w.words AS words, w.tokens AS tokens, w.sentences AS sentences, a.weights AS weights
     FROM requests r
     LEFT JOIN negatives d ON r.task = d.task AND r.key = d.key
     LEFT JOIN passages p ON r.positive = p.doc

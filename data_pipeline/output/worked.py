@@ -54,7 +54,7 @@ def worked_example(engine: Engine) -> dict[str, Any] | None:
     weights[sorted(anchored)] = 0.0  # Eq. 5: an anchor's words are not sampled
     weights = weights / (weights.max() or 1.0)
     words = [
-        [decode(word), round(float(weight), 3), place in anchored]
+        [word, round(float(weight), 3), place in anchored]
         for place, (word, weight) in enumerate(zip(sentence.words, weights))
     ]
     pairs = [{"task": task, **_sides(example, decode)} for task, (_, example) in sorted(found[best].items())]

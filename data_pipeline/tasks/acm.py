@@ -10,7 +10,6 @@ from data_pipeline.links.link_graph import COLINKED_SQL
 from data_pipeline.tasks.rqp import anchor_words
 from data_pipeline.tasks.sampling import NoPair
 from data_pipeline.tasks.task import Anchor, Attempt, Draw, Field, Passages, Request, Sentence, Setup, Sides, Task
-from data_pipeline.text.terms import join
 
 FIELDS = {
     "acm_query": Field("shared", 'by both sides, or drawn "anew" for each', ("shared", "anew")),
@@ -113,7 +112,7 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
     queries: list[list[int]] = []
     for length in [request.length, *([sampler.length(rng)] if anew else [])]:
         context = sampler.sample(rng, passages.words, sampler.outside(anchor), length, "page")
-        queries.append(join(sampler.query(rng, context, anchor)))
+        queries.append(setup.terms.ids(sampler.query(rng, context, anchor)))
     return Sides(queries[0], passages.positive, queries[1] if anew else None, passages.negative)
 
 

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from data_pipeline.engine.job import LINKS, SENTENCES, Engine, Job
 from data_pipeline.engine.store import bucket_parts, buckets, read
-from data_pipeline.engine.tables import table, unpack
+from data_pipeline.engine.tables import table
 from data_pipeline.tasks.rqp import anchor_words, context_query
 from data_pipeline.tasks.sampling import NoPair
 from data_pipeline.tasks.task import Anchor, Attempt, Field, Passages, Request, Sentence, Setup, Sides, Task
-from data_pipeline.text.terms import Terms, Word, join
+from data_pipeline.text.terms import Terms, Word, load_terms, unpack_words
 from harp_jax.base.randomness import generator
 
 FIELDS = {
@@ -62,7 +62,11 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
         query = window(sentence, anchor, setup.terms, mean, rng)
     else:
         query, words, _ = context_query(sentence, index, setup, rng)
-    return [Request(TASK.name, sentence.anchor_key(anchor), sentence.page, anchor.destination, join(query), words)]
+    return [
+        Request(
+            TASK.name, sentence.anchor_key(anchor), sentence.page, anchor.destination, setup.terms.ids(query), words
+        )
+    ]
 
 
 def window(sentence: Sentence, anchor: Anchor, terms: Terms, mean: float, rng: np.random.Generator) -> list[Word]:
@@ -127,12 +131,13 @@ def mine(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over the buckets of `requests`: the negative of each request of ADP, if BM25 finds a page."""
     c = job["config"]
     requests = read(job, "requests", number, ["task", "key", "anchor", "positive"]).to_pylist()
-    pages = _slice(job, number, c["adp_slice"])
+    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
+    pages = _slice(job, number, c["adp_slice"], terms)
     found = []
     for row in requests:
         if row["task"] != TASK.name:
             continue
-        places = pages.search(unpack(row["anchor"]).tolist(), c["adp_depth"], row["positive"])
+        places = pages.search(_ids(row["anchor"], terms), c["adp_depth"], row["positive"])
         if len(places):
             rng = generator(c["seed"], TASK.name, row["key"], "negative")
             chosen = negative(pages.in_links[places], rng)
@@ -140,7 +145,12 @@ def mine(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     return {"mined": table("mined", found)}
 
 
-def _slice(job: Job, number: int, count: int) -> Slice:
+def _ids(packed: str, terms: Terms) -> list[int]:
+    """The token ids of words, the same wherever a word stands."""
+    return [token for word in unpack_words(packed) for token in terms.later_ids(word)]
+
+
+def _slice(job: Job, number: int, count: int, terms: Terms) -> Slice:
     """The passages of bucket `number` and of those after it, in a circle, until there are `count`; of linked pages only.
 
     Where ICT, PROP or running text are made as well, there are passages of all pages. Pages without links are never positives:
@@ -152,11 +162,11 @@ def _slice(job: Job, number: int, count: int) -> Slice:
     links: list[int] = []
     texts: list[np.ndarray] = []
     for bucket in every[first:] + every[:first]:
-        for batch in read(job, "passages", bucket, ["doc", "in_links", "tokens"]).to_batches(max_chunksize=1024):
+        for batch in read(job, "passages", bucket, ["doc", "in_links", "words"]).to_batches(max_chunksize=1024):
             batch = batch.filter(pc.greater(batch.column("in_links"), 0))
             docs += batch.column("doc").to_pylist()
             links += batch.column("in_links").to_pylist()
-            texts += [unpack(tokens) for tokens in batch.column("tokens").to_pylist()]
+            texts += [np.array(_ids(words, terms), np.int64) for words in batch.column("words").to_pylist()]
         if len(docs) >= count:
             break
     return Slice(np.array(docs[:count], np.int64), np.array(links[:count], np.int64), texts[:count])

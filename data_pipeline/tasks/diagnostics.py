@@ -22,7 +22,7 @@ from data_pipeline.tasks.requests import weighed_sentences
 from data_pipeline.tasks.rqp import anchor_words
 from data_pipeline.tasks.sampling import NoPair, Weighted
 from data_pipeline.tasks.task import Setup, setup_of
-from data_pipeline.text.terms import Span
+from data_pipeline.text.terms import unpack_words
 from data_pipeline.weights.word_weights import from_bytes
 from harp_jax.base.files import replacing
 
@@ -123,9 +123,9 @@ def _sentences(job: Job, number: int, setup: Setup) -> Iterator[float]:
 
 def _pages(job: Job, number: int, setup: Setup) -> Iterator[float]:
     weights = {row["doc"]: row["weights"] for row in read(job, "passage_weights", number).slice(0, ROWS).to_pylist()}
-    for row in read(job, "passages", number, ["doc", "tokens", "lengths"]).slice(0, 2 * ROWS).to_pylist():
+    for row in read(job, "passages", number, ["doc", "words"]).slice(0, 2 * ROWS).to_pylist():
         if row["doc"] in weights:
-            words = Span(unpack(row["tokens"]), unpack(row["lengths"])).words()
+            words = unpack_words(row["words"])
             _, p = setup.sampler.distribution(Weighted(words, from_bytes(weights[row["doc"]])), set())
             if len(p):
                 yield bits_from_uniform(p)

@@ -19,10 +19,10 @@ from numpy.typing import DTypeLike
 
 from data_pipeline.engine.job import ALL_PAGES, ALL_WEIGHTS, LINKS, Config, Engine, Job
 from data_pipeline.engine.store import bucket_parts, buckets, read
-from data_pipeline.engine.tables import pack, table, unpack
-from data_pipeline.tasks.sampling import NoPair, Sampler, probabilities, shuffled, without_replacement
-from data_pipeline.tasks.task import Field, PagePair, Sides, Task, setup_of
-from data_pipeline.text.terms import Span, Terms, Word, join
+from data_pipeline.engine.tables import table, unpack
+from data_pipeline.tasks.sampling import NoPair, probabilities, shuffled, without_replacement
+from data_pipeline.tasks.task import Field, PagePair, Setup, Sides, Task, setup_of
+from data_pipeline.text.terms import Terms, Word, unpack_words
 from data_pipeline.weights.word_weights import from_bytes
 from data_pipeline.weights.wordpieces import in_links
 from harp_jax.base.digests import check_sums, write_sums
@@ -47,7 +47,7 @@ UNIT = 1 << 32
 RANGE_BITS = 7
 
 TERM_TOTALS_SQL = """
-    SELECT word, MIN(pieces) AS pieces, CAST(SUM(n) AS BIGINT) AS n, part AS bucket FROM term_counts GROUP BY word, part
+    SELECT word, MIN(text) AS text, CAST(SUM(n) AS BIGINT) AS n, part AS bucket FROM term_counts GROUP BY word, part
 """
 
 
@@ -113,19 +113,19 @@ class Contrastive:
         return float(sum(self.gamma[word] for word in words))
 
 
-def sides(model: Smoothed | Contrastive, document: Sequence[int], sampler: Sampler, rng: np.random.Generator) -> Sides:
+def sides(model: Smoothed | Contrastive, document: Sequence[int], setup: Setup, rng: np.random.Generator) -> Sides:
     """(S⁺, D) against (S⁻, D): two sets of l words (l as in HARP Eq. 4), the more likely one first; words in random order.
 
     NoPair("no-contrast") if they are equally likely.
     """
-    length = sampler.length(rng)
+    length = setup.sampler.length(rng)
     sets = [model.sample(rng, length) for _ in range(2)]
     # Sorted, so that equal sets have bitwise equal sums.
     one, two = (model.log_likelihood(sorted(words)) for words in sets)
     if one == two:
         raise NoPair("no-contrast")
     better, worse = sets if one > two else sets[::-1]
-    return Sides(join(shuffled(rng, better)), document, join(shuffled(rng, worse)), None)
+    return Sides(setup.terms.ids(shuffled(rng, better)), document, setup.terms.ids(shuffled(rng, worse)), None)
 
 
 def contrastive(c: Config) -> bool:
@@ -153,10 +153,10 @@ def count_terms(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
 
 def counted(counts: dict[Word, int]) -> pa.Table:
     """Rows of `term_counts`. `part` is the range of the word's hash; ranges are ordered like the hashes."""
-    hashes = [signed64("word", *word) for word in counts]
+    hashes = [signed64("word", word) for word in counts]
     columns = {
         "word": hashes,
-        "pieces": [pack(word) for word in counts],
+        "text": list(counts),
         "n": list(counts.values()),
         "part": [(hashed >> (64 - RANGE_BITS)) + (1 << (RANGE_BITS - 1)) for hashed in hashes],
     }
@@ -166,13 +166,13 @@ def counted(counts: dict[Word, int]) -> pa.Table:
 def save(job: Job, folder: str, pages: int) -> None:
     """Writes the rows of `term_totals`, ordered by hash, as the arrays of a `TermCollection`.
 
-    words [terms] int64: hashes; ends [terms] int64: cumulated n; pieces [Σ] int32: wordpieces of all words; offsets [terms + 1]
-    int64: where each word's pieces begin.
+    words [terms] int64: hashes; ends [terms] int64: cumulated n; texts [Σ] uint8: all words in UTF-8; offsets [terms + 1] int64:
+    where each word begins.
     """
     ranges = buckets(job, "term_totals")
     terms = total = ended = began = 0
     for part in ranges:
-        lengths = _lengths(read(job, "term_totals", part, ["pieces"]))
+        lengths = _lengths(read(job, "term_totals", part, ["text"]))
         terms, total = terms + len(lengths), total + int(lengths.sum())
     with contextlib.ExitStack() as stack:
 
@@ -183,7 +183,7 @@ def save(job: Job, folder: str, pages: int) -> None:
             return file
 
         words, ends = begin("words", terms), begin("ends", terms)
-        offsets, pieces = begin("offsets", terms + 1), begin("pieces", total, np.int32)
+        offsets, texts = begin("offsets", terms + 1), begin("texts", total, np.uint8)
         offsets.write(np.zeros(1, np.int64).tobytes())
         for part in ranges:
             rows = read(job, "term_totals", part).sort_by("word")
@@ -192,20 +192,20 @@ def save(job: Job, folder: str, pages: int) -> None:
             words.write(rows.column("word").to_numpy().tobytes())
             ends.write(cumulated.tobytes())
             offsets.write(starts.tobytes())
-            for chunk in rows.column("pieces").chunks:
-                pieces.write(b"".join(chunk.to_pylist()))
+            for chunk in rows.column("text").chunks:
+                texts.write("".join(chunk.to_pylist()).encode())
             ended, began = int(cumulated[-1]), int(starts[-1])
         begin("pages", 1).write(np.array([pages]).tobytes())
-    write_sums(folder, [f"{name}.npy" for name in ("words", "ends", "offsets", "pieces", "pages")])
+    write_sums(folder, [f"{name}.npy" for name in ("words", "ends", "offsets", "texts", "pages")])
     with replacing(os.path.join(folder, "complete")) as file:
         file.write("done\n")
 
 
 def _lengths(rows: pa.Table) -> np.ndarray:
-    """Wordpieces of each row's word, [rows] int64."""
+    """Bytes of each row's word, [rows] int64."""
     import pyarrow.compute as pc
 
-    return pc.binary_length(rows.column("pieces")).to_numpy().astype(np.int64) // 4
+    return pc.binary_length(rows.column("text")).to_numpy().astype(np.int64)
 
 
 @functools.cache
@@ -223,20 +223,20 @@ class TermCollection:
         def load(name: str) -> np.ndarray:
             return np.load(os.path.join(folder, f"{name}.npy"), mmap_mode="r")
 
-        self.words, self.ends, self.offsets, self.pieces = map(load, ("words", "ends", "offsets", "pieces"))
+        self.words, self.ends, self.offsets, self.texts = map(load, ("words", "ends", "offsets", "texts"))
         self.total = int(self.ends[-1]) if len(self.ends) else 0
         self.mean_length = 0.0 if shares else self.total / int(load("pages")[0])
         self._of_shares = int(load("pages")[0]) * UNIT if shares else self.total
 
     def share(self, word: Word) -> float:
         """p(w|C) of a word of the collection."""
-        at = int(np.searchsorted(self.words, signed64("word", *word)))
+        at = int(np.searchsorted(self.words, signed64("word", word)))
         return int(self.ends[at] - (self.ends[at - 1] if at else 0)) / self._of_shares
 
     def draw(self, rng: np.random.Generator) -> Word:
         """A word with probability p(w|C)."""
         at = int(np.searchsorted(self.ends, rng.integers(self.total), side="right"))
-        return tuple(self.pieces[self.offsets[at] : self.offsets[at + 1]].tolist())
+        return self.texts[self.offsets[at] : self.offsets[at + 1]].tobytes().decode()
 
 
 def records(job: Job, number: int) -> Iterator[PagePair]:
@@ -260,7 +260,7 @@ def records(job: Job, number: int) -> Iterator[PagePair]:
         for at in range(c["prop_pairs"]):
             key = f"{page['id']}#{at}"
             try:
-                pair = sides(model, tokens, setup.sampler, setup.rng(TASK.name, key))
+                pair = sides(model, tokens, setup, setup.rng(TASK.name, key))
             except NoPair as reason:
                 yield PagePair(key, page["id"], reason)
                 continue
@@ -274,7 +274,7 @@ def _pages(job: Job, number: int, terms: Terms) -> Iterator[tuple[int, list[int]
         weights = {row["doc"]: row["weights"] for row in read(job, "passage_weights", number).to_pylist()}
     for batch in read(job, "passages", number).to_batches(max_chunksize=512):
         for row in batch.to_pylist():
-            words = Span(unpack(row["tokens"]), unpack(row["lengths"])).words()
+            words = unpack_words(row["words"])
             # float16 stores tiny weights as 0; such a word keeps a small probability.
             each = np.maximum(from_bytes(weights[row["doc"]]), 2.0**-25).tolist() if weights else [1.0] * len(words)
             amounts: dict[Word, float] = {}

@@ -8,7 +8,6 @@ import numpy as np
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks.rqp import context_query
 from data_pipeline.tasks.task import Anchor, Attempt, Draw, Field, Passages, Request, Sentence, Setup, Sides, Task
-from data_pipeline.text.terms import join
 from harp_jax.base.randomness import generator
 
 FIELDS = {
@@ -60,7 +59,7 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
     query, _, _ = context_query(sentence, index, setup, rng)
     key = sentence.anchor_key(anchor)
     draw = Draw(key, anchor=anchor.text, rank=negative_rank(anchor, rng))
-    return [Request(TASK.name, key, sentence.page, anchor.destination, join(query), draws=[draw])]
+    return [Request(TASK.name, key, sentence.page, anchor.destination, setup.terms.ids(query), draws=[draw])]
 
 
 def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:

@@ -87,8 +87,7 @@ def request(sentence: Sentence, setup: Setup, rng: np.random.Generator) -> list[
     One pair, sampled by Eq. 11, or "all" pairs of the sentence.
     """
     c = setup.c
-    lengths = np.array([len(word) for word in sentence.words])
-    merged = importance(sentence, lengths, c["rdp_direction"], c["rdp_repeats"])
+    merged = importance(sentence, sentence.lengths, c["rdp_direction"], c["rdp_repeats"])
     if len(merged) < 2:
         return []
     eta = np.array([weight for weight, _ in merged.values()])

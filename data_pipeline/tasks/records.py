@@ -12,7 +12,7 @@ from data_pipeline.engine.tables import Row, pack, table, unpack
 from data_pipeline.tasks.sampling import NoPair, Weighted
 from data_pipeline.tasks.table import TASKS
 from data_pipeline.tasks.task import Passages, Request, Sides, setup_of
-from data_pipeline.text.terms import Span, Word
+from data_pipeline.text.terms import unpack_words
 from data_pipeline.weights.word_weights import from_bytes
 from harp_jax.base.randomness import hash64
 from harp_jax.input.records import TEXT_TASK, PairRecord, TextRecord
@@ -71,13 +71,9 @@ def make_records(job: Job, number: int, task: str) -> dict[str, pa.Table]:
 def _request(row: Row) -> Request:
     return Request(
         row["task"], row["key"], row["page"], positive=0, query=unpack(row["query"]).tolist(),
-        anchor=_words(row["anchor"], row["anchor_lengths"]), length=row["length"],
-        context=_words(row["context"], row["context_lengths"]),
+        anchor=unpack_words(row["anchor"]), length=row["length"],
+        context=unpack_words(row["context"]),
     )  # fmt: skip
-
-
-def _words(tokens: bytes, lengths: bytes) -> list[Word]:
-    return Span(unpack(tokens), unpack(lengths)).words()
 
 
 def _passages(row: Row) -> Passages:
@@ -89,8 +85,8 @@ def _passages(row: Row) -> Passages:
         return Passages(positive, negative, None)
     words = None
     if row["weights"] is not None:
-        words = Weighted(_words(row["words"], row["lengths"]), from_bytes(row["weights"]))
-    return Passages(positive, negative, words, unpack(row["words"]).tolist(), unpack(row["sentences"]).tolist())
+        words = Weighted(unpack_words(row["words"]), from_bytes(row["weights"]))
+    return Passages(positive, negative, words, unpack(row["tokens"]).tolist(), unpack(row["sentences"]).tolist())
 
 
 def pair_record(task: str, key: str, page: str, sides: Sides, query_limit: int, doc_limit: int) -> PairRecord:

@@ -14,7 +14,7 @@ from data_pipeline.engine.tables import Row, pack, table, unpack
 from data_pipeline.tasks.sampling import NoPair
 from data_pipeline.tasks.table import chosen
 from data_pipeline.tasks.task import Anchor, Request, Sentence, setup_of
-from data_pipeline.text.terms import Span, join
+from data_pipeline.text.terms import pack_words, unpack_words
 from data_pipeline.weights.word_weights import from_bytes
 from harp_jax.base.errors import InputError
 
@@ -42,10 +42,9 @@ def make_requests(job: Job, number: int, reads: str) -> dict[str, pa.Table]:
 
 def _row(request: Request) -> Row:
     return dict(
-        task=request.task, key=request.key, page=request.page, query=pack(request.query),
-        anchor=pack(join(request.anchor)), anchor_lengths=pack([len(word) for word in request.anchor]),
-        context=pack(join(request.context)), context_lengths=pack([len(word) for word in request.context]),
-        length=request.length, words_of=request.words_of, positive=request.positive, negative=request.negative,
+        task=request.task, key=request.key, page=request.page, query=pack(request.query), anchor=pack_words(request.anchor),
+        context=pack_words(request.context), length=request.length, words_of=request.words_of, positive=request.positive,
+        negative=request.negative,
     )  # fmt: skip
 
 
@@ -63,11 +62,11 @@ def weighed_sentences(job: Job, number: int, first: int | None = None) -> Iterat
 
 
 def _sentence(row: Row, weight: Row) -> Sentence:
-    span = Span(unpack(row["tokens"]), unpack(row["lengths"]))
     cls, to_cls = from_bytes(weight["cls"]), from_bytes(weight["to_cls"])
     anchors = [Anchor(text=a.pop("anchor"), **a) for a in row["anchors"]]
     by_anchor = from_bytes(weight["anchors"]).reshape(len(anchors), len(cls))
-    return Sentence(row["page"], row["start"], span.words(), span.tokens.tolist(), cls, by_anchor, anchors, to_cls)
+    words, tokens, lengths = unpack_words(row["words"]), unpack(row["tokens"]).tolist(), unpack(row["lengths"])
+    return Sentence(row["page"], row["start"], words, tokens, cls, by_anchor, anchors, to_cls, lengths)
 
 
 def links_of_pages(job: Job, number: int) -> Iterator[list[Row]]:

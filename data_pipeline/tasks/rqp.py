@@ -8,7 +8,7 @@ import numpy as np
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks.sampling import NoPair, Weighted
 from data_pipeline.tasks.task import Anchor, Attempt, Passages, Request, Sentence, Setup, Sides, Task
-from data_pipeline.text.terms import Terms, Word, join
+from data_pipeline.text.terms import Terms, Word
 
 
 def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
@@ -54,7 +54,7 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
     else:
         query, words, length = context_query(sentence, index, setup, rng)
     key, page = sentence.anchor_key(anchor), anchor.destination
-    return [Request(TASK.name, key, sentence.page, page, join(query), words, length, context, words_of=page)]
+    return [Request(TASK.name, key, sentence.page, page, setup.terms.ids(query), words, length, context, words_of=page)]
 
 
 def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
@@ -70,11 +70,11 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
         # Sentence and page often share fewer than l terms. A shorter query is better than no pair: four of five were dropped.
         context = [word for word in request.context if word in present][: request.length]
         length = len(context)
-        query = join(sampler.query(rng, context, anchor))
+        query = setup.terms.ids(sampler.query(rng, context, anchor))
     count = length + len(anchor) if sampler.s2_length == "equal" else sampler.length(rng)
     excluded = set() if sampler.anchor_in_s2 else set(anchor)
     negative = sampler.query(rng, sampler.sample(rng, passages.words, excluded, count, "page"), [])
-    return Sides(query, passages.positive, join(negative), None)
+    return Sides(query, passages.positive, setup.terms.ids(negative), None)
 
 
 TASK = Task("rqp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, requests=requests, sides=sides)

@@ -43,7 +43,7 @@ class Anchor(NamedTuple):
 @dataclass(frozen=True)
 class Sentence:
     """A sentence with links: attention from [CLS] (cls [words]), from each anchor (by_anchor [anchors, words]), and from each
-    anchor to [CLS] (to_cls [anchors]), all float64.
+    anchor to [CLS] (to_cls [anchors]), all float64; lengths [words]: tokens of each word.
     """
 
     page: str
@@ -54,6 +54,7 @@ class Sentence:
     by_anchor: np.ndarray
     anchors: Sequence[Anchor]
     to_cls: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    lengths: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     @property
     def key(self) -> str:

@@ -1,12 +1,15 @@
-"""Words and their wordpieces: what queries are sampled from.
+"""Words: what queries are sampled from, and compared by.
 
-A *word* is a unit of BERT's pre-tokenizer (split at white space and punctuation), identified by the tuple of its wordpiece ids. A
-*term* is a word that may be sampled: no stopword, no punctuation, not unknown to the vocabulary.
+A *word* is a normalised string in lower case without white space: what the tokenizer's pre-tokenizer splits off, without the
+punctuation beside it. Its token ids are what the tokenizer makes of it in its place: with byte-level BPE "cat" at the start of a
+query has another id than after a space. A *term* is a word that may be sampled: no stopword, no punctuation, not unknown to the
+vocabulary.
 """
 
 import re
+import string
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,12 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from harp_jax.base.files import lines
+from harp_jax.base.randomness import signed64
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-Word = tuple[int, ...]
+Word = str
+CACHED = 1 << 17  # words that a process remembers: most occurrences are of few words
 
 # English function words by class; the last class is the parts of contractions that the pre-tokenizer splits off.
 STOPWORDS = frozenset(
@@ -45,82 +50,125 @@ STOPWORDS = frozenset(
 
 
 class Span(NamedTuple):
-    """Words of a text with their wordpieces: tokens [pieces] int32, lengths [words] int32 (pieces of each word)."""
+    """Words of a text in their place: words [words], tokens [tokens] int32, lengths [words] int32 (tokens of each word)."""
 
+    words: list[Word]
     tokens: np.ndarray
     lengths: np.ndarray
 
-    def words(self) -> list[Word]:
-        ends = np.cumsum(self.lengths).tolist()
-        ids = self.tokens.tolist()
-        return [tuple(ids[start:end]) for start, end in zip([0, *ends], ends)]
+
+def pack_words(words: Iterable[Word]) -> str:
+    return " ".join(words)
+
+
+def unpack_words(packed: str) -> list[Word]:
+    return packed.split(" ") if packed else []
 
 
 @dataclass(frozen=True)
 class Terms:
-    """A tokenizer with a stopword list. With unit "wordpieces" every piece counts as a word."""
+    """A tokenizer with a stopword list. With unit "wordpieces" every token counts as a word, spelled as in the vocabulary."""
 
     tokenizer: Tokenizer
     stopwords: frozenset[str]
     unit: str = "words"
 
     @cached_property
-    def _content(self) -> list[bool]:
-        """By wordpiece id: does it contain a letter or a digit?"""
-        return [
-            any(c.isalnum() for c in token) and not re.fullmatch(r"\[[A-Z]+\]", token)
-            for token in self.tokenizer.tokens
-        ]
+    def word(self) -> Callable[[str], Word]:
+        """The word that a piece of text is."""
+
+        def normalised(text: str) -> Word:
+            return "".join(self.tokenizer.normalise(text).lower().split()) or "?"
+
+        return lru_cache(CACHED)(normalised)
 
     @cached_property
-    def _stop_ids(self) -> frozenset[Word]:
-        forms = sorted({form for word in self.stopwords for form in (word, word.capitalize(), word.upper())})
-        found = [(e.ids, e.word_ids) for e in self.tokenizer.encode_batch(forms)]
-        # An entry of several words, such as doesn't, matches no single word and is ignored.
-        return frozenset(tuple(ids) for ids, words in found if ids and words[0] == words[-1])
+    def _stopped(self) -> frozenset[Word]:
+        return frozenset(map(self.word, self.stopwords))
 
     @cached_property
-    def _single(self) -> list[bool]:
-        """By wordpiece id: is the word of this single piece a term? Four of five words have one piece."""
-        return [self._is_term((piece,)) for piece in range(self.tokenizer.size)]
+    def first_ids(self) -> Callable[[Word], tuple[int, ...]]:
+        """The token ids of a word at the start of a text."""
+        if self.unit != "words":
+            return lambda word: (self.tokenizer.vocab[word],)
+        return lru_cache(CACHED)(lambda word: tuple(self.tokenizer.encode(word)))
 
-    def _is_term(self, word: Word) -> bool:
-        unknown, content = self.tokenizer.unk, self._content
-        return word not in self._stop_ids and unknown not in word and any(content[piece] for piece in word)
+    @cached_property
+    def later_ids(self) -> Callable[[Word], tuple[int, ...]]:
+        """The token ids of a word after a space."""
+        if self.unit != "words":
+            return self.first_ids
+        return lru_cache(CACHED)(lambda word: tuple(self.tokenizer.encode(f" {word}")))
 
-    def is_term(self, word: Word) -> bool:
-        """Whether the word may be sampled."""
-        return self._single[word[0]] if len(word) == 1 else self._is_term(word)
+    def ids(self, words: Iterable[Word]) -> list[int]:
+        """The token ids of words with spaces between them."""
+        found: list[int] = []
+        for word in words:
+            found += self.later_ids(word) if found else self.first_ids(word)
+        return found
+
+    @cached_property
+    def is_term(self) -> Callable[[Word], bool]:
+        """Whether a word may be sampled."""
+
+        def decided(word: Word) -> bool:
+            return word not in self._stopped and any(map(str.isalnum, word)) and self._known(word)
+
+        return lru_cache(CACHED)(decided)
+
+    def _known(self, word: Word) -> bool:
+        return self.tokenizer.unk not in self.later_ids(word)
 
     def has_content(self, word: Word) -> bool:
         """Whether it is a word and not punctuation; True for stopwords and unknown words."""
-        return any(self._content[piece] or piece == self.tokenizer.unk for piece in word)
+        return any(map(str.isalnum, word)) or not self._known(word)
+
+    @cached_property
+    def hashed(self) -> Callable[[Word], int]:
+        """A hash of a word; one for all words that are unknown to the vocabulary."""
+        return lru_cache(CACHED)(lambda word: signed64("word", word if self._known(word) else ""))
+
+    @cached_property
+    def _kinds(self) -> np.ndarray:
+        """By token id: 0 for letters and digits among others, 1 for punctuation alone, 2 for white space, [vocabulary] int8."""
+        spelled = (self.tokenizer.decode([token]).strip() for token in range(self.tokenizer.size))
+        return np.array([2 if not text else int(all(map(_is_punctuation, text))) for text in spelled], np.int8)
 
     def split(self, texts: list[str], limit: int) -> Iterable[tuple[Span, np.ndarray, np.ndarray]]:
-        """For each text its whole words up to `limit` wordpieces, and the start and end of each ([words] int32, code points)."""
+        """For each text its whole words up to `limit` tokens, and the start and end of each ([words] int32, code points)."""
         # Words are far shorter than 32 characters on average; text beyond that is truncated anyway.
-        for encoding in self.tokenizer.encode_batch([text[: 32 * limit] for text in texts]):
-            yield _words(encoding, limit, self.unit)
+        texts = [text[: 32 * limit] for text in texts]
+        for text, encoding in zip(texts, self.tokenizer.encode_batch(texts)):
+            yield self._span(text, encoding, limit)
+
+    def _span(self, text: str, encoding: "Encoding", limit: int) -> tuple[Span, np.ndarray, np.ndarray]:
+        ids = np.asarray(encoding.ids, np.int32)
+        if not len(ids):
+            empty = np.zeros(0, np.int32)
+            return Span([], empty, empty), empty, empty
+        offsets = np.asarray(encoding.offsets, np.int32)
+        begins = np.ones(len(ids), bool)
+        if self.unit == "words":
+            # Tokenizers that split at spaces alone leave punctuation at its word.
+            kinds = self._kinds[ids]
+            blank = kinds[:-1] == 2
+            kinds[:-1][blank] = kinds[1:][blank]
+            begins[1:] = (np.diff(np.asarray(encoding.word_ids, np.int32)) != 0) | (kinds[1:] != kinds[:-1])
+        starts = np.flatnonzero(begins)
+        ends = np.append(starts[1:], len(ids))
+        kept = int(np.searchsorted(ends, limit, side="right"))
+        starts, ends = starts[:kept], ends[:kept]
+        tokens = ids[: int(ends[-1]) if kept else 0]
+        first, last = offsets[starts, 0], offsets[ends - 1, 1]
+        if self.unit == "words":
+            words = [self.word(text[a:b]) for a, b in zip(first.tolist(), last.tolist())]
+        else:
+            words = [self.tokenizer.tokens[token] for token in tokens.tolist()]
+        return Span(words, tokens, (ends - starts).astype(np.int32)), first, last
 
 
-def _words(encoding: "Encoding", limit: int, unit: str) -> tuple[Span, np.ndarray, np.ndarray]:
-    ids = np.asarray(encoding.ids, np.int32)
-    word_ids = np.asarray(encoding.word_ids if unit == "words" else range(len(ids)), np.int32)
-    if not len(ids):
-        empty = np.zeros(0, np.int32)
-        return Span(empty, empty), empty, empty
-    offsets = np.asarray(encoding.offsets, np.int32)
-    starts = np.flatnonzero(np.diff(word_ids, prepend=-1))
-    ends = np.append(starts[1:], len(ids))
-    kept = int(np.searchsorted(ends, limit, side="right"))
-    starts, ends = starts[:kept], ends[:kept]
-    pieces = int(ends[-1]) if kept else 0
-    return Span(ids[:pieces], (ends - starts).astype(np.int32)), offsets[starts, 0], offsets[ends - 1, 1]
-
-
-def join(words: Iterable[Word]) -> list[int]:
-    """The wordpieces of words, concatenated."""
-    return [piece for word in words for piece in word]
+def _is_punctuation(character: str) -> bool:
+    return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
 # Scripts without spaces between words, with the average letters per word; their punctuation ends words.

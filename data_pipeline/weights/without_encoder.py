@@ -8,11 +8,10 @@ import pyarrow as pa
 
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import load_arrays, read
-from data_pipeline.engine.tables import table, unpack
-from data_pipeline.text.terms import Span
+from data_pipeline.engine.tables import Row, table, unpack
+from data_pipeline.text.terms import Span, load_terms, unpack_words
 from data_pipeline.weights.word_weights import is_weighed, to_bytes
 from harp_jax.base.files import replacing
-from harp_jax.base.randomness import signed64
 
 
 def weigh_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
@@ -20,7 +19,7 @@ def weigh_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Table]
     weigh = _weigher(job)
     rows = []
     for sentence in read(job, "sentences", number).to_pylist():
-        span = Span(unpack(sentence["tokens"]), unpack(sentence["lengths"]))
+        span = _span(sentence)
         alpha, found = weigh(span), sentence["anchors"]
         # Without attention to [CLS], both directions of Eq. 10 are the mean over the anchor's pieces.
         to_cls = [alpha[a["start"] : a["end"]].sum() / span.lengths[a["start"] : a["end"]].sum() for a in found]
@@ -39,18 +38,24 @@ def weigh_passages(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     rows = []
     for passage in read(job, "passages", number).to_pylist():
         if is_weighed(passage, job):
-            alpha = weigh(Span(unpack(passage["tokens"]), unpack(passage["lengths"])))
+            alpha = weigh(_span(passage))
             rows.append(dict(doc=passage["doc"], weights=to_bytes(alpha)))
     return {"passage_weights": table("passage_weights", rows)}
+
+
+def _span(row: Row) -> Span:
+    return Span(unpack_words(row["words"]), unpack(row["tokens"]), unpack(row["lengths"]))
 
 
 def _weigher(job: Job) -> Callable[[Span], np.ndarray]:
     if job["config"]["encoder"] == "uniform":
         return lambda span: span.lengths / max(1, len(span.tokens))
+    c = job["config"]
+    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
     frequency = DocumentFrequency(os.path.join(job["work"], "document_frequency.npz"))
 
     def idf(span: Span) -> np.ndarray:
-        alpha = frequency.idf(np.array([signed64("word", *word) for word in span.words()], np.int64))
+        alpha = frequency.idf(np.array([terms.hashed(word) for word in span.words], np.int64))
         return alpha / max(alpha.sum(), 1e-9)
 
     return idf

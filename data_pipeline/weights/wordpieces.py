@@ -10,8 +10,7 @@ from data_pipeline.engine.job import SENTENCE_ENDS, Job
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import Row, pack, table
 from data_pipeline.text.sentences import sentences
-from data_pipeline.text.terms import Span, Terms, load_terms
-from harp_jax.base.randomness import signed64
+from data_pipeline.text.terms import Span, Terms, load_terms, pack_words
 
 # The encoder that weighs the terms has 512 positions, two of them for [CLS] and [SEP].
 WINDOW = 510
@@ -46,7 +45,7 @@ def tokenise_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Tab
                 rows.append(
                     dict(
                         doc=first["doc"], page=first["id"], start=first["sentence_start"],
-                        tokens=pack(span.tokens), lengths=pack(span.lengths), anchors=kept,
+                        words=pack_words(span.words), tokens=pack(span.tokens), lengths=pack(span.lengths), anchors=kept,
                     )
                 )  # fmt: skip
     return {"sentences": table("sentences", rows), "losses": counts.table()}
@@ -98,14 +97,14 @@ def tokenise_passages(job: Job, number: int, payload: None) -> dict[str, pa.Tabl
             doc = document["doc"]
             rows.append(
                 dict(
-                    doc=doc, in_links=in_links[doc], tokens=pack(span.tokens), lengths=pack(span.lengths),
+                    doc=doc, in_links=in_links[doc], words=pack_words(span.words), tokens=pack(span.tokens),
+                    lengths=pack(span.lengths),
                     sentences=pack(_sentence_ends(lead, span, starts) if with_sentences else []),
                 )
             )  # fmt: skip
             pieces[np.unique(span.tokens)] += 1
             if job["config"]["encoder"] == "idf":
-                for word in set(span.words()):
-                    key = signed64("word", *word)
+                for key in set(map(terms.hashed, span.words)):
                     words[key] = words.get(key, 0) + 1
     used = np.flatnonzero(pieces)
     return {

@@ -23,10 +23,10 @@ from data_pipeline.presets import PRESETS
 from data_pipeline.tasks import acm, qdm, rdp, rqp
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.tasks.task import Anchor, Passages, Request, Sentence, Setup
-from data_pipeline.text.terms import Terms, join, load_terms
+from data_pipeline.text.terms import Terms, load_terms
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 from harp_jax.text.wordpiece import SPECIAL_TOKENS
 from tests.support import ROOT, corpus
 from tests.support.in_process import InProcessEngine
@@ -35,15 +35,23 @@ TERMS = Terms(Tokenizer.of_words((*SPECIAL_TOKENS, "the", *(f"w{i}" for i in ran
 SAMPLER = Sampler(TERMS.is_term, weighting="normalised")
 SETUP = Setup(generation().to_dict(), TERMS, SAMPLER)
 ANEW = replace(SETUP, c=SETUP.c | {"acm_query": "anew"})
-WORDS = [(6 + i,) for i in range(10)]
-PAGE = Weighted([(6 + i,) for i in range(30)], np.full(30, 1 / 30))
+WORDS = [f"w{i}" for i in range(10)]
+PAGE = Weighted([f"w{i}" for i in range(30)], np.full(30, 1 / 30))
 ANCHORS = [
     Anchor(0, "a", 0, 1, 7, 0, 0, 1, 1),
     Anchor(9, "b", 4, 6, 9, 0, 0, 1, 1),
     Anchor(20, "a", 8, 9, 7, 0, 0, 1, 1),
 ]
 SENTENCE = Sentence(
-    "p", 0, WORDS, join(WORDS), np.linspace(0.01, 0.1, 10), np.full((3, 10), 0.1), ANCHORS, np.array([0.5, 0.2, 0.3])
+    "p",
+    0,
+    WORDS,
+    TERMS.ids(WORDS),
+    np.linspace(0.01, 0.1, 10),
+    np.full((3, 10), 0.1),
+    ANCHORS,
+    np.array([0.5, 0.2, 0.3]),
+    np.ones(10, int),
 )
 
 
@@ -60,9 +68,9 @@ def test_normal_lengths_are_integer_parts_from_one_on():
 
 def test_sampling_with_replacement_follows_the_distribution_each_time():
     sampler, rng = replace(SAMPLER, replacement=True), generator("replacement")
-    text = Weighted([(6,), (7,), (8,)], np.array([0.5, 0.3, 0.2]))
-    drawn = Counter(tuple(sampler.sample(rng, text, {(8,)}, 2, "text")) for _ in range(8_000))
-    p = {(6,): 0.625, (7,): 0.375}
+    text = Weighted(["w0", "w1", "w2"], np.array([0.5, 0.3, 0.2]))
+    drawn = Counter(tuple(sampler.sample(rng, text, {"w2"}, 2, "text")) for _ in range(8_000))
+    p = {"w0": 0.625, "w1": 0.375}
     expected = {(a, b): p[a] * p[b] for a in p for b in p}
     assert stats.chisquare([drawn[pair] for pair in expected], [8_000 * q for q in expected.values()]).pvalue > 0.01
     with pytest.raises(NoPair):
@@ -70,7 +78,7 @@ def test_sampling_with_replacement_follows_the_distribution_each_time():
 
 
 def test_attention_of_summed_heads_sharpens_the_softmax():
-    text = Weighted([(6,), (7,)], np.array([0.3, 0.1]))
+    text = Weighted(["w0", "w1"], np.array([0.3, 0.1]))
     _, p = Sampler(TERMS.is_term, attention_scale=12.0).distribution(text, set())
     np.testing.assert_allclose(p[0] / p[1], math.exp(12 * 0.2))
 
@@ -124,7 +132,7 @@ def test_rdp_all_pairs_keep_ties_and_equal_destinations_only_without_contrast():
 
 
 def test_acm_queries_drawn_anew_differ_and_share_the_anchor():
-    request = Request("acm", "k", "p", 1, (), [(6,)], 4, words_of=2)
+    request = Request("acm", "k", "p", 1, (), ["w0"], 4, words_of=2)
     sides = acm.sides(request, Passages([1], [2], PAGE), ANEW, generator("anew"))
     assert sides.neg_query and sides.neg_query != sides.pos_query and 6 in sides.neg_query and 6 in sides.pos_query
     assert acm.sides(request, Passages([1], [2], PAGE), SETUP, generator("anew")).neg_query is None
@@ -139,7 +147,7 @@ def test_wordpieces_as_units_escape_the_stopwords(tmp_path):
     (span, starts, ends), (cut, piece_starts, piece_ends) = (next(iter(t.split([text], 50))) for t in (words, pieces))
     assert span.tokens.tolist() == cut.tokens.tolist() and set(cut.lengths.tolist()) == {1}
     assert len(cut.lengths) > len(span.lengths)
-    assert all(len(word) == 1 for word in cut.words())
+    assert words.ids(span.words) == pieces.ids(cut.words) == span.tokens.tolist()
     # Spans of characters still find their words.
     assert text[piece_starts[-1] : piece_ends[-1]] == text[-(ends[-1] - piece_starts[-1]) :]
 
@@ -198,7 +206,8 @@ def test_the_official_preset_runs_and_the_command_line_wins(tmp_path):
     assert manifest["config"]["replacement"] is False and manifest["config"]["unit"] == "wordpieces"
     assert all(entry["pairs"] > 10 for entry in manifest["tasks"].values())
     requests = read({"work": str(tmp_path / "out" / ".work")}, "requests").to_pylist()
-    assert all(set(np.frombuffer(row["anchor_lengths"], np.int32)) <= {1} for row in requests)
+    vocabulary = load_tokenizer(str(folder / "vocab.txt")).vocab
+    assert all(word in vocabulary for row in requests for word in row["anchor"].split())
 
 
 def test_pages_of_one_text_are_one_page_by_choice(tmp_path):

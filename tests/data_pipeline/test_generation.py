@@ -127,14 +127,8 @@ def test_splits_go_by_page(made):
     assert pages["train"] and pages["validation"] and not pages["train"] & pages["validation"]
 
 
-def words_of(ids, terms) -> list[tuple[int, ...]]:
-    words: list[list[int]] = []
-    for i in ids:
-        if terms.tokenizer.tokens[i].startswith("##"):
-            words[-1].append(int(i))
-        else:
-            words.append([int(i)])
-    return [tuple(word) for word in words]
+def words_of(ids, terms) -> list[str]:
+    return terms.tokenizer.decode(ids).split()
 
 
 def test_s1_and_s2_are_equally_long_and_no_anchor_word_is_in_s2(made):

@@ -109,7 +109,7 @@ def test_damaged_arrays_are_named(tmp_path):
 
 def test_a_changed_term_collection_is_named(tmp_path):
     job = engine(tmp_path).job
-    rows = dict(word=[5, 3], pieces=[np.int32([1, 2]).tobytes(), np.int32([4]).tobytes()], n=[2, 1])
+    rows = dict(word=[5, 3], text=["one", "two"], n=[2, 1])
     store.write(job, "term_totals", 0, "totals", 0, table("term_totals", rows))
     folder = str(tmp_path / "terms")
     term_collection.save(job, folder, 3)

@@ -6,9 +6,12 @@ import math
 import numpy as np
 import pytest
 
+from data_pipeline.config import plain
 from data_pipeline.engine.store import buckets, read
+from data_pipeline.engine.tables import unpack
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks.adp import K1, B, Slice, mine
+from data_pipeline.text.terms import load_terms
 from harp_jax.base.randomness import generator
 from tests.support import corpus
 from tests.support.in_process import InProcessEngine
@@ -46,27 +49,31 @@ def made(tmp_path_factory):
     folder = corpus.write(tmp_path_factory.mktemp("hard"))
     config = corpus.config(folder, tasks=("adp",), workers=1, keep_work=True, adp_slice=20, adp_window=3.0)
     generate(config, str(folder / "out"), InProcessEngine)
-    return {"work": str(folder / "out" / ".work"), "config": {"adp_slice": 20, "adp_depth": 10, "seed": 0}}
+    return {"work": str(folder / "out" / ".work"), "config": dict(plain(config), adp_slice=20)}
 
 
 def test_negatives_share_a_word_with_the_anchor_and_are_not_the_positive(made):
-    passages = {row["doc"]: set(np.frombuffer(row["tokens"], np.int32)) for row in read(made, "passages").to_pylist()}
+    terms = load_terms(made["config"]["tokenizer"], "", "words")
+    passages = {row["doc"]: set(unpack(row["tokens"])) for row in read(made, "passages").to_pylist()}
     requests = {row["key"]: row for row in read(made, "requests").to_pylist()}
     negatives = {row["key"]: row["destination"] for row in read(made, "mined").to_pylist()}
     assert len(negatives) > 0.5 * len(requests) > 100
     for key, doc in negatives.items():
-        anchor = set(np.frombuffer(requests[key]["anchor"], np.int32))
+        anchor = set(terms.ids(requests[key]["anchor"].split()))
         assert doc != requests[key]["positive"] and anchor & passages[doc]
 
 
 def test_with_a_window_the_anchor_stands_in_the_query_as_in_its_sentence(made):
     """Sampled words would stand between the anchor's words, and in another order than the sentence's."""
-    sentences = [np.frombuffer(row["tokens"], np.int32) for row in read(made, "sentences").to_pylist()]
-    texts = {np.ascontiguousarray(tokens[tokens > 5]).tobytes() for tokens in sentences}
-    rows = read(made, "requests").to_pylist()
-    assert len({len(row["query"]) - len(row["anchor"]) for row in rows}) > 3
-    for row in rows:
-        assert row["anchor"] in row["query"] and any(row["query"] in text for text in texts)
+    sentences = [
+        " ".join(w for w in row["words"].split() if w.isalnum()) for row in read(made, "sentences").to_pylist()
+    ]
+    c = made["config"]
+    decode, rows = load_terms(c["tokenizer"], "", "words").tokenizer.decode, read(made, "requests").to_pylist()
+    queries = [decode(np.frombuffer(row["query"], np.int32)) for row in rows]
+    assert len({len(query.split()) - len(row["anchor"].split()) for row, query in zip(rows, queries)}) > 3
+    for row, query in zip(rows, queries):
+        assert row["anchor"] in query and any(query in text for text in sentences)
 
 
 def test_a_slice_has_the_passages_of_its_bucket_first(made):

@@ -12,7 +12,7 @@ from data_pipeline.tasks import acm, adp, mlm, qdm, rdp, rqp
 from data_pipeline.tasks.records import pair_record
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.tasks.task import Anchor, Passages, Request, Sentence, Setup, Sides
-from data_pipeline.text.terms import Terms, join
+from data_pipeline.text.terms import Terms
 from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.text.wordpiece import SPECIAL_TOKENS
@@ -37,7 +37,7 @@ STOP, THE, X = 5, 6, 47
 
 
 def word(i):
-    return (7 + i,)
+    return f"w{i}"
 
 
 def anchor(number, text, start, end, destination, first=0, own=1, total=1, place=0):
@@ -45,12 +45,13 @@ def anchor(number, text, start, end, destination, first=0, own=1, total=1, place
 
 
 # the w0 w1x . w2 w3 w4 w5 w6 w7 w8 w9 with anchors "w1x ." and "w4 w5"
-WORDS = [(THE,), word(0), (8, X), (STOP,), *(word(i) for i in range(2, 10))]
+WORDS = ["the", word(0), "w1x", ".", *(word(i) for i in range(2, 10))]
 SENTENCE = Sentence(
-    "page", 100, WORDS, join(WORDS), np.linspace(0.01, 0.12, 12), np.stack([np.linspace(0.12, 0.01, 12)] * 2),
+    "page", 100, WORDS, TERMS.ids(WORDS), np.linspace(0.01, 0.12, 12), np.stack([np.linspace(0.12, 0.01, 12)] * 2),
     [anchor(110, "w1x.", 2, 4, 7, 1, 2, 5), anchor(120, "w4 w5", 6, 8, 9)],
+    lengths=np.array([len(TERMS.ids([each])) for each in WORDS]),
 )  # fmt: skip
-PAGE = Weighted([word(i) for i in range(30)] + [(8, X)], np.linspace(0.001, 0.05, 31))
+PAGE = Weighted([word(i) for i in range(30)] + ["w1x"], np.linspace(0.001, 0.05, 31))
 POSITIVE, NEGATIVE = [30, 31, 32], [33, 34]
 
 
@@ -63,7 +64,7 @@ def test_rqp_queries_are_equally_long_and_s2_has_no_anchor_word():
             assert str(dropped) == "sentence-has-too-few-terms"
             continue
         assert (request.key, request.positive, request.words_of, request.negative) == ("page@110", 7, 7, None)
-        assert request.anchor == [(8, X)]  # without its full stop
+        assert request.anchor == ["w1x"]  # without its full stop
         pos_query, pos_doc, neg_query, neg_doc = rqp.sides(
             request, Passages(POSITIVE, None, PAGE), SETUP, generator("s2", seed)
         )
@@ -118,7 +119,7 @@ def test_adp_negatives_are_as_popular_as_its_positives():
 def test_adp_has_the_query_of_its_link_and_no_pair_without_a_found_page():
     request = only(adp.request(SENTENCE, 0, SETUP, generator("adp", 1)))
     assert (request.key, request.positive, request.negative, request.words_of) == ("page@110", 7, None, None)
-    assert {8, X} <= set(request.query) and request.anchor == [(8, X)]
+    assert {8, X} <= set(request.query) and request.anchor == ["w1x"]
     assert adp.sides(request, Passages(POSITIVE, NEGATIVE, None), SETUP, generator("x")) == (
         request.query,
         POSITIVE,
@@ -137,10 +138,10 @@ def test_adp_window_is_the_sentence_around_the_anchor():
     for _ in range(4_000):
         request = only(adp.request(sentence, 0, having(adp_window=6.0), rng))
         first, last = request.query[0], request.query[-1]
-        assert list(request.query) == list(range(first, last + 1)) and first <= word(20)[0] <= last
+        assert list(request.query) == list(range(first, last + 1)) and first <= 27 <= last
         lengths.append(last - first)
         if lengths[-1] == 6:
-            places[word(20)[0] - first] += 1
+            places[27 - first] += 1
     counts = np.bincount(lengths, minlength=13)
     expected = stats.poisson.pmf(np.arange(13), 6.0)
     expected[1] += expected[0]
@@ -152,7 +153,7 @@ def test_adp_window_is_the_sentence_around_the_anchor():
 
 
 def test_adp_window_takes_from_the_other_side_where_the_sentence_ends_and_skips_punctuation():
-    words = [word(1), (THE,), (STOP,), *(word(i) for i in range(2, 30))]
+    words = [word(1), "the", ".", *(word(i) for i in range(2, 30))]
     for place in (0, 30):
         sentence = replace(SENTENCE, words=words, anchors=[anchor(110, "a", place, place + 1, 7)])
         short = {
@@ -160,7 +161,7 @@ def test_adp_window_takes_from_the_other_side_where_the_sentence_ends_and_skips_
         }
         assert len(short) > 5 and min(short) > 1  # as long as drawn
         whole = only(adp.request(sentence, 0, having(adp_window=200.0), generator(place))).query
-        assert list(whole) == [word(1)[0], THE, *(word(i)[0] for i in range(2, 30))]
+        assert list(whole) == [8, THE, *(7 + i for i in range(2, 30))]
 
 
 def test_short_pages_and_anchors_of_punctuation_are_losses():
@@ -203,7 +204,7 @@ def test_qdm_asks_only_about_ambiguous_anchors():
 def test_rdp_importance_sums_repeated_anchors_and_averages_over_pieces():
     anchors = [anchor(0, "a", 2, 3, 7), anchor(1, "b", 6, 8, 9), anchor(2, "a", 9, 10, 7)]
     sentence = replace(SENTENCE, anchors=anchors)
-    lengths = np.array([len(w) for w in WORDS])
+    lengths = np.array([len(TERMS.ids([w])) for w in WORDS])
     eta = rdp.importance(sentence, lengths)
     # γ of Eq. 10: attention per wordpiece; w1x has two pieces that share the word's stored sum.
     cls = SENTENCE.cls

@@ -15,15 +15,15 @@ TERMS = 120_000  # so that what else is allocated in a process of many tests doe
 
 
 def words(count):
-    """Different words of one to four pieces."""
-    return [tuple(range(i, i + 1 + i % 4)) for i in range(count)]
+    """Different words of several lengths."""
+    return [f"{'é' * (i % 4)}{i}" for i in range(count)]
 
 
 def test_terms_pass_in_ranges_of_their_hashes(tmp_path):
     # Every word is counted in two buckets.
     job = {"work": str(tmp_path)}
     for bucket in (0, 1):
-        counts = {word: bucket + 1 + word[0] % 7 for word in words(TERMS)}
+        counts = {word: bucket + 1 + len(word) for word in words(TERMS)}
         write(job, "term_counts", bucket, "test", 0, term_collection.counted(counts))
     engine = LocalEngine(job, 1, "500MB")
     engine.join("term_totals", term_collection.TERM_TOTALS_SQL, ["term_counts"], partitioned=True)
@@ -37,12 +37,12 @@ def test_terms_pass_in_ranges_of_their_hashes(tmp_path):
     assert peak < size / 8, (peak, size)
 
     found = term_collection.TermCollection(folder, False)
-    n = {signed64("word", *word): 3 + 2 * (word[0] % 7) for word in words(TERMS)}
+    n = {signed64("word", word): 3 + 2 * len(word) for word in words(TERMS)}
     assert found.words.tolist() == sorted(n)
     assert np.diff(found.ends, prepend=0).tolist() == [n[hashed] for hashed in sorted(n)]
     assert found.total == sum(n.values()) and found.mean_length == found.total / 5
-    pieces = [tuple(found.pieces[a:b].tolist()) for a, b in zip(found.offsets.tolist(), found.offsets[1:].tolist())]
-    assert {signed64("word", *word): word for word in words(TERMS)} == dict(zip(found.words.tolist(), pieces))
+    texts = [found.texts[a:b].tobytes().decode() for a, b in zip(found.offsets.tolist(), found.offsets[1:].tolist())]
+    assert {signed64("word", word): word for word in words(TERMS)} == dict(zip(found.words.tolist(), texts))
 
 
 def test_a_collection_without_terms_is_written_too(tmp_path):
