@@ -48,8 +48,8 @@ def evaluate(
     `runs_per_draw`: consecutive runs sharing one training draw; the bootstrap resamples draws, then runs.
 
     `chance` names a run whose candidates in random order become the row "chance" (means of many orders); `blank` names, by
-    system, the run that it makes of blank queries. A system that is not above either is called that (`Table.verdicts`), by the
-    first measure of `confirm`. These rows are not compared with the baseline.
+    system, its run with blank queries. A system that is not above either is flagged (`Table.verdicts`), by the first measure of
+    `confirm`. These rows are not compared with the baseline.
 
     `oracle` names a run whose candidates in the best order become the row "oracle", the limit of re-ranking them.
 
@@ -67,10 +67,6 @@ def evaluate(
                 )
     if not isinstance(rounds, int) or not FEWEST_ROUNDS <= rounds <= MOST_ROUNDS:
         raise InputError(f"rounds={rounds!r}: use a whole number of {FEWEST_ROUNDS} to {MOST_ROUNDS}")
-    if not isinstance(confirm, str | list | tuple):
-        raise InputError(f"confirm={confirm!r}: name measures, as in 'RR@10'")
-    if not isinstance(blank or {}, Mapping):
-        raise InputError(f"blank={blank!r}: use {{system: the run that it makes of blank queries}}")
     if runs_per_draw < 1:
         raise InputError(f"runs_per_draw={runs_per_draw}: use 1 or more")
     if baseline and baseline not in runs:
@@ -123,10 +119,9 @@ def evaluate(
         raise InputError(f"{min(set(chosen) - set(tested))} is to be confirmed, but is not among the measures; add it")
     groups: Sequence[int] = groups_of(qrels)
     effective = effective_groups(groups)
-    few = effective < FEWEST_GROUPS
-    if few:
+    if effective < FEWEST_GROUPS:
         groups = range(len(groups))
-    table = replace(table, few_groups=effective if few else 0.0)
+        table = replace(table, few_groups=effective)
     if (chance or blank) and chosen:
         beaten_by = verdicts(values, floors, chosen[0], groups, rounds=rounds, seed=seed, runs_per_draw=runs_per_draw)
         table = replace(table, verdicts=beaten_by, judged_by=chosen[0])
@@ -134,8 +129,7 @@ def evaluate(
         found_intervals = {}
         for name, by_measure in values.items():
             mine, key = by_measure[chosen[0]], generator(seed, "interval", name, chosen[0])
-            zero = np.zeros((1, mine.shape[1]))
-            found_intervals[name] = bootstrap(mine, zero, groups, key, rounds, runs_per_draw)
+            found_intervals[name] = bootstrap(mine, np.zeros((1, mine.shape[1])), groups, key, rounds, runs_per_draw)
         table = replace(table, intervals=found_intervals, judged_by=chosen[0])
     if baseline:
         compared = {name: values[name] for name in values if name not in floors.rows or name == baseline}

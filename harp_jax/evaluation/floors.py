@@ -2,7 +2,7 @@
 
 A re-ranker that has learned nothing still scores well above 0, and one that has learned which documents are popular, whatever
 the query, scores above a random order. So tables have a row "chance" and rows of blank queries, and a system that is not above
-them is called that.
+them is flagged.
 """
 
 import math
@@ -39,28 +39,18 @@ class Floors:
 
     def check(self, rows: Sequence[str]) -> None:
         """Raises InputError unless all names are rows of the table."""
-        if self.chance and CHANCE in rows:
-            raise InputError(f"a run is named {CHANCE!r}, the name of the row of random orders; rename the run")
-        if self.oracle and ORACLE in rows:
-            raise InputError(f"a run is named {ORACLE!r}, the name of the row of best orders; rename the run")
-        named = {
-            "chance": [self.chance] if self.chance else [],
-            "blank": self.pairs(),
-            "oracle": [self.oracle] if self.oracle else [],
-        }
-        for option, names in named.items():
-            for name in names:
-                if name not in rows:
-                    raise InputError(f"no run is named {name!r} for --{option}; the runs are {', '.join(rows)}")
+        for asked, row in ((self.chance, CHANCE), (self.oracle, ORACLE)):
+            if asked and row in rows:
+                raise InputError(f"a run is named {row!r}, the name of a row that is added; rename the run")
+        blank = [("blank", name) for pair in (self.blank or {}).items() for name in pair]
+        for option, name in (("chance", self.chance), *blank, ("oracle", self.oracle)):
+            if name and name not in rows:
+                raise InputError(f"no run is named {name!r} for --{option}; the runs are {', '.join(rows)}")
         for system, row in (self.blank or {}).items():
             if system == row:
                 raise InputError(
                     f"--blank={system}={row}: a row is compared with itself; name the run of blank queries"
                 )
-
-    def pairs(self) -> list[str]:
-        """All names in `blank`."""
-        return [name for pair in (self.blank or {}).items() for name in pair]
 
     @property
     def rows(self) -> set[str]:

@@ -274,7 +274,7 @@ def test_runs_of_the_same_draw_are_told_to_the_intervals(tmp_path, capsys):
     with pytest.raises(InputError, match="12 runs are not a whole number of draws of 5"):
         evaluate(qrels, systems, "RR@10", "old", runs_per_draw=5)
     with pytest.raises(InputError, match="runs_per_draw=0: use 1 or more"):
-        main(arguments_parser().parse_args([*given, "--runs_per_draw=0"]))
+        evaluate(qrels, systems, "RR@10", "old", runs_per_draw=0)
 
 
 def test_subset_of_queries(tmp_path):

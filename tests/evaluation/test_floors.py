@@ -111,5 +111,5 @@ def test_the_row_of_best_orders_is_the_limit_of_re_ranking():
     assert not table.comparisons and "oracle" not in table.verdicts
     with pytest.raises(InputError, match="no run is named 'x' for --oracle"):
         evaluate(qrels, {"bm25": run}, "RR@10", oracle="x")
-    with pytest.raises(InputError, match="a run is named 'oracle', the name of the row of best orders"):
+    with pytest.raises(InputError, match="a run is named 'oracle', the name of a row that is added"):
         evaluate(qrels, {"oracle": run}, "RR@10", oracle="oracle")
