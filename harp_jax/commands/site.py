@@ -7,8 +7,6 @@ from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
 from harp_jax.experiments.site import SiteRun
 
-MOST_MINUTES = 100_000  # ten weeks
-
 
 def arguments_parser() -> Parser:
     parser = Parser(
@@ -46,8 +44,6 @@ def main(arguments: argparse.Namespace) -> None:
     a = arguments
     if a.depth < 2:
         raise InputError(f"--depth={a.depth}: use 2 or more")
-    if not 0 < a.minutes <= MOST_MINUTES:
-        raise InputError(f"--minutes={a.minutes:g}: use a positive number, at most {MOST_MINUTES:,}")
     names = ("format", "base_url", "start", "layers", "labels", "max_queries", "context_words", "depth", "seed")
     options = {name: getattr(a, name) for name in names}
     run = SiteRun({**options, "pages": tuple(a.pages), "redirects": tuple(a.redirects)}, a.output, a.minutes)

@@ -202,8 +202,6 @@ def _execute_one(step: Step, label: str, children: Children, to_file: bool) -> N
             f"{step.command.name} ended with status {status}; {where}. "
             "Correct the cause and run the plan again: finished steps are kept"
         )
-    if step.command.command == "train" and not os.path.exists(os.path.join(step.place, "command.txt")):
-        raise InputError(f"{step.command.name} was interrupted; run the plan again to resume it")
     if not os.path.exists(step.place):
         raise InputError(
             f"{step.command.name} ended with status 0 but wrote no {step.place}; correct its arguments in the plan"

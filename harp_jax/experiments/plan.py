@@ -145,8 +145,7 @@ class Step:
             found = read_json(self.record)
         except InputError:
             return False
-        # Records of older versions have no digest.
-        return found.get("sha256") in (None, self.contents(self.place))
+        return bool(found.get("sha256") == self.contents(self.place))
 
     def __str__(self) -> str:
         """The command line to type."""

@@ -34,6 +34,7 @@ from harp_jax.ranking.lexical.anchor_texts import anchor_rows
 from harp_jax.ranking.lexical.first_stage import indexed
 from harp_jax.ranking.lexical.models import Collection, make, search
 
+MOST_MINUTES = 100_000  # ten weeks
 MIN_QUERIES = 50  # the 95 % interval of RR@10 is then about ±.1
 MIN_LINKS = 500  # training pairs of one epoch; fewer were never tried
 MIN_STEPS = 20
@@ -88,8 +89,6 @@ def steps_within(minutes: float, seconds_per_step: float, pairs: str, tasks: Seq
 
     Raises InputError for a time that is too short for MIN_STEPS.
     """
-    if not math.isfinite(minutes) or minutes <= 0:
-        raise InputError(f"--minutes={minutes:g}: use a positive number")
     there = sum(records(pairs, task, "train") for task in tasks)
     steps = min(int(60 * minutes / seconds_per_step), math.ceil(MAX_EPOCHS * there / batch_pairs))
     if steps < MIN_STEPS:
@@ -138,6 +137,10 @@ class SiteRun:
     options: Mapping[str, Any]
     output: str
     minutes: float = 30.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.minutes <= MOST_MINUTES:
+            raise InputError(f"--minutes={self.minutes:g}: use a positive number, at most {MOST_MINUTES:,}")
 
     def steps(self, steps: int = 0, tasks: tuple[str, ...] = ()) -> dict[str, Step]:
         """The steps of the plan by name, up to the training where `steps` is 0.

@@ -211,6 +211,12 @@ SMALL: dict[str, str | int | float] = {
 SCALES: dict[str, dict[str, str | int | float]] = {"tiny": TINY, "small": SMALL, "full": {}}
 
 
+def check_known(option: str, given: Sequence[str], known: Sequence[str]) -> None:
+    """Raises InputError for the first value of a plan's option that is not known."""
+    if unknown := [name for name in given if name not in known]:
+        raise InputError(f"{option}={unknown[0]} is unknown; choose from {', '.join(known)}")
+
+
 def tasks_of(systems: Sequence[str]) -> tuple[str, ...]:
     """The tasks whose pairs the systems of a table read, those of all controls among them, so that tables share their pairs."""
     more = RECOMMENDED_TASKS if "recommended" in systems else ()
@@ -279,6 +285,13 @@ class Pretraining:
         fields = [*(f"{field}={value}" for field, value in given.items()), *self.pretrain, *settings]
         config = f"configs/baselines/{CONFIGS[system]}.py"
         return Command(name, "train", [f"--config={config}", "--workdir={out}", *(f"--config.{f}" for f in fields)])
+
+    def systems(self, names: Sequence[str], seeds: Sequence[int]) -> list[Command]:
+        """The step pairs, and a step pre_NAME_sSEED for each system but NONE."""
+        check_known("transformers", names, (NONE, *CONFIGS))
+        trained = [name for name in names if name != NONE]
+        steps = [self.trained(f"pre_{name}_s{seed}", name, seed) for name in trained for seed in seeds]
+        return [*(self.generated(tasks_of(names)) if trained else []), *steps]
 
     def start(self, pretrained: str) -> list[str]:
         """Fields of a fine-tuning that starts from the step `pretrained`, or without pre-training for NONE."""

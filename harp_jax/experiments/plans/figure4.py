@@ -16,14 +16,12 @@ from harp_jax.base.errors import InputError
 from harp_jax.experiments.plan import Command
 from harp_jax.experiments.steps import (
     BENCHMARK,
-    CONFIGS,
     NONE,
     PRETRAINING,
     Benchmark,
     Pretraining,
     identifier,
     output_of,
-    tasks_of,
     trained_ranker,
 )
 
@@ -45,20 +43,13 @@ def get_plan(
     steps: updates of every model of (a)
     shares: percent of all training queries of (b); empty: no (b)
     """
-    if unknown := [name for name in transformers if name not in (NONE, *CONFIGS)]:
-        raise InputError(f"transformers={unknown[0]} is unknown; choose from {', '.join((NONE, *CONFIGS))}")
     if draws < 1 or steps < 1:
         raise InputError(f"draws={draws}, steps={steps}: use 1 or more of both")
     if len(benchmark.tested) > 1:
         raise InputError("tested names several folds; a curve is tested on one")
     if len(benchmark.runs()) > 1:
         raise InputError("candidates names several runs; a curve re-ranks one")
-    commands = benchmark.prepared()
-    if any(system != NONE for system in transformers):
-        commands += pretraining.generated(tasks_of(transformers))
-    for system in transformers:
-        for seed in benchmark.seeds if system != NONE else ():
-            commands.append(pretraining.trained(f"pre_{system}_s{seed}", system, seed))
+    commands = [*benchmark.prepared(), *pretraining.systems(transformers, benchmark.seeds)]
     few = [str(size) for size in sizes]
     large = [f"{share}%" for share in shares]
     if few:

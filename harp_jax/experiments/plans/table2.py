@@ -30,11 +30,11 @@ from harp_jax.experiments.steps import (
     PRETRAINING,
     Benchmark,
     Pretraining,
+    check_known,
     comparison,
     fitted_sum,
     identifier,
     seeds_of,
-    tasks_of,
 )
 
 LEXICAL = ("bm25", "ql", "bm25f", "expanded", "inlinks", "length")
@@ -66,18 +66,13 @@ def get_plan(
         ("transformers", transformers, (NONE, *CONFIGS)),
         ("blank", blank, rows),
     ):
-        if unknown := [name for name in given if name not in known]:
-            raise InputError(f"{option}={unknown[0]} is unknown; choose from {', '.join(known)}")
+        check_known(option, given, known)
     if not rows and not neural_rankers:
         raise InputError("transformers and neural_rankers are both empty; a table needs a ranker that re-ranks")
-    commands = benchmark.prepared()
-    if any(system != NONE for system in transformers):
-        commands += pretraining.generated(tasks_of(transformers))
-    for system in rows:
-        for seed in benchmark.seeds if system != NONE else ():
-            target = [f"data=('{target_pairs}',)"] if system == TARGET else []
-            config = "prop" if system == TARGET else system
-            commands.append(pretraining.trained(f"pre_{system}_s{seed}", config, seed, target))
+    commands = [*benchmark.prepared(), *pretraining.systems(transformers, benchmark.seeds)]
+    if target_pairs:
+        data = [f"data=('{target_pairs}',)"]
+        commands += [pretraining.trained(f"pre_{TARGET}_s{seed}", "prop", seed, data) for seed in benchmark.seeds]
     if not {"bm25f", "expanded", "inlinks"}.isdisjoint(lexical):
         commands.append(Command("anchors", "anchors", [*pretraining.source_options(), "--output={out}"], suffix=".tsv"))
     if neural_rankers:

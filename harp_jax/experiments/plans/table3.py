@@ -14,7 +14,6 @@ from harp_jax.base.errors import InputError
 from harp_jax.experiments.plan import Command
 from harp_jax.experiments.steps import (
     BENCHMARK,
-    CONFIGS,
     NONE,
     PRETRAINING,
     Benchmark,
@@ -24,7 +23,6 @@ from harp_jax.experiments.steps import (
     identifier,
     output_of,
     seeds_of,
-    tasks_of,
 )
 
 TRANSFORMERS = (NONE, "mlm", "prop", "harp")
@@ -39,20 +37,13 @@ def get_plan(
 
     transformers: systems; none is the one without pre-training
     """
-    if unknown := [name for name in transformers if name not in (NONE, *CONFIGS)]:
-        raise InputError(f"transformers={unknown[0]} is unknown; choose from {', '.join((NONE, *CONFIGS))}")
     if not transformers:
         raise InputError("transformers is empty; name at least one")
     if len(benchmark.tested) == 1:
         raise InputError(
             "tested names one fold; weights of a fold are fitted on others that are tested, name two or more"
         )
-    commands = benchmark.prepared()
-    if any(system != NONE for system in transformers):
-        commands += pretraining.generated(tasks_of(transformers))
-    for system in transformers:
-        for seed in benchmark.seeds if system != NONE else ():
-            commands.append(pretraining.trained(f"pre_{system}_s{seed}", system, seed))
+    commands = [*benchmark.prepared(), *pretraining.systems(transformers, benchmark.seeds)]
     for label, run in benchmark.runs().items():
         tag = identifier(label)
         rows = {label: [run]}

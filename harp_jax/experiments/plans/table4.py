@@ -20,6 +20,7 @@ from harp_jax.experiments.steps import (
     TASKS,
     Benchmark,
     Pretraining,
+    check_known,
     comparison,
     identifier,
     seeds_of,
@@ -42,8 +43,7 @@ def get_plan(
 
     variants: rows; harp is what the others are compared with
     """
-    if unknown := [name for name in variants if name not in (*CONTROLS, *VARIANTS)]:
-        raise InputError(f"variants={unknown[0]} is unknown; choose from {', '.join((*CONTROLS, *VARIANTS))}")
+    check_known("variants", variants, (*CONTROLS, *VARIANTS))
     if "harp" not in variants:
         raise InputError("variants lacks harp, which the others are compared with; add it")
     commands = [*benchmark.prepared(), *pretraining.generated(TASKS)]

@@ -22,6 +22,7 @@ from harp_jax.experiments.steps import (
     RECOMMENDED_TASKS,
     Benchmark,
     Pretraining,
+    check_known,
     comparison,
     output_of,
     reranked_again,
@@ -74,8 +75,7 @@ def get_plan(
     train_folds: folds whose queries are sampled
     sample: number of them; 0: no sample, but all queries of the fold `tested` (or of all folds)
     """
-    if unknown := [name for name in variants if name not in VARIANTS]:
-        raise InputError(f"variants={unknown[0]} is unknown; choose from {', '.join(VARIANTS)}")
+    check_known("variants", variants, tuple(VARIANTS))
     if not variants or not pretraining.init:
         raise InputError("a comparison needs variants, and an encoder that they start from (init)")
     if not sample and len(benchmark.tested) > 1:
