@@ -21,6 +21,7 @@ from harp_jax.base.randomness import hash64
 from harp_jax.baselines.linklearn.collection import Counts, count
 from harp_jax.corpus.jsonl import checked_text, parse_object
 from harp_jax.ranking.lexical.models import Collection
+from harp_jax.ranking.priors import read_redirects
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer:
     article: list[int] = []
     source: list[int] = []
     links: list[tuple[int, str]] = []
-    aliases = dict(_aliases(redirects))
+    aliases = {alias: docid for path in expand(redirects) for alias, docid in read_redirects(path).items()}
 
     def texts() -> Iterator[tuple[str, str]]:
         for number, path, line_number, line in _numbered(paths):
@@ -112,15 +113,6 @@ def _document(line: str, where: str) -> tuple[str, str, str, list[str]]:
     # Other values would be counted as text: null as the word "none".
     title = checked_text(where, record.get("title") or "", "title")
     return docid, title.strip(), checked_text(where, text, "text"), targets
-
-
-def _aliases(paths: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    for path in expand(paths):
-        for number, line in lines(path):
-            parts = line.split("\t")
-            if len(parts) != 2:
-                raise InputError(f"{path}, line {number}: {len(parts)} columns; write 'alias<TAB>id'")
-            yield parts[0], parts[1]
 
 
 class Side:
