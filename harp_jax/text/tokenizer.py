@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import tokenizers
 
 VOCABULARY, DEFINITION, CONFIG = FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")  # of a directory
+BLANKS = "ĠĊĉ▁"  # how byte-level BPE and SentencePiece write a blank, a line end and a tab
 UNLIMITED = 1 << 20  # max_length where none is recorded
 
 ADVICE = "write or download it again"
@@ -170,7 +171,7 @@ class Tokenizer:
         prefix = getattr(self._encoder.model, "continuing_subword_prefix", None)
         if prefix:
             return np.array([token.startswith(prefix) for token in self.tokens])
-        return np.array([token[:1].isalnum() for token in self.tokens])
+        return np.array([token[:1].isalnum() and token[:1] not in BLANKS for token in self.tokens])
 
     @cached_property
     def sha256(self) -> str:

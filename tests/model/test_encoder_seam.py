@@ -1,0 +1,194 @@
+"""An architecture that the code does not know goes from pre-training to a re-ranked run by one file and one line."""
+
+import ast
+import dataclasses
+import re
+from collections.abc import Mapping
+
+import jax
+import numpy as np
+import pytest
+
+from harp_jax import config as configs
+from harp_jax.api import Reranker
+from harp_jax.base.randomness import generator
+from harp_jax.checkpoints.encoder import load_encoder
+from harp_jax.checkpoints.export import export
+from harp_jax.checkpoints.huggingface import load_hf
+from harp_jax.commands.rerank import arguments_parser
+from harp_jax.commands.rerank import main as rerank
+from harp_jax.corpus.trec import read_run, write_run
+from harp_jax.input.layout import make_layout
+from harp_jax.input.packing import Group, fill, pair_sequences, plan, text_sequence
+from harp_jax.model.cross_encoder import Ranker, init_params
+from harp_jax.model.encoders.table import ENCODERS
+from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
+from harp_jax.training.dry_run import dry_run
+from harp_jax.training.stages.pretrain import pretrain_stage
+from harp_jax.training.train import train
+from tests.support import ROOT
+from tests.support.rooms import files
+from tests.support.tiny_bert import WORDS
+from tests.support.toy_encoder import ENCODER, ToyShape, save_bpe
+
+LINES = [word for word in WORDS.split() if word.isalpha()]
+
+
+def text(*key: object) -> str:
+    rng = generator("toy", *key)
+    return " ".join(rng.choice(LINES, rng.integers(6, 30))).capitalize() + "."
+
+
+class PairReader:
+    """Pairs of texts as the toy's tokenizer reads them, a `lanes.Reader`; the query is of the positive document's words."""
+
+    def __init__(self, tokenizer: Tokenizer, length: int) -> None:
+        self.tokenizer, self.length = tokenizer, length
+        self.sizes: Mapping[str, int] = {"qdm": 10_000}
+
+    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
+        ids = lambda text: np.asarray(self.tokenizer.encode(text), np.int32)  # noqa: E731
+        groups = []
+        for number in range(start, start + count):
+            positive, negative = text(lane, number), text("other", lane, number)
+            query = " ".join(positive.split()[:3])
+            sides = (ids(query), ids(positive), None, ids(negative))
+            groups.append(Group(0, pair_sequences(*sides, self.length, self.tokenizer.template)))
+        return groups
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory):
+    """ENCODERS with the toy: the one line."""
+    ENCODERS["toy"] = ENCODER
+    yield save_bpe(str(tmp_path_factory.mktemp("toy") / "tokenizer"), [text(i) for i in range(200)])
+    del ENCODERS["toy"]
+
+
+def toy_config(tokenizer: str):
+    c = configs.pretrain()
+    c.tokenizer, c.tasks, c.mlm_whole_words, c.compilation_cache = tokenizer, ("qdm",), True, False
+    c.model.model_type, c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = "toy", 2, 32, 2, 96
+    c.model.dropout, c.row_length, c.batch_pairs, c.window, c.lanes, c.dtype = 0.0, 96, 16, 64, 2, "float32"
+    c.steps, c.log_every, c.learning_rate, c.warmup = 60, 5, 5e-3, 0.05
+    return c
+
+
+@pytest.fixture(scope="module")
+def trained(known, tmp_path_factory):
+    """(workdir, export, rows of the log) of a pre-training."""
+    folder = tmp_path_factory.mktemp("run")
+    config = toy_config(known)
+    stage = pretrain_stage(config, with_data=False)
+    reader = PairReader(stage.vocabulary, config.row_length)
+    layout = make_layout(config, stage.vocabulary, reader, stage.shares, 2, 2 * config.batch_pairs)
+    stage = dataclasses.replace(stage, reader=reader, layout=layout)
+    workdir, output = str(folder / "run"), str(folder / "export")
+    train(config, workdir, stage, jax.devices()[:1])
+    export(workdir, output)
+    return workdir, output
+
+
+def test_pre_training_learns(trained):
+    from harp_jax.checkpoints.recorded import read_metrics
+
+    losses = [row["mlm_loss"] for row in read_metrics(trained[0]) if row["split"] == "train"]
+    assert losses[-1] < losses[0] - 1
+
+
+def test_the_export_scores_as_the_workdir(trained):
+    workdir, output = trained
+    shape, params = load_encoder(workdir)
+    exported_shape, exported = load_hf(output)
+    assert type(shape) is type(exported_shape) is ToyShape
+    jax.tree.map(np.testing.assert_array_equal, params, exported)
+    pairs = [(text("q", i)[:20], text("d", i)) for i in range(9)]
+    scores = Reranker.from_pretrained(output).predict(pairs)
+    np.testing.assert_array_equal(scores, Reranker.from_pretrained(workdir).predict(pairs))
+    assert len(np.unique(scores)) == 9
+
+
+def test_harp_rerank(trained, tmp_path):
+    docs, queries = {f"d{i}": text("d", i) for i in range(6)}, {"q": "cat mat"}
+    for name, texts in (("docs", docs), ("queries", queries)):
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{key}\t{value}\n" for key, value in texts.items()))
+    write_run(str(tmp_path / "first.trec"), [("q", list(docs), -np.arange(6.0))])
+    places = {"docs": "docs.tsv", "queries": "queries.tsv", "run": "first.trec", "output": "out.trec"}
+    arguments = [f"--model={trained[1]}", *(f"--{name}={tmp_path / file}" for name, file in places.items())]
+    rerank(arguments_parser().parse_args(arguments))
+    expected = Reranker.from_pretrained(trained[1]).rerank("cat mat", list(docs.values()))
+    best = list(docs)[int(np.argmax(expected))]
+    assert read_run(str(tmp_path / "out.trec"))["q"].ranked()[0] == best
+
+
+def test_dry_run_shards_and_counts(known):
+    config = toy_config(known)
+    config.lanes, config.mesh.data, config.mesh.fsdp, config.mesh.model = 4, 2, 2, 2
+    assert "2 × 32, 2 heads" in dry_run(config)  # the sharding rules match every parameter
+
+
+def test_attention_and_packing_of_the_toy(known):
+    """Attention rows are distributions; a packed sequence scores as alone, whatever its place (positions are rotary)."""
+    tokenizer = load_tokenizer(known)
+    shape = ToyShape(tokenizer.size, 2, 32, 2, 64, 96, initializer_range=0.3)
+    params = jax.jit(lambda key: init_params(shape, key))(jax.random.key(0))
+    sequences = PairReader(tokenizer, 64).read(0, "qdm", 0, 1)[0].sequences
+    config = toy_config(known)
+    layout = make_layout(config, tokenizer, PairReader(tokenizer, 64), {"qdm": 1.0}, 2, 32)
+    scores = []
+    for chosen in (sequences, sequences[:1], sequences[1:]):
+        group = Group(0, chosen)
+        rows = dataclasses.replace(layout, rows=1, row_length=sum(map(len, chosen)), microbatches=1)
+        batch = fill([group], next(plan([tuple(map(len, chosen))], rows)), rows, 0)
+        assert not batch["token_type_ids"].any()
+        hidden = Ranker(shape).apply({"params": params}, batch, method="encode")
+        scores.append(Ranker(shape).apply({"params": params}, hidden, batch["cls_offset"], method="scores")[0])
+        attention = Ranker(shape).apply({"params": params}, batch, batch["cls_offset"], method="attention_rows")
+        np.testing.assert_allclose(attention.sum(-1), 1, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(scores[0][:2], [scores[1][0], scores[2][0]], rtol=0, atol=1e-4)
+
+
+def test_byte_level_bpe(known, tmp_path):
+    import transformers
+
+    tokenizer, theirs = load_tokenizer(known), transformers.AutoTokenizer.from_pretrained(known)
+    query, document = "Cat sat", "The mat, unseen wörds."
+    sides = [np.asarray(tokenizer.encode(each), np.int32) for each in (query, document)]
+    sequence = pair_sequences(*sides, None, None, 96, tokenizer.template)[0]
+    assert len(sequence) == len(theirs(query, document)["input_ids"]) == sum(map(len, sides)) + 4
+    template = tokenizer.template
+    line = [*template.start, *sides[0], *template.between, *sides[1], *template.end]
+    assert line == theirs(query, document)["input_ids"]
+    assert len(text_sequence(sides[1], 96, template)) == len(theirs(document)["input_ids"])
+    tokenizer.save(str(tmp_path / "again"))
+    assert load_tokenizer(str(tmp_path / "again")) == tokenizer and tokenizer.unk == -1
+    assert (
+        transformers.AutoTokenizer.from_pretrained(tmp_path / "again")(document)["input_ids"]
+        == theirs(document)["input_ids"]
+    )
+    long = "The cat sat  on the mat. " * 50
+    assert tokenizer.encode_prefixes([long], 20) == [tokenizer.encode(long)[:20]]
+    continued = [tokenizer.tokens[i] for i in tokenizer.encode(" unseen") if tokenizer.continues[i]]
+    assert continued and not any(token.startswith("Ġ") for token in continued)
+
+
+# BERT by name: its own file, the table, its tokenizer, and the default of a fresh encoder.
+OWN = ("model/encoders/bert.py", "model/encoders/table.py", "text/wordpiece.py", "text/tokenizer.py")
+NAMES = re.compile(r"wordpiece|\[CLS\]|\[SEP\]|\[MASK\]|^##$|(?<!s_)bert(?!_config)|^30522$", re.IGNORECASE)
+
+
+def test_no_other_file_says_bert():
+    """In code; comments, docstrings, help and messages may."""
+    wrong = []
+    for path in files("harp_jax"):
+        name = str(path.relative_to(ROOT / "harp_jax"))
+        if name in OWN or name.startswith(("experiments", "commands", "baselines")):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            said = node.value if isinstance(node, ast.Constant) else getattr(node, "id", getattr(node, "attr", ""))
+            short = isinstance(said, int) or (isinstance(said, str) and " " not in said and "\n" not in said)
+            if short and NAMES.search(str(said)):
+                wrong.append(f"{name}:{node.lineno} {said}")
+    allowed = {"config.py", "checkpoints/card_metadata.py", "checkpoints/sentence_transformers_layout.py"}
+    assert not [line for line in wrong if line.split(":")[0] not in allowed]
