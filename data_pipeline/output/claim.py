@@ -4,7 +4,6 @@ A job is identified by its config, the content of its input files, its vocabular
 exactly if manifest.json exists.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -14,7 +13,7 @@ from typing import IO, Any
 from data_pipeline.engine.job import Config, Inputs
 from data_pipeline.weights import artefact, attention
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import expand, links_within, read_json, replacing, sha256_file, walk
+from harp_jax.base.files import expand, links_within, locked, read_json, replacing, sha256_file, walk
 from harp_jax.base.progress import progress
 from harp_jax.input.manifest import MANIFEST, check_sizes, read_manifest
 
@@ -35,27 +34,17 @@ def fingerprint(c: Config, tokenizer_sha256: str) -> Inputs:
 
 def _file(path: str) -> dict[str, Any]:
     """Name, size and sha256; a folder has one digest over the names and digests of its files."""
-    try:
-        if os.path.isdir(path):
-            digest, size, inside = hashlib.sha256(), 0, 0
-            for inner in walk(path):
-                inside += 1
-                size += os.path.getsize(inner)
-                digest.update(
-                    f"{os.path.relpath(inner, path)}\0{sha256_file(inner)}\n".encode(errors="surrogateescape")
-                )
-            for link, target in links_within(path):
-                shown = f"{os.path.relpath(link, path)}\0-> {os.path.relpath(target, path)}\n"
-                digest.update(shown.encode(errors="surrogateescape"))
-            return {
-                "name": os.path.basename(path.rstrip("/")),
-                "files": inside,
-                "size": size,
-                "sha256": digest.hexdigest(),
-            }
+    if not os.path.isdir(path):
         return {"name": os.path.basename(path), "size": os.path.getsize(path), "sha256": sha256_file(path)}
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
+    digest, size, inside = hashlib.sha256(), 0, 0
+    for inner in walk(path):
+        inside += 1
+        size += os.path.getsize(inner)
+        digest.update(f"{os.path.relpath(inner, path)}\0{sha256_file(inner)}\n".encode(errors="surrogateescape"))
+    for link, target in links_within(path):
+        shown = f"{os.path.relpath(link, path)}\0-> {os.path.relpath(target, path)}\n"
+        digest.update(shown.encode(errors="surrogateescape"))
+    return {"name": os.path.basename(path.rstrip("/")), "files": inside, "size": size, "sha256": digest.hexdigest()}
 
 
 def _encoder(c: Config) -> dict[str, Any]:
@@ -80,27 +69,23 @@ def claim(output: str, c: Config, inputs: Inputs) -> IO[str] | None:
     manifest = os.path.join(output, MANIFEST)
     work = os.path.join(output, WORK)
     while True:
-        try:
-            os.makedirs(output, exist_ok=True)
-            if os.path.exists(manifest):
-                finished = read_manifest(output)
-                _compare(finished, mine, output)
-                check_sizes(output, finished)
-                if not finished["config"]["keep_work"]:
-                    # Left by a job that was killed after writing the manifest.
-                    shutil.rmtree(work, ignore_errors=True)
-                return None
-        except OSError as error:
-            raise InputError(f"cannot write to {output}: {error.strerror}; choose another --output") from error
-        lock = _lock(work, output)
-        if lock is not None and not os.path.exists(manifest):
+        os.makedirs(output, exist_ok=True)
+        if os.path.exists(manifest):
+            finished = read_manifest(output)
+            _compare(finished, mine, output)
+            check_sizes(output, finished)
+            if not finished["config"]["keep_work"]:
+                # Left by a job that was killed after writing the manifest.
+                shutil.rmtree(work, ignore_errors=True)
+            return None
+        busy = f"another process is writing to {output}; wait for it or choose another --output"
+        lock = locked(os.path.join(work, "lock"), busy)
+        if not os.path.exists(manifest):
             break
-        # Another process has finished the job since the check above: check again.
-        if lock is not None:
-            lock.close()
+        lock.close()  # another process has finished the job since the check above: check again
     path = os.path.join(work, "job.json")
     if os.path.exists(path):
-        _compare(_load(path), mine, output)
+        _compare(read_json(path, "remove the output directory and run again"), mine, output)
     else:
         unfinished = os.path.join(output, artefact.FOLDER)
         if not os.path.exists(os.path.join(unfinished, artefact.META)):
@@ -109,36 +94,6 @@ def claim(output: str, c: Config, inputs: Inputs) -> IO[str] | None:
         with replacing(path) as file:
             json.dump(mine, file, indent=1)
     return lock
-
-
-def _lock(work: str, output: str) -> IO[str] | None:
-    """The lock of the work directory; None if the job that held it has just removed it.
-
-    Raises InputError if another process holds it.
-    """
-    path = os.path.join(work, "lock")
-    lock = None
-    try:
-        os.makedirs(work, exist_ok=True)
-        lock = open(path, "w")
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # A lock on a deleted file excludes no other process.
-        if os.path.samestat(os.fstat(lock.fileno()), os.stat(path)):
-            return lock
-    except FileNotFoundError:
-        pass
-    except BlockingIOError:
-        message = f"another process is writing to {output}; wait for it or choose another --output"
-        raise InputError(message) from None
-    except OSError as error:
-        raise InputError(f"cannot write to {output}: {error.strerror}; choose another --output") from error
-    if lock is not None:
-        lock.close()
-    return None
-
-
-def _load(path: str) -> dict[str, Any]:
-    return read_json(path, "remove the output directory and run again")
 
 
 def _compare(theirs: dict[str, Any], mine: dict[str, Any], output: str) -> None:

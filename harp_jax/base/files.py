@@ -1,4 +1,7 @@
-"""Files: decompression by suffix when reading, atomic replacement when writing; what cannot be read or written is refused."""
+"""Files: decompression by suffix when reading, atomic replacement when writing.
+
+A path that cannot be opened raises the OSError of Python, which commands print as one line (`cli.ending_well`).
+"""
 
 import bz2
 import contextlib
@@ -30,40 +33,25 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, over the quot
 
 
 def check_readable(path: str, pipes: bool = False) -> None:
-    """Raises InputError for a path that is absent, or neither a file nor a directory: reading may never end.
+    """Raises InputError for a path that is neither a file nor a directory: reading may never end. OSError where it is absent.
 
     `pipes`: the shell's `<(command)` is allowed too; a named pipe is not, which blocks until something writes to it.
     """
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise InputError(f"cannot read {path}: {_reason(error)}; check the path and its permissions") from error
+    mode = os.stat(path).st_mode
     unnamed_pipe = stat.S_ISFIFO(mode) and not os.path.exists(os.path.realpath(path))
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or (pipes and unnamed_pipe)):
         raise InputError(f"cannot read {path}: it is a device, a pipe or a socket; write its content to a file first")
 
 
 def open_bytes(path: str) -> IO[bytes]:
-    """Open a plain, .gz, .bz2 or .xz file for reading bytes. Raises InputError if it cannot be opened."""
+    """Open a plain, .gz, .bz2 or .xz file for reading bytes."""
     check_readable(path, pipes=True)
     suffix = os.path.splitext(path)[1]
     if suffix in _UNREAD:
         raise InputError(
             f"cannot read {path}: {suffix} is not decompressed here; decompress it, or write .gz, .bz2 or .xz"
         )
-    opener = _OPENERS.get(suffix, open)
-    try:
-        return opener(path, "rb")  # type: ignore[operator, return-value]
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
-
-
-def open_stored(path: str) -> IO[bytes]:
-    """Open a file for reading its bytes as stored, compressed or not. Raises InputError if it cannot be opened."""
-    try:
-        return open(path, "rb")
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
+    return _OPENERS.get(suffix, open)(path, "rb")  # type: ignore[operator, return-value]
 
 
 def open_text(path: str) -> IO[str]:
@@ -92,6 +80,8 @@ def lines(path: str) -> Iterator[tuple[int, str]]:
         # Text is decoded in blocks: the bad byte may be many lines later.
         raise InputError(f"{path} is not UTF-8 after line {number}: {error.reason}; convert it (UTF-16?)") from error
     except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
+        if isinstance(error, OSError) and error.filename:
+            raise
         raise InputError(f"{path} is damaged after line {number}: {error}; fetch or write the file again") from error
 
 
@@ -112,10 +102,6 @@ def read_json(path: str, advice: str = "restore or write it again") -> dict[str,
     try:
         with open(path, "rb") as file:
             found = json.loads(file.read().decode())
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; check the path and its permissions") from error
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path} is not JSON (line {error.lineno}: {error.msg}); {advice}") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON ({error}); {advice}") from error
     if not isinstance(found, dict):
@@ -157,11 +143,7 @@ def links_within(folder: str) -> Iterator[tuple[str, str]]:
 def _walk(folder: str, root: str, seen: set[str]) -> Iterator[tuple[str, str]]:
     """Yield (path, "") for files and (path, real path) for links within the root; `seen`: real paths of visited directories."""
     seen.add(os.path.realpath(folder))
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError as error:
-        raise InputError(f"cannot read {folder}: {error.strerror}; check the path and its permissions") from error
-    for entry in entries:
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         if entry.name.startswith("."):
             continue
         real = os.path.realpath(entry.path) if entry.is_symlink() or entry.is_dir() else ""
@@ -184,20 +166,17 @@ def output_path(path: str, inputs: Iterable[str] = ()) -> str:
     Raises InputError for a directory, a device, a pipe or a bucket, and for a file that is one of `inputs`.
     """
     if not path:
-        raise InputError("cannot write: the path is empty, as where a variable is not set; name a file")
+        raise InputError("cannot write: the path is empty (unset variable?); name a file")
     if "://" in path:
         raise InputError(f"cannot write {path}: buckets are not supported here; mount the bucket, or use a local path")
+    target = os.path.realpath(path)
     try:
-        target = os.path.realpath(path)
         mode = os.stat(path).st_mode
     except FileNotFoundError:
         return target
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot write {path}: {_reason(error)}; choose another path") from error
-    if stat.S_ISDIR(mode):
-        raise InputError(f"cannot write {path}: it is a directory; name a file")
     if not stat.S_ISREG(mode) or not os.path.exists(target):  # /dev/stdout may be a file without a name
-        raise InputError(f"cannot write {path}: it is a device, a pipe or a socket; name a file")
+        kind = "a directory" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
+        raise InputError(f"cannot write {path}: it is {kind}; name a file")
     for other in inputs:
         if os.path.isfile(other) and os.path.samefile(target, other):
             raise InputError(f"cannot write {path}: it is the input {other}, which would be lost; choose another path")
@@ -236,10 +215,6 @@ def link(place: str, name: str) -> None:
     os.replace(temporary, name)
 
 
-def _reason(error: Exception) -> str:
-    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-
-
 def beside(path: str) -> str:
     """A name in the folder of `path` that no two processes choose, for what replaces it: PIDs of containers are equal."""
     return f"{path}.tmp.{secrets.token_hex(4)}"
@@ -274,18 +249,15 @@ def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
         check_plain(path)
     target = output_path(path)
     temporary = beside(target)
-    try:
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        file = open(
-            temporary,
-            mode.replace("w", "x"),
-            encoding=None if "b" in mode else "utf-8",
-            # A name from the command line may have bytes that are not UTF-8.
-            errors=None if "b" in mode else "backslashreplace",
-            newline=None if "b" in mode else "\n",
-        )
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {_reason(error)}; choose another path") from error
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    file = open(
+        temporary,
+        mode.replace("w", "x"),
+        encoding=None if "b" in mode else "utf-8",
+        # A name from the command line may have bytes that are not UTF-8.
+        errors=None if "b" in mode else "backslashreplace",
+        newline=None if "b" in mode else "\n",
+    )
     try:
         with full_disk_refused(path), file:
             yield file
@@ -310,7 +282,7 @@ def replacing_folder(path: str) -> Iterator[str]:
     target = os.path.realpath(path)
     temporary = beside(target)
     old = f"{temporary}.old"
-    make_directory(temporary)
+    os.makedirs(temporary)
     try:
         with full_disk_refused(path):
             yield temporary
@@ -323,28 +295,20 @@ def replacing_folder(path: str) -> Iterator[str]:
             shutil.rmtree(old) if os.path.lexists(target) else os.rename(old, target)
 
 
-def make_directory(path: str) -> None:
-    """Creates a directory with its parents. Raises InputError if that is impossible."""
-    try:
-        os.makedirs(path, exist_ok=True)
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot write to {path}: {_reason(error)}; choose another path") from error
-
-
 def locked(path: str, busy: str) -> IO[str]:
     """A lock file, locked as long as it is open; the kernel releases it even if the process is killed.
 
     Creates the directory. Raises InputError with the message `busy` while another process holds the lock.
     """
     while True:
-        make_directory(os.path.dirname(path))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
             lock = open(path, "w", opener=_unlinked)
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {_reason(error)}; choose another path") from error
+        except FileNotFoundError:  # the last holder has just removed the folder
+            continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             lock.close()
             raise InputError(busy) from error
         # A lock on a file that its holder has just removed excludes no other process.
@@ -368,13 +332,7 @@ def cache_directory(name: str) -> str:
 
 
 def sha256_file(path: str) -> str:
-    """Hexadecimal SHA-256 of a file's bytes as stored (not decompressed). Raises InputError if it cannot be read."""
+    """Hexadecimal SHA-256 of a file's bytes as stored (not decompressed)."""
     check_readable(path)
-    try:
-        digest, buffer = hashlib.sha256(), memoryview(bytearray(1 << 16))
-        with open(path, "rb", buffering=0) as file:
-            while size := file.readinto(buffer):
-                digest.update(buffer[:size])
-        return digest.hexdigest()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {_reason(error)}; check the path and its permissions") from error
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

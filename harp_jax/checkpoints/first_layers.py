@@ -1,10 +1,10 @@
 """The first layers of an encoder as a start of its own: a third of the time, and a start that supervision has not finished."""
 
-import hashlib
 import os
 from dataclasses import replace
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import sha256_file
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.text.tokenizer import load_tokenizer
 
@@ -32,10 +32,6 @@ def _layer(name: str) -> int:
 
 def check_sha256(path: str, wanted: str) -> None:
     """Raises InputError unless the file has the hash."""
-    try:
-        with open(path, "rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; name a Hugging Face directory") from error
+    found = sha256_file(path)
     if found != wanted:
         raise InputError(f"{path} has sha256 {found}, not {wanted}; it is another model or damaged: fetch it again")

@@ -6,7 +6,7 @@ import re
 
 from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import make_directory, output_path, replacing
+from harp_jax.base.files import output_path, replacing
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.folds import read_subset
 from harp_jax.corpus.labels import write_collection
@@ -70,7 +70,7 @@ def judged(a: argparse.Namespace) -> None:
         raise InputError(
             f"{a.queries} has the text of none of the {len(qrels)} judged queries, {next(iter(qrels))} first; check both"
         )
-    make_directory(a.output)
+    os.makedirs(a.output, exist_ok=True)
     for name in ("queries.tsv", "qrels.txt"):
         output_path(os.path.join(a.output, name), [query_file(a.queries), qrels_file(a.qrels)])
     with replacing(os.path.join(a.output, "queries.tsv")) as file:

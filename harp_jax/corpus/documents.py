@@ -28,7 +28,6 @@ from harp_jax.base.files import (
     check_length,
     check_readable,
     open_bytes,
-    open_stored,
 )
 from harp_jax.base.progress import progress
 from harp_jax.corpus.irds import IrdsDocuments
@@ -175,7 +174,7 @@ def _fingerprint(path: str) -> str:
     for name in document_files(path):
         check_readable(name)
         if name == path:
-            with open_stored(name) as file:
+            with open(name, "rb") as file:
                 state.update(file.read(HEAD))
         state.update(state_of(name))
     return f"{safe_name(path)}-{state.hexdigest()}"

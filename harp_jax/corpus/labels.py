@@ -7,7 +7,7 @@ import os
 import re
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import lines, make_directory, output_path, replacing
+from harp_jax.base.files import lines, output_path, replacing
 from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels
 
 _LEVEL = re.compile(r"-?\d{1,9}")
@@ -55,7 +55,7 @@ def write_collection(path: str, folder: str) -> tuple[int, int]:
     """Writes labels as queries.tsv and qrels.txt, of queries with a relevant document only; returns (queries, labels)."""
     queries, qrels = read_labels(path)
     kept = {qid: judged for qid, judged in qrels.items() if any(level > 0 for level in judged.values())}
-    make_directory(folder)
+    os.makedirs(folder, exist_ok=True)
     for name in ("queries.tsv", "qrels.txt"):
         output_path(os.path.join(folder, name), [path])
     with replacing(os.path.join(folder, "queries.tsv")) as file:

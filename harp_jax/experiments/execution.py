@@ -34,7 +34,7 @@ from typing import Any
 
 from harp_jax.base.cli import FOLLOW, child_environment
 from harp_jax.base.errors import InputError, Terminated
-from harp_jax.base.files import locked, make_directory, read_json, replacing
+from harp_jax.base.files import locked, read_json, replacing
 from harp_jax.config import read_config
 from harp_jax.experiments.plan import PROGRAM, Command, Step, listing, resolve
 
@@ -74,7 +74,7 @@ def execute(steps: list[Step], output: str, jobs: int = 1) -> None:
     Several jobs share the processor's cores, and the output of each goes to a log file. If a step fails, the running ones
     are awaited and an InputError is raised; running the plan again resumes it. SIGTERM is passed on to the running steps.
     """
-    make_directory(os.path.join(output, ".plan"))
+    os.makedirs(os.path.join(output, ".plan"), exist_ok=True)
     try:
         _execute(steps, output, jobs)
     finally:

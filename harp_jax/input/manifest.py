@@ -38,13 +38,10 @@ class Shard:
         """Raises InputError unless the file has the sha256 of the manifest: a swapped or changed shard would be trained on."""
         from etils import epath
 
-        try:
-            with epath.Path(self.path).open("rb") as file:
-                digest = hashlib.sha256()
-                while block := file.read(1 << 20):
-                    digest.update(block)
-        except OSError as error:
-            raise InputError(f"cannot read shard {self.path}: {error}; check the storage, and run again") from error
+        with epath.Path(self.path).open("rb") as file:
+            digest = hashlib.sha256()
+            while block := file.read(1 << 20):
+                digest.update(block)
         if digest.hexdigest() != self.sha256:
             raise InputError(f"shard {self.path} is damaged: its sha256 is not that of {MANIFEST}; {AGAIN}")
 

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 
-from harp_jax.base.files import lines, make_directory, replacing
+from harp_jax.base.files import lines, replacing
 from harp_jax.corpus.labels import as_line, parse, tidy
 
 LEVELS = (0, 1)  # not relevant, relevant
@@ -69,7 +69,7 @@ class LabelFile:
 @contextlib.contextmanager
 def alone_in(directory: str) -> Iterator[None]:
     """Waits until no other process is within; leaves no file behind."""
-    make_directory(directory)
+    os.makedirs(directory, exist_ok=True)
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -207,7 +207,7 @@ def test_one_process_at_a_time_runs_a_step(tool, tmp_path):
     execute(steps, "out")
     assert ran() == "a"
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot write to file/.plan: Not a directory; choose another path"):
+    with pytest.raises(NotADirectoryError, match="file/.plan"):
         execute(resolve([tool("a", "a", "{out}")], "file"), "file")
 
 

@@ -337,7 +337,7 @@ def _blocks(path: str, index: str, size: int) -> Iterator[Block]:
 
 def _size(path: str) -> int:
     """The size of a dump; InputError unless its last stream is intact and ends the XML."""
-    with files.open_stored(path) as file:
+    with open(path, "rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - _TAIL_BYTES))
         tail = file.read()

@@ -115,7 +115,7 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
         if not path:
             documents += _redirects(others, url)
             continue
-        with files.open_stored(path) as file:
+        with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             data = file.read(limit + 1)
         if size > limit:
@@ -163,7 +163,7 @@ def is_page(path: str) -> bool:
         return True
     if path.lower().endswith(_COPIES):
         return False
-    with files.open_stored(path) as file:
+    with open(path, "rb") as file:
         return _BEGIN.match(file.read(_BEGIN_BYTES)) is not None
 
 

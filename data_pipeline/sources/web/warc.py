@@ -69,7 +69,7 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
     path, records = chunk.payload
     documents: list[LinkedDocument] = []
     dropped: list[Dropped] = []
-    with files.open_stored(path) as file:
+    with open(path, "rb") as file:
         for place in records:
             if place.size > int(source["max_page_bytes"]) + _HEAD_BYTES:
                 dropped.append(Dropped(f"{path} byte {place.start}", "page-too-large", f"{place.size} bytes"))
@@ -127,7 +127,7 @@ def _redirect(url: str, location: str, where: str, dropped: list[Dropped]) -> li
 
 
 def _records(path: str) -> Iterator[Record]:
-    with files.open_stored(path) as file:
+    with open(path, "rb") as file:
         walk = _compressed if file.read(2) == b"\x1f\x8b" else _plain
         file.seek(0)
         start = 0
