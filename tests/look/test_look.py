@@ -310,8 +310,8 @@ def test_wrong_options_are_named(place, tmp_path):
         start("--model=absent", "--docs=gone")
     with pytest.raises(InputError, match="--weight=-1: use 0 to 1000"):
         start(str(place[0]), "--weight=-1")
-    with pytest.raises(InputError, match="--depth=0: use 1 to 1000"):
-        start(str(place[0]), "--depth=0")
+    with pytest.raises(InputError, match="--depth=2000: use 1 to 1000"):
+        start(str(place[0]), "--depth=2000")
     with listen(0) as taken, pytest.raises(InputError, match="choose another, or 0 for any free one"):
         listen(taken.getsockname()[1])
     with pytest.raises(InputError, match="--port=70000: .*0-65535"):
