@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from harp_jax.base.cli import Parser, run
+from harp_jax.base.cli import Parser, count, run
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import lines
 
@@ -21,10 +21,18 @@ def arguments_parser() -> Parser:
     parser = Parser(
         prog="python -m harp_jax.export",
         description="Write a checkpoint as a Hugging Face directory for transformers and sentence-transformers.",
-        example="python -m harp_jax.export --workdir=runs/ranker --output=ranker",
+        example="python -m harp_jax.export --workdir=runs/ranker --output=ranker\n"
+        "  harp export --encoder=all-MiniLM-L6-v2 --layers=3 --output=start",
+    )
+    parser.add_argument("--workdir", default="", help="training workdir; its newest checkpoint that verifies is used")
+    parser.add_input(
+        "--encoder", model=True, default="", help="instead: Hugging Face directory, of which --layers are kept"
     )
     parser.add_argument(
-        "--workdir", required=True, help="training workdir; its newest checkpoint that verifies is used"
+        "--layers", type=count, default=0, help="first layers of --encoder that are written, without heads"
+    )
+    parser.add_argument(
+        "--sha256", default="", help="refuse another model.safetensors of --encoder than the one with this hash"
     )
     parser.add_output("--output", required=True, help="directory to write; an earlier export there is replaced")
     parser.add_input(
@@ -62,8 +70,15 @@ def arguments_parser() -> Parser:
 
 def main(arguments: argparse.Namespace) -> None:
     from harp_jax.checkpoints.export import export
+    from harp_jax.checkpoints.first_layers import write_first_layers
     from harp_jax.checkpoints.hub import check_repository, push
 
+    if bool(arguments.workdir) == bool(arguments.encoder) or bool(arguments.encoder) != bool(arguments.layers):
+        raise InputError("give --workdir, or --encoder with --layers")
+    if arguments.encoder:
+        write_first_layers(arguments.encoder, arguments.layers, arguments.output, arguments.sha256)
+        print(f"{arguments.output}: {arguments.layers} layers of {arguments.encoder}")
+        return
     if arguments.push:
         check_repository(arguments.push)
     calibration = read_pairs(arguments.calibration) if arguments.calibration else []

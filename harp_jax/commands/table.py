@@ -34,8 +34,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "training": {
         "train": Entry("harp_jax.main", "pre-train, coarse-tune or fine-tune a config; resumes"),
         "rate": Entry("harp_jax.commands.rate", "measure the seconds of a training step"),
-        "export": Entry("harp_jax.export", "convert a checkpoint to a Hugging Face directory"),
-        "first-layers": Entry("harp_jax.commands.first_layers", "write an encoder's first layers as a smaller start"),
+        "export": Entry("harp_jax.export", "a checkpoint, or an encoder's first layers, as a Hugging Face directory"),
         "words": Entry("harp_jax.commands.words", "word vocabulary and word2vec vectors of the neural rankers"),
         "linklearn-train": Entry("harp_jax.commands.linklearn_train", "learn term weights from links (LinkLearn)"),
     },

@@ -5,6 +5,7 @@ import jax
 import numpy as np
 import pytest
 
+import harp_jax.export as command
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.first_layers import write_first_layers
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
@@ -24,7 +25,12 @@ def encoder(tmp_path_factory):
 
 
 def test_embeddings_and_layers_are_kept_and_heads_are_not(encoder, tmp_path):
-    write_first_layers(encoder, 2, str(tmp_path / "start"))
+    command.main(
+        command.arguments_parser().parse_args([f"--encoder={encoder}", "--layers=2", f"--output={tmp_path / 'start'}"])
+    )
+    for words in ([f"--encoder={encoder}"], [f"--encoder={encoder}", "--layers=2", "--workdir=x"], ["--layers=2"]):
+        with pytest.raises(InputError, match="give --workdir, or --encoder with --layers"):
+            command.main(command.arguments_parser().parse_args([*words, "--output=x"]))
     (whole, all_params), (shape, params) = load_hf(encoder), load_hf(str(tmp_path / "start"))
     assert (shape.layers, shape.hidden, whole.layers) == (2, 32, 3) and set(params) == {"encoder"}
     assert set(params["encoder"]) == {"embeddings", "layer_0", "layer_1"}

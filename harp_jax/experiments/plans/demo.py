@@ -51,7 +51,7 @@ def get_plan(
     cosine = ["--model={start}", "--cosine", *TEST.options, "--run={bm25_test}", "--output={out}"]
     alone = Command("run_harp_alone", "rerank", zero, suffix=".trec")
     commands = [
-        Command("start", "first-layers", start),
+        Command("start", "export", start),
         Command("wiki", "sample-wiki", wiki),
         Command("pairs", "generate", [*pairs, f"--config.seed={seed}", "--output={out}"]),
         Command("harp", "train", pretrain),

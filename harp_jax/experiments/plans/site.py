@@ -68,7 +68,7 @@ def get_plan(
     source += [f"--config.{field}" for field in data]
     shortened = []
     if layers:
-        shortened = [Command("start", "first-layers", [f"--encoder={start}", f"--layers={layers}", "--output={out}"])]
+        shortened = [Command("start", "export", [f"--encoder={start}", f"--layers={layers}", "--output={out}"])]
         start = "{start}"
     tokenizer = start or "{vocabulary}"
     training = [f"--config={PRETRAIN}", f"--config.init={start}", "--config.data=('{pairs}',)", f"--config.seed={seed}"]
