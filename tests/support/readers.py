@@ -143,13 +143,6 @@ def _tokenizer_files(directory: Path) -> None:
     os.remove(directory / "SHA256SUMS")
 
 
-def _tokenizer_json_files() -> Files:
-    from tests.support.tiny_bert import small_tokenizer
-
-    vocabulary = {token: number for number, token in enumerate(small_tokenizer().tokens)}
-    return {"tokenizer.json": _json({"version": "1.0", "model": {"type": "WordPiece", "vocab": vocabulary}})}
-
-
 def _model_files(directory: Path) -> None:
     from harp_jax.checkpoints.huggingface import save_hf
     from harp_jax.model.encoders.bert import BertShape
@@ -224,7 +217,7 @@ READERS: dict[str, Reader] = {
     "clicks": Reader({"clicks.tsv": CLICKS, "docs.tsv": TSV}, _clicks, fuzzed=("clicks.tsv",)),
     "labels": Reader({"labels.tsv": b"# mine\none two\td1\t1\n#three\td2\t0\nfour\td3\n"}, _labels),
     "vocabulary": Reader(_tokenizer_files, _tokenizer, fuzzed=("vocab.txt", "tokenizer_config.json")),
-    "tokenizer.json": Reader(_tokenizer_json_files(), _tokenizer),
+    "tokenizer.json": Reader(_tokenizer_files, _tokenizer, fuzzed=("tokenizer.json",)),
     "config.json": Reader(_model_files, _model, fuzzed=("config.json",)),
     "safetensors": Reader(_model_files, _model, fuzzed=("model.safetensors",)),
 }  # fmt: skip
