@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 
 import jax
 import numpy as np
@@ -23,6 +22,7 @@ from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.checkpoints.model_card import model_card
 from harp_jax.checkpoints.recorded import read_config, read_metrics
 from harp_jax.export import arguments_parser, main
+from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.train import train
 from tests.support import ROOT
 from tests.support.synthetic import VOCAB, tokenizer
@@ -121,7 +121,7 @@ def test_parts_of_another_run_in_a_workdir_are_refused(workdir, tmp_path):
         shutil.rmtree(mixed / part)
         shutil.copytree(other / part, mixed / part)
         if part == "tokenizer":
-            swapped = replace(tokenizer(), tokens=(*tokenizer().tokens[:-2], *tokenizer().tokens[:-3:-1]))
+            swapped = Tokenizer.of_words((*tokenizer().tokens[:-2], *tokenizer().tokens[:-3:-1]))
             shutil.rmtree(mixed / part)
             swapped.save(str(mixed / part))
         for use in (load_params, Reranker.from_pretrained, lambda run: export(run, str(tmp_path / "model"))):
@@ -247,7 +247,7 @@ def test_refuses_what_it_cannot_export(workdir, tmp_path):
         export(str(tmp_path / "empty"), str(tmp_path / "model"))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes").write_text("x")
-    with pytest.raises(InputError, match="is no exported model"):
+    with pytest.raises(InputError, match="is not of harp_jax"):
         export(workdir, str(tmp_path / "mine"))
     assert os.listdir(tmp_path / "mine") == ["notes"]
     assert not (tmp_path / "model").exists()
