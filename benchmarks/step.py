@@ -50,7 +50,10 @@ class CollectionReader:
             a, b = rng.integers(len(self.documents), size=2)
             query = rng.integers(1000, 2000, 4).astype(np.int32)
             groups.append(
-                Group(0, pair_sequences(query, self.documents[a], None, self.documents[b], self.length, self.template))
+                Group(
+                    0,
+                    pair_sequences(query, self.documents[a], query[:0], self.documents[b], self.length, self.template),
+                )
             )
         return groups
 

@@ -113,7 +113,7 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
     for length in [request.length, *([sampler.length(rng)] if anew else [])]:
         context = sampler.sample(rng, passages.words, sampler.outside(anchor), length, "page")
         queries.append(setup.terms.ids(sampler.query(rng, context, anchor)))
-    return Sides(queries[0], passages.positive, queries[1] if anew else None, passages.negative)
+    return Sides(queries[0], passages.positive, queries[1] if anew else (), passages.negative)
 
 
 def needs(c: Config) -> set[str]:

@@ -186,7 +186,7 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
     """(S1, P) against (S1, P̃)."""
     if passages.negative is None:
         raise NoPair("no-page-shares-a-word-of-the-anchor")
-    return Sides(request.query, passages.positive, None, passages.negative)
+    return Sides(request.query, passages.positive, (), passages.negative)
 
 
 TASK = Task(

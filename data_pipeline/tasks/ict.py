@@ -81,7 +81,7 @@ def sides(
     P' is another passage of the article (P is number `but`), or one of another article.
     """
     query, document, kept = cloze(passage, keep, rng)
-    return Sides(query, document, None, negative(passages, but, kept, rng))
+    return Sides(query, document, (), negative(passages, but, kept, rng))
 
 
 def records(job: Job, number: int) -> Iterator[PagePair]:

@@ -125,7 +125,7 @@ def sides(model: Smoothed | Contrastive, document: Sequence[int], setup: Setup, 
     if one == two:
         raise NoPair("no-contrast")
     better, worse = sets if one > two else sets[::-1]
-    return Sides(setup.terms.ids(shuffled(rng, better)), document, setup.terms.ids(shuffled(rng, worse)), None)
+    return Sides(setup.terms.ids(shuffled(rng, better)), document, setup.terms.ids(shuffled(rng, worse)), ())
 
 
 def contrastive(c: Config) -> bool:

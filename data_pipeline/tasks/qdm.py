@@ -64,7 +64,7 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
 
 def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
     """(S1, P) against (S1, P̃)."""
-    return Sides(request.query, passages.positive, None, passages.negative)
+    return Sides(request.query, passages.positive, (), passages.negative or ())
 
 
 TASK = Task(

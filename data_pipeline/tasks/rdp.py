@@ -105,7 +105,7 @@ def request(sentence: Sentence, setup: Setup, rng: np.random.Generator) -> list[
 
 def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
     """(S, P1) against (S, P2)."""
-    return Sides(request.query, passages.positive, None, passages.negative)
+    return Sides(request.query, passages.positive, (), passages.negative or ())
 
 
 TASK = Task("rdp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests, sides=sides)

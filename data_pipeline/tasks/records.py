@@ -15,7 +15,7 @@ from data_pipeline.tasks.task import Passages, Request, Sides, setup_of
 from data_pipeline.text.terms import unpack_words
 from data_pipeline.weights.word_weights import from_bytes
 from harp_jax.base.randomness import hash64
-from harp_jax.input.records import TEXT_TASK, PairRecord, TextRecord
+from harp_jax.input.records import PAIR_FEATURES, TEXT_TASK, PairRecord, TextRecord
 from harp_jax.input.tfrecords import tensorflow
 
 SPECIALS = 3  # [CLS] query [SEP] document [SEP]
@@ -81,6 +81,8 @@ def _passages(row: Row) -> Passages:
         raise NoPair("page-not-shown")  # a page with links, to which links are dropped
     positive = unpack(row["positive"]).tolist()
     negative = None if row["negative"] is None else unpack(row["negative"]).tolist()
+    if negative == []:  # a page of characters that the tokenizer drops
+        raise NoPair("side-empty")
     if row["words"] is None:
         return Passages(positive, negative, None)
     words = None
@@ -92,14 +94,13 @@ def _passages(row: Row) -> Passages:
 def pair_record(task: str, key: str, page: str, sides: Sides, query_limit: int, doc_limit: int) -> PairRecord:
     """The record of two sides, truncated to the limits; NoPair if both sides are then equal, or one is empty."""
     pos_query, pos_doc = list(sides.pos_query)[:query_limit], list(sides.pos_doc)[:doc_limit]
-    neg_query = None if sides.neg_query is None else list(sides.neg_query)[:query_limit]
-    neg_doc = None if sides.neg_doc is None else list(sides.neg_doc)[:doc_limit]
-    if neg_query in (None, pos_query) and neg_doc in (None, pos_doc):
-        raise NoPair("sides-equal")
-    if not pos_query or not pos_doc or neg_query == [] or neg_doc == []:
-        raise NoPair("side-empty")
+    neg_query, neg_doc = list(sides.neg_query)[:query_limit], list(sides.neg_doc)[:doc_limit]
     # Equal queries or documents of the two sides are stored once, even if drawn separately.
-    neg_query, neg_doc = (None if neg_query == pos_query else neg_query), (None if neg_doc == pos_doc else neg_doc)
+    neg_query, neg_doc = ([] if neg_query == pos_query else neg_query), ([] if neg_doc == pos_doc else neg_doc)
+    if not neg_query and not neg_doc:
+        raise NoPair("sides-equal")
+    if not pos_query or not pos_doc:
+        raise NoPair("side-empty")
     return PairRecord(task, key, page, pos_query, pos_doc, neg_query, neg_doc)
 
 
@@ -118,14 +119,13 @@ class Examples:
     ) -> None:
         """Adds a pair; in-links are those of the documents' pages. NoPair if its sides are equal or empty."""
         record = pair_record(task, key, page, sides, self.c["max_query_tokens"], self.c["max_doc_tokens"])
-        neg_query = record.pos_query if record.neg_query is None else record.neg_query
-        neg_doc = record.pos_doc if record.neg_doc is None else record.neg_doc
-        features = dict(pos_query=record.pos_query, pos_doc=record.pos_doc)
-        features |= dict(neg_query=record.neg_query or [], neg_doc=record.neg_doc or [])
+        neg_query = record.neg_query or record.pos_query
+        neg_doc = record.neg_doc or record.pos_doc
+        features = {name: getattr(record, name) for name in PAIR_FEATURES}
         queries, docs = len(record.pos_query) + len(neg_query), len(record.pos_doc) + len(neg_doc)
         split = self._add(record.task, record.key, record.page, features, queries, docs, 2)
         if split == "validation":
-            if record.neg_doc is None:
+            if not record.neg_doc:
                 neg_in_links = pos_in_links
             self.validation.append(
                 dict(
@@ -136,10 +136,10 @@ class Examples:
             return
         # Count only queries or documents that differ between the sides.
         for side, tokens, absent in (
-            ("pos_query", record.pos_query, record.neg_query is None),
-            ("neg_query", neg_query, record.neg_query is None),
-            ("pos_doc", record.pos_doc, record.neg_doc is None),
-            ("neg_doc", neg_doc, record.neg_doc is None),
+            ("pos_query", record.pos_query, not record.neg_query),
+            ("neg_query", neg_query, not record.neg_query),
+            ("pos_doc", record.pos_doc, not record.neg_doc),
+            ("neg_doc", neg_doc, not record.neg_doc),
         ):
             if not absent:
                 count = self.counts.setdefault((record.task, side), np.zeros(self.vocab_size, np.int64))

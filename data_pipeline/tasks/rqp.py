@@ -74,7 +74,7 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
     count = length + len(anchor) if sampler.s2_length == "equal" else sampler.length(rng)
     excluded = set() if sampler.anchor_in_s2 else set(anchor)
     negative = sampler.query(rng, sampler.sample(rng, passages.words, excluded, count, "page"), [])
-    return Sides(query, passages.positive, setup.terms.ids(negative), None)
+    return Sides(query, passages.positive, setup.terms.ids(negative), ())
 
 
 TASK = Task("rqp", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, requests=requests, sides=sides)

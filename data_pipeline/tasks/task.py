@@ -116,12 +116,12 @@ class Passages:
 
 
 class Sides(NamedTuple):
-    """Token ids of a pair's two sides; None means the positive's."""
+    """Token ids of a pair's two sides; an empty text of the negative side is the positive's, from here to the packed batch."""
 
     pos_query: Sequence[int]
     pos_doc: Sequence[int]
-    neg_query: Sequence[int] | None
-    neg_doc: Sequence[int] | None
+    neg_query: Sequence[int]
+    neg_doc: Sequence[int]
 
 
 class PagePair(NamedTuple):

@@ -87,7 +87,7 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
         raise NoPair("page-without-sentences")
     at = int(rng.integers(len(ends)))
     sentence = list(passages.page[ends[at - 1] if at else 0 : ends[at]])
-    return Sides(sentence, passages.positive, None, passages.negative)
+    return Sides(sentence, passages.positive, (), passages.negative)
 
 
 TASK = Task(

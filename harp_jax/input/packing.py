@@ -96,13 +96,13 @@ def fit(query: np.ndarray, document: np.ndarray, length: int, template: Template
 def pair_sequences(
     pos_query: np.ndarray,
     pos_doc: np.ndarray,
-    neg_query: np.ndarray | None,
-    neg_doc: np.ndarray | None,
+    neg_query: np.ndarray,
+    neg_doc: np.ndarray,
     length: int,
     template: Template,
     mask_side: str = "document",
 ) -> tuple[Sequence, Sequence]:
-    """The two sides of a pair record as sequences of at most `length` tokens; None means the positive's text.
+    """The two sides of a pair record as sequences of at most `length` tokens; an empty negative text is the positive's.
 
     `mask_side`: the texts that may be masked: "document", "query" or "both".
     """
@@ -111,9 +111,9 @@ def pair_sequences(
     for query, document, texts in (
         (pos_query, pos_doc, (0, 1)),
         (
-            pos_query if neg_query is None else neg_query,
-            pos_doc if neg_doc is None else neg_doc,
-            (0 if neg_query is None else 2, 1 if neg_doc is None else 3),
+            neg_query if len(neg_query) else pos_query,
+            neg_doc if len(neg_doc) else pos_doc,
+            (2 if len(neg_query) else 0, 3 if len(neg_doc) else 1),
         ),
     ):
         query, document = fit(query, document, length, template)

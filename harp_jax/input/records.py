@@ -21,7 +21,7 @@ class PairRecord:
     """One preference: the positive side should score higher than the negative side.
 
     `key` is stable across runs; `page` is the source page, by which validation data are split. `neg_query` or `neg_doc` is
-    None if the negative side shares the positive's.
+    empty if the negative side has the positive's.
     """
 
     task: str
@@ -29,8 +29,8 @@ class PairRecord:
     page: str
     pos_query: Sequence[int]
     pos_doc: Sequence[int]
-    neg_query: Sequence[int] | None
-    neg_doc: Sequence[int] | None
+    neg_query: Sequence[int]
+    neg_doc: Sequence[int]
 
 
 @dataclass(frozen=True)

@@ -180,12 +180,9 @@ class RecordReader:
         if task == TEXT_TASK:
             return [Group(number, (text_sequence(text, self.length, self.template),)) for text in columns[0]]
         return [
-            # An absent side decodes as empty: the sides share the positive's text.
             Group(
                 number,
-                pair_sequences(
-                    pq, pd, nq if len(nq) else None, nd if len(nd) else None, self.length, self.template, self.mask_side
-                ),
+                pair_sequences(pq, pd, nq, nd, self.length, self.template, self.mask_side),
             )
             for pq, pd, nq, nd in zip(*columns)
         ]

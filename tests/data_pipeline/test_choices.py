@@ -135,7 +135,7 @@ def test_acm_queries_drawn_anew_differ_and_share_the_anchor():
     request = Request("acm", "k", "p", 1, (), ["w0"], 4, words_of=2)
     sides = acm.sides(request, Passages([1], [2], PAGE), ANEW, generator("anew"))
     assert sides.neg_query and sides.neg_query != sides.pos_query and 6 in sides.neg_query and 6 in sides.pos_query
-    assert acm.sides(request, Passages([1], [2], PAGE), SETUP, generator("anew")).neg_query is None
+    assert not acm.sides(request, Passages([1], [2], PAGE), SETUP, generator("anew")).neg_query
     with pytest.raises(NoPair, match="documents-equal"):
         acm.sides(request, Passages([1], [1], PAGE), ANEW, generator("anew"))
 

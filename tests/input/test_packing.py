@@ -16,7 +16,7 @@ from harp_jax.input.packing import (
     plan,
     text_sequence,
 )
-from tests.support.synthetic import TEMPLATE, pair
+from tests.support.synthetic import EMPTY, TEMPLATE, pair
 
 LAYOUT = PackedLayout(rows=6, row_length=512, sequences=32, group_size=2, pad=0)
 
@@ -29,7 +29,7 @@ def wiki_like_groups(count: int, seed: int = 0) -> list[Group]:
         n, m = np.clip(np.exp(rng.normal(4.3, 0.7, 2)).astype(int), 5, 600)
         query = rng.integers(5, 200, rng.integers(2, 7)).astype(np.int32)
         docs = [rng.integers(5, 200, k).astype(np.int32) for k in (n, m)]
-        groups.append(Group(0, pair_sequences(query, docs[0], None, docs[1], LAYOUT.row_length, TEMPLATE)))
+        groups.append(Group(0, pair_sequences(query, docs[0], EMPTY, docs[1], LAYOUT.row_length, TEMPLATE)))
     return groups
 
 
@@ -81,8 +81,8 @@ def test_arrays_hold_the_sequences_in_berts_format():
 
 def test_mask_ids_are_equal_exactly_where_the_text_is_shared():
     query, document, other = np.arange(5, 9), np.arange(20, 60), np.arange(70, 100)
-    shared_document = Group(0, pair_sequences(query, document, query[::-1][:2], None, 128, TEMPLATE))
-    shared_query = Group(1, pair_sequences(query, document, None, other, 128, TEMPLATE, mask_side="both"))
+    shared_document = Group(0, pair_sequences(query, document, query[::-1][:2], EMPTY, 128, TEMPLATE))
+    shared_query = Group(1, pair_sequences(query, document, EMPTY, other, 128, TEMPLATE, mask_side="both"))
     layout = PackedLayout(rows=2, row_length=128, sequences=8, group_size=2, pad=0)
     groups = [shared_document, shared_query]
     batch = fill(groups, next(plan(lengths(groups), layout)), layout, lane=0)

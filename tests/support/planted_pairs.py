@@ -20,7 +20,7 @@ from harp_jax.text.wordpiece import SPECIAL_TOKENS
 from harp_jax.training import metrics_log
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.train import train
-from tests.support.synthetic import TEMPLATE
+from tests.support.synthetic import EMPTY, TEMPLATE
 
 Pair = tuple[np.ndarray, np.ndarray, np.ndarray]  # token ids of query, positive and negative document
 Pairs = Callable[[str, int, int], Pair]  # by split, lane and number; none comes twice
@@ -76,11 +76,11 @@ class PlantedReader:
             for i in range(count)
         ]
 
-    def pair(self, lane: int, task: str, number: int) -> tuple[np.ndarray, np.ndarray, None, np.ndarray]:
+    def pair(self, lane: int, task: str, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         query, positive, negative = self.pairs(f"{self.split} {task}", lane, number)
         if task == BLANK and self.split != "train":
             query = np.full_like(query, self.blank)
-        return query, positive, None, negative
+        return query, positive, EMPTY, negative
 
 
 def from_scratch(directory: str) -> ConfigDict:

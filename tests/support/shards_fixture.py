@@ -42,5 +42,5 @@ def _example(task: str, number: int) -> bytes:
     if task == "mlm":
         features = {"text": values[1].tolist()}
     else:
-        features = {name: [] if v is None else v.tolist() for name, v in zip(PAIR_FEATURES, values)}
+        features = {name: v.tolist() for name, v in zip(PAIR_FEATURES, values)}
     return serialise(task, f"{task}:{number}", f"page{number}", features)

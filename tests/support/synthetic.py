@@ -11,6 +11,7 @@ from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.text.wordpiece import SPECIAL_TOKENS
 
 VOCAB = 211
+EMPTY = np.zeros(0, np.int32)
 
 
 def tokenizer() -> Tokenizer:
@@ -27,8 +28,8 @@ def pair(key: int, task: str) -> tuple:
     other = rng.integers(5, VOCAB, rng.integers(8, 50)).astype(np.int32)
     query = rng.choice(document, rng.integers(2, 7)).astype(np.int32)
     if task == "rqp":
-        return query, document, rng.choice(other, len(query)).astype(np.int32), None
-    return query, document, None, other
+        return query, document, rng.choice(other, len(query)).astype(np.int32), EMPTY
+    return query, document, EMPTY, other
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderS
         return Pretrain(
             ranker=Ranker(shape),
             tasks=tasks,
-            task_weights=tuple(config.pair_weight * float(config.task_weights.get(task, 0.0)) for task in tasks),
+            task_weights=tuple(config.pair_weight * float(config.task_weights.get(task, 1.0)) for task in tasks),
             pair_loss=config.pair_loss,
             margin=config.margin,
             mlm_weight=config.mlm_weight,
