@@ -87,20 +87,22 @@ class Parser(argparse.ArgumentParser):
             hint = next((how_to_fetch(path) for action, path in missing if action in self._models), "")
             raise InputError(f"no such file or folder: {said}; check the paths{hint}")
         inputs, written = [path for _, path in read], set()
-        for action in self._outputs:
-            output = getattr(arguments, action.dest)
+        for written_by in self._outputs:
+            output = getattr(arguments, written_by.dest)
             if not output:
                 continue
-            if os.path.isdir(output):
-                lost = next((path for path in inputs if os.path.isdir(path) and os.path.samefile(path, output)), "")
-                if lost:
-                    raise InputError(f"cannot write {output}: it is the input {lost}; choose another path")
-            else:
+            target = os.path.realpath(output)
+            folders = [(action, path) for action, path in read if os.path.isdir(path)]
+            for action, path in folders:
+                inside = action in self._models and target.startswith(os.path.join(os.path.realpath(path), ""))
+                if inside or target == os.path.realpath(path):
+                    raise InputError(f"cannot write {output}: it belongs to the input {path}; choose another path")
+            if not os.path.isdir(output):
                 check_plain(output)
                 output_path(output, inputs)
-            if os.path.realpath(output) in written:
+            if target in written:
                 raise InputError(f"two outputs are both {output}, and one would be lost; choose two paths")
-            written.add(os.path.realpath(output))
+            written.add(target)
 
 
 def paths_in(given: Any) -> list[str]:

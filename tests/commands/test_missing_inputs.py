@@ -50,7 +50,8 @@ def test_a_command_names_all_absent_inputs(capsys):
         (["HARP=model,./docs.tsv"], {"text": "model/../docs.tsv"}, "it is the input ./docs.tsv, which would be lost"),
         (["a=model,docs.tsv"], {"output": "link"}, "it is the input docs.tsv"),
         (["docs.tsv"], {"text": "hard"}, "it is the input docs.tsv"),
-        (["model"], {"output": "./model"}, "it is the input model"),
+        (["model"], {"output": "./model"}, "belongs to the input model"),
+        (["--model=model"], {"output": "link_to_model/config.json"}, "belongs to the input model"),
         ([], {"output": "r", "text": "./r"}, "two outputs are both ./r"),
         ([], {"output": "run.trec.gz"}, "outputs are not compressed"),
         ([], {"output": "gs://bucket/run"}, "buckets are not supported"),
@@ -60,11 +61,13 @@ def test_a_command_names_all_absent_inputs(capsys):
 def test_no_output_replaces_what_is_read(inputs, outputs, said, tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "link").symlink_to("docs.tsv")
+    (tmp_path / "link_to_model").symlink_to("model")
     (tmp_path / "hard").hardlink_to(tmp_path / "docs.tsv")
     parser = Parser(prog="x", description="")
     parser.add_input("paths", nargs="*")
     for name in ("output", "text"):
         parser.add_output(f"--{name}")
+    parser.add_input("--model", model=True)
     arguments = parser.parse_args([*inputs, *(f"--{name}={path}" for name, path in outputs.items())])
     with pytest.raises(InputError, match=said) if said else contextlib.nullcontext():
         parser.check_paths(arguments)
