@@ -8,7 +8,7 @@ finetune, coarse_tune.
 
 Where the equations of HARP are implemented:
 
-    Eq. 1             attention from an anchor     data_pipeline/weights/attention.Encoder.rows (`Encoder.module`)
+    Eq. 1             attention from an anchor     data_pipeline/weights/attention.Encoder.rows (Encoder.module)
     Eq. 2             weight of a word             data_pipeline/tasks/sampling.Sampler.distribution
     Eq. 3             p of a word                  data_pipeline/tasks/sampling.probabilities
     Eq. 4             number of words              data_pipeline/tasks/sampling.Sampler.length
