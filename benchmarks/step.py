@@ -28,11 +28,9 @@ from harp_jax.input.layout import make_layout
 from harp_jax.input.packing import Group, pair_sequences
 from harp_jax.model import sharding
 from harp_jax.text.tokenizer import Template, Tokenizer
-from harp_jax.training.cost import batch_flops
-from harp_jax.training.hardware import peak_flops
-from harp_jax.training.optimizer import make as make_optimizer
+from harp_jax.training.cost import batch_flops, peak_flops
 from harp_jax.training.stages.pretrain import pretrain_stage
-from harp_jax.training.state import place, state_shardings
+from harp_jax.training.state import make_optimizer, place, state_shardings
 from harp_jax.training.step import initial, make_step
 
 

@@ -23,7 +23,7 @@ def arguments_parser() -> ConfigParser:
 
 def main(arguments: argparse.Namespace) -> None:
     from harp_jax.base.allocator import keep_pages
-    from harp_jax.training.rate import seconds_per_step
+    from harp_jax.training.dry_run import seconds_per_step
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     if arguments.config is None or not arguments.output:

@@ -5,6 +5,8 @@ import logging
 import math
 import os
 import re
+import statistics
+import tempfile
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,6 +15,7 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.config import check_training
 from harp_jax.input.packing import PackedLayout, batch_shapes
 from harp_jax.model import sharding
@@ -20,16 +23,15 @@ from harp_jax.model.attention import choose
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.training import memory
-from harp_jax.training.cost import batch_flops
-from harp_jax.training.hardware import data_sheet, peak_flops
-from harp_jax.training.optimizer import make as make_optimizer
+from harp_jax.training.cost import batch_flops, data_sheet, peak_flops
 from harp_jax.training.stages.table import STAGES
-from harp_jax.training.state import abstract_state, state_shardings
+from harp_jax.training.state import abstract_state, make_optimizer, state_shardings
 from harp_jax.training.step import State
-from harp_jax.training.train import jit_step, padded
+from harp_jax.training.train import jit_step, padded, train
 
 log = logging.getLogger(__name__)
 
+MEASURED = 8  # steps whose median is a training's rate; the first ones compile the program, which the median leaves out
 FILL = 0.97  # fraction of slots that are real tokens, measured on Wikipedia
 # Bytes of a training process beside its arrays: JAX, TensorFlow and what compilations leave. Measured on CPU with the demo's model
 # (2.30 GiB in all, of which .69 a step with its state) and 2 × 128 (1.52 and .16).
@@ -122,8 +124,6 @@ def without_files(config: ConfigDict) -> ConfigDict:
     config = config.copy_and_resolve_references()
     own = "model_type" in config.model and not (config.tokenizer and os.path.exists(config.tokenizer))
     if own and not os.path.isdir(config.init or ""):
-        import tempfile
-
         config.tokenizer = tempfile.mkdtemp(prefix="harp_jax_dry_run_")
         # The tokens themselves do not matter to the compiler.
         Tokenizer.stand_in(ENCODERS[config.model.model_type].vocabulary).save(config.tokenizer)
@@ -296,6 +296,23 @@ def largest_batch(config: ConfigDict, topology: str = "") -> str:
         f"largest batch      {fits * config.lanes} rows × {config.row_length} tokens ({fits} per lane) fit {len(devices)} × "
         f"{devices[0].device_kind}: {_mib(used)} of {_mib(limit)} each; {fails * config.lanes} do not"
     )
+
+
+def seconds_per_step(config: ConfigDict, directory: str = "", steps: int = MEASURED) -> float | None:
+    """The median over `steps` steps of the training that a config describes, in a temporary workdir below `directory`.
+
+    Evaluations and checkpoints are not measured. None after SIGTERM: the first steps, which compile, would be the median. Raises
+    InputError as `train` does.
+    """
+    trial = config.copy_and_resolve_references()
+    with trial.unlocked():
+        trial.steps, trial.log_every, trial.eval_every, trial.probe_every = steps, 1, 0, 0
+        trial.checkpoint_every = steps
+    with tempfile.TemporaryDirectory(prefix=".rate.", dir=directory or None) as place:
+        workdir = os.path.join(place, "trial")
+        if "interrupted" in train(trial, workdir):
+            return None
+        return statistics.median(row["seconds_per_step"] for row in read_metrics(workdir) if row["split"] == "train")
 
 
 def _exceeds_memory(error: Exception) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from harp_jax.base.allocator import leave_hole, return_free_pages
+from harp_jax.base.allocator import Growth, return_free_pages
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import progress
 from harp_jax.base.version import __version__
@@ -26,8 +26,8 @@ from harp_jax.objectives.objective import Metrics
 from harp_jax.objectives.trivial import not_beaten
 from harp_jax.training import memory
 from harp_jax.training.metrics_log import MetricsLog
-from harp_jax.training.optimizer import schedule
 from harp_jax.training.stages.base import Stage
+from harp_jax.training.state import schedule
 from harp_jax.training.step import State
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,8 @@ AHEAD, AHEAD_ON_CPU = 1, 0
 class Loop:
     """The training loop. When `interrupted` is set (by SIGTERM), it saves and ends after the current step.
 
-    `step`: state, batch → state, metric sums. `evaluate`: parameters, step → held-out metrics; None: no evaluation.
+    `step`: state, batch → state, metric sums. `evaluate`: parameters, step → held-out metrics. `probe`: parameters, batch, step →
+    gradient norms (`balance.make_probe`). `flops`: of a step with full rows; `peak`: FLOP/s of all devices; 0: MFU is not logged.
     """
 
     def __init__(
@@ -53,16 +54,15 @@ class Loop:
         evaluate: Callable[[dict, int], dict[str, float]] | None,
         checkpoints: Checkpoints,
         metrics: MetricsLog,
+        probe: Callable[[dict, dict, jax.Array], Metrics] | None = None,
+        flops: float = 0.0,
+        peak: float = 0.0,
     ) -> None:
         self.config, self.stage, self.mesh, self.step = config, stage, mesh, step
         self.evaluate, self.checkpoints, self.metrics = evaluate, checkpoints, metrics
         self.rate = schedule(config, stage.steps)
         self.interrupted = threading.Event()
-        self.probe: Callable[[dict, dict, jax.Array], Metrics] | None = (
-            None  # `probe.make_probe`, every `probe_every` steps
-        )
-        self.memory: memory.Watch | None = None  # saves, and ends the run, before the memory does
-        self.flops = self.peak = 0.0  # FLOPs of a step with full rows; peak FLOP/s of all devices; 0: MFU is not logged
+        self.probe, self.flops, self.peak = probe, flops, peak
 
     def run(self, state: State, start: int, batches: Batches) -> dict[str, float]:
         """Run steps `start + 1` … `stage.steps`; returns the last logged metrics (none if no step is left),
@@ -76,7 +76,7 @@ class Loop:
         if start == 0 and self.evaluate is not None:
             self.metrics.write(0, self.evaluate(state["params"], 0), "validation")
         waited, since = 0.0, time.perf_counter()
-        stream = iter(batches)
+        stream, growth = iter(batches), Growth()
         ahead = AHEAD_ON_CPU if self.mesh.devices.flat[0].platform == "cpu" else AHEAD
         with progress(total=steps, initial=start, unit="steps", desc=config.stage) as bar, _sigterm(self.interrupted):
             for number in range(start + 1, steps + 1):
@@ -85,7 +85,7 @@ class Loop:
                 waited += time.perf_counter() - before
                 arrays = sharding.put(batch, self.mesh)
                 if number == start + 1 and isinstance(self.step, jax.stages.Wrapped):
-                    # Compiled now: what stays of a compilation would divide the step's place in the heap.
+                    # Compiled now: what stays of a compilation would fragment the heap.
                     self.rate(start)
                     self.step = self._compiled(self.step, state, arrays)
                 if self.probe is not None and number % config.probe_every == 0:
@@ -96,6 +96,7 @@ class Loop:
                 pending.append(metrics)
                 if len(pending) > ahead:
                     jax.block_until_ready(pending[-1 - ahead])
+                growth.after_step()
                 bar.update(1)
                 if number % config.log_every == 0 or number == steps:
                     last = self._log(number, state, pending, waited, since)
@@ -103,26 +104,11 @@ class Loop:
                         loss=f"{last['loss']:.3f}", tokens_s=f"{last['tokens_per_second']:.0f}", refresh=False
                     )
                     pending, waited, since = [], 0.0, time.perf_counter()
-                due = config.eval_every and (number % config.eval_every == 0 or number == steps)
-                if due and self.evaluate is not None:
-                    before = time.perf_counter()
-                    found = self.evaluate(state["params"], number)
-                    self.metrics.write(number, found, "validation")
-                    if number == steps:
-                        for sentence in not_beaten(found, self.stage.trivial):
-                            log.warning("%s", sentence)
-                    return_free_pages()
-                    since += time.perf_counter() - before
+                if config.eval_every and (number % config.eval_every == 0 or number == steps):
+                    since += self._evaluate(number, state)
                 stop = self._stops(number)
-                short = self._memory_is_short(number)
-                if number % config.checkpoint_every == 0 or number == steps or stop or short:
+                if number % config.checkpoint_every == 0 or number == steps or stop:
                     self._save(number, state, cursors)
-                if self.memory is not None and self.memory.out and number < steps:
-                    self.checkpoints.wait()
-                    raise InputError(
-                        f"memory runs out: {self.memory.limit}; saved step {number}. Lower batch_tokens or batch_pairs, or raise "
-                        "accumulate, and run the same command again: it resumes"
-                    )
                 if stop and number < steps:
                     log.warning("interrupted: saved step %d; run the same command again to resume", number)
                     last = {"interrupted": 1.0}
@@ -136,18 +122,20 @@ class Loop:
         program = step.lower(state, arrays).compile()
         if self.mesh.devices.flat[0].platform == "cpu":
             return_free_pages()  # those of the compiler
-            leave_hole()
             memory.check_step(program, state)
         return program
 
-    def _memory_is_short(self, step: int) -> bool:
-        """Whether to save now because memory may run out before the next checkpoint."""
-        if self.memory is None:
-            return False
-        self.memory.update()
-        if self.memory.low and not self.memory.out:
-            log.warning("memory may run out: %s; saving step %d", self.memory.limit, step)
-        return self.memory.low or self.memory.out
+    def _evaluate(self, step: int, state: State) -> float:
+        """Logs the held-out metrics and at the last step what did not beat its trivial predictor; returns the seconds taken."""
+        before = time.perf_counter()
+        if self.evaluate is not None:
+            found = self.evaluate(state["params"], step)
+            self.metrics.write(step, found, "validation")
+            if step == self.stage.steps:
+                for sentence in not_beaten(found, self.stage.trivial):
+                    log.warning("%s", sentence)
+            return_free_pages()
+        return time.perf_counter() - before
 
     def _stops(self, step: int) -> bool:
         """Whether to save and end now; the same on all processes."""

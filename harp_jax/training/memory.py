@@ -1,4 +1,4 @@
-"""The memory that a run may use here: compared with what a step needs before the first one, and watched from then on.
+"""The memory that a run may use here, compared with what a step needs before the first one.
 
 The kernel ends a process that exceeds its memory without a word. The limits are those of the control groups (containers, Slurm,
 systemd), of the process (`ulimit -v`, `ulimit -d`), and the machine's memory; only Linux reports them.
@@ -7,8 +7,7 @@ systemd), of the process (`ulimit -v`, `ulimit -d`), and the machine's memory; o
 import logging
 import math
 import resource
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +18,6 @@ from harp_jax.base.errors import InputError
 log = logging.getLogger(__name__)
 
 NONE = 1 << 60  # bytes: control groups of version 1 without a limit report a number above it
-SHARE = 1 / 32  # of a limit that should stay free: what libraries, the page tables and other processes take in a moment
-SECONDS = 1.0  # between two looks at the limits
 
 
 class Limit(NamedTuple):
@@ -127,34 +124,3 @@ def check_step(program: jax.stages.Compiled, state: Any, free: Limit | None = No
         raise InputError(f"a step needs {gib(step)} of memory, but {free}; {advice}")
     if step + kept > free.free:
         log.warning("memory may run out: a step and a checkpoint need %s, %s; %s", gib(step + kept), free, advice)
-
-
-class Watch:
-    """Whether memory is about to run out: less is free than saving a checkpoint needs.
-
-    `kept`: bytes of the state. `look`: returns the tightest limit. `low` is true once each time that the free memory falls below
-    the bound, `out` while less than half of it is free.
-    """
-
-    def __init__(
-        self, kept: int, look: Callable[[], Limit | None] = tightest, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.kept, self.look, self.clock = kept, look, clock
-        self.limit: Limit | None = None
-        self.low = self.out = False
-        self._below = False
-        self._due = 0.0
-
-    def update(self) -> None:
-        """Looks at the limits, at most once a second."""
-        self.low = False
-        if self.clock() < self._due:
-            return
-        self._due = self.clock() + SECONDS
-        self.limit = self.look()
-        if self.limit is None:
-            return
-        bound = 2 * self.kept + SHARE * self.limit.total
-        below = self.limit.free < bound
-        self.low, self._below = below and not self._below, below
-        self.out = self.limit.free < bound / 2

@@ -4,24 +4,25 @@ The JSON lines are authoritative: one object per line, `step` first.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import time
 from collections.abc import Mapping
 from typing import Any
 
+from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import replacing
 from harp_jax.checkpoints.recorded import METRICS
 from harp_jax.checkpoints.recorded import read_metrics as read
-from harp_jax.training.wandb_log import WandbLog
 
 
 class MetricsLog:
     """Appends to workdir/metrics.jsonl and workdir/tensorboard. Opening removes the lines after the restored step."""
 
-    def __init__(self, workdir: str, restored_step: int, enabled: bool = True) -> None:
+    def __init__(self, workdir: str, restored_step: int, enabled: bool = True, wandb: "WandbLog | None" = None) -> None:
         self._file = self._board = None
-        self.wandb: WandbLog | None = None
+        self.wandb = wandb
         if not enabled:
             return
         # Not SummaryWriter: it writes in a thread, which dies when the disk is full, and the run would wait for it forever.
@@ -75,3 +76,40 @@ def cut_after(path: str, step: int) -> None:
         rows = [row for row in read(os.path.dirname(path)) if row["step"] <= step]
         with replacing(path) as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+class WandbLog:
+    """A run of the project `project`, named after the workdir; a resumed training continues the same run.
+
+    Follows wandb's own settings, such as WANDB_MODE=offline, which needs no account. Raises InputError without the package and
+    where wandb refuses. What it cannot send later is wandb's to report: training never waits for it.
+    """
+
+    def __init__(self, project: str, workdir: str, config: Mapping[str, Any]) -> None:
+        with needs("config.wandb", "wandb", "wandb"):
+            import wandb
+        place = os.path.abspath(workdir)
+        try:
+            self._run = wandb.init(
+                project=project,
+                name=os.path.basename(place),
+                id=hashlib.sha256(place.encode()).hexdigest()[:16],
+                resume="allow",
+                dir=place,
+                config=dict(config),
+            )
+        except (wandb.Error, OSError) as error:
+            raise InputError(
+                f"wandb does not start: {error}; log in with `wandb login`, set WANDB_MODE=offline, or set --config.wandb="
+            ) from error
+        # A resumed training repeats the steps after its last checkpoint, which wandb's own counter refuses.
+        self._run.define_metric("*", step_metric="trained_step")
+
+    def write(self, step: int, metrics: Mapping[str, float], prefix: str) -> None:
+        """Sends one line of metrics as PREFIX/NAME."""
+        self._run.log({"trained_step": step, **{f"{prefix}/{name}": float(value) for name, value in metrics.items()}})
+
+    def close(self) -> None:
+        """Ends the run; an error here is no error of the training."""
+        with contextlib.suppress(Exception):
+            self._run.finish()

@@ -1,4 +1,4 @@
-"""Shapes and shardings of the training state, and the placement of parameters on devices."""
+"""The training state: Adam with warmup and decay, as BERT and HARP train; shapes and shardings; placement on devices."""
 
 import dataclasses
 from typing import Any
@@ -6,12 +6,50 @@ from typing import Any
 import jax
 import optax
 from jax.sharding import Mesh
+from ml_collections import ConfigDict
 
 from harp_jax.model import sharding
 from harp_jax.training.stages.families import Family, Shape
 from harp_jax.training.step import State, initial
 
 Shardings = dict[str, Any]  # the tree of a State, of NamedShardings
+
+
+def schedule(config: ConfigDict, steps: int) -> optax.Schedule:
+    """Learning rate by step: linear warmup over `warmup`·steps, then "linear" or "cosine" decay to 0, or "constant"."""
+    warmup = int(config.warmup * steps)
+    rest = max(1, steps - warmup)
+    after = {
+        "linear": lambda: optax.linear_schedule(config.learning_rate, 0.0, rest),
+        "cosine": lambda: optax.cosine_decay_schedule(config.learning_rate, rest),
+        "constant": lambda: optax.constant_schedule(config.learning_rate),
+    }
+    if not warmup:
+        return after[config.schedule]()
+    return optax.join_schedules(
+        [optax.linear_schedule(0.0, config.learning_rate, warmup), after[config.schedule]()], [warmup]
+    )
+
+
+def decayed(params: dict) -> dict:
+    """Mask of the parameters that weight decay applies to: all but biases and layer norms."""
+
+    def walk(tree: dict, name: str) -> dict | bool:
+        if isinstance(tree, dict):
+            return {key: walk(value, key) for key, value in tree.items()}
+        return name not in ("bias", "scale")
+
+    return walk(params, "")  # type: ignore[return-value]
+
+
+def make_optimizer(config: ConfigDict, steps: int) -> optax.GradientTransformation:
+    """Clipping by global norm, Adam (with decoupled weight decay if configured), and the schedule."""
+    chain = [optax.clip_by_global_norm(config.clip_norm)] if config.clip_norm else []
+    chain.append(optax.scale_by_adam(b1=config.beta1, b2=config.beta2, eps=1e-6))
+    if config.weight_decay:
+        chain.append(optax.add_decayed_weights(config.weight_decay, mask=decayed))
+    chain.append(optax.scale_by_learning_rate(schedule(config, steps)))
+    return optax.chain(*chain)
 
 
 def abstract_state(

@@ -21,20 +21,15 @@ from harp_jax.model import sharding
 from harp_jax.objectives.metrics import summarise
 from harp_jax.objectives.objective import Objective
 from harp_jax.objectives.pretrain import Pretrain
-from harp_jax.training import memory, mlm_head
-from harp_jax.training.cost import batch_flops
-from harp_jax.training.hardware import peak_flops
+from harp_jax.training import balance
+from harp_jax.training.cost import batch_flops, peak_flops
 from harp_jax.training.loop import Loop, add
-from harp_jax.training.metrics_log import MetricsLog
-from harp_jax.training.optimizer import make as make_optimizer
-from harp_jax.training.probe import make_probe
+from harp_jax.training.metrics_log import MetricsLog, WandbLog
 from harp_jax.training.stages.base import Stage
 from harp_jax.training.stages.families import Shape
-from harp_jax.training.stages.inputs import check_inputs
-from harp_jax.training.stages.table import STAGES
-from harp_jax.training.state import Shardings, abstract_state, place, state_shardings
+from harp_jax.training.stages.table import STAGES, check_inputs
+from harp_jax.training.state import Shardings, abstract_state, make_optimizer, place, state_shardings
 from harp_jax.training.step import initial, make_eval, make_step
-from harp_jax.training.wandb_log import WandbLog
 from harp_jax.training.workdir import claim_workdir, disk_full_as_input_error
 
 log = logging.getLogger(__name__)
@@ -87,8 +82,8 @@ def _train(
     checkpoints = Checkpoints(workdir, config.keep_checkpoints)
     cleanup.callback(checkpoints.close)
     restored = checkpoints.restore(abstract_state(stage.family, shape, optimizer, shardings))
-    if restored is None and mlm_head.is_due(config, stage):
-        trained = mlm_head.with_trained_head(config, workdir, stage, functools.partial(train, devices=devices))
+    if restored is None and balance.head_is_due(config, stage):
+        trained = balance.with_trained_head(config, workdir, stage, functools.partial(train, devices=devices))
         if trained is None:
             return {"interrupted": 1.0}
         stage = trained
@@ -113,18 +108,15 @@ def _train(
     else:
         evaluate = stage.selection(shape, workdir)
     first_process = jax.process_index() == 0
-    metrics_log = MetricsLog(workdir, -1 if restored is None else start, enabled=first_process)
+    wandb = WandbLog(config.wandb, workdir, config.to_dict()) if config.wandb and first_process else None
+    metrics_log = MetricsLog(workdir, -1 if restored is None else start, first_process, wandb)
     cleanup.callback(metrics_log.close)
-    if config.wandb and first_process:
-        metrics_log.wandb = WandbLog(config.wandb, workdir, config.to_dict())
-    loop = Loop(config, stage, mesh, step, evaluate, checkpoints, metrics_log)
-    if jax.process_count() == 1:  # saving is a step of all processes
-        loop.memory = memory.Watch(memory.size_of(state))
-    loop.flops = batch_flops(config, stage, shape, objective)
+    probe = None
     if config.probe_every and isinstance(objective, Pretrain) and objective.predictions:
-        loop.probe = jax.jit(make_probe(objective, config.seed, config.prng, shape.drops))
-    if loop.flops:
-        loop.peak = peak_flops(list(mesh.devices.flat), shape.dtype)
+        probe = jax.jit(balance.make_probe(objective, config.seed, config.prng, shape.drops))
+    flops = batch_flops(config, stage, shape, objective)
+    peak = peak_flops(list(mesh.devices.flat), shape.dtype) if flops else 0.0
+    loop = Loop(config, stage, mesh, step, evaluate, checkpoints, metrics_log, probe, flops, peak)
     return loop.run(state, start, batches) or last_logged(workdir)
 
 

@@ -12,9 +12,8 @@ from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.config import read_config
 from harp_jax.text.tokenizer import load_tokenizer
-from harp_jax.training.stages.inputs import REQUIRED, check_inputs
 from harp_jax.training.stages.pretrain import pretrain_stage
-from harp_jax.training.stages.table import STAGES
+from harp_jax.training.stages.table import REQUIRED, STAGES, check_inputs
 from tests.support import ROOT
 
 

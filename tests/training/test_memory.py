@@ -1,4 +1,4 @@
-"""What is free of the memory: limits of control groups and processes, the check of a step, and saving before memory ends."""
+"""What is free of the memory: limits of control groups and processes, and the check of a step."""
 
 import resource
 from types import SimpleNamespace
@@ -7,10 +7,7 @@ import jax
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.config import pretrain
-from harp_jax.model.sharding import make_mesh
-from harp_jax.training import loop as training_loop
-from harp_jax.training.memory import Limit, Watch, check_step, limits, tightest
+from harp_jax.training.memory import Limit, check_step, limits, tightest
 
 GIB = 1 << 30
 
@@ -93,42 +90,3 @@ def test_a_step_that_does_not_fit_is_refused_before_the_first_and_a_tight_one_wa
         InputError, match=r"a step needs 3.00 GiB of memory, but 2.00 GiB of 16.00 GiB are free \(ulimit -v\); lower"
     ):
         check_step(program, state, Limit("ulimit -v", 16 * GIB, 2 * GIB))
-
-
-def run_with(free, monkeypatch, steps=8):
-    """Runs the loop while the free GiB follow `free`; returns the saved steps and the error."""
-    clock, saved = SimpleNamespace(now=0.0), []
-    monkeypatch.setattr(training_loop.sharding, "put", lambda batch, mesh: batch)
-    monkeypatch.setattr(training_loop, "summarise", lambda sums, tasks: {"loss": 0.0})
-
-    def step(state, batch):
-        clock.now += 2.0
-        return state, {"tokens": 1.0, "gradient_norm": 1.0}
-
-    checkpoints = SimpleNamespace(steps=lambda: saved, save=lambda number, *_: saved.append(number), wait=lambda: None)
-    config = pretrain()
-    stage = SimpleNamespace(steps=steps, tasks=(), trivial={})
-    loop = training_loop.Loop(
-        config, stage, make_mesh(config), step, None, checkpoints, SimpleNamespace(write=lambda *_: None)
-    )
-    amounts = iter(free)
-    loop.memory = Watch(
-        GIB, lambda: Limit("memory of the machine", 32 * GIB, int(next(amounts) * GIB)), lambda: clock.now
-    )
-    try:
-        loop.run({"params": {}, "skipped": 0}, 0, (({}, {}) for _ in range(steps)))
-    except InputError as error:
-        return saved, str(error)
-    return saved, ""
-
-
-def test_a_checkpoint_is_saved_before_memory_ends_and_the_run_stops(monkeypatch):
-    """Of 32 GiB and a state of 1 GiB, less than 3 GiB free is little, and less than 1.5 too little."""
-    assert run_with([9] * 8, monkeypatch) == ([8], "")
-    assert run_with([9, 2.5, 2.4, 2.3, 9, 9, 2.5, 9], monkeypatch) == ([2, 7, 8], "")
-    saved, error = run_with([9, 9, 2.5, 2, 1.2], monkeypatch)
-    assert (
-        saved == [3, 5]
-        and "memory runs out: 1.20 GiB of 32.00 GiB are free (memory of the machine); saved step 5" in error
-    )
-    assert "run the same command again: it resumes" in error

@@ -5,7 +5,7 @@ import pytest
 from harp_jax.base.cli import TERMINATED
 from harp_jax.commands import rate as command
 from harp_jax.config import pretrain
-from harp_jax.training import rate
+from harp_jax.training import dry_run as rate
 
 
 def test_an_interrupted_measurement_writes_nothing(tmp_path, monkeypatch):

@@ -6,8 +6,7 @@ import types
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.training.metrics_log import MetricsLog
-from harp_jax.training.wandb_log import WandbLog
+from harp_jax.training.metrics_log import MetricsLog, WandbLog
 
 
 class Run:
@@ -44,8 +43,7 @@ def stand_in(monkeypatch):
 
 
 def logged(workdir, restored: int, *steps: int) -> None:
-    log = MetricsLog(str(workdir), restored)
-    log.wandb = WandbLog("links", str(workdir), {"seed": 0})
+    log = MetricsLog(str(workdir), restored, wandb=WandbLog("links", str(workdir), {"seed": 0}))
     for step in steps:
         log.write(step, {"loss": 1 / step})
     log.close()

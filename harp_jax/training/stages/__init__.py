@@ -1,7 +1,7 @@
 """Everything that is specific to one kind of training: model family, objective, data, initial parameters, number of steps.
 
 In: a config. Out: a `Stage`, which the training loop runs without knowing its kind.
-Imports: corpus, text, model, input, objectives, checkpoints, neural_ir, ranking (for selection on held-out queries).
+Imports: corpus, text, model, input, objectives, checkpoints, baselines, ranking (for selection on held-out queries).
 Files: families (specific to a kind of model); base (the `Stage` record); pretrain, finetune, coarse_tune, neural_ir
-(one stage each); table (stages by name); inputs (what each reads, checked at once).
+(one stage each); table (stages by name, what each reads).
 """
