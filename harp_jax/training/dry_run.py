@@ -95,9 +95,10 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
     check_training(config)
     if config.stage not in STAGES:
         raise InputError(f"unknown stage {config.stage!r}; choose from {', '.join(STAGES)}")
-    stage = STAGES[config.stage](without_files(config), with_data=False)
-    if not isinstance(stage.layout, PackedLayout):
+    if config.stage == "neural_ir":
         raise InputError("a dry run is for BERT; a neural ranker fits on any device, train it without --dry_run")
+    stage = STAGES[config.stage](without_files(config), with_data=False)
+    assert isinstance(stage.layout, PackedLayout)
     mesh, layout = sharding.make_mesh(config, devices), stage.layout
     if rows is not None:
         layout = dataclasses.replace(layout, rows=math.ceil(rows / config.lanes))
