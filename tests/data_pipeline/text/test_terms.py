@@ -78,7 +78,7 @@ def test_stopword_lists(tmp_path, terms):
     assert {"the", "of", "is"} <= STOPWORDS and "river" not in STOPWORDS
     (tmp_path / "list").write_text("River\n\n12\n")
     assert read_stopwords(str(tmp_path / "list")) == {"river", "12"}
-    with pytest.raises(InputError, match="absent"):
+    with pytest.raises(FileNotFoundError):
         read_stopwords(str(tmp_path / "absent"))
     with pytest.raises(InputError, match="absent"):
         load_terms(str(tmp_path / "absent"), "")
