@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from data_pipeline.config import SPLITS, generation, plain
 from data_pipeline.engine.job import Job
-from data_pipeline.engine.local import LocalEngine
-from data_pipeline.engine.serial import SMALL, SerialEngine
+from data_pipeline.engine.local import SMALL, LocalEngine, SerialEngine
 from data_pipeline.engine.work import claim
 from data_pipeline.links import link_graph
 from data_pipeline.links.graph_report import dropped_counts

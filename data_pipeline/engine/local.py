@@ -1,4 +1,4 @@
-"""The local engine: maps in a pool of spawned processes, joins in DuckDB. One machine."""
+"""The local engine: maps in a pool of spawned processes, or in this process for small input; joins in DuckDB. One machine."""
 
 import contextlib
 import glob
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 # Memory that a DuckDB thread needs to write a table in hundreds of buckets at once.
 JOIN_THREAD_MIB = 200
+SMALL = 64 << 20  # bytes of input up to which no worker processes are worth their start
 
 
 def _follow_parent() -> None:
@@ -142,18 +143,12 @@ class LocalEngine:
             return
         temporary = folder + ".tmp"
         shutil.rmtree(temporary, ignore_errors=True)
-        os.makedirs(temporary)
-        options = "FORMAT PARQUET, COMPRESSION zstd"
+        os.makedirs(f"{temporary}/bucket=0" if not partitioned else temporary)
         columns = ", ".join(f'"{name}"' for name in SCHEMAS[output].names)
-        target = f"{temporary}/bucket=0/part.parquet"
+        target, options = f"{temporary}/bucket=0/part.parquet", "FORMAT PARQUET, COMPRESSION zstd"
         if partitioned:
-            target, options, columns = (
-                temporary,
-                options + ", PARTITION_BY (bucket), OVERWRITE_OR_IGNORE",
-                columns + ", bucket",
-            )
-        else:
-            os.makedirs(os.path.dirname(target))
+            target, columns = temporary, columns + ", bucket"
+            options += ", PARTITION_BY (bucket), OVERWRITE_OR_IGNORE"
         with self._connection(inputs) as connection, self._memory(output):
             connection.execute(f"COPY (SELECT {columns} FROM ({sql})) TO '{_quoted(target)}' ({options})")
         finish_join(temporary, folder)
@@ -208,6 +203,26 @@ class LocalEngine:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
+
+
+class SerialEngine(LocalEngine):
+    """`LocalEngine` whose maps run in this process."""
+
+    @property
+    def pool(self) -> Executor:
+        return _Immediate()
+
+
+class _Immediate(Executor):
+    """Runs what is submitted at once, in the caller."""
+
+    def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(function(*arguments, **named))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
 def mebibytes(limit: str) -> int:

@@ -82,8 +82,7 @@ def verify(job: Job, path: str) -> None:
     if path in _verified:
         return
     named = NAMED.fullmatch(path)
-    # Unfinished jobs of older versions have files without a digest.
-    if named and sha256_file(path)[:16] != named[1]:
+    if not named or sha256_file(path)[:16] != named[1]:
         raise InputError(f"{path} is damaged; {DAMAGED.format(work=job['work'])}")
     _verified.add(path)
 
@@ -106,13 +105,12 @@ def table_files(job: Job, name: str) -> list[str]:
 def complete(job: Job, name: str) -> bool:
     """Whether the table of a join is there. Raises InputError if one of its files is not."""
     folder = place(job, name)
-    if os.path.exists(os.path.join(folder, LIST)):  # older versions wrote none
-        names = _read_list(os.path.join(folder, LIST))
-        if names is None:
-            shutil.rmtree(folder)
-            return False
-        _check_present(job, (os.path.join(name, file) for file in names))
-    return os.path.isdir(folder)
+    names = _read_list(os.path.join(folder, LIST))
+    if names is None:
+        shutil.rmtree(folder, ignore_errors=True)
+        return False
+    _check_present(job, (os.path.join(name, file) for file in names))
+    return True
 
 
 def finish_join(temporary: str, folder: str) -> None:

@@ -21,8 +21,7 @@ from ml_collections import ConfigDict
 from data_pipeline.config import plain
 from data_pipeline.engine import dropped
 from data_pipeline.engine.job import Engine, Job
-from data_pipeline.engine.local import LocalEngine, mebibytes
-from data_pipeline.engine.serial import SMALL, SerialEngine
+from data_pipeline.engine.local import SMALL, LocalEngine, SerialEngine, mebibytes
 from data_pipeline.engine.store import bucket_parts
 from data_pipeline.engine.work import claim
 from data_pipeline.links import graph_report, link_graph

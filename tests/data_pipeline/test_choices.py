@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from data_pipeline.config import generation, plain
-from data_pipeline.engine.local import LocalEngine
+from data_pipeline.engine.local import LocalEngine, SerialEngine
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.links import link_graph
 from data_pipeline.links.parsing import parse_documents
@@ -29,7 +29,6 @@ from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 from harp_jax.text.wordpiece import SPECIAL_TOKENS
 from tests.support import ROOT, corpus
-from tests.support.in_process import InProcessEngine
 
 TERMS = Terms(Tokenizer.of_words((*SPECIAL_TOKENS, "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"}))
 SAMPLER = Sampler(TERMS.is_term, weighting="normalised")
@@ -198,7 +197,7 @@ def test_the_official_preset_runs_and_the_command_line_wins(tmp_path):
         "    return c\n"
     )
     parsed = arguments_parser().parse_args(arguments)
-    generate(parsed.config, parsed.output, InProcessEngine)
+    generate(parsed.config, parsed.output, SerialEngine)
     manifest = load_manifest(str(tmp_path / "out"))
     assert manifest["config"] | {"replacement": True} | PRESETS["official"] == manifest["config"] | {
         "replacement": True

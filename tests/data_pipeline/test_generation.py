@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from data_pipeline.engine.local import SerialEngine
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.output.report import as_text, report
 from data_pipeline.pipeline import generate
@@ -16,7 +17,6 @@ from data_pipeline.text.terms import load_terms
 from harp_jax.base.errors import InputError
 from tests.support import ROOT, corpus
 from tests.support.generation_job import hashes, records, table
-from tests.support.in_process import InProcessEngine
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ def test_one_and_two_workers_write_the_same_shards(made, tmp_path):
 def test_another_seed_writes_other_pairs_and_the_same_splits(made, tmp_path):
     folder, output = made
     config = corpus.config(folder, encoder="", term_weights=str(output / "term_weights"), seed=1, tasks=("rqp",))
-    generate(config, str(tmp_path / "seed1"), InProcessEngine)
+    generate(config, str(tmp_path / "seed1"), SerialEngine)
     theirs, mine = load_manifest(str(output)), load_manifest(str(tmp_path / "seed1"))
     assert mine["term_weights_sha256"] == theirs["term_weights_sha256"]
     name = "harp-rqp_train.tfrecord-00000-of-00001"
@@ -233,7 +233,7 @@ def test_options_of_the_field_notes_run(tmp_path, capfd):
         exclude_destinations=str(folder / "judged.txt"), document_title=True, acm_directions=1, keep_work=True, query_length=0.5,
         shard_bytes=20_000, workers=1,
     )  # fmt: skip
-    generate(corpus.config(folder, **options), str(tmp_path / "out"), InProcessEngine)
+    generate(corpus.config(folder, **options), str(tmp_path / "out"), SerialEngine)
     manifest = load_manifest(str(tmp_path / "out"))
     assert manifest["losses"]["link-to-excluded"]["count"] > 10
     assert "1 line(s) name no page, for example 'p4711'" in capfd.readouterr().err
@@ -243,9 +243,9 @@ def test_options_of_the_field_notes_run(tmp_path, capfd):
     generate(
         corpus.config(folder, acm_negative="corpus", tasks=("acm",), workers=1),
         str(tmp_path / "corpus-negatives"),
-        InProcessEngine,
+        SerialEngine,
     )
-    generate(corpus.config(folder, encoder="", tasks=("mlm",), workers=1), str(tmp_path / "text"), InProcessEngine)
+    generate(corpus.config(folder, encoder="", tasks=("mlm",), workers=1), str(tmp_path / "text"), SerialEngine)
     assert set(load_manifest(str(tmp_path / "text"))["tasks"]) == {"mlm"}
 
 
@@ -268,7 +268,7 @@ def test_inspect_reports_and_finds_damage(made, tmp_path):
 def test_a_relative_tokenizer_is_found_from_other_folders_and_after_a_move(tmp_path, monkeypatch):
     folder = corpus.write(tmp_path / "work" / "corpus")
     monkeypatch.chdir(folder)
-    generate(corpus.config(folder, tokenizer="vocab.txt", tasks=("mlm",), workers=1), "../pairs", InProcessEngine)
+    generate(corpus.config(folder, tokenizer="vocab.txt", tasks=("mlm",), workers=1), "../pairs", SerialEngine)
     monkeypatch.chdir(tmp_path)
     os.rename("work", "moved")
     assert all(isinstance(record["text"], str) for record in report("moved/pairs", 3)["examples"]["mlm"])
@@ -364,7 +364,7 @@ def test_inspect_ends_quietly_when_its_reader_does(made):
 def test_generate_is_a_function_that_returns_the_manifest(tmp_path):
     """From Python: a ConfigDict and a path in, the manifest out; a second call reads it."""
     config = corpus.config(corpus.write(tmp_path / "corpus", files=1), tasks=("mlm",), workers=1)
-    manifest = generate(config, tmp_path / "out", InProcessEngine)
+    manifest = generate(config, tmp_path / "out", SerialEngine)
     assert (
         manifest == json.loads((tmp_path / "out" / "manifest.json").read_text()) == generate(config, tmp_path / "out")
     )

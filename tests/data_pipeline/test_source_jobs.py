@@ -10,6 +10,7 @@ import pytest
 
 from data_pipeline.config import FORMATS, plain
 from data_pipeline.engine.dropped import DropCounts
+from data_pipeline.engine.local import SerialEngine
 from data_pipeline.links import parsing, web_sites
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
@@ -20,7 +21,6 @@ from harp_jax.base.errors import InputError
 from tests.support import corpus
 from tests.support.corpus_site import linked, web_page
 from tests.support.generation_job import linked_documents, records, table
-from tests.support.in_process import InProcessEngine
 from tests.support.mediawiki_dump import HEAD, TAIL
 from tests.support.mediawiki_dump import page as xml_page
 from tests.support.warc_record import record
@@ -48,7 +48,7 @@ def site(folder):
             (folder / "site" / f"old{number}" / "index.html").write_text(moved)
     c = config(folder, "html", (str(folder / "site"),))
     c.source.base_url = "https://x.org/"
-    generate(c, str(folder / "html"), InProcessEngine)
+    generate(c, str(folder / "html"), SerialEngine)
     return folder / "html"
 
 
@@ -178,7 +178,7 @@ def test_sizes_that_are_none_are_refused_before_the_job(folder, tmp_path, field,
 
 def test_redirect_files_pass_in_parts(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(parsing, "REDIRECTS_PER_FILE", 5)
-    generate(corpus.config(folder, tasks=("mlm",), keep_work=True, workers=1), str(tmp_path), InProcessEngine)
+    generate(corpus.config(folder, tasks=("mlm",), keep_work=True, workers=1), str(tmp_path), SerialEngine)
     rows = table(tmp_path, "redirects")
     assert sorted(row["priority"] - (1 << 62) for row in rows) == list(range(22))
     assert len(list((tmp_path / ".work" / "redirects").rglob("*.parquet"))) == 5

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from data_pipeline.engine import store
+from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.tables import table
 from data_pipeline.tasks import prop as term_collection
 from harp_jax.base.errors import InputError
-from tests.support.in_process import InProcessEngine
 
 SQL = "SELECT word, CAST(SUM(n) AS BIGINT) AS n FROM word_counts GROUP BY word"
 
@@ -19,9 +19,9 @@ def count(job, number, payload):
     return {"word_counts": table("word_counts", [dict(word=number * 100 + i, n=i) for i in range(payload)])}
 
 
-def engine(tmp_path) -> InProcessEngine:
+def engine(tmp_path) -> SerialEngine:
     job = {"config": {}, "work": str(tmp_path / ".work"), "output": str(tmp_path), "per_bucket": 1}
-    return InProcessEngine(job, 1, "1GB")
+    return SerialEngine(job, 1, "1GB")
 
 
 def begun(tmp_path) -> list[Path]:
@@ -86,15 +86,6 @@ def test_a_part_that_runs_again_replaces_its_file(tmp_path):
         assert store.read(job, "word_counts").num_rows == some.num_rows
     store.write(job, "word_counts", 0, "count", 0, rows.slice(3))
     assert not list((tmp_path / ".work").rglob("*.parquet"))
-
-
-def test_files_of_older_versions_are_read(tmp_path):
-    for path in begun(tmp_path):
-        path.rename(path.with_name(path.name.split(".")[0] + ".parquet"))
-    for mark in (tmp_path / ".work" / "count.marks").iterdir():
-        mark.write_text("done\n")
-    (tmp_path / ".work" / "word_totals" / "files").unlink()
-    assert resume(tmp_path) == 160
 
 
 def test_damaged_arrays_are_named(tmp_path):

@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 
 from data_pipeline.commands.anchors import arguments_parser, main, write_anchors
+from data_pipeline.engine.local import SerialEngine
 from harp_jax.base.errors import InputError
 from harp_jax.ranking.lexical.anchor_texts import read_anchors
 from tests.support import ROOT, corpus
-from tests.support.in_process import InProcessEngine
 
 
 def expected(left_out=frozenset()) -> Counter:
@@ -32,7 +32,7 @@ def written(path) -> dict[tuple[str, str], int]:
 
 def test_anchor_texts_are_counted_for_their_destinations(tmp_path):
     config = corpus.config(corpus.write(tmp_path / "corpus"))
-    counts = write_anchors(config, str(tmp_path / "anchors.tsv"), engine=InProcessEngine)
+    counts = write_anchors(config, str(tmp_path / "anchors.tsv"), engine=SerialEngine)
     found = written(tmp_path / "anchors.tsv")
     assert found == expected()
     assert counts[:3] == (len({docid for docid, _ in found}), len(found), sum(found.values()))
@@ -60,7 +60,7 @@ def test_the_most_frequent_anchor_text_of_a_page_comes_first_in_lower_case(tmp_p
     (tmp_path / "pages.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
     config = runpy.run_path(str(ROOT / "configs" / "data" / "linked_jsonl.py"))["get_config"]()
     config.source.paths = (str(tmp_path / "pages.jsonl"),)
-    counts = write_anchors(config, str(tmp_path / "anchors.tsv"), engine=InProcessEngine)
+    counts = write_anchors(config, str(tmp_path / "anchors.tsv"), engine=SerialEngine)
     assert counts.dropped == {"link-overlap": 1}
     assert (tmp_path / "anchors.tsv").read_text() == "m\tmill race\t2\nm\tleat\t1\nm\told mill\t1\n"
 
@@ -70,18 +70,18 @@ def test_an_output_that_is_a_source_is_refused(tmp_path):
     source = tmp_path / "corpus" / "pages-0.jsonl"
     before = source.read_bytes()
     with pytest.raises(InputError, match=r"it is the input .*pages-0\.jsonl, which would be lost"):
-        write_anchors(config, str(source), engine=InProcessEngine)
+        write_anchors(config, str(source), engine=SerialEngine)
     assert source.read_bytes() == before
 
 
 def test_links_of_pages_that_are_left_out_do_not_count(tmp_path):
     config = corpus.config(corpus.write(tmp_path / "corpus"))
     (tmp_path / "judged").write_text("p3\n\nalias-5\np3\np7\n")  # a redirect stands for its page
-    write_anchors(config, str(tmp_path / "anchors.tsv"), str(tmp_path / "judged"), InProcessEngine)
+    write_anchors(config, str(tmp_path / "anchors.tsv"), str(tmp_path / "judged"), SerialEngine)
     assert written(tmp_path / "anchors.tsv") == expected({"p3", "p5", "p7"})
     (tmp_path / "judged").write_text("p3000\n")
     with pytest.raises(InputError, match="judged: none of its 1 lines names a page"):
-        write_anchors(config, str(tmp_path / "more.tsv"), str(tmp_path / "judged"), InProcessEngine)
+        write_anchors(config, str(tmp_path / "more.tsv"), str(tmp_path / "judged"), SerialEngine)
     assert not (tmp_path / "more.tsv").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["anchors.tsv", "corpus", "judged"]
 

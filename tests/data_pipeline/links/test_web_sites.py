@@ -5,12 +5,12 @@ import json
 import pytest
 
 from data_pipeline.config import generation, plain_source
+from data_pipeline.engine.local import SerialEngine
 from data_pipeline.links import web_sites
 from data_pipeline.sources.web.html_pages import read_page
 from harp_jax.base.errors import InputError
 from tests.support import corpus
 from tests.support.generation_job import linked_documents, table
-from tests.support.in_process import InProcessEngine
 
 URL = "https://x.org/lib/os.html"
 
@@ -144,7 +144,7 @@ def documents_of(tmp_path, pages, **fields):
     c.source.format, c.source.paths, c.source.redirects = "html", (site(tmp_path / "site", pages),), ()
     c.source.base_url = "https://x.org/"
     c.source.update(fields)
-    documents = linked_documents(c, tmp_path / "out", InProcessEngine)
+    documents = linked_documents(c, tmp_path / "out", SerialEngine)
     resolved = {row["anchor"]: row for row in table(tmp_path / "out", "resolved")}
     ids = {row["doc"]: row["id"].removeprefix("https://x.org/") for row in table(tmp_path / "out", "pages")}
     return documents, {anchor: ids.get(row["destination"]) for anchor, row in resolved.items()}

@@ -7,6 +7,7 @@ import pytest
 
 from data_pipeline.commands.survey import arguments_parser, main
 from data_pipeline.config import generation
+from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.work import claim
 from data_pipeline.pipeline import generate
 from data_pipeline.site.held_out import in_context, is_title
@@ -16,7 +17,6 @@ from harp_jax.base.errors import InputError
 from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.ranking.lexical.anchor_texts import anchor_rows
 from tests.support import corpus
-from tests.support.in_process import InProcessEngine
 
 FRACTION, PAGES = 0.4, 40
 
@@ -103,7 +103,7 @@ def test_no_training_pair_has_a_tested_text(survey, tmp_path):
     folder, output, _ = survey
     vocabulary = corpus.write(tmp_path / "corpus") / "vocab.txt"
     job = config(folder, tasks=("adp", "qdm"), encoder="idf", tokenizer=str(vocabulary))
-    generate(job, str(tmp_path / "pairs"), InProcessEngine)
+    generate(job, str(tmp_path / "pairs"), SerialEngine)
     text_at = {}
     for source in map(page, range(PAGES)):
         for link in source["links"]:

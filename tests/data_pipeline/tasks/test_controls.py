@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from data_pipeline.config import generation
+from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import read
 from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
@@ -24,7 +25,6 @@ from data_pipeline.text.terms import load_terms
 from harp_jax.base.randomness import generator
 from harp_jax.input.tfrecords import RecordReader
 from tests.support import corpus
-from tests.support.in_process import InProcessEngine
 from tests.support.synthetic import TEMPLATE
 
 SETUP = Setup(generation().to_dict() | {"wlp_draws": 2}, None, Sampler(lambda word: True), candidates=100)
@@ -179,7 +179,7 @@ def made(tmp_path_factory):
     (folder / "judged.txt").write_text("p3\np4\n")
     fields = dict(encoder="idf", workers=1, keep_work=True, prop_distribution="contrastive", ict_passage_tokens=150)
     fields["exclude_destinations"] = str(folder / "judged.txt")
-    generate(corpus.config(folder, tasks=TASKS, **fields), str(output), InProcessEngine)
+    generate(corpus.config(folder, tasks=TASKS, **fields), str(output), SerialEngine)
     return folder, output
 
 
@@ -306,7 +306,7 @@ def test_plain_collections_without_links_make_ict_and_prop(made, tmp_path):
         "".join(json.dumps(corpus.page(i) | {"links": []}) + "\n" for i in range(corpus.PAGES)), encoding="utf-8"
     )
     config.source.paths = (str(plain),)
-    generate(config, str(tmp_path / "out"), InProcessEngine)
+    generate(config, str(tmp_path / "out"), SerialEngine)
     manifest = load_manifest(str(tmp_path / "out"))
     assert manifest["term_weights_sha256"] is None
     assert manifest["tasks"]["prop"]["pairs"] + manifest["losses"]["prop-no-contrast"]["count"] == 5 * corpus.PAGES

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import write
 from data_pipeline.engine.tables import pack, table
 from data_pipeline.output.report import as_text, report
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks.diagnostics import NAMES, bits_from_uniform, log_odds, predict, save_tables, score
 from tests.support import corpus
-from tests.support.in_process import InProcessEngine
 
 
 def test_log_odds_against_counting():
@@ -58,7 +58,7 @@ def test_a_softmax_over_shares_is_uniform_and_normalised_weights_are_not(tmp_pat
     found = {}
     for weighting in ("softmax", "normalised"):
         config = corpus.config(folder, tasks=("qdm",), encoder="idf", workers=1, weighting=weighting)
-        found[weighting] = generate(config, str(tmp_path / weighting), InProcessEngine)["bits_from_uniform"]
+        found[weighting] = generate(config, str(tmp_path / weighting), SerialEngine)["bits_from_uniform"]
     for source in ("sentence", "page"):
         assert 0 <= found["softmax"][source] < 0.01 < found["normalised"][source]
     assert "bits from uniform" in as_text(report(str(tmp_path / "softmax"), 1))

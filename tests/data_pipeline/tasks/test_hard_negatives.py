@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from data_pipeline.config import plain
+from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import buckets, read
 from data_pipeline.engine.tables import unpack
 from data_pipeline.pipeline import generate
@@ -14,7 +15,6 @@ from data_pipeline.tasks.adp import K1, B, Slice, mine
 from data_pipeline.text.terms import load_terms
 from harp_jax.base.randomness import generator
 from tests.support import corpus
-from tests.support.in_process import InProcessEngine
 
 
 def bm25(query, text, texts):
@@ -48,7 +48,7 @@ def test_search_agrees_with_a_slow_bm25_and_breaks_ties_by_place():
 def made(tmp_path_factory):
     folder = corpus.write(tmp_path_factory.mktemp("hard"))
     config = corpus.config(folder, tasks=("adp",), workers=1, keep_work=True, adp_slice=20, adp_window=3.0)
-    generate(config, str(folder / "out"), InProcessEngine)
+    generate(config, str(folder / "out"), SerialEngine)
     return {"work": str(folder / "out" / ".work"), "config": dict(plain(config), adp_slice=20)}
 
 
@@ -93,7 +93,7 @@ def test_pages_without_links_are_no_negatives_where_text_tasks_read_them(tmp_pat
     found = []
     for tasks in (("adp",), ("adp", "prop")):
         out = folder / "-".join(tasks)
-        generate(corpus.config(folder, tasks=tasks, workers=1, keep_work=True), str(out), InProcessEngine)
+        generate(corpus.config(folder, tasks=tasks, workers=1, keep_work=True), str(out), SerialEngine)
         job = {"work": str(out / ".work")}
         addresses = {row["doc"]: row["id"] for row in read(job, "pages").to_pylist()}
         found.append({(row["key"], addresses[row["destination"]]) for row in read(job, "mined").to_pylist()})

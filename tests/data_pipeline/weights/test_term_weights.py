@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import unpack
 from data_pipeline.output.manifest import load_manifest
@@ -27,7 +28,6 @@ from harp_jax.model.cross_encoder import Ranker, init_params
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import load_tokenizer
 from tests.support import corpus
-from tests.support.in_process import InProcessEngine
 
 SHAPE = dict(layers=2, hidden=32, heads=4, intermediate=64)
 
@@ -142,7 +142,7 @@ def weighed(encoder_dir, tmp_path_factory):
     generate(
         corpus.config(folder, tokenizer=encoder, encoder=encoder, keep_work=True, tasks=("rqp", "rdp"), workers=1),
         str(output),
-        InProcessEngine,
+        SerialEngine,
     )
     return output
 
@@ -174,7 +174,7 @@ def test_job_with_attention_weights_stores_them_and_takes_them_back(encoder_dir,
         tasks=("rqp", "rdp"),
         workers=1,
     )
-    generate(given, str(again), InProcessEngine)
+    generate(given, str(again), SerialEngine)
     shards = sorted(path.name for path in output.glob("harp-*"))
     assert all((again / name).read_bytes() == (output / name).read_bytes() for name in shards)
     target = next((output / "term_weights" / "passage_weights").rglob("*.parquet"))
@@ -234,7 +234,7 @@ def test_encoder_of_few_positions_reads_that_far(encoder_dir, tmp_path):
     short = altered(folder / "hf", tmp_path / "hf", {POSITIONS: lambda x: x[:20]}, max_position_embeddings=20)
     output = tmp_path / "out"
     given = dict(tokenizer=str(short), encoder=str(short), keep_work=True, tasks=("rqp",), workers=1)
-    generate(corpus.config(folder, **given), str(output), InProcessEngine)
+    generate(corpus.config(folder, **given), str(output), SerialEngine)
     job = {"work": str(output / ".work")}
     sizes = [len(unpack(row["tokens"])) for name in ("sentences", "passages") for row in read(job, name).to_pylist()]
     assert 14 <= max(sizes) <= 18
