@@ -1,7 +1,7 @@
-"""What `import harp_jax as hj` gives: functions and the `Reranker`, on plain data in and out. docs/library.md shows them together.
+"""The public library, `import harp_jax as hj`: functions and the `Reranker`, on plain Python data. See docs/library.md.
 
-A run is {qid: {docid: score}}, judgments {qid: {docid: level}}, queries {qid: text}, documents {docid: text}; for each a path to a
-file or a pandas frame is accepted too, with the columns of PyTerrier (qid, docno, score or label, query, text) or ir-measures
+A run is {qid: {docid: score}}, judgments {qid: {docid: level}}, queries {qid: text}, documents {docid: text}. Each may also be a
+path to a file, or a pandas frame with the columns of PyTerrier (qid, docno, score or label, query, text) or ir-measures
 (query_id, doc_id, score or relevance).
 """
 
@@ -36,10 +36,10 @@ class Frame(Protocol):
 
     @property
     def columns(self) -> Iterable[Any]:
-        """The names of the columns."""
+        """Column names."""
 
     def __getitem__(self, name: Any, /) -> Any:
-        """A column: its values are iterated over."""
+        """A column, iterable over its values."""
 
 
 Path: TypeAlias = str | os.PathLike[str]
@@ -49,7 +49,7 @@ QueriesData: TypeAlias = Mapping[str, str] | Frame | Path
 DocumentsData: TypeAlias = Mapping[str, str] | Documents | Frame | Path
 Scores = dict[str, dict[str, float]]  # qid → docid → score, best first
 
-CANDIDATES = 50  # of BM25, from which `Reranker.fit` draws negatives
+CANDIDATES = 50  # BM25 results from which `Reranker.fit` draws negatives
 
 
 def first_stage(
@@ -63,11 +63,11 @@ def first_stage(
 ) -> Scores:
     """The best `k` documents of each query by BM25 (`k1`, `b`) or query likelihood (model="ql": `mu`).
 
-    `anchors` are anchor texts by document, or the file of `harp anchors`: a second field of model="bm25f" (also `anchor_weight`,
-    `anchor_b`), more words of the documents for other models.
+    `anchors` are anchor texts by document, or a file written by `harp anchors`. model="bm25f" indexes them as a second field
+    (parameters `anchor_weight`, `anchor_b`); other models append them to the documents.
 
-    Queries that share no word with a document are absent from the result. Documents are indexed in memory. Raises InputError
-    for unknown models, stemmers and parameters.
+    Queries that match no document are absent from the result. Documents are indexed in memory. Raises InputError for unknown
+    models, stemmers and parameters.
 
     >>> import harp_jax as hj
     >>> hj.first_stage({"d1": "a red cat", "d2": "a blue dog"}, {"q1": "cats"})
@@ -95,10 +95,10 @@ def rerank_run(
     k: int | None = None,
     windows: "Windows | None" = None,
 ) -> Scores:
-    """The best `k` candidates of each query of a run (all), scored by a model, best first.
+    """The best `k` candidates of each query in a run (default: all), re-ranked by a model, best first.
 
-    Of a long document the first tokens count, or the best of its `windows` (MaxP). Queries of the run without a text are left
-    out with a warning. Raises InputError for a candidate without a text, and if no query has one.
+    A long document is scored by its first tokens, or by the best of its `windows` (MaxP). Queries without a text are left out
+    with a warning. Raises InputError for a candidate without a text, and if no query has one.
 
     >>> import harp_jax as hj
     >>> model = hj.Reranker.from_pretrained("ranker")
@@ -125,11 +125,11 @@ def evaluate(
     baseline: str = "",
     **options: Any,
 ) -> "Table":
-    """A table of measures, named as in ir-measures; print it, or take its `mean`, `per_query`, `to_frame()`.
+    """A table of measures, named as in ir-measures; print it, or use its `mean`, `per_query` or `to_frame()`.
 
-    Every query of the qrels counts, as zero where a run lacks it (with a warning). A list of runs is one system trained with
-    several seeds. With `baseline` the others are compared with it: randomisation and t test, Holm's correction, bootstrap
-    intervals; `options` are those of `harp_jax.evaluation.evaluate.evaluate` (confirm, rounds, seed, runs_per_draw, chance, blank).
+    Every query in the qrels counts; one that a run lacks counts as zero, with a warning. A list of runs is one system trained
+    with several seeds. `baseline` compares the other runs with it: randomisation and t test, Holm's correction, bootstrap
+    intervals. `options` are those of `harp_jax.evaluation.evaluate.evaluate` (confirm, rounds, seed, runs_per_draw, chance, blank).
 
     >>> import harp_jax as hj
     >>> table = hj.evaluate({"q1": {"d1": 1}}, {"BM25": {"q1": {"d2": 2.0, "d1": 1.0}}}, "RR@10 AP")
@@ -156,14 +156,13 @@ def evaluate(
 
 
 def _seeds(given: RunData | list[RunData] | tuple[RunData, ...]) -> list[trec.Run]:
-    """The runs of one system."""
     return [to_run(one) for one in given] if isinstance(given, list | tuple) else [to_run(given)]
 
 
 def read_run(path: Path) -> Scores:
     """A TREC run (qid Q0 docid rank score tag) or MS MARCO's three columns, as {qid: {docid: score}}, best first.
 
-    The file may be compressed; "irds:ID" names an ir_datasets dataset. Raises InputError with the line of what is wrong.
+    The file may be compressed; "irds:ID" names an ir_datasets dataset. Raises InputError with the line number.
 
     >>> import harp_jax as hj
     >>> len(hj.read_run("bm25.trec"))
@@ -173,7 +172,7 @@ def read_run(path: Path) -> Scores:
 
 
 def write_run(path: Path, run: RunData, tag: str = trec.TAG) -> None:
-    """Writes a TREC run, best first, ties in the given order; the file appears complete or not at all.
+    """Writes a TREC run atomically, best first, ties in the given order.
 
     >>> import harp_jax as hj
     >>> hj.write_run("run.trec", {"q1": {"d1": 2.0, "d2": 1.0}})
@@ -192,8 +191,8 @@ def write_run(path: Path, run: RunData, tag: str = trec.TAG) -> None:
 def load_config(path: Path, **changes: Any) -> "ConfigDict":
     """The config of a file with `get_config()`, or of a shipped name such as "tpu_v3" or "data/html", with fields changed.
 
-    A preset may follow a colon. Fields within fields are written with dots: `**{"model.layers": 2}`. The result is locked.
-    Raises InputError for a file that is absent, an unknown field, or a value of the wrong type.
+    A preset may follow a colon. Nested fields are written with dots: `**{"model.layers": 2}`. The result is locked.
+    Raises InputError for a missing file, an unknown field, or a value of the wrong type.
 
     >>> import harp_jax as hj
     >>> hj.load_config("tpu_v3", steps=1000, **{"model.layers": 2}).model.layers
@@ -214,10 +213,10 @@ def load_config(path: Path, **changes: Any) -> "ConfigDict":
 
 
 def train(config: "ConfigDict | Path", workdir: Path) -> dict[str, float]:
-    """Trains what a config describes and returns the last logged metrics; a repeated call resumes, or does nothing if done.
+    """Trains a model and returns the last logged metrics. A repeated call resumes, or does nothing if training has finished.
 
-    A run that SIGTERM interrupts saves its state and returns {"interrupted": 1.0}. The workdir holds the config, checkpoints
-    and metrics. Raises InputError for bad config or data, and if the workdir belongs to another config.
+    On SIGTERM the run saves its state and returns {"interrupted": 1.0}. The workdir holds the config, checkpoints and metrics.
+    Raises InputError for a bad config or bad data, and if the workdir belongs to another config.
 
     >>> import harp_jax as hj
     >>> data = dict(docs="docs.tsv", queries="queries.tsv", qrels="qrels.txt", candidates="bm25.trec", tokenizer="vocabulary")
@@ -231,10 +230,10 @@ def train(config: "ConfigDict | Path", workdir: Path) -> dict[str, float]:
 
 
 def generate(config: "ConfigDict | Path", output: Path) -> dict[str, Any]:
-    """Generates pre-training pairs from linked pages: TFRecord shards and a manifest, which is returned.
+    """Generates pre-training pairs from linked pages as TFRecord shards, and returns their manifest.
 
-    A repeated call resumes, or does nothing if done. Runs on the cores of this machine; on Spark: `harp generate`. Raises
-    InputError for bad config or input.
+    A repeated call resumes, or does nothing if the job has finished. Runs on the local cores; for Spark use `harp generate`.
+    Raises InputError for a bad config or bad input.
 
     >>> import harp_jax as hj
     >>> source = {"source.paths": ("pages.jsonl",), "tokenizer": "wordpieces.txt", "encoder": "uniform", "workers": 1}
@@ -242,7 +241,7 @@ def generate(config: "ConfigDict | Path", output: Path) -> dict[str, Any]:
     >>> sorted(manifest["tasks"])
     ['acm', 'mlm', 'qdm', 'rdp', 'rqp']
     """
-    # By name, at the call: harp_jax works without the generation job.
+    # Imported by name: harp_jax works without data_pipeline.
     pipeline = importlib.import_module("data_pipeline.pipeline")
     return pipeline.generate(
         load_config(config) if isinstance(config, str | os.PathLike) else config, _directory(output)
@@ -250,11 +249,11 @@ def generate(config: "ConfigDict | Path", output: Path) -> dict[str, Any]:
 
 
 class Reranker:
-    """A trained ranker: a BERT cross-encoder, or a neural ranker from before BERT. `pretrain` makes one from the links of a site,
+    """A trained ranker: a BERT cross-encoder, or a pre-BERT neural ranker. `pretrain` trains one on the links of a site,
     `fit` fine-tunes it on judged queries.
 
-    `rank` and `predict` take and return what sentence-transformers' `CrossEncoder.rank` and `.predict` do, with the same
-    scores. Neither torch nor TensorFlow is needed.
+    `rank` and `predict` have the arguments, results and scores of sentence-transformers' `CrossEncoder.rank` and `.predict`.
+    Neither torch nor TensorFlow is needed.
 
     >>> import harp_jax as hj
     >>> model = hj.Reranker.from_pretrained("ranker")
@@ -266,7 +265,7 @@ class Reranker:
 
     def __init__(self, scorer: "Scorer", directory: str = "") -> None:
         self.scorer = scorer
-        self.directory = directory  # that it was loaded from
+        self.directory = directory  # where it was loaded from
 
     @classmethod
     def from_pretrained(
@@ -279,19 +278,19 @@ class Reranker:
     ) -> Self:
         """Loads an export, a Hugging Face directory with a one-label BERT classifier, or a training workdir.
 
-        `max_length` counts tokens of query and document together, with the three special ones (neural rankers: words of
-        the document), by default as in training. `dtype` is float32 or bfloat16; int8 where the export has it and the backend is
-        not jax. `backend` is jax, openvino, onnx, or auto: the fastest that is installed. A batch has `batch_tokens` slots
-        (4096 on CPU, 65536 on accelerators). Raises InputError where there is no model to load.
+        `max_length` (default: as in training) counts tokens of query and document, including special tokens; for neural
+        rankers, words of the document. `dtype` is float32 or bfloat16, or int8 if the export has it and the backend is not
+        jax. `backend` is jax, openvino, onnx, or auto: the fastest one installed. `batch_tokens` is the size of a batch
+        (default: 4096 on CPU, 65536 on accelerators). Raises InputError if there is no model to load.
         """
         from harp_jax.ranking.rerank import load_scorer
 
         return cls(load_scorer(directory, dtype, max_length, batch_tokens, backend=backend), directory)
 
     def predict(self, pairs: Sequence[tuple[str, str]], windows: "Windows | None" = None) -> np.ndarray:
-        """Scores [pairs] float32 of (query, document) texts; larger is more relevant, cross-encoders return raw logits.
+        """Scores [pairs] float32 of (query, document) texts; larger is more relevant. Cross-encoders return raw logits.
 
-        Of a document that is too long the first tokens count, or the best of its `windows` (MaxP).
+        A document that is too long is scored by its first tokens, or by the best of its `windows` (MaxP).
         """
         from harp_jax.ranking.rerank import predict
 
@@ -319,17 +318,17 @@ class Reranker:
         return [{**hit, "text": documents[hit["corpus_id"]]} for hit in hits] if return_documents else hits
 
     def rerank(self, query: str, documents: Sequence[str], windows: "Windows | None" = None) -> np.ndarray:
-        """Scores [documents] float32 in the given order; as `predict` for one query."""
+        """`predict` for one query: scores [documents] float32 in the given order."""
         if isinstance(documents, str):
             raise InputError("documents is one string; pass a list of them")
         return self.predict([(query, document) for document in documents], windows)
 
     @classmethod
     def pretrain(cls, site: "Site", output: str, start: str = "", minutes: float = 30.0, **options: Any) -> Self:
-        """A ranker trained from the links of a site for `minutes`, from the Hugging Face BERT `start` or from scratch.
+        """Trains a ranker on the links of a site for `minutes`, starting from the Hugging Face BERT `start` or from scratch.
 
-        The same as `harp site`: `output` receives its results, with verdict.json among them, and a repeated call resumes.
-        `options` are those of the plan (`harp plan site --help`). Raises InputError where links are too few.
+        Same as `harp site`: writes its results, including verdict.json, to `output`; a repeated call resumes. `options` are
+        those of the plan (`harp plan site --help`). Raises InputError if there are too few links.
         """
         from harp_jax.experiments.site import Site, SiteRun
 
@@ -340,10 +339,10 @@ class Reranker:
         return cls.from_pretrained(os.path.join(output, "ranker"))
 
     def fit(self, queries: QueriesData, qrels: QrelsData, docs: DocumentsData, output: str, **changes: Any) -> Self:
-        """This ranker fine-tuned on judged queries, written to the directory `output` as an export.
+        """Fine-tunes this ranker on judged queries, exports the result to `output` and returns it.
 
         Negatives are drawn from BM25's best 50 documents. `changes` are fields of configs/finetune_site.py, such as
-        `epochs=3.0`. Raises InputError where no relevant document has a text, and for a ranker that was not loaded from a
+        `epochs=3.0`. Raises InputError if no relevant document has a text, and for a ranker that was not loaded from a
         directory.
         """
         from harp_jax.checkpoints.export import export
@@ -366,7 +365,7 @@ class Reranker:
 
 
 def _directory(path: Path) -> str:
-    """The path of a directory that is written. InputError for an empty one: the current folder would be used."""
+    """The path of an output directory. Raises InputError for an empty one, which would mean the current folder."""
     if not os.fspath(path):
         raise InputError("the directory's path is empty; name one")
     return os.fspath(path)
@@ -387,7 +386,7 @@ TEXT = ("text", "body", "contents")
 
 
 class Texts(dict[str, str]):
-    """Documents in memory, with the attributes of `Documents` that ranking uses."""
+    """Documents in memory, with the part of `Documents`' interface that ranking uses."""
 
     path = "docs"
 
@@ -415,7 +414,7 @@ def to_qrels(given: QrelsData) -> Qrels:
 def _by_query(
     given: Any, names: tuple[str, ...], value_of: Callable[[Any, str, str], Value]
 ) -> dict[str, dict[str, Value]]:
-    """{qid: {docid: value}} from a dict of that form, or from a frame with a column of `names`."""
+    """{qid: {docid: value}} from such a dict, or from a frame with a column in `names`."""
     found: dict[str, dict[str, Value]] = {}
     if not isinstance(given, Mapping):
         for qid, docid, value in columns(given, QID, DOCID, names):
@@ -430,7 +429,7 @@ def _by_query(
 
 
 def check_ids(ids: Iterable[Any]) -> None:
-    """Raises InputError for the first id that is no string: 1 and "1" would be two queries."""
+    """Raises InputError for the first id that is not a string: 1 and "1" would be two queries."""
     for key in ids:
         if not isinstance(key, str):
             raise InputError(
@@ -439,7 +438,7 @@ def check_ids(ids: Iterable[Any]) -> None:
 
 
 def number(score: Any, qid: str, docid: str) -> float:
-    """The score as a float. Raises InputError for one that is no finite number."""
+    """The score as a float. Raises InputError unless it is a finite number."""
     try:
         value = float(score)
     except (TypeError, ValueError, OverflowError):
@@ -452,7 +451,7 @@ def number(score: Any, qid: str, docid: str) -> float:
 
 
 def level_of(level: Any, qid: str, docid: str) -> int:
-    """The level as an int. Raises InputError for one that is no whole number."""
+    """The level as an int. Raises InputError unless it is a whole number."""
     value = number(level, qid, docid)
     if value != int(value):
         raise InputError(f"query {qid!r}, document {docid!r}: the level {level!r} is no whole number")
@@ -460,7 +459,7 @@ def level_of(level: Any, qid: str, docid: str) -> int:
 
 
 def texts_of(given: Mapping[str, str], kind: str) -> Iterator[tuple[str, str]]:
-    """(id, text) with half surrogate pairs replaced, as in files. Raises InputError for a text that is no string."""
+    """(id, text) with lone surrogates replaced, as in files. Raises InputError for a text that is not a string."""
     if not isinstance(given, Mapping):
         raise InputError(f"{kind}s: {type(given).__name__} given; use {{id: text}}")
     check_ids(given)
@@ -491,7 +490,7 @@ def to_documents(given: DocumentsData) -> Documents | Texts:
 
 
 def frame_texts(frame: Frame, ids: tuple[str, ...], texts: tuple[str, ...]) -> dict[str, str]:
-    """id → text of two columns of a frame."""
+    """id → text from two columns of a frame."""
     found: dict[str, str] = {}
     for key, text in columns(frame, ids, texts):
         once(found, id_of(key), text, "the frame")
@@ -499,7 +498,7 @@ def frame_texts(frame: Frame, ids: tuple[str, ...], texts: tuple[str, ...]) -> d
 
 
 def id_of(given: Any) -> str:
-    """An id of a frame as a string; whole numbers too. InputError for missing ids and for floats: 7.0 is not the id "7"."""
+    """A frame's id, text or integer, as a string. InputError for missing ids and for floats: 7.0 is not the id "7"."""
     if isinstance(given, str):
         return given
     if isinstance(given, numbers.Integral) and not isinstance(given, bool):
@@ -508,14 +507,14 @@ def id_of(given: Any) -> str:
 
 
 def once(found: dict[str, Value], key: str, value: Value, where: str) -> None:
-    """Adds an entry. Raises InputError if there is one: one of both would be lost."""
+    """Adds an entry. Raises InputError for a duplicate key."""
     if key in found:
         raise InputError(f"{where} lists {key!r} twice; drop the duplicates")
     found[key] = value
 
 
 def columns(frame: Frame, *names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
-    """The rows of some columns of a frame, each the first that it has of several names; InputError for a missing one."""
+    """Rows of the given columns of a frame; each column may have several names. InputError for a missing one."""
     if not isinstance(frame, Frame):
         raise InputError(f"{type(frame).__name__} given; use a dict, a pandas frame, or a path")
     held = [str(name) for name in frame.columns]

@@ -1,4 +1,4 @@
-"""A ranker in other evaluation tools: a PyTerrier transformer (extra [pyterrier]) and an MTEB cross-encoder (extra [mteb])."""
+"""Rankers for other evaluation tools: a PyTerrier transformer (extra [pyterrier]) and an MTEB cross-encoder (extra [mteb])."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,10 +26,10 @@ class Predicts(Protocol):
 
 
 def transformer(reranker: "Predicts", text: str = "text", windows: Windows | None = None) -> "pyterrier.Transformer":
-    """A transformer from results (qid, query, docno, `text`) to the same with new `score` and `rank`.
+    """A transformer that sets `score` and `rank` of results with the columns qid, query, docno and `text`.
 
-    Of a document that is too long the first tokens count, or the best of its `windows`. The transformer raises InputError for
-    results that lack a column. Raises InputError without PyTerrier.
+    A document that is too long is scored by its first tokens, or by the best of its `windows`. Raises InputError if PyTerrier
+    is not installed; the transformer raises it if a column is missing.
 
     >>> from harp_jax.ranking.adapters import transformer
     >>> pipeline = bm25 >> transformer(Reranker.from_pretrained("ranker"))  # doctest: +SKIP
@@ -38,8 +38,6 @@ def transformer(reranker: "Predicts", text: str = "text", windows: Windows | Non
         import pyterrier
 
     class HarpReranker(pyterrier.Transformer):
-        """Scores every result's text for its query."""
-
         def transform(self, results: "pandas.DataFrame") -> "pandas.DataFrame":
             if missing := [name for name in ("qid", "query", "docno", text) if name not in results.columns]:
                 raise InputError(
@@ -69,7 +67,7 @@ class MtebCrossEncoder:
 
     @property
     def mteb_model_meta(self) -> "ModelMeta":
-        """Name and revision, under which MTEB files the results."""
+        """The name and revision under which MTEB files the results."""
         return self._meta
 
     def predict(
@@ -83,10 +81,7 @@ class MtebCrossEncoder:
         prompt_type: object = None,
         **options: Any,
     ) -> np.ndarray:
-        """Scores [pairs] float32 of the queries of `inputs1` with the documents of `inputs2`, one by one.
-
-        Raises InputError where the two differ in number.
-        """
+        """Scores [pairs] float32: query i of `inputs1` with document i of `inputs2`. InputError if the counts differ."""
         queries, documents = ([text for batch in side for text in batch["text"]] for side in (inputs1, inputs2))
         if len(queries) != len(documents):
             raise InputError(f"{len(queries)} queries and {len(documents)} documents make no pairs; pass one each")

@@ -1,6 +1,6 @@
-"""An encoder without training as a `Scorer`: the cosine of mean-pooled vectors, as sentence encoders rank.
+"""Baseline: the initial encoder's cosine of mean-pooled vectors, as sentence encoders rank.
 
-What a start knows before any pre-training: a ranker that begins from it has to beat this row.
+A ranker trained from this encoder has to beat it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ from harp_jax.ranking.encoder_texts import EncoderTexts, slots
 from harp_jax.ranking.scoring import Pair, ProgressBar, score_by_length
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
-SHORTEST = 3  # tokens of a row that holds one of a text
+SHORTEST = 3  # tokens of a row: one of the text, and the special tokens
 
 
 class BiEncoderScorer(EncoderTexts):
-    """cos(mean of the query's hidden states, mean of the document's), each text encoded once a chunk, alone in its sequence."""
+    """cos(mean of the query's hidden states, mean of the document's). Texts are encoded separately, each once per chunk."""
 
     def __init__(
         self,
@@ -41,18 +41,18 @@ class BiEncoderScorer(EncoderTexts):
     def load(
         cls, directory: str, dtype: str = "float32", max_length: int | None = None, batch_tokens: int | None = None
     ) -> "BiEncoderScorer":
-        """Loads the encoder of a Hugging Face directory or of a training workdir; heads are not needed."""
+        """Loads the encoder of a Hugging Face directory or a training workdir; heads are not needed."""
         config, params = load_encoder(directory)
         tokenizer = load_tokenizer(tokenizer_of(directory))
         check_vocabulary(tokenizer, config, directory)
         return cls(config.computing_in(dtype), params, tokenizer, max_length, batch_tokens)
 
     def use(self, params: Mapping[str, Any]) -> None:
-        """Replaces the parameters (device arrays of the same shapes); nothing is compiled again."""
+        """See `Scorer.use`."""
         self._params = {"encoder": params["encoder"]}
 
     def room(self, query: np.ndarray) -> int:
-        """Tokens of a document that the encoder reads, whatever the query."""
+        """Maximum document tokens, for any query."""
         return self.max_length - self.tokenizer.template.around_text
 
     def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
@@ -79,14 +79,14 @@ class BiEncoderScorer(EncoderTexts):
         return np.einsum("ph,ph->p", vectors[ends[0]], vectors[ends[1]])
 
     def vectors(self, texts: Sequence[np.ndarray]) -> np.ndarray:
-        """Unit vectors [texts, hidden] float32 of token ids, in batches of texts of similar length."""
+        """Unit vectors [texts, hidden] float32 of token ids, in batches of similar length."""
         sizes = np.array([len(text) + self.tokenizer.template.around_text for text in texts], np.int64)
         return score_by_length(
             self._embed_batch, texts, sizes, self.lengths, self.batch_tokens, shape=(self.config.hidden,)
         )
 
     def _embed_batch(self, texts: list[np.ndarray], rows: int, length: int) -> jax.Array:
-        """Unit vectors [rows, hidden] of texts in rows of `length` tokens."""
+        """Unit vectors [rows, hidden] of texts padded to `length` tokens."""
         tokens = np.full((rows, length), self.tokenizer.pad, np.int32)
         end = np.zeros(rows, np.int32)
         for row, text in enumerate(texts):
@@ -97,7 +97,7 @@ class BiEncoderScorer(EncoderTexts):
 
 
 def _embed(config: EncoderShape, params: dict, tokens: jax.Array, end: jax.Array) -> jax.Array:
-    """Unit vectors [rows, hidden] float32 of one text a row, which ends at `end` [rows]."""
+    """Unit vectors [rows, hidden] float32 of one text per row; `end` [rows] is its length."""
     jnp = jax.numpy
     position = jnp.broadcast_to(jnp.arange(tokens.shape[1], dtype=jnp.int32), tokens.shape)
     real = position < end[:, None]

@@ -21,9 +21,9 @@ PARTS = ("encoder", "pooler", "score")  # the subtrees of a model's parameters t
 
 
 class CrossEncoderScorer(PairTexts):
-    """Scores of query and document, one pair to a row.
+    """Scores one pair per row.
 
-    `max_length` counts tokens with the special ones, by default as in training; a batch has `batch_tokens` slots.
+    `max_length` (default: as in training) includes special tokens; a batch has `batch_tokens` tokens, padding included.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class CrossEncoderScorer(PairTexts):
     ) -> "CrossEncoderScorer":
         """Loads a Hugging Face directory with a one-label classifier, such as an export, or a training workdir.
 
-        A workdir scores as its export would: the selected parameters, the length and the marks of the training.
+        A workdir scores like its export: with the selected parameters, length and marks.
         """
         config, params, tokenizer, marks = load_ranker(directory)
         return cls(config.computing_in(dtype), params, tokenizer, max_length, batch_tokens, marks)
 
     def use(self, params: Mapping[str, Any]) -> None:
-        """Replaces the parameters (device arrays of the same shapes); nothing is compiled again."""
+        """See `Scorer.use`."""
         self._params = {name: params[name] for name in PARTS}
 
     def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
@@ -61,20 +61,20 @@ class CrossEncoderScorer(PairTexts):
         return score_by_length(self._score_batch, pairs, self.row_sizes(pairs), self.lengths, self.batch_tokens, bar)
 
     def _score_batch(self, pairs: list[Pair], rows: int, length: int) -> jax.Array:
-        """Scores [rows] of pairs in rows of `length` tokens; spare rows end at 0."""
+        """Scores [rows] of pairs padded to `length` tokens; unused rows have length 0."""
         tokens, second, end = pair_rows(pairs, rows, length, self.tokenizer)
         return self._score(self._params, tokens, second, end)
 
 
 def check_heads(params: Mapping[str, Any]) -> None:
-    """InputError for an encoder without the heads that make a score."""
+    """Raises InputError for an encoder without the pooler and score heads."""
     missing = {"pooler", "score"} - set(params)
     if missing:
         raise InputError(f"the model has no {' and no '.join(sorted(missing))}; use a fine-tuned or pre-trained export")
 
 
 def _score(config: EncoderShape, params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
-    """Scores [rows] of one sequence a row; segments, positions and types are computed on the device."""
+    """Scores [rows] of one sequence per row; segments, positions and types are computed on the device."""
     jnp = jax.numpy
     position = jnp.broadcast_to(jnp.arange(tokens.shape[1], dtype=jnp.int32), tokens.shape)
     real = position < end[:, None]
@@ -86,7 +86,7 @@ def _score(config: EncoderShape, params: dict, tokens: jax.Array, second: jax.Ar
     }
     model = Ranker(config)
     first = jnp.zeros((tokens.shape[0], 1), jnp.int32)
-    # The last layer computes [CLS] alone.
+    # The last layer computes only [CLS].
     cls = model.apply({"params": params}, batch, True, first, method="encode")
     scores: Any = model.apply({"params": params}, cls, first, method="scores")
     return scores[:, 0]

@@ -1,8 +1,8 @@
 """Ensembles of runs: mean of normalised scores, reciprocal rank fusion, or weights fitted on held-out queries.
 
-A document that a run lacks for a query gets the run's lowest normalised score there (nothing, in reciprocal rank fusion).
-Weights are relative to the first run's, which is 1. Each fold's weights are fitted on the other folds; without folds they are
-fitted on training queries, which must not be those that are reported.
+A document missing from a run gets the run's lowest normalised score for that query (nothing, in reciprocal rank fusion).
+The first run's weight is 1. Each fold's weights are fitted on the other folds; without folds, weights are fitted on training
+queries, which must not be the reported ones.
 """
 
 import sys
@@ -25,7 +25,7 @@ Pool = dict[str, tuple[list[str], np.ndarray]]  # qid → documents, scores [run
 
 
 def normalised(scores: np.ndarray, how: str) -> np.ndarray:
-    """Scores [n] of one query: to 0…1 ("minmax"), to mean 0 and deviation 1 ("zscore"), or unchanged."""
+    """Scores [n] of one query, scaled to 0…1 ("minmax"), to mean 0 and deviation 1 ("zscore"), or unchanged ("none")."""
     if how == "none":
         return scores
     if how == "minmax":
@@ -36,7 +36,7 @@ def normalised(scores: np.ndarray, how: str) -> np.ndarray:
 
 
 def pooled(runs: Sequence[Run], how: str) -> Pool:
-    """All documents of every query, in the order in which the runs name them, with each run's normalised scores."""
+    """The union of the runs' documents by query, in order of first occurrence, with each run's normalised scores."""
     pool: Pool = {}
     for qid in dict.fromkeys(qid for run in runs for qid in run):
         docids = list(dict.fromkeys(docid for run in runs if qid in run for docid in run[qid].ranked()))
@@ -68,7 +68,7 @@ def weighted(pool: Pool, weights: Sequence[float]) -> Iterator[ScoredQuery]:
 
 
 class Fitting:
-    """Weights by coordinate ascent on a measure over training queries; each weighting is evaluated once."""
+    """Fits weights by coordinate ascent on a measure over training queries; evaluates each weighting once."""
 
     def __init__(self, pool: Pool, qrels: Qrels, measure: str) -> None:
         self.pool = {qid: pool[qid] for qid in qrels if qid in pool}
@@ -89,7 +89,7 @@ class Fitting:
         return self._known[weights]
 
     def best(self, queries: Sequence[str], runs: int) -> tuple[float, ...]:
-        """The weights that are best on `queries`; of equals, those found first."""
+        """The best weights on `queries`; ties: first found."""
         weights = (1.0,) * runs
 
         def mean(candidate: tuple[float, ...]) -> float:
@@ -109,7 +109,7 @@ class Fitting:
 def fitted(
     runs: Sequence[Run], qrels: Qrels, folds: Mapping[str, str], measure: str, how: str
 ) -> tuple[dict[str, tuple[float, ...]], Iterator[ScoredQuery]]:
-    """Weights of each fold ("" without folds) and the fused rankings; a query's weights are never fitted on its own fold."""
+    """Weights by fold ("" without folds), and the fused rankings. A query's weights are never fitted on its own fold."""
     pool = pooled(runs, how)
     fitting = Fitting(pool, qrels, measure)
     if not folds:
@@ -128,7 +128,7 @@ def fitted(
 
 
 def joined(runs: Sequence[Run]) -> Iterator[ScoredQuery]:
-    """Runs of different queries one after the other, such as those of the folds."""
+    """Concatenates runs of different queries, such as those of the folds."""
     found: set[str] = set()
     for run in runs:
         for qid, ranking in run.items():
@@ -149,7 +149,7 @@ def fuse_files(
     train_queries: str = "",
     measure: str = "nDCG@10",
 ) -> None:
-    """Writes the fusion of TREC runs by a method of METHODS; fitted weights are printed to stderr.
+    """Fuses TREC runs by one of METHODS and prints fitted weights to stderr.
 
     "weights" needs `qrels`, and `folds` or `train_queries` (a file of ids). Raises InputError for bad input.
     """

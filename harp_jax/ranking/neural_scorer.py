@@ -1,4 +1,4 @@
-"""A neural ranker from before BERT (`neural_ir/`) as a `Scorer`."""
+"""A pre-BERT neural ranker (`neural_ir/`) as a `Scorer`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,14 +14,14 @@ from harp_jax.baselines.neural_ir.shape import NeuralConfig
 from harp_jax.ranking.scoring import Pair, ProgressBar, score_by_length
 from harp_jax.text.words import WordVocabulary
 
-# Document lengths that are compiled; padding changes no score, finer steps only pad less.
+# Compiled document lengths; padding does not change scores.
 LENGTHS = (32, 64, 128, 192, 256, 384, 512, 1024)
 
 
 class NeuralScorer:
-    """Scores of (query words, document words).
+    """Scores (query words, document words).
 
-    `max_length` counts words of the document: the model's length, or less. A batch has `batch_tokens` words.
+    `max_length` is in document words, at most the model's. A batch has `batch_tokens` words.
     """
 
     remedy = "train with a larger --config.model.query_length"
@@ -47,11 +47,11 @@ class NeuralScorer:
 
     @classmethod
     def load(cls, workdir: str, max_length: int | None = None, batch_tokens: int | None = None) -> "NeuralScorer":
-        """The parameters that a training run selected (`recorded.best`), or those of its newest checkpoint."""
+        """Loads the parameters selected in training (`recorded.best`), or else the newest checkpoint's."""
         return cls(*load_ranker(workdir), max_length, batch_tokens)
 
     def use(self, params: Mapping[str, Any]) -> None:
-        """Replaces the parameters (device arrays of the same shapes); nothing is compiled again."""
+        """See `Scorer.use`."""
         self._params = params
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
@@ -59,15 +59,15 @@ class NeuralScorer:
         return [np.asarray(self.words.encode(text), np.int32) for text in texts]
 
     def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
-        """The first `limit` word ids of each text (by default as many as the model reads), int32."""
+        """The first `limit` word ids of each text, int32 (default: as many as the model reads)."""
         return [np.asarray(ids, np.int32) for ids in self.words.encode_prefixes(texts, limit or self.max_length)]
 
     def room(self, query: np.ndarray) -> int:
-        """Words of a document that the model reads, whatever the query."""
+        """Maximum document words, for any query."""
         return self.max_length
 
     def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
-        """Truncates the two to the model's lengths."""
+        """Truncates both to the model's lengths."""
         self.truncated_queries += len(query) > self.config.query_length
         return query[: self.config.query_length], document[: self.max_length]
 
@@ -77,10 +77,10 @@ class NeuralScorer:
         return score_by_length(self._score_batch, pairs, sizes, self.lengths, self.batch_tokens, bar)
 
     def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
-        """Notes on texts of whose words the vocabulary knows few.
+        """Notes on texts with few words in the vocabulary.
 
-        Raises InputError where the model could not change the order of the run: no word known, or blank queries. DUET is the
-        exception to the second: it scores documents by themselves too, the others only by their matches with the query.
+        Raises InputError where all scores would tie: no known word, or blank queries. Only DUET scores documents without
+        matching them to the query, so it accepts blank queries.
         """
         if blank and self.config.name != "duet":
             raise InputError(
@@ -92,7 +92,7 @@ class NeuralScorer:
         return known_words.check(self.words, texts, self.max_length, 0.0, remedy)
 
     def _score_batch(self, pairs: list[Pair], rows: int, length: int) -> jax.Array:
-        """Scores [rows] of pairs, documents padded to `length` words; spare rows are empty."""
+        """Scores [rows] of pairs, documents padded to `length` words; unused rows are empty."""
         query = np.zeros((rows, self.config.query_length), np.int32)
         document = np.zeros((rows, length), np.int32)
         for row, (q, d) in enumerate(pairs):

@@ -1,8 +1,8 @@
-"""Priors of documents as runs: what a ranking owes to in-links or length alone, whatever the query.
+"""Document priors as runs: candidates scored by in-links or length, ignoring the query.
 
-A candidate scores log(1 + its in-links), or log(1 + its words). Added to the first stage with a weight fitted on other folds
-(`harp fuse --method=weights --normalise=none`), this is the baseline "prior" of a table. A trained model's own prior comes
-from `harp rerank --blank_query`.
+A candidate scores log(1 + in-links) or log(1 + words). Fused with the first stage, with a weight fitted on other folds
+(`harp fuse --method=weights --normalise=none`), this is the baseline "prior". `harp rerank --blank_query` computes a trained
+model's own prior.
 """
 
 import json
@@ -23,7 +23,7 @@ FEATURES = ("inlinks", "length")
 
 
 def inlinks(paths: Iterable[str], wanted: set[str], redirects: Mapping[str, str]) -> Counter[str]:
-    """How many links of the linked documents ({"id", "links": [{"target"}]} a line) lead to each wanted document."""
+    """In-links of each wanted document, from linked documents (one {"id", "links": [{"target"}]} per line)."""
     count: Counter[str] = Counter()
     for path in paths:
         for number, line in progress(lines(path), unit="documents", desc="in-links"):
@@ -39,7 +39,7 @@ def inlinks(paths: Iterable[str], wanted: set[str], redirects: Mapping[str, str]
 
 
 def read_redirects(path: str) -> dict[str, str]:
-    """alias → document id, from "alias<TAB>id" lines; nothing for an empty path."""
+    """alias → document id, from "alias<TAB>id" lines; empty for an empty path."""
     redirects = {}
     for number, line in lines(path) if path else ():
         alias, tab, target = line.partition("\t")
@@ -51,7 +51,7 @@ def read_redirects(path: str) -> dict[str, str]:
 
 
 def prior_run(run: Run, values: Mapping[str, float]) -> Iterator[ScoredQuery]:
-    """The run's candidates by log(1 + value), natural logarithm; equal ones in the order of the run."""
+    """The run's candidates scored by log(1 + value), natural logarithm; ties in the order of the run."""
     for qid, ranking in run.items():
         docids = ranking.ranked()
         yield qid, docids, np.array([math.log1p(values.get(docid, 0.0)) for docid in docids])
@@ -68,9 +68,9 @@ def prior_files(
     docs: str = "",
     fields: tuple[str, ...] = FIELDS,
 ) -> tuple[int, int]:
-    """Writes the candidates of a run by a feature: inlinks (needs `links` or `anchors`) or length (needs `docs`).
+    """Writes a run's candidates scored by a feature: inlinks (needs `links` or `anchors`) or length (needs `docs`).
 
-    Returns how many documents the run has and how many of them have a value. Raises InputError for bad input.
+    Returns the number of documents in the run, and how many have a value. Raises InputError for bad input.
     """
     if (feature == "inlinks") != (bool(links) != bool(anchors)) or (feature == "length") != bool(docs):
         raise InputError("--feature=inlinks needs --links or --anchors and nothing else, --feature=length needs --docs")

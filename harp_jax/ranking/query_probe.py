@@ -1,9 +1,8 @@
 """The query-prediction probe of coarse-tuning: which words does a model expect in a document's query?
 
-[MASK] tokens (three: ORCAS queries have 3.27 words) take the place of each document's query, and the model's MLM head fills
-them. The summary counts how often the first guess at each mask begins inside a word (##), is a token of the part of the
-document that the model read or only of the rest, and, where queries are known, how often a guess is a word of a query of that
-document. One document proves nothing: probe many.
+Each document's query is replaced by [MASK] tokens (three: ORCAS queries have 3.27 words), which the model's MLM head fills.
+The summary counts how often the first guess at each mask continues a word (##), occurs in the part of the document that the
+model read, or only in the rest; and, for known queries, how often a guess is a token of one. Probe many documents.
 """
 
 import heapq
@@ -32,7 +31,7 @@ BATCH = 32  # documents
 
 
 class Probe:
-    """A model with an MLM head: a training workdir, or a Hugging Face directory. InputError for one without a head."""
+    """A model with an MLM head, from a training workdir or a Hugging Face directory. InputError if it has none."""
 
     def __init__(self, model: str, masks: int = 3, max_length: int = 256) -> None:
         config, params, self.tokenizer, self.marks = load_ranker(model)
@@ -55,12 +54,12 @@ class Probe:
         self._logits = jax.jit(logits)
 
     def read_part(self, documents: list[list[int]]) -> list[list[int]]:
-        """The first tokens of each document, as many as fit in a row with the masks."""
+        """The first tokens of each document that fit in a row with the masks."""
         room = self.length - self.tokenizer.template.around_pair - self.masks - len(self.marks.ids)
         return [ids[:room] for ids in documents]
 
     def predict(self, documents: list[list[int]], k: int = 5) -> np.ndarray:
-        """The `k` likeliest tokens at each mask [documents, masks, k] int; at most BATCH documents, as `read_part` returns them."""
+        """The `k` likeliest tokens at each mask [documents, masks, k] int, for at most BATCH results of `read_part`."""
         query = self.marks.on_query(np.full(self.masks, self.tokenizer.mask, np.int32))
         shape = (BATCH, self.length)
         tokens = np.full(shape, self.tokenizer.pad, np.int32)
@@ -80,7 +79,7 @@ class Probe:
 def probe(
     model: Probe, texts: Iterable[tuple[str, str]], known: dict[str, set[str]], summary: Counter[str]
 ) -> Iterator[dict]:
-    """A record for each (docid, text): "id" and "predicted" (tokens, masks × k); adds to the summary's counts."""
+    """Yields a record for each (docid, text), "id" and "predicted" (tokens, masks × k), and updates the summary."""
     rows = iter(texts)
     while chunk := list(itertools.islice(rows, BATCH)):
         whole = [encoding.ids for encoding in model.tokenizer.encode_batch([text for _, text in chunk])]
@@ -101,7 +100,7 @@ def probe(
 
 @dataclass(frozen=True)
 class KnownQueries:
-    """Queries that are known to belong to documents: a click log (ORCAS), or `queries` with `qrels`, or none."""
+    """Known queries of documents: a click log (ORCAS), or `queries` with `qrels`, or none."""
 
     clicks: str = ""
     queries: str = ""
@@ -129,7 +128,7 @@ class KnownQueries:
 def sampled_documents(
     known: KnownQueries, docs: Documents, tokenizer: Tokenizer, count: int, seed: int
 ) -> tuple[list[str], dict[str, set[str]]]:
-    """Documents sampled by hash, from those with known queries if there are any; and the tokens of their queries."""
+    """Documents sampled by hash (only those with known queries, if there are any), and the tokens of their queries."""
     with_queries = {docid for docid, _ in known.pairs()}
     eligible = (docid for docid in with_queries if docid in docs) if with_queries else docs.ids()
     chosen = heapq.nsmallest(count, eligible, key=lambda docid: hash64(seed, "probe", docid))
@@ -152,7 +151,7 @@ def probe_files(
     fields: tuple[str, ...] = FIELDS,
     seed: int = 0,
 ) -> Counter[str]:
-    """Writes the guesses as JSONL, a line a document, and returns the summary's counts.
+    """Writes the guesses as JSONL, one line per document, and returns the summary.
 
     `model` is a training workdir, or a Hugging Face directory with an MLM head. Raises InputError for bad input.
     """
