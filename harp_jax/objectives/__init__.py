@@ -1,7 +1,7 @@
-"""The computation of one step: from a masked batch to a loss, as pure functions with one interface for every stage.
+"""Masks a batch and computes its loss: pure functions with one interface for all stages.
 
 In: parameters, a packed batch (`input/packing.fill`), keys. Out: a scalar loss and metric sums.
-Imports: model (and the ground files).
+Imports: model and the ground files.
 Files: objective (the interface: mask, counts, loss); masking; scores (the shared forward pass); losses (per pair or item);
 ranking_loss (over groups); metrics (sums to means); trivial (is a task solved at all?); then one file per stage: pretrain,
 finetune, coarse_tune.

@@ -18,10 +18,9 @@ LABELS = ("clicked", "replaced")  # the tasks of a group: IsPair and NotPair
 
 @dataclass(frozen=True)
 class CoarseTune:
-    """Binary cross-entropy of the score against IsPair (task 0) or NotPair (task 1), and MLM; an `Objective`.
+    """Binary cross-entropy of the score with the label IsPair (task 0) or NotPair (task 1), plus MLM; an `Objective`.
 
-    Groups have one sequence. The paper's two-class probability is the sigmoid of the score. MLM masks tokens of query and
-    document, never the marks.
+    Each group has one sequence. The paper's two-class probability is the sigmoid of the score. MLM never masks the marks.
     """
 
     ranker: Ranker

@@ -1,4 +1,4 @@
-"""Fine-tuning on judged queries: a ranking loss over groups, and masked query prediction (SJTF) with it."""
+"""Fine-tuning on judged queries: a ranking loss over groups, optionally with masked query prediction (SJTF)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class Finetune:
     rank_loss: str
     margin: float
     mqp_weight: float = 0.0
-    predictions: int = 0  # masked positions per row: its sequences with masked query prediction, else 0
+    predictions: int = 0  # masked positions per row: one per sequence with masked query prediction, else 0
     mask_token: int = 0
-    marks: tuple[int, ...] = ()  # tokens before every query, such as [Q], which are not masked
+    marks: tuple[int, ...] = ()  # tokens before every query, such as [Q]; never masked
 
     def mask(self, batch: Batch, key: jax.Array) -> Batch:
         if not self.mqp_weight > 0:
@@ -45,7 +45,7 @@ class Finetune:
         return counts
 
     def _present(self, batch: Batch) -> jax.Array:
-        """Whether a member exists and is ranked: [lanes, groups, size] bool."""
+        """[lanes, groups, size] bool: the member exists and is ranked."""
         present = (batch["members"] >= 0) & batch["group_valid"][..., None]
         return self._ranked(present)
 
@@ -66,7 +66,7 @@ class Finetune:
         return loss, {**metrics, **fill(masked)}
 
     def _query_prediction(self, found: Forward, masked: Batch) -> Metrics:
-        """Metric sums of the masked query tokens: cross-entropy, hits, and their number."""
+        """Metric sums of the masked query tokens: cross-entropy, hits and count."""
         logits: Any = self.ranker.apply({"params": found.params}, found.hidden, method="linear_logits")
         targets, weights = masked[TARGETS], masked[WEIGHTS]
         loss = masked_cross_entropy(logits, targets) * weights

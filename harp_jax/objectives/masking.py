@@ -6,7 +6,7 @@ from jax.extend.random import threefry2x32_p
 
 from harp_jax.objectives.objective import Batch
 
-# Arrays that masking adds to a batch:
+# Arrays that masking adds to a batch
 POSITIONS = "masked_positions"  # [rows, M] int32: positions to predict
 TARGETS = "masked_targets"  # [rows, M] int32: the original tokens
 WEIGHTS = "masked_weights"  # [rows, M] float32: 0 where fewer than M tokens of the row are masked
@@ -14,10 +14,10 @@ PREDICTED = (POSITIONS, TARGETS, WEIGHTS)
 
 
 def token_bits(key: jax.Array, ids: jax.Array, stream: int) -> tuple[jax.Array, jax.Array]:
-    """Two words of random bits for each id, in the shape of `ids`, uint32.
+    """Two random words (uint32, in the shape of `ids`) for each id.
 
-    The id is the counter of a counter-mode cipher: the same id has the same bits in every row and on every device, so
-    that both sides of a pair mask the same words of a text that they share.
+    The id is the counter of a counter-mode cipher. Equal ids get equal bits in every row and on every device, so both sides
+    of a pair mask the same words of a shared text.
     """
     k = jax.random.key_data(key).astype(jnp.uint32)
     high = jnp.full(ids.shape, stream, jnp.uint32)
@@ -36,9 +36,9 @@ def slots(row_length: int, rate: float) -> int:
 
 
 def word_ids(tokens: jax.Array, mask_ids: jax.Array, continues: jax.Array) -> jax.Array:
-    """`mask_ids` in which every wordpiece of a word has the id of the first, so that whole words are masked.
+    """`mask_ids` with every wordpiece of a word given the first one's id, so that whole words are masked.
 
-    continues: [vocab] bool, whether a token continues a word (##). A random replacement is then the same for all pieces.
+    continues: [vocab] bool, whether a token continues a word (##). All pieces of a word get the same random replacement.
     """
     columns = jax.lax.broadcasted_iota(jnp.int32, tokens.shape, 1)
     first = jax.lax.cummax(jnp.where(continues[tokens], -1, columns), axis=1)
@@ -64,8 +64,8 @@ def mask_tokens(
     choice, _ = token_bits(key, mask_ids, 0)
     kind, replacement = token_bits(key, mask_ids, 1)
     chosen = (mask_ids >= 0) & (choice < jnp.uint32(int(rate * 2**32)))
-    # The M smallest draws of the row; tokens that are not chosen come last. A sort instead of top_k: on CPU and GPU top_k is
-    # a custom call that the partitioner cannot shard, so that it would gather all rows on every device.
+    # The M smallest draws of the row; unchosen tokens come last. Not top_k: on CPU and GPU it is a custom call that the
+    # partitioner cannot shard, so every device would gather all rows.
     draw = jnp.where(chosen, choice, jnp.uint32(0xFFFFFFFF))
     columns = jax.lax.broadcasted_iota(jnp.int32, tokens.shape, 1)
     lowest, positions = (x[:, :slots] for x in jax.lax.sort((draw, columns), num_keys=1))
@@ -91,7 +91,7 @@ def mask_one_each(key: jax.Array, batch: Batch, mask_ids: jax.Array, sequences: 
     excluded = jnp.int32(2**31 - 1)
     owner = jnp.where(mask_ids >= 0, segment_ids, excluded)
     columns = jax.lax.broadcasted_iota(jnp.int32, tokens.shape, 1)
-    # Sorted by sequence, then by draw: the first of each sequence is its smallest draw. Sorts, as in `mask_tokens`.
+    # Sort by sequence, then by draw: the first of each sequence is its smallest draw. Not top_k, as in `mask_tokens`.
     owners, _, places = jax.lax.sort((owner, draw, columns), num_keys=2)
     first = (owners != jnp.roll(owners, 1, axis=1)).at[:, 0].set(True) & (owners != excluded)
     kept, positions = (x[:, :sequences] for x in jax.lax.sort(((~first).astype(jnp.int32), places), num_keys=2))

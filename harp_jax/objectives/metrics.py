@@ -1,4 +1,4 @@
-"""From the metric sums of steps to the means that are logged."""
+"""Turns the metric sums of steps into the logged means."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ def fill(batch: Batch) -> Metrics:
 
 
 def summarise(sums: Mapping[str, float], tasks: tuple[str, ...]) -> dict[str, float]:
-    """Means from metric sums: losses and pair accuracies per task, MLM loss and accuracy, fraction of slots filled."""
+    """Means from metric sums: loss and pair accuracy by task, MLM loss and accuracy, fraction of slots filled."""
     steps = max(sums["steps"], 1.0)
     out = {
         "loss": sums["loss"] / steps,

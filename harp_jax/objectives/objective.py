@@ -1,6 +1,6 @@
 """The interface of an objective: mask a batch, count what its losses are averaged over, compute the loss.
 
-Metrics are sums, so that they can be added over microbatches, steps and devices; `metrics.summarise` divides them.
+Metrics are sums, which add up over microbatches, steps and devices; `metrics.summarise` turns them into means.
 """
 
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ class Objective(Protocol):
         """Number of masked positions predicted per row (M), or 0; the FLOPs of a step depend on it."""
 
     def mask(self, batch: Batch, key: jax.Array) -> Batch:
-        """The batch that the encoder reads. If it masks, `tokens` are replaced and the arrays `masking.PREDICTED` added."""
+        """The encoder's input batch; masking replaces `tokens` and adds the arrays `masking.PREDICTED`."""
 
     def counts(self, masked: Batch) -> Metrics:
-        """The numbers the losses are averaged over, such as pairs and predicted tokens; summed over microbatches."""
+        """The denominators of the losses, such as pairs and predicted tokens; summed over microbatches."""
 
     def loss(
         self, params: Mapping, masked: Batch, dropout_key: jax.Array | None, counts: Metrics

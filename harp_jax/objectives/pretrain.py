@@ -41,7 +41,7 @@ class Pretrain:
         return replace(self, task_weights=(0.0,) * len(self.tasks))
 
     def head_alone(self) -> "Pretrain":
-        """MLM whose gradient ends at its head."""
+        """MLM that trains only its head."""
         return replace(self.without_pairs(), mlm_weight=1.0, frozen=True)
 
     def mask(self, batch: Batch, key: jax.Array) -> Batch:

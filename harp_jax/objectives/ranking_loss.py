@@ -12,7 +12,7 @@ def ranking_loss(
 ) -> tuple[jax.Array, Metrics]:
     """Loss (scalar) and metric sums of groups' scores `members` [..., size], the positive first.
 
-    present: [..., size] bool, whether a member exists. The loss is averaged over `counts`: groups, members or negatives.
+    present: [..., size] bool, whether a member exists. The loss is averaged over groups, members or negatives (`counts`).
     """
     valid, negatives = present.any(-1), present[..., 1:]
     if name == "bce":

@@ -1,4 +1,4 @@
-"""From parameters and a masked batch to scores: the forward pass shared by all cross-encoder objectives."""
+"""The forward pass shared by all cross-encoder objectives."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from harp_jax.objectives.objective import Batch, Metrics
 
 
 class Forward(NamedTuple):
-    """scores: [rows, K] float32; hidden: [rows, M, hidden], of the masked positions; params: parameters to apply heads with."""
+    """scores: [rows, K] float32; hidden: [rows, M, hidden] at the masked positions; params: for applying heads."""
 
     scores: jax.Array
     hidden: jax.Array
@@ -23,8 +23,8 @@ class Forward(NamedTuple):
 def forward(ranker: Ranker, params: Mapping, masked: Batch, dropout_key: jax.Array | None) -> Forward:
     """Encode [CLS] query [SEP] document [SEP] and score each sequence from its [CLS] (HARP Eq. 7, 8 and 17).
 
-    The last layer is computed only at [CLS] and the masked positions: no other outputs are read, and it is half of a 2-layer
-    model's work.
+    The last layer is computed only at [CLS] and the masked positions, the only outputs that are read; in a 2-layer model it is
+    half of the work.
     """
     params = copied(params, masked["tokens"])
     rngs = {} if dropout_key is None else {"dropout": dropout_key}
@@ -38,9 +38,9 @@ def forward(ranker: Ranker, params: Mapping, masked: Batch, dropout_key: jax.Arr
 
 
 def by_group(scores: jax.Array, members: jax.Array) -> jax.Array:
-    """Scores [rows, K] → scores of each group's members [lanes, groups, size]; those of absent members are arbitrary.
+    """Scores [rows, K] → scores of each group's members [lanes, groups, size], arbitrary for missing members.
 
-    The gather is batched over lanes, whose rows are consecutive: no device needs another's scores.
+    The gather is batched over lanes, whose rows are consecutive, so devices exchange no scores.
     """
     lanes, groups, size = members.shape
     by_lane = scores.reshape(lanes, -1)
@@ -49,7 +49,7 @@ def by_group(scores: jax.Array, members: jax.Array) -> jax.Array:
 
 
 def masked_language_model(ranker: Ranker, found: Forward, masked: Batch) -> Metrics:
-    """Metric sums of the masked positions: cross-entropy (HARP Eq. 15), hits, and their number."""
+    """Metric sums of the masked positions: cross-entropy (HARP Eq. 15), hits and count."""
     answers: Any = ranker.apply({"params": found.params}, found.hidden, masked[TARGETS], method="mlm_losses")
     loss, hits = (each * masked[WEIGHTS] for each in answers)
     return {"mlm": loss.sum(), "mlm_hits": hits.sum(), "mlm_tokens": masked[WEIGHTS].sum()}

@@ -1,4 +1,4 @@
-"""Tasks that a run solves no better than a trivial predictor of their pairs, such as the document's length."""
+"""Finds tasks that a run solves no better than a trivial predictor, such as document length."""
 
 import math
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ WORDS = {
 
 
 def not_beaten(metrics: Mapping[str, float], trivial: Mapping[str, tuple[str, float]]) -> list[str]:
-    """A sentence for each task whose held-out accuracy is within two standard errors of the best trivial predictor's, or below.
+    """A sentence for each task whose held-out accuracy is not two standard errors above the best trivial predictor's.
 
-    `metrics` has TASK_accuracy and TASK_pairs, `trivial` the name and the accuracy of that predictor.
+    `metrics` has TASK_accuracy and TASK_pairs; `trivial` has the predictor's name and accuracy.
     """
     found = []
     for task, (name, best) in trivial.items():
@@ -27,6 +27,6 @@ def not_beaten(metrics: Mapping[str, float], trivial: Mapping[str, tuple[str, fl
 
 
 def best_predictor(accuracies: Mapping[str, float]) -> tuple[str, float]:
-    """Name and accuracy of the predictor furthest from .5: one that is mostly wrong predicts as well, the other way around."""
+    """Name and accuracy of the predictor furthest from .5; one that is mostly wrong is inverted."""
     name = max(accuracies, key=lambda name: abs(accuracies[name] - 0.5))
     return name, max(accuracies[name], 1 - accuracies[name])

@@ -1,4 +1,4 @@
-"""Re-ranking: a trained ranker, loaded as a scorer, scores pairs, a run in memory (`rankings`), or files (`rerank_files`)."""
+"""Loads a trained ranker and scores pairs (`predict`), a run in memory (`rankings`), or files (`rerank_files`)."""
 
 import json
 import os
@@ -30,7 +30,7 @@ from harp_jax.ranking.scoring import ProgressBar, Scorer, Windows, best_of
 
 KEY = "key"
 LOCK = "lock"
-OURS = re.compile(r"(\d{6,}\.trec|key(\.json)?)(\.tmp\.\w+)?|lock")  # with what a kill leaves of a half-written file
+OURS = re.compile(r"(\d{6,}\.trec|key(\.json)?)(\.tmp\.\w+)?|lock")  # .tmp: left by a kill
 
 Chunk = list[tuple[str, list[str]]]  # (qid, its candidates)
 
@@ -43,10 +43,11 @@ def load_scorer(
     cosine: bool = False,
     backend: str = "jax",
 ) -> Scorer:
-    """The scorer of an export, of any Hugging Face directory with a one-label BERT classifier, or of a training workdir.
+    """Loads an export, any Hugging Face directory with a one-label classifier, or a training workdir.
 
-    `cosine`: the encoder alone, as a bi-encoder. `backend` of cross-encoders: jax, openvino, onnx, or auto (`runtimes`). Neural
-    rankers compute in float32, and they and the bi-encoder with JAX: InputError for others, or where there is nothing to load.
+    `cosine` scores with the encoder alone, as a bi-encoder. Cross-encoders run on `backend` jax, openvino, onnx, or auto
+    (`runtimes`). Bi-encoders and neural rankers run on JAX only, neural rankers in float32 only. Raises InputError for other
+    combinations, or if there is nothing to load.
     """
     neural = is_neural(directory)
     if cosine or neural:
@@ -65,7 +66,7 @@ def load_scorer(
 
 
 def is_neural(directory: str) -> bool:
-    """Whether a directory is the workdir of a neural ranker from before BERT."""
+    """Whether a directory is the workdir of a pre-BERT neural ranker."""
     return os.path.isfile(os.path.join(directory, "tokenizer", "words.json"))
 
 
@@ -80,7 +81,7 @@ def predict(scorer: Scorer, pairs: Sequence[tuple[str, str]], windows: Windows |
 
 
 def pairs_at_once() -> int:
-    """Candidates of a chunk: sorted by length together, their texts in memory; a kill loses the chunk under way."""
+    """Pairs per chunk: sorted by length together, texts held in memory; a kill loses the current chunk."""
     return 5_000 if jax.default_backend() == "cpu" else 50_000
 
 
@@ -92,10 +93,10 @@ def rankings(
     k: int | None = None,
     windows: Windows | None = None,
 ) -> Iterator[ScoredQuery]:
-    """(qid, docids, scores float32) of the best `k` candidates of each query (all), in the order of the run.
+    """(qid, docids, scores float32) of the best `k` candidates of each query (default: all), in the order of the run.
 
-    `queries` has the text of every query of the run (`with_texts`). Raises InputError, before anything is scored, for a
-    document that `docs` lacks.
+    `queries` has the text of every query in the run (`with_texts`). Raises InputError before scoring if `docs` lacks a
+    document.
     """
     chunks = chunks_of(run, docs, k)
     with progress(total=sum(map(size, chunks)), unit="pairs", desc="rerank") as bar:
@@ -104,7 +105,7 @@ def rankings(
 
 
 def with_texts(run: Run, queries: Mapping[str, str], where: str) -> tuple[Run, str]:
-    """The part of a run whose queries have a text, and a note on the others ("" if there are none).
+    """The queries of a run that have a text, and a note on the others ("" if none).
 
     Raises InputError if no query of the run has a text; `where` names the queries.
     """
@@ -119,17 +120,15 @@ def with_texts(run: Run, queries: Mapping[str, str], where: str) -> tuple[Run, s
 
 
 def few(names: Sequence[str]) -> str:
-    """The first five of some names."""
     return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
 
 
 def size(chunk: Chunk) -> int:
-    """Pairs of a chunk."""
     return sum(len(docids) for _, docids in chunk)
 
 
 def chunks_of(run: Run, docs: Texts, k: int | None) -> list[Chunk]:
-    """The work in chunks of whole queries, a pure function of the run: a resumed run forms the same batches."""
+    """Splits the run into chunks of whole queries, deterministically: a resumed run forms the same batches."""
     candidates = {qid: ranking.ranked()[:k] for qid, ranking in run.items()}
     _check_known(candidates, docs)
     return list(_chunks(candidates))
@@ -172,7 +171,7 @@ def rerank_chunk(
     bar: ProgressBar | None,
 ) -> Iterator[ScoredQuery]:
     """(qid, docids, scores float32) of a chunk's candidates, scored together."""
-    # A document that is a candidate of several queries is read and tokenised once.
+    # Each document is read and tokenised once, even if several queries have it as a candidate.
     wanted = list(dict.fromkeys(docid for _, docids in chunk for docid in docids))
     limit = None if windows is None else windows.reach(scorer.max_length)
     encoded = scorer.encode_queries([queries[qid] for qid, _ in chunk])
@@ -187,13 +186,13 @@ def rerank_chunk(
 
 @dataclass
 class Ties:
-    """Counts queries whose candidates all score the same: they keep the order of the run, whatever made it."""
+    """Counts queries whose candidates all score the same, and so keep the order of the run."""
 
     tied: int = 0
     queries: int = 0  # with more than one candidate
 
     def counted(self, rankings: Iterator[ScoredQuery]) -> Iterator[ScoredQuery]:
-        """The rankings unchanged."""
+        """Yields the rankings unchanged."""
         for qid, docids, scores in rankings:
             if len(docids) > 1:
                 self.queries += 1
@@ -204,9 +203,9 @@ class Ties:
 def notes_before(
     scorer: Scorer, chunks: list[Chunk], queries: Mapping[str, str], docs: Texts, blank: bool
 ) -> list[str]:
-    """What `Scorer.check` notes about the texts of the run; a resumed run repeats it."""
+    """`Scorer.check` of the run's texts; a resumed run repeats it."""
     texts = (queries[qid] for chunk in chunks for qid, _ in chunk)
-    # The first candidate of every query, then the second: candidates of one query alone are much alike.
+    # The first candidate of every query, then the second, …: the candidates of one query are too similar.
     ranks = zip_longest(*(docids for chunk in chunks for _, docids in chunk))
     documents = (docs[docid] for rank in ranks for docid in rank if docid is not None)
     return scorer.check(texts, documents, blank)
@@ -232,12 +231,12 @@ def rerank_files(
     cosine: bool = False,
     backend: str = "jax",
 ) -> int:
-    """Re-ranks the TREC run `run` to `output` and returns how many queries it has; notes go to stderr.
+    """Re-ranks the TREC run `run` to `output` and returns the number of queries; notes go to stderr.
 
-    Queries of the run that `queries` lacks are left out, as are those that `only` (a file of ids) or `fold` of `folds`
-    leave out. `blank_query` scores documents without their query, `cosine` by the encoder alone, as a bi-encoder; `backend` is
-    that of `load_scorer`. A killed call, repeated, resumes: finished chunks are in OUTPUT.parts until all are. Raises InputError
-    for bad input, before anything is scored.
+    Re-ranks only queries with a text in `queries`, and of these only the ids in the file `only`, or those of `fold` in
+    `folds`. `blank_query` scores documents with an empty query; `cosine` and `backend` as in `load_scorer`. A repeated call
+    resumes a killed one: finished chunks stay in OUTPUT.parts until the run is complete. Raises InputError for bad input
+    before scoring.
     """
     inputs = [] if is_irds(docs) else document_files(docs)
     inputs += [queries if is_irds(queries) else query_file(queries), run, only, folds]
@@ -285,8 +284,8 @@ def _note(text: str) -> None:
 class Parts:
     """OUTPUT.parts: chunk n of the run as n.trec, and a key that identifies the inputs.
 
-    Parts of other inputs (another model, run or option), or without a key, are removed. InputError where the directory holds
-    anything else, and while another process writes to it.
+    Removes parts with another key or none. Raises InputError if the directory holds other files, or if another process is
+    writing to it.
     """
 
     def __init__(self, output: str, key: str, count: int) -> None:
@@ -313,7 +312,7 @@ class Parts:
         self.done += 1
 
     def finish(self) -> None:
-        """Joins the chunks to the run and removes them."""
+        """Concatenates the chunks to the output and removes them."""
         with replacing(self.output) as whole:
             for number in range(self.count):
                 with open(self._part(number), encoding="utf-8") as part:
@@ -324,17 +323,17 @@ class Parts:
         self._lock.close()
 
     def _remove(self) -> None:
-        """Removes the chunks and then the key: what a kill leaves of this is still recognised as ours."""
+        """Removes the chunks, then the key: after a kill the rest is still recognised."""
         for name in sorted(os.listdir(self.directory), key=lambda name: (name == KEY, name)):
             if name != LOCK:
                 os.remove(os.path.join(self.directory, name))
 
 
 def fingerprint(settings: Mapping[str, object], model: str, inputs: Iterable[str]) -> str:
-    """Identifies everything that scores depend on: settings, and sizes and times of change of the files they name.
+    """Hash of everything that scores depend on: settings, and the size, mtime and ctime of each file.
 
-    The time of the inode's last change too, which tools that restore modification times cannot set. `model` is a directory,
-    `inputs` are files; absent ones are skipped.
+    Tools that restore modification times cannot set the ctime. `model` is a directory, `inputs` are files; missing ones are
+    skipped.
     """
     weights = [os.path.join(folder, name) for folder, _, names in sorted(os.walk(model)) for name in sorted(names)]
     found = [os.stat(path) for path in (*weights, *inputs) if os.path.exists(path)]

@@ -1,4 +1,4 @@
-"""A cross-encoder as a `Scorer` of OpenVINO or ONNX Runtime; needs neither torch nor a compilation by XLA."""
+"""A cross-encoder as a `Scorer` on OpenVINO or ONNX Runtime, without torch and without XLA compilation."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,11 +17,11 @@ from harp_jax.ranking.scoring import Pair, ProgressBar, batches_by_length
 from harp_jax.text.marks import NO_MARKS, Marks
 from harp_jax.text.tokenizer import Tokenizer
 
-BATCH_TOKENS = 1024  # two or three long rows: their activations stay in a core's cache
+BATCH_TOKENS = 1024  # two or three long rows, whose activations fit in a core's cache
 
 
 class RuntimeScorer(PairTexts):
-    """Scores of query and document, one pair to a row, computed by a `Runtime`; else as `CrossEncoderScorer`."""
+    """`CrossEncoderScorer` with the model computed by a `Runtime`."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class RuntimeScorer(PairTexts):
         max_length: int | None = None,
         batch_tokens: int | None = None,
     ) -> "RuntimeScorer":
-        """Loads what `CrossEncoderScorer.load` does, for the backend "openvino" or "onnx".
+        """As `CrossEncoderScorer.load`, for the backend "openvino" or "onnx".
 
-        Raises InputError without its packages, and where int8 was not exported.
+        Raises InputError if the backend's packages are missing, or if int8 was not exported.
         """
         config, params, tokenizer, marks = load_ranker(directory)
         check_heads(params)
@@ -56,7 +56,7 @@ class RuntimeScorer(PairTexts):
         return cls(runtime, config, tokenizer, max_length, batch_tokens, marks)
 
     def use(self, params: Mapping[str, Any]) -> None:
-        """InputError: the parameters are those of the file; selection while training scores with JAX."""
+        """Raises InputError: the parameters are fixed in the model file. Selection while training uses JAX."""
         raise InputError("this backend scores with the parameters of its file; use --backend=jax for others")
 
     def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:

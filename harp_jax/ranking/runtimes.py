@@ -1,6 +1,6 @@
-"""Runtimes other than JAX that score a cross-encoder on CPU: OpenVINO and ONNX Runtime, and which one `auto` takes.
+"""OpenVINO and ONNX Runtime for cross-encoders on CPU, and the choice of `auto`.
 
-Their model files come from the export (`harp export --format=…`) or, where it has none, are converted once into the cache.
+Model files come from the export (`harp export --format=…`), or are converted once into the cache.
 """
 
 import hashlib
@@ -23,20 +23,20 @@ from harp_jax.text.tokenizer import Tokenizer
 
 BACKENDS = ("jax", "openvino", "onnx", "auto")
 DTYPES = ("float32", "bfloat16", "int8")
-# What each computes in; the fastest first.
+# dtypes by backend, fastest backend first
 OFFERED = {"openvino": ("float32", "bfloat16", "int8"), "onnx": ("float32", "int8"), "jax": ("float32", "bfloat16")}
 PACKAGES = {"openvino": "openvino", "onnx": "onnxruntime"}
-CONVERSION = "2"  # of `torch_ranker`; another version converts again
+CONVERSION = "2"  # version of `torch_ranker`; a new one converts again
 
-Batch = tuple[np.ndarray, dict[str, np.ndarray]]  # the items of a batch, and the model's inputs [rows, length]
-Result = tuple[np.ndarray, np.ndarray]  # the same items, and their logits [rows, 1] float32
+Batch = tuple[np.ndarray, dict[str, np.ndarray]]  # indices of the items, and the model's inputs [rows, length]
+Result = tuple[np.ndarray, np.ndarray]  # the same indices, and logits [rows, 1] float32
 Runtime = Callable[[Iterable[Batch]], Iterator[Result]]  # results in any order
 
 
 def chosen_backend(name: str, dtype: str, directory: str) -> str:
-    """The backend that `name` stands for: `auto` is the fastest that is installed, computes in `dtype` and has a model.
+    """Resolves `auto` to the fastest installed backend that computes in `dtype` and has a model; checks other names.
 
-    Raises InputError for an unknown backend, one that does not compute in `dtype`, and one that is not installed.
+    Raises InputError for a backend that is unknown, does not compute in `dtype`, or is not installed.
     """
     if name not in BACKENDS:
         raise InputError(f"--backend={name} is unknown; choose from {', '.join(BACKENDS)}")
@@ -66,10 +66,10 @@ def _installed(package: str) -> bool:
 def model_file(
     backend: str, dtype: str, directory: str, config: EncoderShape, params: dict[str, Any], tokenizer: Tokenizer
 ) -> str:
-    """Path of the model for a backend: of the export, or converted into the cache.
+    """Path of a backend's model file, from the export or converted into the cache.
 
-    Files that SHA256SUMS does not bind to the weights may be of others: the weights are then converted, where torch is
-    installed. Raises InputError for changed files, and for int8 that was not exported, or of which SHA256SUMS knows nothing.
+    A file that is not listed in SHA256SUMS may be of other weights: if torch is installed, the weights are converted instead.
+    Raises InputError for changed files, and for int8 that was not exported or is not listed.
     """
     name = FILES[backend, dtype == "int8"]
     path = os.path.join(directory, name)
@@ -99,7 +99,7 @@ def model_file(
             converted = os.path.join(temporary, backend)
             write_sums(converted, os.listdir(converted))
             os.makedirs(place, exist_ok=True)
-            if not intact(os.path.join(place, backend)):  # another process may have been faster
+            if not intact(os.path.join(place, backend)):  # unless another process was faster
                 shutil.rmtree(os.path.join(place, backend), ignore_errors=True)
                 os.replace(converted, os.path.join(place, backend))
         except OSError as error:
@@ -119,10 +119,9 @@ def _identity(config: EncoderShape, params: dict[str, Any]) -> str:
 
 
 def openvino_runtime(path: str, dtype: str) -> Runtime:
-    """Runs an OpenVINO model, as many batches at a time as the runtime finds best on this machine.
+    """Runs an OpenVINO model; OpenVINO chooses the number of parallel batches.
 
-    float32 and bfloat16 are the precision of the computation; int8 is in the model, and what it leaves is computed in the
-    machine's preferred precision.
+    float32 and bfloat16 set the inference precision; an int8 model computes its remaining layers in the machine's default.
     """
     openvino = needed("openvino", "openvino")
     precision = {"float32": "f32", "bfloat16": "bf16"}.get(dtype)
@@ -145,7 +144,7 @@ def openvino_runtime(path: str, dtype: str) -> Runtime:
 
 
 def onnx_runtime(path: str) -> Runtime:
-    """Runs an ONNX model with ONNX Runtime on the CPU, on all its cores."""
+    """Runs an ONNX model with ONNX Runtime on all CPU cores."""
     onnxruntime = needed("onnxruntime", "onnx")
     with readable(path):
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

@@ -1,6 +1,6 @@
-"""What every ranker offers to re-ranking (`Scorer`), and how its pairs become batches of few shapes (`score_by_length`).
+"""The interface of a ranker (`Scorer`), and batches of few shapes (`score_by_length`).
 
-Of a long document the first tokens are scored (FirstP), or the best of several windows (MaxP, Dai and Callan 2019: `best_of`).
+A long document is scored by its first tokens (FirstP), or by the best of several windows (MaxP, Dai and Callan 2019: `best_of`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ Pair = tuple[np.ndarray, np.ndarray]  # token or word ids of query and document,
 
 
 class ProgressBar(Protocol):
-    """What a progress bar such as tqdm's offers."""
+    """A progress bar such as tqdm's."""
 
     def update(self, n: int) -> object:
         """Counts `n` pairs as done."""
@@ -25,8 +25,7 @@ class ProgressBar(Protocol):
 class Scorer(Protocol):
     """A trained ranker: texts to ids, ids to pairs that fit the model, pairs to scores.
 
-    The library's scorers are `CrossEncoderScorer`, `RuntimeScorer`, `BiEncoderScorer` and `NeuralScorer`; anything with these
-    members can be re-ranked with.
+    Implemented by `CrossEncoderScorer`, `RuntimeScorer`, `BiEncoderScorer` and `NeuralScorer`.
     """
 
     max_length: int  # tokens of a row (cross-encoder), or words of a document (neural rankers)
@@ -34,7 +33,7 @@ class Scorer(Protocol):
     remedy: str  # what to do about truncated queries
 
     def use(self, params: Any) -> None:
-        """Replaces the parameters (device arrays of the same shapes); nothing is compiled again."""
+        """Replaces the parameters (device arrays of the same shapes) without recompiling."""
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
         """All ids of each text, int32."""
@@ -43,16 +42,16 @@ class Scorer(Protocol):
         """The first `limit` ids of each text, int32; by default as many as the model can read."""
 
     def room(self, query: np.ndarray) -> int:
-        """How many ids of a document the model reads together with this query (ids)."""
+        """The maximum number of document ids with this query (ids)."""
 
     def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
-        """The two (ids) truncated to what the model reads."""
+        """Both (ids) truncated to the model's lengths."""
 
     def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
         """Scores [pairs] float32, larger is more relevant."""
 
     def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
-        """Notes on texts about to be scored (`blank`: with empty queries). InputError where all scores would be equal."""
+        """Notes on texts to be scored (`blank`: with empty queries). Raises InputError if all scores would be equal."""
 
 
 Item = TypeVar("Item")  # a pair, or a text
@@ -67,10 +66,10 @@ def score_by_length(
     bar: ProgressBar | None = None,
     shape: tuple[int, ...] = (),
 ) -> np.ndarray:
-    """Results [items, *shape] float32, in batches of items of similar length, the longest first.
+    """Results [items, *shape] float32, computed in batches of similar length, longest first.
 
-    `score_batch(some, rows, length)` returns results [rows, *shape] of at most `rows` items padded to `length`. `sizes` [items]
-    int64 are the items' lengths, `lengths` (increasing) those that are compiled, `batch_tokens` the slots of a batch. All
+    `score_batch(some, rows, length)` returns results [rows, *shape] for at most `rows` items padded to `length`. `sizes` [items]
+    int64 are the items' lengths, `lengths` the compiled lengths in increasing order, `batch_tokens` the tokens per batch. All
     batches are dispatched before the first result is read.
     """
     sent = [
@@ -88,10 +87,10 @@ def score_by_length(
 def batches_by_length(
     sizes: np.ndarray, lengths: Sequence[int], batch_tokens: int
 ) -> Iterator[tuple[np.ndarray, int, int]]:
-    """Batches as (items, rows, length), the longest items first; `sizes` [items] int64, the rest as in `score_by_length`.
+    """Batches as (item indices, rows, length), longest items first; arguments as in `score_by_length`.
 
-    A batch has no more rows than a power of two that holds the items left (8 at least), so that few items make a small batch
-    and few shapes are compiled.
+    Rows are capped at the power of two (at least 8) that holds the remaining items: few items make a small batch, and few
+    shapes are compiled.
     """
     waiting = np.argsort(-sizes, kind="stable")
     while len(waiting):
@@ -105,8 +104,8 @@ def batches_by_length(
 class Windows:
     """At most `count` windows of `size` tokens, each starting `stride` tokens after the one before.
 
-    size 0: what the query leaves of the row; stride 0: half a window. The last window is the one that reaches the end of
-    the document. Where the row has room for less than the stride, windows follow each other without a gap.
+    size 0: the row without the query; stride 0: half a window. The last window is the first to reach the end of the
+    document. A row with room for less than the stride gets adjacent windows, without gaps.
     """
 
     count: int
@@ -125,12 +124,12 @@ class Windows:
             )
 
     def reach(self, max_length: int) -> int:
-        """Upper bound of the tokens of a document that are read."""
+        """Upper bound of the document tokens that are read."""
         size = self.size or max_length
         return size + (self.count - 1) * (self.stride or max(1, size // 2))
 
     def of(self, document: np.ndarray, room: int) -> list[np.ndarray]:
-        """The windows of a document's tokens [n], each at most `room` long; always at least one, which may be empty."""
+        """Windows of a document's tokens [n], each at most `room` long; at least one, which may be empty."""
         size = min(self.size, room) if self.size else room
         stride = min(self.stride or max(1, size // 2), size)
         found = [document[:size]]
@@ -143,7 +142,7 @@ class Windows:
 def best_of(
     scorer: Scorer, texts: Sequence[Pair], windows: Windows | None, bar: ProgressBar | None = None
 ) -> np.ndarray:
-    """Scores [texts] float32 of (query ids, document ids), untruncated: of the first tokens, or the best window's."""
+    """Scores [texts] float32 of untruncated (query ids, document ids): of the first tokens, or of the best window."""
     if windows is None:
         return scorer.score([scorer.pair(query, document) for query, document in texts], bar)
     rows: list[Pair] = []

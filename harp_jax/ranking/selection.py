@@ -1,7 +1,7 @@
-"""Selection of parameters while a ranker trains: the best by a ranking measure on held-out training queries are kept.
+"""Selects parameters during training: keeps the best by a ranking measure on held-out training queries.
 
-The held-out queries share no relevant document with the rest (`folds.split_queries`). At every evaluation their candidates
-are re-ranked, nothing added. They are training queries, never those that are reported.
+The held-out queries share no relevant document with the rest (`folds.split_queries`). Every evaluation re-ranks their
+candidates without adding the relevant documents. They are training queries, never the reported ones.
 """
 
 import json
@@ -28,7 +28,7 @@ from harp_jax.ranking.scoring import Scorer
 
 
 def held_out(config: ConfigDict, judged: Judged) -> tuple[Judged, Judged]:
-    """(what to train on, what to select by) without a relevant document in common; InputError if impossible."""
+    """Splits into (training, selection) queries without a common relevant document; InputError if impossible."""
     if not config.eval_every:
         raise InputError(f"select={config.select!r} needs evaluations; set --config.eval_every to a number of steps")
     queries = len(judged.qrels)
@@ -43,10 +43,10 @@ def held_out(config: ConfigDict, judged: Judged) -> tuple[Judged, Judged]:
 
 
 class Selection:
-    """Called with (parameters, step): returns the measure, and writes the parameters to the workdir if it is the best so far.
+    """Called with (parameters, step): returns the measure and, if it is the best so far, saves the parameters in the workdir.
 
-    `make_scorer` makes a scorer of the first parameters (later ones go through `Scorer.use`), `save` writes parameters to a
-    directory. A killed run repeats the evaluations since its last checkpoint, with the same result. Every process calls it.
+    `make_scorer` builds a scorer from the first parameters (later ones go through `Scorer.use`); `save` writes parameters to a
+    directory. A resumed run repeats the evaluations since its last checkpoint, with the same results. Every process calls it.
     """
 
     def __init__(
@@ -80,14 +80,14 @@ class Selection:
         ranked = list(rankings(self.scorer, self.run, self.queries, self.docs, self.depth))
         value = 0.0
         if any(np.ptp(scores) > 0 for _, _, scores in ranked):
-            # Ties keep the order of the first stage: untrained weights of zero would be selected for BM25's ranking.
+            # Ties keep the first stage's order: untrained weights of zero would be selected with BM25's score.
             value = evaluate(self.held_out, {"": dict(ordered(ranked))}, [self.measure]).mean[""][self.measure]
         if jax.process_index() == 0 and value > best(self.workdir).get("value", -1.0):
             self._keep(params, step, value)
         return {self.measure: value}
 
     def _keep(self, params: Any, step: int, value: float) -> None:
-        """The record is written last and names its parameters, so it never names those of another step."""
+        """Writes the record last, so that it always names complete parameters of its own step."""
         name = f"step-{step}"
         self.save(os.path.join(self.directory, name), jax.device_get(params))
         with replacing(os.path.join(self.directory, RECORD)) as file:

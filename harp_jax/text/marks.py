@@ -1,6 +1,6 @@
-"""Marks before the query and the document, unused tokens of the vocabulary: the [Q] and [D] of coarse-tuning.
+"""Marks before the query and the document, such as [Q] and [D] in coarse-tuning: unused tokens of the vocabulary.
 
-A model trained with marks must be used with them, so configs and exports record them.
+A model trained with marks needs them at inference, so configs and exports record them.
 """
 
 import os
@@ -38,7 +38,7 @@ NO_MARKS = Marks()
 
 
 def marks_of(tokenizer: Tokenizer, query: str, document: str) -> Marks:
-    """The marks of these tokens, "" meaning none. InputError for a token that the vocabulary lacks."""
+    """The marks for two tokens; "" means none. InputError for a token missing from the vocabulary."""
     for token in (query, document):
         if token and token not in tokenizer.vocab:
             raise InputError(

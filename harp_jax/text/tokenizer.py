@@ -1,7 +1,7 @@
-"""Text to token ids by the tokenizer.json of a Hugging Face directory, without torch and without a network.
+"""Text to token ids with the tokenizer.json of a Hugging Face directory, without torch and offline.
 
-Read with the package `tokenizers` (imported in 20 ms; `transformers.AutoTokenizer` takes 2 s). A tokenizer is refused where
-transformers would read the same files otherwise.
+Uses the package `tokenizers`, which imports in 20 ms (`transformers.AutoTokenizer` takes 2 s). Rejects files that
+transformers would read differently.
 """
 
 import hashlib
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     import tokenizers
 
 VOCABULARY, DEFINITION, CONFIG = FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")  # of a directory
-BLANKS = "ĠĊĉ▁"  # how byte-level BPE and SentencePiece write a blank, a line end and a tab
+BLANKS = "ĠĊĉ▁"  # space, newline and tab in byte-level BPE and SentencePiece
 UNLIMITED = 1 << 20  # max_length where none is recorded
 
 ADVICE = "write or download it again"
 
-CHARACTERS_PER_TOKEN = 8  # English prose has 4 to 5; a text with more is tokenised again in full
+CHARACTERS_PER_TOKEN = 8  # English prose has 4 to 5; a text with more than 8 is tokenised again in full
 
 
 def _prefix(text: str, characters: int) -> str:
-    """The text up to the last blank within `characters`; the whole text if there is none."""
+    """The text up to the last space within `characters`; the whole text if there is none."""
     return text if len(text) <= characters else text[: text.rfind(" ", 0, characters) + 1].rstrip() or text
 
 
@@ -60,14 +60,14 @@ class Template:
         return len(self.start) + len(self.alone)
 
 
-BARE = Template((), (), (), (), 0)  # of words, which have no special tokens
+BARE = Template((), (), (), (), 0)  # for whole words: no special tokens
 
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """A tokenizer.json (without truncation and padding), the tokens of its roles, and the longest sequence (tokens) of its model.
+    """A tokenizer.json (without truncation and padding), its special tokens by role, and the model's maximum length in tokens.
 
-    Encodings carry no special tokens and are not truncated; offsets are code points.
+    Encodings have no special tokens and are not truncated; offsets are in code points.
     """
 
     definition: str
@@ -76,12 +76,12 @@ class Tokenizer:
 
     @classmethod
     def of_words(cls, tokens: Sequence[str], max_length: int = UNLIMITED, **options: bool | None) -> "Tokenizer":
-        """BERT's tokenizer of a vocabulary; `options` as in tokenizer_config.json (`wordpiece.OPTIONS`)."""
+        """BERT's tokenizer with a vocabulary; `options` as in tokenizer_config.json (`wordpiece.OPTIONS`)."""
         return cls(wordpiece.definition(tokens, **options), tuple(wordpiece.ROLES.items()), max_length)
 
     @classmethod
     def stand_in(cls, size: int) -> "Tokenizer":
-        """A tokenizer of `size` tokens that mean nothing, for a dry run."""
+        """A tokenizer of `size` placeholder tokens, for a dry run."""
         words = (f"word{i}" for i in range(size - len(wordpiece.SPECIAL_TOKENS)))
         return cls.of_words((*wordpiece.SPECIAL_TOKENS, *words))
 
@@ -127,7 +127,7 @@ class Tokenizer:
 
     @cached_property
     def unk(self) -> int:
-        """-1 for byte-level vocabularies, to which nothing is unknown."""
+        """-1 for byte-level vocabularies, which cover any text."""
         return self._role("unk") if "unk" in dict(self.roles) else -1
 
     @cached_property
@@ -138,7 +138,7 @@ class Tokenizer:
 
     @cached_property
     def template(self) -> Template:
-        """InputError unless a sequence begins with one special token, from which the score is computed."""
+        """Raises InputError unless a sequence begins with exactly one special token, which the score is computed from."""
         alone, pair = self._encoder.encode("a"), self._encoder.encode("a", "a")
         text, sides = alone.sequence_ids, pair.sequence_ids
         if 0 not in text or 0 not in sides or 1 not in sides or (text.index(0), sides.index(0)) != (1, 1):
@@ -163,10 +163,10 @@ class Tokenizer:
 
     @cached_property
     def continues(self) -> np.ndarray:
-        """[size] bool: does a token go on with the word of the token before it?
+        """[size] bool: the token continues the previous token's word.
 
-        By the mark of continuations where the vocabulary has one, else by the mark of a blank before a word: the pieces of a text's
-        first word have none, and count as words of their own.
+        Detected by the continuation prefix if the vocabulary has one, else by the missing space mark; the first word of a text
+        has no space mark either.
         """
         prefix = getattr(self._encoder.model, "continuing_subword_prefix", None)
         if prefix:
@@ -175,13 +175,13 @@ class Tokenizer:
 
     @cached_property
     def sha256(self) -> str:
-        """Identity of what makes ids of texts: everything but the template and how ids become text."""
+        """Hash of everything that turns text into ids: all but the template and the decoder."""
         parts = json.loads(self.definition)
         made_of = [parts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")]
         return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
 
     def normalise(self, text: str) -> str:
-        """The text as it is before it is split into words; unchanged by a tokenizer without a normaliser."""
+        """The normalised text, before word splitting; unchanged if the tokenizer has no normaliser."""
         normaliser = self._encoder.normalizer
         return text if normaliser is None else normaliser.normalize_str(text)
 
@@ -189,13 +189,13 @@ class Tokenizer:
         return self._encoder.encode(text, add_special_tokens=False).ids
 
     def encode_batch(self, texts: list[str]) -> "list[tokenizers.Encoding]":
-        """One `tokenizers.Encoding` a text (`ids`, `offsets` in code points)."""
+        """One `tokenizers.Encoding` per text (`ids`, `offsets` in code points)."""
         return self._encoder.encode_batch(texts, add_special_tokens=False)
 
     def encode_prefixes(self, texts: list[str], limit: int) -> list[list[int]]:
         """The first `limit` ids of each text, without tokenising the rest of long texts.
 
-        Words are tokenised independently, so a text truncated before white space has the same first ids.
+        Words are tokenised independently, so truncating a text before white space keeps its first ids.
         """
         prefixes = [_prefix(text, CHARACTERS_PER_TOKEN * limit) for text in texts]
         ids = [encoding.ids[:limit] for encoding in self.encode_batch(prefixes)]
@@ -208,12 +208,12 @@ class Tokenizer:
         return self._encoder.decode([int(i) for i in ids], skip_special_tokens=False)
 
     def save(self, directory: str) -> None:
-        """Writes a folder for AutoTokenizer, CrossEncoder and `load_tokenizer`, whole or not at all (`digests.output_folder`)."""
+        """Writes a folder for AutoTokenizer, CrossEncoder and `load_tokenizer`, atomically (`digests.output_folder`)."""
         with output_folder(directory) as folder:
             self.write(folder)
 
     def write(self, directory: str) -> None:
-        """Adds tokenizer.json and tokenizer_config.json to a folder, and vocab.txt where the vocabulary is BERT's."""
+        """Writes tokenizer.json and tokenizer_config.json to a folder, and vocab.txt for BERT's WordPiece."""
         parts = json.loads(self.definition)
         words = parts["model"]["type"] == "WordPiece" and parts["normalizer"]["type"] == "BertNormalizer"
         if words:
@@ -232,10 +232,10 @@ class Tokenizer:
 
 
 def load_tokenizer(path: str) -> Tokenizer:
-    """A tokenizer from a Hugging Face directory (tokenizer.json, or vocab.txt) or from a vocab.txt.
+    """Loads a Hugging Face directory (tokenizer.json or vocab.txt), or a vocab.txt file.
 
-    Raises InputError if there is none, if its files contradict each other, and for files that were changed since they were
-    written (`digests`).
+    Raises InputError if there is none, if its files contradict each other, or if they changed since they were written
+    (`digests`).
     """
     if not path:
         raise InputError("no tokenizer; set `tokenizer` to a Hugging Face directory or a vocab.txt")
@@ -276,7 +276,7 @@ def load_tokenizer(path: str) -> Tokenizer:
 
 
 def _words(path: str) -> list[str]:
-    """The tokens of a vocab.txt. InputError where two lines are equal: ids would be ambiguous."""
+    """The tokens of a vocab.txt. InputError for duplicate lines, which would make ids ambiguous."""
     words = [line for _, line in lines(path)]
     if len(set(words)) != len(words):
         raise InputError(f"{path} has the same token twice, so ids are ambiguous; remove the duplicate")
@@ -302,9 +302,9 @@ def _definition(path: str) -> str:
 
 
 def _as_words(path: str, text: str, words: list[str], config: dict[str, Any]) -> str:
-    """The definition that transformers' BertTokenizer makes of a vocabulary and tokenizer_config.json.
+    """The definition that transformers' BertTokenizer builds from a vocabulary and tokenizer_config.json.
 
-    It takes only the vocabulary from tokenizer.json: InputError where that says something else, such as another casing or BPE.
+    BertTokenizer reads only the vocabulary from tokenizer.json: InputError if the rest differs (casing, BPE).
     """
     options = {name: config.get(name, default) for name, default in wordpiece.OPTIONS.items()}
     if not all(value is None or isinstance(value, bool) for value in options.values()):
@@ -331,13 +331,13 @@ def _content(token: Any) -> str:
 
 
 def _named(config: dict[str, Any], role: str, kind: str) -> str:
-    """The token of a role, "" for none."""
+    """The token for a role, or ""."""
     default = wordpiece.ROLES[role] if kind in wordpiece.CLASSES else ""
     return _content(config.get(f"{role}_token") or default)
 
 
 def _checked(tokenizer: Tokenizer, path: str) -> Tokenizer:
-    """InputError for ids with gaps, and roles without a token."""
+    """Raises InputError for gaps in the ids, and for special tokens missing from the vocabulary."""
     try:
         ids = sorted(tokenizer.vocab.values())
     except Exception as error:  # tokenizers raises nothing more special

@@ -1,4 +1,4 @@
-"""Word vectors: trained by gensim's skip-gram word2vec (extra [vectors]), and read from text files of word2vec or GloVe."""
+"""Trains word vectors with gensim's skip-gram word2vec (extra [vectors]), and reads word2vec and GloVe text files."""
 
 import re
 from collections.abc import Iterator
@@ -35,9 +35,9 @@ def train_vectors(
     epochs: int = 5,
     seed: int = 0,
 ) -> int:
-    """Trains vectors of the vocabulary's words and writes them as word2vec's text; returns how many.
+    """Trains vectors for the vocabulary's words, writes them in word2vec's text format and returns their number.
 
-    `window` is in words on either side. Documents stream once an epoch. One worker, so that a seed determines the vectors.
+    `window` is in words on either side. Documents stream once per epoch. One worker, so that the seed determines the vectors.
     Raises InputError without gensim, for numbers below 1, and if no document has a word of the vocabulary.
     """
     with needs("training word vectors", "gensim", "vectors"):
@@ -68,10 +68,10 @@ def train_vectors(
 
 
 def read_vectors(path: str, words: WordVocabulary, seed: int = 0) -> tuple[np.ndarray, int]:
-    """(vectors [size, dimension] float32, how many words have one) from a word2vec or GloVe text file, streaming.
+    """(vectors [size, dimension] float32, number of words found) from a word2vec or GloVe text file, streaming.
 
-    Words without a vector get a random one, drawn by (seed, word) with the mean norm of the file's; id 0 gets zeros. Raises
-    InputError for lines of another length, numbers that are not finite, fewer vectors than the header says, and if no word
+    Words without a vector get a random one, drawn by (seed, word) with the mean norm of the found ones; id 0 gets zeros. Raises
+    InputError for lines of different length, numbers that are not finite, fewer vectors than the header says, and if no word
     has a vector.
     """
     vectors: np.ndarray | None = None
@@ -102,10 +102,10 @@ def read_vectors(path: str, words: WordVocabulary, seed: int = 0) -> tuple[np.nd
 
 
 def _vector_lines(path: str) -> Iterator[tuple[str, str, list[str]]]:
-    """(file and line, word, its numbers as text): as many numbers as word2vec's header or the first line says.
+    """(file and line, word, its numbers as text); word2vec's header or the first line sets how many numbers.
 
-    GloVe has words that contain blanks, so numbers are counted from the end; a word that itself ends in a number is reported
-    as a vector that is too long. InputError at the end if the header promised more vectors: the file is truncated.
+    Some GloVe words contain spaces, so numbers are counted from the end; a word that ends in a number is reported as a vector
+    that is too long. Raises InputError at the end of a truncated file, with fewer vectors than the header says.
     """
     dimension, given = 0, ""
     promised, found = 0, 0

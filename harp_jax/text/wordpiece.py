@@ -1,4 +1,4 @@
-"""BERT's tokenizer (WordPiece) from a vocabulary alone: what a tokenizer.json of it says."""
+"""Builds the tokenizer.json of BERT's tokenizer (WordPiece) from a vocabulary."""
 
 from collections.abc import Sequence
 
@@ -7,8 +7,12 @@ ROLES = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask":
 CLASSES = (
     "BertTokenizer",
     "BertTokenizerFast",
-)  # of transformers: they read the options below from tokenizer_config.json
-OPTIONS = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}  # their defaults
+)  # of transformers
+OPTIONS = {
+    "do_lower_case": True,
+    "strip_accents": None,
+    "tokenize_chinese_chars": True,
+}  # defaults in tokenizer_config.json
 
 
 def definition(
@@ -17,7 +21,7 @@ def definition(
     strip_accents: bool | None = None,
     tokenize_chinese_chars: bool | None = True,
 ) -> str:
-    """The text of a tokenizer.json. strip_accents None: as do_lower_case."""
+    """A tokenizer.json as text. strip_accents None: same as do_lower_case."""
     from tokenizers import BertWordPieceTokenizer
 
     made = BertWordPieceTokenizer(
@@ -30,6 +34,6 @@ def definition(
 
 
 def options_of(normalizer: dict) -> dict[str, bool | None]:
-    """OPTIONS of the normalizer in a tokenizer.json."""
+    """OPTIONS from the normalizer in a tokenizer.json."""
     names = ("lowercase", "strip_accents", "handle_chinese_chars")
     return {option: normalizer[name] for option, name in zip(OPTIONS, names)}

@@ -1,9 +1,8 @@
-"""Whole words for the neural rankers: a vocabulary with document frequencies, made from a collection.
+"""Whole words for the neural rankers: a vocabulary with document frequencies, built from a collection.
 
-A word is a sequence of letters and digits, lower-cased, and stemmed if a stemmer is named. Stopwords are removed before
-stemming and leave no gap in a text, because neural rankers without an idf count them like any other word. Ids start at 1, the
-most frequent word first; 0 is "no word": padding, and words outside the vocabulary. Documents stream once; memory is one
-counter for each distinct word (about 200 bytes).
+A word is a sequence of letters and digits, lower-cased and optionally stemmed. Stopwords are removed before stemming and leave
+no gap, because neural rankers without an idf weigh them like other words. Ids start at 1, most frequent word first; id 0 is
+padding and unknown words. Documents stream once; memory is one counter per distinct word (about 200 bytes).
 """
 
 import hashlib
@@ -33,7 +32,7 @@ class Stemmer(Protocol):
 
 
 def stemmer_of(name: str) -> Stemmer | None:
-    """A Snowball stemmer, None for ""; InputError for a name that Snowball does not know."""
+    """A Snowball stemmer, or None for ""; InputError for an unknown name."""
     if not name:
         return None
     with needs(f"the stemmer {name!r}", "PyStemmer", "bm25"):
@@ -57,7 +56,7 @@ class Analyser:
             self._stem = found.stemWords if found else None
 
     def words(self, text: str, limit: int | None = None) -> list[str]:
-        """The first `limit` words (all of them without one); the rest of the text is not read."""
+        """The first `limit` words (default: all); the rest of the text is not scanned."""
         matches = (match.group() for match in WORD.finditer(text.lower()))
         found = list(islice((word for word in matches if word not in self._stopwords), limit))
         return found if self._stem is None else self._stem(found)
@@ -94,7 +93,7 @@ class WordVocabulary:
 
     @cached_property
     def sha256(self) -> str:
-        """Identity: the words in order, their frequencies, the stemmer, the stopwords."""
+        """Hash of the words in order, their frequencies, the stemmer and the stopwords."""
         parts = (self.words, self.frequencies, self.documents, self.stemmer, self.stopwords)
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 

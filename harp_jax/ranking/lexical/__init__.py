@@ -1,8 +1,8 @@
 """Lexical ranking of a whole collection: BM25, BM25F with anchor texts, query likelihood.
 
-In: documents, queries, and anchor texts of the documents if there are any; judged queries to tune on.
+In: documents, queries, optional anchor texts; judged queries for tuning.
 Out: runs, tuned parameters.
 Imports: corpus, text, evaluation.
-Files: `anchor_texts` (what other pages call a document), `models` (the index and the three models), `first_stage` (candidates, from
-file to file), `tune_first_stage`.
+Files: `anchor_texts` (reads anchor texts), `models` (the index and the three models), `first_stage` (writes runs of candidates),
+`tune_first_stage` (grid search).
 """

@@ -1,9 +1,8 @@
-"""Anchor texts of documents: what other pages call them. `harp anchors` writes them from the link graph.
+"""Reads anchor texts of documents, such as those that `harp anchors` writes from the link graph.
 
-A file has lines "docid<TAB>anchor text<TAB>count". Files that others publish are read too, told by their first line:
-"anchor text<TAB>url", a line a link, and JSONL with {"id": docid, "anchors": [text, …]} (Webis' anchors of MS MARCO). BM25F reads
-anchor texts as a field; other models as more words of the document (document expansion). All of them are held in memory: about
-100 bytes a line.
+Formats, detected by the first line: "docid<TAB>anchor text<TAB>count"; "anchor text<TAB>url", one link per line; and JSONL with
+{"id": docid, "anchors": [text, …]} (Webis' anchors of MS MARCO). BM25F indexes anchor texts as a field; other models append them
+to the document (document expansion). Memory: about 100 bytes per line.
 """
 
 import re
@@ -15,11 +14,11 @@ from harp_jax.base.files import lines
 from harp_jax.corpus.jsonl import checked_id, checked_text, parse_object
 
 COUNT = re.compile("0*[1-9][0-9]{0,17}")
-MOST_REPEATS = 1000  # a text of a billion links would be written out as often
+MOST_REPEATS = 1000  # bounds memory: each repetition is written out
 
 
 def read_anchors(path: str, repeats: int = 1) -> dict[str, str]:
-    """docid → its anchor texts, joined by line ends; each counts as often as links have it, but at most `repeats` times.
+    """docid → its anchor texts, joined by newlines, each repeated once per link, but at most `repeats` times.
 
     Raises InputError as `anchor_rows` does.
     """
@@ -35,9 +34,7 @@ def read_anchors(path: str, repeats: int = 1) -> dict[str, str]:
 
 
 def anchor_rows(path: str) -> Iterator[tuple[str, str, int]]:
-    """(docid or URL, anchor text, count) of every link or line. Raises InputError, with the line, for anything else, and for an
-    empty file.
-    """
+    """(docid or URL, anchor text, count) per line or link. Raises InputError for malformed lines and for an empty file."""
     read = None
     for number, line in lines(path):
         if not line.strip():
@@ -63,7 +60,7 @@ def _of_counts(where: str, line: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _of_link(where: str, line: str) -> Iterator[tuple[str, str, int]]:
-    """A link; one without text, such as an image, names nothing."""
+    """Yields a link, unless it has no text (an image)."""
     parts = line.split("\t")
     if len(parts) != 2:
         raise InputError(f"{where}: {len(parts)} columns; write 'anchor text<TAB>url', as on the first line")

@@ -1,7 +1,7 @@
-"""First stage: candidates by BM25, BM25F or query likelihood, or a given run re-ranked by one of them.
+"""First stage: retrieves candidates by BM25, BM25F or query likelihood, or re-ranks a given run by one of them.
 
-Documents are streamed once; the index is held in memory (`lexical.py`). Queries that share no word with any document get no
-candidates and are reported.
+Documents are streamed once; the index is in memory (`models`). Queries that match no document get no candidates and are
+reported.
 """
 
 import sys
@@ -22,7 +22,7 @@ from harp_jax.corpus.trec import Run, ScoredQuery, read_queries, read_run, write
 from harp_jax.ranking.lexical.anchor_texts import read_anchors
 from harp_jax.ranking.lexical.models import Collection, Model, make, rescore, search
 
-Excluded = dict[str, set[str]]  # qid → documents that are no candidates, such as the query's own source
+Excluded = dict[str, set[str]]  # qid → documents to exclude, such as the query's own source
 Settings = list[tuple[Mapping[str, float], Mapping[str, str]]]  # (parameters, the queries scored with them)
 
 
@@ -45,7 +45,7 @@ def rerank(
     k: int | None = None,
     excluded: Excluded | None = None,
 ) -> Iterator[ScoredQuery]:
-    """(qid, docids, scores) of a run's best `k` candidates (all), in the order of the run.
+    """(qid, docids, scores) of a run's best `k` candidates (default: all), in the order of the run.
 
     Raises InputError for a candidate that the collection lacks.
     """
@@ -72,7 +72,7 @@ def candidates(
 
 
 def excluded_of(path: str) -> Excluded:
-    """qid → document ids, from "qid docid" lines; nothing for an empty path."""
+    """qid → document ids, from "qid docid" lines; empty for an empty path."""
     excluded: Excluded = {}
     for number, line in lines(path) if path else ():
         parts = line.split()
@@ -84,9 +84,9 @@ def excluded_of(path: str) -> Excluded:
 
 
 def settings_of(name: str, given: Mapping[str, float], tuned: str, folds: str, queries: Mapping[str, str]) -> Settings:
-    """Which parameters score which queries: the same for all, or those tuned without each query's fold.
+    """Assigns parameters to queries: the same for all, or those tuned without each query's fold.
 
-    `given` are parameters by name, `tuned` is a file that `harp tune-first-stage` wrote, `folds` the file it was tuned with.
+    `given` are parameters by name, `tuned` is a file written by `harp tune-first-stage`, `folds` the file it was tuned with.
     """
     if not tuned:
         return [(given, queries)]
@@ -128,9 +128,9 @@ def _are_numbers(parameters: object) -> bool:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Where candidates come from: files of documents, the fields and stems that are indexed, excluded pairs, how many.
+    """Settings of the index: documents, fields, stemmer, excluded pairs, number of candidates.
 
-    `anchors` is a file of anchor texts (`anchor_texts`), each used at most `anchor_repeats` times in a document.
+    `anchors` is a file of anchor texts (`anchor_texts`), each repeated at most `anchor_repeats` times per document.
     """
 
     docs: str
@@ -147,14 +147,13 @@ class Candidates:
 
     @cached_property
     def excluded(self) -> Excluded:
-        """The excluded pairs."""
         return excluded_of(self.exclude)
 
     def indexed(self, model: str) -> Collection:
-        """The documents, tokenised for a model: anchor texts are a field for bm25f, for others more words of the document.
+        """The documents, tokenised for a model: anchor texts are a field of bm25f and are appended for other models.
 
-        Raises InputError for bad lines in `exclude` and `anchors` before that, and if no document has an anchor text, by its
-        id or by its URL.
+        Checks `exclude` and `anchors` before indexing. Raises InputError for bad lines, and if no document has an anchor text
+        by its id or URL.
         """
         _ = self.excluded
         anchors = read_anchors(self.anchors, self.anchor_repeats) if self.anchors else None
@@ -173,14 +172,14 @@ class Candidates:
         return indexed(texts, model, self.stemmer, anchors)
 
     def _by_url(self, anchors: Mapping[str, str]) -> dict[str, str]:
-        """Anchor texts by document id, of a file that names documents by their URLs."""
+        """Anchor texts by document id, from anchor texts by URL."""
         if is_irds(self.docs):
             return {}
         urls = Documents.open(self.docs, ("url",)).texts()
         return {docid: anchors[url] for docid, url in urls if url in anchors}
 
     def ranked(self, name: str, collection: Collection, settings: Settings, run: Run | None) -> Iterator[ScoredQuery]:
-        """Rankings of the collection's best 100 (`k`) documents, or of the candidates of `run` (all, or the best `k`)."""
+        """The collection's best `k` documents (default: 100), or the best `k` candidates of `run` (default: all)."""
         if run is None:
             return retrieve(name, collection, settings, self.k or 100, self.excluded)
         return rerank(name, collection, settings, run, self.k, self.excluded)
@@ -189,7 +188,7 @@ class Candidates:
 def indexed(
     texts: Iterable[tuple[str, str]], model: str, stemmer: str, anchors: Mapping[str, str] | None = None
 ) -> Collection:
-    """(docid, text) pairs, tokenised for a model: anchor texts (docid → text) are a field for bm25f, else added to the text."""
+    """(docid, text) pairs, tokenised for a model: anchor texts (docid → text) are a field of bm25f, else appended to the text."""
     if anchors is None or model == "bm25f":
         return Collection(texts, stemmer, anchors)
     return Collection(((docid, f"{text} {anchors.get(docid, '')}") for docid, text in texts), stemmer)
@@ -206,10 +205,10 @@ def first_stage_files(
     tuned: str = "",
     folds: str = "",
 ) -> tuple[int, int]:
-    """Writes a TREC run: candidates of all queries, or those of `run` re-ranked. Returns (queries with any, documents).
+    """Writes a TREC run of new candidates, or of `run` re-ranked. Returns (queries with candidates, documents).
 
-    `model` is one of MODELS; its `parameters` have defaults, or come from `tuned` (see `settings_of`). Queries
-    without candidates are noted on stderr. Raises InputError for bad input.
+    `model` is one of MODELS; its `parameters` have defaults, or come from `tuned` (see `settings_of`). Reports queries without
+    candidates on stderr. Raises InputError for bad input.
     """
     texts = read_queries(queries)
     settings = settings_of(model, parameters or {}, tuned, folds, texts)

@@ -1,8 +1,8 @@
 """Lexical ranking over a collection in memory: BM25, BM25F with a field of anchor texts, and query likelihood.
 
-A `Collection` is tokenised and sorted into postings once. Models score the postings of a query's words when it is asked, so that
-another value of a parameter costs nothing but the queries: bm25s, which computes the scores of all postings in advance, takes
-11 s for each on 170,000 documents. A collection holds 4 bytes a token, 8 a posting and about 100 a document (22 M words: .3 GB).
+A `Collection` is tokenised and sorted into postings once. Models score postings at query time, so trying another parameter
+value costs only the queries; bm25s precomputes all scores, which takes 11 s per value on 170,000 documents. A collection takes
+4 bytes per token, 8 per posting and about 100 per document (22 M words: .3 GB).
 """
 
 import math
@@ -21,7 +21,7 @@ from harp_jax.text.words import stemmer_of
 if TYPE_CHECKING:
     from scipy import sparse
 
-MODELS = {  # and the defaults of their parameters
+MODELS = {  # default parameters
     "bm25": {"k1": 0.9, "b": 0.4},
     "bm25f": {"k1": 0.9, "b": 0.4, "anchor_weight": 1.0, "anchor_b": 0.4},
     "ql": {"mu": 1000.0},
@@ -30,14 +30,14 @@ MODELS = {  # and the defaults of their parameters
 
 @dataclass(frozen=True)
 class Field:
-    """A field of all documents: occurrences [documents, words] int32, by word, and the field's words [documents] int64."""
+    """A field of all documents: word counts [documents, words] int32, stored by word, and lengths [documents] int64."""
 
     counts: "sparse.csc_array"
     lengths: np.ndarray
 
     @classmethod
     def of(cls, tokens: list[array], words: int) -> "Field":
-        """Of the ids of each document's words, which are below `words`."""
+        """From the word ids of each document, which are below `words`."""
         from scipy import sparse
 
         lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
@@ -50,7 +50,7 @@ class Field:
         return cls(counts.tocsc(), lengths)
 
     def postings(self, word: int) -> tuple[np.ndarray, np.ndarray]:
-        """Documents with the word, ascending [n] int32, and how often each has it [n] int32."""
+        """Documents with the word, ascending [n] int32, and its count in each [n] int32."""
         start, end = self.counts.indptr[word], self.counts.indptr[word + 1]
         return self.counts.indices[start:end], self.counts.data[start:end]
 
@@ -60,10 +60,10 @@ class Field:
 
 
 class Collection:
-    """(docid, text) pairs as stems: lower-cased words of two characters and more, without English stopwords.
+    """(docid, text) pairs as stems: lower-cased words of at least two characters, without English stopwords.
 
-    `stemmer` is the name of a Snowball stemmer, or "" for none. `anchors` (docid → anchor texts) are a field of their own, read
-    by BM25F. Raises InputError for a collection without documents.
+    `stemmer` is the name of a Snowball stemmer, or "" for none. `anchors` (docid → anchor texts) are a separate field for BM25F.
+    Raises InputError for an empty collection.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Collection:
 
         self.docids: list[str] = []
         self._tokenizer = Tokenizer(stemmer=stemmer_of(stemmer), stopwords="english")
-        # A document without words gets the empty word, as bm25s gives it.
+        # As in bm25s, a document without words gets the empty word.
         stems = self._tokenizer.streaming_tokenize(self._noting_ids(texts))
         self.tokens = [array("i", ids) for ids in stems]  # half the memory of lists
         if not self.tokens:
@@ -101,28 +101,28 @@ class Collection:
 
     @cached_property
     def text(self) -> Field:
-        """The texts; sorted into postings on first use."""
+        """Postings of the texts, built on first use."""
         return Field.of(self.tokens, self._words)
 
     @cached_property
     def anchor_texts(self) -> Field:
-        """Raises InputError for a collection without anchor texts."""
+        """Postings of the anchor texts. Raises InputError if there are none."""
         if self.anchors is None:
             raise InputError("bm25f ranks by text and anchor texts; set --anchors to their file (`harp anchors`)")
         return Field.of(self.anchors, self._words)
 
     @cached_property
     def documents_with(self) -> np.ndarray:
-        """Documents [words] that have the word in their text or their anchor texts."""
+        """Number of documents [words] with the word in their text or anchor texts."""
         return np.diff((self.text.counts + self.anchor_texts.counts).indptr)
 
     def query(self, text: str) -> list[int]:
-        """The stems of a query that the collection knows, repetitions included."""
-        # update_vocab=False still finds a known stem behind an unknown word; "never" would drop the word.
+        """Ids of the query's stems that occur in the collection, with repetitions."""
+        # update_vocab=False finds the known stem of an unknown word; "never" would drop the word.
         return next(iter(self._tokenizer.streaming_tokenize([text], update_vocab=False, allow_empty=False)))
 
     def numbers(self, docids: list[str]) -> np.ndarray:
-        """Positions [n] of documents in the collection; KeyError for one that is absent."""
+        """Positions [n] of documents in the collection; KeyError for a missing one."""
         if not self._numbers:
             self._numbers = {docid: i for i, docid in enumerate(self.docids)}
         return np.array([self._numbers[docid] for docid in docids], np.int64)
@@ -136,12 +136,12 @@ class Model(Protocol):
 
 
 def idf(documents: int, having: np.ndarray | int) -> np.ndarray | float:
-    """Lucene's, of words that `having` of all documents have: log(1 + (N - n + .5) / (n + .5))."""
+    """Lucene's idf of words that occur in n = `having` of N documents: log(1 + (N - n + .5) / (n + .5))."""
     return np.log(1 + (documents - having + 0.5) / (having + 0.5))
 
 
 class Bm25:
-    """BM25 in Lucene's variant: Σ_w idf(w) · c(w,d) / (c(w,d) + k1 · (1 - b + b · |d| / mean length))."""
+    """Lucene's BM25: Σ_w idf(w) · c(w,d) / (c(w,d) + k1 · (1 - b + b · |d| / mean length))."""
 
     def __init__(self, collection: Collection, k1: float = 0.9, b: float = 0.4) -> None:
         self._text, self._norms = collection.text, k1 * collection.text.norms(b)
@@ -182,18 +182,18 @@ class Bm25f:
                 having.append(documents)
             documents = np.concatenate(having)
             found = frequencies[documents]
-            # With k1 = 0, 0 / 0 for a word that occurs only in a field of weight 0.
+            # k1 = 0 gives 0 / 0 for a word that occurs only in a field of weight 0.
             gain = np.divide(found, self._k1 + found, out=np.zeros_like(found), where=found > 0)
-            # A document with the word in both fields is listed twice; an indexed += assigns, so that its gain is added once.
+            # A document with the word in both fields is listed twice, but an indexed += adds its gain only once.
             scores[documents] += times * idf(len(scores), self._having[word]) * gain
         return scores, scores > 0
 
 
 class QueryLikelihood:
-    """log p(q|d) of a unigram model smoothed with Dirichlet's prior, without the terms that are equal for all documents:
+    """log p(q|d) of a unigram model with Dirichlet smoothing, without terms that are equal for all documents:
 
     Σ_w c(w,q)·log(1 + c(w,d)/(μ·p(w|C))) + |q|·log(μ/(|d|+μ)) (Zhai and Lafferty, 2001). |q| counts the query's words
-    that the collection knows.
+    that occur in the collection.
     """
 
     def __init__(self, collection: Collection, mu: float = 1000.0) -> None:
@@ -216,7 +216,7 @@ class QueryLikelihood:
 
 
 def make(name: str, collection: Collection, parameters: Mapping[str, float]) -> Model:
-    """The model `name` of MODELS. Raises InputError for parameters that it does not have or that are out of range."""
+    """The model `name` of MODELS. Raises InputError for unknown or out-of-range parameters."""
     if name not in MODELS:
         raise InputError(f"unknown first stage {name!r}; choose from {', '.join(MODELS)}")
     given = {**MODELS[name], **parameters}
@@ -232,7 +232,7 @@ def make(name: str, collection: Collection, parameters: Mapping[str, float]) -> 
 
 
 def search(model: Model, collection: Collection, query: str, k: int) -> tuple[list[str], np.ndarray]:
-    """The best `k` of the documents that share a word with the query, and their scores; ties in the collection's order."""
+    """The best `k` documents that share a word with the query, and their scores; ties in the collection's order."""
     ids = collection.query(query)
     if not ids:
         return [], np.zeros(0)

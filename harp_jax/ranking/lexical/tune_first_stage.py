@@ -1,11 +1,10 @@
 """Grid search of the parameters of BM25, BM25F or query likelihood on judged training queries.
 
-Where the best value of a parameter is the smallest or largest tried, the grid grows beyond it: a baseline whose grid ended too
-early makes every other row look good (docs/experiments/recommended.md has two cases). Values that the caller gives are kept.
+If the best value of a parameter is the smallest or largest tried, the grid grows beyond it: a poorly tuned baseline makes every
+other row look good (docs/experiments/recommended.md has two cases). Values given by the caller are not extended.
 
 With folds, each fold gets the parameters that are best on the *other* folds, and `harp first-stage --parameters=… --folds=…`
-scores each query with the parameters of its fold: cross-validated, nothing is tuned on what is reported. Without folds, tune
-on training queries and report others.
+scores each query with the parameters of its fold (cross-validation). Without folds, tune on training queries and report others.
 """
 
 import itertools
@@ -27,7 +26,7 @@ Axes = Mapping[str, tuple[float, ...]]  # parameter → values to try
 
 GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     "bm25": {"k1": (0.6, 0.9, 1.2, 2.0, 4.0), "b": (0.1, 0.2, 0.4, 0.6, 0.75)},
-    # A page has its words more often than its few anchors have: below a weight of 10 and a k1 of 2, anchors may count for nothing.
+    # A page repeats its words more often than its few anchors do: below anchor_weight 10 and k1 2, anchors may not matter at all.
     "bm25f": {
         "k1": (0.9, 2.0, 4.0, 8.0, 16.0),
         "b": (0.1, 0.4),
@@ -36,7 +35,7 @@ GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     },
     "ql": {"mu": (100.0, 250.0, 500.0, 1000.0, 1500.0, 2000.0, 3000.0, 5000.0)},
 }
-# Values by which a grid grows; b and anchor_b end at 0 and 1 by their meaning.
+# Values by which a grid grows; b and anchor_b range from 0 to 1.
 LADDERS: dict[str, tuple[float, ...]] = {
     "k1": (0.1, 0.2, 0.4, 0.6, 0.9, 1.2, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0),
     "b": (0.0, 0.1, 0.2, 0.4, 0.6, 0.75, 0.9, 1.0),
@@ -51,7 +50,7 @@ def grid_of(axes: Axes) -> list[dict[str, float]]:
 
 
 def best(table: Sequence[Mapping[str, float]], queries: Sequence[str]) -> int:
-    """The row with the largest mean over `queries`; the first of equals. table: a row a grid point, qid → value."""
+    """The row with the largest mean over `queries`; ties: first. table: one row (qid → value) per grid point."""
     means = [sum(row[qid] for qid in queries) / len(queries) for row in table]
     return means.index(max(means))
 
@@ -59,7 +58,7 @@ def best(table: Sequence[Mapping[str, float]], queries: Sequence[str]) -> int:
 def choose(
     points: Sequence[dict[str, float]], table: Sequence[Mapping[str, float]], folds: Mapping[str, str]
 ) -> dict[str, Any]:
-    """{"parameters": …} over all queries, or {"folds": {fold: …}} with each chosen on the other folds' queries."""
+    """{"parameters": …}, best over all queries, or {"folds": {fold: …}}, each best on the other folds' queries."""
     queries = list(table[0])
     if not folds:
         return {"parameters": points[best(table, queries)]}
@@ -73,7 +72,7 @@ def choose(
 
 
 def at_the_edge(axes: Axes, chosen: Sequence[Mapping[str, float]]) -> list[str]:
-    """Parameters whose best value is the smallest or largest of several that were tried: better ones may lie beyond."""
+    """Parameters whose best value is the smallest or largest of several tried: better ones may lie beyond."""
     return [
         field
         for field, tried in axes.items()
@@ -82,7 +81,7 @@ def at_the_edge(axes: Axes, chosen: Sequence[Mapping[str, float]]) -> list[str]:
 
 
 def wider(axes: Axes, chosen: Sequence[Mapping[str, float]], fixed: Container[str]) -> dict[str, tuple[float, ...]]:
-    """`axes` with the next value of LADDERS beyond each best value that is the smallest or largest tried."""
+    """`axes`, extended by the next value of LADDERS where the best value is at the edge."""
     grown = dict(axes)
     for field in at_the_edge(axes, chosen):
         if field not in fixed:
@@ -94,7 +93,7 @@ def wider(axes: Axes, chosen: Sequence[Mapping[str, float]], fixed: Container[st
 
 
 def axes_of(model: str, given: Axes) -> dict[str, tuple[float, ...]]:
-    """The values to try: those of GRIDS, replaced by the given ones. InputError for a parameter that the model lacks."""
+    """The values to try: those of GRIDS, overridden by the given ones. InputError for an unknown parameter."""
     axes = GRIDS[model]
     for field in given:
         if field not in axes:
@@ -114,11 +113,11 @@ def tune_files(
     run: str = "",
     folds: str = "",
 ) -> dict[str, Any]:
-    """Writes the best parameters as JSON, for `first_stage_files`, and returns what it wrote.
+    """Writes the best parameters as JSON for `first_stage_files`, and returns them.
 
-    `axes` are the values to try of some parameters, and only those; the grid of the others (GRIDS) grows until no best value is at
-    its edge. One that stays there is noted on stderr. `run` holds candidates to re-rank instead of retrieving. Raises InputError
-    for bad input.
+    `axes` are fixed values to try for some parameters; the grids of the others (GRIDS) grow until no best value is at the edge.
+    A best value left at the edge is reported on stderr. `run` holds candidates to re-rank instead of retrieving. Raises
+    InputError for bad input.
     """
     measures = parse_measures(measure)
     if len(measures) != 1:
