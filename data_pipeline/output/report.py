@@ -8,9 +8,9 @@ from typing import Any
 from data_pipeline.output.check import check
 from data_pipeline.output.manifest import Manifest, load_manifest, well_formed
 from harp_jax.base.errors import InputError
+from harp_jax.input.manifest import job_tokenizer
 from harp_jax.input.records import PAIR_FEATURES, TEXT_FEATURES, split_name
 from harp_jax.input.tfrecords import tensorflow
-from harp_jax.text.tokenizer import load_tokenizer
 
 COLUMNS = ("tokens", "pairs", "mean_query_tokens", "mean_doc_tokens", "mean_sequence_tokens")
 
@@ -18,7 +18,9 @@ COLUMNS = ("tokens", "pairs", "mean_query_tokens", "mean_doc_tokens", "mean_sequ
 def examples(directory: str, manifest: Manifest, task: str, count: int) -> list[dict[str, Any]]:
     """The first records of a task; ids are decoded if the job's tokenizer is still at its path, from the directory or from here."""
     tf = tensorflow()
-    decode = _decoder(directory, manifest)
+    decode: Callable[[Iterable[int]], str | list[int]] = list
+    with contextlib.suppress(InputError):
+        decode = job_tokenizer(directory, manifest).decode
     found: list[dict[str, Any]] = []
     for split in ("train", "validation"):
         for shard in manifest["splits"].get(split_name(task, split), {}).get("shards", []):
@@ -30,16 +32,6 @@ def examples(directory: str, manifest: Manifest, task: str, count: int) -> list[
                 names = [name for name in (*PAIR_FEATURES, *TEXT_FEATURES) if name in features]
                 found.append(texts | {name: decode(features[name].int64_list.value) for name in names})
     return found
-
-
-def _decoder(directory: str, manifest: Manifest) -> Callable[[Iterable[int]], str | list[int]]:
-    recorded = manifest["config"]["tokenizer"]
-    for path in (os.path.join(directory, manifest.get("tokenizer", recorded)), recorded):
-        with contextlib.suppress(InputError):
-            tokenizer = load_tokenizer(path)
-            if tokenizer.sha256 == manifest["tokenizer_sha256"]:
-                return tokenizer.decode
-    return list
 
 
 def report(directory: str, count: int) -> dict[str, Any]:

@@ -7,8 +7,6 @@ from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import FIELDS
 
-JUDGED = ("docs", "queries", "qrels", "candidates")
-
 
 def arguments_parser() -> Parser:
     parser = Parser(
@@ -39,16 +37,14 @@ def arguments_parser() -> Parser:
 def main(arguments: argparse.Namespace) -> None:
     from harp_jax.input.parquet import pairs_to_parquet
 
-    judged = [name for name in JUDGED if getattr(arguments, name)]
-    if bool(arguments.data) == bool(judged):
-        raise InputError("name either --data, or --docs, --queries, --qrels and --candidates")
+    judged = [name for name in ("docs", "queries", "qrels", "candidates") if getattr(arguments, name)]
+    if len(judged) != (0 if arguments.data else 4):
+        raise InputError("name either --data, or all of --docs, --queries, --qrels and --candidates")
     if arguments.data:
         tasks = [task for task in arguments.tasks.split(",") if task]
         rows = pairs_to_parquet(arguments.data, arguments.output, tasks, arguments.layout, arguments.tokenizer)
         print(f"{arguments.output}: " + ", ".join(f"{split} {count:,} rows" for split, count in rows.items()))
         return
-    if missing := [f"--{name}" for name in JUDGED if name not in judged]:
-        raise InputError(f"{' and '.join(missing)} missing: groups need documents, queries, judgments and candidates")
     write_groups(arguments)
 
 

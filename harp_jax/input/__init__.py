@@ -2,7 +2,8 @@
 
 In: TFRecord shards, or judged queries and clicks with their documents. Out: numpy batches, and small cursors for resuming.
 Imports: corpus, text.
-Files: records (feature names of the shards); manifest (which shards there are, and whether they are what was written);
+Files: records (feature names of the shards); manifest (which shards there are, and whether they are what was written,
+and the tokenizer of a job);
 tfrecords (shards to groups; the one file here that imports TensorFlow); ranking_groups and click_groups (judgments and clicks
 to groups); packing (groups to rows); pair_rows (a pair a row); layout (number of rows per batch); lanes
 (order, cursors, prefetching); parquet (pairs and groups as texts, for others).

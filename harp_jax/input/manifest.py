@@ -1,5 +1,6 @@
 """The manifest of a generation job as training reads it: which shards there are, and whether they are what was written."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harp_jax.base.errors import InputError
+from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 MANIFEST = "manifest.json"
 SHARD_FIELDS = {"file": str, "records": int, "bytes": int, "sha256": str}
@@ -95,3 +97,17 @@ def check_sizes(directory: str, manifest: dict[str, Any]) -> None:
     for split in manifest["splits"].values():
         for shard in shards_of(directory, split):
             shard.check_size()
+
+
+def job_tokenizer(directory: str, manifest: dict[str, Any], given: str = "") -> Tokenizer:
+    """The tokenizer of a generation job: `given`, or where the manifest says, from the directory or from here.
+
+    InputError unless it is the one that the data were made with.
+    """
+    relative, recorded = manifest.get("tokenizer", ""), manifest.get("config", {}).get("tokenizer", "")
+    for path in [given] if given else [os.path.join(directory, relative), recorded]:
+        with contextlib.suppress(InputError):
+            tokenizer = load_tokenizer(path)
+            if tokenizer.sha256 == manifest["tokenizer_sha256"]:
+                return tokenizer
+    raise InputError(f"{given or recorded or directory} has not the tokenizer of {directory}; name it with --tokenizer")
