@@ -1,9 +1,9 @@
-"""Evaluation of runs against judgments, through ir-measures (trec_eval's numbers).
+"""Evaluates runs against judgments with ir-measures, which matches trec_eval.
 
 Measures are named as in ir-measures (`measures.py`). A document is relevant from level 1 unless `rel=` says otherwise;
-nDCG's gain is the level itself (linear, as in trec_eval). Every query of the qrels counts, as zero where the run lacks it
-(`trec_eval -c`). A list of runs is one system trained with several seeds: its values are averaged per query. With a
-baseline every other run is compared with it (`significance.py`), and with chance and blank queries on request (`floors.py`).
+nDCG's gain is the level itself (linear, as in trec_eval). Every query in the qrels counts; one missing from a run counts as zero
+(`trec_eval -c`). A list of runs is one system trained with several seeds: its values are averaged per query. Runs are compared
+with a baseline (`significance.py`), and on request with chance and blank queries (`floors.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ def evaluate(
     intervals: bool = False,
     oracle: str = "",
 ) -> Table:
-    """Every measure of every run, per query and averaged over the queries of the qrels; lists of runs are averaged.
+    """Computes all measures of all runs, per query and averaged over the queries of the qrels; lists of runs are averaged.
 
     A run is what `read_run` returns, or qid → docid → score. With `baseline` the other runs are compared with it by the
     measures `confirm` (default: all of `measures`), with `rounds` of randomisation and bootstrap from `seed`.
@@ -51,9 +51,9 @@ def evaluate(
     system, its run with blank queries. A system that is not above either is flagged (`Table.verdicts`), by the first measure of
     `confirm`. These rows are not compared with the baseline.
 
-    `oracle` names a run whose candidates in the best order become the row "oracle", the limit of re-ranking them.
+    `oracle` names a run whose candidates in the best order become the row "oracle", the upper bound of re-ranking them.
 
-    `intervals` adds the 95 % bootstrap interval of every run's mean by that measure (`Table.intervals`).
+    `intervals` adds 95 % bootstrap intervals of the runs' means by the first measure of `confirm` (`Table.intervals`).
 
     Raises InputError for unknown measures and runs, numbers out of range and empty qrels.
     """
@@ -139,7 +139,7 @@ def evaluate(
 
 
 def _rankings(given: Run | Scores | Sequence[Run | Scores]) -> list[Run]:
-    """The runs of one system, one a seed."""
+    """The runs of one system, one per seed."""
     return [
         {qid: one if isinstance(one, Ranking) else Ranking.of([*one], one.values()) for qid, one in run.items()}
         for run in ([given] if isinstance(given, Mapping) else given)
@@ -147,12 +147,12 @@ def _rankings(given: Run | Scores | Sequence[Run | Scores]) -> list[Run]:
 
 
 def groups_of(qrels: Qrels) -> list[int]:
-    """For each query the number of its group: queries that share relevant documents are not independent evidence."""
+    """The group number of each query: queries that share relevant documents are not independent evidence."""
     number = {qid: i for i, group in enumerate(components(qrels)) for qid in group}
     return [number[qid] for qid in qrels]
 
 
 def effective_groups(groups: Sequence[int]) -> float:
-    """Effective number of groups: n² / Σ size². One group with most of the queries would decide every resample."""
+    """Effective number of groups: n² / Σ size². A group with most of the queries would dominate every resample."""
     sizes = np.bincount(groups)
     return len(groups) ** 2 / float((sizes**2).sum())

@@ -1,8 +1,7 @@
-"""Rows that a ranker has to beat: its candidates in random order, and its own ranking with the query blanked.
+"""Baselines that every ranker has to beat: its candidates in random order, and its own ranking with blank queries.
 
-A re-ranker that has learned nothing still scores well above 0, and one that has learned which documents are popular, whatever
-the query, scores above a random order. So tables have a row "chance" and rows of blank queries, and a system that is not above
-them is flagged.
+A re-ranker that has learned nothing scores well above 0; one that has only learned which documents are popular scores above a
+random order. Tables therefore have a row "chance" and rows with blank queries, and flag systems that are not above them.
 """
 
 import math
@@ -18,8 +17,8 @@ from harp_jax.evaluation.measures import Measure, calculate, ordered
 from harp_jax.evaluation.significance import bootstrap
 
 CHANCE, ORACLE = "chance", "oracle"  # the names of the rows
-RANKINGS = 10_000  # random rankings behind the row, at least: RR@10 of one has a deviation of .3, the mean one of .003
-ORDERS = (10, 300)  # of each query: at least, at most
+RANKINGS = 10_000  # minimum random rankings in total: RR@10 has a standard deviation of .3, the mean one of .003
+ORDERS = (10, 300)  # minimum and maximum random orders per query
 NOT_ABOVE_CHANCE = "not above chance"
 NOT_ABOVE_BLANK = "no better than with its query blanked"
 
@@ -28,9 +27,8 @@ Values = Mapping[str, np.ndarray]  # measure → [seeds, queries]
 
 @dataclass(frozen=True)
 class Floors:
-    """What to compare systems with: `chance` is the row whose candidates are shuffled, `blank` system → row of blank queries.
-
-    `oracle` is the row whose candidates are put in the best order: what re-ranking them could reach.
+    """What to compare systems with: `chance` is the row whose candidates are shuffled, `blank` maps a system to its row with
+    blank queries, `oracle` is the row whose candidates are put in the best order.
     """
 
     chance: str = ""
@@ -38,7 +36,7 @@ class Floors:
     oracle: str = ""
 
     def check(self, rows: Sequence[str]) -> None:
-        """Raises InputError unless all names are rows of the table."""
+        """Raises InputError for names that are not rows of the table, and for runs named like an added row."""
         for asked, row in ((self.chance, CHANCE), (self.oracle, ORACLE)):
             if asked and row in rows:
                 raise InputError(f"a run is named {row!r}, the name of a row that is added; rename the run")
@@ -54,13 +52,13 @@ class Floors:
 
     @property
     def rows(self) -> set[str]:
-        """The rows that are no systems."""
+        """Rows that are not systems."""
         added = [*([CHANCE] if self.chance else []), *([ORACLE] if self.oracle else [])]
         return {*(self.blank or {}).values(), *added}
 
 
 def chance_values(qrels: Qrels, run: Run, measures: list[Measure], seed: int = 0) -> tuple[dict[str, np.ndarray], int]:
-    """(measure → expected value [1, queries] of the run's candidates in random order, random orders of each query)."""
+    """(measure → expected value [1, queries] of the run's candidates in random order, orders sampled per query)."""
     least, most = ORDERS
     orders = min(max(least, math.ceil(RANKINGS / len(qrels))), most)
     total = {str(measure): np.zeros(len(qrels)) for measure in measures}
@@ -100,7 +98,7 @@ def verdicts(
     seed: int = 0,
     runs_per_draw: int = 1,
 ) -> dict[str, list[str]]:
-    """System → what it fails to beat: the 95 % bootstrap interval of the difference includes 0 or lies below it.
+    """System → what it does not beat: the 95 % bootstrap interval of the difference includes 0 or lies below it.
 
     values: row → measure → [seeds, queries], with the row CHANCE if `floors.chance` is set; groups: [queries], see `bootstrap`.
     """
@@ -120,7 +118,7 @@ def verdicts(
 
 
 def other_candidates(run: Run, than: Run, queries: Sequence[str]) -> int:
-    """How many of the queries have other candidates in `run` than in `than`."""
+    """Number of queries with different candidates in the two runs."""
     return sum(
         set(run[qid].docids if qid in run else ()) != set(than[qid].docids if qid in than else ()) for qid in queries
     )

@@ -1,8 +1,8 @@
-"""Measures by name: those of ir-measures (trec_eval's numbers), and two that describe the limits of a run or of its judgments.
+"""Measures by name: those of ir-measures, which match trec_eval, and two that show the limits of a run or its judgments.
 
 RR@10, nDCG@10, AP, P@5, R@100, Rprec, RR(rel=2)@10     ir-measures
-oracle(RR@10)      the measure after an ideal re-ordering of the run: an upper bound for re-ranking its candidates
-unjudged@10        the share of the top 10 documents that have no judgment
+oracle(RR@10)      the measure of the ideally ordered run: an upper bound for re-ranking its candidates
+unjudged@10        the share of unjudged documents in the top 10
 """
 
 import re
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Values = dict[str, float]  # qid → value
 COUNTS = "Num"  # NumRet, NumRel, NumRelRet and NumQ are summed over queries
-DEEPEST = 10**6  # cutoff; more than a run has
+DEEPEST = 10**6  # maximum cutoff, deeper than any run
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Oracle:
 
 @dataclass(frozen=True)
 class Unjudged:
-    """Share of unjudged documents among the top k (or among all, of a shorter ranking)."""
+    """Share of unjudged documents in the top k, or in the whole of a shorter ranking."""
 
     k: int
 
@@ -46,9 +46,9 @@ Measure: TypeAlias = "Oracle | Unjudged | ir_measures.Measure"
 
 
 def parse_measures(measures: str | list[str]) -> list[Measure]:
-    """Measures from their names (a list, or a string separated by spaces), duplicates removed.
+    """Parses names of measures (a list, or a string separated by spaces), without duplicates.
 
-    Each is computed once on a toy run, because some names parse and cannot be computed. InputError for unknown names.
+    Computes each once on a toy run, because some names parse but cannot be computed. InputError for unknown names.
     """
     names = measures.split() if isinstance(measures, str) else list(measures)
     if not names:
@@ -80,7 +80,7 @@ def _from_ir_measures(name: str) -> "ir_measures.Measure":
         ir_measures.calc_aggregate([measure], {"1": {"d": 1}}, {"1": {"d": 1.0}})
     except InputError:
         raise
-    except Exception as error:  # ir-measures passes on every exception of its parser and providers
+    except Exception as error:  # ir-measures lets any exception of its parser and providers through
         raise InputError(
             f"unknown measure {name!r} ({type(error).__name__}); use names of ir-measures (RR@10, nDCG@10, AP, P@5, "
             "R@100, Rprec), oracle(RR@10) or unjudged@10"
@@ -89,18 +89,18 @@ def _from_ir_measures(name: str) -> "ir_measures.Measure":
 
 
 def is_tested(measure: Measure) -> bool:
-    """Whether a larger mean over queries means a better run, so that it is tested: not oracle(…), unjudged@k and counts."""
+    """Whether a larger mean means a better run, so that it can be tested: not for oracle(…), unjudged@k and counts."""
     return not isinstance(measure, Oracle | Unjudged) and not str(measure).startswith(COUNTS)
 
 
 def calculate(qrels: Qrels, run: Run, measures: list[Measure]) -> dict[str, Values]:
     """Measure → qid → value for every query of the qrels; 0 for queries that the run lacks.
 
-    Raises InputError for ERR of queries whose ids are no numbers.
+    Raises InputError for ERR if query ids are not numbers.
     """
     import ir_measures
 
-    # pytrec-eval ends the process where all levels of a query are below 0 (TREC Web has -2 for spam); no document is relevant.
+    # pytrec-eval ends the process if all levels of a query are negative (TREC Web has -2 for spam); none is relevant.
     levels = {
         qid: judged if max(judged.values(), default=0) >= 0 else dict.fromkeys(judged, 0)
         for qid, judged in qrels.items()
@@ -134,8 +134,8 @@ def calculate(qrels: Qrels, run: Run, measures: list[Measure]) -> dict[str, Valu
 def ordered(ranking: Ranking) -> list[str]:
     """Document ids, best first, in trec_eval's order (`Ranking.order`).
 
-    Sorting here gives all measures the same order: the providers of ir-measures break ties differently, so that a run of
-    equal scores would have another first document by RR@10 than by RR.
+    Sorting here gives all measures the same order: the providers of ir-measures break ties differently, so RR@10 and RR could
+    disagree on the first of several tied documents.
     """
     return ranking.ranked()
 

@@ -1,7 +1,6 @@
-"""Is one run better than another? Paired tests over queries with Holm's correction, and bootstrap intervals.
+"""Compares runs: paired tests over queries with Holm's correction, and bootstrap intervals.
 
-The p-values say whether a difference may be chance; the interval, how large the difference may be. Holm's correction covers all
-comparisons of one table: test only the measures that were chosen beforehand (`harp evaluate --confirm`).
+Holm's correction covers all comparisons in one table, so test only measures chosen beforehand (`harp evaluate --confirm`).
 """
 
 import math
@@ -12,13 +11,13 @@ import numpy as np
 
 from harp_jax.base.randomness import generator
 
-ROUNDS = 10_000  # of randomisation and of the bootstrap
-CHUNK = 250  # rounds computed together: memory is CHUNK × queries
+ROUNDS = 10_000  # of randomisation and bootstrap
+CHUNK = 250  # rounds computed together; memory is CHUNK × queries
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A run against the baseline by one measure, over the queries of the qrels; seeds are averaged per query.
+    """A run compared with the baseline by one measure, over the queries of the qrels; seeds are averaged per query.
 
     `interval` is the 95 % bootstrap interval of the difference of means, resampling groups of queries that share relevant
     documents, and each system's seeds. The p-values are two-sided; `…_holm` are corrected for all comparisons of the table.
@@ -45,24 +44,24 @@ def paired_t(differences: np.ndarray) -> float:
     from scipy import stats
 
     if len(differences) < 2 or not np.ptp(differences):
-        # No variance: the t statistic is undefined. Either all are 0, or all have moved by the same amount.
+        # No variance: the t statistic is undefined. All differences are 0, or all are the same.
         return 1.0 if len(differences) < 2 or not differences.any() else 0.0
     return float(stats.ttest_1samp(differences, 0.0).pvalue)
 
 
 def randomisation(differences: np.ndarray, draw: np.random.Generator, rounds: int = ROUNDS) -> float:
-    """Two-sided p of Fisher's randomisation test: how often random signs give a mean as far from 0 as the observed one."""
+    """Two-sided p of Fisher's randomisation test: how often random signs put the mean as far from 0 as observed."""
     observed = abs(differences.sum())
     as_far = 0
     for start in range(0, rounds, CHUNK):
         signs = draw.integers(0, 2, (min(CHUNK, rounds - start), len(differences)), dtype=np.int8) * 2 - 1
-        # The tolerance: sums of the same numbers in another order differ in their last bits.
+        # Tolerance: sums of the same numbers in a different order differ in their last bits.
         as_far += int((np.abs(signs @ differences) >= observed * (1 - 1e-12)).sum())
     return (as_far + 1) / (rounds + 1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjusted p-values, in the order given."""
+    """Holm's step-down adjusted p-values, in the given order."""
     adjusted = [0.0] * len(p_values)
     largest = 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
@@ -103,7 +102,7 @@ def bootstrap(
 
 
 def resampled(runs: int, together: int, rounds: int, draw: np.random.Generator) -> np.ndarray:
-    """Indices [rounds, runs] of runs, resampled with replacement: first draws of `together` runs each, then runs within them.
+    """Indices [rounds, runs] of runs resampled with replacement: first draws of `together` runs, then runs within them.
 
     Raises ValueError if several runs are not a whole number of draws.
     """

@@ -1,4 +1,4 @@
-"""The result of an evaluation, and how it is printed: text for people, LaTeX for papers, JSON for programs."""
+"""The result of an evaluation, formatted as text, LaTeX, HTML or JSON."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas
 
 LEVEL = 0.05
-MARK = "†"  # after a value that differs from the baseline in both tests after Holm's correction
+MARK = "†"  # marks values that differ from the baseline in both tests after Holm's correction
 FORMATS = ("json", "latex", "text")
 
 
@@ -21,9 +21,8 @@ FORMATS = ("json", "latex", "text")
 class Table:
     """Measures of several runs on the same queries; `str(table)` is the table as text.
 
-    `mean` is run → measure → value; `per_query` is run → measure → qid → value (means over seeds for a system of several
-    runs); `missing` lists the queries of the qrels that a run lacks (they count as zero), `unknown` those of the run that
-    the qrels lack (they are left out).
+    `mean` is run → measure → value; `per_query` is run → measure → qid → value (averaged over seeds). By run, `missing` lists
+    queries only in the qrels (they count as zero), `unknown` queries only in the run (they are left out).
     """
 
     measures: list[str]
@@ -39,15 +38,17 @@ class Table:
     verdicts: dict[str, list[str]] = field(default_factory=dict)  # system → what it does not beat (`floors.py`)
     judged_by: str = ""  # the measure of the verdicts and intervals
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)  # run → 95 % interval of its mean
-    other_candidates: dict[str, int] = field(default_factory=dict)  # system → queries not of the candidates of "chance"
+    other_candidates: dict[str, int] = field(
+        default_factory=dict
+    )  # system → queries with other candidates than "chance"
 
     @property
     def marked(self) -> set[tuple[str, str]]:
-        """(run, measure) that differ significantly from the baseline."""
+        """(run, measure) pairs that differ significantly from the baseline."""
         return {(c.run, c.measure) for c in self.comparisons if max(c.t_test_holm, c.randomisation_holm) < LEVEL}
 
     def verdict(self, name: str) -> str:
-        """What a system does not beat, in words; "" if it is above chance and its blank row, or neither is known."""
+        """What a system does not beat; "" if it is above chance and its blank row, or neither is known."""
         return ", ".join(self.verdicts.get(name, ()))
 
     def __str__(self) -> str:
@@ -58,7 +59,7 @@ class Table:
         return {"text": self.text, "latex": self.latex, "json": self.json}[name]()
 
     def text(self) -> str:
-        """One line a run, four decimal places, followed by the comparisons with the baseline."""
+        """One line per run, four decimal places, followed by the comparisons with the baseline."""
         marked = self.marked
         gap = 1 if marked else 0
         cells = [
@@ -99,9 +100,8 @@ class Table:
         return f"{text}\n{legend if marked else ''}\n{_aligned(head, compared)}"
 
     def latex(self) -> str:
-        """A booktabs tabular: the best value of each measure is bold, significant differences have a dagger.
-
-        Measures that do not rate a run (unjudged@10, oracle(…)) are never bold.
+        """A booktabs tabular: the best value of each measure is bold (not of unjudged@10 and oracle(…)), significant
+        differences have a dagger.
         """
         rating = [m for m in self.measures if all(map(is_tested, parse_measures([m])))]
         best = {m: max(round(mean[m], 4) for mean in self.mean.values()) for m in rating}
@@ -128,7 +128,7 @@ class Table:
         )
 
     def to_frame(self) -> "pandas.DataFrame":
-        """A pandas frame of the means: a row a run, a column a measure. InputError if pandas is not installed."""
+        """A pandas frame of the means: one row per run, one column per measure. InputError if pandas is not installed."""
         try:
             import pandas
         except ImportError as error:
@@ -136,10 +136,7 @@ class Table:
         return pandas.DataFrame.from_dict(self.mean, orient="index", columns=self.measures)
 
     def _repr_html_(self) -> str:
-        """The table in notebooks: the means, verdicts, and the comparisons with the baseline.
-
-        Significant differences from the baseline have a dagger.
-        """
+        """The table in notebooks: means, verdicts, and comparisons with the baseline; a dagger marks significant differences."""
         rows = [
             [
                 self._with_seeds(name),
@@ -170,7 +167,7 @@ class Table:
         return json.dumps(asdict(self), indent=1, ensure_ascii=False)
 
     def per_query_lines(self) -> list[str]:
-        """Tab-separated run, measure, qid, value: a header, then one line a value. White space in names becomes a blank."""
+        """Tab-separated run, measure, qid and value, with a header. White space in names becomes a space."""
         lines = ["run\tmeasure\tqid\tvalue"]
         for name, by_measure in self.per_query.items():
             for measure, values in by_measure.items():
@@ -178,7 +175,7 @@ class Table:
         return lines
 
     def notes(self) -> list[str]:
-        """Warnings for the reader: queries that count as zero, queries that are left out, intervals that are too narrow."""
+        """Warnings: queries that count as zero or are left out, intervals that are too narrow."""
         found = []
         for name in self.missing:
             for qids, what in (
@@ -222,7 +219,7 @@ def _aligned(head: list[str], rows: list[list[str]]) -> str:
 
 
 def _html(rows: list[list[str]]) -> str:
-    """A table whose first row is its head; every text is escaped."""
+    """An HTML table whose first row is the header; cells are escaped."""
     head, *body = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
     lines = [f"<tr>{row}</tr>" for row in body]
     return f"<table><thead><tr>{head.replace('td>', 'th>')}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
@@ -233,5 +230,5 @@ def _p(value: float) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A text for LaTeX."""
+    """Escapes a text for LaTeX."""
     return "".join("\\" + c if c in "#$%&_{}" else LATEX.get(c, c) for c in text)

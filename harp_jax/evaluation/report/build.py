@@ -1,4 +1,4 @@
-"""A report: what is in it, as plain data, and how it is built from judgments, runs, and what is known about them."""
+"""Builds a report, as plain data, from judgments, runs and their background."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ SIDES = ("pos_query", "pos_doc", "neg_query", "neg_doc")
 
 @dataclass(frozen=True)
 class Pair:
-    """A pre-training pair in words: the query and document of each side; an empty negative is the positive's."""
+    """A pre-training pair as text; an empty negative text is the same as the positive's."""
 
     task: str
     pos_query: str
@@ -44,7 +44,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence with its anchor and what was made of it; `words` are (text, weight 0…1, part of an anchor)."""
+    """A sentence with an anchor, and its training pairs; `words` are (text, weight 0…1, part of an anchor)."""
 
     words: list[tuple[str, float, bool]]
     pairs: list[Pair]
@@ -52,7 +52,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """A generation job: the columns of the paper's Table 1 by task, and the best trivial predictor of each."""
+    """A generation job: by task, the columns of the paper's Table 1 and the best trivial predictor."""
 
     name: str
     tasks: list[dict[str, str]]
@@ -61,7 +61,7 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class Hit:
-    """A document in two rankings; a rank of 0: not among the candidates."""
+    """A document in two rankings; rank 0: not a candidate."""
 
     docid: str
     text: str
@@ -71,7 +71,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Change:
-    """A query whose ranking became better or worse: its relevant document, and what each system put first."""
+    """A query whose ranking became better or worse: its relevant document, and each system's first result."""
 
     qid: str
     query: str
@@ -84,7 +84,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Report:
-    """All parts of a page. Empty parts are left out."""
+    """All parts of a report; empty ones are not rendered."""
 
     title: str
     headline: str
@@ -92,28 +92,28 @@ class Report:
     tone: str
     facts: list[str]
     measures: list[str]
-    measure: str  # the one that decides
+    measure: str  # the deciding one
     baseline: str
     systems: list[System] = field(default_factory=list)
-    focus: str = ""  # the system that headline, wins and losses speak of
-    warnings: list[str] = field(default_factory=list)  # on other systems that have learned nothing
+    focus: str = ""  # the system in the headline, wins and losses
+    warnings: list[str] = field(default_factory=list)  # about other systems that have learned nothing
     remarks: list[str] = field(default_factory=list)
     panels: list[Panel] = field(default_factory=list)
     panels_left_out: int = 0
     data: list[TrainingData] = field(default_factory=list)
     wins: list[Change] = field(default_factory=list)
     losses: list[Change] = field(default_factory=list)
-    counts: tuple[int, int, int] = (0, 0, 0)  # queries that became better, worse, neither
+    counts: tuple[int, int, int] = (0, 0, 0)  # queries: better, worse, unchanged
     cost: list[Step] = field(default_factory=list)
     advice: list[Advice] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Background:
-    """What is known about the runs, each part empty where it is not.
+    """Optional information about the runs.
 
     pairs: name → directory of a generation job; curves: name → training workdir; docs, fields, queries: texts for wins and
-    losses; model: of the system in the headline; paths: of the runs, by name; cost: steps of a plan.
+    losses; model: that of the system in the headline; paths: run files by name; cost: steps of a plan.
     """
 
     pairs: Mapping[str, str] = field(default_factory=dict)
@@ -142,14 +142,14 @@ def report(
     background: Background | None = None,
     runs_per_draw: int = 1,
 ) -> tuple[Report, Table]:
-    """The report and its table. `baseline` is the run that others are compared with (default: the first run), `focus` the one
-    that the headline, the wins and the losses are about (default: the last run that is no row of blank queries).
+    """The report and its table. `baseline` is the run to compare with (default: the first), `focus` the run in the headline,
+    wins and losses (default: the last). Rows with blank queries are never a default.
 
     `confirm` (default: the first measure), `chance`, `blank`, `oracle` and `runs_per_draw` as in `evaluate`. Raises InputError
     for bad input.
     """
     known, blank = background or Background(), dict(blank or {})
-    # One measure decides: to test all of them and correct for it would hide what is there.
+    # Only one measure is tested: correcting for all of them would hide real differences.
     confirm = confirm or next((str(m) for m in parse_measures(measures) if is_tested(m)), "")
     baseline = baseline or next((name for name in runs if name not in blank.values()), "")
     table = evaluate(
@@ -206,7 +206,6 @@ def report(
 
 
 def _facts(table: Table, focus: str, baseline: str) -> list[str]:
-    """Short facts below the headline."""
     queries = "query" if table.queries == 1 else "queries"
     facts = [f"{table.queries} judged {queries}"]
     if baseline != focus:
@@ -230,9 +229,9 @@ def changes(
     queries: Mapping[str, str],
     docs: Texts | None,
 ) -> tuple[list[Change], list[Change], tuple[int, int, int]]:
-    """(wins, losses, queries that became better, worse and neither), the largest changes first.
+    """(wins, losses, (queries better, worse, unchanged)), largest changes first.
 
-    `before` and `after` are qid → the measure; `runs` are the rankings of both systems; texts that are unknown are left empty.
+    `before` and `after` are qid → measure; `runs` are both systems' rankings; unknown texts are left empty.
     """
     moved = sorted(before, key=lambda qid: before[qid] - after[qid])
     better = [qid for qid in moved if after[qid] > before[qid]]
@@ -241,7 +240,7 @@ def changes(
     def change(qid: str) -> Change:
         old, new = (run.get(qid, Ranking()).ranked() for run in runs)
         relevant = [docid for docid, level in qrels[qid].items() if level > 0]
-        # The relevant document that either system ranks best: the others explain less.
+        # Show the relevant document with the best rank in either system.
         places = {
             d: min(rank for rank in (_rank(old, d), _rank(new, d)) if rank) for d in relevant if d in {*old, *new}
         }
@@ -262,7 +261,7 @@ def _rank(ranking: list[str], docid: str) -> int:
 
 
 def snippet(docid: str, docs: Texts | None, length: int = SNIPPET) -> str:
-    """The start of a document, at a word's end; empty if it is unknown."""
+    """The beginning of a document, up to a word boundary; empty if unknown."""
     if docs is None or docid not in docs:
         return ""
     text = " ".join(docs[docid].split())

@@ -1,4 +1,4 @@
-"""Training curves: metrics of workdirs as panels with aligned axes, and their geometry in SVG."""
+"""Training curves: metrics of workdirs as panels with shared axes, and their SVG coordinates."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from harp_jax.checkpoints.recorded import read_metrics
 MOST_LINES = 6  # more cannot be told apart
 WIDTH, HEIGHT = 360, 220
 LEFT, RIGHT, TOP, BOTTOM = 40, 10, 12, 34
-GUESSING = 0.5  # accuracy on pairs, of which one side is right
+GUESSING = 0.5  # pair accuracy by chance
 FIXED = (
     ("train", "loss", "Training loss"),
     ("train", "pair_accuracy", "Pair accuracy, training"),
@@ -33,7 +33,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves of one metric, with the axes that panels of one kind share; `chance` is the value of guessing."""
+    """Curves of one metric; panels of one kind share their axes. `chance` is the value of guessing."""
 
     title: str
     lines: list[Line]
@@ -51,9 +51,9 @@ def read_curves(workdirs: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
 
 
 def panels_of(rows: Rows) -> list[Panel]:
-    """One panel a metric that any of the runs has, for the first MOST_LINES runs; accuracies of pairs come first.
+    """One panel per metric of the first MOST_LINES runs, pair accuracies first.
 
-    All panels share the axis of steps; panels of accuracies share theirs, and so do the MLM losses.
+    All panels share the step axis; accuracy panels share their value axis, and so do the MLM losses.
     """
     rows = dict(list(rows.items())[:MOST_LINES])
     names = {name for run in rows.values() for row in run if row["split"] == "validation" for name in row}
@@ -95,13 +95,13 @@ def _lines(rows: Rows, split: str, metric: str) -> list[Line]:
 
 
 def _rounded(low: float, high: float) -> tuple[float, float]:
-    """The limits of an axis, at its ticks."""
+    """Axis limits, rounded to ticks."""
     step = _step(low, high)
     return math.floor(low / step + 1e-9) * step, max(math.ceil(high / step - 1e-9), math.floor(low / step) + 1) * step
 
 
 def _step(low: float, high: float, about: int = 4) -> float:
-    """The distance of ticks: 1, 2 or 5 times a power of ten."""
+    """The tick spacing: 1, 2 or 5 times a power of ten."""
     rough = (high - low or abs(high) or 1.0) / about
     power = 10.0 ** math.floor(math.log10(rough))
     return next(m * power for m in (1, 2, 5, 10) if rough <= m * power * 1.0001)
@@ -115,24 +115,24 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def x_of(panel: Panel, step: float) -> float:
-    """The horizontal place of a step in the drawing."""
+    """SVG x of a step."""
     low, high = panel.steps
     return round(LEFT + (step - low) / ((high - low) or 1.0) * (WIDTH - LEFT - RIGHT), 1)
 
 
 def y_of(panel: Panel, value: float) -> float:
-    """The vertical place of a value in the drawing."""
+    """SVG y of a value."""
     low, high = panel.values
     return round(HEIGHT - BOTTOM - (value - low) / ((high - low) or 1.0) * (HEIGHT - TOP - BOTTOM), 1)
 
 
 def path_of(panel: Panel, line: Line) -> str:
-    """The line's path, as SVG's `points`."""
+    """The line as SVG `points`."""
     return " ".join(f"{x_of(panel, x)},{y_of(panel, y)}" for x, y in line.points)
 
 
 def spoken(panel: Panel) -> str:
-    """The panel in words, for readers who do not see it: where each line starts and ends."""
+    """The panel in words, for screen readers: where each line starts and ends."""
     said = [
         f"{line.name} from {line.points[0][1]:.3g} at step {line.points[0][0]:g} "
         f"to {line.points[-1][1]:.3g} at step {line.points[-1][0]:g}"

@@ -1,4 +1,4 @@
-"""What a table says of a system, in words, and what to do next, for somebody who reads nothing else."""
+"""A system's result in words, and advice on what to do next."""
 
 import math
 import shlex
@@ -14,16 +14,16 @@ from harp_jax.evaluation.tables import LEVEL, Table
 AT_CHANCE = "at chance level"
 WORDS = {"better": "better", "worse": "worse", "inconclusive": "not decided"}
 TONES = {"better": "good", "worse": "bad", "inconclusive": "unsure"}
-LEARNED = 0.6  # accuracy on held-out pairs from which a task was learned
-RISING = 0.01  # of held-out accuracy between the last two evaluations
-MOST_QUERIES = 20_000  # beyond, more queries are no advice
+LEARNED = 0.6  # held-out pair accuracy at which a task counts as learned
+RISING = 0.01  # rise of the held-out accuracy between the last two evaluations
+MOST_QUERIES = 20_000  # do not advise judging more than this
 
 
 @dataclass(frozen=True)
 class System:
-    """A row of the table. `interval`: of the mean by the first measure; `difference…`: to the baseline.
+    """A row of the table. `interval` is that of the mean by the first measure; `difference…` is from the baseline.
 
-    `tone` is "good", "bad", "unsure" or "plain" (rows that are not judged).
+    `tone` is "good", "bad", "unsure" or "plain" (no verdict).
     """
 
     name: str
@@ -38,19 +38,19 @@ class System:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do next, and the command that does it."""
+    """A next step, and its command."""
 
     text: str
     command: str = ""
 
 
 def comparison_of(table: Table, name: str) -> Comparison | None:
-    """The comparison of a system with the baseline by the measure that decides."""
+    """The comparison of a system with the baseline by the deciding measure."""
     return next((c for c in table.comparisons if c.run == name and c.measure == table.judged_by), None)
 
 
 def systems_of(table: Table, blank: dict[str, str]) -> list[System]:
-    """The rows of the table, in its order."""
+    """The rows of the table, in order."""
     return [_system(table, name, blank) for name in table.mean]
 
 
@@ -83,7 +83,7 @@ def _judged(row: System, verdict: str, tone: str = "plain") -> System:
 
 
 def headline(table: Table, name: str) -> tuple[str, str, str]:
-    """(a sentence on a system, the figures behind it, its tone)."""
+    """(a sentence about a system, its figures, its tone)."""
     measure = table.judged_by or table.measures[0]
     mean = table.mean[name][measure]
     fails, found = table.verdicts.get(name, []), comparison_of(table, name)
@@ -110,19 +110,19 @@ def headline(table: Table, name: str) -> tuple[str, str, str]:
 
 
 def summary(table: Table, name: str) -> list[str]:
-    """The sentences for a terminal: on `name`, then the `warnings`."""
+    """Sentences for the terminal: about `name`, then the `warnings`."""
     sentence, figures, _ = headline(table, name)
     return [f"{sentence} {figures}", *warnings(table, name)]
 
 
 def warnings(table: Table, name: str) -> list[str]:
-    """A sentence on every system but `name` that is at chance level or ignores the query."""
+    """A sentence about each other system that is at chance level or ignores the query."""
     said = [headline(table, other) for other in table.verdicts if other != name]
     return [f"{sentence} {figures}" for sentence, figures, _ in said]
 
 
 def is_significant(system: System) -> bool:
-    """Whether both tests reject equality after Holm's correction."""
+    """Whether both tests are significant after Holm's correction."""
     return system.p is not None and system.p < LEVEL
 
 
@@ -138,9 +138,9 @@ def next_steps(
     model: str = "",
     paths: Mapping[str, str] | None = None,
 ) -> list[Advice]:
-    """Advice on a system of a table; `unreachable` queries have no relevant candidate.
+    """Advice about a system; `unreachable` is the number of queries without a relevant candidate.
 
-    `model` is the directory of the system's model, `paths` the runs by name: they fill in the commands.
+    `model` (the system's model directory) and `paths` (run files by name) complete the commands.
     """
     found = comparison_of(table, name)
     advice = [
@@ -176,7 +176,7 @@ def next_steps(
 
 
 def _why_not(fails: Sequence[str], panels: Sequence[Panel]) -> str:
-    """Why a system that is at chance level, or that ignores the query, learned nothing of use."""
+    """Explains why a system is at chance level or ignores the query."""
     if NOT_ABOVE_CHANCE not in fails:
         return (
             "It has learned which documents are linked to or long, not what a query means. Generate pairs whose negatives have "
@@ -198,7 +198,7 @@ def _why_not(fails: Sequence[str], panels: Sequence[Panel]) -> str:
 
 
 def unreachable(qrels: Qrels, run: Run) -> int:
-    """Queries with a relevant document, but none among their candidates."""
+    """Number of queries with relevant documents, but none among the candidates."""
     count = 0
     for qid, judged in qrels.items():
         relevant = {docid for docid, level in judged.items() if level > 0}

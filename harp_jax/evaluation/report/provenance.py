@@ -1,7 +1,7 @@
-"""What the records of a plan say about the files of a report: the commands that wrote them, their options and cost.
+"""Finds the commands that produced a report's inputs, with their options and cost.
 
-A plan records every step as OUTPUT/.plan/STEP.json. The steps behind a file are the one that wrote it and those whose outputs
-that one read, so a report of a plan's runs needs no options to know what they were trained on and what they cost.
+A plan records every step as OUTPUT/.plan/STEP.json. Starting from the step that wrote a file, the steps that wrote its inputs
+are followed recursively, so a report of a plan's runs finds their training data and cost without options.
 """
 
 import os
@@ -20,7 +20,7 @@ FOLDER = ".plan"
 
 @dataclass(frozen=True)
 class Step:
-    """What a command of the plan cost; 0: not recorded."""
+    """The cost of a command of the plan; 0: not recorded."""
 
     name: str
     command: str
@@ -31,11 +31,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Record:
-    """A finished step: `place` is what it wrote."""
+    """A finished step; `place` is its output."""
 
     name: str
     place: str
-    words: tuple[str, ...]  # of the command line, from the command's name
+    words: tuple[str, ...]  # the command line, starting with the command's name
     seconds: float
     memory: int
 
@@ -45,18 +45,18 @@ class Record:
 
     @cached_property
     def options(self) -> dict[str, str]:
-        """The options with values, without dashes; of repeated ones the last."""
+        """Options with values, names without dashes; the last one counts."""
         pairs = [word[2:].partition("=") for word in self.words if word.startswith("--") and "=" in word]
         return {name: value for name, _, value in pairs}
 
     def step(self) -> Step:
-        """The cost, with the tokens of a training."""
+        """The cost; for training, including tokens."""
         tokens = trained_tokens(self.place) if self.command == "train" else 0.0
         return Step(self.name, self.command, self.seconds, self.memory, tokens)
 
 
 def record_of(path: str) -> Record | None:
-    """The record of the step that wrote a file or folder; None if no plan did."""
+    """The record of the step that wrote a file or folder, if any."""
     path = os.path.abspath(path)
     stem = os.path.join(os.path.dirname(path), FOLDER, os.path.basename(path))
     # A file's record lacks its suffix, such as .trec.
@@ -67,7 +67,7 @@ def record_of(path: str) -> Record | None:
 
 
 def records_in(output: str) -> list[Record]:
-    """The newest record of every step of a plan's directory, in the order in which they ended."""
+    """The newest record of every step in a plan's directory, in order of completion."""
     folder = os.path.join(output, FOLDER)
     if not os.path.isdir(folder):
         raise InputError(
@@ -94,11 +94,11 @@ def _read(path: str, place: str) -> Record | None:
         memory = found.get("memory_bytes")
         return Record(str(found["name"]), place, tuple(words), float(found["seconds"]), int(memory or 0))
     except (InputError, KeyError, TypeError, ValueError):
-        return None  # the plan will run the step again; a report can do without
+        return None  # the plan will rerun the step; the report leaves it out
 
 
 def behind(paths: Iterable[str]) -> list[Record]:
-    """The records of the steps that the files rest on, each once, sources first."""
+    """The records of all steps that the files depend on, sources first, without duplicates."""
     found: dict[str, Record] = {}
 
     def visit(path: str) -> None:
@@ -117,7 +117,7 @@ def behind(paths: Iterable[str]) -> list[Record]:
 
 
 def _paths(word: str) -> list[str]:
-    """The paths in an argument, with the outputs of plans that contain them: --run=plan/run.trec, plan/wiki-1a2b/docs.tsv."""
+    """The existing paths in an argument, and their parent folders, which a step may have written."""
     found = []
     for text in re.split(r"[='(),\"]+", word):
         while os.sep in text and text.strip(os.sep):
@@ -128,7 +128,7 @@ def _paths(word: str) -> list[str]:
 
 
 def trained_tokens(workdir: str) -> float:
-    """Tokens that a training read, without padding; 0 where its metrics do not say."""
+    """Tokens trained on, without padding; 0 if not recorded."""
     try:
         rows = [row for row in read_metrics(workdir) if row["split"] == "train"]
     except InputError:

@@ -1,4 +1,4 @@
-"""A report as one self-contained HTML page, whose texts the template engine escapes; its table and advice as Markdown."""
+"""Renders a report as one self-contained HTML page (auto-escaped), or its table and advice as Markdown."""
 
 import re
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from harp_jax.evaluation.report.findings import System, is_significant
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-MARKUP = re.compile(r"([\\`*_\[\]<>#|~&])|^([-+])|(?<=^\d)([.)])")  # what Markdown or the HTML in it would read
+MARKUP = re.compile(r"([\\`*_\[\]<>#|~&])|^([-+])|(?<=^\d)([.)])")  # special in Markdown or inline HTML
 
 
 def as_html(report: Report) -> str:
-    """The page, which loads nothing from elsewhere."""
+    """The HTML page, without external resources."""
     column = report.measures.index(report.measure)
     scale = axis(report.systems, column)
     page = environment().get_template("report.html")
@@ -54,7 +54,7 @@ def as_markdown(report: Report) -> str:
 
 @cache
 def environment() -> "Environment":
-    """The templates. Raises InputError where Jinja2 is not installed."""
+    """The templates. Raises InputError if Jinja2 is not installed."""
     with needs("a report", "jinja2", "eval"):
         from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -75,7 +75,7 @@ def environment() -> "Environment":
 
 
 def axis(systems: Sequence[System], column: int) -> list[float]:
-    """Ticks of the bars, from 0 to above every interval and every mean of a column."""
+    """Ticks of the bar axis, from 0 to above all intervals and all means of a column."""
     highest = max([*(s.interval[1] for s in systems if s.interval), *(s.means[column] for s in systems), 1e-9])
     found = ticks(0.0, highest)
     step = found[1] - found[0] if len(found) > 1 else highest
@@ -83,17 +83,17 @@ def axis(systems: Sequence[System], column: int) -> list[float]:
 
 
 def percent(value: float, top: float) -> str:
-    """A place on the bars' axis, in percent."""
+    """A position on the bar axis, in percent."""
     return f"{100 * min(max(value / top, 0.0), 1.0):.2f}%"
 
 
 def ranks(hit: Any) -> str:
-    """ "rank 3 → 1" of a document; – where a run lacks it."""
+    """ "rank 3 → 1" of a document; – if a run lacks it."""
     return f"rank {hit.before or '–'} → {hit.after or '–'}"
 
 
 def markdown(text: object) -> str:
-    """A text in Markdown, on one line, read as it stands."""
+    """Escapes a text for Markdown, on one line."""
     return MARKUP.sub(r"\\\g<0>", " ".join(str(text).split()))
 
 
