@@ -31,6 +31,7 @@ from data_pipeline.engine.store import (
 )
 from data_pipeline.engine.tables import SCHEMAS
 from harp_jax.base.errors import InputError, needs
+from harp_jax.base.files import beside
 from harp_jax.base.progress import progress
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ class SparkEngine:
         # Not the name of a killed job's directory: its executors may still be writing.
         for left in glob.glob(glob.escape(target) + ".tmp*"):
             shutil.rmtree(left, ignore_errors=True)
-        temporary = f"{target}.tmp.{os.getpid()}"
+        temporary = beside(target)
         self._views(inputs)
         columns = [f"CAST(`{field.name}` AS {sql_type(field.type)}) AS `{field.name}`" for field in SCHEMAS[output]]
         frame = self.spark.sql(sql)

@@ -16,7 +16,7 @@ import numpy as np
 
 from harp_jax.base.digests import SUMS, check_sums, intact, listed_sums, write_sums
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import cache_directory
+from harp_jax.base.files import beside, cache_directory
 from harp_jax.checkpoints.formats import FILES, model_files, needed, readable, write_onnx, write_openvino
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.text.tokenizer import Tokenizer
@@ -89,7 +89,7 @@ def model_file(
         raise InputError(f"{directory} has no {name}; write it with harp export --format={backend} --int8")
     place = os.path.join(cache_directory("converted"), _identity(config, params))
     if not intact(os.path.join(place, backend)):
-        temporary = f"{place}.{backend}.tmp.{os.getpid()}"
+        temporary = beside(f"{place}.{backend}")
         try:
             os.makedirs(temporary)
             if backend == "onnx":
