@@ -1,4 +1,4 @@
-"""The other systems of the papers, apart from the cross-encoder.
+"""The papers' other systems, besides the cross-encoder.
 
 In: judged queries, or linked documents. Out: rankers, runs.
 Imports: corpus, text, input, objectives, checkpoints; `linklearn/` also ranking and training.

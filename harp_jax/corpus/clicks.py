@@ -1,7 +1,7 @@
 """A click log as training pairs: ORCAS' `qid, query, docid, url` (tabs), sampled, with random access through SQLite.
 
-ORCAS has 19 M pairs; the index of a sample is built once, streaming, in the user's cache (about 70 bytes a pair and its
-query). It does not contain the clicks that were not sampled.
+ORCAS has 19 M pairs; the index of a sample is built once, streaming, in the user's cache (about 70 bytes per pair and its
+query).
 """
 
 import hashlib
@@ -24,7 +24,7 @@ COLUMNS = "(number INTEGER PRIMARY KEY, qid TEXT, query TEXT, docid TEXT)"
 
 
 class Clicks:
-    """Pairs 0 … len - 1 of a query and a document that was clicked for it, and documents 0 … documents - 1."""
+    """Pairs 0 … len - 1 of a query and a clicked document, and documents 0 … documents - 1."""
 
     def __init__(self, index: str) -> None:
         self.index = index
@@ -33,10 +33,10 @@ class Clicks:
 
     @classmethod
     def open(cls, path: str, docs: Documents, sample: float, seed: int, cache_dir: str | None = None) -> "Clicks":
-        """A `sample` (0…1) of the log's pairs, drawn by hash of (seed, query id, document id).
+        """Samples a fraction `sample` of the log's pairs by hash of (seed, query id, document id).
 
-        Pairs whose document `docs` lacks are left out, and a pair on several lines counts once; warnings give the numbers.
-        Raises InputError for malformed lines, and if no pair is left.
+        Leaves out duplicate pairs and pairs whose document is not in `docs`, and logs their numbers. Raises InputError for
+        malformed lines, and if no pair is left.
         """
         index = os.path.join(cache_dir or cache_directory("documents"), _name(path, docs, sample, seed))
         if not os.path.exists(index):
@@ -100,7 +100,7 @@ def _fill(connection: sqlite3.Connection, path: str, docs: Documents, sample: fl
 
 
 def _without_repeated(connection: sqlite3.Connection, clicks: int) -> int:
-    """Keeps the first line of each (query, document) and renumbers the lines; returns how many `clicks` it removed."""
+    """Keeps the first line of each (query, document), renumbers the lines and returns the number of removed ones."""
     pairs = connection.execute("SELECT count(*) FROM (SELECT DISTINCT qid, docid FROM click)").fetchone()[0]
     if pairs < clicks:
         connection.executescript(

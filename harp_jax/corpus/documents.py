@@ -1,9 +1,9 @@
-"""Documents by id without loading them all, through an SQLite index that is built once in the user's cache.
+"""Random access to documents by id, through an SQLite index that is built once in the user's cache.
 
 Formats: MS MARCO's `docid, url, title, body` (tabs), `docid, text` (tabs), and JSONL with `id` or `_id`, `title`, `url`
-and `text`, `body` or `contents`. For plain files the index stores byte offsets and the file itself is read; compressed
-files (.gz, .bz2, .xz) have no random access, so the index stores their records (zlib). A folder of such files (BEIR's, or
-any) is one collection; "irds:ID" is one of ir_datasets (`irds.py`).
+and `text`, `body` or `contents`. For plain files the index stores byte offsets into the file; compressed files (.gz, .bz2,
+.xz) have no random access, so the index stores their records (zlib). A folder of such files (BEIR's, or any) is one
+collection; "irds:ID" is a dataset of ir_datasets (`irds.py`).
 """
 
 import contextlib
@@ -36,17 +36,17 @@ from harp_jax.corpus.paths import document_files, is_irds, safe_name, state_of
 
 FIELDS = ("title", "url", "body")
 BODIES = ("text", "body", "contents")  # names of the body in JSONL; the first that is not null is used
-HEAD = 1 << 20  # bytes of a file that its fingerprint covers, with its size and times of change
-OPEN_FILES = 16  # of a folder, in each thread
+HEAD = 1 << 20  # bytes of a file in its fingerprint, with size, mtime and ctime
+OPEN_FILES = 16  # per thread
 Row = tuple[str, int, int, int | None, bytes | None]  # id, file number, line, byte offset, record
 BATCH = 10_000  # rows per insert
-# Errors of SQLite that leave an index whole: no file descriptor, no memory, a disk that does not answer.
+# SQLite errors that do not mean a damaged index: no file descriptor, no memory, I/O error.
 LACKS = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_IOERR)
 T = TypeVar("T")
 
 
 class Texts(Protocol):
-    """Texts of documents by id, on disk as `Documents` are, or in memory; `path` names them in messages."""
+    """Texts by document id, on disk (`Documents`) or in memory; `path` names them in messages."""
 
     path: str
 
@@ -58,7 +58,7 @@ class Texts(Protocol):
 class Documents:
     """A read-only mapping docid → text, for any number of threads and processes (each opens its own connection).
 
-    The text is the fields of `fields` in that order, joined by a space; empty fields are skipped.
+    The text is the record's `fields` in that order, joined by spaces; empty fields are skipped.
     """
 
     def __init__(self, path: str, index: str, fields: tuple[str, ...]):
@@ -70,16 +70,16 @@ class Documents:
     def open(
         cls, path: str | os.PathLike[str], fields: tuple[str, ...] = FIELDS, cache_dir: str | None = None
     ) -> "Documents":
-        """Opens `path`, building its index in `cache_dir` (default: the user's cache) unless it exists.
+        """Opens `path`; builds its index in `cache_dir` (default: the user's cache) if necessary.
 
-        Raises InputError, with the line, for an unreadable record and for a duplicate document id.
+        Raises InputError, with the line, for unreadable records and duplicate document ids.
         """
         path = os.fspath(path)
         unknown = [field for field in fields if field not in FIELDS]
         if unknown or not fields:
             raise InputError(f"unknown document field {unknown}; choose from {', '.join(FIELDS)}")
         if is_irds(path):
-            return cast(Documents, IrdsDocuments(path, tuple(fields)))  # the same methods
+            return cast(Documents, IrdsDocuments(path, tuple(fields)))  # same interface
         index = os.path.join(cache_dir or cache_directory("documents"), _fingerprint(path) + ".sqlite")
         if not os.path.exists(index):
             build_index(index, partial(_fill, path))
@@ -89,7 +89,7 @@ class Documents:
         return Documents, (self.path, self.index, self.fields)
 
     def _connection(self) -> sqlite3.Connection:
-        # Connections must not be shared across a fork, hence the process id.
+        # The process id: connections must not be shared across a fork.
         if getattr(self._opened, "pid", None) != os.getpid():
             uri = f"file:{_quoted(os.path.abspath(self.index))}?mode=ro&immutable=1"
             self._opened.connection = sqlite3.connect(uri, uri=True)
@@ -98,7 +98,7 @@ class Documents:
         return self._opened.connection
 
     def _line_at(self, number: int, start: int) -> bytes:
-        """The line of file `number` at a byte offset; the most recently read files stay open."""
+        """The line at a byte offset of file `number`; recently read files stay open."""
         files = self._opened.files
         file = files.pop(number, None) or open_bytes(self.files[number])
         files[number] = file
@@ -131,7 +131,7 @@ class Documents:
         return self._row("SELECT documents FROM total")[0]
 
     def ids(self) -> Iterator[str]:
-        """Document ids in the order of the file."""
+        """Document ids in file order."""
         try:
             for (docid,) in self._connection().execute("SELECT id FROM document ORDER BY number"):
                 yield docid
@@ -154,7 +154,7 @@ class Documents:
         return InputError(f"the index {self.index} was damaged ({error}) and is removed; run the command again")
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        """(docid, text) in the order of the file, streaming."""
+        """(docid, text) in file order, streaming."""
         for path in self.files:
             for line, _, data in _records(path):
                 record = _parse(path, line, data)
@@ -166,9 +166,9 @@ def _quoted(path: str) -> str:
 
 
 def _fingerprint(path: str) -> str:
-    """Name of a file's index: its own name and a hash of its state and its first megabyte.
+    """Name of the index: the collection's name and a hash of its files' state and a file's first megabyte.
 
-    In a folder the first megabyte of files is not read: there may be thousands.
+    In a folder, which may have thousands of files, only their state is hashed.
     """
     state = hashlib.blake2b(digest_size=12)
     for name in document_files(path):
@@ -181,7 +181,7 @@ def _fingerprint(path: str) -> str:
 
 
 def _records(path: str) -> Iterator[tuple[int, int, bytes]]:
-    """(line from 1, byte offset, bytes) of every line that is not blank, without byte order mark and line end."""
+    """(line from 1, byte offset, bytes) of every non-blank line, without byte order mark and newline."""
     line, start = 0, 0
     try:
         with open_bytes(path) as file:
@@ -221,7 +221,7 @@ def _parse(path: str, line: int, data: bytes) -> dict[str, str]:
 def _json_record(where: str, line: str) -> dict[str, str]:
     record = parse_object(where, line)
     name = next((name for name in BODIES if record.get(name) is not None), None)
-    # A null body is an error, an absent body is empty.
+    # A null body is an error, a missing body is empty.
     name = name or next((name for name in BODIES if name in record), None)
     texts = {"title": record.get("title") or "", "url": record.get("url") or ""}
     found = {field: checked_text(where, value, field) for field, value in texts.items()}
@@ -235,7 +235,7 @@ def _text(record: dict[str, str], fields: tuple[str, ...]) -> str:
 
 
 def build_index(index: str, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Writes an SQLite file that only its owner can read, as the collection may be private; a killed build leaves none."""
+    """Writes an SQLite file atomically, readable only by its owner: the collection may be private."""
     temporary = beside(index)
     try:
         os.makedirs(os.path.dirname(index), exist_ok=True)
@@ -254,7 +254,7 @@ def build_index(index: str, fill: Callable[[sqlite3.Connection], None]) -> None:
 
 def _fill(path: str, connection: sqlite3.Connection) -> None:
     files = document_files(path)
-    # Rows are inserted by number and ids are indexed at the end: one external sort instead of millions of random inserts.
+    # Insert by number and index the ids at the end: one external sort instead of millions of random inserts.
     connection.executescript(
         "CREATE TABLE document (number INTEGER PRIMARY KEY, id TEXT NOT NULL, file INTEGER, line INTEGER,"
         " start INTEGER, record BLOB);"
@@ -286,14 +286,14 @@ def _fill(path: str, connection: sqlite3.Connection) -> None:
 
 
 def _rows(files: list[str]) -> Iterator[Row]:
-    """(id, file number, line, byte offset, record): the offset of plain files, the record of compressed ones."""
+    """(id, file number, line, byte offset, record): plain files have the offset, compressed ones the record."""
     for number, path in enumerate(files):
         stored, columns = path.endswith(SUFFIXES), 0
         for line, start, data in _records(path):
             if not data.startswith(b"{"):
                 tabs = data.count(b"\t")
                 columns = columns or tabs + 1
-                if tabs + 1 != columns:  # two tabs within a passage would make a URL and a title of its beginning
+                if tabs + 1 != columns:  # two tabs in a passage would turn its beginning into a URL and a title
                     raise InputError(
                         f"{path}, line {line}: {tabs + 1} columns, but {columns} above; remove tabs from the texts"
                     )
@@ -302,6 +302,6 @@ def _rows(files: list[str]) -> Iterator[Row]:
 
 
 def batches(rows: Iterator[T]) -> Iterator[list[T]]:
-    """Rows to insert at once."""
+    """Rows in lists of at most BATCH."""
     while batch := list(itertools.islice(rows, BATCH)):
         yield batch

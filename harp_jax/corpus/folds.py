@@ -1,4 +1,4 @@
-"""Subsets of queries: those of a list, those of some folds, and a held-out part that shares no relevant document with the rest."""
+"""Subsets of queries: by list, by fold, or held out without a common relevant document."""
 
 from collections.abc import Collection, Iterable
 
@@ -28,7 +28,7 @@ def read_folds(path: str) -> dict[str, str]:
 
 
 def in_folds(folds: dict[str, str], wanted: Iterable[int | str], where: str = "folds") -> set[str]:
-    """The queries of the wanted folds; InputError for a fold without queries. `where` names the file in the message."""
+    """The queries in the wanted folds; InputError for a fold without queries. `where` names the file in messages."""
     names = {str(fold) for fold in wanted}
     unknown = names - set(folds.values())
     if unknown:
@@ -37,9 +37,9 @@ def in_folds(folds: dict[str, str], wanted: Iterable[int | str], where: str = "f
 
 
 def chosen_queries(only: str = "", folds: str = "", wanted: Iterable[int | str] = ()) -> set[str] | None:
-    """The ids that begin the lines of the file `only`, or those of the `wanted` folds of the file `folds`; None: no choice.
+    """Query ids from the first column of the file `only`, or from the `wanted` folds of the file `folds`; None: all queries.
 
-    Raises InputError for both choices at once, for folds without `wanted`, and for `wanted` without folds.
+    Raises InputError if both are given, or only one of folds and `wanted`.
     """
     names = [fold for fold in wanted if str(fold)]
     if bool(folds) != bool(names) or (folds and only):
@@ -50,8 +50,8 @@ def chosen_queries(only: str = "", folds: str = "", wanted: Iterable[int | str] 
 
 
 def read_subset(qrels: Qrels, listed: str = "", folds: str = "", wanted: Collection[int | str] = ()) -> Qrels:
-    """The judgments of the queries that begin the lines of the file `listed`, in its order ("": all, in the order of the
-    qrels); where folds are `wanted`, of these only.
+    """The judgments of the queries in the first column of the file `listed`, in its order (default: all, in qrels order);
+    if folds are `wanted`, only those in these folds.
 
     Raises InputError for a listed query without judgments, and for a fold without queries.
     """
@@ -67,15 +67,15 @@ def read_subset(qrels: Qrels, listed: str = "", folds: str = "", wanted: Collect
 
 
 def select(qrels: Qrels, queries: Collection[str]) -> Qrels:
-    """The judgments of some queries, in their order."""
+    """The judgments of some queries, in qrels order."""
     return {qid: judged for qid, judged in qrels.items() if qid in queries}
 
 
 def split_queries(qrels: Qrels, fraction: float, seed: int) -> tuple[Qrels, Qrels]:
-    """(training, held-out) judgments; about `fraction` of the queries are held out, and no more than that.
+    """(training, held-out) judgments; holds out at most `fraction` of the queries.
 
-    Queries that share a relevant document, directly or through others, stay together, so that memorised documents do not
-    help on the held-out side. Whole groups are held out in the order of a hash of (seed, first query id).
+    Queries that share a relevant document, directly or transitively, stay together, so that memorised documents do not help
+    on held-out queries. Whole groups are held out in the order of a hash of (seed, first query id).
     """
     groups = components(qrels)
     order = sorted(groups, key=lambda group: (hash64(seed, "held out", min(group)), min(group)))

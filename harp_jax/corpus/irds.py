@@ -1,7 +1,7 @@
 """Collections by their ir_datasets id (extra [irds]): irds:msmarco-document/dev is accepted wherever a file is.
 
-ir_datasets downloads missing data to its own folder (IR_DATASETS_HOME, by default ~/.ir_datasets) and keeps documents in a
-store with random access.
+ir_datasets downloads missing data to IR_DATASETS_HOME (default: ~/.ir_datasets) and keeps documents in a store with random
+access.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ BODIES = ("body", "text", "contents", "abstract")
 
 
 def load(path: str, what: str) -> "ir_datasets.Dataset":
-    """The dataset of "irds:ID"; InputError if ir_datasets lacks it, or it lacks `what` (docs, queries, …)."""
+    """The dataset "irds:ID"; InputError if it does not exist, or has no `what` (docs, queries, …)."""
     name = path.removeprefix(IRDS)
     with needs(path, "ir_datasets", "irds"):
         import ir_datasets
@@ -34,7 +34,7 @@ def load(path: str, what: str) -> "ir_datasets.Dataset":
 
 @contextlib.contextmanager
 def _served(path: str) -> Iterator[None]:
-    """Turns what ir_datasets raises while it downloads and unpacks into an InputError."""
+    """Turns errors of ir_datasets' downloading and unpacking into InputError."""
     try:
         yield
     except (RuntimeError, OSError, EOFError, ValueError) as error:
@@ -80,7 +80,7 @@ class IrdsDocuments:
         return True
 
     def _get(self, docid: str) -> Any:
-        """The document; the first call downloads and builds the store. KeyError if there is none."""
+        """The document; the first call downloads and builds the store. KeyError if missing."""
         store = self._store
         with _served(self.path):
             return store.get(docid)
@@ -105,7 +105,7 @@ class IrdsDocuments:
         return " ".join(part for part in (self._field(document, field).strip() for field in self.fields) if part)
 
     def _field(self, document: Any, field: str) -> str:
-        """A field by our name: the body is the first of BODIES, or ir_datasets' default text of the document."""
+        """A field by harp_jax's name; the body is the first of BODIES, or ir_datasets' default text."""
         if field != "body":
             return str(getattr(document, field, "") or "")
         name = next((name for name in BODIES if name in document._fields), None)
@@ -118,7 +118,7 @@ def queries(path: str) -> dict[str, str]:
 
 
 def qrels(path: str) -> dict[str, dict[str, int]]:
-    """qid → docid → level; of judgments by subtopic the highest: a document relevant to one subtopic is relevant."""
+    """qid → docid → level; the highest of several subtopics."""
     found: dict[str, dict[str, int]] = {}
     for judgment in _served_each(path, "qrels"):
         levels, level = found.setdefault(judgment.query_id, {}), int(judgment.relevance)
@@ -127,6 +127,6 @@ def qrels(path: str) -> dict[str, dict[str, int]]:
 
 
 def candidates(path: str) -> Iterator[tuple[str, str, float]]:
-    """(qid, docid, score) of the dataset's own candidates ("scoreddocs"), ranked by their order if they have no scores."""
+    """(qid, docid, score) of the dataset's "scoreddocs"; without scores, ranked by their order."""
     for number, one in enumerate(_served_each(path, "scoreddocs")):
         yield one.query_id, sys.intern(one.doc_id), float(getattr(one, "score", -number))

@@ -1,4 +1,4 @@
-"""One line of JSONL: a record whose id and texts are checked for what runs and tokenisers accept."""
+"""Parses one line of JSONL, and checks that its id is valid in runs and its texts are valid Unicode."""
 
 import json
 import re
@@ -6,11 +6,11 @@ from typing import Any
 
 from harp_jax.base.errors import InputError
 
-LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # JSON allows half of a pair, UTF-8 does not
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # valid in JSON, not in UTF-8
 
 
 def parse_object(where: str, line: str) -> dict[str, Any]:
-    """The record of a line; `where` (file and line) begins every error."""
+    """The record on a line; `where` (file and line) begins every error."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -21,12 +21,12 @@ def parse_object(where: str, line: str) -> dict[str, Any]:
 
 
 def checked_id(where: str, value: object, what: str) -> str:
-    """The id of a `what` (document, query), for use in a run: a text or an integer, not empty, without white space."""
+    """The id of a `what` (document, query), valid in a run: a string or integer, not empty, without white space."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise InputError(f"{where}: {what} id is {_quoted(value)}, neither a text nor an integer; correct the record")
     found = str(value)
     if found.split() != [found]:
-        # Runs are separated by white space and cannot contain such an id.
+        # The columns of a run are separated by white space.
         raise InputError(f"{where}: {what} id {found!r} is empty or contains white space; rename the {what}")
     if LONE_SURROGATE.search(found):
         raise InputError(f"{where}: {what} id {found!r} contains half a surrogate pair; rename the {what}")
@@ -34,7 +34,7 @@ def checked_id(where: str, value: object, what: str) -> str:
 
 
 def checked_text(where: str, value: object, name: str) -> str:
-    """The text of the field `name`; half a surrogate pair, from truncating UTF-16 text, becomes U+FFFD."""
+    """The text of the field `name`; lone surrogates, from truncated UTF-16, become U+FFFD."""
     if value is None:
         raise InputError(f'{where}: {name} is null; write "" for an empty text, or remove the record')
     if not isinstance(value, str):

@@ -1,6 +1,6 @@
-"""Labels: what a person said of a query and a document, as lines of query<TAB>docid<TAB>level.
+"""Relevance labels, one query<TAB>docid<TAB>level per line.
 
-The level may be absent: 1, relevant. A pair that is labelled again has its last level. Lines that begin with # are comments.
+A missing level means 1, relevant. The last label of a pair counts. Lines that begin with # are comments.
 """
 
 import os
@@ -42,7 +42,7 @@ def parse(line: str, path: str, number: int) -> tuple[str, str, int] | None:
 
 
 def as_line(query: str, docid: str, level: int) -> str:
-    """The line of a label. A query that begins with # follows a space: it is no comment."""
+    """The line of a label. A leading space protects a query that begins with #, the mark of comments."""
     return f"{' ' if query.startswith('#') else ''}{query}\t{docid}\t{level}"
 
 
@@ -52,7 +52,7 @@ def tidy(query: str) -> str:
 
 
 def write_collection(path: str, folder: str) -> tuple[int, int]:
-    """Writes labels as queries.tsv and qrels.txt, of queries with a relevant document only; returns (queries, labels)."""
+    """Writes queries.tsv and qrels.txt for the queries with a relevant document; returns (queries, labels)."""
     queries, qrels = read_labels(path)
     kept = {qid: judged for qid, judged in qrels.items() if any(level > 0 for level in judged.values())}
     os.makedirs(folder, exist_ok=True)

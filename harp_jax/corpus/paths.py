@@ -3,11 +3,11 @@
 DIR/corpus.jsonl, DIR/queries.jsonl, DIR/qrels/SPLIT.tsv      BEIR: DIR is accepted for each of them
 DIR/*.jsonl, DIR/*.json, DIR/*.tsv (also compressed)          documents in several files
 DIR/**/*.html, *.warc.gz, a MediaWiki dump                     pages: their documents are extracted once
-DIR/docs.tsv with DIR/queries.tsv, DIR/folds.tsv, …           documents by their name: docs, corpus, collection
+DIR/docs.tsv with DIR/queries.tsv, DIR/folds.tsv, …           documents by name: docs, corpus, collection
 
-The documents of pages are written by a process of `harp documents` (this package never imports data_pipeline) into the user's
-cache, and again when a file of the pages changes. The ids are those of the command without --base_url: for ids with the URL of
-your site, or to keep the documents, run `harp documents` yourself and name its output.
+For pages, a `harp documents` process (this package never imports data_pipeline) writes their documents into the user's cache,
+and again when a page file changes. Ids are those of `harp documents` without --base_url; for ids with the URL of your site, or
+to keep the documents, run it yourself and pass its output.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ QRELS = re.compile(r"qrels(?![a-z])", re.IGNORECASE)
 OTHERS = re.compile(r"(?<![a-z])(queries|topics|folds|qrels)", re.IGNORECASE)  # anywhere in a name
 
 _PAGE_NAMES = (".html", ".htm", ".xhtml", ".warc", ".warc.gz")
-_LOOKED_AT = 1000  # files of a folder
+_LOOKED_AT = 1000  # files of a folder that are checked
 _PAGES = re.compile(rb"WARC/1|\s*<mediawiki[\s>]|\s*(?:<\?xml[^>]*>\s*)?(?:<!doctype\s+html|<html[\s>])", re.IGNORECASE)
 
 
@@ -42,9 +42,8 @@ def is_irds(path: str) -> bool:
 def document_files(path: str) -> list[str]:
     """The document files of `path`.
 
-    Pages stand for the file of their documents. In a folder: its corpus.jsonl, else the files named docs, corpus, collection or
-    similar, else all that are not named queries, topics, folds or qrels. InputError for a folder without any, and where the
-    choice is ambiguous.
+    For pages: the file of their extracted documents. In a folder: corpus.jsonl, else the files named docs, corpus, collection or
+    similar, else all files not named queries, topics, folds or qrels. InputError if there are none, or the choice is ambiguous.
     """
     if not os.path.isdir(path):
         return [documents_of_pages(path) if are_pages(path) else path]
@@ -63,7 +62,7 @@ def document_files(path: str) -> list[str]:
     if named:
         found, kinds = named, {match[1].lower() for name in named if (match := NAMED.match(name))}
     else:
-        # Files of one kind differ only in numbers; a folder with nothing but documents may name them freely.
+        # Files of one kind differ only in numbers; in a folder with nothing but documents, any names are fine.
         kinds = {re.sub(r"\d+", "", _plain(name)) for name in found} if len(found) < len(candidates) else {""}
     if len(kinds) > 1:
         raise InputError(
@@ -78,7 +77,7 @@ def query_file(path: str) -> str:
 
 
 def qrels_file(path: str) -> str:
-    """The judgments' file of `path`: in a BEIR folder its only split, in another its only file that is named qrels…"""
+    """The judgments file of `path`: in a BEIR folder the only split, in other folders the only file named qrels…"""
     if not os.path.isdir(path):
         return path
     folder = os.path.join(path, "qrels")
@@ -106,13 +105,13 @@ def _among(folder: str, names: tuple[str, ...]) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """A file's name without the suffix of its compression."""
+    """A file name without its compression suffix."""
     stem, suffix = os.path.splitext(name)
     return stem if suffix in SUFFIXES else name
 
 
 def are_pages(path: str) -> bool:
-    """Is `path` a file of pages by its content, or a folder with such files by their names?"""
+    """Whether `path` is a file of pages (by content), or a folder with such files (by name)."""
     if os.path.isdir(path):
         return any(name.lower().endswith(_PAGE_NAMES) for name in itertools.islice(walk(path), _LOOKED_AT))
     if not os.path.isfile(path):
@@ -121,13 +120,13 @@ def are_pages(path: str) -> bool:
         with open_bytes(path) as file:
             return _PAGES.match(file.read(4096)) is not None
     except (InputError, OSError, EOFError, ValueError, lzma.LZMAError, zlib.error):
-        return False  # its reader says what is wrong
+        return False  # its reader reports the error
 
 
 def documents_of_pages(path: str) -> str:
-    """The JSONL file with the documents of `path`, written into the cache unless it is there.
+    """The JSONL file with the documents of `path`, written into the cache on first use.
 
-    Raises InputError where the pages cannot be read; the command has then said why.
+    Raises InputError if the pages cannot be read; the command has printed the reason.
     """
     target = os.path.join(cache_directory("pages"), _identity(path) + ".jsonl")
     if os.path.exists(target):
@@ -136,7 +135,7 @@ def documents_of_pages(path: str) -> str:
     print(f"{path} holds pages: writing their documents to {target}, once", file=sys.stderr)
     temporary = beside(target)
     command = child("documents", path, f"--output={temporary}")
-    # The pages may be private: their documents are readable by the user only.
+    # umask: the pages may be private.
     done = subprocess.run(command, stdout=subprocess.PIPE, env=child_environment(), umask=0o077, text=True, check=False)
     print(done.stdout.replace(temporary, target), end="", file=sys.stderr)  # standard output belongs to the caller
     if done.returncode:
@@ -146,7 +145,7 @@ def documents_of_pages(path: str) -> str:
 
 
 def _identity(path: str) -> str:
-    """The name of the pages and a hash of the version and of every file's path, size and times of change."""
+    """The pages' name and a hash of the version and of every file's state."""
     state = hashlib.blake2b(__version__.encode(), digest_size=12)
     for name in walk(path) if os.path.isdir(path) else [path]:
         state.update(state_of(name))
@@ -154,10 +153,9 @@ def _identity(path: str) -> str:
 
 
 def state_of(path: str) -> bytes:
-    """What changes with the content of a file: its path, size and times of change, for names of files in the cache.
+    """A file's path, size, mtime and ctime, for names of files in the cache.
 
-    The time of the last change of the inode is among them, because tools that keep sizes and restore times (rsync, tar, touch)
-    cannot set it.
+    The ctime, because tools that restore modification times (rsync, tar, touch) cannot set it.
     """
     about = os.stat(path)
     state = f"{os.path.realpath(path)} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}\n"
@@ -165,5 +163,5 @@ def state_of(path: str) -> bytes:
 
 
 def safe_name(path: str) -> str:
-    """The last part of a path with nothing but letters, digits, dots and dashes."""
+    """The last part of a path, other characters than letters, digits, dots, dashes and underscores replaced by _."""
     return re.sub("[^A-Za-z0-9._-]", "_", os.path.basename(os.path.normpath(path)))[:80]

@@ -1,6 +1,6 @@
-"""Runs, relevance judgments and queries: the text files that TREC and MS MARCO exchange.
+"""Runs, relevance judgments and queries in the text formats of TREC and MS MARCO.
 
-Files may be plain, .gz, .bz2 or .xz, with Unix or Windows line ends, with or without a byte order mark. Errors are
+Files may be plain, .gz, .bz2 or .xz, with Unix or Windows newlines, with or without a byte order mark. Errors are
 InputErrors with the file and the line.
 """
 
@@ -20,20 +20,19 @@ from harp_jax.corpus.jsonl import checked_id, checked_text, parse_object
 from harp_jax.corpus.paths import is_irds, qrels_file, query_file
 
 TAG = "harp_jax"
-# BEIR's header of judgments, and the names that others write; letters only.
+# Column names in the header of BEIR's and other judgments; letters only.
 _HEADER = {
     "queryid": "query", "qid": "query", "corpusid": "document", "docid": "document", "documentid": "document",
     "score": "level", "relevance": "level", "label": "level", "level": "level",
 }  # fmt: skip
-# Smallest step between two scores of a run: not flushed to zero as a subnormal float32.
-SMALLEST_STEP = 1e-20
-LARGEST = 1e37  # of a score in a run, below the end of float32
+SMALLEST_STEP = 1e-20  # between two scores of a run; large enough not to be flushed to zero as a subnormal float32
+LARGEST = 1e37  # score in a run, below float32's maximum
 LARGEST_LEVEL = 10_000  # of relevance: trec_eval counts the documents of every level up to the largest
 
 
 @dataclass
 class Ranking:
-    """The candidates of one query in the order of the file, with their scores (larger is better)."""
+    """The candidates of one query in file order, with their scores (larger is better)."""
 
     docids: list[str] = field(default_factory=list)
     scores: array = field(default_factory=lambda: array("d"))
@@ -46,9 +45,9 @@ class Ranking:
         return len(self.docids)
 
     def order(self) -> list[int]:
-        """Indices by decreasing score as trec_eval sorts: in single precision, ties by descending id.
+        """Indices by decreasing score, as trec_eval sorts: in single precision, ties by descending id.
 
-        Everything that reads a run orders it so: were ties broken otherwise in a sum, a run would seem better than itself.
+        All readers of a run use this order; otherwise fusion alone could change a run's measures through its ties.
         """
         scored = list(zip(np.asarray(self.scores, np.float32).tolist(), self.docids))
         return sorted(range(len(self)), key=scored.__getitem__, reverse=True)
@@ -64,10 +63,10 @@ ScoredQuery = tuple[str, list[str], np.ndarray | array]  # qid, document ids, sc
 
 
 def read_run(path: str, queries: Container[str] | None = None) -> Run:
-    """A TREC run (qid Q0 docid rank score tag) or an MS MARCO one (qid docid rank), of `queries` only where given.
+    """A TREC run (qid Q0 docid rank score tag) or an MS MARCO run (qid docid rank), optionally only of `queries`.
 
-    In TREC runs the score counts and the rank is ignored, as in trec_eval; MS MARCO ranks become scores -rank. "irds:ID"
-    reads the candidates of an ir_datasets dataset. Memory: about 24 bytes a candidate, and each document id once.
+    TREC runs are ordered by score, not rank, as in trec_eval; MS MARCO ranks become scores -rank. "irds:ID" reads the
+    candidates of an ir_datasets dataset. Memory: about 24 bytes per candidate, and each document id once.
     """
     run: Run = {}
     if is_irds(path):
@@ -88,7 +87,7 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
         if queries is not None and qid not in queries:
             continue
         if qid != current:
-            # Track duplicates for the current query only; a query that reappears starts from its list.
+            # Tracks duplicates only within the current query; a query that reappears starts from its list.
             current, seen = qid, set(run[qid].docids) if qid in run else set()
         if docid in seen:
             raise InputError(f"{path}, line {number}: document {docid} is listed twice for query {qid}; remove one")
@@ -100,7 +99,7 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
 
 
 def _shifted(parts: list[str]) -> bool:
-    """Whether a space within an id shifts the columns: the rank is no integer, or the tag begins with a second score."""
+    """Whether a space in an id shifts the columns: the rank is not an integer, or the tag begins with a second score."""
     _, _, _, rank, score, tag = parts
     first, space, _ = tag.partition(" ")
     return not _is_integer(rank) or (bool(space) and _is_integer(score) and _is_number(first))
@@ -132,7 +131,7 @@ def _score(text: str, columns: int, path: str, number: int) -> float:
 
 
 def read_qrels(path: str | os.PathLike[str]) -> Qrels:
-    """Judgments qid → docid → level, from "qid iteration docid level", or columns in the order of a header as BEIR's.
+    """Judgments qid → docid → level, from "qid iteration docid level" lines, or with a header such as BEIR's.
 
     A BEIR folder is read as its only split, "irds:ID" as an ir_datasets dataset.
     """
@@ -172,10 +171,10 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
 
 
 def _columns(path: str, what: str, allowed: tuple[int, ...]) -> Iterator[tuple[int, list[str]]]:
-    """(line number, columns) of a file separated by white space; all lines have the same number of columns."""
+    """(line number, columns) of a white-space-separated file; all lines have the same number of columns."""
     columns = 0
     for number, line in lines(path):
-        # A run's tag may contain spaces, as in trec_eval: it is the rest of the line.
+        # As in trec_eval, a run's tag is the rest of the line and may contain spaces.
         parts = line.split(maxsplit=5)
         if not parts:
             continue
@@ -231,7 +230,7 @@ def _json_query(where: str, line: str) -> tuple[str, str]:
 
 
 def read_ids(path: str) -> list[str]:
-    """The first words of a file's lines, without duplicates: query ids, with or without texts."""
+    """Query ids: the first word of each line, without duplicates."""
     found = list(dict.fromkeys(line.split()[0] for _, line in lines(path) if line.strip()))
     if not found:
         raise InputError(f"{path} is empty; it should have query ids, one a line")
@@ -239,9 +238,9 @@ def read_ids(path: str) -> list[str]:
 
 
 def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Sorted scores [n] → strictly decreasing float32 [n]: ties keep their order.
+    """Sorted scores [n] → strictly decreasing float32 [n]; ties keep their order.
 
-    Every evaluation tool then reads the same ranking, even one that stores scores as float32.
+    All evaluation tools then read the same ranking, even those that store scores as float32.
     """
     out = np.asarray(scores, np.float32).copy()
     for i in range(1, len(out)):
@@ -251,10 +250,9 @@ def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
 
 
 def ordered(rankings: Iterable[ScoredQuery]) -> Iterator[tuple[str, Ranking]]:
-    """Each query sorted by decreasing score (ties in the given order) and with ties removed, as written to a run file.
+    """Sorts each query by decreasing score (ties in the given order) and breaks ties, as written to a run file.
 
-    Raises InputError for a score that is not finite or no float32 can hold, and for an id with white space, which would be two
-    columns.
+    Raises InputError for scores that are not finite or too large for float32, and for ids with white space.
     """
     for qid, docids, scores in rankings:
         checked_id("run", qid, "query")
@@ -275,9 +273,9 @@ def ordered(rankings: Iterable[ScoredQuery]) -> Iterator[tuple[str, Ranking]]:
 
 
 def write_run(path: str, rankings: Iterable[ScoredQuery], tag: str = TAG) -> None:
-    """Writes (qid, docids, scores) as a TREC run, each query sorted by decreasing score, ties in the given order.
+    """Writes (qid, docids, scores) as a TREC run, atomically, sorted by decreasing score with ties in the given order.
 
-    The file appears when it is complete. Raises InputError as `ordered` does.
+    Raises InputError as `ordered` does.
     """
     with replacing(path) as file:
         file.writelines(run_lines(rankings, tag))

@@ -13,9 +13,9 @@ LEVELS = (0, 1)  # not relevant, relevant
 
 
 class LabelFile:
-    """The labels of a file, which is written anew, complete or not at all, with every change. Safe for threads and processes.
+    """A file of labels, rewritten atomically with every change. Safe for threads and processes.
 
-    Lines of other queries and documents, and comments, are kept unchanged. Raises InputError for lines of another form.
+    Keeps other lines and comments unchanged. Raises InputError for malformed lines.
     """
 
     def __init__(self, path: str) -> None:
@@ -41,7 +41,7 @@ class LabelFile:
 
     @property
     def queries(self) -> int:
-        """Queries with labels."""
+        """Number of queries with labels."""
         with self._lock:
             return len({query for query, _ in self._levels})
 
@@ -68,7 +68,7 @@ class LabelFile:
 
 @contextlib.contextmanager
 def alone_in(directory: str) -> Iterator[None]:
-    """Waits until no other process is within; leaves no file behind."""
+    """Locks a directory against other processes, without a lock file."""
     os.makedirs(directory, exist_ok=True)
     descriptor = os.open(directory, os.O_RDONLY)
     try:

@@ -1,16 +1,15 @@
 """The page's routes as an ASGI application, POST /v1/rerank among them, served on the loopback interface.
 
-Only requests whose Host header names the loopback interface are answered: a web page elsewhere cannot read from here by
-rebinding its name to 127.0.0.1. Labels are accepted as JSON from the page itself only. Every error is a status and
-{"error": "a sentence"}.
+Requests are answered only if their Host header names the loopback interface, against DNS rebinding. Labels are accepted only
+as JSON and only from this page. Errors are a status and {"error": "a sentence"}.
 
-`POST /v1/rerank` has the shape that Cohere, Jina, vLLM and Infinity share:
+`POST /v1/rerank` has the format shared by Cohere, Jina, vLLM and Infinity:
 
     {"model": "any", "query": "…", "documents": ["…", {"text": "…"}], "top_n": 2, "return_documents": false}
     {"model": "ranker", "results": [{"index": 1, "relevance_score": 0.98}, {"index": 0, "relevance_score": 0.02}]}
 
-Scores are sigmoids of the model's logits, best first, ties in the order of the documents. Of a long document the first tokens
-count. Unknown fields are ignored.
+Scores are sigmoids of the model's logits, best first, ties in the order of the documents. Long documents are truncated.
+Unknown fields are ignored.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ HOST = "127.0.0.1"
 HOSTS = [HOST, "localhost"]
 LONGEST_QUERY = 1000  # characters
 LARGEST_BODY = 2_000_000  # bytes
-MOST_DOCUMENTS = 1000  # of a request
+MOST_DOCUMENTS = 1000  # per request
 STATIC = {
     "/": ("look.html", "text/html"),
     "/look.css": ("look.css", "text/css"),
@@ -50,7 +49,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-END = 2  # seconds that open requests have when the server ends
+END = 2  # seconds for open requests when the server shuts down
 
 
 @dataclass
@@ -62,7 +61,7 @@ class RequestError(Exception):
 
 
 def make_app(shelf: Shelf, labels: LabelFile) -> "Starlette":
-    """The application. Raises InputError where Starlette is not installed."""
+    """The application. Raises InputError if Starlette is not installed."""
     with needs("the page", "starlette", "look"):
         from starlette.applications import Starlette
         from starlette.concurrency import run_in_threadpool
@@ -138,7 +137,7 @@ def make_app(shelf: Shelf, labels: LabelFile) -> "Starlette":
 
 
 async def read_object(request: "Request") -> dict[str, Any]:
-    """The JSON object in a body. Raises RequestError: 415 for another content type, 413 for a large body, 400 for no JSON."""
+    """The JSON object in a body. RequestError: 415 for another content type, 413 for a large body, 400 for invalid JSON."""
     from starlette.requests import ClientDisconnect
 
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -161,7 +160,7 @@ async def read_object(request: "Request") -> dict[str, Any]:
 
 
 def text_of(value: object, name: str, longest: int, shortest: int = 1) -> str:
-    """A text of valid Unicode with some characters besides white space. Raises RequestError 422."""
+    """A string of valid length and Unicode. Raises RequestError 422."""
     if not isinstance(value, str) or not shortest <= len(value) <= longest or len(value.strip()) < shortest:
         raise RequestError(422, f"`{name}` must be a text of {shortest} to {longest:,} characters")
     try:
@@ -200,7 +199,7 @@ def model_name(shelf: Shelf) -> str:
 
 
 def listen(port: int) -> socket.socket:
-    """A socket on the loopback interface; port 0: any free one. Raises InputError for a port that is taken."""
+    """A socket on the loopback interface; port 0: any free port. Raises InputError if the port is taken."""
     found = socket.socket()
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -213,7 +212,7 @@ def listen(port: int) -> socket.socket:
 
 
 def serve(app: "Starlette", listening: socket.socket) -> None:
-    """Answers requests until the process is interrupted; a request that is not finished `END` seconds later is dropped."""
+    """Serves until the process is interrupted; requests still open `END` seconds later are dropped."""
     with needs("the page", "uvicorn", "look"):
         import uvicorn
     config = uvicorn.Config(

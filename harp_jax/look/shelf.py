@@ -1,4 +1,4 @@
-"""What the page shows: where model, documents and queries are, loaded; a query's rankings; the passage that answers it."""
+"""Loads model, documents and queries for the page, and computes a query's rankings and snippets."""
 
 import os
 import re
@@ -27,23 +27,23 @@ from harp_jax.ranking.scoring import Scorer
 from harp_jax.text.words import Stemmer, stemmer_of
 
 SHOWN = 10  # results of each ranking
-CALLED = 5  # anchor texts of a document
-PROPOSED = 200  # queries
+CALLED = 5  # anchor texts per document
+PROPOSED = 200  # suggested queries
 WORD = re.compile(r"\w+")
-READ = 20_000  # characters of a document that are searched for a snippet
+READ = 20_000  # characters searched for a snippet
 WINDOW = 36  # words of a snippet
 LABELS = "labels.tsv"
-SITE_FIELDS = ("title", "body")  # that `harp site` trains and tests with
+SITE_FIELDS = ("title", "body")  # used by `harp site`
 
-Segments = list[tuple[str, bool]]  # (text, whether it is a word of the query)
+Segments = list[tuple[str, bool]]  # (text, whether it matches the query)
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Paths of what is shown; `exclude` holds qid and docid of pages that are no results of a query, `parameters`
-    those of BM25 (harp tune-first-stage).
+    """Paths of model, documents and queries. `exclude` has "qid docid" lines of pages to leave out; `parameters` are BM25's,
+    from `harp tune-first-stage`.
 
-    `weight` is the ranker's in the sum with BM25 (both scaled to 0…1), `verdict` what is known of it.
+    `weight` is the ranker's weight in the sum with BM25 (both scaled to 0…1); `verdict` is its test result in words.
     """
 
     model: str = ""
@@ -58,7 +58,7 @@ class Sources:
     verdict: str = ""
 
     def check(self) -> None:
-        """Raises InputError unless model and documents are given and everything that is named exists."""
+        """Raises InputError unless model and documents are given and all paths exist."""
         absent = [f"--{name}" for name in ("model", "docs") if not getattr(self, name)]
         if absent:
             raise InputError(f"no {' and no '.join(absent)}; give both, or the output directory of `harp site`")
@@ -71,7 +71,7 @@ class Sources:
 
 
 def of_site(folder: str, given: Sources) -> Sources:
-    """The parts in the output of `harp site`; what is `given` replaces them. Raises InputError for an unfinished one."""
+    """The sources in the output of `harp site`, overridden by `given`. Raises InputError for an unfinished output."""
     survey = os.path.join(folder, "survey")
     parts = {
         "model": os.path.join(folder, "ranker"),
@@ -88,7 +88,7 @@ def of_site(folder: str, given: Sources) -> Sources:
         )
     found = {name: getattr(given, name) or (path if os.path.exists(path) else "") for name, path in parts.items()}
     if given.queries and not given.exclude:
-        found["exclude"] = ""  # its ids are those of the site's own queries
+        found["exclude"] = ""  # it refers to the site's own queries
     labels = given.labels if given.labels != LABELS else os.path.join(folder, LABELS)
     sources = replace(given, **found, labels=labels)  # type: ignore[arg-type]
     path = os.path.join(folder, "verdict.json")
@@ -107,7 +107,7 @@ def _exists(path: str) -> bool:
 
 @dataclass
 class Shelf:
-    """Everything that a query needs. One query is scored at a time."""
+    """Everything loaded to answer queries. Scores one query at a time."""
 
     sources: Sources
     docs: Documents
@@ -118,15 +118,15 @@ class Shelf:
     stemmer: Stemmer | None
     anchors: dict[str, list[tuple[str, int]]]
     proposed: list[str]
-    excluded: dict[str, set[str]]  # query → pages that it was taken from: they have its words
+    excluded: dict[str, set[str]]  # query → pages that it was taken from
     depth: int
     lock: threading.Lock
 
     @classmethod
     def load(cls, sources: Sources, stemmer: str = "english", depth: int = 20, backend: str = "jax") -> "Shelf":
-        """Reads and indexes everything, and scores once, so that the first query does not wait for a compiler.
+        """Reads and indexes everything, and scores once, so that the first query does not wait for compilation.
 
-        Raises InputError for what cannot be read.
+        Raises InputError if something cannot be read.
         """
         sources.check()
         ((parameters, _),) = settings_of("bm25", {}, sources.parameters, "", {})
@@ -163,7 +163,7 @@ class Shelf:
         return shelf
 
     def scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
-        """The ranker's scores [texts] float32. Raises InputError for a model whose scores are no finite numbers."""
+        """The ranker's scores [texts] float32. Raises InputError if they are not finite."""
         with self.lock:
             (asked,) = self.scorer.encode_queries([query])
             documents = self.scorer.encode_documents(list(texts))
@@ -173,7 +173,7 @@ class Shelf:
         return found
 
     def search(self, query: str) -> dict[str, Any]:
-        """The rankings of a query, and what is shown of their documents.
+        """The rankings of a query, and the documents to display.
 
         {"rankings": [{"name", "results": [{"docid", "score", "rank", "before"}]}], "documents": {docid: {…}}, "seconds"};
         "before" is the rank by BM25.
@@ -198,19 +198,19 @@ class Shelf:
         }
 
     def stems(self, query: str) -> set[str]:
-        """The stems of a query that BM25 matches: no stopwords."""
+        """The query's stems that BM25 matches (no stopwords)."""
         numbers = set(self.collection.query(query))
         return {stem for stem, number in self.collection.vocabulary.items() if number in numbers} if numbers else set()
 
     def document(self, wanted: set[str], docid: str) -> dict[str, Any]:
-        """Title, snippet with the `wanted` stems, and what other pages call a document."""
+        """A document's title, snippet with the `wanted` stems, and anchor texts."""
         text, title = self.docs[docid], self.titles[docid] if self.titles else ""
         body = text[len(title) :] if title and text.startswith(title) else text
         return {"title": title, "snippet": snippet(wanted, body, self.stemmer), "anchors": self.anchors.get(docid, [])}
 
 
 def _results(docids: Sequence[str], scores: np.ndarray) -> list[dict[str, Any]]:
-    """The best results of a ranking; ties in BM25's order."""
+    """The top results of a ranking; ties in BM25's order."""
     order = np.argsort(-scores, kind="stable")[:SHOWN].tolist()
     return [
         {"docid": docids[place], "score": round(float(scores[place]), 4), "rank": rank, "before": place + 1}
@@ -219,7 +219,7 @@ def _results(docids: Sequence[str], scores: np.ndarray) -> list[dict[str, Any]]:
 
 
 def snippet(wanted: Container[str], text: str, stemmer: Stemmer | None) -> Segments:
-    """The window of `text` with the most different `wanted` stems, the first of equals; its start where none match."""
+    """The window of `text` with the most distinct `wanted` stems (ties: first), or its beginning if none match."""
     text = " ".join(text[:READ].split())
     spans = [match.span() for match in WORD.finditer(text)]
     if not spans:

@@ -1,4 +1,4 @@
-"""LinkLearn (Grangier and Bengio, 2005): a similarity of texts learned from hyperlinks, and its baselines.
+"""LinkLearn (Grangier and Bengio, 2005): text similarity learned from hyperlinks, and its baselines.
 
     sim(a, b) = Σ_i f(tf_ia, idf_i, l_a) · f(tf_ib, idf_i, l_b),   f(x, y, z) = MLP₁(x) · MLP₂(y) · MLP₃(z)   (Eq. 3)
 
@@ -6,5 +6,5 @@ In: linked documents (JSONL) for training; documents and queries for ranking.
 Out: model.json, ranking_svm.tsv and metrics in a workdir; rankings of a collection.
 Imports: ground files, corpus, objectives, ranking (lexical), training (its metrics log).
 Files: `collection` (word counts and the index), `links` (constraints from hyperlinks), `model` (f, and Okapi), `ranking_svm`
-(the alternative that learns a weight for each word), `train` (minimises the cost, Eq. 6).
+(learns one weight per word), `train` (minimises the cost, Eq. 6).
 """

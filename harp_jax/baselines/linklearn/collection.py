@@ -1,6 +1,6 @@
-"""Word counts of a collection and the index that ranks it: shared by Okapi, LinkLearn and the constraints.
+"""Word counts and the index of a collection, shared by Okapi, LinkLearn and the constraints.
 
-In memory, as BM25's index: 8 bytes a (document, word) pair for the counts, 12 for the index.
+In memory: 8 bytes per (document, word) pair for the counts, 12 for the index.
 """
 
 from dataclasses import dataclass
@@ -45,14 +45,14 @@ class Counts:
 
 
 def idf(counts: Counts, documents: np.ndarray) -> np.ndarray:
-    """log(N / df) [V] float32 within some of the documents; 0 for words that occur in none of them."""
+    """log(N / df) [V] float32 over the given documents; 0 for words that occur in none."""
     places, _ = counts.rows(documents)
     df = np.bincount(counts.terms[places], minlength=counts.vocabulary)
     return np.where(df > 0, np.log(len(documents) / np.maximum(df, 1)), 0.0).astype(np.float32)
 
 
 def count(collection: Collection) -> Counts:
-    """The counts of a tokenised collection; without the empty word of documents that have no words."""
+    """The counts of a tokenised collection, without the empty word of empty documents."""
     from scipy import sparse
 
     nothing = collection.vocabulary.get("", -1)
@@ -70,7 +70,7 @@ def count(collection: Collection) -> Counts:
 
 
 class Weighting(Protocol):
-    """A model that weighs the words of a text: similarity is the product of two texts' weights, summed over words."""
+    """A model that weighs words; the similarity of two texts is the dot product of their weights."""
 
     def query(self, tf: np.ndarray, idf: np.ndarray, length: int) -> np.ndarray:
         """Weights [terms] of a query's words."""
@@ -82,9 +82,9 @@ class Weighting(Protocol):
 
 
 class Index:
-    """Postings by word with their weights, a `lexical.Model`: scores are sums of slices.
+    """Weighted postings by word, a `lexical.Model`.
 
-    `documents` are the rows of the counts that are ranked (all); idf and lengths are computed on these.
+    `documents` are the rows to rank (default: all); idf and lengths are computed on them.
     """
 
     def __init__(self, counts: Counts, documents: np.ndarray | None = None) -> None:
@@ -112,7 +112,7 @@ class Index:
         weights = self.weighting.query(tf, self.idf[terms], int(tf.sum())).astype(np.float32)
         for term, weight in zip(terms, weights):
             part = slice(self._starts[term], self._starts[term + 1])
-            # A word's documents are distinct, so indexed addition is correct, and fast.
+            # A word's documents are distinct, so indexed addition is correct.
             scores[self._owner[part]] += weight * self._weights[part]
         return scores
 

@@ -3,9 +3,9 @@
 Linked documents are JSONL, `{"id", "title", "text", "links": [{"start", "end", "target"}]}`, the format of `data_pipeline`;
 lines without "links" are destinations only.
 
-Documents with the same title are one article, such as a page, its lead and the rows of its tables; a document without a title
-is an article named by its id. An article is trained on or validated on as a whole, links within it are ignored, and no
-document is a negative for its own article.
+Documents with the same title (a page, its lead, the rows of its tables) are one article; a document without a title is an
+article named by its id. Articles are split as a whole into training and validation, links within an article are ignored, and
+a document is never a negative for its own article.
 """
 
 import logging
@@ -25,7 +25,7 @@ from harp_jax.ranking.priors import read_redirects
 
 log = logging.getLogger(__name__)
 
-TRIES = 50  # draws of a negative, after which another document replaces the one without negatives
+TRIES = 50  # draws of a negative before the document is replaced by another
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,10 @@ class Graph:
 
 
 def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer: str = "english") -> Graph:
-    """Reads linked documents, streaming; links to absent documents and within an article are left out.
+    """Reads linked documents, streaming; drops links to missing documents and within an article.
 
-    The files of one path or glob are one source, texts of similar length and style, however they are sharded.
-
-    Documents with the same id, such as rows of a table, are all kept, and links lead to the first. Raises InputError for a
-    malformed line, and if no link is left.
+    The files of one path or glob are one source, with texts of similar length and style. Documents with the same id, such as
+    rows of a table, are all kept; links lead to the first. Raises InputError for malformed lines, and if no link is left.
     """
     docids: list[str] = []
     numbers: dict[str, int] = {}
@@ -110,7 +108,7 @@ def _document(line: str, where: str) -> tuple[str, str, str, list[str]]:
         targets = [str(link["target"]) for link in record.get("links", ())]
     except (KeyError, TypeError) as error:
         raise InputError(f"{where}: not a linked document ({error!r}); write id, title, text and links") from error
-    # Other values would be counted as text: null as the word "none".
+    # Otherwise null would become the word "none".
     title = checked_text(where, record.get("title") or "", "title")
     return docid, title.strip(), checked_text(where, text, "text"), targets
 

@@ -1,4 +1,4 @@
-"""Weightings of words, which need not share a word with the training corpus: LinkLearn's f, and Okapi tuned on the same task.
+"""Word weightings that transfer to other corpora: LinkLearn's f, and Okapi tuned on the same task.
 
 f is a product of three one-input MLPs (Eq. 3), in JAX for training and as lookup tables for ranking.
 """
@@ -38,7 +38,7 @@ def scales(tf: np.ndarray, idf: np.ndarray, length: np.ndarray) -> dict[str, lis
 
 
 def transformed(name: str, x: np.ndarray) -> np.ndarray:
-    """Counts enter as logarithms, so that the same tanh covers texts of 5 and of 5,000 words."""
+    """log(1 + x) of counts, so that one tanh covers texts of 5 and of 5,000 words; idf unchanged."""
     return x if name == "idf" else np.log1p(x)
 
 
@@ -96,14 +96,14 @@ class LinkLearn:
         return mlp(self.params[name], self.scaled(name, values), np)[place.reshape(np.shape(x))]
 
     def query(self, tf: np.ndarray, idf: np.ndarray, length: int) -> np.ndarray:
-        """f of a query's words, without the sign of its length's MLP: a factor of all scores that must not invert the ranking."""
+        """f of a query's words; abs(), because a negative length factor would invert the ranking."""
         size = np.abs(self.table("length", np.array([length])))
         return self.table("tf", tf) * self.table("idf", idf) * size
 
     def documents(
         self, tf: np.ndarray, terms: np.ndarray, owner: np.ndarray, idf: np.ndarray, lengths: np.ndarray
     ) -> np.ndarray:
-        """f of every posting: three lookups and two products."""
+        """f of every posting."""
         by_tf = mlp(self.params["tf"], self.scaled("tf", np.arange(tf.max(initial=0) + 1)), np)
         return by_tf[tf] * self.table("idf", idf)[terms] * self.table("length", lengths)[owner]
 
@@ -143,7 +143,7 @@ class Okapi:
 
 
 def tuned(value: Callable[[Okapi], float]) -> tuple[Okapi, float]:
-    """The best of the grid by `value` (larger is better, ties to the first), and its value."""
+    """The best of the grid by `value` (larger is better, ties: first), and its value."""
     grid = [Okapi(k, b) for k, b in itertools.product(K_GRID, B_GRID)]
     values = [value(okapi) for okapi in progress(grid, total=len(grid), unit="settings", desc="Okapi")]
     best = int(np.argmax(values))

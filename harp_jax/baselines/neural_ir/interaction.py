@@ -1,4 +1,4 @@
-"""What the models share: word vectors as a parameter, and the cosines between two texts' words."""
+"""Shared by the models: word vectors as a parameter, and cosines between two texts' words."""
 
 import flax.linen as nn
 import jax
@@ -17,12 +17,11 @@ def vectors(module: nn.Module, config: NeuralConfig) -> jax.Array:
 def cosines(a: jax.Array, b: jax.Array) -> jax.Array:
     """Cosines [B, n, m] of the rows of a [B, n, d] and b [B, m, d]; 0 where a row is zero.
 
-    In full float32 on every device: a TPU's bfloat16 product would move a word's similarity to itself off the kernel of
-    exact matches, whose width is 0.001.
+    In full float32: a TPU's bfloat16 product would move exact matches off their kernel, whose width is 0.001.
     """
     return jnp.einsum("bnd,bmd->bnm", _unit(a), _unit(b), precision=jax.lax.Precision.HIGHEST)
 
 
 def _unit(x: jax.Array) -> jax.Array:
-    # Not x / norm: the gradient of the norm at zero is not a number.
+    # Not x / norm: the norm's gradient at zero is NaN.
     return x * jax.lax.rsqrt(jnp.maximum(jnp.sum(x * x, axis=-1, keepdims=True), 1e-12))

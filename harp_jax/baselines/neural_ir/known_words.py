@@ -1,4 +1,4 @@
-"""The share of a text's words that a vocabulary has. Words of another collection all get id 0, and documents equal scores."""
+"""Checks the share of words in the vocabulary: unknown words all get id 0, so documents would score the same."""
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -6,7 +6,7 @@ from itertools import islice
 from harp_jax.base.errors import InputError
 from harp_jax.text.words import WordVocabulary
 
-SAMPLE = 500  # texts of a kind that are checked, not the whole collection
+SAMPLE = 500  # texts checked of each kind
 FEW, HALF = 0.05, 0.5  # shares of known words: below FEW training stops, below HALF there is a note
 
 
@@ -19,9 +19,9 @@ def share(words: WordVocabulary, texts: Iterable[str], limit: int) -> float:
 def check(
     words: WordVocabulary, texts: Mapping[str, Iterable[str]], limit: int, least: float, remedy: str
 ) -> list[str]:
-    """A note on each kind of texts, by name, of whose words less than HALF are known.
+    """A note on each kind of texts (by name) with less than HALF of its words in the vocabulary.
 
-    Raises InputError for a kind of which none are, or less than `least`.
+    Raises InputError if none are, or less than `least`.
     """
     notes = []
     for what, some in texts.items():

@@ -1,4 +1,4 @@
-"""The shape of a neural ranker from before BERT: DRMM, DUET, KNRM or Conv-KNRM, on word ids.
+"""The shape of a pre-BERT neural ranker: DRMM, DUET, KNRM or Conv-KNRM, on word ids.
 
 All have one signature: query [B, Lq] int32, document [B, Ld] int32, `WordTables`, → scores [B] float32. Id 0 is "no word"
 (padding, or a word outside the vocabulary): it matches nothing, and more of it changes no score.
@@ -61,7 +61,7 @@ def _field(name: str) -> str:
 
 
 class WordTables(NamedTuple):
-    """What models use of words besides their vectors: idf [V] float32, n-graph ids [V, G] int32 (0: none)."""
+    """Word features besides vectors: idf [V] float32, n-graph ids [V, G] int32 (0: none)."""
 
     idf: np.ndarray
     graphs: np.ndarray
