@@ -66,7 +66,7 @@ def test_a_model_card_shows_names_of_data_as_text(tmp_path):
     (tmp_path / "command.txt").write_text("harp train ```\n<b>\n````\n")
     row = {"step": 1, "split": "train", "a|b<i>": 0.5}
     (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
-    config = {"encoder": {"layers": 2, "hidden": 8}, "docs": hostile, "queries": "a_b.tsv"}
+    config = {"encoder": {"model_type": "bert", "layers": 2, "hidden": 8}, "docs": hostile, "queries": "a_b.tsv"}
     card = model_card(str(tmp_path), config, str(tmp_path / 'a"b'), 1)
     fences, fence, prose = 0, "", []
     for line in card.splitlines()[card.splitlines().index("---", 1) + 1 :]:

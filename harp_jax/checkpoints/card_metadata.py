@@ -9,7 +9,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import lines, read_json
 
 ROUNDS = 10_000  # of the bootstrap
-TAGS = ["harp_jax", "cross-encoder", "reranker", "bert"]
+TAGS = ["harp_jax", "cross-encoder", "reranker"]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _figure(measure: str, values: np.ndarray) -> Figure:
     return Figure(measure, float(values.mean()), float(low), float(high), len(values))
 
 
-def metadata(name: str, about: About, pretrained_only: bool) -> str:
+def metadata(name: str, about: About, tags: list[str]) -> str:
     """The YAML block that begins a card, with its two lines of dashes."""
     from huggingface_hub import EvalResult, ModelCardData
 
@@ -117,7 +117,7 @@ def metadata(name: str, about: About, pretrained_only: bool) -> str:
     data = ModelCardData(
         library_name="sentence-transformers",
         pipeline_tag="text-ranking",
-        tags=[*TAGS, *(["pre-training"] if pretrained_only else [])],
+        tags=[*TAGS, *tags],
         **given,
     )
     return f"---\n{data.to_yaml()}\n---"

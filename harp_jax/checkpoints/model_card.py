@@ -11,7 +11,6 @@ from typing import Any
 
 from harp_jax.base.version import __version__
 from harp_jax.checkpoints.card_metadata import NOTHING, About, figure_lines, metadata
-from harp_jax.checkpoints.machine_paths import portable, without_folders
 from harp_jax.checkpoints.recorded import best, read_command, read_metrics
 
 PACKAGES = ("jax", "flax", "optax", "numpy")
@@ -19,9 +18,14 @@ PACKAGES = ("jax", "flax", "optax", "numpy")
 SPEED = ("tokens", "tokens_per_second", "input_wait", "mfu")
 # Config fields that name data: their values say what the model was trained on.
 DATA_FIELDS = ("data", "docs", "clicks", "queries", "qrels", "candidates", "folds", "train_folds", "init", "tokenizer")
-
-
 MARKUP = re.compile(r"[\\`*_\[\]<>|#&~]")  # what Markdown and HTML read as more than text
+# A card is read elsewhere: it keeps paths below the working directory and addresses, but neither the folders of a path that is
+# absolute or begins with ~ or .., spaces included, nor the user and password of an address.
+PRIVATE = re.compile(
+    r"""(?<=:/)(?P<slash>/?)(?:[^/:]*:(?:(?!:/).)*|[^/]*)@"""
+    r"""|(?<![^\s,:='"()\[\]])(?:file:/+|~[^/,'"]*/|(?:\.\./)+|(?<!:)/+|/(?!/))(?:[^/,'"]*/)*(?=[^/,'"])""",
+    re.DOTALL,
+)
 
 
 def model_card(
@@ -38,7 +42,7 @@ def model_card(
     )
     quoted = json.dumps(name)
     shape = config["encoder"]
-    config = portable(dict(config))
+    config = _portable(dict(config))
     data = [f"- {field}: {_plain(config[field])}" for field in DATA_FIELDS if config.get(field)]
     last = {row["split"]: row for row in read_metrics(workdir) if row["step"] <= step}
     measured = [line for split in sorted(last) for line in _metrics(split, last[split])]
@@ -52,14 +56,15 @@ def model_card(
             f"- marks before query and document: {marks[0] or 'none'}, {marks[1] or 'none'} (harp_jax adds them)"
         )
     made = ["harp", "export", f"--workdir={workdir}", f"--output={output}"]
+    commands = [shlex.join(_portable(words)) for words in (read_command(workdir), made) if words]
     return "\n".join(
         [
-            metadata(name, about, pretrained_only=not ranker),
+            metadata(name, about, [shape["model_type"], *(() if ranker else ("pre-training",))]),
             "",
             f"# {_plain(name)}",
             "",
-            f"A BERT cross-encoder ({shape['layers']} layers, hidden size {shape['hidden']}), {stage} with harp_jax. It takes",
-            "`[CLS] query [SEP] document [SEP]`; the score is a raw logit, larger is more relevant.",
+            f"A cross-encoder ({shape['model_type']}, {shape['layers']} layers, hidden size {shape['hidden']}), {stage} with",
+            "harp_jax. It reads a query and a document together; the score is a raw logit, larger is more relevant.",
             "",
             "```python",
             "from sentence_transformers import CrossEncoder",
@@ -82,7 +87,7 @@ def model_card(
             "",
             "## How it was made",
             "",
-            *_fenced("", *map(without_folders, read_command(workdir)), without_folders(shlex.join(made))),
+            *_fenced("", *commands),
             "",
             "Software: "
             + ", ".join([f"harp_jax {__version__}", f"Python {sys.version.split()[0]}", *_versions()])
@@ -96,6 +101,15 @@ def model_card(
             "",
         ]
     )
+
+
+def _portable(value: Any) -> Any:
+    """A value of JSON without what is PRIVATE in its strings: paths, addresses, arguments, or lists of these with commas."""
+    if isinstance(value, str):
+        return PRIVATE.sub(r"\g<slash>", value)
+    if isinstance(value, dict):
+        return {key: _portable(one) for key, one in value.items()}
+    return [_portable(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _plain(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -67,9 +68,12 @@ def best(workdir: str) -> dict[str, Any]:
 
 
 def read_command(workdir: str) -> list[str]:
-    """The lines of the command that finished the training; none for a run that did not finish as a command."""
+    """The words of the command that finished the training; none for a run that did not finish as a command."""
     path = os.path.join(workdir, COMMAND)
     if not os.path.exists(path):
         return []
     with open(path, encoding="utf-8", errors="backslashreplace") as file:
-        return file.read().splitlines()
+        try:
+            return shlex.split(file.read())
+        except ValueError as error:
+            raise InputError(f"{path} is damaged ({error}); restore or remove it") from error

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -294,6 +295,28 @@ def test_the_card_names_no_folder_of_this_machine_and_no_figure_of_it(workdir, t
         "model-index",
     ):
         assert absent not in card
+
+
+@pytest.mark.parametrize(
+    "given, kept",
+    [
+        ("s3://KEY:SECRET@bucket/pairs", "s3://bucket/pairs"),
+        ("https://KEY@host/a", "https://host/a"),
+        ("s3://KEY:SEC/RET+=@bucket/a,http://host:80/b,s3://KEY:SECRET@c/d", "s3://bucket/a,http://host:80/b,s3://c/d"),
+        ("/home/me/SECRET runs/pairs", "pairs"),
+        ("~/SECRET runs/two words", "two words"),
+        ("/home/me/a b/c,/srv/SECRET d/e", "c,e"),
+        ("file:///home/me/SECRET/x", "x"),
+        ("runs/my pairs,gs://bucket/c@2/d", "runs/my pairs,gs://bucket/c@2/d"),
+    ],
+)
+def test_the_card_keeps_no_password_and_no_part_of_a_path_with_spaces(tmp_path, given, kept):
+    (tmp_path / "command.txt").write_text(shlex.join(["harp", "train", f"--config.docs={given}"]) + "\n")
+    config = {"encoder": {"model_type": "toy", "layers": 2, "hidden": 8}, "docs": given}
+    card = model_card(str(tmp_path), config, "name", 3)
+    assert f'"docs": "{kept}"' in card and shlex.join([f"--config.docs={kept}"]) in card
+    assert "KEY" not in card and "SECRET" not in card and "/home" not in card
+    assert "- toy\n" in card and "cross-encoder (toy, 2 layers" in card and "bert" not in card.lower()
 
 
 def test_the_card_has_metadata_and_figures_with_intervals(workdir, tmp_path):
