@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from harp_jax.api import train as train
     from harp_jax.api import write_run as write_run
     from harp_jax.base.errors import InputError as InputError
-    from harp_jax.checkpoints.export import export as export
+    from harp_jax.checkpoints.export import export_model as export_model
     from harp_jax.corpus.documents import Documents as Documents
     from harp_jax.corpus.trec import read_qrels as read_qrels
     from harp_jax.corpus.trec import read_queries as read_queries
@@ -40,7 +40,7 @@ _MODULES = {
     "Site": "harp_jax.experiments.site",
     "Windows": "harp_jax.ranking.scoring",
     "evaluate": "harp_jax.api",
-    "export": "harp_jax.checkpoints.export",
+    "export_model": "harp_jax.checkpoints.export",
     "first_stage": "harp_jax.api",
     "generate": "harp_jax.api",
     "load_config": "harp_jax.api",

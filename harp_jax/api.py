@@ -345,7 +345,7 @@ class Reranker:
         `epochs=3.0`. Raises InputError if no relevant document has a text, and for a ranker that was not loaded from a
         directory.
         """
-        from harp_jax.checkpoints.export import export
+        from harp_jax.checkpoints.export import export_model
         from harp_jax.input.ranking_groups import Judged
         from harp_jax.ranking.lexical.first_stage import indexed, retrieve
         from harp_jax.training.stages.finetune import finetune_stage
@@ -360,7 +360,7 @@ class Reranker:
         stage = finetune_stage(config, judged=Judged(documents, texts, judged, candidates))
         with tempfile.TemporaryDirectory(prefix="harp-fit-") as workdir:
             train(config, workdir, stage)
-            export(workdir, output)
+            export_model(workdir, output)
         return type(self).from_pretrained(output)
 
 

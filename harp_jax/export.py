@@ -4,9 +4,6 @@ The newest checkpoint of a training workdir as a Hugging Face directory (`checkp
 """
 
 import argparse
-import sys
-from collections.abc import Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from harp_jax.base.cli import Parser, count, run
@@ -69,7 +66,7 @@ def arguments_parser() -> Parser:
 
 
 def main(arguments: argparse.Namespace) -> None:
-    from harp_jax.checkpoints.export import export
+    from harp_jax.checkpoints.export import export_model
     from harp_jax.checkpoints.first_layers import write_first_layers
     from harp_jax.checkpoints.hub import check_repository, push
 
@@ -82,7 +79,7 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.push:
         check_repository(arguments.push)
     calibration = read_pairs(arguments.calibration) if arguments.calibration else []
-    export(
+    export_model(
         arguments.workdir,
         arguments.output,
         ranker=arguments.ranker,
@@ -124,26 +121,6 @@ def read_pairs(path: str) -> list[tuple[str, str]]:
         raise InputError(f"{path} is empty; write lines query<TAB>document")
     return found
 
-
-class CallableModule(ModuleType):
-    """Importing this module replaces the package's attribute `export`, a function of the library: so it is callable too."""
-
-    def __call__(
-        self,
-        workdir: str,
-        output: str,
-        ranker: bool = False,
-        formats: Sequence[str] = (),
-        int8: bool = False,
-        calibration: Sequence[tuple[str, str]] = (),
-    ) -> None:
-        """`checkpoints.export.export`."""
-        from harp_jax.checkpoints.export import export
-
-        export(workdir, output, ranker=ranker, formats=formats, int8=int8, calibration=calibration)
-
-
-sys.modules[__name__].__class__ = CallableModule
 
 if __name__ == "__main__":
     run(main, arguments_parser())

@@ -1,6 +1,7 @@
 """The library: plain data in and out, examples that run, and an import that loads nothing heavy."""
 
 import ast
+import importlib.util
 import json
 import math
 import os
@@ -29,7 +30,7 @@ def place(tmp_path_factory):
     (path / "tokenizer").rename(path / "vocabulary")
     config = ranking_config(path, steps=3, candidates=str(path / "bm25.trec"), tokenizer=str(path / "vocabulary"))
     train(config, str(path / "runs" / "ranker"), devices=jax.devices()[:1])
-    hj.export(str(path / "runs" / "ranker"), str(path / "ranker"))
+    hj.export_model(str(path / "runs" / "ranker"), str(path / "ranker"))
     corpus.write(path / "wiki", files=1)
     (path / "wiki" / "pages-0.jsonl").rename(path / "pages.jsonl")
     (path / "wiki" / "vocab.txt").rename(path / "wordpieces.txt")
@@ -49,8 +50,8 @@ def test_every_name_is_there_typed_and_documented():
     assert sorted(hj.__all__) == sorted([*promised, "__version__"]) and set(hj.__all__) <= set(dir(hj))
     for name, module in promised.items():
         found = getattr(hj, name)
-        # The module harp_jax.export takes its function's place once it is imported, and is callable.
-        assert found is getattr(sys.modules[module], name) or found is sys.modules.get("harp_jax.export"), name
+        assert found is getattr(sys.modules[module], name), name
+        assert importlib.util.find_spec(f"harp_jax.{name}") is None, f"importing harp_jax.{name} would replace {name}"
         assert callable(found) and found.__doc__, name
     with pytest.raises(AttributeError, match="no attribute 'rerank_runs'"):
         _ = hj.rerank_runs
@@ -83,15 +84,6 @@ def test_examples_run(place):
 def test_the_version_is_the_installed_one_and_setup_reads_it():
     done = subprocess.run([sys.executable, "setup.py", "--version"], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.split()[-1] == hj.__version__
-
-
-def test_importing_the_export_command_leaves_the_function_callable(place, tmp_path):
-    code = (
-        "import harp_jax as hj, harp_jax.export\n"
-        f"hj.export({str(place / 'runs' / 'ranker')!r}, {str(tmp_path / 'model')!r})\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-    assert (tmp_path / "model" / "model.safetensors").exists()
 
 
 def test_dicts_frames_and_paths_are_one(place, monkeypatch):
@@ -211,14 +203,14 @@ def frame(columns, *rows):
         (lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": {"d": 10**400}}}), "is no finite number up to"),
         (lambda: hj.evaluate({"q": {"d": 1}}, RUNS, rounds="x"), "rounds='x': use a whole number"),
         (lambda: hj.Windows("x"), "use whole, positive numbers"),
-        (lambda: hj.export("runs", "out", formats="onnx"), "no list"),
+        (lambda: hj.export_model("runs", "out", formats="onnx"), "no list"),
         (lambda: hj.first_stage({"d": "x"}, {"q": "x"}, k="3"), "k='3': use a whole number"),
         (lambda: hj.first_stage({"d": "x"}, {"q": "x"}, anchors={"d": 5}), "anchors of document 'd': int given"),
         (lambda: hj.write_run("run.trec", {"q": {"d": 1.0}}, "a b"), "the tag 'a b' has white space"),
         (lambda: hj.write_run("run.trec", {}), "the run has no queries"),
         (lambda: hj.train("finetune", ""), "the directory's path is empty"),
         (lambda: hj.generate("data/html", ""), "the directory's path is empty"),
-        (lambda: hj.export("runs", ""), "the path of the output is empty"),
+        (lambda: hj.export_model("runs", ""), "the path of the output is empty"),
         (lambda: hj.write_run("", {"q": {"d": 1.0}}), "the path is empty"),
         (lambda: hj.Reranker.pretrain("pages", "out"), "site: str given; use hj.Site.from_pages"),
         (lambda: hj.Site.from_pages([]), "no pages"),

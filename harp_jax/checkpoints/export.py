@@ -29,7 +29,7 @@ PAIRS = 300  # that calibrate int8, at most
 PACKAGES = {"onnx": ("onnx", "torch", "onnxruntime"), "openvino": ("openvino", "torch", "nncf")}  # the last for int8
 
 
-def export(
+def export_model(
     workdir: str,
     output: str,
     ranker: bool = False,
@@ -49,7 +49,7 @@ def export(
     anything else than an export or an empty directory, and if a package that a format needs is not installed.
 
     >>> import harp_jax as hj
-    >>> hj.export("runs/ranker", "exported")
+    >>> hj.export_model("runs/ranker", "exported")
     >>> hj.Reranker.from_pretrained("exported").predict([("red cat", "the red cat sat")]).shape
     (1,)
     """

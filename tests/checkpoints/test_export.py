@@ -17,7 +17,7 @@ from harp_jax.api import Reranker, evaluate
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.card_metadata import About, read_figures
 from harp_jax.checkpoints.checkpoint import load_newest, load_params
-from harp_jax.checkpoints.export import export
+from harp_jax.checkpoints.export import export_model
 from harp_jax.checkpoints.hub import push
 from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.checkpoints.model_card import model_card
@@ -61,7 +61,7 @@ def test_command_exports_the_newest_checkpoint(workdir, tmp_path):
 def test_torch_scores_the_export_as_we_do(workdir, tmp_path):
     from sentence_transformers import CrossEncoder
 
-    export(workdir, str(tmp_path / "model"))
+    export_model(workdir, str(tmp_path / "model"))
     rng = np.random.default_rng(0)
     texts = [" ".join(f"w{i}" for i in rng.integers(0, 200, rng.integers(1, 60))) for _ in range(8)]
     ours = Reranker.from_pretrained(str(tmp_path / "model")).rerank("w1 w2 w3", texts)
@@ -71,12 +71,12 @@ def test_torch_scores_the_export_as_we_do(workdir, tmp_path):
 
 def test_the_card_names_the_step_of_the_exported_parameters(workdir, tmp_path, monkeypatch):
     shutil.copytree(workdir, tmp_path / "run")
-    export(str(tmp_path / "run"), str(tmp_path / "newest"))
+    export_model(str(tmp_path / "run"), str(tmp_path / "newest"))
     assert "parameters of step 3." in (tmp_path / "newest" / "README.md").read_text()
     for path in (tmp_path / "run" / "checkpoints" / "3" / "state").rglob("*"):
         if path.is_file():
             path.write_bytes(bytes(255 - byte for byte in path.read_bytes()))
-    export(str(tmp_path / "run"), str(tmp_path / "older"))
+    export_model(str(tmp_path / "run"), str(tmp_path / "older"))
     card = (tmp_path / "older" / "README.md").read_text()
     assert "parameters of step 2." in card and "Step 2, train:" in card and "Step 3" not in card
 
@@ -85,7 +85,7 @@ def test_the_card_names_the_step_of_the_exported_parameters(workdir, tmp_path, m
 
     monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "_read_params", unanswered)
     with pytest.raises(InputError, match="cannot read checkpoint 3 .* run the same command again"):
-        export(str(tmp_path / "run"), str(tmp_path / "older"))
+        export_model(str(tmp_path / "run"), str(tmp_path / "older"))
 
 
 def test_a_changed_config_or_metric_of_a_workdir_is_named(workdir, tmp_path):
@@ -104,11 +104,11 @@ def test_a_changed_config_or_metric_of_a_workdir_is_named(workdir, tmp_path):
     for damage in (b"\xff", b"}", b"1"):
         metrics.write_bytes(damage + b"".join(lines))
         with pytest.raises(InputError, match=r"metrics.jsonl, line 1: damaged"):
-            export(str(tmp_path / "run"), str(tmp_path / "model"))
+            export_model(str(tmp_path / "run"), str(tmp_path / "model"))
     metrics.unlink()
     os.mkfifo(metrics)
     with pytest.raises(InputError, match="it is a device, a pipe or a socket"):
-        export(str(tmp_path / "run"), str(tmp_path / "model"))
+        export_model(str(tmp_path / "run"), str(tmp_path / "model"))
     metrics.unlink()
 
 
@@ -125,7 +125,7 @@ def test_parts_of_another_run_in_a_workdir_are_refused(workdir, tmp_path):
             swapped = Tokenizer.of_words((*tokenizer().tokens[:-2], *tokenizer().tokens[:-3:-1]))
             shutil.rmtree(mixed / part)
             swapped.save(str(mixed / part))
-        for use in (load_params, Reranker.from_pretrained, lambda run: export(run, str(tmp_path / "model"))):
+        for use in (load_params, Reranker.from_pretrained, lambda run: export_model(run, str(tmp_path / "model"))):
             with pytest.raises(InputError, match=message):
                 use(str(mixed))
         with pytest.raises(InputError, match=message):
@@ -190,7 +190,7 @@ def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, 
     step, params, config = load_newest(workdir)
     config.row_length = 48
     monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "load_newest", lambda _: (step, params, config))
-    export(workdir, str(tmp_path / "model"))
+    export_model(workdir, str(tmp_path / "model"))
     reranker = Reranker.from_pretrained(str(tmp_path / "model"), max_length=None)
     assert reranker.scorer.max_length == 48 < config.model.max_positions
     rng = np.random.default_rng(0)
@@ -203,8 +203,8 @@ def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, 
 
 
 def test_ranker_leaves_out_the_heads_of_pretraining(workdir, tmp_path):
-    export(workdir, str(tmp_path / "all"))
-    export(workdir, str(tmp_path / "ranker"), ranker=True)
+    export_model(workdir, str(tmp_path / "all"))
+    export_model(workdir, str(tmp_path / "ranker"), ranker=True)
     assert set(load_hf(str(tmp_path / "all"))[1]) == {"encoder", "pooler", "score", "mlm"}
     assert set(load_hf(str(tmp_path / "ranker"))[1]) == {"encoder", "pooler", "score"}
     pairs = [("w1 w2 w3", "w4 w1")]
@@ -215,9 +215,9 @@ def test_ranker_leaves_out_the_heads_of_pretraining(workdir, tmp_path):
 def test_export_adds_a_format_and_a_later_export_replaces_it(workdir, tmp_path):
     pytest.importorskip("onnx")
     model = tmp_path / "model"
-    export(workdir, str(model), formats=["onnx"])
+    export_model(workdir, str(model), formats=["onnx"])
     assert (model / "onnx" / "model.onnx").is_file()
-    export(workdir, str(model))
+    export_model(workdir, str(model))
     assert not (model / "onnx").exists() and os.listdir(tmp_path) == ["model"]
 
 
@@ -225,7 +225,7 @@ def test_fine_tuned_models_have_no_mlm_head(workdir, tmp_path, monkeypatch):
     step, params, config = load_newest(workdir)
     config.stage = "finetune"
     monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "load_newest", lambda _: (step, params, config))
-    export(workdir, str(tmp_path / "model"))
+    export_model(workdir, str(tmp_path / "model"))
     assert set(load_hf(str(tmp_path / "model"))[1]) == {"encoder", "pooler", "score"}
 
 
@@ -241,21 +241,21 @@ def test_card_of_a_run_with_a_recorded_command(workdir, tmp_path):
 
 def test_refuses_what_it_cannot_export(workdir, tmp_path):
     with pytest.raises(InputError, match="no training workdir"):
-        export(str(tmp_path / "absent"), str(tmp_path / "model"))
+        export_model(str(tmp_path / "absent"), str(tmp_path / "model"))
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "config.json").write_text("{}")
     with pytest.raises(InputError, match="no checkpoint yet"):
-        export(str(tmp_path / "empty"), str(tmp_path / "model"))
+        export_model(str(tmp_path / "empty"), str(tmp_path / "model"))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes").write_text("x")
     with pytest.raises(InputError, match="is not of harp_jax"):
-        export(workdir, str(tmp_path / "mine"))
+        export_model(workdir, str(tmp_path / "mine"))
     assert os.listdir(tmp_path / "mine") == ["notes"]
     assert not (tmp_path / "model").exists()
 
 
 def test_a_workdir_scores_as_its_export(workdir, tmp_path):
-    export(workdir, str(tmp_path / "model"))
+    export_model(workdir, str(tmp_path / "model"))
     pairs = [("w1 w2 w3", " ".join(f"w{i}" for i in range(n))) for n in (1, 5, 80, 150)]
     before, after = Reranker.from_pretrained(workdir), Reranker.from_pretrained(str(tmp_path / "model"))
     assert before.scorer.max_length == after.scorer.max_length == 128
@@ -333,7 +333,7 @@ def test_the_card_has_metadata_and_figures_with_intervals(workdir, tmp_path):
         figures=read_figures(str(tmp_path / "table.json"), "ranker"),
         evaluated_on="WikiPassageQA",
     )
-    export(workdir, str(tmp_path / "model"), about=about)
+    export_model(workdir, str(tmp_path / "model"), about=about)
     card = ModelCard.load(tmp_path / "model" / "README.md")
     assert (card.data.license, card.data.language, card.data.base_model) == ("apache-2.0", "en", "someone/bert")
     assert card.data.datasets == ["someone/links"] and card.data.library_name == "sentence-transformers"

@@ -13,7 +13,7 @@ from harp_jax import config as configs
 from harp_jax.api import Reranker
 from harp_jax.base.randomness import generator
 from harp_jax.checkpoints.encoder import load_encoder
-from harp_jax.checkpoints.export import export
+from harp_jax.checkpoints.export import export_model
 from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.commands.rerank import arguments_parser
 from harp_jax.commands.rerank import main as rerank
@@ -85,7 +85,7 @@ def trained(known, tmp_path_factory):
     stage = dataclasses.replace(stage, reader=reader, layout=layout)
     workdir, output = str(folder / "run"), str(folder / "export")
     train(config, workdir, stage, jax.devices()[:1])
-    export(workdir, output)
+    export_model(workdir, output)
     return workdir, output
 
 

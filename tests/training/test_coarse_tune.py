@@ -13,7 +13,7 @@ from scipy.stats import binomtest, chisquare
 from harp_jax import config as configs
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.encoder import load_encoder
-from harp_jax.checkpoints.export import export
+from harp_jax.checkpoints.export import export_model
 from harp_jax.commands import query_probe
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
@@ -215,7 +215,7 @@ def test_fine_tuning_goes_on_from_it_with_the_same_marks(clicked, trained, tmp_p
     assert all([int(s.query[0]), int(s.document[0])] == ids for s in group.sequences)
     coarse, params = load_encoder(str(trained))[1], stage.start(stage.shape, jax.random.key(0))
     np.testing.assert_array_equal(params["score"]["kernel"], coarse["score"]["kernel"])
-    export(str(trained), str(tmp_path / "model"))
+    export_model(str(trained), str(tmp_path / "model"))
     scorer = CrossEncoderScorer.load(str(tmp_path / "model"))
     assert [scorer.tokenizer.tokens[i] for i in scorer.marks.ids] == list(marks.values())
 

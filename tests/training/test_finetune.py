@@ -99,7 +99,7 @@ def test_the_head_is_fresh_or_pretrained(collection, tmp_path):
 def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
     """The selected parameters are those of the best step, and the export takes them, not the last ones."""
     from harp_jax.api import Reranker
-    from harp_jax.checkpoints.export import export
+    from harp_jax.checkpoints.export import export_model
     from harp_jax.checkpoints.huggingface import load_hf
     from harp_jax.checkpoints.recorded import best
     from harp_jax.ranking.rerank import rankings
@@ -115,7 +115,7 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
     assert found["value"] == pytest.approx(max(r["RR@10"] for r in rows), rel=1e-5)
     assert found["step"] == next(r["step"] for r in rows if r["RR@10"] == max(x["RR@10"] for x in rows))
     assert len(os.listdir(os.path.join(workdir, "selected"))) == 2 and found["queries"] == 9
-    export(workdir, str(tmp_path / "model"))
+    export_model(workdir, str(tmp_path / "model"))
     selection = finetune_stage(config).selection(finetune_stage(config).shape, str(tmp_path / "again"))
     assert not {d for q in selection.held_out for d in selection.held_out[q]} & {
         d for _, d in finetune_stage(config).reader.data.units

@@ -303,10 +303,10 @@ def test_other_workdirs_and_lengths_are_refused(trained, tmp_path):
         load_scorer(trained, "bfloat16")
     with pytest.raises(InputError, match="holds no encoder"):
         load_encoder(trained)
-    from harp_jax.checkpoints.export import export
+    from harp_jax.checkpoints.export import export_model
 
     with pytest.raises(InputError, match="holds no encoder"):
-        export(trained, str(tmp_path / "exported"))
+        export_model(trained, str(tmp_path / "exported"))
 
 
 def test_a_vocabulary_of_other_texts_is_refused_or_warned_of(planted, trained, tmp_path, caplog, capsys):
