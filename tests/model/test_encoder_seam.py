@@ -52,7 +52,7 @@ class PairReader:
         for number in range(start, start + count):
             positive, negative = text(lane, number), text("other", lane, number)
             query = " ".join(positive.split()[:3])
-            sides = (ids(query), ids(positive), None, ids(negative))
+            sides = (ids(query), ids(positive), ids(""), ids(negative))
             groups.append(Group(0, pair_sequences(*sides, self.length, self.tokenizer.template)))
         return groups
 
@@ -154,7 +154,7 @@ def test_byte_level_bpe(known, tmp_path):
     tokenizer, theirs = load_tokenizer(known), transformers.AutoTokenizer.from_pretrained(known)
     query, document = "Cat sat", "The mat, unseen wörds."
     sides = [np.asarray(tokenizer.encode(each), np.int32) for each in (query, document)]
-    sequence = pair_sequences(*sides, None, None, 96, tokenizer.template)[0]
+    sequence = pair_sequences(*sides, sides[0][:0], sides[0][:0], 96, tokenizer.template)[0]
     assert len(sequence) == len(theirs(query, document)["input_ids"]) == sum(map(len, sides)) + 4
     template = tokenizer.template
     line = [*template.start, *sides[0], *template.between, *sides[1], *template.end]

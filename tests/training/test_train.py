@@ -13,9 +13,11 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import Checkpoints
+from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training import metrics_log
 from harp_jax.training.train import train
 from harp_jax.training.workdir import locked
+from tests.support.synthetic import tokenizer
 from tests.support.tiny_run import tiny_config, tiny_stage
 from tests.support.training_processes import launch, losses, same_parameters
 
@@ -145,10 +147,7 @@ def test_starts_from_another_workdir_with_all_its_parameters(one_device, tmp_pat
 
 
 def test_vocabulary_of_another_size_is_rejected(one_device, tmp_path):
-    from tests.support.synthetic import tokenizer
-
-    other = dataclasses.replace(tokenizer(), tokens=tokenizer().tokens[:-1])
-    other.save(str(tmp_path / "other"))
+    Tokenizer.of_words(tokenizer().tokens[:-1]).save(str(tmp_path / "other"))
     config = tiny_config(str(tmp_path), init=one_device, tokenizer=str(tmp_path / "other"))
     with pytest.raises(InputError, match=r"210 tokens.*have 211"):
         tiny_stage(config)
