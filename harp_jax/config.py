@@ -179,12 +179,12 @@ def neural_ir() -> ConfigDict:
     """Defaults of the neural rankers DRMM, DUET, KNRM and Conv-KNRM, trained on judged queries like fine-tuning."""
     c = _common()
     c.stage = "neural_ir"
-    c.model = ConfigDict()  # the fields of `neural_ir.shape.NeuralConfig`; each model uses some of them
-    c.model.name = "knrm"  # or "conv_knrm", "drmm", "duet"
+    c.model = ConfigDict()  # the fields of `neural_ir.interaction.NeuralConfig`; each model uses some of them
+    c.model.name = "knrm"  # the ranker
     c.model.dimension = 100  # of word vectors; `vectors` overrides it
     c.model.query_length = 20  # words; longer queries are truncated
     c.model.train_vectors = True  # KNRM, Conv-KNRM
-    c.model.gate = "idf"  # DRMM; or "vector"
+    c.model.gate = "idf"  # DRMM: weights query words by idf or by vector
     c.model.bins = 30  # DRMM, including the one of exact matches
     c.model.kernels = 11  # KNRM, Conv-KNRM, including the one of exact matches
     c.model.ngrams = 3  # Conv-KNRM: n-grams of 1 … ngrams words
@@ -309,6 +309,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "task_sampling": ("uniform", "proportional"),
     "model.attention": ("auto", "xla", "cudnn", "splash"),
     "model.remat": ("none", "dots", "layer"),
+    "model.name": ("drmm", "duet", "knrm", "conv_knrm"),
+    "model.gate": ("idf", "vector"),
 }
 
 

@@ -134,8 +134,11 @@ class RankingData:
         self._tokens: dict[str, np.ndarray] = {}
 
     @classmethod
-    def from_config(cls, config: ConfigDict, tokenizer: Tokenizer, judged: Judged) -> "RankingData":
-        """The units of some judgments, with the numbers of a fine-tuning config (`harp_jax.config.finetune`)."""
+    def from_config(cls, config: ConfigDict, tokenizer: Tokenizer | WordVocabulary, judged: Judged) -> "RankingData":
+        """The units of some judgments, with the numbers of a config of `finetune` or `neural_ir`."""
+        marks = NO_MARKS
+        if not isinstance(tokenizer, WordVocabulary):
+            marks = marks_of(tokenizer, config.query_mark, config.document_mark)
         return cls(
             judged.docs,
             judged.queries,
@@ -145,7 +148,7 @@ class RankingData:
             negatives=config.negatives,
             max_length=config.row_length,
             seed=config.seed,
-            marks=marks_of(tokenizer, config.query_mark, config.document_mark),
+            marks=marks,
             missed_positives=config.missed_positives,
         )
 

@@ -7,10 +7,9 @@ import jax
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.baselines.neural_ir import known_words
-from harp_jax.baselines.neural_ir.build import build, word_tables
-from harp_jax.baselines.neural_ir.parameters import load_ranker
-from harp_jax.baselines.neural_ir.shape import NeuralConfig
+from harp_jax.baselines.neural_ir.groups import known_words
+from harp_jax.baselines.neural_ir.interaction import NeuralConfig
+from harp_jax.baselines.neural_ir.ranker import build, load_ranker, word_tables
 from harp_jax.ranking.scoring import Pair, ProgressBar, score_by_length
 from harp_jax.text.words import WordVocabulary
 
@@ -89,7 +88,7 @@ class NeuralScorer:
             )
         texts = {"documents": documents} if blank else {"queries": queries, "documents": documents}
         remedy = "re-rank the collection that the model was trained on, or train on this one"
-        return known_words.check(self.words, texts, self.max_length, 0.0, remedy)
+        return known_words(self.words, texts, self.max_length, 0.0, remedy)
 
     def _score_batch(self, pairs: list[Pair], rows: int, length: int) -> jax.Array:
         """Scores [rows] of pairs, documents padded to `length` words; unused rows are empty."""

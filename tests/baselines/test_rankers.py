@@ -5,13 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.baselines.neural_ir.build import build, init_params
 from harp_jax.baselines.neural_ir.duet import graph_table, sliding_max, word_graphs
-from harp_jax.baselines.neural_ir.interaction import cosines
-from harp_jax.baselines.neural_ir.knrm import kernel_levels
-from harp_jax.baselines.neural_ir.shape import NeuralConfig, WordTables
+from harp_jax.baselines.neural_ir.interaction import NeuralConfig, WordTables, cosines, kernel_levels
+from harp_jax.baselines.neural_ir.ranker import build, init_params
 from harp_jax.text.words import WordVocabulary
 from tests.support import slow_neural_ir as slow
 
@@ -155,26 +152,3 @@ def test_sliding_maxima_and_their_gradient(window):
 def test_graphs_of_a_word():
     assert sorted(word_graphs("duck")) == sorted(["d", "u", "c", "k", "du", "uc", "ck", "duc", "uck", "duck"])
     assert word_graphs("aa") == ["a", "a", "aa"]
-
-
-def test_unknown_models_are_named():
-    with pytest.raises(InputError, match="model.name='bm25' is unknown"):
-        NeuralConfig("bm25", 5)
-
-
-@pytest.mark.parametrize(
-    "field, value, message",
-    [
-        *(
-            (name, 0, f"model.{name}=0: use 1 or more")
-            for name in ("dimension", "query_length", "ngrams", "filters", "hidden", "pool", "graphs")
-        ),
-        ("document_length", 0, "row_length=0: use 1 or more"),
-        ("kernels", 1, "model.kernels=1: use 2 or more"),
-        ("dropout", 1.0, "model.dropout=1.0: use a share below 1"),
-        ("dropout", -0.1, "model.dropout=-0.1"),
-    ],
-)
-def test_shapes_that_cannot_be_are_named(field, value, message):
-    with pytest.raises(InputError, match=message):
-        NeuralConfig("duet", 5, **{field: value})

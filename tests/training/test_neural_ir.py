@@ -12,8 +12,8 @@ import pytest
 from harp_jax import config as configs
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.baselines.neural_ir.build import init_params
-from harp_jax.baselines.neural_ir.shape import NAMES, NeuralConfig
+from harp_jax.baselines.neural_ir.interaction import NeuralConfig
+from harp_jax.baselines.neural_ir.ranker import init_params
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.commands.rerank import arguments_parser
@@ -31,6 +31,7 @@ from tests.support.objective import loss_of
 
 NEGATIVES, LENGTH, TRAINED, HELD_OUT = 4, 12, 400, 60
 DUET = {"filters": 24, "hidden": 24, "pool": 4, "graphs": 120, "dropout": 0.1}
+NAMES = configs.CHOICES["model.name"]
 LETTERS = np.array(list("bcdfghklmnprstvz"))
 
 
@@ -192,7 +193,6 @@ def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
         *(({name: 0}, f"^{name}=0: give 1 or more") for name in ("lanes", "accumulate", "window", "batch_pairs", "negatives")),
         ({"steps": -1}, "steps=-1, epochs=10.0: give a number of steps"),
         ({"epochs": 0.0}, "steps=0, epochs=0.0: give a number of steps"),
-        ({"row_length": 0}, "row_length=0: use 1 or more"),
     ],
 )  # fmt: skip
 def test_values_out_of_range_are_named(planted, changes, message):

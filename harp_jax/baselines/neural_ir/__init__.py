@@ -3,7 +3,6 @@
 In: word ids of queries and documents (`text.words`).
 Out: scores, and the loss that trains them.
 Imports: corpus, text, input (groups to train on), objectives (the ranking losses), checkpoints.
-Files: `shape` (config and word tables), `interaction` (word vectors and cosines), `drmm`, `knrm`, `conv_knrm`, `duet`, `build`
-(the module of a shape), `known_words` (does the vocabulary fit the texts), `groups` (batches), `objective` (the loss),
-`parameters` (on disk).
+Files: `interaction` (shape, word vectors, cosines; KNRM, Conv-KNRM, DRMM), `duet`, `groups` (batches; do the texts fit the
+vocabulary?), `ranker` (the module of a shape, its loss, its files).
 """

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harp_jax.baselines.neural_ir.shape import NeuralConfig, WordTables
+from harp_jax.baselines.neural_ir.interaction import NeuralConfig, WordTables
 from harp_jax.text.words import WordVocabulary
 
 LONGEST_GRAPH = 5

@@ -1,18 +1,22 @@
-"""Batches of padded groups: a query with its relevant document and negatives, as word ids."""
+"""Batches of padded groups (a query, its relevant document, negatives) as word ids; do the texts fit the vocabulary?"""
 
 import dataclasses
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 import numpy as np
 from ml_collections import ConfigDict
 
-from harp_jax.baselines.neural_ir import known_words
+from harp_jax.base.errors import InputError
 from harp_jax.input.packing import Group, Placement
 from harp_jax.input.ranking_groups import Judged, RankingData, RankingReader
 from harp_jax.text.words import WordVocabulary
 
 log = logging.getLogger(__name__)
+
+SAMPLE = 500  # texts checked of each kind
+FEW, HALF = 0.05, 0.5  # shares of known words: below FEW training stops, below HALF there is a note
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,17 +59,7 @@ class GroupReader(RankingReader):
     """Groups of a relevant document and negatives, queries and documents truncated to the model's lengths."""
 
     def __init__(self, config: ConfigDict, words: WordVocabulary, judged: Judged) -> None:
-        data = RankingData(
-            judged.docs,
-            judged.queries,
-            judged.qrels,
-            judged.candidates,
-            words,
-            negatives=config.negatives,
-            max_length=config.row_length,
-            seed=config.seed,
-            missed_positives=config.missed_positives,
-        )
+        data = RankingData.from_config(config, words, judged)
         check_words(words, data, config.row_length)
         super().__init__(config, data)
         self.query_length = config.model.query_length
@@ -84,5 +78,29 @@ def check_words(words: WordVocabulary, data: RankingData, length: int) -> None:
         "documents to train on": (data.docs[docid] for docid in docids),
     }
     remedy = "make one of these documents (harp words), or leave --config.tokenizer out"
-    for note in known_words.check(words, texts, length, known_words.FEW, remedy):
+    for note in known_words(words, texts, length, FEW, remedy):
         log.warning(note)
+
+
+def known_words(
+    words: WordVocabulary, texts: Mapping[str, Iterable[str]], limit: int, least: float, remedy: str
+) -> list[str]:
+    """A note on each kind of texts (by name) with less than HALF of its words in the vocabulary.
+
+    Counts the first `limit` words of the first SAMPLE texts. Raises InputError if none are in the vocabulary, or less than
+    `least`: unknown words all have id 0, so documents would score the same.
+    """
+    notes = []
+    for what, some in texts.items():
+        ids = [i for text in islice(some, SAMPLE) for i in words.encode(text, limit)]
+        known = sum(i > 0 for i in ids) / max(len(ids), 1)
+        if not known or known < least:
+            raise InputError(
+                f"{known:.1%} of the words of the {what} are in the vocabulary ({words.size - 1} words, stemmer "
+                f"{words.stemmer!r}); it is of other texts or another stemmer: {remedy}"
+            )
+        if known < HALF:
+            notes.append(
+                f"only {known:.0%} of the words of the {what} are in the vocabulary; is it of this collection?"
+            )
+    return notes

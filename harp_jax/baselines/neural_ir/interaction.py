@@ -1,10 +1,55 @@
-"""Shared by the models: word vectors as a parameter, and cosines between two texts' words."""
+"""Rankers on the cosines of word vectors: DRMM, KNRM, Conv-KNRM.
+
+All rankers, DUET (`duet`) too, have one signature: query [B, Lq] int32, document [B, Ld] int32, `WordTables`, → scores
+[B] float32. Id 0 is "no word" (padding, or a word outside the vocabulary): it matches nothing, and more of it changes no
+score. KNRM's and Conv-KNRM's last tanh is left out: it changes no order, and saturated scores would tie.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from harp_jax.baselines.neural_ir.shape import NeuralConfig
+HIDDEN = 5  # units of DRMM's middle layer, as in the paper
+FLOOR = 1e-10  # of KNRM's K before the logarithm: a word that matches nothing
+SCALE = 0.01  # of KNRM's logarithms, as in the authors' code: their sums reach hundreds
+
+
+@dataclass(frozen=True)
+class NeuralConfig:
+    """The shape of a neural ranker; each model reads what it needs."""
+
+    name: str
+    vocab_size: int  # rows of word vectors, the one of id 0 included
+    dimension: int = 100  # of word vectors (all but DUET)
+    query_length: int = 20  # words; longer queries are truncated
+    document_length: int = 300  # words
+    train_vectors: bool = True  # KNRM, Conv-KNRM; DRMM's histogram has no gradient, its vectors stay
+    gate: str = "idf"  # DRMM: or "vector"
+    bins: int = 30  # DRMM, the one of exact matches included
+    kernels: int = 11  # KNRM, Conv-KNRM, the one of exact matches included
+    ngrams: int = 3  # Conv-KNRM: n-grams of 1 … ngrams words
+    filters: int = 128  # Conv-KNRM, DUET
+    hidden: int = 300  # DUET: of its dense layers
+    pool: int = 100  # DUET: words of a window of the document's max-pooling
+    graphs: int = 2000  # DUET: character n-graphs that are counted
+    dropout: float = 0.0  # DUET
+    dtype: str = "float32"
+
+    @property
+    def drops(self) -> bool:
+        """Whether training draws dropout masks."""
+        return self.dropout > 0
+
+
+class WordTables(NamedTuple):
+    """Word features besides vectors: idf [V] float32, n-graph ids [V, G] int32 (0: none)."""
+
+    idf: np.ndarray
+    graphs: np.ndarray
 
 
 def vectors(module: nn.Module, config: NeuralConfig) -> jax.Array:
@@ -25,3 +70,123 @@ def cosines(a: jax.Array, b: jax.Array) -> jax.Array:
 def _unit(x: jax.Array) -> jax.Array:
     # Not x / norm: the norm's gradient at zero is NaN.
     return x * jax.lax.rsqrt(jnp.maximum(jnp.sum(x * x, axis=-1, keepdims=True), 1e-12))
+
+
+def kernel_levels(kernels: int) -> tuple[np.ndarray, np.ndarray]:
+    """μ and σ [kernels]: the last for exact matches (1, 0.001), the others evenly spread over [-1, 1] with σ = 0.1.
+
+    11 kernels: -0.9, -0.7, … 0.9, and 1.
+    """
+    width = 2.0 / (kernels - 1)
+    soft = -1.0 + width * (np.arange(kernels - 1) + 0.5)
+    return np.append(soft, 1.0).astype(np.float32), np.append(np.full(kernels - 1, 0.1), 0.001).astype(np.float32)
+
+
+def kernel_features(match: jax.Array, query: jax.Array, document: jax.Array, kernels: int) -> jax.Array:
+    """φ [B, kernels] of similarities [B, n, m]; query [B, n] and document [B, m] mask words (bool).
+
+    Padding is masked after the kernels: its similarity of 0 would count in the kernels around μ = 0.
+    """
+    mu, sigma = kernel_levels(kernels)
+    near = jnp.exp(-jnp.square(match[..., None] - mu) / (2.0 * sigma**2))
+    counts = jnp.sum(near * document[:, None, :, None], axis=2)
+    return SCALE * jnp.sum(jnp.log(jnp.maximum(counts, FLOOR)) * query[:, :, None], axis=1)
+
+
+class Knrm(nn.Module):
+    """KNRM (Xiong et al., SIGIR 2017): Gaussian kernels count soft matches at 11 levels of similarity.
+
+    For query word i and kernel k, K_k(M_i) = Σ_j exp(-(M_ij - μ_k)² / 2σ_k²) over the document's words; the features are
+    φ_k = Σ_i log K_k(M_i), the score is linear in them.
+    """
+
+    config: NeuralConfig
+
+    @nn.compact
+    def __call__(
+        self, query: jax.Array, document: jax.Array, tables: WordTables, deterministic: bool = True
+    ) -> jax.Array:
+        table = vectors(self, self.config)
+        match = cosines(table[query], table[document])
+        features = kernel_features(match, query > 0, document > 0, self.config.kernels)
+        return nn.Dense(1, kernel_init=nn.initializers.zeros, name="score")(features)[:, 0]
+
+
+def shifted(x: jax.Array, by: int) -> jax.Array:
+    """x [B, L, …] shifted `by` places to the left, zeros (False) at the end."""
+    width = [(0, 0)] * x.ndim
+    width[1] = (0, by)
+    return jnp.pad(x, width)[:, by:]
+
+
+class ConvKnrm(nn.Module):
+    """Conv-KNRM (Dai et al., WSDM 2018): KNRM's kernels over n-grams, each n of the query with each n of the document.
+
+    The n-gram at word i is relu(W_n · [v_i … v_{i+n-1}] + b_n). N-grams that reach over the end of a text, or hold a word
+    outside the vocabulary, match nothing.
+    """
+
+    config: NeuralConfig
+
+    @nn.compact
+    def __call__(
+        self, query: jax.Array, document: jax.Array, tables: WordTables, deterministic: bool = True
+    ) -> jax.Array:
+        c = self.config
+        table = vectors(self, c)
+        sides: list[list[tuple[jax.Array, jax.Array]]] = [[], []]
+        for n in range(1, c.ngrams + 1):
+            kernel = self.param(
+                f"kernel_{n}", nn.initializers.lecun_normal(in_axis=(0, 1)), (n, c.dimension, c.filters)
+            )
+            bias = self.param(f"bias_{n}", nn.initializers.zeros, (c.filters,))
+            for side, ids in zip(sides, (query, document)):
+                words, there = table[ids], ids > 0
+                grams = sum(shifted(words, k) @ kernel[k] for k in range(n))
+                for k in range(1, n):
+                    there = there & shifted(ids > 0, k)
+                side.append((nn.relu(grams + bias), there))
+        features = [
+            kernel_features(cosines(q, d), q_there, d_there, c.kernels)
+            for q, q_there in sides[0]
+            for d, d_there in sides[1]
+        ]
+        return nn.Dense(1, kernel_init=nn.initializers.zeros, name="score")(jnp.concatenate(features, axis=1))[:, 0]
+
+
+def histograms(query: jax.Array, document: jax.Array, match: jax.Array, bins: int) -> jax.Array:
+    """Counts [B, n, bins] of the document's words by similarity [B, n, m] to each query word, exact matches last."""
+    exact = query[:, :, None] == document[:, None, :]
+    soft = jnp.clip(jnp.floor((match + 1.0) / 2.0 * (bins - 1)), 0, bins - 2).astype(jnp.int32)
+    place = jnp.where(exact, bins - 1, soft)
+    hits = (place[..., None] == jnp.arange(bins)) & (document > 0)[:, None, :, None]
+    return hits.sum(axis=2).astype(match.dtype)
+
+
+class Drmm(nn.Module):
+    """DRMM (Guo et al., CIKM 2016): a histogram of similarities for each query word, a small network, a gate over the words.
+
+    score = Σ_i g_i z_i with z_i = network(log(1 + histogram of word i)) and g = softmax over the query's words of w·idf_i (gate
+    "idf") or w·v_i (gate "vector", the term's vector). The last bin counts exact matches (the same word), the other bins
+    divide [-1, 1] evenly. Histograms have no gradient: word vectors are not learned.
+    """
+
+    config: NeuralConfig
+
+    @nn.compact
+    def __call__(
+        self, query: jax.Array, document: jax.Array, tables: WordTables, deterministic: bool = True
+    ) -> jax.Array:
+        c = self.config
+        table = jax.lax.stop_gradient(vectors(self, c))
+        words = table[query]
+        counts = histograms(query, document, cosines(words, table[document]), c.bins)
+        middle = nn.tanh(nn.Dense(HIDDEN, name="network_in")(jnp.log1p(counts)))
+        relevance = nn.tanh(nn.Dense(1, name="network_out")(middle))[..., 0]
+        known = words if c.gate == "vector" else jnp.asarray(tables.idf)[query][..., None]
+        # Starts at one: rare words weigh more from the first step.
+        start = nn.initializers.zeros if c.gate == "vector" else nn.initializers.ones
+        weight = nn.Dense(1, use_bias=False, kernel_init=start, name="gate")(known)[..., 0]
+        there = query > 0
+        gate = jax.nn.softmax(jnp.where(there, weight, -1e30), axis=1)
+        return jnp.sum(jnp.where(there, gate * relevance, 0.0), axis=1)

@@ -9,9 +9,8 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 from ml_collections import ConfigDict
 
-from harp_jax.baselines.neural_ir import build
-from harp_jax.baselines.neural_ir.parameters import save_selected
-from harp_jax.baselines.neural_ir.shape import NeuralConfig
+from harp_jax.baselines.neural_ir import ranker
+from harp_jax.baselines.neural_ir.interaction import NeuralConfig
 from harp_jax.model import cross_encoder
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.ranking.scoring import Scorer
@@ -67,7 +66,7 @@ def _neural_ranker(shape: NeuralConfig, params: dict, words: WordVocabulary, con
 def _save_neural_ranker(
     directory: str, shape: NeuralConfig, params: dict[str, np.ndarray], words: WordVocabulary, config: ConfigDict
 ) -> None:
-    save_selected(directory, params)
+    ranker.save_selected(directory, params)
 
 
 CROSS_ENCODER: Family[EncoderShape] = Family(
@@ -81,7 +80,7 @@ CROSS_ENCODER: Family[EncoderShape] = Family(
 NEURAL_IR: Family[NeuralConfig] = Family(
     name="neural_ir",
     rules=lambda shape: ((r".", P()),),  # small, therefore replicated
-    init_params=build.init_params,
+    init_params=ranker.init_params,
     flops=None,
     scorer=_neural_ranker,
     save=_save_neural_ranker,

@@ -10,10 +10,9 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
-from harp_jax.baselines.neural_ir.build import build, init_params, word_tables
 from harp_jax.baselines.neural_ir.groups import GroupLayout, GroupReader
-from harp_jax.baselines.neural_ir.objective import NeuralRank
-from harp_jax.baselines.neural_ir.shape import NeuralConfig
+from harp_jax.baselines.neural_ir.interaction import NeuralConfig
+from harp_jax.baselines.neural_ir.ranker import NeuralRank, build, init_params, word_tables
 from harp_jax.corpus.documents import Documents
 from harp_jax.input.lanes import Reader, epoch_window
 from harp_jax.input.ranking_groups import Judged
