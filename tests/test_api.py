@@ -210,7 +210,7 @@ def frame(columns, *rows):
         (lambda: hj.write_run("run.trec", {}), "the run has no queries"),
         (lambda: hj.train("finetune", ""), "the directory's path is empty"),
         (lambda: hj.generate("data/html", ""), "the directory's path is empty"),
-        (lambda: hj.export_model("runs", ""), "the path of the output is empty"),
+        (lambda: hj.export_model("runs", ""), "the path is empty"),
         (lambda: hj.write_run("", {"q": {"d": 1.0}}), "the path is empty"),
         (lambda: hj.Reranker.pretrain("pages", "out"), "site: str given; use hj.Site.from_pages"),
         (lambda: hj.Site.from_pages([]), "no pages"),

@@ -9,9 +9,8 @@ import sys
 import pytest
 
 from harp_jax.base import files
-from harp_jax.base.digests import SUMS, output_folder
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import cache_directory, lines, open_bytes, read_json, replacing
+from harp_jax.base.files import SUMS, cache_directory, lines, open_bytes, output_folder, read_json, replacing
 
 
 def write(path: object, text: str = "new") -> None:
@@ -169,12 +168,12 @@ def test_line_ends_of_old_macs_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'{\n"a": 1,\n"b": }', "is not JSON (Expecting value: line 3"),
-        (b'{"a": "\xff"}', "is not JSON"),
-        (b"[1]", "holds no JSON object"),
-        (b"", "is not JSON (Expecting value: line 1"),
-        (b"[" * 100_000, "is not JSON"),
-        (b"\xff\xfe{\0}\0", "is not JSON"),
+        (b'{\n"a": 1,\n"b": }', "is not a JSON object (Expecting value: line 3"),
+        (b'{"a": "\xff"}', "is not a JSON object"),
+        (b"[1]", "is not a JSON object"),
+        (b"", "is not a JSON object (Expecting value: line 1"),
+        (b"[" * 100_000, "is not a JSON object"),
+        (b"\xff\xfe{\0}\0", "is not a JSON object"),
     ],
 )
 def test_damaged_json_is_named(tmp_path, content, message):

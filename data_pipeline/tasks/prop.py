@@ -25,8 +25,7 @@ from data_pipeline.tasks.task import Field, PagePair, Setup, Sides, Task, setup_
 from data_pipeline.text.terms import Terms, Word, unpack_words
 from data_pipeline.weights.word_weights import from_bytes
 from data_pipeline.weights.wordpieces import in_links
-from harp_jax.base.digests import check_sums, write_sums
-from harp_jax.base.files import replacing
+from harp_jax.base.files import check_sums, replacing, write_sums
 from harp_jax.base.randomness import signed64
 
 FIELDS = {

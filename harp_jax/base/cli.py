@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from harp_jax.base.errors import InputError, Terminated, how_to_fetch
-from harp_jax.base.files import DISK_FULL, cache_directory, check_plain, disk_full, output_path
+from harp_jax.base.files import DISK_FULL, cache_directory, disk_full, expand_home, output_path
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
 TERMINATED = 143  # the shell's status of a command ended by SIGTERM
@@ -87,21 +87,19 @@ class Parser(argparse.ArgumentParser):
             hint = next((how_to_fetch(path) for action, path in missing if action in self._models), "")
             raise InputError(f"no such file or folder: {said}; check the paths{hint}")
         inputs, written = [path for _, path in read], set()
-        for written_by in self._outputs:
-            output = getattr(arguments, written_by.dest)
-            if not output:
-                continue
-            target = os.path.realpath(output)
-            folders = [(action, path) for action, path in read if os.path.isdir(path)]
-            for action, path in folders:
-                inside = action in self._models and target.startswith(os.path.join(os.path.realpath(path), ""))
-                if inside or target == os.path.realpath(path):
-                    raise InputError(f"cannot write {output}: it belongs to the input {path}; choose another path")
-            if not os.path.isdir(output):
-                check_plain(output)
-                output_path(output, inputs)
+        for output in filter(None, (getattr(arguments, action.dest) for action in self._outputs)):
+            target, wrong = os.path.realpath(output), ""
+            for action, path in read:
+                folder = os.path.join(os.path.realpath(path), "")
+                inside = action in self._models and target.startswith(folder)
+                if os.path.isdir(path) and (inside or os.path.join(target, "") == folder):
+                    wrong = f"it belongs to the input {path}; choose another path"
             if target in written:
-                raise InputError(f"two outputs are both {output}, and one would be lost; choose two paths")
+                wrong = "two outputs have this path, and one would be lost; choose two paths"
+            if wrong:
+                raise InputError(f"cannot write {output}: {wrong}")
+            if not os.path.isdir(output):
+                output_path(output, inputs)
             written.add(target)
 
 
@@ -113,32 +111,20 @@ def paths_in(given: Any) -> list[str]:
 
 def positive(text: str) -> int:
     """The type of options that count from 1."""
-    return _at_least(1, text)
+    return count(text, 1)
 
 
-def count(text: str) -> int:
-    """The type of options that count from 0."""
-    return _at_least(0, text)
-
-
-def _at_least(least: int, text: str) -> int:
-    try:
-        if (number := int(text)) >= least:
-            return number
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f"{text}: use a whole number, {least} or more")
+def count(text: str, least: int = 0) -> int:
+    """The type of options that count from 0, or from `least`."""
+    if (number := int(text)) < least:
+        raise argparse.ArgumentTypeError(f"{text}: use a whole number, {least} or more")
+    return number
 
 
 def with_home(word: str) -> str:
-    """--NAME=~/PATH with the home directory, which shells leave to the command: a directory named ~ would be created."""
+    """--NAME=~/PATH with the home directory, which shells leave to the command."""
     name, equals, value = word.partition("=")
-    if not equals or not (value == "~" or value.startswith("~/")):
-        return word
-    found = os.path.expanduser(value)
-    if found.startswith("~"):
-        raise InputError(f"{word}: no home directory here; write the whole path")
-    return f"{name}={found}"
+    return f"{name}={expand_home(value)}" if equals and (value == "~" or value.startswith("~/")) else word
 
 
 class ConfigParser(Parser):

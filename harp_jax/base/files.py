@@ -1,4 +1,4 @@
-"""Files: decompression by suffix when reading, atomic replacement when writing.
+"""Files: decompression by suffix when reading, atomic replacement and SHA256SUMS when writing.
 
 A path that cannot be opened raises the OSError of Python, which commands print as one line (`cli.ending_well`).
 """
@@ -10,7 +10,6 @@ import fcntl
 import glob
 import gzip
 import hashlib
-import io
 import json
 import lzma
 import os
@@ -29,6 +28,8 @@ SUFFIXES = tuple(_OPENERS)
 _UNREAD = (".zst", ".zip", ".7z", ".lz4", ".br")  # would be called text that is not UTF-8
 # In bytes or characters: a few kilobytes of a compressed file may decompress to one line of gigabytes.
 LONGEST_LINE = 1 << 27
+SUMS = "SHA256SUMS"
+CARD = "README.md"  # listed in SHA256SUMS, but people may edit it
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, over the quota, over the limit of a file's size
 
 
@@ -54,43 +55,40 @@ def open_bytes(path: str) -> IO[bytes]:
     return _OPENERS.get(suffix, open)(path, "rb")  # type: ignore[operator, return-value]
 
 
-def open_text(path: str) -> IO[str]:
-    """Like `open_bytes`, decoded as UTF-8: a byte order mark is dropped, line ends are unchanged."""
-    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="\n")
-
-
-def lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, line without its end) of a text file.
-
-    Raises InputError with the line if it is damaged, longer than LONGEST_LINE, or has a carriage return within: with the line
-    ends of old Macs the whole file would be one line.
-    """
+def raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
+    """Yield (line number from 1, bytes of the line with its end). InputError for damage and for lines over LONGEST_LINE."""
     number = 0
     try:
-        with open_text(path) as file:
-            for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), ""), 1):
-                check_length(len(line), path, number)
-                line = line.rstrip("\r\n")
-                if "\r" in line:
+        with open_bytes(path) as file:
+            for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), b""), 1):
+                if len(line) > LONGEST_LINE:
                     raise InputError(
-                        f"{path}, line {number}: a carriage return within the line; convert the line ends (tr '\\r' '\\n')"
+                        f"{path}, line {number}: longer than {LONGEST_LINE >> 20} MiB; split the line, or check the file"
                     )
                 yield number, line
-    except UnicodeDecodeError as error:
-        # Text is decoded in blocks: the bad byte may be many lines later.
-        raise InputError(f"{path} is not UTF-8 after line {number}: {error.reason}; convert it (UTF-16?)") from error
     except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
         if isinstance(error, OSError) and error.filename:
             raise
         raise InputError(f"{path} is damaged after line {number}: {error}; fetch or write the file again") from error
 
 
-def check_length(length: int, path: str, number: int) -> None:
-    """Raises InputError for a line that is too long to be a record."""
-    if length > LONGEST_LINE:
-        raise InputError(
-            f"{path}, line {number}: longer than {LONGEST_LINE >> 20} MiB; split the line, or check the file"
-        )
+def lines(path: str) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, line without its end) of a UTF-8 text file; a byte order mark is dropped.
+
+    InputError as `raw_lines`, and for a carriage return within a line: with the line ends of old Macs the file would be one line.
+    """
+    for number, data in raw_lines(path):
+        try:
+            line = data.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file (UTF-16?)"
+            ) from error
+        if "\r" in line:
+            raise InputError(
+                f"{path}, line {number}: a carriage return within the line; convert the line ends (tr '\\r' '\\n')"
+            )
+        yield number, line
 
 
 def read_json(path: str, advice: str = "restore or write it again") -> dict[str, Any]:
@@ -102,10 +100,10 @@ def read_json(path: str, advice: str = "restore or write it again") -> dict[str,
     try:
         with open(path, "rb") as file:
             found = json.loads(file.read().decode())
+        if not isinstance(found, dict):
+            raise ValueError("not an object")
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON ({error}); {advice}") from error
-    if not isinstance(found, dict):
-        raise InputError(f"{path} holds no JSON object; {advice}")
+        raise InputError(f"{path} is not a JSON object ({error}); {advice}") from error
     return found
 
 
@@ -160,34 +158,31 @@ def _walk(folder: str, root: str, seen: set[str]) -> Iterator[tuple[str, str]]:
             yield entry.path, ""
 
 
-def output_path(path: str, inputs: Iterable[str] = ()) -> str:
+def output_path(path: str, inputs: Iterable[str] = (), packed: bool = False) -> str:
     """The file that writing to `path` creates or replaces: symbolic links are followed.
 
-    Raises InputError for a directory, a device, a pipe or a bucket, and for a file that is one of `inputs`.
+    InputError for anything but a plain file, for one of `inputs`, and, unless `packed`, for the name of a compressed file, which
+    could not be read again: what is written is not compressed.
     """
-    if not path:
-        raise InputError("cannot write: the path is empty (unset variable?); name a file")
-    if "://" in path:
-        raise InputError(f"cannot write {path}: buckets are not supported here; mount the bucket, or use a local path")
-    target = os.path.realpath(path)
+    target, suffix = os.path.realpath(path), os.path.splitext(path)[1]
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
-        return target
-    if not stat.S_ISREG(mode) or not os.path.exists(target):  # /dev/stdout may be a file without a name
-        kind = "a directory" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
-        raise InputError(f"cannot write {path}: it is {kind}; name a file")
-    for other in inputs:
-        if os.path.isfile(other) and os.path.samefile(target, other):
-            raise InputError(f"cannot write {path}: it is the input {other}, which would be lost; choose another path")
+        mode = 0
+    if not path:
+        wrong = "the path is empty (unset variable?); name a file"
+    elif "://" in path:
+        wrong = "buckets are not supported here; mount the bucket, or use a local path"
+    elif suffix in (*SUFFIXES, *_UNREAD) and not packed:
+        wrong = f"outputs are not compressed; name it without {suffix}"
+    elif mode and not (stat.S_ISREG(mode) and os.path.exists(target)):  # /dev/stdout may have no name
+        wrong = f"it is {'a directory' if stat.S_ISDIR(mode) else 'a device, a pipe or a socket'}; name a file"
+    else:
+        same = (p for p in inputs if mode and os.path.isfile(p) and os.path.samefile(target, p))
+        wrong = next((f"it is the input {other}, which would be lost; choose another path" for other in same), "")
+    if wrong:
+        raise InputError(f"cannot write {path}: {wrong}")
     return target
-
-
-def check_plain(path: str) -> None:
-    """Raises InputError for the name of a compressed file: what is written is not compressed, and could not be read again."""
-    if path.endswith((*SUFFIXES, *_UNREAD)):
-        suffix = os.path.splitext(path)[1]
-        raise InputError(f"cannot write {path}: outputs are not compressed; name it without {suffix}")
 
 
 def check_outside(output: str, inputs: Iterable[str]) -> None:
@@ -242,12 +237,10 @@ def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
     """Open a file for writing that replaces `path` only if the block ends without an exception.
 
     The content is on disk before the file has its name, so that a power failure leaves no empty file; `durable=False` saves
-    the few milliseconds where readers notice that. A replaced file keeps its permissions. Raises InputError where
-    `output_path` and, for text, `check_plain` do, and when the disk is full.
+    the few milliseconds where readers notice that. A replaced file keeps its permissions. InputError as `output_path`, and when the
+    disk is full.
     """
-    if "b" not in mode:
-        check_plain(path)
-    target = output_path(path)
+    target = output_path(path, packed="b" in mode)
     temporary = beside(target)
     os.makedirs(os.path.dirname(target), exist_ok=True)
     file = open(
@@ -270,29 +263,6 @@ def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.remove(temporary)
-
-
-@contextlib.contextmanager
-def replacing_folder(path: str) -> Iterator[str]:
-    """A new folder that replaces the folder `path` only if the block ends without an exception.
-
-    No system call replaces a folder that holds files, so there are two renames: interrupted between them, the old folder is put
-    back. A link to a folder stays a link. Raises InputError where nothing can be written, and when the disk is full.
-    """
-    target = os.path.realpath(path)
-    temporary = beside(target)
-    old = f"{temporary}.old"
-    os.makedirs(temporary)
-    try:
-        with full_disk_refused(path):
-            yield temporary
-        if os.path.isdir(target):
-            os.rename(target, old)
-        os.rename(temporary, target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if os.path.isdir(old):
-            shutil.rmtree(old) if os.path.lexists(target) else os.rename(old, target)
 
 
 def locked(path: str, busy: str) -> IO[str]:
@@ -325,10 +295,15 @@ def _unlinked(path: str, flags: int) -> int:
 
 def cache_directory(name: str) -> str:
     """A directory for derived files in XDG_CACHE_HOME or ~/.cache. Raises InputError where there is no home directory."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    if cache.startswith("~"):
-        raise InputError("no home directory for the cache; set XDG_CACHE_HOME to a directory")
-    return os.path.join(cache, "harp_jax", name)
+    return os.path.join(os.environ.get("XDG_CACHE_HOME") or expand_home("~/.cache"), "harp_jax", name)
+
+
+def expand_home(path: str) -> str:
+    """A path that begins with ~, absolute. InputError without a home directory: a directory named ~ would be created."""
+    found = os.path.expanduser(path)
+    if found.startswith("~"):
+        raise InputError(f"{path}: no home directory; write the whole path, or set XDG_CACHE_HOME for the cache")
+    return found
 
 
 def sha256_file(path: str) -> str:
@@ -336,3 +311,102 @@ def sha256_file(path: str) -> str:
     check_readable(path)
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def files_below(directory: str) -> list[str]:
+    """The paths of all files below a directory, relative to it, sorted."""
+    found = (os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names)
+    return sorted(os.path.relpath(path, directory) for path in found)
+
+
+def write_sums(directory: str, names: Iterable[str] | None = None) -> None:
+    """Writes SHA256SUMS for these files of a directory (None: all), as `sha256sum -c` reads it.
+
+    Weights, config and vocabulary that do not belong together may still load and score; the file binds them. A folder without it,
+    such as one that another tool wrote, is not checked when it is read, and never replaced.
+    """
+    given = files_below(directory) if names is None else sorted(names)
+    found = {name: sha256_file(os.path.join(directory, name)) for name in given if name != SUMS}
+    with replacing(os.path.join(directory, SUMS)) as file:
+        file.writelines(f"{digest}  {name}\n" for name, digest in found.items())
+
+
+def remove_sums(directory: str) -> None:
+    """Removes SHA256SUMS before the files change, so that a kill in between leaves no wrong digests."""
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(os.path.join(directory, SUMS))
+
+
+def listed_sums(directory: str) -> dict[str, str]:
+    """Name → sha256 of the directory's SHA256SUMS; empty without one."""
+    path = os.path.join(directory, SUMS)
+    found = [line.partition("  ") for _, line in lines(path)] if os.path.exists(path) else []
+    return {name: digest for digest, _, name in found}
+
+
+def check_sums(directory: str, names: Iterable[str] | None = None) -> None:
+    """InputError for the first of the files that is missing or was changed since `write_sums`.
+
+    `names`: of those that are listed; None: all of them but the card and those in folders, which only some readers need.
+    """
+    listed = listed_sums(directory)
+    chosen = [name for name in listed if "/" not in name and name != CARD] if names is None else set(names)
+    for name in listed.keys() & chosen:
+        file = os.path.join(directory, name)
+        missing = not os.path.isfile(file)
+        if missing or sha256_file(file) != listed[name]:
+            raise InputError(
+                f"{file} {'is missing' if missing else 'was changed since it was written'} (by {SUMS}); copy or write the folder "
+                f"again, or remove {SUMS} if that was intended"
+            )
+
+
+def intact(directory: str) -> bool:
+    """Whether the directory has SHA256SUMS, and its files agree with it."""
+    try:
+        check_sums(directory)
+        return bool(listed_sums(directory))
+    except InputError:
+        return False
+
+
+def check_replaceable(directory: str) -> None:
+    """InputError unless `directory` is absent, empty, or holds only files that its SHA256SUMS lists, unchanged."""
+    wrong = "" if directory else "the path is empty (unset variable?); name a directory"
+    if os.path.lexists(directory) and not os.path.isdir(directory):
+        wrong = "it is no directory; choose another --output or remove it"
+    if not wrong:
+        listed = listed_sums(directory)
+        theirs = (
+            name for name in files_below(directory)
+            if name != SUMS and listed.get(name) != sha256_file(os.path.join(directory, name))
+        )  # fmt: skip
+        lost = f"it holds {{}}, which was changed or was not written by harp_jax (by {SUMS}) and would be lost; "
+        wrong = next((lost.format(name) + "move it away or choose another --output" for name in theirs), "")
+    if wrong:
+        raise InputError(f"cannot write {directory}: {wrong}")
+
+
+@contextlib.contextmanager
+def output_folder(path: str) -> Iterator[str]:
+    """A new folder that gets its SHA256SUMS and replaces the folder `path` if the block ends without an exception.
+
+    No system call replaces a folder that holds files, so there are two renames: interrupted between them, the old folder is put
+    back. A link to a folder stays a link. InputError as `check_replaceable`, and when the disk is full.
+    """
+    check_replaceable(path)
+    target = os.path.realpath(path)
+    temporary = beside(target)
+    old = f"{temporary}.old"
+    os.makedirs(temporary)
+    try:
+        with full_disk_refused(path):
+            yield temporary
+            write_sums(temporary)
+        if os.path.isdir(target):
+            os.rename(target, old)
+        os.rename(temporary, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if os.path.isdir(old):
+            shutil.rmtree(old) if os.path.lexists(target) else os.rename(old, target)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from harp_jax.base.digests import check_replaceable
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import check_replaceable
 from harp_jax.checkpoints import checkpoint
 from harp_jax.checkpoints.card_metadata import NOTHING, About
 from harp_jax.checkpoints.formats import needed, write_onnx, write_openvino

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from harp_jax.base.digests import check_sums, output_folder
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import read_json
+from harp_jax.base.files import check_sums, output_folder, read_json
 from harp_jax.base.version import __version__
 from harp_jax.checkpoints.sentence_transformers_layout import IDENTITY, write_layout
 from harp_jax.model.encoders.encoder import WORDS, EncoderShape

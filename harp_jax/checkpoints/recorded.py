@@ -7,9 +7,8 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from harp_jax.base.digests import check_sums, listed_sums
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import check_readable, read_json
+from harp_jax.base.files import check_readable, check_sums, listed_sums, read_json
 
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"

@@ -9,9 +9,8 @@ from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import check_links, check_outside, link
 from harp_jax.checkpoints.hub import fetched
 from harp_jax.corpus.documents import FIELDS
-from harp_jax.corpus.folds import components
 from harp_jax.corpus.paths import is_irds
-from harp_jax.corpus.trec import Qrels, read_qrels
+from harp_jax.corpus.trec import Qrels, components, read_qrels
 from harp_jax.evaluation.floors import CHANCE, ORACLE
 from harp_jax.evaluation.measures import parse_measures
 from harp_jax.experiments.execution import execute, summary

@@ -7,8 +7,7 @@ import sys
 from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
-from harp_jax.corpus.folds import read_subset
-from harp_jax.corpus.trec import Qrels, read_qrels, read_run
+from harp_jax.corpus.trec import Qrels, read_qrels, read_run, read_subset
 from harp_jax.evaluation.evaluate import MEASURES, evaluate
 from harp_jax.evaluation.floors import Floors
 from harp_jax.evaluation.measures import parse_measures

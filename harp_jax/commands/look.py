@@ -43,7 +43,7 @@ def arguments_parser() -> Parser:
 def main(arguments: argparse.Namespace) -> None:
     from dataclasses import replace
 
-    from harp_jax.look.label_file import LabelFile
+    from harp_jax.corpus.labels import LabelFile
     from harp_jax.look.server import listen, make_app, serve
     from harp_jax.look.shelf import LABELS, SITE_FIELDS, Shelf, Sources, of_site
 

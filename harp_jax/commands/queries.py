@@ -8,10 +8,9 @@ from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import output_path, replacing
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.folds import read_subset
 from harp_jax.corpus.labels import write_collection
 from harp_jax.corpus.paths import qrels_file, query_file
-from harp_jax.corpus.trec import read_qrels, read_queries, read_run
+from harp_jax.corpus.trec import read_qrels, read_queries, read_run, read_subset
 from harp_jax.experiments.query_sets import (
     MOST_DRAWS,
     connected,

@@ -12,11 +12,12 @@ import threading
 from collections.abc import Iterator
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import cache_directory, check_readable, lines
+from harp_jax.base.files import cache_directory, check_readable
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents, batches, build_index
 from harp_jax.corpus.paths import safe_name, state_of
+from harp_jax.corpus.records import records
 
 log = logging.getLogger(__name__)
 
@@ -115,16 +116,14 @@ def _without_repeated(connection: sqlite3.Connection, clicks: int) -> int:
 def _sampled(path: str, sample: float, seed: int) -> Iterator[tuple[str, str, str]]:
     """(qid, query, docid) of the sampled lines; every line is checked."""
     below = int(sample * 2**64)
-    for number, line in progress(lines(path), unit="clicks", desc=f"index of {os.path.basename(path)}"):
-        if not line.strip():
-            continue
-        parts = line.split("\t")
-        if len(parts) != 4:
-            raise InputError(f"{path}, line {number}: {len(parts)} columns; ORCAS has qid, query, docid, url (tabs)")
-        qid, query, docid = (part.strip() for part in parts[:3])
-        if not (qid and query and docid):
+    for number, line in progress(
+        records(path, "a click log"), unit="clicks", desc=f"index of {os.path.basename(path)}"
+    ):
+        parts = [part.strip() for part in line.split("\t")]
+        if len(parts) != 4 or not all(parts[:3]):
             raise InputError(
-                f"{path}, line {number}: query id, query or document id is empty; correct or remove the line"
+                f"{path}, line {number}: not ORCAS' 'qid<TAB>query<TAB>docid<TAB>url'; correct or remove it"
             )
+        qid, query, docid, _ = parts
         if hash64(seed, "click", qid, docid) < below:
             yield qid, query, docid

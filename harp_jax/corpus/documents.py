@@ -9,7 +9,6 @@ collection; "irds:ID" is a dataset of ir_datasets (`irds.py`).
 import contextlib
 import hashlib
 import itertools
-import lzma
 import os
 import sqlite3
 import threading
@@ -21,18 +20,17 @@ from typing import Any, Protocol, TypeVar, cast
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import (
-    LONGEST_LINE,
     SUFFIXES,
     beside,
     cache_directory,
-    check_length,
     check_readable,
     open_bytes,
+    raw_lines,
 )
 from harp_jax.base.progress import progress
 from harp_jax.corpus.irds import IrdsDocuments
-from harp_jax.corpus.jsonl import checked_id, checked_text, parse_object
 from harp_jax.corpus.paths import document_files, is_irds, safe_name, state_of
+from harp_jax.corpus.records import checked_id, checked_text, parse_object
 
 FIELDS = ("title", "url", "body")
 BODIES = ("text", "body", "contents")  # names of the body in JSONL; the first that is not null is used
@@ -182,23 +180,17 @@ def _fingerprint(path: str) -> str:
 
 def _records(path: str) -> Iterator[tuple[int, int, bytes]]:
     """(line from 1, byte offset, bytes) of every non-blank line, without byte order mark and newline."""
-    line, start = 0, 0
-    try:
-        with open_bytes(path) as file:
-            for line, data in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), b""), 1):
-                size = len(data)
-                check_length(size, path, line)
-                mark = 3 if line == 1 and data.startswith(b"\xef\xbb\xbf") else 0
-                data = data[mark:].rstrip(b"\r\n")
-                if data.strip():
-                    yield line, start + mark, data
-                start += size
-    except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
-        raise InputError(f"{path} is damaged after line {line}: {error}; fetch or write the file again") from error
+    start = 0
+    for line, data in raw_lines(path):
+        mark = 3 if line == 1 and data.startswith(b"\xef\xbb\xbf") else 0
+        record = data[mark:].rstrip(b"\r\n")
+        if record.strip():
+            yield line, start + mark, record
+        start += len(data)
 
 
-def _parse(path: str, line: int, data: bytes) -> dict[str, str]:
-    """A record's "id", "title", "url" and "body"."""
+def _parse(path: str, line: int, data: bytes, columns: tuple[int, ...] = (2, 4)) -> dict[str, str]:
+    """A record's "id", "title", "url" and "body". `columns`: the numbers of tab-separated columns that a line may have."""
     where = f"{path}, line {line}"
     try:
         text = data.decode().rstrip("\r\n")
@@ -207,15 +199,13 @@ def _parse(path: str, line: int, data: bytes) -> dict[str, str]:
     if text.startswith("{"):
         return _json_record(where, text)
     parts = text.split("\t")
-    if len(parts) == 4:
-        docid, url, title, body = parts
-    elif len(parts) == 2:
-        docid, url, title, body = parts[0], "", "", parts[1]
-    else:
+    if len(parts) not in columns:
         raise InputError(
-            f"{where}: {len(parts)} columns; write 'docid<TAB>url<TAB>title<TAB>body', or 'docid<TAB>text'"
+            f"{where}: {len(parts)} columns, not {' or '.join(map(str, columns))}; write 'docid<TAB>url<TAB>title<TAB>body', or "
+            "'docid<TAB>text', without tabs in the texts"
         )
-    return {"id": checked_id(where, docid.strip(), "document"), "title": title, "url": url, "body": body}
+    url, title = parts[1:-1] or ("", "")
+    return {"id": checked_id(where, parts[0].strip(), "document"), "title": title, "url": url, "body": parts[-1]}
 
 
 def _json_record(where: str, line: str) -> dict[str, str]:
@@ -245,7 +235,7 @@ def build_index(index: str, fill: Callable[[sqlite3.Connection], None]) -> None:
             fill(connection)
             connection.commit()
         os.replace(temporary, index)
-    except (OSError, sqlite3.OperationalError) as error:
+    except sqlite3.OperationalError as error:
         raise InputError(f"cannot write the index {index}: {error}; set XDG_CACHE_HOME to another place") from error
     finally:
         with contextlib.suppress(FileNotFoundError):
@@ -272,32 +262,26 @@ def _fill(path: str, connection: sqlite3.Connection) -> None:
     try:
         connection.execute("CREATE UNIQUE INDEX by_id ON document (id)")
     except sqlite3.IntegrityError:
-        twice = "SELECT id, min(number), max(number) FROM document GROUP BY id HAVING count(*) > 1 ORDER BY 3 LIMIT 1"
-        docid, *numbers = connection.execute(twice).fetchone()
-        places = []
-        for number in numbers:
-            row = connection.execute("SELECT file, line FROM document WHERE number = ?", (number,)).fetchone()
-            places.append((files[row[0]], row[1]))
-        (before, first), (where, again) = places
-        earlier = f"line {first}" if before == where else f"{before}, line {first}"
+        docid, before, first, where, again = connection.execute(
+            "SELECT twice.id, a.file, a.line, b.file, b.line FROM (SELECT id, min(number) AS first, max(number) AS last"
+            " FROM document GROUP BY id HAVING count(*) > 1 ORDER BY last LIMIT 1) AS twice"
+            " JOIN document AS a ON a.number = first JOIN document AS b ON b.number = last"
+        ).fetchone()
+        earlier = f"line {first}" if before == where else f"{files[before]}, line {first}"
         raise InputError(
-            f"{where}, line {again}: document {docid} a second time (first in {earlier}); remove one"
+            f"{files[where]}, line {again}: document {docid} a second time (first in {earlier}); remove one"
         ) from None
 
 
 def _rows(files: list[str]) -> Iterator[Row]:
     """(id, file number, line, byte offset, record): plain files have the offset, compressed ones the record."""
     for number, path in enumerate(files):
-        stored, columns = path.endswith(SUFFIXES), 0
+        stored = path.endswith(SUFFIXES)
+        columns: tuple[int, ...] = (2, 4)
         for line, start, data in _records(path):
-            if not data.startswith(b"{"):
-                tabs = data.count(b"\t")
-                columns = columns or tabs + 1
-                if tabs + 1 != columns:  # two tabs in a passage would turn its beginning into a URL and a title
-                    raise InputError(
-                        f"{path}, line {line}: {tabs + 1} columns, but {columns} above; remove tabs from the texts"
-                    )
-            docid = _parse(path, line, data)["id"]
+            docid = _parse(path, line, data, columns)["id"]
+            if not data.startswith(b"{"):  # two tabs in a passage would turn its beginning into a URL and a title
+                columns = (data.count(b"\t") + 1,)
             yield (docid, number, line, None, zlib.compress(data, 1)) if stored else (docid, number, line, start, None)
 
 

@@ -25,10 +25,10 @@ def load(path: str, what: str) -> "ir_datasets.Dataset":
         import ir_datasets
     try:
         dataset = ir_datasets.load(name)
-    except KeyError as error:
-        raise InputError(f"ir_datasets has no dataset {name!r}; see ir-datasets.com for its ids") from error
-    if not getattr(dataset, f"has_{what}")():
-        raise InputError(f"the ir_datasets dataset {name} has no {what}; use a file or another id for them")
+    except KeyError:
+        dataset = None
+    if dataset is None or not getattr(dataset, f"has_{what}")():
+        raise InputError(f"ir_datasets has no {what} of {name!r}; see ir-datasets.com for its ids, or use a file")
     return dataset
 
 

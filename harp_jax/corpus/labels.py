@@ -1,15 +1,20 @@
-"""Relevance labels, one query<TAB>docid<TAB>level per line.
+"""Relevance labels, one query<TAB>docid<TAB>level per line: reads them, and changes a file of them.
 
 A missing level means 1, relevant. The last label of a pair counts. Lines that begin with # are comments.
 """
 
+import contextlib
+import fcntl
 import os
 import re
+import threading
+from collections.abc import Iterator
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import lines, output_path, replacing
 from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels
 
+LEVELS = (0, 1)  # of the page: not relevant, relevant
 _LEVEL = re.compile(r"-?\d{1,9}")
 
 
@@ -32,12 +37,13 @@ def parse(line: str, path: str, number: int) -> tuple[str, str, int] | None:
     if not line.strip() or line.startswith("#"):
         return None
     parts = [part.strip() for part in line.split("\t")]
-    query = tidy(parts[0])
+    query, level, wrong = tidy(parts[0]), parts[2] if len(parts) == 3 else "1", ""
     if len(parts) not in (2, 3) or not query or not parts[1] or len(parts[1].split()) > 1:
-        raise InputError(f"{path}, line {number}: no 'query<TAB>docid<TAB>level'; correct the line")
-    level = parts[2] if len(parts) == 3 else "1"
-    if not _LEVEL.fullmatch(level) or abs(int(level)) > LARGEST_LEVEL:
-        raise InputError(f"{path}, line {number}: level {level!r} is no small integer; write 1 for relevant, 0 for not")
+        wrong = "no 'query<TAB>docid<TAB>level'; correct the line"
+    elif not _LEVEL.fullmatch(level) or abs(int(level)) > LARGEST_LEVEL:
+        wrong = f"level {level!r} is no small integer; write 1 for relevant, 0 for not"
+    if wrong:
+        raise InputError(f"{path}, line {number}: {wrong}")
     return query, parts[1], int(level)
 
 
@@ -63,3 +69,69 @@ def write_collection(path: str, folder: str) -> tuple[int, int]:
     with replacing(os.path.join(folder, "qrels.txt")) as file:
         file.writelines(f"{qid} 0 {docid} {n}\n" for qid, judged in kept.items() for docid, n in judged.items())
     return len(kept), sum(map(len, kept.values()))
+
+
+class LabelFile:
+    """A file of labels, rewritten atomically with every change. Safe for threads and processes.
+
+    Keeps other lines and comments unchanged. Raises InputError for malformed lines.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._read()
+
+    def _read(self) -> None:
+        self._lines: list[tuple[tuple[str, str] | None, str]] = []  # (query and document, the line)
+        self._levels: dict[tuple[str, str], int] = {}
+        for number, line in lines(self.path) if os.path.exists(self.path) else ():
+            self._keep(line.rstrip("\r\n"), number)
+
+    def _keep(self, line: str, number: int) -> None:
+        label = parse(line, self.path, number)
+        self._lines.append((label and label[:2], line))
+        if label:
+            self._levels[label[:2]] = label[2]
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._levels)
+
+    @property
+    def queries(self) -> int:
+        """Number of queries with labels."""
+        with self._lock:
+            return len({query for query, _ in self._levels})
+
+    def of(self, query: str) -> dict[str, int]:
+        """docid → level of a query."""
+        with self._lock:
+            return {docid: level for (asked, docid), level in self._levels.items() if asked == tidy(query)}
+
+    def set(self, query: str, docid: str, level: int | None) -> None:
+        """Labels a document of a query, or removes its label (None). Raises InputError if the file cannot be read or written."""
+        pair = (tidy(query), docid)
+        with self._lock, alone_in(os.path.dirname(os.path.abspath(self.path))):
+            self._read()  # an editor or another server may have changed it
+            kept = [(other, line) for other, line in self._lines if other != pair]
+            if level is not None:
+                kept.append((pair, as_line(*pair, level)))
+            with replacing(self.path) as file:
+                file.writelines(line + "\n" for _, line in kept)
+            self._lines = kept
+            self._levels.pop(pair, None)
+            if level is not None:
+                self._levels[pair] = level
+
+
+@contextlib.contextmanager
+def alone_in(directory: str) -> Iterator[None]:
+    """Locks a directory against other processes, without a lock file."""
+    os.makedirs(directory, exist_ok=True)
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

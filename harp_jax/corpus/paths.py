@@ -54,26 +54,21 @@ def document_files(path: str) -> list[str]:
     found = [name for name in candidates if not OTHERS.search(name)]
     if not found and are_pages(path):
         return [documents_of_pages(path)]
-    if not found:
-        raise InputError(
-            f"{path} has no corpus.jsonl, no other .jsonl or .tsv file, and no pages (.html, .warc); name the documents' file"
-        )
     named = [name for name in found if NAMED.match(name)]
     if named:
         found, kinds = named, {match[1].lower() for name in named if (match := NAMED.match(name))}
     else:
         # Files of one kind differ only in numbers; in a folder with nothing but documents, any names are fine.
         kinds = {re.sub(r"\d+", "", _plain(name)) for name in found} if len(found) < len(candidates) else {""}
-    if len(kinds) > 1:
-        raise InputError(
-            f"{path} has {', '.join(found)}: which are the documents? Name their file, or move them to a folder of their own"
-        )
+    if not found or len(kinds) > 1:
+        held = f"has {', '.join(found)}: which are the documents?" if found else "has no .jsonl, .tsv or page file."
+        raise InputError(f"{path} {held} Name their file, or move them to a folder of their own")
     return [os.path.join(path, name) for name in found]
 
 
 def query_file(path: str) -> str:
     """The query file of `path`."""
-    return _one(path, ("queries.jsonl", "queries.tsv")) if os.path.isdir(path) else path
+    return _one(path, _among(path, ("queries.jsonl", "queries.tsv")), "queries") if os.path.isdir(path) else path
 
 
 def qrels_file(path: str) -> str:
@@ -81,22 +76,18 @@ def qrels_file(path: str) -> str:
     if not os.path.isdir(path):
         return path
     folder = os.path.join(path, "qrels")
-    if not os.path.isdir(folder):
-        named = [name for name in sorted(os.listdir(path)) if QRELS.match(name)]
-        if len(named) == 1:
-            return os.path.join(path, named[0])
+    named = [] if os.path.isdir(folder) else [name for name in sorted(os.listdir(path)) if QRELS.match(name)]
+    if len(named) == 1:
+        return os.path.join(path, named[0])
     folder = folder if os.path.isdir(folder) else path
     splits = [name for name in sorted(os.listdir(folder)) if _plain(name).endswith(".tsv")]
-    if len(splits) != 1:
-        shown = f"has the splits {', '.join(splits)}" if splits else "has no split (.tsv)"
-        raise InputError(f"{folder} {shown}; name the file of judgments")
-    return os.path.join(folder, splits[0])
+    return _one(folder, [os.path.join(folder, name) for name in splits], "judgments")
 
 
-def _one(folder: str, names: tuple[str, ...]) -> str:
-    found = _among(folder, names)
+def _one(folder: str, found: list[str], what: str) -> str:
     if len(found) != 1:
-        raise InputError(f"{folder} has {len(found)} files named {' or '.join(names)}; name the file itself")
+        names = ", ".join(map(os.path.basename, found))
+        raise InputError(f"{folder} has {len(found)} files of {what}{names and f' ({names})'}; name the file itself")
     return found[0]
 
 

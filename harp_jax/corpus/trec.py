@@ -1,4 +1,4 @@
-"""Runs, relevance judgments and queries in the text formats of TREC and MS MARCO.
+"""Runs, relevance judgments and queries in the text formats of TREC and MS MARCO; subsets of queries by list and by fold.
 
 Files may be plain, .gz, .bz2 or .xz, with Unix or Windows newlines, with or without a byte order mark. Errors are
 InputErrors with the file and the line.
@@ -8,16 +8,17 @@ import math
 import os
 import sys
 from array import array
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import lines, replacing
+from harp_jax.base.files import replacing
+from harp_jax.base.randomness import hash64
 from harp_jax.corpus import irds
-from harp_jax.corpus.jsonl import checked_id, checked_text, parse_object
 from harp_jax.corpus.paths import is_irds, qrels_file, query_file
+from harp_jax.corpus.records import checked_id, checked_text, columns, parse_object, records
 
 TAG = "harp_jax"
 # Column names in the header of BEIR's and other judgments; letters only.
@@ -77,24 +78,31 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
         return run
     seen: set[str] = set()
     current = ""
-    for number, parts in _columns(path, "a run", (6, 3)):
-        qid, docid, score = (parts[0], parts[2], parts[4]) if len(parts) == 6 else (parts[0], parts[1], parts[2])
+    for number, parts in columns(path, "a run", (6, 3)):
+        wrong = ""
+        qid, docid, score = (parts[0], parts[2], parts[4]) if len(parts) == 6 else parts
         if len(parts) == 6 and _shifted(parts):
-            raise InputError(
-                f"{path}, line {number}: rank {parts[3]!r}, score {score!r}, tag {parts[5][:40]!r} are shifted, as by an id with a "
-                "space; write 'qid Q0 docid rank score tag'"
+            wrong = (
+                f"rank {parts[3]!r}, score {score!r}, tag {parts[5][:40]!r} are shifted, as by an id with a space; write "
+                "'qid Q0 docid rank score tag'"
             )
-        if queries is not None and qid not in queries:
+        elif queries is not None and qid not in queries:
             continue
         if qid != current:
             # Tracks duplicates only within the current query; a query that reappears starts from its list.
             current, seen = qid, set(run[qid].docids) if qid in run else set()
         if docid in seen:
-            raise InputError(f"{path}, line {number}: document {docid} is listed twice for query {qid}; remove one")
+            wrong = wrong or f"document {docid} is listed twice for query {qid}; remove one"
+        value = _number(score) if len(parts) == 6 else -_number(score, int)
+        if not abs(value) <= LARGEST:
+            what = "score" if len(parts) == 6 else "rank"
+            wrong = wrong or f"{what} {score!r} is not a number within ±{LARGEST:g}; write the run again"
+        if wrong:
+            raise InputError(f"{path}, line {number}: {wrong}")
         seen.add(docid)
         ranking = run.setdefault(qid, Ranking())
         ranking.docids.append(sys.intern(docid))
-        ranking.scores.append(_score(score, len(parts), path, number))
+        ranking.scores.append(value)
     return run
 
 
@@ -102,32 +110,16 @@ def _shifted(parts: list[str]) -> bool:
     """Whether a space in an id shifts the columns: the rank is not an integer, or the tag begins with a second score."""
     _, _, _, rank, score, tag = parts
     first, space, _ = tag.partition(" ")
-    return not _is_integer(rank) or (bool(space) and _is_integer(score) and _is_number(first))
+    second = bool(space) and not math.isnan(_number(score, int) + _number(first))
+    return second or math.isnan(_number(rank, int))
 
 
-def _is_integer(text: str) -> bool:
-    return text.removeprefix("-").isdecimal()
-
-
-def _is_number(text: str) -> bool:
+def _number(text: str, kind: type[int] | type[float] = float) -> float:
+    """A number, or NaN for another text."""
     try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _score(text: str, columns: int, path: str, number: int) -> float:
-    try:
-        score = float(text) if columns == 6 else -float(int(text))
+        return float(kind(text))
     except (ValueError, OverflowError):
-        score = math.nan
-    what = "score" if columns == 6 else "rank"
-    if not math.isfinite(score):
-        raise InputError(f"{path}, line {number}: {what} {text!r} is not a finite number; write the run again")
-    if abs(score) > LARGEST:
-        raise InputError(f"{path}, line {number}: {what} {text!r} is beyond ±{LARGEST:g}; scale the scores")
-    return score
+        return math.nan
 
 
 def read_qrels(path: str | os.PathLike[str]) -> Qrels:
@@ -140,51 +132,30 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
         return irds.qrels(path)
     path = qrels_file(path)
     qrels: Qrels = {}
-    query, document, relevance = 0, 2, 3
-    for row, (number, parts) in enumerate(_columns(path, "qrels", (4, 3))):
-        header = [_HEADER.get("".join(filter(str.isalpha, part.lower())), "") for part in parts] if not row else []
-        if {"query", "document", "level"} <= set(header):
-            query, document, relevance = (header.index(name) for name in ("query", "document", "level"))
-            continue
-        if len(parts) == 3 and not row:
-            raise InputError(
-                f"{path}, line {number}: 3 columns and no header; write 'qid 0 docid level', or begin with "
-                "'query-id corpus-id score'"
-            )
-        qid, docid, level = parts[query], parts[document], parts[relevance]
-        judged = qrels.setdefault(qid, {})
-        if docid in judged:
-            raise InputError(f"{path}, line {number}: document {docid} is judged twice for query {qid}; remove one")
-        try:
-            judged[sys.intern(docid)] = int(level)
-        except ValueError:
-            raise InputError(
-                f"{path}, line {number}: relevance {level!r} is not an integer; correct the line"
-            ) from None
-        if abs(judged[docid]) > LARGEST_LEVEL:
-            raise InputError(
-                f"{path}, line {number}: relevance {level[:20]} is beyond ±{LARGEST_LEVEL}; correct the line"
-            )
+    places: tuple[int, ...] = ()
+    for number, parts in columns(path, "qrels", (4, 3)):
+        if not places:
+            header = [_HEADER.get("".join(filter(str.isalpha, part.lower())), "") for part in parts]
+            if {"query", "document", "level"} <= set(header):
+                places = tuple(header.index(name) for name in ("query", "document", "level"))
+                continue
+            places = (0, 2, 3)
+        wrong, level = "", math.nan
+        if max(places) >= len(parts):
+            wrong = "3 columns and no header; write 'qid 0 docid level', or begin with 'query-id corpus-id score'"
+        else:
+            qid, docid, given = (parts[place] for place in places)
+            level, judged = _number(given, int), qrels.setdefault(qid, {})
+            if docid in judged:
+                wrong = f"document {docid} is judged twice for query {qid}; remove one"
+            elif not abs(level) <= LARGEST_LEVEL:
+                wrong = f"relevance {given[:20]!r} is not an integer within ±{LARGEST_LEVEL}; correct the line"
+        if wrong:
+            raise InputError(f"{path}, line {number}: {wrong}")
+        judged[sys.intern(docid)] = int(level)
     if not qrels:
-        raise InputError(f"{path} is empty; it should have judgments, 'qid 0 docid level' a line")
+        raise InputError(f"{path} has no judgments; write 'qid 0 docid level' lines")
     return qrels
-
-
-def _columns(path: str, what: str, allowed: tuple[int, ...]) -> Iterator[tuple[int, list[str]]]:
-    """(line number, columns) of a white-space-separated file; all lines have the same number of columns."""
-    columns = 0
-    for number, line in lines(path):
-        # As in trec_eval, a run's tag is the rest of the line and may contain spaces.
-        parts = line.split(maxsplit=5)
-        if not parts:
-            continue
-        columns = columns or len(parts)
-        if len(parts) not in allowed or len(parts) != columns:
-            wanted = " or ".join(map(str, allowed)) if columns not in allowed else str(columns)
-            raise InputError(f"{path}, line {number}: {len(parts)} columns, {what} has {wanted}; correct the line")
-        yield number, parts
-    if not columns:
-        raise InputError(f"{path} is empty; it should be {what}")
 
 
 def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
@@ -197,44 +168,27 @@ def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
         return irds.queries(path)
     path = query_file(path)
     queries: dict[str, str] = {}
-    for number, line in lines(path):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        qid, text = _json_query(where, line) if line.startswith("{") else _tab_query(where, line)
-        if qid in queries:
-            raise InputError(f"{path}, line {number}: query {qid} is listed twice; remove one")
-        if not text.strip():
-            raise InputError(f"{path}, line {number}: query {qid} has no text; correct or remove the line")
+    for number, line in records(path, "queries, 'qid<TAB>text' a line"):
+        where, wrong = f"{path}, line {number}", ""
+        if line.startswith("{"):
+            record = parse_object(where, line)
+            given, text = record.get("_id", record.get("id")), checked_text(where, record.get("text"), "text")
+        else:
+            start, tab, text = line.partition("\t")
+            given, text, wrong = start.strip(), text.replace("\t", " "), "" if tab else "no tab; write 'qid<TAB>text'"
+        if not wrong and (qid := checked_id(where, given, "query")) in queries:
+            wrong = f"query {qid} is listed twice; remove one"
+        elif not wrong and not text.strip():
+            wrong = f"query {qid} has no text; correct or remove the line"
+        if wrong:
+            raise InputError(f"{where}: {wrong}")
         queries[qid] = text.strip()
-    if not queries:
-        raise InputError(f"{path} is empty; it should have queries, 'qid<TAB>text' a line")
     return queries
-
-
-def _tab_query(where: str, line: str) -> tuple[str, str]:
-    qid, tab, text = line.partition("\t")
-    if not tab:
-        raise InputError(f"{where}: no tab; write 'qid<TAB>text'")
-    return checked_id(where, qid.strip(), "query"), text.replace("\t", " ")
-
-
-def _json_query(where: str, line: str) -> tuple[str, str]:
-    record = parse_object(where, line)
-    name = "_id" if "_id" in record else "id"
-    if name not in record or "text" not in record:
-        raise InputError(
-            f"{where}: fields {', '.join(record) or 'none'}; a query has '_id' and 'text': correct the line"
-        )
-    return checked_id(where, record[name], "query"), checked_text(where, record["text"], "text")
 
 
 def read_ids(path: str) -> list[str]:
     """Query ids: the first word of each line, without duplicates."""
-    found = list(dict.fromkeys(line.split()[0] for _, line in lines(path) if line.strip()))
-    if not found:
-        raise InputError(f"{path} is empty; it should have query ids, one a line")
-    return found
+    return list(dict.fromkeys(line.split()[0] for _, line in records(path, "query ids, one a line")))
 
 
 def strictly_decreasing(scores: Sequence[float] | np.ndarray) -> np.ndarray:
@@ -260,13 +214,11 @@ def ordered(rankings: Iterable[ScoredQuery]) -> Iterator[tuple[str, Ranking]]:
             for docid in docids:
                 checked_id(f"run, query {qid}", docid, "document")
         values = np.asarray(scores, np.float64)
-        if not np.isfinite(values).all():
-            bad = docids[int(np.flatnonzero(~np.isfinite(values))[0])]
-            raise InputError(f"query {qid}, document {bad}: the score is not finite; the model is broken, retrain it")
-        if len(values) and np.abs(values).max() > LARGEST:
-            bad = docids[int(np.abs(values).argmax())]
+        if (bad := ~(np.abs(values) <= LARGEST)).any():
+            first = int(np.argmax(bad))
             raise InputError(
-                f"query {qid}, document {bad}: the score is beyond ±{LARGEST:g}, where runs end; scale the scores"
+                f"query {qid}, document {docids[first]}: the score {values[first]:g} is not a number within ±{LARGEST:g}; "
+                "scale the scores, or check the model"
             )
         order = np.argsort(-values, kind="stable")
         yield qid, Ranking.of([docids[i] for i in order], strictly_decreasing(values[order]))
@@ -287,3 +239,96 @@ def run_lines(rankings: Iterable[ScoredQuery], tag: str = TAG) -> Iterator[str]:
         for rank, (docid, score) in enumerate(zip(ranking.docids, ranking.scores), 1):
             # Nine significant digits reproduce every float32.
             yield f"{qid} Q0 {docid} {rank} {score:.9g} {tag}\n"
+
+
+def read_folds(path: str) -> dict[str, str]:
+    """qid → fold, from "qid<TAB>fold" lines."""
+    if not path:
+        raise InputError("no folds file; set --folds (or --config.folds) to a file of qid<TAB>fold lines")
+    folds: dict[str, str] = {}
+    for number, (qid, fold) in columns(path, "a file of 'qid<TAB>fold' lines", (2,)):
+        if qid in folds:
+            raise InputError(f"{path}, line {number}: query {qid} is listed twice; remove one")
+        folds[qid] = fold
+    return folds
+
+
+def in_folds(folds: dict[str, str], wanted: Iterable[int | str], where: str = "folds") -> set[str]:
+    """The queries in the wanted folds; InputError for a fold without queries. `where` names the file in messages."""
+    names = {str(fold) for fold in wanted}
+    unknown = names - set(folds.values())
+    if unknown:
+        raise InputError(f"{where} has no fold {min(unknown)}; its folds are {', '.join(sorted(set(folds.values())))}")
+    return {qid for qid, fold in folds.items() if fold in names}
+
+
+def chosen_queries(only: str = "", folds: str = "", wanted: Iterable[int | str] = ()) -> set[str] | None:
+    """Query ids from the first column of the file `only`, or from the `wanted` folds of the file `folds`; None: all queries.
+
+    Raises InputError if both are given, or only one of folds and `wanted`.
+    """
+    names = [fold for fold in wanted if str(fold)]
+    if bool(folds) != bool(names) or (folds and only):
+        raise InputError("choose queries by --only, or by --folds with --fold, or not at all")
+    if folds:
+        return in_folds(read_folds(folds), names, folds)
+    return set(read_ids(only)) if only else None
+
+
+def read_subset(qrels: Qrels, listed: str = "", folds: str = "", wanted: Collection[int | str] = ()) -> Qrels:
+    """The judgments of the queries in the first column of the file `listed`, in its order (default: all, in qrels order);
+    if folds are `wanted`, only those in these folds.
+
+    Raises InputError for a listed query without judgments, and for a fold without queries.
+    """
+    if listed:
+        ids = read_ids(listed)
+        unjudged = [qid for qid in ids if qid not in qrels]
+        if unjudged:
+            raise InputError(
+                f"{listed}: {len(unjudged)} queries have no judgments, {unjudged[0]} first; correct the list or the qrels"
+            )
+        qrels = {qid: qrels[qid] for qid in ids}
+    return select(qrels, in_folds(read_folds(folds), wanted, folds)) if wanted else qrels
+
+
+def select(qrels: Qrels, queries: Collection[str]) -> Qrels:
+    """The judgments of some queries, in qrels order."""
+    return {qid: judged for qid, judged in qrels.items() if qid in queries}
+
+
+def split_queries(qrels: Qrels, fraction: float, seed: int) -> tuple[Qrels, Qrels]:
+    """(training, held-out) judgments; holds out at most `fraction` of the queries.
+
+    Queries that share a relevant document, directly or transitively, stay together, so that memorised documents do not help
+    on held-out queries. Whole groups are held out in the order of a hash of (seed, first query id).
+    """
+    groups = components(qrels)
+    order = sorted(groups, key=lambda group: (hash64(seed, "held out", min(group)), min(group)))
+    room = round(fraction * len(qrels))
+    held: set[str] = set()
+    for group in order:
+        if len(held) + len(group) <= room:
+            held.update(group)
+    return select(qrels, qrels.keys() - held), select(qrels, held)
+
+
+def components(qrels: Qrels) -> list[list[str]]:
+    """Groups of queries connected by shared relevant documents (union-find)."""
+    parent = {qid: qid for qid in qrels}
+
+    def root(qid: str) -> str:
+        while parent[qid] != qid:
+            parent[qid] = parent[parent[qid]]
+            qid = parent[qid]
+        return qid
+
+    first: dict[str, str] = {}
+    for qid, judged in qrels.items():
+        for docid, level in judged.items():
+            if level > 0:
+                parent[root(qid)] = root(first.setdefault(docid, qid))
+    groups: dict[str, list[str]] = {}
+    for qid in qrels:
+        groups.setdefault(root(qid), []).append(qid)
+    return list(groups.values())

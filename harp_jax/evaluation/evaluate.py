@@ -13,8 +13,7 @@ import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.corpus.folds import components
-from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels, Ranking, Run
+from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels, Ranking, Run, components
 from harp_jax.evaluation.floors import CHANCE, ORACLE, Floors, chance_values, oracle_values, other_candidates, verdicts
 from harp_jax.evaluation.measures import aggregate, calculate, is_tested, parse_measures
 from harp_jax.evaluation.significance import ROUNDS, bootstrap, compare

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.config import config_file
-from harp_jax.corpus.folds import read_folds
-from harp_jax.corpus.trec import Qrels, read_ids, read_qrels, read_queries
+from harp_jax.corpus.trec import Qrels, read_folds, read_ids, read_qrels, read_queries
 from harp_jax.experiments.plan import Command
 from harp_jax.experiments.steps import (
     BLANK,

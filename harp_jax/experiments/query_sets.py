@@ -16,8 +16,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.folds import components, select
-from harp_jax.corpus.trec import Qrels, Run
+from harp_jax.corpus.trec import Qrels, Run, components, select
 
 MOST_DRAWS = 10_000
 

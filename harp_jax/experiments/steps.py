@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from harp_jax.base.errors import InputError
 from harp_jax.config import PRESETS
-from harp_jax.corpus.folds import read_folds
+from harp_jax.corpus.trec import read_folds
 from harp_jax.experiments.plan import Command
 
 

@@ -18,8 +18,7 @@ from ml_collections import ConfigDict
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.documents import Documents, Texts
-from harp_jax.corpus.folds import read_subset, select
-from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_queries, read_run
+from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_queries, read_run, read_subset, select
 from harp_jax.input.packing import Group, Sequence, fit
 from harp_jax.text.marks import NO_MARKS, Marks, marks_of
 from harp_jax.text.tokenizer import BARE, Template, Tokenizer

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harp_jax.base.errors import InputError, needs
-from harp_jax.corpus.labels import tidy
-from harp_jax.look.label_file import LEVELS, LabelFile
+from harp_jax.corpus.labels import LEVELS, LabelFile, tidy
 from harp_jax.look.shelf import Shelf
 
 if TYPE_CHECKING:

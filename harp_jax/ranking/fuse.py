@@ -11,8 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.corpus.folds import read_folds, read_subset, select
-from harp_jax.corpus.trec import Qrels, Run, ScoredQuery, ordered, read_qrels, read_run, write_run
+from harp_jax.corpus.trec import (
+    Qrels,
+    Run,
+    ScoredQuery,
+    ordered,
+    read_folds,
+    read_qrels,
+    read_run,
+    read_subset,
+    select,
+    write_run,
+)
 from harp_jax.evaluation.measures import calculate, is_tested, parse_measures
 
 METHODS = ("mean", "rrf", "weights", "join")

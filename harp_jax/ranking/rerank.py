@@ -18,9 +18,8 @@ from harp_jax.base.files import locked, output_path, replacing
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import FIELDS, Documents, Texts
-from harp_jax.corpus.folds import chosen_queries
 from harp_jax.corpus.paths import document_files, is_irds, query_file
-from harp_jax.corpus.trec import Run, ScoredQuery, read_queries, read_run, run_lines
+from harp_jax.corpus.trec import Run, ScoredQuery, chosen_queries, read_queries, read_run, run_lines
 from harp_jax.ranking.bi_encoder_scorer import BiEncoderScorer
 from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
 from harp_jax.ranking.neural_scorer import NeuralScorer

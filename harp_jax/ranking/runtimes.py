@@ -14,9 +14,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from harp_jax.base.digests import SUMS, check_sums, intact, listed_sums, write_sums
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import beside, cache_directory
+from harp_jax.base.files import SUMS, beside, cache_directory, check_sums, intact, listed_sums, write_sums
 from harp_jax.checkpoints.formats import FILES, model_files, needed, readable, write_onnx, write_openvino
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.text.tokenizer import Tokenizer

@@ -18,8 +18,7 @@ from ml_collections import ConfigDict
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.checkpoints.recorded import RECORD, SELECTED, best
-from harp_jax.corpus.folds import split_queries
-from harp_jax.corpus.trec import ordered
+from harp_jax.corpus.trec import ordered, split_queries
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import parse_measures
 from harp_jax.input.ranking_groups import Judged

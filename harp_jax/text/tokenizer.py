@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harp_jax.base.digests import check_sums, output_folder
 from harp_jax.base.errors import InputError, how_to_fetch
-from harp_jax.base.files import lines, read_json, replacing
+from harp_jax.base.files import check_sums, lines, output_folder, read_json, replacing
 from harp_jax.text import wordpiece
 
 if TYPE_CHECKING:

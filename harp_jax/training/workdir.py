@@ -12,9 +12,8 @@ import jax
 from ml_collections import ConfigDict
 
 from harp_jax.base import files
-from harp_jax.base.digests import files_below, write_sums
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import replacing
+from harp_jax.base.files import files_below, replacing, write_sums
 from harp_jax.checkpoints.checkpoint import Checkpoints, remove_unfinished
 from harp_jax.checkpoints.recorded import CONFIG, read_config
 from harp_jax.input.manifest import MANIFEST

@@ -248,7 +248,7 @@ def test_refuses_what_it_cannot_export(workdir, tmp_path):
         export_model(str(tmp_path / "empty"), str(tmp_path / "model"))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes").write_text("x")
-    with pytest.raises(InputError, match="is not of harp_jax"):
+    with pytest.raises(InputError, match="was not written by harp_jax"):
         export_model(workdir, str(tmp_path / "mine"))
     assert os.listdir(tmp_path / "mine") == ["notes"]
     assert not (tmp_path / "model").exists()

@@ -51,7 +51,7 @@ def test_a_command_names_all_absent_inputs(capsys):
         (["docs.tsv"], {"text": "hard"}, "it is the input docs.tsv"),
         (["model"], {"output": "./model"}, "belongs to the input model"),
         (["--model=model"], {"output": "link_to_model/config.json"}, "belongs to the input model"),
-        ([], {"output": "r", "text": "./r"}, "two outputs are both ./r"),
+        ([], {"output": "r", "text": "./r"}, "two outputs have this path"),
         ([], {"output": "run.trec.gz"}, "outputs are not compressed"),
         ([], {"output": "gs://bucket/run"}, "buckets are not supported"),
         (["model", "irds:x/y", "gs://bucket/docs", "part-*.jsonl"], {"output": "model/run.trec", "text": ""}, ""),

@@ -10,8 +10,7 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.commands.evaluate import arguments_parser, main, name_runs
-from harp_jax.corpus.folds import read_subset
-from harp_jax.corpus.trec import Ranking, read_qrels, read_run, write_run
+from harp_jax.corpus.trec import Ranking, read_run, read_subset, write_run
 from harp_jax.evaluation.evaluate import effective_groups, evaluate, groups_of
 
 QRELS = {"q1": {"a": 2, "b": 0, "c": 1}, "q2": {"a": 1}, "q3": {"z": 1}, "q4": {"a": 0}}
@@ -324,10 +323,7 @@ def test_queries_whose_levels_are_all_negative_count_as_zero():
 
 
 @pytest.mark.parametrize("level", [2**31, -(2**31), 10**400, 10_001])
-def test_levels_that_no_measure_can_count_are_refused(tmp_path, level):
-    (tmp_path / "qrels").write_text(f"q1 0 a 1\nq1 0 b {level}\n")
-    with pytest.raises(InputError, match=r"line 2: relevance -?[0-9]+ is beyond ±10000; correct the line"):
-        read_qrels(str(tmp_path / "qrels"))
+def test_levels_that_no_measure_can_count_are_refused(level):
     with pytest.raises(InputError, match="query q1, document b: relevance .* is no integer within ±10000"):
         evaluate({"q1": {"a": 1, "b": level}}, {"x": {"q1": {"a": 1.0}}})
 

@@ -12,8 +12,7 @@ from scipy.stats import chisquare
 from harp_jax import config as configs
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.folds import in_folds, read_folds, split_queries
-from harp_jax.corpus.trec import Ranking
+from harp_jax.corpus.trec import Ranking, in_folds, read_folds, split_queries
 from harp_jax.input.ranking_groups import Judged, RankingData
 from tests.support.tiny_bert import small_tokenizer
 

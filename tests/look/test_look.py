@@ -17,8 +17,7 @@ import pytest
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.commands import look
-from harp_jax.corpus.labels import read_labels
-from harp_jax.look.label_file import LabelFile
+from harp_jax.corpus.labels import LabelFile, read_labels
 from harp_jax.look.server import LARGEST_BODY, MOST_DOCUMENTS, RequestError, listen, make_app, read_object
 from harp_jax.look.shelf import WINDOW, Shelf, Sources, of_site, snippet
 from harp_jax.ranking.lexical.models import Bm25, search

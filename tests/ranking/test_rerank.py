@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from harp_jax.api import Reranker
-from harp_jax.base.digests import SUMS
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import SUMS
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.commands.rerank import arguments_parser, main
 from harp_jax.corpus.documents import Documents

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from harp_jax.api import Reranker
-from harp_jax.base.digests import SUMS
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import SUMS
 from harp_jax.checkpoints.formats import FILES, model_files, write_onnx, write_openvino
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.commands.rerank import arguments_parser, main

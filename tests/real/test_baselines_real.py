@@ -16,8 +16,7 @@ from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn.train import train as train_linklearn
 from harp_jax.commands import first_stage, linklearn_rank, rerank, words
 from harp_jax.commands import queries as queries_of
-from harp_jax.corpus.folds import in_folds, read_folds
-from harp_jax.corpus.trec import Qrels, Ranking, Run, read_qrels, read_queries, read_run
+from harp_jax.corpus.trec import Qrels, Ranking, Run, in_folds, read_folds, read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.training.train import train
 from tests.support.shared_data import shared

@@ -95,7 +95,7 @@ def test_bad_vocabularies(tmp_path):
         load_tokenizer("")
     vocab.write_text("\n".join(SPECIAL_TOKENS))
     (tmp_path / "tokenizer_config.json").write_text("{")
-    with pytest.raises(InputError, match="is not JSON"):
+    with pytest.raises(InputError, match="is not a JSON object"):
         load_tokenizer(str(tmp_path))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 10**30}))
     assert load_tokenizer(str(tmp_path)).max_length == 1 << 20

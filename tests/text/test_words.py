@@ -66,7 +66,7 @@ def test_saved_vocabularies_come_back_or_are_refused(tmp_path):
         load_words(str(tmp_path))
     for damaged in ("[]", '{"documents": 3, "stemmer": "english", "stopwords": null, "sha256": ""}'):
         (tmp_path / "words.json").write_text(damaged)
-        with pytest.raises(InputError, match="the vocabulary is damaged|holds no JSON object"):
+        with pytest.raises(InputError, match="the vocabulary is damaged|is not a JSON object"):
             load_words(str(tmp_path))
     with pytest.raises(InputError, match="no vocabulary at"):
         load_words(str(tmp_path / "nowhere"))

@@ -136,7 +136,9 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path):
         before = path.read_bytes()
         path.write_bytes(before.replace(old, new, 1))
         for load in (load_encoder, Reranker.from_pretrained):
-            with pytest.raises(InputError, match=f"{path.name} (was changed since it was written|is not JSON)"):
+            with pytest.raises(
+                InputError, match=f"{path.name} (was changed since it was written|is not a JSON object)"
+            ):
                 load(workdir)
         path.write_bytes(before)
 

@@ -14,9 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harp_jax.base.digests import check_sums
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import read_json
+from harp_jax.base.files import check_sums, read_json
 from harp_jax.base.progress import progress
 from harp_jax.baselines.linklearn.collection import Index, Weighting, count
 from harp_jax.ranking.lexical.models import Collection

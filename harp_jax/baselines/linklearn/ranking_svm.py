@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harp_jax.base.digests import check_sums
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import lines, replacing
+from harp_jax.base.files import check_sums, lines, replacing
 from harp_jax.baselines.linklearn.collection import Counts, count, idf
 from harp_jax.ranking.lexical.models import Collection
 

@@ -19,9 +19,8 @@ import numpy as np
 import optax
 from ml_collections import ConfigDict
 
-from harp_jax.base.digests import check_sums, remove_sums, write_sums
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import read_json, replacing
+from harp_jax.base.files import check_sums, read_json, remove_sums, replacing, write_sums
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f

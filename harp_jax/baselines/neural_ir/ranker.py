@@ -11,9 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
-from harp_jax.base.digests import check_sums, write_sums
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import replacing
+from harp_jax.base.files import check_sums, replacing, write_sums
 from harp_jax.baselines.neural_ir.duet import Duet, graph_table
 from harp_jax.baselines.neural_ir.interaction import ConvKnrm, Drmm, Knrm, NeuralConfig, WordTables
 from harp_jax.checkpoints.checkpoint import load_params

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import lines
-from harp_jax.corpus.jsonl import checked_id, checked_text, parse_object
+from harp_jax.corpus.records import checked_id, checked_text, parse_object
 
 COUNT = re.compile("0*[1-9][0-9]{0,17}")
 MOST_REPEATS = 1000  # bounds memory: each repetition is written out

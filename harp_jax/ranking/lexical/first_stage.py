@@ -16,9 +16,8 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import lines, read_json
 from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import FIELDS, Documents
-from harp_jax.corpus.folds import read_folds
 from harp_jax.corpus.paths import is_irds
-from harp_jax.corpus.trec import Run, ScoredQuery, read_queries, read_run, write_run
+from harp_jax.corpus.trec import Run, ScoredQuery, read_folds, read_queries, read_run, write_run
 from harp_jax.ranking.lexical.anchor_texts import read_anchors
 from harp_jax.ranking.lexical.models import Collection, Model, make, rescore, search
 

@@ -16,8 +16,7 @@ from typing import Any
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.base.progress import progress
-from harp_jax.corpus.folds import read_folds, select
-from harp_jax.corpus.trec import ordered, read_qrels, read_queries, read_run
+from harp_jax.corpus.trec import ordered, read_folds, read_qrels, read_queries, read_run, select
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import parse_measures
 from harp_jax.ranking.lexical.first_stage import Candidates

@@ -1,0 +1,79 @@
+"""Checked records of text files: lines, columns, JSON objects, and ids and texts that are valid in runs and in UTF-8."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import lines
+
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # valid in JSON, not in UTF-8
+
+
+def records(path: str, what: str) -> Iterator[tuple[int, str]]:
+    """(line number from 1, line) of the lines that are not blank. InputError for a file without any; `what` it should be."""
+    empty = True
+    for number, line in lines(path):
+        if line.strip():
+            empty = False
+            yield number, line
+    if empty:
+        raise InputError(f"{path} is empty; it should be {what}")
+
+
+def columns(path: str, what: str, allowed: tuple[int, ...]) -> Iterator[tuple[int, list[str]]]:
+    """(line number, columns) of a file of white-space-separated columns, the same number on all lines."""
+    width = 0
+    for number, line in records(path, what):
+        # As in trec_eval, a run's tag is the rest of the line and may contain spaces.
+        parts = line.split(maxsplit=5)
+        width = width or len(parts)
+        if len(parts) != width or width not in allowed:
+            wanted = str(width) if width in allowed else " or ".join(map(str, allowed))
+            raise InputError(f"{path}, line {number}: {len(parts)} columns, {what} has {wanted}; correct the line")
+        yield number, parts
+
+
+def parse_object(where: str, line: str) -> dict[str, Any]:
+    """The JSON object on a line; `where` (file and line) begins every error."""
+    try:
+        record = json.loads(line)
+        if not isinstance(record, dict):
+            raise ValueError(_quoted(record))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: not a JSON object ({error}); write one object a line") from error
+    return record
+
+
+def checked_id(where: str, value: object, what: str) -> str:
+    """The id of a `what` (document, query), valid in a run: a string or integer, not empty, without white space."""
+    found, wrong = str(value), ""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        wrong = f"is {_quoted(value)}, neither a text nor an integer"
+    elif found.split() != [found]:  # the columns of a run are separated by white space
+        wrong = f"{found!r} is empty or contains white space"
+    elif LONE_SURROGATE.search(found):
+        wrong = f"{found!r} contains half a surrogate pair"
+    if wrong:
+        raise InputError(f"{where}: {what} id {wrong}; rename the {what}")
+    return found
+
+
+def checked_text(where: str, value: object, name: str) -> str:
+    """The text of the field `name`; lone surrogates, from truncated UTF-16, become U+FFFD."""
+    if not isinstance(value, str):
+        raise InputError(
+            f'{where}: {name} is {_quoted(value)}, not a text; correct the record, or write "" for no text'
+        )
+    try:
+        value.encode()  # much faster than a search, and nearly all texts pass
+    except UnicodeEncodeError:
+        return LONE_SURROGATE.sub("\ufffd", value)
+    return value
+
+
+def _quoted(value: object) -> str:
+    """A value as quoted in errors, at most 60 characters."""
+    text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
