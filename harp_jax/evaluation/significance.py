@@ -1,4 +1,7 @@
-"""Compares runs: paired tests over queries with Holm's correction, and bootstrap intervals.
+"""Compares runs: paired tests over groups of queries with Holm's correction, and bootstrap intervals.
+
+Queries that share relevant documents are not independent. With signs flipped by page (a true null) on 638 questions about 132
+pages, tests over single queries called .18 (t) and .17 (randomisation) of the cases significant at .05; over groups, .05.
 
 Holm's correction covers all comparisons in one table, so test only measures chosen beforehand (`harp evaluate --confirm`).
 """
@@ -13,6 +16,7 @@ from harp_jax.base.randomness import generator
 
 ROUNDS = 10_000  # of randomisation and bootstrap
 CHUNK = 250  # rounds computed together; memory is CHUNK × queries
+LEVEL = 0.05  # of significance
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,9 @@ class Comparison:
     """A run compared with the baseline by one measure, over the queries of the qrels; seeds are averaged per query.
 
     `interval` is the 95 % bootstrap interval of the difference of means, resampling groups of queries that share relevant
-    documents, and each system's seeds. The p-values are two-sided; `…_holm` are corrected for all comparisons of the table.
+    documents, and each system's seeds. The p-values are two-sided, and of the same groups; `…_holm` are corrected for all
+    comparisons of the table. They are about queries, not about training seeds: with one run of each system an interval that also
+    resamples seeds has nothing to resample.
     """
 
     run: str
@@ -33,24 +39,42 @@ class Comparison:
     randomisation_holm: float
 
     @property
+    def p(self) -> float:
+        """The larger of the two p-values, after Holm's correction."""
+        return max(self.t_test_holm, self.randomisation_holm)
+
+    @property
+    def significant(self) -> bool:
+        return self.p < LEVEL
+
+    @property
     def verdict(self) -> str:
-        if self.interval[0] <= 0 <= self.interval[1]:
+        if not self.significant:
             return "inconclusive"
         return "better" if self.difference > 0 else "worse"
 
 
-def paired_t(differences: np.ndarray) -> float:
-    """Two-sided p of the paired t-test. differences: [queries]; 1 for equal runs and for fewer than two queries."""
+def clustered_t(differences: np.ndarray, groups: Sequence[int]) -> float:
+    """Two-sided p of the t-test with cluster-robust variance, G - 1 degrees of freedom; one query a group: the paired t-test.
+
+    differences, groups: [queries]. 1 for equal runs and for fewer than two groups.
+    """
     from scipy import stats
 
-    if len(differences) < 2 or not np.ptp(differences):
+    mean, count = differences.mean() if len(differences) else 0.0, len(set(groups))
+    deviations = np.bincount(groups, differences - mean)
+    variance = count / max(count - 1, 1) * (deviations**2).sum() / max(len(differences), 1) ** 2
+    if count < 2 or not np.ptp(differences):
         # No variance: the t statistic is undefined. All differences are 0, or all are the same.
-        return 1.0 if len(differences) < 2 or not differences.any() else 0.0
-    return float(stats.ttest_1samp(differences, 0.0).pvalue)
+        return 1.0 if count < 2 or not differences.any() else 0.0
+    return float(2 * stats.t.sf(abs(mean) / math.sqrt(variance), count - 1)) if variance else 0.0
 
 
 def randomisation(differences: np.ndarray, draw: np.random.Generator, rounds: int = ROUNDS) -> float:
-    """Two-sided p of Fisher's randomisation test: how often random signs put the mean as far from 0 as observed."""
+    """Two-sided p of Fisher's randomisation test: how often random signs put the sum as far from 0 as observed.
+
+    differences: [queries], or their sums over groups [groups].
+    """
     observed = abs(differences.sum())
     as_far = 0
     for start in range(0, rounds, CHUNK):
@@ -129,9 +153,11 @@ def compare(
         for measure in measures if run != baseline else ():
             first, second = values[run][measure], values[baseline][measure]
             differences = first.mean(0) - second.mean(0)
-            p = randomisation(differences, generator(seed, "randomisation", run, measure), rounds)
+            sums = np.bincount(groups, differences)
+            p = randomisation(sums, generator(seed, "randomisation", run, measure), rounds)
             key = generator(seed, "bootstrap", run, measure)
             interval = bootstrap(first, second, groups, key, rounds, runs_per_draw)
-            found.append((run, measure, math.fsum(differences) / len(differences), interval, paired_t(differences), p))
+            difference = math.fsum(differences) / len(differences)
+            found.append((run, measure, difference, interval, clustered_t(differences, groups), p))
     t_holm, r_holm = holm([row[4] for row in found]), holm([row[5] for row in found])
     return [Comparison(*row[:5], t, row[5], r) for row, t, r in zip(found, t_holm, r_holm)]

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from harp_jax.base.errors import InputError
 from harp_jax.evaluation.measures import is_tested, parse_measures
-from harp_jax.evaluation.significance import Comparison
+from harp_jax.evaluation.significance import LEVEL, Comparison
 
 if TYPE_CHECKING:
     import pandas
 
-LEVEL = 0.05
 MARK = "†"  # marks values that differ from the baseline in both tests after Holm's correction
 FORMATS = ("json", "latex", "text")
 
@@ -45,7 +44,7 @@ class Table:
     @property
     def marked(self) -> set[tuple[str, str]]:
         """(run, measure) pairs that differ significantly from the baseline."""
-        return {(c.run, c.measure) for c in self.comparisons if max(c.t_test_holm, c.randomisation_holm) < LEVEL}
+        return {(c.run, c.measure) for c in self.comparisons if c.significant}
 
     def verdict(self, name: str) -> str:
         """What a system does not beat; "" if it is above chance and its blank row, or neither is known."""
@@ -154,7 +153,7 @@ class Table:
                 c.measure,
                 f"{c.difference:+.4f}",
                 f"{c.interval[0]:+.4f} to {c.interval[1]:+.4f}",
-                _p(max(c.t_test_holm, c.randomisation_holm)),
+                _p(c.p),
                 c.verdict,
             ]
             for c in self.comparisons
@@ -194,10 +193,15 @@ class Table:
             found.append(
                 f"verdicts by {self.judged_by}: the 95 % bootstrap interval of the difference includes 0 or lies below it"
             )
+        if self.comparisons and max(self.seeds.values(), default=1) == 1:
+            found.append(
+                "one run of each system: intervals and p-values are about other queries, not about another training seed "
+                "(over both, the interval of one run covers .83 to .92 where it says .95); give a trained system several runs"
+            )
         if self.few_groups:
             found.append(
-                f"queries that share relevant documents form an effective {self.few_groups:.1f} groups, too few to resample: "
-                "intervals resample single queries as if they were independent, and are too narrow"
+                f"queries that share relevant documents form an effective {self.few_groups:.1f} groups, too few to "
+                "resample: intervals and tests take single queries as if they were independent, and are too sure"
             )
         return found
 

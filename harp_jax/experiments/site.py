@@ -228,22 +228,19 @@ def carry_out(steps: list[Step], output: str) -> None:
 
 
 BETTER, SAME, WORSE = "better", "no difference shown", "worse"
+VERDICTS = {"better": BETTER, "inconclusive": SAME, "worse": WORSE}  # of `significance.Comparison`
 FIRST, RANKER, BOTH = "first stage", "ranker", "both"
 
 
 @dataclass(frozen=True)
 class Gain:
-    """A system's mean of the measure, and its difference to the first stage with a 95 % bootstrap interval."""
+    """A system's mean of the measure, its difference to the first stage with a 95 % bootstrap interval, and the verdict of the
+    tests (`significance.Comparison`)."""
 
     mean: float
     difference: float
     interval: tuple[float, float]
-
-    @property
-    def verdict(self) -> str:
-        if self.interval[0] > 0:
-            return BETTER
-        return WORSE if self.interval[1] < 0 else SAME
+    verdict: str = SAME
 
     @property
     def change(self) -> str:
@@ -376,7 +373,9 @@ def decide(
 
 def _gains(table: Table) -> dict[str, Gain]:
     name = table.measures[0]
-    return {c.run: Gain(table.mean[c.run][name], c.difference, c.interval) for c in table.comparisons}
+    return {
+        c.run: Gain(table.mean[c.run][name], c.difference, c.interval, VERDICTS[c.verdict]) for c in table.comparisons
+    }
 
 
 FIELDS = ("title", "body")

@@ -9,15 +9,38 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from harp_jax.base.randomness import generator
-from harp_jax.evaluation.significance import bootstrap, holm, paired_t, randomisation, resampled
+from harp_jax.evaluation.significance import bootstrap, clustered_t, compare, holm, randomisation, resampled
 
 RNG = np.random.default_rng(5)
 
 
-def test_paired_t_is_scipys():
+def test_single_queries_have_the_paired_t_test():
     first, second = RNG.random((2, 40))
-    assert paired_t(first - second) == pytest.approx(stats.ttest_rel(first, second).pvalue, rel=1e-9)
-    assert paired_t(np.zeros(9)) == 1.0 and paired_t(np.array([0.3])) == 1.0
+    assert clustered_t(first - second, range(40)) == pytest.approx(stats.ttest_rel(first, second).pvalue, rel=1e-9)
+    assert clustered_t(np.zeros(9), range(9)) == 1.0 and clustered_t(np.array([0.3]), [0]) == 1.0
+
+
+def test_groups_of_one_size_have_the_t_test_of_their_means():
+    differences = RNG.normal(0.1, 1, 60)
+    means = differences.reshape(20, 3).mean(1)
+    found = clustered_t(differences, np.repeat(np.arange(20), 3))
+    assert found == pytest.approx(stats.ttest_1samp(means, 0).pvalue, rel=1e-9)
+
+
+@pytest.mark.parametrize("effect", (1, 2, 4))
+def test_a_true_null_is_called_significant_as_often_as_the_level_says(effect):
+    """Groups of 1 to 12 queries whose differences correlate so that the variance of the mean is `effect` times as large."""
+    rng, called = np.random.default_rng(effect + 10), np.zeros(3)
+    for number in range(500):
+        groups = np.repeat(np.arange(132), rng.integers(1, 13, 132))
+        sizes = np.bincount(groups)
+        shared = (effect - 1) / ((sizes**2).sum() / sizes.sum() - 1)
+        draws = shared**0.5 * rng.normal(0, 1, 132)[groups] + (1 - shared) ** 0.5 * rng.normal(0, 1, len(groups))
+        values = {"new": {"RR": draws[None]}, "old": {"RR": np.zeros((1, len(groups)))}}
+        (found,) = compare(values, groups, "old", ["RR"], 1000, number)
+        low, high = found.interval
+        called += [found.t_test < 0.05, found.randomisation < 0.05, not low <= 0 <= high]
+    assert (np.abs(called / 500 - 0.05) <= 0.02).all(), called / 500
 
 
 def test_randomisation_approaches_the_count_of_all_signs():

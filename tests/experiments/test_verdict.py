@@ -9,7 +9,7 @@ from harp_jax.base.randomness import generator
 from harp_jax.commands.verdict import arguments_parser, main
 from harp_jax.corpus.trec import Ranking
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.experiments.site import BETTER, BOTH, FIRST, SAME, WORSE, Gain, decide
+from harp_jax.experiments.site import BETTER, BOTH, FIRST, SAME, WORSE, decide
 
 QUERIES, DEPTH = 60, 8
 QRELS = {f"q{i}": {f"d{i}.0": 1} for i in range(QUERIES)}
@@ -65,12 +65,6 @@ def test_a_ranker_is_also_compared_with_links_used_without_a_model():
     added = decide(QRELS, FOLDS, FIRST_STAGE, run(3.0, "ranker"), links=run(0.5, "links"))
     assert added.beside_links is not None and added.beside_links.verdict == BETTER
     assert "the ranker adds to it (+" in added.words() and added.as_dict()["beside_links"]
-
-
-def test_the_verdict_is_that_of_the_interval():
-    assert [Gain(0.5, 0.1, (low, high)).verdict for low, high in ((0.01, 0.2), (-0.1, 0.2), (-0.2, -0.01))] == [
-        BETTER, SAME, WORSE,
-    ]  # fmt: skip
 
 
 def test_the_figure_of_a_query_does_not_depend_on_weights_that_it_chose():

@@ -214,8 +214,7 @@ def _facts(table: Table, focus: str, baseline: str) -> list[str]:
         facts.append(f"chance {table.judged_by} {table.mean[CHANCE][table.judged_by]:.3f}")
     found = comparison_of(table, focus)
     if found:
-        p = max(found.t_test_holm, found.randomisation_holm)
-        facts.append(f"p {'< 0.0001' if p < 0.0001 else f'= {p:.4f}'} after Holm’s correction")
+        facts.append(f"p {'< 0.0001' if found.p < 0.0001 else f'= {found.p:.4f}'} after Holm’s correction")
     if (seeds := table.seeds.get(focus, 1)) > 1:
         facts.append(f"{seeds} seeds")
     return facts

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from harp_jax.corpus.trec import Qrels, Run
 from harp_jax.evaluation.floors import CHANCE, NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, ORACLE
 from harp_jax.evaluation.report.curves import Panel
-from harp_jax.evaluation.significance import Comparison
-from harp_jax.evaluation.tables import LEVEL, Table
+from harp_jax.evaluation.significance import LEVEL, Comparison
+from harp_jax.evaluation.tables import Table
 
 AT_CHANCE = "at chance level"
 WORDS = {"better": "better", "worse": "worse", "inconclusive": "not decided"}
@@ -65,8 +65,7 @@ def _system(table: Table, name: str, blank: dict[str, str]) -> System:
         return _judged(row, "documents scored without the query")
     found, fails = comparison_of(table, name), table.verdicts.get(name, [])
     if found:
-        p = max(found.t_test_holm, found.randomisation_holm)
-        row = System(name, means, row.interval, found.difference, found.interval, p)
+        row = System(name, means, row.interval, found.difference, found.interval, found.p)
     if NOT_ABOVE_CHANCE in fails:
         return _judged(row, AT_CHANCE, "bad")
     if NOT_ABOVE_BLANK in fails:
