@@ -31,10 +31,10 @@ from data_pipeline.config import generation
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import buckets, read
 from data_pipeline.output.claim import WORK
-from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import BUCKETS, generate
 from data_pipeline.tasks.records import make_pairs
 from data_pipeline.weights import artefact
+from harp_jax.input.manifest import read_manifest
 from harp_jax.input.tfrecords import tensorflow
 
 XML_MB, PAGES, PAIRS = 100_000, 15.5e6, 38.19e6
@@ -56,7 +56,7 @@ UNIT_OF = {name: unit for unit, names in TABLES.items() for name in names.split(
 def job_of(output: str) -> Job:
     """The job of a finished directory, to read its tables."""
     elsewhere = {name: os.path.join(output, "term_weights", name) for name in artefact.TABLES}
-    work, config = os.path.join(output, WORK), load_manifest(output)["config"]
+    work, config = os.path.join(output, WORK), read_manifest(output)["config"]
     return {"config": config, "work": work, "output": output, "per_bucket": 1, "elsewhere": elsewhere}
 
 

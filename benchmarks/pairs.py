@@ -32,12 +32,12 @@ from data_pipeline.engine.job import Job
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.output.claim import WORK
-from data_pipeline.output.manifest import load_manifest
 from data_pipeline.tasks.records import make_pairs
 from data_pipeline.tasks.table import needs
 from data_pipeline.weights import artefact
 from harp_jax.base.files import lines, replacing
 from harp_jax.base.randomness import hash64
+from harp_jax.input.manifest import read_manifest
 from harp_jax.input.tfrecords import tensorflow
 
 ONE_IN = 8
@@ -90,7 +90,7 @@ def clock(job: Job, number: int, _: Any) -> dict[str, pa.Table]:
 
 def measure(output: str) -> tuple[int, dict[str, tuple[float, float]]]:
     """Pairs, and (seconds, CPU seconds) by stage, of one more run of the stages from requests to records."""
-    config, work = load_manifest(output)["config"], os.path.join(output, WORK)
+    config, work = read_manifest(output)["config"], os.path.join(output, WORK)
     for name in [
         *MADE,
         *(f"{stage}.marks" for stage in ("requests of sentences", "pairs", *map(clock_of, range(len(STAGES) + 1)))),
@@ -147,7 +147,7 @@ def main() -> None:
             "pages-and-rows": FILES,
         }
         outputs = {name: prepare(args, name, files) for name, files in inputs.items()}
-        manifests = {name: load_manifest(output) for name, output in outputs.items()}
+        manifests = {name: read_manifest(output) for name, output in outputs.items()}
         rounds = [{name: measure(output) for name, output in outputs.items()} for _ in range(args.rounds)]
     found = {name: report(name, manifests[name], [each[name] for each in rounds]) for name in inputs}
     for less in ("pages", "eighth"):

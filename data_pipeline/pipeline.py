@@ -21,9 +21,8 @@ from data_pipeline.engine.store import bucket_parts, buckets, read, write
 from data_pipeline.engine.tables import table
 from data_pipeline.links import link_graph
 from data_pipeline.links.parsing import parse_documents
-from data_pipeline.output import shards
 from data_pipeline.output.claim import WORK, claim, fingerprint
-from data_pipeline.output.manifest import Manifest, load_manifest, write_manifest
+from data_pipeline.output.manifest import SHARDED_SQL, Manifest, plan, remove_unfinished, write_manifest, write_shard
 from data_pipeline.sources.document import CHUNK_BYTES
 from data_pipeline.tasks import diagnostics
 from data_pipeline.tasks.records import make_pairs, make_records
@@ -33,6 +32,7 @@ from data_pipeline.tasks.task import Task
 from data_pipeline.weights import artefact, without_encoder, wordpieces
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
+from harp_jax.input.manifest import read_manifest
 from harp_jax.input.tfrecords import require_tensorflow
 from harp_jax.text.tokenizer import load_tokenizer
 
@@ -82,7 +82,7 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
     lock = claim(output, c, inputs)
     if lock is None:
         print(f"{output} is complete: nothing to do", file=sys.stderr)
-        return load_manifest(output)
+        return read_manifest(output)
     work = os.path.join(os.path.abspath(output), WORK)
     size = sum(file["size"] for file in inputs["source"])
     # Positions of the encoder that weighs the terms, without [CLS] and [SEP].
@@ -92,7 +92,7 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
         "config": c, "work": work, "output": os.path.abspath(output), "per_bucket": per_bucket, "window": window,
         "needs": needs(c),
     }  # fmt: skip
-    shards.remove_unfinished(output)
+    remove_unfinished(output)
     running = engine(job, c["workers"], c["memory_limit"], c["temp_directory"])
     with lock:
         try:
@@ -101,7 +101,7 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
             running.close()
         if not c["keep_work"]:
             shutil.rmtree(work, ignore_errors=True)
-    return load_manifest(output)
+    return read_manifest(output)
 
 
 def _run(engine: Engine, inputs: Inputs, vocab_size: int) -> None:
@@ -181,15 +181,15 @@ def _shards(engine: Engine) -> None:
     sizes = engine.query("SELECT task, split, CAST(SUM(size) AS BIGINT) FROM records GROUP BY task, split", ["records"])
     if not sizes:
         raise InputError("the input produced no pair and no text; check config.source and config.min_article_words")
-    splits = shards.plan(sizes, c["shard_bytes"])
+    splits = plan(sizes, c["shard_bytes"])
     write(job, "splits", 0, "plan", 0, table("splits", splits))
-    engine.join("sharded", shards.SHARDED_SQL, ["records", "splits"], partitioned=True)
+    engine.join("sharded", SHARDED_SQL, ["records", "splits"], partitioned=True)
     parts = [
         (row["first"] + shard, (row["task"], row["split"], shard, row["shards"]))
         for row in splits
         for shard in range(row["shards"])
     ]
-    engine.map("shards", shards.write_shard, parts)
+    engine.map("shards", write_shard, parts)
 
 
 def _predict(engine: Engine, vocab_size: int) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from data_pipeline.config import SPLITS, generation, plain
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.local import SMALL, LocalEngine, SerialEngine
-from data_pipeline.engine.work import claim
+from data_pipeline.engine.store import claim
 from data_pipeline.links import link_graph
 from data_pipeline.links.graph_report import dropped_counts
 from data_pipeline.links.parsing import documents_of, parse_documents

@@ -6,9 +6,8 @@ Imports: ground files of harp_jax.
 Files:
   tables    the columns of every table between the stages
   job       what every engine runs: job, parts of a map, the operations on tables
-  store     tables on disk, and the marks of what is finished
+  store     tables on disk, the marks of what is finished, the work directory of a command
   local     the local engine: processes and DuckDB; the same without worker processes, for small input
   spark     the same stages on a Spark cluster
-  work      the work directory of a command that keeps nothing of it
   dropped   what was dropped and why, counted with examples
 """

@@ -14,7 +14,7 @@ import shutil
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +22,12 @@ import pyarrow as pa
 from data_pipeline.engine.job import Job, MapFunction, Part
 from data_pipeline.engine.tables import SCHEMAS
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import replacing, sha256_file
+from harp_jax.base.files import locked, replacing, sha256_file
 
 NAMED = re.compile(r".*\.([0-9a-f]{16})\.parquet")  # with the digest of the content
 END = "done\n"
 LIST = "files"  # in the directory of a join's table: the names of its files
+LOCK = "lock"  # in the work directory
 DAMAGED = "remove {work} and run the command again: the job starts from the beginning"
 _verified: set[str] = set()  # files whose content this process has compared with their names
 
@@ -192,3 +193,21 @@ def finished(job: Job, stage: str) -> bool:
     return os.path.exists(every) and all(
         marked(job, mark) for mark in glob.glob(glob.escape(os.path.dirname(every)) + "/*")
     )
+
+
+def claim(work: str, output: str) -> IO[str]:
+    """The lock of the work directory of a command that removes it at its end; emptied of what a killed command left.
+
+    Raises InputError for a directory of this name that the command did not make, and while another process works there.
+    """
+    if os.path.isdir(work) and os.listdir(work) and not os.path.exists(os.path.join(work, LOCK)):
+        raise InputError(
+            f"{work} is needed as a work directory and holds other files; move it, or choose another --output"
+        )
+    busy = f"another process is writing to {output}; wait for it, or choose another --output"
+    lock = locked(os.path.join(work, LOCK), busy)
+    for name in os.listdir(work):
+        if name != LOCK:
+            path = os.path.join(work, name)
+            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+    return lock

@@ -5,9 +5,6 @@ Out: TFRecord shards that TFDS reads, and manifest.json, whose presence means th
 Imports: engine, links, weights, tasks; harp_jax.input.records.
 Files:
   claim     an output directory belongs to one job
-  shards    which record goes where, writing, TFDS's metadata
-  worked    one sentence with its weights and pairs
-  manifest  what a finished job wrote, from what, and what was dropped
-  check     every shard against the manifest
-  report    a finished job in numbers and examples
+  manifest  shards, TFDS's metadata, manifest.json with one sentence as an example
+  report    a check of every shard; the job in numbers and examples
 """

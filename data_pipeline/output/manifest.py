@@ -1,29 +1,120 @@
-"""The manifest: what a finished job wrote, from what, and what was dropped. The job is complete if it exists."""
+"""What a job writes: TFRecord shards with the metadata by which TFDS reads them, and manifest.json, whose presence means that the
+job is complete.
+"""
 
-import contextlib
+import itertools
 import json
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from data_pipeline.engine import dropped
-from data_pipeline.engine.job import LINKS, Engine, Inputs
-from data_pipeline.engine.store import read
+from data_pipeline.engine.job import LINKS, Engine, Inputs, Job
+from data_pipeline.engine.store import buckets, read
+from data_pipeline.engine.tables import Row, table
 from data_pipeline.links import graph_report
-from data_pipeline.output.shards import write_tfds_metadata
-from data_pipeline.output.worked import worked_example
 from data_pipeline.tasks import diagnostics
 from data_pipeline.tasks.records import SPECIALS
-from harp_jax.base.errors import InputError
-from harp_jax.base.files import replacing
-from harp_jax.input.manifest import MANIFEST, read_manifest
-from harp_jax.input.records import TEXT_TASK, split_name
+from data_pipeline.tasks.requests import weighed_sentences
+from data_pipeline.tasks.task import Sentence
+from data_pipeline.text.terms import load_terms
+from harp_jax.base.files import replacing, sha256_file
+from harp_jax.input.manifest import MANIFEST
+from harp_jax.input.records import (
+    BYTES_FEATURES,
+    DATASET,
+    PAIR_FEATURES,
+    TEXT_FEATURES,
+    TEXT_TASK,
+    split_name,
+)
+from harp_jax.input.tfrecords import tensorflow
 
 FORMAT = 1
-FIELDS = ("config", "tasks", "splits", "link_graph", "losses")  # what `report` prints
 Manifest = dict[str, Any]  # the content of manifest.json; its fields are those of `write_manifest`
+# Planned fill of a shard: hashing does not fill shards evenly.
+FILL = 0.85
+
+SHARDED_SQL = """
+    SELECT r.task, r.split, r.shuffle, r.key, r.example, s.first + r.shuffle % s.shards AS bucket
+    FROM records r JOIN splits s ON r.task = s.task AND r.split = s.split
+"""
+
+
+def plan(sizes: list[tuple[str, str, int]], limit: int) -> list[Row]:
+    """Rows of `splits` from (task, split, bytes): the number of shards of each split, and of its first shard."""
+    rows, first = [], 0
+    for task, split, size in sorted(sizes):
+        shards = max(1, -(-size // int(limit * FILL)))
+        rows.append(dict(task=task, split=split, shards=shards, first=first))
+        first += shards
+    return rows
+
+
+def shard_path(directory: str, split: str, shard: int, shards: int) -> str:
+    """The path of a shard, named as TFDS expects."""
+    return os.path.join(directory, f"{DATASET}-{split}.tfrecord-{shard:05d}-of-{shards:05d}")
+
+
+def write_shard(job: Job, number: int, payload: tuple[str, str, int, int]) -> dict[str, pa.Table]:
+    """Map over all shards, empty ones too: records by (hash, key) in one file. payload: task, split, shard, number of shards."""
+    task, split, shard, shards = payload
+    path = shard_path(job["output"], split_name(task, split), shard, shards)
+    rows = read(job, "sharded", number).sort_by([("shuffle", "ascending"), ("key", "ascending")])
+    with replacing(path, "wb") as file, tensorflow().io.TFRecordWriter(file.name) as writer:
+        for example in rows.column("example"):
+            writer.write(example.as_py())
+    size = os.path.getsize(path)
+    name = os.path.basename(path)
+    files = dict(file=name, records=rows.num_rows, bytes=size, sha256=sha256_file(path))
+    return {"shard_files": table("shard_files", [files])}
+
+
+def remove_unfinished(directory: str) -> None:
+    """Removes temporary files of a killed job."""
+    for name in os.listdir(directory):
+        if re.fullmatch(rf"({DATASET}-.*\.tfrecord-.*|manifest\.json)\.tmp\.\w+", name):
+            os.remove(os.path.join(directory, name))
+
+
+def write_tfds_metadata(directory: str, splits: dict[str, Any], description: str) -> None:
+    """features.json and dataset_info.json, so that `tfds.builder_from_directory(directory)` works.
+
+    DatasetInfo is built directly: a builder class would have to live in an importable package.
+    """
+    tensorflow()
+    import tensorflow_datasets as tfds
+    from tensorflow_datasets.core import dataset_info, file_adapters, naming
+    from tensorflow_datasets.core import splits as tfds_splits
+
+    texts = {name: tfds.features.Text() for name in BYTES_FEATURES}
+    lists = {name: tfds.features.Sequence(np.int64) for name in (*PAIR_FEATURES, *TEXT_FEATURES)}
+    identity = dataset_info.DatasetIdentity(
+        name=DATASET, version="1.0.0", data_dir=directory, module_name="data_pipeline.output.manifest"
+    )
+    features = tfds.features.FeaturesDict({**texts, **lists})
+    info = dataset_info.DatasetInfo(builder=identity, features=features, description=description)
+    info.set_file_format(file_adapters.FileFormat.TFRECORD)
+    named = []
+    for name, split in sorted(splits.items()):
+        template = naming.ShardedFileTemplate(
+            data_dir=directory, dataset_name=DATASET, split=name, filetype_suffix="tfrecord"
+        )
+        lengths = [shard["records"] for shard in split["shards"]]
+        size = sum(shard["bytes"] for shard in split["shards"])
+        named.append(
+            tfds_splits.SplitInfo(name=name, shard_lengths=lengths, num_bytes=size, filename_template=template)
+        )
+    info.set_splits(tfds_splits.SplitDict(named))
+    info.write_to_directory(directory)
+
+
 STATISTICS_SQL = """
     SELECT task, CAST(COUNT(*) AS BIGINT), CAST(SUM(query_tokens) AS BIGINT), CAST(SUM(doc_tokens) AS BIGINT),
         CAST(SUM(sequences) AS BIGINT)
@@ -126,24 +217,72 @@ def _dropped(engine: Engine) -> list[tuple[str, int, str, str]]:
     return rows + graph_report.dropped(engine, with_links=LINKS in engine.job["needs"])
 
 
-@contextlib.contextmanager
-def well_formed(directory: str) -> Iterator[None]:
-    """Raises InputError where a field of the manifest is absent or of another type: `write_manifest` writes every field."""
-    try:
-        yield
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        raise InputError(
-            f"{directory}: {MANIFEST} is damaged ({error!r}); copy it again, or generate the data again"
-        ) from error
+LOOKED_AT = 200  # sentences of the first bucket
+WORDS = (8, 40)  # of a sentence that is easy to read
+LONG = 20  # words that are enough
+DOCUMENT_TOKENS = 60  # decoded of a document
+PLAIN = re.compile(r"[\w@+./:#%~,;=&?!()* -]*")  # keys that SQL engines read alike in quotes
 
 
-def load_manifest(directory: str) -> Manifest:
-    """The manifest of a finished job; InputError if there is none or it cannot be read."""
-    manifest = read_manifest(directory)
-    path = os.path.join(directory, MANIFEST)
-    if manifest.get("format") != FORMAT:
-        raise InputError(f"{path} has another format than {FORMAT}; generate the data with this version")
-    missing = [name for name in FIELDS if not isinstance(manifest.get(name), dict)]
-    if missing:
-        raise InputError(f"{path} lacks {', '.join(missing)}; generate the data again")
-    return manifest
+def worked_example(engine: Engine) -> dict[str, Any] | None:
+    """The sentence with pairs of the most tasks among the first ones: "words" [text, weight 0…1, part of an anchor], and "pairs"
+    with the texts of both sides, one a task. None for a job without sentences.
+
+    The weight is the first anchor's (HARP Eq. 1), relative to the largest; words that are never sampled have 0.
+    """
+    job = engine.job
+    sentences = list(_sentences(engine))
+    by_key = {
+        key: number for number, sentence in enumerate(sentences) for key in _keys(sentence) if PLAIN.fullmatch(key)
+    }
+    if not by_key:
+        return None
+    listed = ", ".join(f"'{key}'" for key in sorted(by_key))
+    found: dict[int, dict[str, tuple[str, bytes]]] = {}
+    for task, key, example in engine.query(
+        f"SELECT task, key, example FROM records WHERE key IN ({listed})", ["records"]
+    ):
+        one = found.setdefault(by_key[key], {})
+        one[task] = min(one.get(task, (key, bytes(example))), (key, bytes(example)))
+    if not found:
+        return None
+    # Of equals a longer sentence: it has more words to choose from.
+    best = min(found, key=lambda number: (-len(found[number]), -min(len(sentences[number].words), LONG), number))
+    sentence, c = sentences[best], job["config"]
+    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
+    decode = terms.tokenizer.decode
+    anchored = {place for anchor in sentence.anchors for place in range(anchor.start, anchor.end)}
+    weights = np.where([terms.is_term(word) for word in sentence.words], sentence.by_anchor[0], 0.0)
+    weights[sorted(anchored)] = 0.0  # Eq. 5: an anchor's words are not sampled
+    weights = weights / (weights.max() or 1.0)
+    words = [
+        [word, round(float(weight), 3), place in anchored]
+        for place, (word, weight) in enumerate(zip(sentence.words, weights))
+    ]
+    pairs = [{"task": task, **_sides(example, decode)} for task, (_, example) in sorted(found[best].items())]
+    return {"words": words, "pairs": pairs}
+
+
+def _sentences(engine: Engine) -> Iterable[Sentence]:
+    for number in buckets(engine.job, "sentences")[:1]:
+        for sentence in weighed_sentences(engine.job, number, LOOKED_AT):
+            if WORDS[0] <= len(sentence.words) <= WORDS[1]:
+                yield sentence
+
+
+def _keys(sentence: Sentence) -> list[str]:
+    """The keys that the tasks give to pairs of a sentence."""
+    found = [sentence.key, *(sentence.anchor_key(anchor) for anchor in sentence.anchors)]
+    pairs = itertools.permutations(sentence.anchors, 2)
+    return [*found, *(f"{sentence.anchor_key(one)}+{two.number}" for one, two in pairs)]
+
+
+def _sides(example: bytes, decode: Any) -> dict[str, str]:
+    """The decoded fields of a record; documents are shortened."""
+    features = tensorflow().train.Example.FromString(example).features.feature
+    found = {}
+    for name in PAIR_FEATURES:
+        if name in features:
+            ids = list(features[name].int64_list.value)
+            found[name] = decode(ids[:DOCUMENT_TOKENS]) + (" …" if len(ids) > DOCUMENT_TOKENS else "")
+    return found

@@ -1,15 +1,15 @@
-"""A finished generation job in numbers and examples: what `harp inspect` prints."""
+"""A finished generation job in numbers and examples, after a check of every shard: what `harp inspect` prints."""
 
 import contextlib
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from data_pipeline.output.check import check
-from data_pipeline.output.manifest import Manifest, load_manifest, well_formed
+from data_pipeline.output.manifest import Manifest
 from harp_jax.base.errors import InputError
-from harp_jax.input.manifest import job_tokenizer
-from harp_jax.input.records import PAIR_FEATURES, TEXT_FEATURES, split_name
+from harp_jax.base.progress import progress
+from harp_jax.input.manifest import AGAIN, job_tokenizer, read_manifest, shards_of
+from harp_jax.input.records import DATASET, PAIR_FEATURES, TEXT_FEATURES, split_name
 from harp_jax.input.tfrecords import tensorflow
 
 COLUMNS = ("tokens", "pairs", "mean_query_tokens", "mean_doc_tokens", "mean_sequence_tokens")
@@ -39,28 +39,41 @@ def report(directory: str, count: int) -> dict[str, Any]:
 
     Raises InputError for an unfinished or damaged directory.
     """
-    manifest = load_manifest(directory)
-    with well_formed(directory):
-        check(directory, manifest)
-        return {
-            "directory": directory,
-            "tasks": manifest["tasks"],
-            "bits_from_uniform": manifest.get("bits_from_uniform", {}),
-            "splits": {name: split["records"] for name, split in manifest["splits"].items()},
-            "link_graph": manifest["link_graph"],
-            "losses": manifest["losses"],
-            "worked": manifest.get("worked"),
-            "examples": {task: examples(directory, manifest, task, count) for task in manifest["tasks"]},
-        }
+    manifest = read_manifest(directory)
+    check(directory, manifest)
+    return {
+        "directory": directory,
+        "tasks": manifest["tasks"],
+        "bits_from_uniform": manifest["bits_from_uniform"],
+        "splits": {name: split["records"] for name, split in manifest["splits"].items()},
+        "link_graph": manifest["link_graph"],
+        "losses": manifest["losses"],
+        "worked": manifest["worked"],
+        "examples": {task: examples(directory, manifest, task, count) for task in manifest["tasks"]},
+    }
+
+
+def check(directory: str, manifest: Manifest) -> None:
+    """Raises InputError for a shard that is missing, damaged or not in the manifest, and without TFDS's metadata."""
+    tf, there = tensorflow(), os.listdir(directory)
+    shards = [shard for split in manifest["splits"].values() for shard in shards_of(directory, split)]
+    known = {os.path.basename(shard.path) for shard in shards}
+    problems = [
+        f"{name} is not in the manifest" for name in there if name.startswith(f"{DATASET}-") and name not in known
+    ]
+    problems += [f"{name} is missing" for name in ("dataset_info.json", "features.json") if name not in there]
+    with progress(shards, unit="shards", desc="check") as bar:
+        for shard in bar:
+            shard.check_size()
+            shard.check_content()
+            if (records := sum(1 for _ in tf.data.TFRecordDataset(shard.path))) != shard.records:
+                problems.append(f"{shard.path} holds {records} records, the manifest says {shard.records}")
+    if problems:
+        raise InputError(f"{directory}: {min(problems)}; {AGAIN}")
 
 
 def as_text(found: dict[str, Any]) -> str:
-    """The report as text. Raises InputError for fields of the manifest that were changed."""
-    with well_formed(found["directory"]):
-        return _text(found)
-
-
-def _text(found: dict[str, Any]) -> str:
+    """The report as text."""
     lines = [f"{found['directory']}: complete; all shards match the manifest", "", "Table 1"]
     lines.append(f"{'task':6}" + "".join(f"{name:>22}" for name in COLUMNS))
     for task, entry in found["tasks"].items():
@@ -78,7 +91,7 @@ def _text(found: dict[str, Any]) -> str:
     for reason, entry in found["losses"].items():
         lines.append(f"{entry['count']:>10,}  {reason}")
         lines += [f"{'':14}{': '.join(part for part in example if part)[:160]}" for example in entry["examples"]]
-    if worked := found.get("worked"):
+    if worked := found["worked"]:
         shown = " ".join(f"{text}[{weight:.2f}]" if weight else text for text, weight, _ in worked["words"])
         lines += ["", f"A sentence, [weights] of the words that may be sampled: {shown}"]
         for pair in worked["pairs"]:

@@ -22,8 +22,7 @@ from data_pipeline.config import plain
 from data_pipeline.engine import dropped
 from data_pipeline.engine.job import Engine, Job
 from data_pipeline.engine.local import SMALL, LocalEngine, SerialEngine, mebibytes
-from data_pipeline.engine.store import bucket_parts
-from data_pipeline.engine.work import claim
+from data_pipeline.engine.store import bucket_parts, claim
 from data_pipeline.links import graph_report, link_graph
 from data_pipeline.links.anchors import counted_texts
 from data_pipeline.links.parsing import documents_of, parse_documents

@@ -17,7 +17,6 @@ from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.links import link_graph
 from data_pipeline.links.parsing import parse_documents
 from data_pipeline.main import arguments_parser
-from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.presets import PRESETS
 from data_pipeline.tasks import acm, qdm, rdp, rqp
@@ -26,6 +25,7 @@ from data_pipeline.tasks.task import Anchor, Passages, Request, Sentence, Setup
 from data_pipeline.text.terms import Terms, load_terms
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
+from harp_jax.input.manifest import read_manifest
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 from harp_jax.text.wordpiece import SPECIAL_TOKENS
 from tests.support import ROOT, corpus
@@ -198,7 +198,7 @@ def test_the_official_preset_runs_and_the_command_line_wins(tmp_path):
     )
     parsed = arguments_parser().parse_args(arguments)
     generate(parsed.config, parsed.output, SerialEngine)
-    manifest = load_manifest(str(tmp_path / "out"))
+    manifest = read_manifest(str(tmp_path / "out"))
     assert manifest["config"] | {"replacement": True} | PRESETS["official"] == manifest["config"] | {
         "replacement": True
     }

@@ -12,12 +12,12 @@ from data_pipeline.config import FORMATS, plain
 from data_pipeline.engine.dropped import DropCounts
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.links import parsing, web_sites
-from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import Link, LinkedDocument
 from data_pipeline.sources.web import warc
 from harp_jax.base.errors import InputError
+from harp_jax.input.manifest import read_manifest
 from tests.support import corpus
 from tests.support.corpus_site import linked, web_page
 from tests.support.generation_job import linked_documents, records, table
@@ -53,7 +53,7 @@ def site(folder):
 
 
 def test_a_folder_of_html_becomes_shards(site):
-    manifest = load_manifest(str(site))
+    manifest = read_manifest(str(site))
     dropped = manifest["losses"]
     assert dropped["link-boilerplate"]["count"] == 3 * corpus.PAGES
     assert dropped["paragraph-boilerplate"]["count"] == 3 * corpus.PAGES

@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 
-from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import formats
 from data_pipeline.sources.mediawiki.titles import Site
 from data_pipeline.sources.mediawiki.wikitext import plain_text
 from data_pipeline.sources.web.html_pages import read_page
+from harp_jax.input.manifest import read_manifest
 from tests.support import corpus, malformed
 from tests.support.generation_job import table
 from tests.support.mediawiki_dump import HEAD, TAIL
@@ -46,7 +46,7 @@ def test_the_whole_job_takes_them_and_accounts_for_every_one(dump):
     c.source.format, c.source.paths, c.source.redirects = "mediawiki", (str(dump),), ()
     output = dump.parent / "out"
     generate(c, str(output))
-    manifest = load_manifest(str(output))
+    manifest = read_manifest(str(output))
     lost = Counter({reason: entry["count"] for reason, entry in manifest["losses"].items()})
     print("\n", dict(lost), {task: entry["pairs"] for task, entry in manifest["tasks"].items()})
     assert lost["page-too-large"] == 1 and manifest["losses"]["page-too-large"]["examples"][0][0].endswith(": Huge")

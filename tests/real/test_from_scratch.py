@@ -5,9 +5,9 @@ import runpy
 import pytest
 
 from data_pipeline.config import generation
-from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from harp_jax.checkpoints.recorded import read_metrics
+from harp_jax.input.manifest import read_manifest
 from harp_jax.training.train import train
 from tests.support import ROOT
 from tests.support.shared_data import shared
@@ -25,7 +25,7 @@ def test_held_out_pairs_are_told_apart_beyond_word_overlap(tmp_path):
     config.encoder, config.min_article_words, config.max_doc_tokens = "idf", 0, 110
     config.validation_fraction = 0.03
     generate(config, pairs)
-    trivial = load_manifest(pairs)["tasks"]["adp"]["predictors"]
+    trivial = read_manifest(pairs)["tasks"]["adp"]["predictors"]
 
     config = runpy.run_path(str(ROOT / "configs" / "from_scratch.py"))["get_config"]()
     config.data, config.tokenizer, config.dtype = (pairs,), vocabulary, "float32"

@@ -3,9 +3,9 @@
 import pytest
 
 from data_pipeline.config import generation
-from data_pipeline.output.manifest import load_manifest
 from data_pipeline.output.report import as_text, report
 from data_pipeline.pipeline import generate
+from harp_jax.input.manifest import read_manifest
 from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real
@@ -30,7 +30,7 @@ def test_linked_pages_into_the_collection(tmp_path):
         False  # the paper's links, and the counts of the data's README
     )
     generate(config, str(tmp_path / "out"))
-    manifest = load_manifest(str(tmp_path / "out"))
+    manifest = read_manifest(str(tmp_path / "out"))
     losses = {reason: entry["count"] for reason, entry in manifest["losses"].items()}
     # 80,420 links, 29,968 of them into the collection, some through redirects.
     assert 29_900 <= 80_420 - losses["link-unresolved"] <= 30_100
@@ -55,6 +55,6 @@ def test_dump_excerpt(tmp_path):
     job = {"work": str(tmp_path / "out" / ".work")}
     addresses, redirects = (read(job, name).to_pylist() for name in ("addresses", "redirects"))
     assert len(addresses) == 106 and len(redirects) == 99
-    manifest = load_manifest(str(tmp_path / "out"))
+    manifest = read_manifest(str(tmp_path / "out"))
     assert manifest["tasks"]["rqp"]["pairs"] > 50 and manifest["tasks"]["mlm"]["pairs"] > 500
     report(str(tmp_path / "out"), 1)

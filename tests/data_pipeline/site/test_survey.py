@@ -8,7 +8,7 @@ import pytest
 from data_pipeline.commands.survey import arguments_parser, main
 from data_pipeline.config import generation
 from data_pipeline.engine.local import SerialEngine
-from data_pipeline.engine.work import claim
+from data_pipeline.engine.store import claim
 from data_pipeline.pipeline import generate
 from data_pipeline.site.held_out import in_context, is_title
 from data_pipeline.site.survey import as_text, write_survey

@@ -13,7 +13,6 @@ from scipy import stats
 from data_pipeline.config import generation
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import read
-from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks import ict, prop, wlp
 from data_pipeline.tasks.diagnostics import NAMES
@@ -23,6 +22,7 @@ from data_pipeline.tasks.task import Passages, Request, Setup
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import load_terms
 from harp_jax.base.randomness import generator
+from harp_jax.input.manifest import read_manifest
 from harp_jax.input.tfrecords import RecordReader
 from tests.support import corpus
 from tests.support.synthetic import TEMPLATE
@@ -195,7 +195,7 @@ def records(output):
 
 
 def test_every_task_reports_every_trivial_predictor(made):
-    manifest = load_manifest(str(made[1]))
+    manifest = read_manifest(str(made[1]))
     assert set(manifest["tasks"]) == set(TASKS)
     for task, entry in manifest["tasks"].items():
         assert entry["pairs"] > 10 and entry["predictor_pairs"] > 5, task
@@ -285,7 +285,7 @@ def weigh_rows(output):
 
 def test_pages_that_no_pair_may_show_are_in_no_control(made):
     """They link to others: WLP drops them, ICT and PROP do not read them."""
-    assert load_manifest(str(made[1]))["losses"]["wlp-page-not-shown"]["count"] > 1
+    assert read_manifest(str(made[1]))["losses"]["wlp-page-not-shown"]["count"] > 1
     pages = {row["page"] for row in records(made[1]) if row["task"].decode() in CONTROLS}
     assert len(pages) > 40 and not pages & {b"p3", b"p4"}
 
@@ -307,7 +307,7 @@ def test_plain_collections_without_links_make_ict_and_prop(made, tmp_path):
     )
     config.source.paths = (str(plain),)
     generate(config, str(tmp_path / "out"), SerialEngine)
-    manifest = load_manifest(str(tmp_path / "out"))
+    manifest = read_manifest(str(tmp_path / "out"))
     assert manifest["term_weights_sha256"] is None
     assert manifest["tasks"]["prop"]["pairs"] + manifest["losses"]["prop-no-contrast"]["count"] == 5 * corpus.PAGES
     assert manifest["tasks"]["ict"]["pairs"] > corpus.PAGES

@@ -15,7 +15,6 @@ from safetensors.numpy import load_file, save_file
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import unpack
-from data_pipeline.output.manifest import load_manifest
 from data_pipeline.pipeline import generate
 from data_pipeline.weights.artefact import read_meta, verify
 from data_pipeline.weights.attention import CPU_LENGTHS, LENGTHS, Encoder, Sequence, batches, identify
@@ -24,6 +23,7 @@ from data_pipeline.weights.word_weights import attending, from_bytes, piece_span
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.huggingface import save_hf
+from harp_jax.input.manifest import read_manifest
 from harp_jax.model.cross_encoder import Ranker, init_params
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import load_tokenizer
@@ -238,7 +238,7 @@ def test_encoder_of_few_positions_reads_that_far(encoder_dir, tmp_path):
     job = {"work": str(output / ".work")}
     sizes = [len(unpack(row["tokens"])) for name in ("sentences", "passages") for row in read(job, name).to_pylist()]
     assert 14 <= max(sizes) <= 18
-    assert load_manifest(str(output))["losses"]["anchor-outside-window"]["count"] > 10
+    assert read_manifest(str(output))["losses"]["anchor-outside-window"]["count"] > 10
     assert read_meta(str(output / "term_weights"))["encoder"]["positions"] == 20
 
 
