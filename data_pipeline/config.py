@@ -13,20 +13,14 @@ from ml_collections import ConfigDict
 
 from data_pipeline.engine.job import ALL_WEIGHTS, SENTENCES, Config
 from data_pipeline.presets import PRESETS
+from data_pipeline.sources import formats
 from data_pipeline.tasks.table import TASKS, needs
 from data_pipeline.tasks.task import Field
 from data_pipeline.weights.artefact import WITHOUT_ENCODER
 from harp_jax.base.errors import InputError, how_to_fetch
+from harp_jax.base.files import expand
 from harp_jax.config import Ranges, check_numbers
 
-FORMATS = (
-    "mediawiki",
-    "wikiextractor",
-    "linked_jsonl",
-    "harp_json",
-    "html",
-    "warc",
-)  # how each is read: sources/formats.py
 SPLITS = ("auto", "pages", "sections")
 CHOICES = {
     "page_identity": ("id", "text"),
@@ -54,7 +48,9 @@ def generation(preset: str = "") -> ConfigDict:
     """The defaults, changed by the preset "recommended", "paper" or "official"; InputError for an unknown preset."""
     c = ConfigDict()
     c.source = ConfigDict()
-    c.source.format = "mediawiki"  # or "wikiextractor", "linked_jsonl", "harp_json", "html", "warc"
+    c.source.format = (
+        "mediawiki"  # or "wikiextractor", "linked_jsonl", "harp_json", "html", "warc"; "": told by content
+    )
     c.source.paths = ()  # files or globs; also folders for html, wikiextractor and JSONL
     c.source.index = ()  # mediawiki: indices of multistream dumps, one per dump; the workers then decompress in parallel
     c.source.base_url = ""  # html: URL of the folder, for links written as whole URLs; relative links do not need it
@@ -62,7 +58,6 @@ def generation(preset: str = "") -> ConfigDict:
     # html, warc: documents are "pages", or "sections" at anchored headings and terms; "auto": sections on sites where most links
     # lead to one
     c.source.split = "auto"
-    c.source.index_links = False  # html, warc: keep the links of indices, site maps and search pages
     c.source.redirects = ()  # more redirects: files of `address<TAB>address`
     c.source.max_page_bytes = 2 << 20  # MediaWiki's own limit; larger pages are counted and skipped
     c.tokenizer = ""  # Hugging Face directory or vocab.txt
@@ -131,7 +126,7 @@ def plain(config: ConfigDict) -> Config:
         raise InputError("this config has no `source`: it is no generation config; use one of configs/data/")
     c = json.loads(config.to_json_best_effort())
     check_given(c, existing=False)
-    check_source(c["source"])
+    c["source"] = plain_source(config)
     if not c["tasks"] or set(c["tasks"]) - set(TASKS):
         raise InputError(f"config.tasks {c['tasks']} must name one or more of {', '.join(TASKS)}")
     allowed_choices, allowed_numbers = limits()
@@ -164,12 +159,14 @@ def check_given(c: Config, existing: bool = True) -> None:
         raise InputError(f"missing inputs: {', '.join(missing)}; set them{hint}")
 
 
-def check_source(source: dict[str, Any]) -> None:
-    """Raises InputError for invalid values of config.source."""
+def plain_source(config: ConfigDict) -> dict[str, Any]:
+    """config.source as JSON holds it, its format told by the content if none is named; InputError for invalid values."""
+    source = json.loads(config.source.to_json_best_effort())
     if not source["paths"]:
         raise InputError("config.source.paths is empty; name the files to read")
-    if source["format"] not in FORMATS:
-        raise InputError(f"unknown config.source.format {source['format']!r}; use one of {', '.join(FORMATS)}")
+    source["format"] = source["format"] or formats.format_of_content(expand(tuple(source["paths"]))[0])
+    if source["format"] not in formats.FORMATS:
+        raise InputError(f"unknown config.source.format {source['format']!r}; use one of {', '.join(formats.FORMATS)}")
     if not 0 < source["boilerplate_share"] <= 1:
         raise InputError(
             f"config.source.boilerplate_share is {source['boilerplate_share']!r}; it must lie in (0, 1]; 1 keeps all"
@@ -180,12 +177,6 @@ def check_source(source: dict[str, Any]) -> None:
         raise InputError(
             "config.source.index is for multistream dumps; set config.source.format to mediawiki, or leave the index out"
         )
-
-
-def plain_source(config: ConfigDict) -> dict[str, Any]:
-    """config.source as JSON holds it, checked; for commands that read the source alone."""
-    source = json.loads(config.source.to_json_best_effort())
-    check_source(source)
     return source
 
 

@@ -23,7 +23,9 @@ def arguments_parser() -> ConfigParser:
         description="Generate pre-training pairs: hyperlinked pages to TFRecord shards and a manifest.",
         example="python -m data_pipeline.main --config=configs/data/html.py --config.source.paths=\"('site/',)\" --output=pairs",
     )
-    parser.add_output("--output", help="directory for shards and manifest; an unfinished job there resumes")
+    parser.add_output(
+        "--output", required=True, help="directory for shards and manifest; an unfinished job there resumes"
+    )
     parser.add_argument("--engine", default="local", choices=("local", "spark"), help="what runs the stages (local)")
     parser.add_argument("--master", default="", help="Spark's master URL, or local[N] (config.workers cores here)")
     return parser
@@ -32,8 +34,6 @@ def arguments_parser() -> ConfigParser:
 def main(arguments: argparse.Namespace) -> None:
     from data_pipeline.pipeline import generate
 
-    if arguments.config is None or not arguments.output:
-        raise InputError("--config=FILE.py and --output=DIR are both needed; see configs/data/")
     generate(arguments.config, arguments.output, _engine(arguments.engine, arguments.master))
 
 

@@ -42,9 +42,6 @@ def arguments_parser() -> ConfigParser:
 def main(args: argparse.Namespace) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("harp_jax").setLevel(logging.INFO)
-    if args.config is None:
-        also = "" if args.workdir or args.dry_run else " and no --workdir"
-        raise InputError(f"no --config{also}; name a config file, such as --config=configs/tpu_v3.py")
     if args.dry_run:
         from harp_jax.training.dry_run import dry_run, largest_batch
 

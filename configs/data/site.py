@@ -1,7 +1,7 @@
 """Pairs of `harp site`: any site with links, a few minutes on 2 cores. The recipe of its pairs is here and nowhere else.
 
 harp site build/html --output=x --start=MiniLM-L6-v2/
-python -m data_pipeline.main --config=configs/data/site.py --config.source.format=html --config.source.paths="('build/html',)" \
+python -m data_pipeline.main --config=configs/data/site.py --config.source.paths="('build/html',)" \
     --config.tokenizer=MiniLM-L6-v2/ --output=pairs
 
 Documents are shown with their titles, in pairs as in ranking: of a section the title is often what says most.
@@ -14,7 +14,7 @@ from data_pipeline.config import generation
 
 def get_config(preset: str = "") -> ConfigDict:
     config = generation(preset or "recommended")  # ADP, whose figures are in docs/experiments/recommended.md
-    config.source.format = "html"
+    config.source.format = ""  # told by content
     config.source.paths = ("site",)
     config.encoder = "idf"  # no encoder has to weigh the words: a minute instead of many
     config.document_title = True  # ADP does not draw its query from the page

@@ -4,8 +4,10 @@ In: parsed options.
 Out: printed results, files.
 Imports: every room of the package; the parsers of harp_jax.base.cli.
 Files:
+  documents    harp documents: the documents of pages; the work directory of commands that read pages
+  anchors      harp anchors: anchor texts of every page
   survey       harp survey: documents, anchor texts and held-out anchors of a site
   inspect      harp inspect: check the shards of a job, print statistics and examples
   vocabulary   harp vocabulary: train a WordPiece vocabulary
-  sample_wiki  harp sample-wiki: write an invented wiki
+  sample_wiki  harp sample-wiki: an invented wiki with questions, for demos and tests
 """

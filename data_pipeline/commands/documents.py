@@ -1,31 +1,83 @@
 """The documents of pages as a collection to rank: `harp documents`.
 
-They have the ids, titles and texts that the generation job knows: the main content without menus, sections where pages are split,
-one document for all addresses of a page.
+They have the ids, titles and texts of the generation job: main content without menus, sections where pages are split, one document
+for all addresses of a page. `linked_pages` is what the commands that read pages share.
 """
 
 import argparse
 import json
 import os
 import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
-from data_pipeline.config import SPLITS, generation, plain
-from data_pipeline.engine.job import Job
+from ml_collections import ConfigDict
+
+from data_pipeline.config import generation, plain
+from data_pipeline.engine.job import Engine, EngineFactory, Job
 from data_pipeline.engine.local import SMALL, LocalEngine, SerialEngine
-from data_pipeline.engine.store import claim
+from data_pipeline.engine.store import bucket_parts, claim
 from data_pipeline.links import link_graph
-from data_pipeline.links.graph_report import dropped_counts
 from data_pipeline.links.parsing import documents_of, parse_documents
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import CHUNK_BYTES
-from data_pipeline.sources.formats import FORMATS, format_of_content
 from harp_jax.base import files
-from harp_jax.base.cli import Parser, count
+from harp_jax.base.cli import Parser
 from harp_jax.base.errors import InputError
 
-BUCKETS = 64  # at most, estimated from the size on disk
-MEMORY = "2GB"
+BUCKETS = 64  # at most, estimated from the size on disk: an anchor table of one bucket is sorted in memory
+
+
+@contextmanager
+def linked_pages(
+    config: ConfigDict, output: str, written: Sequence[str], engine: EngineFactory | None = None
+) -> Iterator[Engine]:
+    """An engine whose job has parsed `config.source`; tasks and encoder of the config are not used.
+
+    The tables are in OUTPUT.work, which is removed at the end. `written`: the files that the command writes. Raises InputError
+    for bad input, and for a written file that is an input.
+    """
+    given = config.copy_and_resolve_references()
+    with given.unlocked():
+        given.encoder, given.tasks = "uniform", ("rqp",)
+    c = plain(given)
+    for path in filter(os.path.exists, written):
+        files.output_path(path, formats.files_of(c["source"]))
+    paths = files.expand(tuple(c["source"]["paths"]))
+    size = sum(
+        os.path.getsize(file) for path in paths for file in (files.walk(path) if os.path.isdir(path) else [path])
+    )
+    work = os.path.abspath(output) + ".work"
+    job: Job = {"config": c, "work": work, "output": work, "per_bucket": max(1, size // (CHUNK_BYTES * BUCKETS))}
+    make = engine or (LocalEngine if size > SMALL else SerialEngine)
+    with claim(work, output):
+        running = make(job, c["workers"], c["memory_limit"], c["temp_directory"])
+        try:
+            parse_documents(running)
+            yield running
+        finally:
+            running.close()
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def resolved_links(engine: Engine) -> None:
+    """From `documents` to `resolved`: every link with its destination."""
+    engine.map("links", link_graph.extract_links, bucket_parts(engine.job, "documents"))
+    link_graph.resolve(engine)
+
+
+def write_rows(job: Job, output: str) -> tuple[int, int]:
+    """Writes the documents as JSON lines, in the order of the input; returns their number and that of sections among them."""
+    documents = sections = 0
+    with files.replacing(output) as file:
+        for row in documents_of(job):
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            documents += 1
+            sections += "#" in row["id"] and formats.FORMATS[job["config"]["source"]["format"]].has_boilerplate
+        if not documents:
+            raise InputError("the pages have no text; check their path, or name their format")
+    return documents, sections
 
 
 class Summary(NamedTuple):
@@ -37,45 +89,22 @@ class Summary(NamedTuple):
     dropped: dict[str, int]
 
 
-def write_documents(
-    pages: str, output: str, format_: str = "", base_url: str = "", split: str = "auto", workers: int = 0
-) -> Summary:
+def write_documents(pages: str, output: str, format_: str = "", base_url: str = "") -> Summary:
     """Writes the documents of `pages` to `output`, one {"id", "title", "text"} per line, in the order of the input.
 
     `pages` is a folder of HTML, a WARC, a MediaWiki dump, or JSON lines, told by content unless `format_` names one. `base_url`:
-    where a folder of HTML is served; without it ids are `file:///` and the path. Works out of core in OUTPUT.work, which is
-    removed in the end. Raises InputError for bad input.
+    where a folder of HTML is served; without it ids are `file:///` and the path. Works out of core. Raises InputError for bad
+    input.
     """
     config = generation()
-    config.source.format = format_ or format_of_content(pages)
-    config.source.paths, config.source.base_url, config.source.split = (pages,), base_url, split
-    config.encoder, config.tasks = "uniform", ("rqp",)  # neither is used
-    config.min_article_words = 0
-    size = sum(map(os.path.getsize, files.walk(pages))) if os.path.isdir(pages) else os.path.getsize(pages)
-    config.workers = workers or max(1, min(os.cpu_count() or 1, 8))
-    if os.path.exists(output):
-        files.output_path(output, formats.files_of(config.source))
-    work = os.path.abspath(output) + ".work"
-    per_bucket = max(1, size // (CHUNK_BYTES * BUCKETS))
-    job: Job = {"config": plain(config), "work": work, "output": work, "per_bucket": per_bucket}
-    lock = claim(work, output)
-    engine = (LocalEngine if size > SMALL else SerialEngine)(job, config.workers, MEMORY)
-    try:
-        parse_documents(engine)
+    config.source.update(format=format_, paths=(pages,), base_url=base_url)
+    config.min_article_words, config.memory_limit = 0, "2GB"
+    config.workers = max(1, min(os.cpu_count() or 1, 8))
+    with linked_pages(config, output, [output]) as engine:
         link_graph.index(engine)
-        documents = sections = 0
-        with files.replacing(output) as file:
-            for row in documents_of(job):
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-                documents += 1
-                sections += "#" in row["id"] and config.source.format in ("html", "warc")
-            if not documents:
-                raise InputError(f"{pages} has no page with text; check the path, or choose a format with --format")
-        return Summary(config.source.format, documents, sections, dropped_counts(engine, with_links=False))
-    finally:
-        engine.close()
-        shutil.rmtree(work, ignore_errors=True)
-        lock.close()
+        written = write_rows(engine.job, output)
+        dropped = link_graph.dropped_counts(engine, with_links=False)
+        return Summary(engine.job["config"]["source"]["format"], *written, dropped)
 
 
 def arguments_parser() -> Parser:
@@ -88,17 +117,15 @@ def arguments_parser() -> Parser:
     parser.add_input("pages", help="folder or file; its format is told by its content")
     parser.add_output("--output", required=True, help="the JSONL file to write")
     parser.add_argument(
-        "--format", default="", choices=("", *FORMATS), help="of the pages, if its content is misleading"
+        "--format", default="", choices=("", *formats.FORMATS), help="of the pages, if their content is misleading"
     )
     parser.add_argument("--base_url", default="", help="where the folder is served; without it ids are file:///PATH")
-    parser.add_argument("--split", default="auto", choices=SPLITS, help="documents are pages or sections (auto)")
-    parser.add_argument("--workers", type=count, default=0, help="processes for large input (all cores, 8 at most)")
     return parser
 
 
 def main(arguments: argparse.Namespace) -> None:
     a = arguments
-    found = write_documents(a.pages, a.output, a.format, a.base_url, a.split, a.workers)
+    found = write_documents(a.pages, a.output, a.format, a.base_url)
     parts = f", {found.sections} of them sections of pages" if found.sections else ""
     print(f"{a.output}: {found.documents} documents{parts}, from {a.pages} ({found.format})")
     if found.dropped:

@@ -1,9 +1,406 @@
-"""harp sample-wiki"""
+"""A small invented wiki with questions, made from a grammar in seconds: `harp sample-wiki`.
+
+Writes DIR/wiki.xml.bz2 (a MediaWiki export of articles, redirects, disambiguation pages and a talk page), DIR/docs.tsv (docid, url,
+title, body: the articles' leads), DIR/queries.tsv, DIR/qrels.txt, DIR/folds.tsv (5 folds, disjoint in relevant documents) and
+DIR/{train,test}.queries.tsv (folds 0-2 and 3-4). Several pages share a name, so that an anchor or a question needs its context.
+The same seed writes the same bytes.
+
+A fact is `of pages | of pages | of questions`, and the three wordings share no word but function words. A page uses one of the
+first two; links to it use the other one if there is a question about the page, else the wording of questions. So no question is
+worded like its page or like a link to it: to find the page, a ranker has to know that "passage across the water" belongs to
+"ferrymen" and to "landing stages and flat boats", which the links to other pages show.
+"""
 
 import argparse
+import bz2
+import os
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeVar
+from xml.sax.saxutils import escape, quoteattr
 
-from data_pipeline.sample import wiki
+import numpy as np
+
+from data_pipeline.sources.mediawiki.titles import Site
+from data_pipeline.sources.mediawiki.wikitext import plain_text
+from harp_jax.base import files
 from harp_jax.base.cli import Parser, count, positive
+from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import generator
+
+FOLDS = 5
+TRAIN_FOLDS = 3
+HOMONYMS = 5  # pages that share a name, on average
+FACTS = 2  # of a page; a question asks about both
+QUESTION = 2  # the place of the questions' wording
+T = TypeVar("T")
+_NAMESPACES = {"Talk": 1, "File": 6, "Template": 10, "Category": 14}
+_URL = "https://sample.invalid/wiki/"
+FILES = ("wiki.xml.bz2", "docs.tsv", "queries.tsv", "qrels.txt", "folds.tsv", "train.queries.tsv", "test.queries.tsv")
+
+KINDS = ("town", "river", "person", "guild", "creature", "device")
+
+WORDINGS: dict[str, tuple[str, ...]] = {
+    "town": (
+        "landing stages and flat boats | ferrymen | passage across the water",
+        "brine in wide pans | salt makers | seasoning from the sea",
+        "grey stone in terraces | quarry workers | granite for masons",
+        "hives on every roof | beekeepers | honey and wax",
+        "sand melted into panes | glass blowers | windows and vases",
+        "flax and bleached cloth | linen weavers | fine fabric",
+        "herring over alder fires | fishwives | cured seafood",
+        "apples for the press | cider brewers | orchards and a fruity drink",
+    ),
+    "river": (
+        "seven steep ledges | cataracts | waterfalls",
+        "reeds in every curve | sluggish bends | a course without any hurry",
+        "red clay | rusty floods | orange mud",
+        "frozen shores | skaters | solid ice",
+        "sulphur and warm springs | bathers | a thermal spa",
+        "wheels that grind corn | millers | the making of flour",
+        "grains of gold | prospectors | nuggets of precious metal",
+        "a covered wooden span | a toll bridge | payment at a crossing",
+    ),
+    "person": (
+        "charts of shoals and coasts | maps for sailors | cartography",
+        "broken limbs and ointments | patients | the work of a doctor",
+        "verses about summer | poems | literature and rhyme",
+        "comets in brass tubes | astronomy | stars through a telescope",
+        "bronze cast for towers | a bell foundry | church chimes",
+        "vaults and domes | architecture | the design of buildings",
+        "reading lessons for orphans | pupils | a small school",
+        "grafted pears | gardening | plants and trees",
+    ),
+    "guild": (
+        "weights and measures | inspectors | merchants who cheat",
+        "cargo saved from wreck | shipowners | refunds for lost vessels",
+        "books copied on vellum | scribes | manuscripts",
+        "singers at weddings | a choir | music with many voices",
+        "guards in the forest | armed escorts | protection on dangerous roads",
+        "graves of the poor | undertakers | funerals",
+        "swept chimneys | climbing boys | the removal of soot",
+        "money without interest | debtors | loans like those of a bank",
+    ),
+    "creature": (
+        "chambers below oaks | burrows | tunnels underground",
+        "a glow like a green lamp | an eerie light | shining at night",
+        "stolen buttons and spoons | thefts | robbed jewellery",
+        "songs before thunder | a warning call | the prediction of storms",
+        "a coat that turns from brown to white | camouflage | hiding in snow",
+        "spitting of glue | sticky venom | deadly poison",
+        "young in a fold of its ear | tiny offspring | strange babies",
+        "columns of thousands | a yearly migration | huge moving herds",
+    ),
+    "device": (
+        "buckets lifted by a screw | irrigation | pumping for thirsty fields",
+        "dripping oil | timekeeping | a clock",
+        "patterns on wet plaster | decorators | painted rooms",
+        "nets on a geared drum | trawlers | the catching of fish",
+        "lenses on a spinning bowl | spectacle makers | eye glasses",
+        "rye shaken on sieves | granaries | wheat and chaff",
+        "pictures at half their size | engravers | art in miniature",
+        "a stretched hair | weather stations | humidity of the air",
+    ),
+}  # fmt: skip
+
+LEADS = (
+    "It is known for {0} and for {1}.",
+    "It means {0} and {1} to most people.",
+    "What it stands for is {0}, and also {1}.",
+)
+# A link with a fact of its page; {x} is the anchor.
+PHRASES = ("{x} and {0}", "{0} and {x}", "{x} with {0}")
+# Sentences with one or two such phrases, and few words else: what describes a page should not drown in its sentence.
+FRAMES = (
+    "Nobody forgets {0}.",
+    "There is a song about {0}.",
+    "It is not far from {0}.",
+    "Everyone talks of {0}.",
+    "Then came {0}.",
+    "This was due to {0}.",
+    "As with {0}, so with {1}.",
+    "Some prefer {0}, others {1}.",
+)
+PLAIN = (
+    "Its early history is told in few sources.",
+    "Most accounts were collected about {year} by a clerk of {region}.",
+    "The name is older than any written record of {region}.",
+    "Much of what is believed about it cannot be proved.",
+    "A second account, dated {year}, differs in small details.",
+    "The people of {region} tell the story in another order.",
+    "Interest grew again after {year}, when roads were improved.",
+)
+HEADINGS = ("History", "Neighbours", "In song and story", "Later years", "Trade", "Disputes", "Legacy", "Visitors")
+REGIONS = ("Norrland Vale", "the Hither Isles", "Upper Kestria", "the Salt Marches", "Wendmoor", "the Nine Hills",
+           "Lower Ambria", "the Grey Coast")  # fmt: skip
+KIND_NOUNS = {
+    "town": ("town", "a town in {region}"),
+    "river": ("river", "a river of {region}"),
+    "person": ("person", "a figure from {region}"),
+    "guild": ("guild", "a guild seated in {region}"),
+    "creature": ("animal", "an animal of {region}"),
+    "device": ("machine", "a machine first built in {region}"),
+}
+ALIASES = ("Old {}", "Great {}", "{} the Elder", "Saint {}", "{} of the Hills", "New {}")
+QUESTIONS = (
+    "Which {name} has to do with {0} and {1}?",
+    "Tell me, where is {name} if I care about {0} and {1}?",
+    "I look for {name}, something about {0} or {1}.",
+    "Can you say which {name} stands for {0} and {1}?",
+)
+ONSETS = "b br c d dr f fl g gr h k kl l m n p pr r s sk st t th tr v w".split()  # noqa: SIM905
+VOWELS = "a e i o u ae ei ou".split()  # noqa: SIM905
+CODAS = "l n r s th nd rk ll m st ck".split()  # noqa: SIM905
+GIVEN = "Alvo Berin Cassa Dorrit Edda Gisla Hobart Ilse Jorun Kessa Lothar Mirna Nolo Orsin Petra Runa".split()  # noqa: SIM905
+
+
+class Fact(NamedTuple):
+    """A fact of a page: its number among those of the kind, and its wording in the lead, in links and in questions."""
+
+    number: int
+    lead: str
+    link: str
+    question: str
+
+
+class Page(NamedTuple):
+    """A planned article: `alias` is the title of a redirect."""
+
+    id: int
+    kind: str
+    name: str
+    title: str
+    region: str
+    facts: tuple[Fact, ...]
+    alias: str
+
+
+def world(count: int, seed: int, informative: bool = True) -> list[Page]:
+    """The pages and their facts. Pages of one name and kind share no fact as long as there are enough.
+
+    informative=False is the control: links to a page tell facts drawn at random, so that they say nothing about it.
+    """
+    draw = generator("sample_wiki", seed, "world")
+    names = _names(max(4, count // HOMONYMS), draw)
+    pages: list[Page] = []
+    taken: set[str] = set()
+    used: dict[tuple[str, str], set[int]] = {}
+    asked = set(_asked(count, seed).tolist())
+    for number in range(count):
+        kind = KINDS[number % len(KINDS)]
+        name = str(names[int(draw.integers(len(names)))])
+        region = _pick(REGIONS, draw)
+        facts = _facts(WORDINGS[kind], used.setdefault((name, kind), set()), number in asked, informative, draw)
+        noun = KIND_NOUNS[kind][0]
+        title = f"{_pick(GIVEN, draw)} {name}" if kind == "person" else f"{name} ({noun})"
+        place = region.removeprefix("the ")
+        candidates = [title, f"{name} ({noun}, {place})", f"{title} ({number})"]
+        title = next(candidate for candidate in candidates if candidate not in taken)
+        alias = _pick(ALIASES, draw).format(title) if number % 3 == 0 else ""
+        alias = "" if alias in taken else alias
+        taken |= {title, alias}
+        pages.append(Page(number + 10, kind, name, title, region, facts, alias))
+    return pages
+
+
+def _names(count: int, draw: np.random.Generator) -> list[str]:
+    names: dict[str, None] = {}
+    while len(names) < count:
+        syllables = [_pick(ONSETS, draw) + _pick(VOWELS, draw) for _ in range(int(draw.integers(1, 3)))]
+        names["".join([*syllables, _pick(CODAS, draw)]).capitalize()] = None
+    return [name for name in names if len(name) > 3] or list(names)
+
+
+def _pick(options: Sequence[T], draw: np.random.Generator) -> T:
+    return options[int(draw.integers(len(options)))]
+
+
+def _facts(
+    table: Sequence[str], used: set[int], asked: bool, informative: bool, draw: np.random.Generator
+) -> tuple[Fact, ...]:
+    """Two facts; those in `used` are avoided while others are left."""
+    fresh = [number for number in range(len(table)) if number not in used]
+    if len(fresh) < FACTS:
+        fresh = list(range(len(table)))
+    chosen = [fresh[i] for i in draw.permutation(len(fresh))[:FACTS]]
+    used.update(chosen)
+    facts = []
+    for number in chosen:
+        # In the control of any kind: a fact of the page's own kind would still tell the kind.
+        other = table if informative else WORDINGS[_pick(KINDS, draw)]
+        linked = number if informative else int(draw.integers(len(other)))
+        first, second, question = table[number].split(" | ")
+        swapped = bool(draw.integers(2))
+        lead = second if swapped else first
+        facts.append(Fact(number, lead, other[linked].split(" | ")[QUESTION if not asked else 1 - swapped], question))
+    return tuple(facts)
+
+
+def article(page: Page, pages: list[Page], seed: int) -> str:
+    """The wikitext of a page: infobox, lead, sections with links, a table, references, categories."""
+    draw = generator("sample_wiki", seed, "article", page.id)
+    noun, opening = KIND_NOUNS[page.kind]
+    lead = f"'''{page.title.partition(' (')[0]}''' is {opening.format(region=page.region)}."
+    lead += f"<ref name=a>{{{{cite book|title=Annals of {page.region}|year={_year(draw)}}}}}</ref>"
+    lead += " " + _pick(LEADS, draw).format(*(fact.lead for fact in _order(page.facts, draw)))
+    text = f"{{{{Infobox {noun}\n| name = {page.name}\n| region = [[{page.region}]]\n}}}}\n{lead}\n"
+    headings = draw.permutation(len(HEADINGS))[: int(draw.integers(2, 5))]
+    for place, heading in enumerate(headings):
+        sentences = [_linking(page, pages, draw) for _ in range(int(draw.integers(2, 5)))]
+        sentences.insert(int(draw.integers(len(sentences) + 1)), _plain(page, draw))
+        text += f"\n== {HEADINGS[heading]} ==\n"
+        if place == 0:
+            text += f"[[File:{page.name}.jpg|thumb|{_linking(page, pages, draw)}]]\n"
+        text += " ".join(sentences) + "<ref name=a />\n"
+    rows = "".join(f"|-\n| {_year(draw)} || {_anchor(_other(page, pages, draw), draw)}\n" for _ in range(3))
+    text += f'\n== See also ==\n<!-- kept short -->\n{{| class="wikitable"\n! Year !! Page\n{rows}|}}\n'
+    return text + f"* {_anchor(_other(page, pages, draw), draw)}\n\n[[Category:{noun.capitalize()}]]\n"
+
+
+def _year(draw: np.random.Generator) -> int:
+    return int(draw.integers(1300, 1900))
+
+
+def _plain(page: Page, draw: np.random.Generator) -> str:
+    return _pick(PLAIN, draw).format(year=_year(draw), region=page.region)
+
+
+def _other(page: Page, pages: list[Page], draw: np.random.Generator) -> Page:
+    # The square makes few destinations popular and most of them rare, as in real link graphs.
+    other = pages[int(len(pages) * float(draw.random()) ** 2)]
+    return other if other is not page else pages[(page.id - 10 + 1) % len(pages)]
+
+
+def _order(facts: tuple[Fact, ...], draw: np.random.Generator) -> list[Fact]:
+    return [facts[i] for i in draw.permutation(len(facts))]
+
+
+def _linking(page: Page, pages: list[Page], draw: np.random.Generator) -> str:
+    """A sentence with links, each in a phrase that tells a fact of its page; both pages are of one region."""
+    frame = _pick(FRAMES, draw)
+    one = _other(page, pages, draw)
+    near = [other for other in pages if other.region == one.region and other not in (one, page)]
+    phrases = []
+    for other in (one, _pick(near, draw) if near else _other(page, pages, draw)):
+        phrases.append(_pick(PHRASES, draw).format(_pick(other.facts, draw).link, x=_anchor(other, draw)))
+    sentence = frame.format(*phrases, year=_year(draw), region=page.region)
+    return sentence[0].upper() + sentence[1:]
+
+
+def _anchor(page: Page, draw: np.random.Generator) -> str:
+    """A link: mostly the name; sometimes through a redirect, with a description, or with the title."""
+    target = page.alias if page.alias and draw.random() < 0.25 else page.title
+    if draw.random() < 0.1:
+        target = (target[0].lower() + target[1:]).replace(" ", "_")
+    style = float(draw.random())
+    article = "" if page.kind in ("town", "person") else "the "
+    if style < 0.1:
+        return f"[[{target}|the {KIND_NOUNS[page.kind][0]}]]"
+    if style < 0.15:
+        return f"[[{page.title}]]"
+    if style < 0.3:
+        return f"{article}[[{target}#History|''{page.name}'']]"
+    return f"{article}[[{target}|{page.name}]]"
+
+
+def dump(pages: list[Page], seed: int) -> Iterator[str]:
+    """The text of a MediaWiki export, in pieces."""
+    yield (
+        '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="en">\n  <siteinfo>\n'
+        "    <sitename>Sample wiki</sitename>\n    <dbname>samplewiki</dbname>\n    <case>first-letter</case>\n"
+        '    <namespaces>\n      <namespace key="0" case="first-letter" />\n'
+    )
+    for name, number in _NAMESPACES.items():
+        yield f'      <namespace key="{number}" case="first-letter">{name}</namespace>\n'
+    yield "    </namespaces>\n  </siteinfo>\n"
+    for page in pages:
+        yield _element(page.title, page.id, article(page, pages, seed))
+    number = 10 + len(pages)
+    for page in pages:
+        if page.alias:
+            yield _element(page.alias, number, f"#REDIRECT [[{page.title}]]", redirect=page.title)
+            number += 1
+    titles = {page.title for page in pages}
+    for name in sorted({page.name for page in pages} - titles):
+        listed = [page for page in pages if page.name == name]
+        if len(listed) > 1:
+            lines = "".join(f"* [[{page.title}]], {KIND_NOUNS[page.kind][0]}\n" for page in listed)
+            yield _element(name, number, f"'''{name}''' may mean:\n{lines}{{{{disambig}}}}\n")
+        else:
+            yield _element(name, number, f"#REDIRECT [[{listed[0].title}]]", redirect=listed[0].title)
+        number += 1
+    yield _element("Talk:" + pages[0].title, number, "Is this [[" + pages[1].title + "]]?", namespace=1)
+    yield "</mediawiki>\n"
+
+
+def _element(title: str, number: int, text: str, redirect: str = "", namespace: int = 0) -> str:
+    pointer = f"    <redirect title={quoteattr(redirect)} />\n" if redirect else ""
+    return (
+        f"  <page>\n    <title>{escape(title)}</title>\n    <ns>{namespace}</ns>\n    <id>{number}</id>\n{pointer}"
+        f"    <revision>\n      <id>{number}</id>\n      <timestamp>2020-01-01T00:00:00Z</timestamp>\n"
+        "      <model>wikitext</model>\n      <format>text/x-wiki</format>\n"
+        f'      <text xml:space="preserve">{escape(text)}</text>\n    </revision>\n  </page>\n'
+    )
+
+
+def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, int]]:
+    """(qid, question, relevant page, fold) in random order, one question a page.
+
+    A sixth of the pages are asked about in training questions (folds 0 to 2), three eighths in test questions (folds 3 and 4).
+    """
+    draw = generator("sample_wiki", seed, "questions")
+    train = _train(len(pages))
+    for number, place in enumerate(_asked(len(pages), seed)):
+        page = pages[place]
+        asked = [fact.question for fact in _order(page.facts, draw)]
+        fold = number % TRAIN_FOLDS if number < train else TRAIN_FOLDS + number % (FOLDS - TRAIN_FOLDS)
+        yield f"q{number + 1}", _pick(QUESTIONS, draw).format(*asked, name=page.name), page, fold
+
+
+def _train(count: int) -> int:
+    """The number of training questions about `count` pages."""
+    return max(TRAIN_FOLDS, count // 6)
+
+
+def _asked(count: int, seed: int) -> np.ndarray:
+    """The places of the pages that are asked about, those of training questions first, in random order."""
+    return generator("sample_wiki", seed, "asked").permutation(count)[: _train(count) + 3 * count // 8]
+
+
+def write(output: str, count: int, seed: int, informative: bool = True) -> int:
+    """Writes the seven files of a wiki of `count` articles; returns the number of questions.
+
+    informative=False: see `world`. InputError if `count` is too small.
+    """
+    if count < 2 * FOLDS:
+        raise InputError(f"{count} pages are too few for {FOLDS} folds; use at least {2 * FOLDS} pages")
+    pages = world(count, seed, informative)
+    site = Site(_NAMESPACES)
+    with files.replacing(os.path.join(output, "docs.tsv")) as file:
+        for page in pages:
+            plain = plain_text(article(page, pages, seed), site)
+            body = plain.text[: plain.lead_end].replace("\n", " ")
+            url = _URL + page.title.replace(" ", "_")
+            file.write(f"{page.id}\t{url}\t{page.title}\t{body}\n")
+    asked = list(questions(pages, seed))
+    for name, line in (
+        ("queries.tsv", "{qid}\t{text}\n"),
+        ("qrels.txt", "{qid} 0 {page.id} 1\n"),
+        ("folds.tsv", "{qid}\t{fold}\n"),
+    ):
+        with files.replacing(os.path.join(output, name)) as file:
+            for qid, text, page, fold in asked:
+                file.write(line.format(qid=qid, text=text, page=page, fold=fold))
+    # The demo trains on the first three folds and is tested on the others.
+    for name, first, last in (("train.queries.tsv", 0, TRAIN_FOLDS), ("test.queries.tsv", TRAIN_FOLDS, FOLDS)):
+        with files.replacing(os.path.join(output, name)) as file:
+            file.writelines(f"{qid}\t{text}\n" for qid, text, _, fold in asked if first <= fold < last)
+    with (
+        files.replacing(os.path.join(output, "wiki.xml.bz2"), "wb") as raw,
+        bz2.open(raw, "wt", encoding="utf-8") as file,
+    ):
+        for piece in dump(pages, seed):
+            file.write(piece)
+    return len(asked)
 
 
 def arguments_parser() -> Parser:
@@ -22,5 +419,5 @@ def arguments_parser() -> Parser:
 
 
 def main(arguments: argparse.Namespace) -> None:
-    asked = wiki.write(arguments.output, arguments.pages, arguments.seed, not arguments.uninformative_links)
+    asked = write(arguments.output, arguments.pages, arguments.seed, not arguments.uninformative_links)
     print(f"{arguments.pages} articles and {asked} questions in {arguments.output}")

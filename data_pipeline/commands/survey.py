@@ -1,21 +1,304 @@
-"""harp survey"""
+"""What the links of a site are good for: `harp survey`.
+
+Writes to a folder
+
+    docs.jsonl    the documents, {"id", "title", "text"}
+    anchors.tsv   anchor texts of the pages that are not held out: docid<TAB>anchor text<TAB>count
+    queries.tsv   anchor texts of held-out pages, and qrels.txt their destinations
+    sources.tsv   qid<TAB>docid: the pages with these links, which are no candidates
+    survey.json   the counts; written last
+
+from one reading of the pages, with the fields of a generation config, so that `harp generate` keeps the same links.
+
+A page is held out as in the generation job: by the hash of its id, sections of a page together, a share of
+`validation_fraction`. Pairs of these pages are in the validation split, which no training reads. A query is an anchor text of a
+held-out page that no other page uses, for any destination: a text that was trained on is not tested. Texts that equal the
+title of their destination are left out too, since BM25 finds those without help. The pages with the link are no candidates: they
+contain the words of the query, and would rank first.
+"""
 
 import argparse
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
-from data_pipeline.site.survey import write_survey
+import pyarrow as pa
+from ml_collections import ConfigDict
+
+from data_pipeline.commands.anchors import ANCHOR_TEXTS_SQL, counted_texts
+from data_pipeline.commands.documents import linked_pages, resolved_links, write_rows
+from data_pipeline.engine import dropped
+from data_pipeline.engine.job import Engine, Job
+from data_pipeline.engine.store import bucket_parts, buckets, read
+from data_pipeline.engine.tables import Row, table
+from data_pipeline.links import link_graph
+from data_pipeline.links.web_sites import TITLE_SEPARATOR
+from data_pipeline.tasks.records import split_of
+from data_pipeline.text.terms import STOPWORDS
+from harp_jax.base import files
 from harp_jax.base.cli import ConfigParser, count, positive
-from harp_jax.base.errors import InputError
+from harp_jax.base.randomness import hash64
+
+SURVEY = "survey.json"
+WRITTEN = ("docs.jsonl", "anchors.tsv", "queries.tsv", "qrels.txt", "sources.tsv", SURVEY)
+PAGES_SQL = """
+    SELECT COUNT(*), CAST(COALESCE(SUM(s.held), 0) AS BIGINT)
+    FROM (SELECT DISTINCT doc FROM resolved WHERE problem = '') r JOIN source_pages s ON r.doc = s.doc
+"""
+ANCHOR_USE_SQL = """
+    SELECT r.anchor AS anchor, CAST(SUM(1 - s.held) AS BIGINT) AS trained
+    FROM resolved r JOIN source_pages s ON r.doc = s.doc WHERE r.problem = '' GROUP BY r.anchor
+"""
+HELD_OUT_SQL = """
+    SELECT r.anchor, r.doc, r.link_start, r.sentence_start, r.sentence_end, r.bucket, p.id AS id, d.title AS title, u.trained,
+        q.id AS source
+    FROM resolved r
+    JOIN source_pages s ON r.doc = s.doc
+    JOIN pages q ON r.doc = q.doc
+    JOIN pages p ON r.destination = p.doc
+    JOIN documents d ON r.destination = d.doc
+    JOIN anchor_use u ON r.anchor = u.anchor
+    WHERE r.problem = '' AND s.held = 1
+"""
+WAITING = 16  # texts held in memory for each query
+_WORD = re.compile(r"\w+")
+_SPACES = re.compile(r"\s+")
+
+
+def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int = 0) -> dict[str, Any]:
+    """Writes the folder `output` and returns the content of its survey.json.
+
+    config: a generation config; its tasks and encoder are not used. `queries`: at most so many; `words`: of the anchor's sentence
+    added to each. Works out of core. Raises InputError for bad input.
+    """
+    written = {name: os.path.join(output, name) for name in WRITTEN}
+    with linked_pages(config, output, list(written.values())) as engine:
+        resolved_links(engine)
+        tabulate(engine)
+        sql = ANCHOR_TEXTS_SQL.format("JOIN source_pages s ON r.doc = s.doc", "AND s.held = 0")
+        engine.join("anchor_texts", sql, ["resolved", "pages", "source_pages"], partitioned=True)
+        found = choose(engine.job, queries, words)
+        documents, _ = write_rows(engine.job, written["docs.jsonl"])
+        summary = _summary(engine, found) | {"documents": documents, "words": words}
+        summary["text"] = as_text(summary)
+        with files.replacing(written["anchors.tsv"]) as file:
+            file.writelines(f"{docid}\t{anchor}\t{n}\n" for docid, anchor, n in counted_texts(engine.job))
+        _write_queries(found, output)
+        with files.replacing(written[SURVEY]) as file:
+            json.dump(summary, file, indent=1, ensure_ascii=False)
+        return summary
+
+
+@dataclass
+class Query:
+    """A held-out anchor text. `place` is (doc, start of the link, start and end of its sentence) of its first occurrence."""
+
+    anchor: str
+    place: tuple[int, int, int, int]
+    relevant: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)  # held-out pages with such a link, which are no candidates
+    in_title: bool = False  # all words of the anchor occur in the title of a destination
+    text: str = ""
+
+
+@dataclass
+class HeldOut:
+    """Counts of the links of held-out pages, and the queries made of them, in the order of a hash."""
+
+    links: int = 0
+    trained: int = 0  # links whose text other pages use
+    titles: int = 0  # links whose text is the title of its destination
+    texts: int = 0  # distinct anchor texts that are left
+    in_title: int = 0  # of these, texts whose words all occur in the title of a destination
+    queries: list[Query] = field(default_factory=list)
+
+
+def mark_sources(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
+    """Map over the buckets of `pages`: which pages are held out."""
+    fraction = job["config"]["validation_fraction"]
+    pages = read(job, "pages", number, ["doc", "id"])
+    docs, ids = pages.column("doc").to_pylist(), pages.column("id").to_pylist()
+    held = [int(split_of(page, fraction) == "validation") for page in ids]
+    return {"source_pages": table("source_pages", {"doc": docs, "held": held})}
+
+
+def tabulate(engine: Engine) -> None:
+    """From `pages` and `resolved` to `source_pages`, `anchor_use` and `held_out`."""
+    engine.map("source pages", mark_sources, bucket_parts(engine.job, "pages"))
+    engine.join("anchor_use", ANCHOR_USE_SQL, ["resolved", "source_pages"])
+    inputs = ["resolved", "source_pages", "pages", "documents", "anchor_use"]
+    engine.join("held_out", HELD_OUT_SQL, inputs, partitioned=True)
+
+
+def choose(job: Job, count: int, words: int = 0) -> HeldOut:
+    """At most `count` queries, each the anchor with up to `words` words of its sentence around it.
+
+    Of many texts those with the lowest hashes are kept: memory grows with `count` (WAITING texts for each), and the number of
+    texts is then an estimate.
+    """
+    found = HeldOut()
+    kept: dict[str, Query] = {}
+    titles: set[str] = set()
+    limit = 1 << 64
+    for row in _rows(job):
+        anchor = row["anchor"]
+        found.links += 1
+        found.trained += row["trained"] > 0
+        title = not row["trained"] and is_title(anchor, row["title"])
+        found.titles += title
+        if row["trained"] or _key(anchor) >= limit:
+            continue
+        if title:
+            titles.add(anchor)
+        _add(kept, row)
+        while len(kept) > WAITING * count:
+            limit //= 2
+            kept = {anchor: query for anchor, query in kept.items() if _key(anchor) < limit}
+            titles = {anchor for anchor in titles if _key(anchor) < limit}
+    left = [query for anchor, query in kept.items() if anchor not in titles]
+    found.texts = round(len(left) * ((1 << 64) / limit))
+    found.in_title = round(sum(query.in_title for query in left) / max(1, len(left)) * found.texts)
+    found.queries = sorted(left, key=lambda query: (_key(query.anchor), query.anchor))[:count]
+    _write_texts(job, found.queries, words)
+    return found
+
+
+def _key(anchor: str) -> int:
+    return hash64("held-out", anchor)
+
+
+def _rows(job: Job) -> Iterator[Row]:
+    order = [("doc", "ascending"), ("link_start", "ascending")]
+    for bucket in buckets(job, "held_out"):
+        for batch in read(job, "held_out", bucket).sort_by(order).to_batches(max_chunksize=4096):
+            yield from batch.to_pylist()
+
+
+def _add(kept: dict[str, Query], row: Row) -> None:
+    query = kept.get(row["anchor"])
+    if query is None:
+        place = (row["doc"], row["link_start"], row["sentence_start"], row["sentence_end"])
+        query = kept[row["anchor"]] = Query(row["anchor"], place)
+    if row["id"] not in query.relevant:
+        query.relevant.append(row["id"])
+    if row["source"] not in query.sources:
+        query.sources.append(row["source"])
+    query.in_title |= set(_WORD.findall(row["anchor"])) <= set(_WORD.findall(row["title"].lower()))
+
+
+def is_title(anchor: str, title: str) -> bool:
+    """Whether a normalised anchor text is the title, or one of the headings in the title of a section."""
+    return anchor in (_plain(title), *map(_plain, title.split(TITLE_SEPARATOR)))
+
+
+def _plain(text: str) -> str:
+    return _SPACES.sub(" ", text).strip().lower()
+
+
+def _write_texts(job: Job, queries: list[Query], words: int) -> None:
+    """Sets `Query.text`. The words of the sentence are the nearest ones to the anchor that are no stopwords, in their order."""
+    for query in queries:
+        query.text = query.anchor
+    if not words:
+        return
+    wanted = {query.place[0]: "" for query in queries}
+    for bucket in buckets(job, "documents"):
+        found = read(job, "documents", bucket, ["doc", "text"])
+        for doc, text in zip(found.column("doc").to_pylist(), found.column("text").to_pylist()):
+            if doc in wanted:
+                wanted[doc] = text
+    for query in queries:
+        doc, start, first, last = query.place
+        query.text = in_context(wanted[doc][first:last], start - first, query.anchor, words)
+
+
+def in_context(sentence: str, start: int, anchor: str, words: int) -> str:
+    """The anchor with the `words` nearest words of its sentence that are neither stopwords nor its own, in lower case."""
+    own = set(_WORD.findall(anchor))
+    end = start + len(anchor)
+    near: dict[str, tuple[int, int]] = {}
+    for match in _WORD.finditer(sentence.lower()):
+        word, distance = match[0], max(start - match.end(), match.start() - end)
+        if distance >= 0 and word not in own and word not in STOPWORDS:
+            near[word] = min(near.get(word, (distance, match.start())), (distance, match.start()))
+    chosen = sorted(near.items(), key=lambda item: item[1])[:words]
+    around = sorted((place, word) for word, (_, place) in chosen)
+    before = [word for place, word in around if place < start]
+    return " ".join([*before, anchor, *(word for place, word in around if place >= start)])
+
+
+def _summary(engine: Engine, found: HeldOut) -> dict[str, Any]:
+    source = engine.job["config"]["source"]
+    (pages, links, kept, texts) = engine.query(
+        "SELECT COUNT(DISTINCT doc), COUNT(*), COUNT(CASE WHEN problem = '' THEN 1 END), "
+        "COUNT(DISTINCT CASE WHEN problem = '' THEN anchor END) FROM resolved",
+        ["resolved"],
+    )[0]
+    sources, held = engine.query(PAGES_SQL, ["resolved", "source_pages"])[0]
+    losses = engine.query("SELECT reason, n, location, example FROM losses", ["losses"])
+    return {
+        "format": source["format"],
+        "links": links,
+        "links_kept": kept,
+        "anchor_texts": texts,
+        "pages_with_links": sources,
+        "pages_held_out": held,
+        "held_out_links": found.links,
+        "held_out_trained": found.trained,
+        "held_out_titles": found.titles,
+        "held_out_texts": found.texts,
+        "held_out_in_title": found.in_title,
+        "queries": len(found.queries),
+        "fraction": engine.job["config"]["validation_fraction"],
+        "losses": dropped.summary(losses + link_graph.dropped(engine, with_links=True)),
+    }
+
+
+def _write_queries(found: HeldOut, output: str) -> None:
+    numbered = [(f"a{number}", query) for number, query in enumerate(found.queries, 1)]
+    with files.replacing(os.path.join(output, "queries.tsv")) as file:
+        file.writelines(f"{qid}\t{query.text}\n" for qid, query in numbered)
+    with files.replacing(os.path.join(output, "qrels.txt")) as file:
+        file.writelines(f"{qid} 0 {docid} 1\n" for qid, query in numbered for docid in query.relevant)
+    with files.replacing(os.path.join(output, "sources.tsv")) as file:
+        # A page that another one links to by the same text may be an answer.
+        sources = ((qid, docid) for qid, query in numbered for docid in query.sources if docid not in query.relevant)
+        file.writelines(f"{qid}\t{docid}\n" for qid, docid in sources)
+
+
+def as_text(summary: dict[str, Any]) -> str:
+    """The survey as lines: what was found, what was dropped and why, what can be tested."""
+    s = summary
+    lines = [
+        f"{s['documents']:,} documents ({s['format']}), {s['links']:,} links, {s['links_kept']:,} of them kept, with "
+        f"{s['anchor_texts']:,} anchor texts on {s['pages_with_links']:,} documents",
+        "dropped: " + ", ".join(f"{reason} {entry['count']:,}" for reason, entry in _largest(s["losses"])),
+        f"held out: {s['pages_held_out']:,} documents with {s['held_out_links']:,} links; {s['held_out_trained']:,} have a "
+        f"text that other pages use, {s['held_out_titles']:,} the title of their destination",
+        f"{s['held_out_texts']:,} texts are left, {_share(s['held_out_in_title'], s['held_out_texts'])} of them made of words "
+        f"of the title; {s['queries']:,} are queries",
+    ]
+    return "\n".join(lines)
+
+
+def _largest(losses: dict[str, Any]) -> list[tuple[str, Any]]:
+    return sorted(losses.items(), key=lambda item: (-item[1]["count"], item[0]))
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.0%}" if whole else "none"
 
 
 def arguments_parser() -> ConfigParser:
     parser = ConfigParser(
         prog="harp survey",
         description="Read the links of a site: documents, anchor texts, and anchors of held-out pages as test queries.",
-        example="harp survey --config=data/site --config.source.format=html --config.source.paths=\"('site/',)\" --output=survey",
+        example="harp survey --config=data/site --config.source.paths=\"('site/',)\" --output=survey",
     )
-    parser.add_output(
-        "--output", help="directory for docs.jsonl, anchors.tsv, queries.tsv, qrels.txt, sources.tsv, survey.json"
-    )
+    parser.add_output("--output", required=True, help=f"directory for {', '.join(WRITTEN)}")
     parser.add_argument(
         "--max_queries", type=positive, default=300, help="anchor texts that become queries, at most (300)"
     )
@@ -24,7 +307,5 @@ def arguments_parser() -> ConfigParser:
 
 
 def main(arguments: argparse.Namespace) -> None:
-    if arguments.config is None or not arguments.output:
-        raise InputError("--config=FILE.py and --output=DIR are both needed; see configs/data/site.py")
     summary = write_survey(arguments.config, arguments.output, arguments.max_queries, arguments.context_words)
     print(summary["text"])

@@ -57,7 +57,6 @@ SCHEMAS: dict[str, pa.Schema] = {
         "anchor_summaries": dict(
             bucket=_i, anchors=_l, links=_l, ambiguous=_l, bits=pa.float64(), most_ambiguous=_s
         ),
-        "left_out": dict(address=_s),
         "anchor_texts": dict(id=_s, anchor=_s, n=_l),
         "source_pages": dict(doc=_l, held=_i),
         "anchor_use": dict(anchor=_s, trained=_l),

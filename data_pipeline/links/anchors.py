@@ -8,13 +8,13 @@ import heapq
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 
 from data_pipeline.engine.job import Config, Job
-from data_pipeline.engine.store import buckets, read
+from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import Row, table
 from data_pipeline.text.terms import count_words, normalise_anchor
 
@@ -116,14 +116,6 @@ def summarise(summaries: list[Row]) -> dict[str, Any]:
         "mean_entropy_bits": round(math.fsum(sorted(row["bits"] for row in summaries)) / max(1, links), 6),
         "most_ambiguous": _most_ambiguous(best),
     }
-
-
-def counted_texts(job: Job) -> Iterator[tuple[str, str, int]]:
-    """(docid, anchor text, count) from the table `anchor_texts`, by document and falling count."""
-    for bucket in buckets(job, "anchor_texts"):
-        found = read(job, "anchor_texts", bucket)
-        rows = zip(*(found.column(name).to_pylist() for name in ("id", "anchor", "n")))
-        yield from sorted(rows, key=lambda row: (row[0], -row[2], row[1]))
 
 
 def _most_ambiguous(rows: list[Row]) -> list[Row]:

@@ -23,7 +23,7 @@ def parse_documents(engine: Engine) -> None:
     def chunks() -> Iterator[tuple[int, Chunk]]:
         yield from enumerate(formats.chunks(source))
 
-    if formats.format_of(source).has_boilerplate:
+    if formats.FORMATS[source["format"]].has_boilerplate:
         engine.map("crawled", web_sites.parse_chunk, chunks(), per_bucket=job["per_bucket"])
         web_sites.find(engine)
         engine.map("documents", web_sites.drop, bucket_parts(job, "crawled"))

@@ -18,7 +18,7 @@ from data_pipeline.engine import dropped
 from data_pipeline.engine.job import LINKS, Engine, Inputs, Job
 from data_pipeline.engine.store import buckets, read
 from data_pipeline.engine.tables import Row, table
-from data_pipeline.links import graph_report
+from data_pipeline.links import link_graph
 from data_pipeline.tasks import diagnostics
 from data_pipeline.tasks.records import SPECIALS
 from data_pipeline.tasks.requests import weighed_sentences
@@ -144,7 +144,7 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, v
         "tasks": _tasks(engine),
         "bits_from_uniform": _sharpness(engine),
         "splits": splits,
-        "link_graph": graph_report.summary(engine, with_links=LINKS in job["needs"]),
+        "link_graph": link_graph.graph_summary(engine, with_links=LINKS in job["needs"]),
         "losses": losses,
         "worked": worked_example(engine),
     }
@@ -214,7 +214,7 @@ def _sharpness(engine: Engine) -> dict[str, float]:
 
 def _dropped(engine: Engine) -> list[tuple[str, int, str, str]]:
     rows = engine.query("SELECT reason, n, location, example FROM losses", ["losses"])
-    return rows + graph_report.dropped(engine, with_links=LINKS in engine.job["needs"])
+    return rows + link_graph.dropped(engine, with_links=LINKS in engine.job["needs"])
 
 
 LOOKED_AT = 200  # sentences of the first bucket

@@ -51,29 +51,22 @@ FORMATS = {
 }
 
 
-def format_of(source: Source) -> Format:
-    """The format that `source["format"]` names; InputError for an unknown name."""
-    if source["format"] not in FORMATS:
-        raise InputError(f"unknown source.format {source['format']!r}; choose one of {', '.join(FORMATS)}")
-    return FORMATS[source["format"]]
-
-
 def chunks(source: Source) -> Iterator[Chunk]:
     """The input in order: a pure function of the files' content.
 
-    Raises InputError for an unknown format and for input that is missing, unreadable, of another format, or truncated.
+    Raises InputError for input that is missing, unreadable, of another format, or truncated.
     """
-    return format_of(source).chunks(source)
+    return FORMATS[source["format"]].chunks(source)
 
 
 def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
     """The documents of one chunk in their order, and what was dropped; see the format's module for the InputErrors."""
-    return format_of(source).parse(chunk, source)
+    return FORMATS[source["format"]].parse(chunk, source)
 
 
 def addresser(source: Source) -> Callable[[str], str]:
     """A function from a title or URL to the page's address; see `Format`."""
-    return format_of(source).addresser(source)
+    return FORMATS[source["format"]].addresser(source)
 
 
 def files_of(source: Source) -> Iterator[str]:

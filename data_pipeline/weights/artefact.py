@@ -72,8 +72,7 @@ WEIGHTED_BY = (
     "min_article_words", "min_section_words", "keep_disambiguation", "exclude_destinations", "max_anchor_words",
     "drop_number_anchors", "drop_boilerplate", "boilerplate_anchors", "max_link_pages", "max_anchor_destinations", "document_title",
     "max_doc_tokens", "source.format", "source.max_page_bytes", "source.base_url", "source.boilerplate_share",
-    "source.split", "source.index_links",
-    "page_identity", "unit", "anchor_row",
+    "source.split", "page_identity", "unit", "anchor_row",
 )  # fmt: skip
 
 

@@ -136,7 +136,7 @@ class ConfigParser(Parser):
     def __init__(self, *, prog: str, description: str, example: str) -> None:
         super().__init__(prog=prog, description=description, example=example)
         what = "config file with get_config(), or its name below configs/; append :PRESET to choose a preset"
-        self.add_argument("--config", metavar="FILE[:PRESET]", help=what)
+        self.add_argument("--config", required=True, metavar="FILE[:PRESET]", help=what)
         self.add_argument(
             "--config.FIELD", dest="_", metavar="VALUE", help="override a config field; quote tuples: \"('a',)\""
         )

@@ -4,7 +4,6 @@ import argparse
 import logging
 
 from harp_jax.base.cli import ConfigParser
-from harp_jax.base.errors import InputError
 
 
 def arguments_parser() -> ConfigParser:
@@ -13,7 +12,7 @@ def arguments_parser() -> ConfigParser:
         description="Learn a term weighting from links (LinkLearn); a finished run is left alone.",
         example="harp linklearn-train --config=baselines/linklearn --workdir=runs/linklearn --config.docs=\"('pages.jsonl',)\"",
     )
-    parser.add_argument("--workdir", help="directory of the run: model.json, metrics")
+    parser.add_argument("--workdir", required=True, help="directory of the run: model.json, metrics")
     return parser
 
 
@@ -22,8 +21,6 @@ def main(arguments: argparse.Namespace) -> None:
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("harp_jax").setLevel(logging.INFO)
-    if arguments.config is None or not arguments.workdir:
-        raise InputError("--config and --workdir are both needed; for example --config=baselines/linklearn")
     done = finished(arguments.config, arguments.workdir) or train(arguments.config, arguments.workdir)
     figures = " ".join(f"{name}={value:.4f}" for name, value in done["held_out"].items())
     print(

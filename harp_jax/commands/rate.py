@@ -7,7 +7,6 @@ import os
 import sys
 
 from harp_jax.base.cli import TERMINATED, ConfigParser
-from harp_jax.base.errors import InputError
 from harp_jax.base.files import output_path, replacing
 
 
@@ -17,7 +16,7 @@ def arguments_parser() -> ConfigParser:
         description="Measure the seconds of a training step on this machine, from a few steps of the training itself.",
         example="harp rate --config=site --config.init=MiniLM-L6-v2/ --config.data=\"('pairs',)\" --output=rate.json",
     )
-    parser.add_output("--output", help='the JSON file to write: {"seconds_per_step"}')
+    parser.add_output("--output", required=True, help='the JSON file to write: {"seconds_per_step"}')
     return parser
 
 
@@ -26,8 +25,6 @@ def main(arguments: argparse.Namespace) -> None:
     from harp_jax.training.dry_run import seconds_per_step
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    if arguments.config is None or not arguments.output:
-        raise InputError("--config=FILE.py and --output=FILE are both needed; see configs/")
     keep_pages()
     folder = os.path.dirname(output_path(arguments.output))
     measured = seconds_per_step(arguments.config, folder)

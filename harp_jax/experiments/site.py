@@ -419,16 +419,15 @@ class Site:
         paths = (os.fspath(pages),) if isinstance(pages, str | os.PathLike) else tuple(pages)
         if not paths:
             raise InputError("no pages; name a folder of HTML, a WARC, a dump or linked JSONL")
-        # By name, at the call: harp_jax works without the generation job.
-        found = format or importlib.import_module("data_pipeline.sources.formats").format_of_content(paths[0])
-        source = {"format": found, "paths": paths, "base_url": base_url, "redirects": tuple(redirects)}
+        source = {"format": format, "paths": paths, "base_url": base_url, "redirects": tuple(redirects)}
         config = read_config("data/site")
         config.update_from_flattened_dict({f"source.{name}": value for name, value in source.items()})
         temporary = tempfile.TemporaryDirectory(prefix="harp-site-") if not directory else None
         place = os.path.join(temporary.name, "survey") if temporary else directory
-        importlib.import_module("data_pipeline.site.survey").write_survey(config, place)
+        # By name, at the call: harp_jax works without the generation job.
+        importlib.import_module("data_pipeline.commands.survey").write_survey(config, place)
         return cls(
-            place, {"pages": paths, "format": found, "base_url": base_url, "redirects": tuple(redirects)}, temporary
+            place, {"pages": paths, "format": format, "base_url": base_url, "redirects": tuple(redirects)}, temporary
         )
 
     @cached_property

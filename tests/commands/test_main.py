@@ -63,7 +63,7 @@ def test_trains_resumes_and_refuses_another_config(place):
     [
         (["--config=config.py", "--config.batchpairs=3"], r"--config.batchpairs \(did you mean batch_pairs\?\)"),
         (["--config=nothing.py"], "nothing.py"),
-        ([], "no --config and no --workdir"),
+        ([], "required: --config"),
         (["--config=config.py", "--config.tokenizer=nowhere", "--workdir=x"], "nowhere"),
         (["--config=config.py", "--config.tokenizer=tokenizer", "--workdir=x"], "no training data"),
         (

@@ -14,6 +14,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from data_pipeline import config as generation_config
+from data_pipeline.sources import formats
 from harp_jax import config as defaults
 from harp_jax import config as ranges
 from tests.support import ROOT
@@ -46,7 +47,7 @@ def page() -> str:
     allowed, limits = generation_config.limits()
     choices = {
         **allowed,
-        "source.format": generation_config.FORMATS,
+        "source.format": ("", *formats.FORMATS),
         "source.split": generation_config.SPLITS,
     }
     pairs = dict(flat(generation_config.generation()))

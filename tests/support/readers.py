@@ -87,7 +87,7 @@ def _source(format_: str, name: str, **fields: object) -> Callable[[Path], None]
         from data_pipeline.sources import formats
 
         source = {"format": format_, "paths": (str(directory / name),), "redirects": (), "index": ()}
-        source |= {"base_url": "https://x.org/", "split": "auto", "max_page_bytes": 2 << 20, "index_links": False}
+        source |= {"base_url": "https://x.org/", "split": "auto", "max_page_bytes": 2 << 20}
         source |= {k: (str(directory / v[0]),) if isinstance(v, tuple) else v for k, v in fields.items()}
         for chunk in formats.chunks(source):
             formats.parse(chunk, source)

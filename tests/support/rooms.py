@@ -16,7 +16,7 @@ ROOMS = {
         "training", "baselines.linklearn", "experiments", "look", "commands", "baselines",
     ),
     "data_pipeline": (
-        "engine", "text", "sources", "links", "weights", "tasks", "config", "output", "site", "sample", "commands",
+        "engine", "text", "sources", "links", "weights", "tasks", "config", "output", "commands",
     ),
 }  # fmt: skip
 GROUND = {"harp_jax": ("config",), "data_pipeline": ("presets",)}

@@ -261,7 +261,7 @@ def _document(
             dropped.append(Dropped(where, reason, content.hrefs[number]))
         else:
             links.append(Link(start, end, target))
-    if _is_index_page(address, len(text), links) and not source.get("index_links", False):
+    if _is_index_page(address, len(text), links):
         dropped.append(Dropped(where, "page-index", title))
         dropped.append(Dropped(where, "link-on-index-page", title, len(links)))
         links = []

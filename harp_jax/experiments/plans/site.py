@@ -5,7 +5,6 @@ the training; `harp site` measures the time of a step in between and sets the st
 configs/site.py and configs/finetune_site.py.
 """
 
-import importlib
 from typing import Any
 
 from harp_jax.base.errors import InputError
@@ -61,8 +60,7 @@ def get_plan(
         raise InputError("no pages; set pages to a folder of HTML, a WARC, a dump or linked JSONL")
     if layers < 0 or (layers and not start):
         raise InputError(f"layers={layers}: give a positive number, and with it a start whose first layers are kept")
-    found = format or importlib.import_module("data_pipeline.sources.formats").format_of_content(pages[0])
-    source = [f"--config={DATA}", f"--config.source.format={found}", f"--config.source.paths={pages!r}"]
+    source = [f"--config={DATA}", f"--config.source.format={format}", f"--config.source.paths={pages!r}"]
     source += [f"--config.source.base_url={base_url}"] if base_url else []
     source += [f"--config.source.redirects={redirects!r}"] if redirects else []
     source += [f"--config.{field}" for field in data]

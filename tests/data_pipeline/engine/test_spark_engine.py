@@ -13,7 +13,7 @@ from data_pipeline import pipeline
 from data_pipeline.engine.local import mebibytes
 from data_pipeline.engine.spark import sql_type
 from data_pipeline.engine.tables import SCHEMAS
-from data_pipeline.links import graph_report, link_graph, web_sites
+from data_pipeline.links import link_graph, web_sites
 from data_pipeline.output import manifest
 from data_pipeline.tasks import acm, adp, prop, qdm, wlp
 from harp_jax.base.errors import InputError
@@ -29,7 +29,7 @@ FORBIDDEN = re.compile(
 def statements() -> dict[str, str]:
     """Every SQL constant of the job."""
     found = {}
-    for module in (web_sites, graph_report, link_graph, manifest, pipeline, prop, acm, adp, qdm, wlp):
+    for module in (web_sites, link_graph, manifest, pipeline, prop, acm, adp, qdm, wlp):
         for name, value in vars(module).items():
             if name.endswith("_SQL"):
                 for key, sql in value.items() if isinstance(value, dict) else [("", value)]:

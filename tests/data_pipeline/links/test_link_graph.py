@@ -11,7 +11,7 @@ from data_pipeline.engine import dropped
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read, write
 from data_pipeline.engine.tables import SCHEMAS, table
-from data_pipeline.links import anchors, graph_report, link_graph
+from data_pipeline.links import anchors, link_graph
 from data_pipeline.links.link_graph import in_sentences
 from data_pipeline.links.parsing import parse_documents
 from data_pipeline.sources.document import LinkedDocument
@@ -110,7 +110,7 @@ def built(tmp_path_factory):
         engine.map("links", link_graph.extract_links, bucket_parts(engine.job, "documents"))
         link_graph.build(engine)
         rows = engine.query("SELECT reason, n, location, example FROM losses", ["losses"])
-        rows += graph_report.dropped(engine, with_links=True)
+        rows += link_graph.dropped(engine, with_links=True)
         yield engine, dropped.summary(rows)
     finally:
         engine.close()
@@ -185,7 +185,7 @@ def test_anchor_statistics_against_counting(built):
         row = found[anchor]
         assert (row["n"], row["destinations"]) == (n, len(counts)) and row["entropy"] == pytest.approx(bits, abs=1e-12)
     assert found["mercury"]["n"] == ARTICLES and found["mercury"]["destinations"] == 3
-    summary = graph_report.summary(engine, with_links=True)
+    summary = link_graph.graph_summary(engine, with_links=True)
     assert summary["anchors"]["texts"] == len(expected) and summary["anchors"]["ambiguous"] == 1
     assert summary["anchors"]["most_ambiguous"][0]["anchor"] == "mercury"
     total = sum(sum(counts.values()) for counts in expected.values())

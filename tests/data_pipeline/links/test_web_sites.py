@@ -111,7 +111,6 @@ def test_index_and_search_pages_are_no_sources_of_links():
         dropped = []
         (page,) = read_page(html.encode(), url, "w", {"max_page_bytes": 2 << 20}, dropped)
         assert page.links == () and [each.reason for each in dropped] == ["page-index", "link-on-index-page"]
-        assert page_of(html, url, index_links=True).links
     prose = "".join(
         f"<li>A description of what follows it, number {n}: <a href=p{n}.html>page</a>.</li>" for n in range(40)
     )

@@ -125,8 +125,6 @@ def test_damage_and_absence_are_input_errors(tmp_path):
     (tmp_path / "latin").write_bytes(b'{"id": "\xe9"}\n')
     with pytest.raises(InputError, match="latin"):
         read(tmp_path / "latin")
-    with pytest.raises(InputError, match="unknown source"):
-        formats.chunks({"format": "odt"})
 
 
 def test_redirects_come_from_tsv_files(tmp_path):

@@ -2,8 +2,7 @@
 
 import pytest
 
-from data_pipeline.commands.vocabulary import arguments_parser, main
-from data_pipeline.text.vocabulary import train
+from data_pipeline.commands.vocabulary import train
 from harp_jax.base.errors import InputError
 from harp_jax.text.wordpiece import SPECIAL_TOKENS
 
@@ -22,10 +21,3 @@ def test_the_same_text_gives_the_same_sorted_vocabulary():
 def test_what_cannot_be_trained_is_refused(texts, size, message):
     with pytest.raises(InputError, match=message):
         train(lambda: texts, size)
-
-
-def test_the_vocabulary_of_a_model_is_not_replaced(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    arguments = arguments_parser().parse_args(["--config=data/html", f"--output={tmp_path}"])
-    with pytest.raises(InputError, match="holds a model"):
-        main(arguments)

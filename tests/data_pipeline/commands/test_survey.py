@@ -5,13 +5,11 @@ import os
 
 import pytest
 
-from data_pipeline.commands.survey import arguments_parser, main
+from data_pipeline.commands.survey import arguments_parser, as_text, in_context, is_title, main, write_survey
 from data_pipeline.config import generation
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import claim
 from data_pipeline.pipeline import generate
-from data_pipeline.site.held_out import in_context, is_title
-from data_pipeline.site.survey import as_text, write_survey
 from data_pipeline.tasks.records import split_of
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.trec import read_qrels, read_queries
@@ -132,7 +130,7 @@ def tfds_rows(builder, split):
 
 def test_a_smaller_number_is_a_part_of_the_larger_whatever_memory_allows(survey, tmp_path, monkeypatch):
     folder, output, _ = survey
-    monkeypatch.setattr("data_pipeline.site.held_out.WAITING", 3)
+    monkeypatch.setattr("data_pipeline.commands.survey.WAITING", 3)
     summary = write_survey(config(folder), str(tmp_path / "few"), queries=5)
     few, every = (list(read_queries(str(path / "queries.tsv")).values()) for path in (tmp_path / "few", output))
     assert summary["queries"] == len(few) == 5 and few == every[: len(few)]
@@ -179,11 +177,10 @@ def test_titles_are_compared_without_case_and_by_heading():
 
 
 def test_the_command_says_what_is_missing(tmp_path):
-    with pytest.raises(InputError, match="both needed"):
-        main(arguments_parser().parse_args(["--config=data/site"]))
-    with pytest.raises(SystemExit):  # the parser says it: counts are 1 or more
-        main(arguments_parser().parse_args(["--config=data/site", "--max_queries=0", f"--output={tmp_path}"]))
+    arguments = [
+        "--config=data/site",
+        f"--output={tmp_path / 'x'}",
+        f"--config.source.paths=('{tmp_path / 'absent'}',)",
+    ]
     with pytest.raises(InputError, match="absent"):
-        main(arguments_parser().parse_args(
-            ["--config=data/site", f"--output={tmp_path / 'x'}", f"--config.source.paths=('{tmp_path / 'absent'}',)"]
-        ))  # fmt: skip
+        main(arguments_parser().parse_args(arguments))

@@ -7,11 +7,9 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from data_pipeline.sample import grammar
-from data_pipeline.sample import wiki as sample_wiki
+from data_pipeline.commands import sample_wiki
 from data_pipeline.sources import formats
 from data_pipeline.text.sentences import sentences
-from harp_jax.base.errors import InputError
 from tests.support import ROOT
 
 FUNCTION = set(
@@ -105,7 +103,7 @@ def content(phrase):
 
 
 def test_the_wordings_of_a_fact_share_no_word():
-    for table in grammar.FACTS.values():
+    for table in sample_wiki.WORDINGS.values():
         for fact in table:
             one, two, three = map(content, fact.split(" | "))
             assert one and two and three and not (one & two or one & three or two & three), fact
@@ -117,7 +115,7 @@ def test_no_question_is_worded_like_its_page_or_a_link_to_it():
     wordings = {True: Counter(), False: Counter()}
     for page in pages:
         for fact in page.facts:
-            table = grammar.FACTS[page.kind][fact.number].split(" | ")
+            table = sample_wiki.WORDINGS[page.kind][fact.number].split(" | ")
             assert (
                 fact.lead in table[:2] and fact.question == table[2] and fact.link in table and fact.link != fact.lead
             )
@@ -128,7 +126,10 @@ def test_no_question_is_worded_like_its_page_or_a_link_to_it():
 def true_links(pages):
     """How many links tell a fact of their page."""
     told = [(page, fact.link) for page in pages for fact in page.facts]
-    true = {page.id: {w for f in page.facts for w in grammar.FACTS[page.kind][f.number].split(" | ")} for page in pages}
+    true = {
+        page.id: {w for f in page.facts for w in sample_wiki.WORDINGS[page.kind][f.number].split(" | ")}
+        for page in pages
+    }
     return sum(link in true[page.id] for page, link in told) / len(told)
 
 
@@ -166,15 +167,3 @@ def test_command_reports_bad_usage(tmp_path):
     assert done.returncode == 0 and sorted(os.listdir(tmp_path / "a")) == sorted(sample_wiki.FILES)
     few = run(f"--output={tmp_path / 'b'}", "--pages=3")
     assert few.returncode == 2 and few.stderr.startswith("error: 3 pages are too few") and not (tmp_path / "b").exists()
-
-
-def test_only_files_of_a_sample_are_replaced(tmp_path):
-    (tmp_path / "qrels.txt").write_text("q 0 d 1\n")
-    with pytest.raises(InputError, match=r"qrels.txt: is no file of a sample wiki and would be lost"):
-        sample_wiki.write(str(tmp_path), 40, 0)
-    (tmp_path / "docs.tsv").write_text("d\thttps://example.org/\ttitle\tbody\n")
-    with pytest.raises(InputError, match=r"docs.tsv: is no file of a sample wiki"):
-        sample_wiki.write(str(tmp_path), 40, 0)
-    assert (tmp_path / "qrels.txt").read_text() == "q 0 d 1\n"
-    sample_wiki.write(str(tmp_path / "new"), 40, 0)
-    sample_wiki.write(str(tmp_path / "new"), 50, 1)
