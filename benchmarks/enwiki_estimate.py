@@ -34,7 +34,7 @@ from data_pipeline.output.claim import WORK
 from data_pipeline.pipeline import BUCKETS, generate
 from data_pipeline.tasks.records import make_pairs
 from data_pipeline.weights import artefact
-from harp_jax.input.manifest import read_manifest
+from harp_jax.input.records import read_manifest
 from harp_jax.input.tfrecords import tensorflow
 
 XML_MB, PAGES, PAIRS = 100_000, 15.5e6, 38.19e6

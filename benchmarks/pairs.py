@@ -37,7 +37,7 @@ from data_pipeline.tasks.table import needs
 from data_pipeline.weights import artefact
 from harp_jax.base.files import lines, replacing
 from harp_jax.base.randomness import hash64
-from harp_jax.input.manifest import read_manifest
+from harp_jax.input.records import read_manifest
 from harp_jax.input.tfrecords import tensorflow
 
 ONE_IN = 8

@@ -24,8 +24,7 @@ from harp_jax.base.allocator import keep_pages
 from harp_jax.base.files import lines
 from harp_jax.base.randomness import generator
 from harp_jax.input.lanes import Batches
-from harp_jax.input.layout import make_layout
-from harp_jax.input.packing import Group, pair_sequences
+from harp_jax.input.packing import Group, make_layout, pair_sequences
 from harp_jax.model import sharding
 from harp_jax.text.tokenizer import Template, Tokenizer
 from harp_jax.training.cost import batch_flops, peak_flops
@@ -35,7 +34,7 @@ from harp_jax.training.step import initial, make_step
 
 
 class CollectionReader:
-    """Pairs from real documents, a `lanes.Reader`."""
+    """Pairs from real documents, a `packing.Reader`."""
 
     def __init__(self, documents: list[np.ndarray], length: int, template: Template) -> None:
         self.documents, self.length, self.template = documents, length, template

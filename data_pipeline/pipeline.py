@@ -32,7 +32,7 @@ from data_pipeline.tasks.task import Task
 from data_pipeline.weights import artefact, without_encoder, wordpieces
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
-from harp_jax.input.manifest import read_manifest
+from harp_jax.input.records import read_manifest
 from harp_jax.input.tfrecords import require_tensorflow
 from harp_jax.text.tokenizer import load_tokenizer
 

@@ -11,7 +11,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import lines
 
 if TYPE_CHECKING:
-    from harp_jax.checkpoints.card_metadata import About
+    from harp_jax.checkpoints.model_card import About
 
 
 def arguments_parser() -> Parser:
@@ -66,9 +66,7 @@ def arguments_parser() -> Parser:
 
 
 def main(arguments: argparse.Namespace) -> None:
-    from harp_jax.checkpoints.export import export_model
-    from harp_jax.checkpoints.first_layers import write_first_layers
-    from harp_jax.checkpoints.hub import check_repository, push
+    from harp_jax.checkpoints.export import check_repository, export_model, push, write_first_layers
 
     if bool(arguments.workdir) == bool(arguments.encoder) or bool(arguments.encoder) != bool(arguments.layers):
         raise InputError("give --workdir, or --encoder with --layers")
@@ -95,7 +93,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 def about(arguments: argparse.Namespace) -> "About":
     """What the options say about the model. InputError for options that contradict each other."""
-    from harp_jax.checkpoints.card_metadata import About, read_figures
+    from harp_jax.checkpoints.model_card import About, read_figures
 
     if (arguments.system or arguments.evaluated_on) and not arguments.results:
         raise InputError("--system and --evaluated_on describe --results; add it, or leave them out")

@@ -11,8 +11,7 @@ from data_pipeline.tasks.table import TASKS
 from harp_jax import config as configs
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.input.layout import make_layout
-from harp_jax.input.packing import Group, Sequence, plan
+from harp_jax.input.packing import Group, Sequence, make_layout, plan
 from tests.support.synthetic import TEMPLATE
 
 MAY_DIFFER = {"data", "tasks", "task_weights", "pair_weight"}

@@ -15,7 +15,7 @@ from data_pipeline.weights import artefact, attention
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import expand, links_within, locked, read_json, replacing, sha256_file, walk
 from harp_jax.base.progress import progress
-from harp_jax.input.manifest import MANIFEST, check_sizes, read_manifest
+from harp_jax.input.records import MANIFEST, check_sizes, read_manifest
 
 WORK = ".work"
 # Fields that do not change the bytes of the output.

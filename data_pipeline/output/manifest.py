@@ -25,10 +25,10 @@ from data_pipeline.tasks.requests import weighed_sentences
 from data_pipeline.tasks.task import Sentence
 from data_pipeline.text.terms import load_terms
 from harp_jax.base.files import replacing, sha256_file
-from harp_jax.input.manifest import MANIFEST
 from harp_jax.input.records import (
     BYTES_FEATURES,
     DATASET,
+    MANIFEST,
     PAIR_FEATURES,
     TEXT_FEATURES,
     TEXT_TASK,

@@ -8,8 +8,16 @@ from typing import Any
 from data_pipeline.output.manifest import Manifest
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import progress
-from harp_jax.input.manifest import AGAIN, job_tokenizer, read_manifest, shards_of
-from harp_jax.input.records import DATASET, PAIR_FEATURES, TEXT_FEATURES, split_name
+from harp_jax.input.records import (
+    AGAIN,
+    DATASET,
+    PAIR_FEATURES,
+    TEXT_FEATURES,
+    job_tokenizer,
+    read_manifest,
+    shards_of,
+    split_name,
+)
 from harp_jax.input.tfrecords import tensorflow
 
 COLUMNS = ("tokens", "pairs", "mean_query_tokens", "mean_doc_tokens", "mean_sequence_tokens")

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import check_sums, output_folder, read_json
+from harp_jax.base.files import check_sums, output_folder, read_json, replacing
 from harp_jax.base.version import __version__
-from harp_jax.checkpoints.sentence_transformers_layout import IDENTITY, write_layout
 from harp_jax.model.encoders.encoder import WORDS, EncoderShape
 from harp_jax.model.encoders.table import ENCODERS, encoder_of
 from harp_jax.text.marks import MARKS, NO_MARKS, Marks
@@ -200,3 +199,27 @@ def _state(config: EncoderShape, params: dict[str, Any]) -> dict[str, np.ndarray
                 tensor = tensor.reshape(leaf.stored[::-1]).T
             state[leaf.name] = np.ascontiguousarray(tensor.reshape(leaf.stored))
     return ENCODERS[config.model_type].written(state)
+
+
+IDENTITY = "torch.nn.modules.linear.Identity"  # the score is a raw logit; CrossEncoder's default would be a sigmoid
+FILES = ("modules.json", "config_sentence_transformers.json", "sentence_bert_config.json")
+
+
+def write_layout(directory: str, max_length: int) -> None:
+    """Writes FILES to an export with a score head. `max_length`: tokens of query and document with the special ones."""
+    module = "sentence_transformers.base.modules.transformer.Transformer"
+    contents: tuple[Any, ...] = (
+        [{"idx": 0, "name": "0", "path": "", "type": module}],
+        {"model_type": "CrossEncoder", "activation_fn": IDENTITY, "prompts": {}, "default_prompt_name": None},
+        {
+            "transformer_task": "sequence-classification",
+            "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+            "module_output_name": "scores",
+            # Text Embeddings Inference does not start where this file lacks it.
+            "max_seq_length": max_length,
+        },
+    )
+    for name, content in zip(FILES, contents, strict=True):
+        with replacing(os.path.join(directory, name)) as file:
+            json.dump(content, file, indent=2)
+            file.write("\n")

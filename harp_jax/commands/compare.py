@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import check_links, check_outside, link
-from harp_jax.checkpoints.hub import fetched
+from harp_jax.checkpoints.export import fetched
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.paths import is_irds
 from harp_jax.corpus.trec import Qrels, components, read_qrels

@@ -53,14 +53,12 @@ def write_groups(arguments: argparse.Namespace) -> None:
     from harp_jax.corpus.documents import Documents
     from harp_jax.corpus.trec import read_qrels, read_queries, read_run
     from harp_jax.input.parquet import groups_to_parquet
-    from harp_jax.input.ranking_groups import RankingData
+    from harp_jax.input.ranking_groups import Judged, RankingData
 
     qrels = read_qrels(arguments.qrels)
+    docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
     data = RankingData(
-        docs=Documents.open(arguments.docs, tuple(arguments.fields.split(","))),
-        queries=read_queries(arguments.queries),
-        qrels=qrels,
-        candidates=read_run(arguments.candidates, queries=qrels),
+        Judged(docs, read_queries(arguments.queries), qrels, read_run(arguments.candidates, queries=qrels)),
         tokenizer=None,
         negatives=arguments.negatives,
         seed=arguments.seed,

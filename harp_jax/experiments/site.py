@@ -27,8 +27,7 @@ from harp_jax.evaluation.tables import Table
 from harp_jax.experiments.execution import execute, summary
 from harp_jax.experiments.plan import Step, check_braces, listing, resolve
 from harp_jax.experiments.plan_file import load_plan
-from harp_jax.input.manifest import read_manifest
-from harp_jax.input.records import split_name
+from harp_jax.input.records import read_manifest, split_name
 from harp_jax.ranking.fuse import fitted
 from harp_jax.ranking.lexical.anchor_texts import anchor_rows
 from harp_jax.ranking.lexical.first_stage import indexed

@@ -2,11 +2,9 @@
 
 In: TFRecord shards, or judged queries and clicks with their documents. Out: numpy batches, and small cursors for resuming.
 Imports: corpus, text.
-Files: records (feature names of the shards); manifest (which shards there are, and whether they are what was written,
-and the tokenizer of a job);
-tfrecords (shards to groups; the one file here that imports TensorFlow); ranking_groups and click_groups (judgments and clicks
-to groups); packing (groups to rows); pair_rows (a pair a row); layout (number of rows per batch); lanes
-(order, cursors, prefetching); parquet (pairs and groups as texts, for others).
+Files: records (of a generation job, its shards and manifest); packing (groups of sequences to rows, how many rows); lanes (order,
+cursors, prefetching); tfrecords (shards to groups; the one file here that imports TensorFlow); ranking_groups (judgments and clicks
+to groups); parquet (pairs and groups as texts, for others).
 
 The trade-off: sequences are packed several per row in closed windows of 1,024 groups, which fills 95 to 97 % of the slots; in
 return the number of pairs per batch varies (validity flags mark the real ones) and resuming repacks one window. Shards have no

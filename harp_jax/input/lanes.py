@@ -15,16 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from harp_jax.base.randomness import generator
-from harp_jax.input.packing import Group, Placement
-
-
-class Reader(Protocol):
-    """A source of groups. `sizes` counts the records of each task; streams repeat endlessly."""
-
-    sizes: Mapping[str, int]
-
-    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
-        """Records `start` … `start + count - 1` of the lane's endless stream of a task, as groups."""
+from harp_jax.input.packing import Group, Placement, Reader
 
 
 class Layout(Protocol):

@@ -20,9 +20,16 @@ from itertools import islice
 
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import output_folder
-from harp_jax.input.manifest import Shard, job_tokenizer, read_manifest
 from harp_jax.input.ranking_groups import RankingData
-from harp_jax.input.records import PAIR_FEATURES, TEXT_FEATURES, TEXT_TASK, split_name
+from harp_jax.input.records import (
+    PAIR_FEATURES,
+    TEXT_FEATURES,
+    TEXT_TASK,
+    Shard,
+    job_tokenizer,
+    read_manifest,
+    split_name,
+)
 from harp_jax.input.tfrecords import find_shards, tensorflow
 from harp_jax.text.tokenizer import Tokenizer
 

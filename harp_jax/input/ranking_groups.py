@@ -1,4 +1,4 @@
-"""Training groups for ranking: a relevant document and negatives from the first stage's candidates, for each judgment.
+"""Judgments and clicks to groups: a relevant document and negatives from the first stage's candidates, or a clicked document.
 
 A *unit* is a (query, relevant document) pair; its negatives in an epoch are a pure function of (seed, epoch, query,
 document). Negatives are candidates that are not judged relevant. Relevant documents that the first stage missed are left
@@ -9,7 +9,7 @@ the first stage prefers the positive is logged at every start (`Preference`).
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,16 +17,19 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
+from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents, Texts
 from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_queries, read_run, read_subset, select
-from harp_jax.input.packing import Group, Sequence, fit
+from harp_jax.input.packing import Group, Sequence, fit, text_sequence
 from harp_jax.text.marks import NO_MARKS, Marks, marks_of
 from harp_jax.text.tokenizer import BARE, Template, Tokenizer
 from harp_jax.text.words import WordVocabulary
 
 log = logging.getLogger(__name__)
 
-CACHED_DOCUMENTS = 65_536  # documents whose token ids are cached: at most 2 KB each at 512 tokens
+CACHED_DOCUMENTS = 65_536  # documents whose token ids are cached: at most 4 bytes a token
+STREAM = "clicks"
+DRAWS = 20  # tries to draw a replacement that the query never clicked
 
 
 @dataclass(frozen=True)
@@ -88,10 +91,7 @@ class RankingData:
 
     def __init__(
         self,
-        docs: Texts,
-        queries: Mapping[str, str],
-        qrels: Qrels,
-        candidates: Run,
+        judged: Judged,
         tokenizer: Tokenizer | WordVocabulary | None,
         negatives: int = 7,
         max_length: int = 512,
@@ -99,23 +99,16 @@ class RankingData:
         marks: Marks = NO_MARKS,
         missed_positives: bool = False,
     ) -> None:
-        if negatives < 1:
-            raise InputError(f"negatives={negatives}: a group needs at least one; set negatives to 1 or more")
-        self.docs, self.queries, self.qrels, self.candidates = docs, queries, qrels, candidates
+        self.docs, self.queries = judged.docs, judged.queries
+        self.qrels, self.candidates = judged.qrels, judged.candidates
         self.tokenizer, self.negatives, self.max_length, self.seed = tokenizer, negatives, max_length, seed
         self.marks, self.missed_positives = marks, missed_positives
-        left_out = (
-            "judged, not among the queries",
-            "no relevant document",
-            "no candidates",
-            "document absent",
-            "not retrieved",
-        )
-        self.report = dict.fromkeys(left_out, 0)
-        self.units = [(qid, docid) for qid in qrels for docid in self._positives(qid)]
+        of_queries = ("judged, not among the queries", "no relevant document", "no candidates")
+        self.report = dict.fromkeys((*of_queries, "document absent", "not retrieved"), 0)
+        self.units = [(qid, docid) for qid in judged.qrels for docid in self._positives(qid)]
         for what, count in self.report.items():
             if count:
-                noun = "relevant documents" if what in ("document absent", "not retrieved") else "queries"
+                noun = "queries" if what in of_queries else "relevant documents"
                 log.warning("%d %s are left out of training: %s", count, noun, what)
         self._check_candidates()
         if not self.units:
@@ -139,10 +132,7 @@ class RankingData:
         if not isinstance(tokenizer, WordVocabulary):
             marks = marks_of(tokenizer, config.query_mark, config.document_mark)
         return cls(
-            judged.docs,
-            judged.queries,
-            judged.qrels,
-            judged.candidates,
+            judged,
             tokenizer,
             negatives=config.negatives,
             max_length=config.row_length,
@@ -160,7 +150,8 @@ class RankingData:
         Negatives are drawn without replacement; fewer than `negatives` if the query has fewer candidates.
         """
         qid, positive, negatives = self.chosen(epoch, index)
-        ids = self._tokenizer().encode_prefixes([self.queries[qid]], self.max_length)[0]
+        assert self.tokenizer is not None
+        ids = self.tokenizer.encode_prefixes([self.queries[qid]], self.max_length)[0]
         query = self.marks.on_query(np.asarray(ids, np.int32))
         return [(query, document) for document in self._encode([positive, *negatives])]
 
@@ -171,11 +162,6 @@ class RankingData:
         draw = generator(self.seed, "negatives", epoch, qid, positive)
         drawn = draw.choice(len(pool), min(self.negatives, len(pool)), replace=False)
         return qid, positive, [pool[i] for i in drawn]
-
-    def _tokenizer(self) -> Tokenizer | WordVocabulary:
-        if self.tokenizer is None:
-            raise TypeError("these units were made without a tokenizer: only `chosen` reads them")
-        return self.tokenizer
 
     def _positives(self, qid: str) -> list[str]:
         relevant = [docid for docid, level in self.qrels[qid].items() if level > 0]
@@ -239,45 +225,100 @@ class RankingData:
             self._tokens = {}
         tokens = self._tokens
         absent = [docid for docid in docids if docid not in tokens]
-        encoded = self._tokenizer().encode_prefixes([self.docs[docid] for docid in absent], self.max_length)
+        assert self.tokenizer is not None
+        encoded = self.tokenizer.encode_prefixes([self.docs[docid] for docid in absent], self.max_length)
         tokens.update((docid, self.marks.on_document(np.asarray(ids, np.int32))) for docid, ids in zip(absent, encoded))
         return [tokens[docid] for docid in docids]
 
 
+class Epochs:
+    """One endless sequence of permuted epochs of `size` units; lane ℓ reads every `lanes`-th of them."""
+
+    def __init__(self, config: ConfigDict, stream: str, size: int) -> None:
+        self.seed, self.stream, self.size = config.seed, stream, size
+        self.lanes = config.lanes
+        self.step = self.lanes if size >= self.lanes else 1
+        self._orders: dict[int, np.ndarray] = {}
+
+    def units(self, lane: int, start: int, count: int) -> Iterator[tuple[int, int]]:
+        """(epoch, unit) of the lane's positions `start` … `start + count - 1`."""
+        for position in range(start, start + count):
+            epoch, at = divmod(position * self.step + lane % self.step, self.size)
+            if epoch not in self._orders:
+                # Lanes are at most one epoch apart.
+                self._orders = {e: o for e, o in self._orders.items() if e >= epoch - 1}
+                self._orders[epoch] = generator(self.seed, self.stream, epoch).permutation(self.size)
+            yield epoch, int(self._orders[epoch][at])
+
+
 class RankingReader:
-    """Groups of a positive and its negatives, a `lanes.Reader`.
+    """Groups of a positive and its negatives, a `packing.Reader`.
 
     With masked query prediction, the second sequence of a group is the positive again, with a query that may be masked.
     """
 
     def __init__(self, config: ConfigDict, data: RankingData, template: Template = BARE) -> None:
         self.data, self.template = data, template
-        self.lanes, self.length, self.seed = config.lanes, config.row_length, config.seed
-        self.predicting = config.get("mqp_weight", 0.0) > 0
+        self.length, self.predicting = config.row_length, config.get("mqp_weight", 0.0) > 0
         self.sizes: Mapping[str, int] = {"rank": len(self.data)}
-        self._orders: dict[int, np.ndarray] = {}
+        self.epochs = Epochs(config, "units", len(self.data))
 
     def truncate(self, query: np.ndarray, document: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Query and document truncated to the lengths of a sequence."""
         return fit(query, document, self.length, self.template)
 
-    def _order(self, epoch: int) -> np.ndarray:
-        if epoch not in self._orders:
-            # Lanes are at most one epoch apart.
-            self._orders = {e: o for e, o in self._orders.items() if e >= epoch - 1}
-            self._orders[epoch] = generator(self.seed, "units", epoch).permutation(len(self.data))
-        return self._orders[epoch]
-
     def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
-        """See `lanes.Reader`."""
-        size, step = len(self.data), self.lanes if len(self.data) >= self.lanes else 1
+        """See `packing.Reader`."""
         groups = []
-        for position in range(start, start + count):
-            # Lane ℓ reads every step-th unit of one endless sequence of permuted epochs.
-            epoch, at = divmod(position * step + lane % step, size)
-            pairs = [self.truncate(q, d) for q, d in self.data.unit(epoch, int(self._order(epoch)[at]))]
+        for epoch, number in self.epochs.units(lane, start, count):
+            pairs = [self.truncate(q, d) for q, d in self.data.unit(epoch, number)]
             sequences = [Sequence(query, document, -1, -1, self.template) for query, document in pairs]
             if self.predicting:
                 sequences.insert(1, Sequence(*pairs[0], 0, -1, self.template))
             groups.append(Group(0, tuple(sequences)))
+        return groups
+
+
+class ClickReader:
+    """Groups of one clicked or replaced pair, a `packing.Reader`; a group's task is its label (0 clicked, 1 replaced)."""
+
+    def __init__(self, config: ConfigDict, tokenizer: Tokenizer, docs: Documents, clicks: Clicks, marks: Marks) -> None:
+        self.tokenizer, self.docs, self.clicks, self.marks = tokenizer, docs, clicks, marks
+        self.template = tokenizer.template
+        self.length, self.seed = config.row_length, config.seed
+        self.replaced, self.documents_only = config.replaced, config.documents_only
+        size = clicks.documents if self.documents_only else len(clicks)
+        self.sizes: Mapping[str, int] = {STREAM: size}
+        self.epochs = Epochs(config, STREAM, size)
+
+    def labelled(self, epoch: int, number: int) -> tuple[int, str, str]:
+        """(label, query, docid) of pair `number` in an epoch.
+
+        A replaced pair draws a document that the query never clicked, if one is found in DRAWS tries.
+        """
+        qid, query, docid = self.clicks.pair(number)
+        draw = generator(self.seed, "replaced", epoch, number)
+        if draw.random() < self.replaced:
+            clicked = self.clicks.clicked(qid)
+            for _ in range(DRAWS):
+                _, _, other = self.clicks.pair(int(draw.integers(len(self.clicks))))
+                if other not in clicked:
+                    return 1, query, other
+        return 0, query, docid
+
+    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
+        """See `packing.Reader`."""
+        rows = [
+            (0, "", self.clicks.document(number)) if self.documents_only else self.labelled(epoch, number)
+            for epoch, number in self.epochs.units(lane, start, count)
+        ]
+        texts = [self.docs[docid] for _, _, docid in rows]
+        documents = [np.asarray(ids, np.int32) for ids in self.tokenizer.encode_prefixes(texts, self.length)]
+        if self.documents_only:
+            return [Group(0, (text_sequence(document, self.length, self.template),)) for document in documents]
+        queries = [np.asarray(e.ids, np.int32) for e in self.tokenizer.encode_batch([query for _, query, _ in rows])]
+        groups = []
+        for (label, _, _), query, document in zip(rows, queries, documents):
+            fitted = fit(self.marks.on_query(query), self.marks.on_document(document), self.length, self.template)
+            groups.append(Group(label, (Sequence(*fitted, 0, 1, self.template),)))
         return groups

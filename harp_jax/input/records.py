@@ -1,11 +1,19 @@
-"""The records that the generation job writes and training reads; the feature names are defined only here.
+"""What a generation job writes and training reads: records, shards of them, and the manifest that lists these.
 
-Token ids are those of the tokenizer named in the manifest, without special tokens and unmasked: packing adds [CLS] and [SEP],
-the step masks. A text that both sides of a pair share is stored once.
+Token ids are those of the tokenizer named in the manifest, without special tokens and unmasked: packing adds the special tokens,
+the step masks. A text that both sides of a pair share is stored once. The feature names are defined only here.
 """
 
+import contextlib
+import hashlib
+import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from harp_jax.base.errors import InputError
+from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 DATASET = "harp"
 TEXT_TASK = "mlm"  # the name under which running text is stored; every other task has pairs
@@ -14,6 +22,9 @@ SPLITS = ("train", "validation")
 BYTES_FEATURES = ("task", "key", "page")
 PAIR_FEATURES = ("pos_query", "pos_doc", "neg_query", "neg_doc")
 TEXT_FEATURES = ("text",)
+
+MANIFEST = "manifest.json"
+AGAIN = "copy the directory again, or generate the data again in an empty one"
 
 
 @dataclass(frozen=True)
@@ -45,3 +56,85 @@ class TextRecord:
 def split_name(task: str, split: str) -> str:
     """The TFDS split of a task's records: `rqp_train`, `mlm_validation`."""
     return f"{task}_{split}"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A TFRecord file as the manifest lists it. `path` may be in a bucket."""
+
+    path: str
+    records: int
+    bytes: int
+    sha256: str
+
+    def check_size(self) -> None:
+        """Raises InputError for a local file that is missing or of another size; shards in buckets are not checked."""
+        if "://" not in self.path:
+            self._check("bytes", os.path.getsize(self.path) if os.path.exists(self.path) else "no file", self.bytes)
+
+    def check_content(self) -> None:
+        """Raises InputError unless the file has the sha256 of the manifest: a swapped or changed shard would be trained on."""
+        from etils import epath
+
+        digest = hashlib.sha256()
+        with epath.Path(self.path).open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+        self._check("sha256", digest.hexdigest(), self.sha256)
+
+    def _check(self, what: str, found: int | str, listed: int | str) -> None:
+        if found != listed:
+            raise InputError(
+                f"shard {self.path} is missing or damaged: {what} {found}, {MANIFEST} lists {listed}; {AGAIN}"
+            )
+
+
+def read_manifest(directory: str) -> dict[str, Any]:
+    """The manifest of a finished generation job, in a local directory or a bucket.
+
+    Raises InputError if the job has not finished, or if the file is damaged.
+    """
+    from etils import epath
+
+    path = epath.Path(directory) / MANIFEST
+    try:
+        manifest = json.loads(path.read_bytes().decode())
+        _, splits = manifest["tokenizer_sha256"], manifest["splits"]
+        for split in splits.values():
+            shards_of(directory, split)
+    except FileNotFoundError as error:
+        raise InputError(f"{directory} has no {MANIFEST}: the generation job did not finish; run it again") from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{path} is no manifest of a generation job ({error!r}); {AGAIN}") from error
+    return manifest
+
+
+def shards_of(directory: str, split: dict[str, Any]) -> list[Shard]:
+    """The shards of an entry of `splits`."""
+    from etils import epath
+
+    return [
+        Shard(os.fspath(epath.Path(directory) / shard["file"]), shard["records"], shard["bytes"], shard["sha256"])
+        for shard in split["shards"]
+    ]
+
+
+def check_sizes(directory: str, manifest: dict[str, Any]) -> None:
+    """Raises InputError for the first shard of a manifest that is missing or of another size."""
+    for split in manifest["splits"].values():
+        for shard in shards_of(directory, split):
+            shard.check_size()
+
+
+def job_tokenizer(directory: str, manifest: dict[str, Any], given: str = "") -> Tokenizer:
+    """The tokenizer of a generation job: `given`, or the manifest's, relative to the directory or to the working directory.
+
+    InputError unless it is the one that the data were made with.
+    """
+    relative, recorded = manifest.get("tokenizer", ""), manifest.get("config", {}).get("tokenizer", "")
+    for path in [given] if given else [os.path.join(directory, relative), recorded]:
+        with contextlib.suppress(InputError):
+            tokenizer = load_tokenizer(path)
+            if tokenizer.sha256 == manifest["tokenizer_sha256"]:
+                return tokenizer
+    raise InputError(f"{given or recorded or directory} is not the tokenizer of {directory}; name it with --tokenizer")

@@ -1,12 +1,9 @@
 """Attention within the segments of a packed row, behind one function; the config chooses the implementation.
 
     "xla"     plain batched matrix products: every backend and dtype; the only one with dropout of attention weights
-    "cudnn"   NVIDIA's fused kernel: GPU, bfloat16 or float16
-    "splash"  JAX's Pallas kernel (splash.py): TPU, bfloat16 or float32, rows of a multiple of 128 tokens
+    "cudnn"   NVIDIA's fused kernel: GPU, bfloat16 or float16; never writes the rows × heads × T² scores to memory
+    "splash"  JAX's Pallas kernel: TPU, bfloat16 or float32, rows of a multiple of 128 tokens
     "auto"    "cudnn" on GPU in 16 bits, "splash" on TPU if it supports the rows, else "xla"
-
-Why these defaults: on CPU "xla" is the only one; `_products` documents its layout. On GPU cuDNN never writes the scores to
-memory, whereas plain products read and write rows × heads × T² of them several times per layer.
 
 TPU times are not measured, for lack of a TPU. Compiled for eight cores (configs/tpu_v3.py, 64 rows × 512, bfloat16, libtpu
 0.0.51), a step with "splash" instead of "xla" needs 2,859 instead of 3,179 MiB of temporaries per core on v3 and 2,406
@@ -14,8 +11,8 @@ instead of 3,147 on v5e, and by XLA's estimate reads and writes 19.1 instead of 
 49.7 on v5e, with the same collectives; its backward pass recomputes the scores, 7 products of T² instead of 6. Hence "auto"
 chooses it. Measure both with `benchmarks/step.py --attention=…` before a long run.
 
-Attention dropout is off by default, so that all implementations train the same model; dropout of hidden states is as in
-BERT. The kernels do not support dropout of weights: `EncoderShape` rejects the combination, and "auto" then selects "xla".
+Attention dropout is off by default, so that all implementations train the same model. The kernels do not support it:
+`EncoderShape` rejects the combination, and "auto" then selects "xla".
 """
 
 from collections.abc import Callable
@@ -25,11 +22,17 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.sharding import AbstractMesh
+from jax.sharding import PartitionSpec as P
 
 from harp_jax.base.errors import InputError
-from harp_jax.model import splash
+from harp_jax.model.sharding import BATCH
 
-IMPLEMENTATIONS = ("auto", "xla", "cudnn", "splash")
+LANES = 128  # of a TPU's vector register; the block sizes of "splash" are multiples of it
+BLOCK = 512  # maximum queries and keys per block: 512 × 512 scores fill a megabyte of the chip's memory
+# Mosaic's matrix products do not accept bfloat16 factors there: "E2001 CompileTimeMosaicUnsupportedRhsType" (libtpu 0.0.51).
+# Float32 factors only cost memory traffic: these cores round factors to bfloat16 anyway.
+WIDE_FACTORS = ("TPU v2", "TPU v3")
+INTERPRET = False  # set by tests: runs "splash" interpreted on any backend, thousands of times slower
 
 
 class Place(NamedTuple):
@@ -53,16 +56,21 @@ def place_of(x: jax.Array) -> Place:
 def choose(implementation: str, dtype: str, drops: bool, platform: str, length: int) -> str:
     """Resolve "auto" for a platform ("cpu", "gpu", "tpu") and rows of `length` tokens; `drops`: attention weights are dropped.
 
-    Returns other implementations unchanged. Raises InputError for a kernel that does not support the platform.
+    Returns other implementations unchanged. Raises InputError for a kernel that does not support the platform or the rows.
     """
+    fits = length % LANES == 0 and dtype in ("float32", "bfloat16")  # of "splash"
     if implementation == "auto":
-        if platform == "tpu" and splash.fits(length, dtype) and not drops:
+        if platform == "tpu" and fits and not drops:
             return "splash"
         return "cudnn" if platform == "gpu" and dtype in ("bfloat16", "float16") and not drops else "xla"
-    wanted = {"cudnn": "gpu", "splash": "tpu"}.get(implementation, platform)
-    if platform != wanted and not (implementation == "splash" and splash.INTERPRET):
+    needed = {
+        "cudnn": ("gpu", "a GPU"),
+        "splash": ("tpu", f"a TPU and float32 or bfloat16 rows of a multiple of {LANES} tokens"),
+    }
+    wanted, what = needed.get(implementation, (platform, ""))
+    if (platform != wanted and not INTERPRET) or (implementation == "splash" and not fits):
         raise InputError(
-            f"model.attention={implementation!r} is a kernel for {wanted.upper()}, but this is a {platform.upper()}; "
+            f"model.attention={implementation!r} needs {what}, not {platform.upper()} and {dtype} rows of {length}; "
             "set model.attention='auto'"
         )
     return implementation
@@ -85,7 +93,7 @@ def attend(
     """
     if implementation == "splash":
         place = place_of(q)
-        return splash.attend(q, k, v, segments, place.mesh, place.kind)
+        return splash(q, k, v, segments, place.mesh, place.kind)
     mask = (query_segments[:, :, None] == segments[:, None, :])[:, None]
     if implementation == "cudnn":
         return jax.nn.dot_product_attention(q, k, v, mask=mask, implementation="cudnn")
@@ -117,3 +125,47 @@ def probabilities(q: jax.Array, k: jax.Array, query_segments: jax.Array, segment
     logits = jnp.einsum("rthd,rshd->rhts", q, k, preferred_element_type=wide) / jnp.sqrt(jnp.asarray(q.shape[-1], wide))
     mask = (query_segments[:, :, None] == segments[:, None, :])[:, None]
     return jax.nn.softmax(jnp.where(mask, logits, jnp.finfo(wide).min), axis=-1)
+
+
+def splash(
+    q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array, mesh: AbstractMesh | None, kind: str
+) -> jax.Array:
+    """`attend` by JAX's Pallas kernel for TPUs: scores never leave the chip, and the backward pass recomputes them.
+
+    One kernel with a full mask and segment ids computes all segments of a row. The partitioner cannot shard a kernel, so it runs
+    under `shard_map`: each device computes its rows and heads, which the projections' sharding already placed there. `mesh`: of
+    the arrays, None on one device; replicated over axes other than the batch's and "model". `kind`: of the device.
+    """
+    factors = jnp.dtype("float32") if kind.startswith(WIDE_FACTORS) else v.dtype
+    # The kernel does not scale. Scaled in float32 and rounded once, as in `_products`.
+    q = q.astype(jnp.float32) / jnp.sqrt(jnp.float32(q.shape[-1]))
+    parts = (q.astype(v.dtype).astype(factors), k.astype(factors), v.astype(factors), segments)
+    if mesh is None:
+        return _kernel(*parts).astype(v.dtype)
+    rows, heads = (_present(mesh, axes) for axes in (BATCH[0], "model"))
+    spec = P(rows, None, heads, None)
+    # The kernel does not declare over which axes its outputs vary, so check_vma is off.
+    over_mesh = jax.shard_map(_kernel, mesh=mesh, in_specs=(spec, spec, spec, P(rows)), out_specs=spec, check_vma=False)
+    return over_mesh(*parts).astype(v.dtype)
+
+
+def _present(mesh: AbstractMesh, axes: str | tuple[str, ...]) -> tuple[str, ...] | None:
+    """Those of the axes that the mesh has: the mesh for term weights has "data" only."""
+    return tuple(axis for axis in ((axes,) if isinstance(axes, str) else axes) if axis in mesh.axis_names) or None
+
+
+def _kernel(q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array) -> jax.Array:
+    """One device's part, [rows, T, heads, head_dim]; q is already scaled."""
+    # Imported here: Pallas takes half a second to import, and only TPUs need it.
+    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as kernels
+    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
+
+    length, heads = q.shape[1], q.shape[2]
+    block = next(size for size in (BLOCK, BLOCK // 2, LANES) if length % size == 0)
+    # One fused backward kernel: with a row in one block it computes five products, two kernels would compute seven.
+    sizes = kernels.BlockSizes(block, block, block, block, block, block, use_fused_bwd_kernel=True)
+    every = masks.MultiHeadMask([masks.FullMask((length, length))] * heads)
+    one_row = kernels.make_splash_mha_single_device(every, block_sizes=sizes, interpret=INTERPRET)
+    q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
+    mixed = jax.vmap(lambda q, k, v, ids: one_row(q, k, v, kernels.SegmentIds(ids, ids)))(q, k, v, segments)
+    return jnp.swapaxes(mixed, 1, 2)

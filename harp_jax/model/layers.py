@@ -1,5 +1,6 @@
 """What encoders and heads are built of: dropout, layer norms, word embeddings, GELU, initialisation, rematerialisation."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import flax.linen as nn
@@ -7,14 +8,16 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.extend.random import threefry2x32_p
+from jax.sharding import NamedSharding
 
+from harp_jax.model.attention import place_of
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.model.products import dot_general
-from harp_jax.model.tied_embeddings import by_parts
+from harp_jax.model.sharding import BATCH
 
 
 def gelu(x: jax.Array) -> jax.Array:
-    """BERT's exact GELU (erf); the tanh approximation changes logits by 9e-5 and would break parity."""
+    """The exact GELU (erf); the tanh approximation changes logits by 9e-5 and would break parity."""
     return 0.5 * x * (1.0 + lax.erf(x * 0.7071067811865476))
 
 
@@ -26,7 +29,7 @@ class Norm(nn.LayerNorm):
 
 
 def initializer(config: EncoderShape) -> nn.initializers.Initializer:
-    """Truncated normal with BERT's standard deviation, for every kernel and embedding."""
+    """Truncated normal, for every kernel and embedding."""
     return nn.initializers.truncated_normal(config.initializer_range)
 
 
@@ -53,7 +56,7 @@ def rematerialised(layer: type[nn.Module], policy: str) -> type[nn.Module]:
 
 
 class Words(nn.Embed):
-    """Word embeddings; parameters may also be [parts, vocab, hidden], a copy per part of the rows (tied_embeddings.py)."""
+    """Word embeddings; parameters may also be [parts, vocab, hidden], a copy per part of the rows (`copied`)."""
 
     def setup(self) -> None:
         copies: Any = self.get_variable("params", "embedding")
@@ -102,3 +105,39 @@ def random_words(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     )
     halves = [(word >> shift).astype(jnp.uint16) for word in words for shift in (0, 16)]
     return jnp.concatenate(halves, axis=-1)
+
+
+def copied(params: Mapping, tokens: jax.Array) -> Mapping:
+    """The parameters with a copy of the word embeddings for each device along the data axis of the mesh of `tokens`.
+
+    So that one all-reduce serves the gradient of the tied word embeddings, the sum of two: embedding lookup and MLM decoder. The
+    partitioner inserts an all-reduce right after each, and XLA does not merge them: 90 MiB of gradients would be sent twice for a
+    base model. The two read a copy per part of the rows instead, [parts, vocab, hidden] sharded by parts (a device still holds one
+    copy); their gradients are added on each device, and the sum over the parts, the transpose of copying, comes last.
+
+    Returns the parameters unchanged if the mesh also shards parameters (fsdp, model): their gradients are reduce-scattered already.
+    """
+    mesh = place_of(tokens).mesh
+    parts = 1 if mesh is None else mesh.shape.get("data", 1)
+    if parts == 1 or parts != mesh.size:  # type: ignore[union-attr]
+        return params
+    embeddings = params["encoder"]["embeddings"]
+    words = embeddings["word"]["embedding"]
+    copies = jax.lax.with_sharding_constraint(
+        jnp.broadcast_to(words, (parts, *words.shape)),
+        NamedSharding(mesh, BATCH),  # type: ignore[arg-type]
+    )
+    changed = {**embeddings, "word": {"embedding": copies}}
+    return {**params, "encoder": {**params["encoder"], "embeddings": changed}}
+
+
+def by_parts(function: Callable, words: jax.Array, *rows: jax.Array) -> Any:
+    """function(words, *rows) for words [vocab, hidden]; for [parts, vocab, hidden], each part of the rows with its own copy.
+
+    `rows` and the results are arrays [rows, ...]; a part is a block of consecutive rows, as on a mesh.
+    """
+    if words.ndim == 2:
+        return function(words, *rows)
+    parts = len(words)
+    out = jax.vmap(function)(words, *(x.reshape(parts, -1, *x.shape[1:]) for x in rows))
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), out)

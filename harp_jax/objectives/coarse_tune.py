@@ -7,11 +7,9 @@ import jax
 import jax.numpy as jnp
 
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.objectives.losses import relevance
+from harp_jax.objectives.losses import by_group, forward, masked_language_model, relevance
 from harp_jax.objectives.masking import WEIGHTS, mask_tokens, without_marks
-from harp_jax.objectives.metrics import fill
-from harp_jax.objectives.objective import Batch, Metrics
-from harp_jax.objectives.scores import by_group, forward, masked_language_model
+from harp_jax.objectives.objective import Batch, Metrics, fill
 
 LABELS = ("clicked", "replaced")  # the tasks of a group: IsPair and NotPair
 

@@ -8,12 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.objectives.losses import masked_cross_entropy
+from harp_jax.objectives.losses import Forward, by_group, forward, masked_cross_entropy, ranking_loss
 from harp_jax.objectives.masking import TARGETS, WEIGHTS, mask_one_each, without_marks
-from harp_jax.objectives.metrics import fill
-from harp_jax.objectives.objective import Batch, Metrics
-from harp_jax.objectives.ranking_loss import ranking_loss
-from harp_jax.objectives.scores import Forward, by_group, forward
+from harp_jax.objectives.objective import Batch, Metrics, fill
 
 
 @dataclass(frozen=True)

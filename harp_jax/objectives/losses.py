@@ -1,13 +1,61 @@
-"""The losses: pairwise preferences, masked language modelling, relevance. All are per item; callers average."""
+"""The forward pass of all objectives, and the losses: of pairs, of masked tokens, of judged documents, of groups of these."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from harp_jax.base.errors import InputError
+from harp_jax.model.cross_encoder import Ranker
+from harp_jax.model.layers import copied
+from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
+from harp_jax.objectives.objective import Batch, Metrics
+
+
+class Forward(NamedTuple):
+    """scores: [rows, K] float32; hidden: [rows, M, hidden] at the masked positions; params: for applying heads."""
+
+    scores: jax.Array
+    hidden: jax.Array
+    params: Mapping
+
+
+def forward(ranker: Ranker, params: Mapping, masked: Batch, dropout_key: jax.Array | None) -> Forward:
+    """Encode each sequence and score it from its first token (HARP Eq. 7, 8 and 17).
+
+    The last layer is computed only at these and the masked positions, the only outputs that are read; in a 2-layer model it is
+    half of the work.
+    """
+    params = copied(params, masked["tokens"])
+    rngs = {} if dropout_key is None else {"dropout": dropout_key}
+    deterministic = dropout_key is None
+    cls = masked["cls_offset"]
+    positions = jnp.concatenate([cls, masked[POSITIONS]], axis=1) if POSITIONS in masked else cls
+    hidden: Any = ranker.apply({"params": params}, masked, deterministic, positions, rngs=rngs, method="encode")
+    first = jnp.broadcast_to(jnp.arange(cls.shape[1]), cls.shape)
+    scores: Any = ranker.apply({"params": params}, hidden, first, deterministic, rngs=rngs, method="scores")
+    return Forward(scores, hidden[:, cls.shape[1] :], params)
+
+
+def by_group(scores: jax.Array, members: jax.Array) -> jax.Array:
+    """Scores [rows, K] → scores of each group's members [lanes, groups, size], arbitrary for missing members.
+
+    The gather is batched over lanes, whose rows are consecutive, so devices exchange no scores.
+    """
+    lanes, groups, size = members.shape
+    by_lane = scores.reshape(lanes, -1)
+    picked = jnp.take_along_axis(by_lane, jnp.maximum(members, 0).reshape(lanes, -1), axis=1)
+    return picked.reshape(lanes, groups, size)
+
+
+def masked_language_model(ranker: Ranker, found: Forward, masked: Batch) -> Metrics:
+    """Metric sums of the masked positions: cross-entropy (HARP Eq. 15), hits and count."""
+    answers: Any = ranker.apply({"params": found.params}, found.hidden, masked[TARGETS], method="mlm_losses")
+    loss, hits = (each * masked[WEIGHTS] for each in answers)
+    return {"mlm": loss.sum(), "mlm_hits": hits.sum(), "mlm_tokens": masked[WEIGHTS].sum()}
 
 
 def hinge(positive: jax.Array, negative: jax.Array, margin: float = 1.0) -> jax.Array:
@@ -49,3 +97,24 @@ def localised_contrastive(scores: jax.Array, valid: jax.Array) -> jax.Array:
     """LCE: -log softmax of the first score of each group. scores, valid: [..., group]; returns [...]."""
     masked = jnp.where(valid, scores, -jnp.inf)
     return jax.nn.logsumexp(masked, axis=-1) - scores[..., 0]
+
+
+def ranking_loss(
+    name: str, margin: float, members: jax.Array, present: jax.Array, counts: Metrics
+) -> tuple[jax.Array, Metrics]:
+    """HARP Eq. 18 (bce), listwise (lce) or pairwise loss and metric sums of groups' scores `members` [..., size], positives first.
+
+    present: [..., size] bool, whether a member exists. The loss is averaged over groups, members or negatives (`counts`).
+    """
+    valid, negatives = present.any(-1), present[..., 1:]
+    if name == "bce":
+        labels = jnp.zeros_like(members).at[..., 0].set(1.0)
+        loss = jnp.where(present, relevance(members, labels), 0.0).sum() / jnp.maximum(counts["members"], 1)
+    elif name == "lce":
+        each = jnp.where(valid, localised_contrastive(members, present), 0.0)
+        loss = each.sum() / jnp.maximum(counts["groups"], 1)
+    else:
+        each = pair_loss(name, margin)(members[..., :1], members[..., 1:])
+        loss = jnp.where(negatives, each, 0.0).sum() / jnp.maximum(counts["negatives"], 1)
+    right = ((members[..., :1] > members[..., 1:]) & negatives).sum()
+    return loss, {"loss": loss, "pairs": negatives.sum(), "right": right, "groups": valid.sum()}

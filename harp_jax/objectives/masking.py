@@ -36,9 +36,9 @@ def slots(row_length: int, rate: float) -> int:
 
 
 def word_ids(tokens: jax.Array, mask_ids: jax.Array, continues: jax.Array) -> jax.Array:
-    """`mask_ids` with every wordpiece of a word given the first one's id, so that whole words are masked.
+    """`mask_ids` with every token of a word given the first one's id, so that whole words are masked.
 
-    continues: [vocab] bool, whether a token continues a word (##). All pieces of a word get the same random replacement.
+    continues: [vocab] bool, whether a token continues a word. All tokens of a word get the same random replacement.
     """
     columns = jax.lax.broadcasted_iota(jnp.int32, tokens.shape, 1)
     first = jax.lax.cummax(jnp.where(continues[tokens], -1, columns), axis=1)

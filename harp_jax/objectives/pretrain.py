@@ -8,11 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.objectives.losses import pair_loss
+from harp_jax.objectives.losses import by_group, forward, masked_language_model, pair_loss
 from harp_jax.objectives.masking import WEIGHTS, mask_tokens, word_ids
-from harp_jax.objectives.metrics import fill
-from harp_jax.objectives.objective import Batch, Metrics
-from harp_jax.objectives.scores import by_group, forward, masked_language_model
+from harp_jax.objectives.objective import Batch, Metrics, fill
 
 
 @dataclass(frozen=True)

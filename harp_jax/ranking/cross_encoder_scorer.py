@@ -9,7 +9,7 @@ import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.encoder import load_ranker
-from harp_jax.input.pair_rows import pair_rows
+from harp_jax.input.packing import pair_rows
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.ranking.encoder_texts import PairTexts, slots

@@ -23,7 +23,7 @@ from harp_jax.base.randomness import hash64
 from harp_jax.checkpoints.encoder import load_ranker
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.trec import read_qrels, read_queries
-from harp_jax.input.pair_rows import pair_rows
+from harp_jax.input.packing import pair_rows
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.text.tokenizer import Tokenizer
 

@@ -21,9 +21,7 @@ from harp_jax.base.version import __version__
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.input.lanes import Batches
 from harp_jax.model import sharding
-from harp_jax.objectives.metrics import summarise
-from harp_jax.objectives.objective import Metrics
-from harp_jax.objectives.trivial import not_beaten
+from harp_jax.objectives.objective import Metrics, not_beaten, summarise
 from harp_jax.training import memory
 from harp_jax.training.metrics_log import MetricsLog
 from harp_jax.training.stages.base import Stage

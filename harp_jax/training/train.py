@@ -18,8 +18,7 @@ from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.config import check_training
 from harp_jax.input.lanes import Batches
 from harp_jax.model import sharding
-from harp_jax.objectives.metrics import summarise
-from harp_jax.objectives.objective import Objective
+from harp_jax.objectives.objective import Objective, summarise
 from harp_jax.objectives.pretrain import Pretrain
 from harp_jax.training import balance
 from harp_jax.training.cost import batch_flops, peak_flops

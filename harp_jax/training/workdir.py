@@ -16,7 +16,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import files_below, replacing, write_sums
 from harp_jax.checkpoints.checkpoint import Checkpoints, remove_unfinished
 from harp_jax.checkpoints.recorded import CONFIG, read_config
-from harp_jax.input.manifest import MANIFEST
+from harp_jax.input.records import MANIFEST
 from harp_jax.training.stages.base import Stage
 
 WHOLE, END = 256 << 20, 1 << 20  # bytes: larger inputs are told apart by their size and ends

@@ -15,12 +15,10 @@ import pytest
 import harp_jax.checkpoints.checkpoint
 from harp_jax.api import Reranker, evaluate
 from harp_jax.base.errors import InputError
-from harp_jax.checkpoints.card_metadata import About, read_figures
 from harp_jax.checkpoints.checkpoint import load_newest, load_params
-from harp_jax.checkpoints.export import export_model
-from harp_jax.checkpoints.hub import push
+from harp_jax.checkpoints.export import export_model, push
 from harp_jax.checkpoints.huggingface import load_hf
-from harp_jax.checkpoints.model_card import model_card
+from harp_jax.checkpoints.model_card import About, model_card, read_figures
 from harp_jax.checkpoints.recorded import read_config, read_metrics
 from harp_jax.export import arguments_parser, main
 from harp_jax.text.tokenizer import Tokenizer

@@ -7,7 +7,7 @@ import pytest
 
 import harp_jax.export as command
 from harp_jax.base.errors import InputError
-from harp_jax.checkpoints.first_layers import write_first_layers
+from harp_jax.checkpoints.export import write_first_layers
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.bert import BertShape

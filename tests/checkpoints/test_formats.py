@@ -11,7 +11,7 @@ from harp_jax.checkpoints.export import check_formats, truncated
 from harp_jax.checkpoints.formats import FILES, feed, write_onnx, write_openvino
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.export import read_pairs
-from harp_jax.input.pair_rows import pair_rows
+from harp_jax.input.packing import pair_rows
 from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
 from harp_jax.text.marks import NO_MARKS
 from tests.support import ROOT

@@ -14,8 +14,8 @@ import pytest
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS
+from harp_jax.checkpoints.huggingface import FILES as LAYOUT
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
-from harp_jax.checkpoints.sentence_transformers_layout import FILES as LAYOUT
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.bert import BertShape, from_config, to_config
 from tests.support.tiny_bert import CONFIG, PAIRS, pair_batch, random_params, small_tokenizer

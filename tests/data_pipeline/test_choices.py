@@ -25,7 +25,7 @@ from data_pipeline.tasks.task import Anchor, Passages, Request, Sentence, Setup
 from data_pipeline.text.terms import Terms, load_terms
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.input.manifest import read_manifest
+from harp_jax.input.records import read_manifest
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 from harp_jax.text.wordpiece import SPECIAL_TOKENS
 from tests.support import ROOT, corpus

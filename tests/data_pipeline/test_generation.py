@@ -14,7 +14,7 @@ from data_pipeline.output.report import as_text, report
 from data_pipeline.pipeline import generate
 from data_pipeline.text.terms import load_terms
 from harp_jax.base.errors import InputError
-from harp_jax.input.manifest import read_manifest
+from harp_jax.input.records import read_manifest
 from tests.support import ROOT, corpus
 from tests.support.generation_job import hashes, records, table
 

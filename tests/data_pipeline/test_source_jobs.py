@@ -17,7 +17,7 @@ from data_pipeline.sources import formats
 from data_pipeline.sources.document import Link, LinkedDocument
 from data_pipeline.sources.web import warc
 from harp_jax.base.errors import InputError
-from harp_jax.input.manifest import read_manifest
+from harp_jax.input.records import read_manifest
 from tests.support import corpus
 from tests.support.corpus_site import linked, web_page
 from tests.support.generation_job import linked_documents, records, table

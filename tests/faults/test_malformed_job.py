@@ -11,7 +11,7 @@ from data_pipeline.sources import formats
 from data_pipeline.sources.mediawiki.titles import Site
 from data_pipeline.sources.mediawiki.wikitext import plain_text
 from data_pipeline.sources.web.html_pages import read_page
-from harp_jax.input.manifest import read_manifest
+from harp_jax.input.records import read_manifest
 from tests.support import corpus, malformed
 from tests.support.generation_job import table
 from tests.support.mediawiki_dump import HEAD, TAIL

@@ -2,8 +2,7 @@
 
 import pytest
 
-from harp_jax.input.layout import enough_rows
-from harp_jax.input.packing import PackedLayout, plan
+from harp_jax.input.packing import PackedLayout, enough_rows, plan
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_packing_is_a_function_of_its_input():
 @pytest.mark.parametrize(("pairs", "lanes"), [(128, 8), (32, 2), (48, 4)])
 def test_the_mean_number_of_pairs_is_the_configured_one(pairs, lanes):
     from harp_jax.config import pretrain
-    from harp_jax.input.layout import make_layout
+    from harp_jax.input.packing import make_layout
     from tests.support.synthetic import tokenizer
 
     groups = wiki_like_groups(4000)

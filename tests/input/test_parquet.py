@@ -81,7 +81,7 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(job, tmp_path):
         pairs_to_parquet(directory, output, ["qdm", "acm"], tokenizer=vocabulary)
     (tmp_path / "vocab.txt").write_text("\n".join(tokenizer().tokens[:-1]) + "\n")
     for other in ("", str(tmp_path / "vocab.txt")):
-        with pytest.raises(InputError, match="has not the tokenizer of .*; name it with --tokenizer"):
+        with pytest.raises(InputError, match="is not the tokenizer of .*; name it with --tokenizer"):
             pairs_to_parquet(directory, output, tokenizer=other)
     shard = next(name for name in os.listdir(directory) if "rqp" in name)
     with open(os.path.join(directory, shard), "r+b") as file:

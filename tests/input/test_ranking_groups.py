@@ -44,7 +44,7 @@ def data(files, candidates=CANDIDATES, qrels=QRELS, **options) -> RankingData:
     for qid, docids in candidates.items():
         run[qid] = Ranking(list(docids))
         run[qid].scores.extend(-float(i) for i in range(len(docids)))
-    return RankingData(Documents.open(str(files / "docs.tsv")), QUERIES, qrels, run, TOKENIZER, **options)
+    return RankingData(Judged(Documents.open(str(files / "docs.tsv")), QUERIES, qrels, run), TOKENIZER, **options)
 
 
 def names(unit) -> list[str]:
@@ -144,11 +144,9 @@ def test_bad_input(files):
         data(files, {**CANDIDATES, "q1": ["D1", "E7"]})
     with pytest.raises(InputError, match="no query can be trained on"):
         data(files, {"q9": ["D1"]})
-    with pytest.raises(InputError, match="negatives=0"):
-        data(files, negatives=0)
 
 
-def test_from_config_with_folds(files):
+def test_judgments_of_folds(files):
     (files / "queries.tsv").write_text("".join(f"{q}\t{text}\n" for q, text in QUERIES.items()))
     (files / "qrels").write_text("".join(f"{q} 0 {d} {r}\n" for q, j in QRELS.items() for d, r in j.items()))
     (files / "run").write_text("".join(f"{q} {d} {i + 1}\n" for q, c in CANDIDATES.items() for i, d in enumerate(c)))
@@ -156,22 +154,17 @@ def test_from_config_with_folds(files):
     config = configs.finetune()
     config.docs, config.queries = str(files / "docs.tsv"), str(files / "queries.tsv")
     config.qrels, config.candidates = str(files / "qrels"), str(files / "run")
-    config.missed_positives = True
-    assert (
-        RankingData.from_config(config, TOKENIZER, Judged.read(config)).units
-        == data(files, missed_positives=True).units
-    )
+    assert RankingData(Judged.read(config), TOKENIZER).units == data(files).units
     config.folds, config.train_folds = str(files / "folds.tsv"), (1, 2)
-    assert RankingData.from_config(config, TOKENIZER, Judged.read(config)).units == [("q2", "D9"), ("q5", "D5")]
-    config.train_folds = (1, 7)
-    with pytest.raises(InputError, match=r"has no fold 7; its folds are 0, 1, 2"):
-        RankingData.from_config(config, TOKENIZER, Judged.read(config))
-    config.train_folds, config.folds = (1,), ""
-    with pytest.raises(InputError, match="no folds file"):
-        RankingData.from_config(config, TOKENIZER, Judged.read(config))
-    config.qrels = ""
-    with pytest.raises(InputError, match=r"set --config\.qrels"):
-        RankingData.from_config(config, TOKENIZER, Judged.read(config))
+    assert RankingData(Judged.read(config), TOKENIZER, missed_positives=True).units == [("q2", "D9"), ("q5", "D5")]
+    for changed, message in (
+        ({"train_folds": (1, 7)}, "has no fold 7; its folds are 0, 1, 2"),
+        ({"train_folds": (1,), "folds": ""}, "no folds file"),
+        ({"qrels": ""}, r"set --config\.qrels"),
+    ):
+        config.update(changed)
+        with pytest.raises(InputError, match=message):
+            Judged.read(config)
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,7 @@ from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.commands.rerank import arguments_parser
 from harp_jax.commands.rerank import main as rerank
 from harp_jax.corpus.trec import read_run, write_run
-from harp_jax.input.layout import make_layout
-from harp_jax.input.packing import Group, fill, pair_sequences, plan, text_sequence
+from harp_jax.input.packing import Group, fill, make_layout, pair_sequences, plan, text_sequence
 from harp_jax.model.cross_encoder import Ranker, init_params
 from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
@@ -40,7 +39,7 @@ def text(*key: object) -> str:
 
 
 class PairReader:
-    """Pairs of texts as the toy's tokenizer reads them, a `lanes.Reader`; the query is of the positive document's words."""
+    """Pairs of texts as the toy's tokenizer reads them, a `packing.Reader`; the query is of the positive document's words."""
 
     def __init__(self, tokenizer: Tokenizer, length: int) -> None:
         self.tokenizer, self.length = tokenizer, length
@@ -190,5 +189,5 @@ def test_no_other_file_says_bert():
             short = isinstance(said, int) or (isinstance(said, str) and " " not in said and "\n" not in said)
             if short and NAMES.search(str(said)):
                 wrong.append(f"{name}:{node.lineno} {said}")
-    allowed = {"config.py", "checkpoints/sentence_transformers_layout.py"}
+    allowed = {"config.py", "checkpoints/huggingface.py"}
     assert not [line for line in wrong if line.split(":")[0] not in allowed]

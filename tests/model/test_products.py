@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from jax import lax
 
+from harp_jax.model.cross_encoder import vocabulary_cross_entropy
 from harp_jax.model.products import dot_general, fastest_dtype
-from harp_jax.model.vocabulary_loss import vocabulary_cross_entropy
 
 CASES = {  # dimensions of lhs, of rhs, number that is contracted
     "rows": ((6, 16), (16, 8), 1),

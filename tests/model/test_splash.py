@@ -11,7 +11,7 @@ from jax.sharding import AxisType, NamedSharding
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.encoder import load_encoder
-from harp_jax.model import sharding, splash
+from harp_jax.model import attention, sharding
 from harp_jax.model.attention import attend, choose
 from harp_jax.model.cross_encoder import Ranker, init_params
 from harp_jax.training import metrics_log
@@ -22,7 +22,7 @@ from tests.support.tiny_run import tiny_config, tiny_stage
 
 @pytest.fixture
 def interpreted(monkeypatch):
-    monkeypatch.setattr(splash, "INTERPRET", True)
+    monkeypatch.setattr(attention, "INTERPRET", True)
 
 
 def packed_segments(rows: int, length: int, seed: int = 0) -> np.ndarray:
@@ -94,7 +94,7 @@ def test_factors_are_float32_on_cores_without_bfloat16_products(interpreted):
     q, k, v, _, segments = case(1, 128, 1, 64)
     q, k, v = (jnp.asarray(x, jnp.bfloat16) for x in (q, k, v))
     for kind, dtype in (("TPU v3", "f32"), ("TPU v5 lite", "bf16")):
-        run = lambda *x, kind=kind: splash.attend(*x, segments, None, kind)  # noqa: E731
+        run = lambda *x, kind=kind: attention.splash(*x, segments, None, kind)  # noqa: E731
         kernel = str(jax.make_jaxpr(run)(q, k, v)).split("pallas_call")[0].splitlines()[-8:]
         assert run(q, k, v).dtype == jnp.bfloat16
         assert any(f"{dtype}[1,128" in line for line in kernel), kernel
@@ -159,17 +159,14 @@ def test_auto_by_platform_dtype_and_length():
     }
 
 
-def test_unsupported_inputs_of_kernels_are_rejected(interpreted, monkeypatch):
-    q = jnp.zeros((1, 100, 2, 16))
-    with pytest.raises(InputError, match="rows of a multiple of 128 tokens, not float32 rows of 100"):
-        attend(q, q, q, jnp.zeros((1, 100), jnp.int32), jnp.zeros((1, 100), jnp.int32), "splash")
-    with pytest.raises(InputError, match=r"model\.attention='splash' has no dropout of attention weights"):
-        replace(CONFIG, attention="splash", attention_dropout=0.1)
-    monkeypatch.setattr(splash, "INTERPRET", False)
-    with pytest.raises(InputError, match="'splash' is a kernel for TPU, but this is a CPU"):
-        choose("splash", "float32", False, "cpu", 512)
-    with pytest.raises(InputError, match="'cudnn' is a kernel for GPU, but this is a CPU"):
-        choose("cudnn", "bfloat16", False, "cpu", 512)
+def test_unsupported_inputs_of_kernels_are_rejected():
+    for wanted, given, message in (
+        ("splash", ("float32", False, "cpu", 512), "needs a TPU .* not CPU"),
+        ("splash", ("float32", False, "tpu", 100), "rows of a multiple of 128 tokens, not TPU and float32 rows of 100"),
+        ("cudnn", ("bfloat16", False, "cpu", 512), "needs a GPU, not CPU"),
+    ):
+        with pytest.raises(InputError, match=message):
+            choose(wanted, *given)
 
 
 @pytest.mark.parametrize("attention", ["cudnn", "splash"])

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from harp_jax.model.vocabulary_loss import vocabulary_cross_entropy
+from harp_jax.model.cross_encoder import vocabulary_cross_entropy
 from harp_jax.objectives import losses
 
 RNG = np.random.default_rng(0)

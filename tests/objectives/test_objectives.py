@@ -11,7 +11,7 @@ from harp_jax.input.lanes import Batches
 from harp_jax.input.packing import fill, plan
 from harp_jax.model import sharding
 from harp_jax.model.cross_encoder import rules, step_flops
-from harp_jax.objectives.metrics import summarise
+from harp_jax.objectives.objective import summarise
 from harp_jax.training.balance import make_probe
 from harp_jax.training.dry_run import collectives, compile_step
 from harp_jax.training.state import make_optimizer

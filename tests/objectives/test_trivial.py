@@ -1,6 +1,6 @@
 """A task that a model solves no better than the length of a document is named."""
 
-from harp_jax.objectives.trivial import best_predictor, not_beaten
+from harp_jax.objectives.objective import best_predictor, not_beaten
 
 
 def test_the_best_predictor_may_be_one_that_is_mostly_wrong():

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from harp_jax.checkpoints.first_layers import write_first_layers
+from harp_jax.checkpoints.export import write_first_layers
 from harp_jax.config import PRESETS
 from harp_jax.text.tokenizer import load_tokenizer
 from tests.support.planted_pairs import BLANK, TASK, Bridges, held_out_accuracy, settings

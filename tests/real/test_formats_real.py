@@ -13,7 +13,7 @@ from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.input.pair_rows import pair_rows
+from harp_jax.input.packing import pair_rows
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
 from harp_jax.text.marks import NO_MARKS

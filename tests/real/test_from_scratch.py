@@ -7,7 +7,7 @@ import pytest
 from data_pipeline.config import generation
 from data_pipeline.pipeline import generate
 from harp_jax.checkpoints.recorded import read_metrics
-from harp_jax.input.manifest import read_manifest
+from harp_jax.input.records import read_manifest
 from harp_jax.training.train import train
 from tests.support import ROOT
 from tests.support.shared_data import shared

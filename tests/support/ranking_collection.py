@@ -51,7 +51,7 @@ def units_seen(stage) -> Counter:
             seen.update(groups[placement.group].sequences[0].query.tobytes() for placement in placements)
             return {"nothing": np.zeros(1)}
 
-    batches = Batches(stage.reader, CountingLayout(), range(stage.reader.lanes), stage.shares, stage.window, 0)
+    batches = Batches(stage.reader, CountingLayout(), range(stage.reader.epochs.lanes), stage.shares, stage.window, 0)
     for _ in range(stage.steps):
         batches.make()
     return seen

@@ -34,7 +34,7 @@ def pair(key: int, task: str) -> tuple:
 
 @dataclass(frozen=True)
 class SyntheticReader:
-    """An endless stream per lane without files, a `lanes.Reader`."""
+    """An endless stream per lane without files, a `packing.Reader`."""
 
     tasks: tuple[str, ...] = ("rqp", "qdm")
     records: int = 400

@@ -11,7 +11,7 @@ import time
 from ml_collections import ConfigDict
 
 from harp_jax import config as configs
-from harp_jax.input.layout import make_layout
+from harp_jax.input.packing import make_layout
 from harp_jax.training.stages.base import Stage
 from harp_jax.training.stages.pretrain import pretrain_stage
 from tests.support.synthetic import SyntheticReader, tokenizer

@@ -17,8 +17,8 @@ from harp_jax.checkpoints.export import export_model
 from harp_jax.commands import query_probe
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
-from harp_jax.input.click_groups import STREAM
 from harp_jax.input.lanes import Batches
+from harp_jax.input.ranking_groups import STREAM
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
 from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer

@@ -17,8 +17,8 @@ from harp_jax.baselines.neural_ir.duet import Duet, graph_table
 from harp_jax.baselines.neural_ir.interaction import ConvKnrm, Drmm, Knrm, NeuralConfig, WordTables
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.recorded import best, read_config
+from harp_jax.objectives.losses import ranking_loss
 from harp_jax.objectives.objective import Batch, Metrics
-from harp_jax.objectives.ranking_loss import ranking_loss
 from harp_jax.text.words import WordVocabulary, load_words
 
 PARAMETERS = "parameters.safetensors"

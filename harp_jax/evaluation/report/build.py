@@ -23,7 +23,7 @@ from harp_jax.evaluation.report.findings import (
 )
 from harp_jax.evaluation.report.provenance import Step
 from harp_jax.evaluation.tables import Table
-from harp_jax.input.manifest import MANIFEST, read_manifest
+from harp_jax.input.records import MANIFEST, read_manifest
 
 SHOWN = 5  # wins, and losses
 SNIPPET = 220  # characters of a document

@@ -10,9 +10,6 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 
 from harp_jax.base.errors import InputError
-from harp_jax.model.attention import IMPLEMENTATIONS
-
-REMAT = ("none", "dots", "layer")
 
 
 @dataclass(frozen=True)
@@ -41,9 +38,6 @@ class EncoderShape:
     def __post_init__(self) -> None:
         if self.hidden % self.heads:
             raise InputError(f"model.hidden={self.hidden} is not a multiple of model.heads={self.heads}; change one")
-        for name, value, known in (("attention", self.attention, IMPLEMENTATIONS), ("remat", self.remat, REMAT)):
-            if value not in known:
-                raise InputError(f"model.{name}={value!r} is unknown; choose from {', '.join(known)}")
         if self.attention_dropout and self.attention not in ("auto", "xla"):
             raise InputError(
                 f"model.attention={self.attention!r} has no dropout of attention weights; set model.attention_dropout=0 or "

@@ -10,8 +10,8 @@ from typing import Generic
 import jax
 from ml_collections import ConfigDict
 
-from harp_jax.input.lanes import Layout, Reader
-from harp_jax.input.packing import Group
+from harp_jax.input.lanes import Layout
+from harp_jax.input.packing import Group, Reader
 from harp_jax.input.ranking_groups import Judged
 from harp_jax.objectives.objective import Objective
 from harp_jax.ranking.selection import Selection
@@ -34,7 +34,7 @@ class Stage(Generic[Shape]):
     steps: int
     start: Callable[[Shape, jax.Array], dict]  # initial parameters (numpy) from a padded shape and a key
     selection: Callable[[Shape, str], Selection] | None = None  # from padded shape and workdir
-    # Task → its best trivial predictor and that one's accuracy (`objectives/trivial.py`); empty where unknown.
+    # Task → its best trivial predictor and that one's accuracy (`objectives/objective.py`); empty where unknown.
     trivial: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     untrained: tuple[str, ...] = ()  # heads that the checkpoint of `config.init` lacks
     window: int = 0  # groups per window of a lane; 0: config.window

@@ -13,9 +13,9 @@ from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.encoder import encoder_and_tokenizer, starting_params
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
-from harp_jax.input.click_groups import STREAM, ClickReader
-from harp_jax.input.lanes import Reader, epoch_window
-from harp_jax.input.layout import make_layout
+from harp_jax.input.lanes import epoch_window
+from harp_jax.input.packing import Reader, make_layout
+from harp_jax.input.ranking_groups import STREAM, ClickReader
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.coarse_tune import LABELS, CoarseTune

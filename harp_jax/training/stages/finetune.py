@@ -7,8 +7,8 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.encoder import encoder_and_tokenizer, starting_params
-from harp_jax.input.lanes import Reader, epoch_window
-from harp_jax.input.layout import make_layout
+from harp_jax.input.lanes import epoch_window
+from harp_jax.input.packing import Reader, make_layout
 from harp_jax.input.ranking_groups import Judged, RankingData, RankingReader
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape

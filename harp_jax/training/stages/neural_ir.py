@@ -14,7 +14,8 @@ from harp_jax.baselines.neural_ir.groups import GroupLayout, GroupReader
 from harp_jax.baselines.neural_ir.interaction import NeuralConfig
 from harp_jax.baselines.neural_ir.ranker import NeuralRank, build, init_params, word_tables
 from harp_jax.corpus.documents import Documents
-from harp_jax.input.lanes import Reader, epoch_window
+from harp_jax.input.lanes import epoch_window
+from harp_jax.input.packing import Reader
 from harp_jax.input.ranking_groups import Judged
 from harp_jax.ranking.selection import Selection, held_out
 from harp_jax.text.word_vectors import read_vectors

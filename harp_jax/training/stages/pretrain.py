@@ -7,13 +7,13 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.encoder import encoder_and_tokenizer, starting_params
-from harp_jax.input.lanes import Reader, mixture
-from harp_jax.input.layout import make_layout
+from harp_jax.input.lanes import mixture
+from harp_jax.input.packing import Reader, make_layout
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.masking import slots
+from harp_jax.objectives.objective import best_predictor
 from harp_jax.objectives.pretrain import Pretrain
-from harp_jax.objectives.trivial import best_predictor
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.stages.base import NoReader, Stage
 from harp_jax.training.stages.families import CROSS_ENCODER
@@ -79,7 +79,7 @@ def _trivial(directories: Sequence[str], tasks: Sequence[str]) -> dict[str, tupl
 
 def _read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple[Reader, Reader | None]:
     """The pairs to train on, and held-out pairs if `config.eval_every` is set."""
-    from harp_jax.input.manifest import read_manifest
+    from harp_jax.input.records import read_manifest
     from harp_jax.input.tfrecords import RecordReader
 
     for directory in config.data:

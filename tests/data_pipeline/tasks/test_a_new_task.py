@@ -6,7 +6,7 @@ from data_pipeline.pipeline import generate
 from data_pipeline.tasks.diagnostics import NAMES
 from data_pipeline.tasks.table import TASKS
 from harp_jax import config as configs
-from harp_jax.input.manifest import read_manifest
+from harp_jax.input.records import read_manifest
 from harp_jax.training.train import train
 from tests.support import corpus, toy_task
 

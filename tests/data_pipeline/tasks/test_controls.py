@@ -22,7 +22,7 @@ from data_pipeline.tasks.task import Passages, Request, Setup
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import load_terms
 from harp_jax.base.randomness import generator
-from harp_jax.input.manifest import read_manifest
+from harp_jax.input.records import read_manifest
 from harp_jax.input.tfrecords import RecordReader
 from tests.support import corpus
 from tests.support.synthetic import TEMPLATE

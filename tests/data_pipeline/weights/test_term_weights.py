@@ -23,7 +23,7 @@ from data_pipeline.weights.word_weights import attending, from_bytes, piece_span
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.huggingface import save_hf
-from harp_jax.input.manifest import read_manifest
+from harp_jax.input.records import read_manifest
 from harp_jax.model.cross_encoder import Ranker, init_params
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import load_tokenizer
