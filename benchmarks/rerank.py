@@ -33,8 +33,7 @@ from harp_jax.checkpoints.huggingface import load_hf, save_hf
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
 from harp_jax.model.cross_encoder import init_params
-from harp_jax.text.marks import NO_MARKS
-from harp_jax.text.tokenizer import load_tokenizer
+from harp_jax.text.tokenizer import NO_MARKS, load_tokenizer
 
 Pairs = list[tuple[str, str]]
 OURS = (

@@ -14,8 +14,7 @@ from data_pipeline.config import plain_source
 from data_pipeline.sources.formats import paragraphs
 from harp_jax.base.cli import ConfigParser, positive
 from harp_jax.base.errors import InputError
-from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.text.wordpiece import SPECIAL_TOKENS
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import BertWordPieceTokenizer

@@ -16,8 +16,7 @@ from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.model.encoders.table import ENCODERS, encoder_of, recorded_shape
 from harp_jax.model.products import fastest_dtype
-from harp_jax.text.marks import Marks, recorded_marks
-from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
+from harp_jax.text.tokenizer import Marks, Tokenizer, load_tokenizer, recorded_marks
 
 
 def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderShape, Tokenizer, dict | None]:

@@ -22,8 +22,7 @@ from harp_jax.checkpoints.model_card import NOTHING, About, model_card
 from harp_jax.checkpoints.recorded import best
 from harp_jax.input.packing import fit
 from harp_jax.model.encoders.table import recorded_shape
-from harp_jax.text.marks import Marks, marks_of
-from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
+from harp_jax.text.tokenizer import Marks, Tokenizer, load_tokenizer, marks_of
 
 PAIRS = 300  # that calibrate int8, at most
 PACKAGES = {"onnx": ("onnx", "torch", "onnxruntime"), "openvino": ("openvino", "torch", "nncf")}  # the last for int8

@@ -15,8 +15,7 @@ from harp_jax.base.files import check_sums, output_folder, read_json, replacing
 from harp_jax.base.version import __version__
 from harp_jax.model.encoders.encoder import WORDS, EncoderShape
 from harp_jax.model.encoders.table import ENCODERS, encoder_of
-from harp_jax.text.marks import MARKS, NO_MARKS, Marks
-from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.tokenizer import MARKS, NO_MARKS, Marks, Tokenizer
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote

@@ -6,8 +6,7 @@ import os
 from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import FIELDS, Documents
-from harp_jax.text.word_vectors import train_vectors
-from harp_jax.text.words import count_words, read_stopwords
+from harp_jax.text.words import count_words, read_stopwords, train_vectors
 
 
 def arguments_parser() -> Parser:

@@ -21,8 +21,7 @@ from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents, Texts
 from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_queries, read_run, read_subset, select
 from harp_jax.input.packing import Group, Sequence, fit, text_sequence
-from harp_jax.text.marks import NO_MARKS, Marks, marks_of
-from harp_jax.text.tokenizer import BARE, Template, Tokenizer
+from harp_jax.text.tokenizer import BARE, NO_MARKS, Marks, Template, Tokenizer, marks_of
 from harp_jax.text.words import WordVocabulary
 
 log = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from harp_jax.ranking.lexical.first_stage import candidates, excluded_of, indexe
 from harp_jax.ranking.lexical.models import Collection, Model, make
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.scoring import Scorer
-from harp_jax.text.words import Stemmer, stemmer_of
+from harp_jax.text.words import stemmer_of
 
 SHOWN = 10  # results of each ranking
 CALLED = 5  # anchor texts per document
@@ -115,7 +115,7 @@ class Shelf:
     collection: Collection
     model: Model
     scorer: Scorer
-    stemmer: Stemmer | None
+    stemmer: Any
     anchors: dict[str, list[tuple[str, int]]]
     proposed: list[str]
     excluded: dict[str, set[str]]  # query → pages that it was taken from
@@ -218,7 +218,7 @@ def _results(docids: Sequence[str], scores: np.ndarray) -> list[dict[str, Any]]:
     ]
 
 
-def snippet(wanted: Container[str], text: str, stemmer: Stemmer | None) -> Segments:
+def snippet(wanted: Container[str], text: str, stemmer: Any) -> Segments:
     """The window of `text` with the most distinct `wanted` stems (ties: first), or its beginning if none match."""
     text = " ".join(text[:READ].split())
     spans = [match.span() for match in WORD.finditer(text)]
@@ -247,6 +247,6 @@ def snippet(wanted: Container[str], text: str, stemmer: Stemmer | None) -> Segme
     ]
 
 
-def _stems(words: list[str], stemmer: Stemmer | None) -> list[str]:
+def _stems(words: list[str], stemmer: Any) -> list[str]:
     lowered = [word.lower() for word in words]
     return stemmer.stemWords(lowered) if stemmer else lowered

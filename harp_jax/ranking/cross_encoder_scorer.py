@@ -14,8 +14,7 @@ from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.ranking.encoder_texts import PairTexts, slots
 from harp_jax.ranking.scoring import Pair, ProgressBar, score_by_length
-from harp_jax.text.marks import NO_MARKS, Marks
-from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer
 
 PARTS = ("encoder", "pooler", "score")  # the subtrees of a model's parameters that scoring reads
 

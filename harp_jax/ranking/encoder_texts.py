@@ -10,8 +10,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.input.packing import fit
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.ranking.scoring import Pair
-from harp_jax.text.marks import NO_MARKS, Marks
-from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer
 
 # Compiled row lengths; finer steps pad less and compile more. On real candidates, steps of 16 fill 91 to 95 % of the slots.
 # Accelerators, where compiling costs more, use larger steps (85 %).

@@ -14,8 +14,7 @@ from harp_jax.ranking.cross_encoder_scorer import check_heads
 from harp_jax.ranking.encoder_texts import PairTexts
 from harp_jax.ranking.runtimes import Runtime, model_file, onnx_runtime, openvino_runtime
 from harp_jax.ranking.scoring import Pair, ProgressBar, batches_by_length
-from harp_jax.text.marks import NO_MARKS, Marks
-from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer
 
 BATCH_TOKENS = 1024  # two or three long rows, whose activations fit in a core's cache
 

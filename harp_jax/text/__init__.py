@@ -2,7 +2,7 @@
 
 In: strings, and vocabularies on disk.
 Out: token ids, vocabularies, word vectors [size, dimension] float32.
-Imports: ground files, corpus.
-Files: `tokenizer` (tokenizer.json), `wordpiece` (BERT's tokenizer from a vocabulary), `marks` (tokens before queries and
-documents, [Q] and [D]), `words` (Snowball stemmers, a vocabulary of whole words), `word_vectors` (trains and reads word2vec).
+Imports: corpus.
+Files: `tokenizer` (tokenizer.json, BERT's tokenizer from a vocabulary, marks before queries and documents), `words` (Snowball
+stemmers, a vocabulary of whole words; trains and reads word2vec).
 """

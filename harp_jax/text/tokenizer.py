@@ -16,7 +16,6 @@ import numpy as np
 
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import check_sums, lines, output_folder, read_json, replacing
-from harp_jax.text import wordpiece
 
 if TYPE_CHECKING:
     import tokenizers
@@ -26,8 +25,32 @@ BLANKS = "ĠĊĉ▁"  # space, newline and tab in byte-level BPE and SentencePie
 UNLIMITED = 1 << 20  # max_length where none is recorded
 
 ADVICE = "write or download it again"
+# BERT's tokenizer (WordPiece): special tokens, their roles, the classes of transformers, and options with their defaults.
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+ROLES = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS))
+CLASSES = ("BertTokenizer", "BertTokenizerFast")
+NORMALISER = ("lowercase", "strip_accents", "handle_chinese_chars")  # of tokenizer.json, as OPTIONS
+OPTIONS: dict[str, bool | None] = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
 
 CHARACTERS_PER_TOKEN = 8  # English prose has 4 to 5; a text with more than 8 is tokenised again in full
+
+
+def definition(
+    tokens: Sequence[str],
+    do_lower_case: bool | None = True,
+    strip_accents: bool | None = None,
+    tokenize_chinese_chars: bool | None = True,
+) -> str:
+    """The tokenizer.json of BERT's tokenizer with a vocabulary, as text. strip_accents None: same as do_lower_case."""
+    from tokenizers import BertWordPieceTokenizer
+
+    made = BertWordPieceTokenizer(
+        {token: i for i, token in enumerate(tokens)},
+        lowercase=bool(do_lower_case),
+        strip_accents=strip_accents,
+        handle_chinese_chars=bool(tokenize_chinese_chars),
+    )
+    return made.to_str()
 
 
 def _prefix(text: str, characters: int) -> str:
@@ -75,14 +98,14 @@ class Tokenizer:
 
     @classmethod
     def of_words(cls, tokens: Sequence[str], max_length: int = UNLIMITED, **options: bool | None) -> "Tokenizer":
-        """BERT's tokenizer with a vocabulary; `options` as in tokenizer_config.json (`wordpiece.OPTIONS`)."""
-        return cls(wordpiece.definition(tokens, **options), tuple(wordpiece.ROLES.items()), max_length)
+        """BERT's tokenizer with a vocabulary; `options` as in tokenizer_config.json (OPTIONS)."""
+        return cls(definition(tokens, **options), tuple(ROLES.items()), max_length)
 
     @classmethod
     def stand_in(cls, size: int) -> "Tokenizer":
         """A tokenizer of `size` placeholder tokens, for a dry run."""
-        words = (f"word{i}" for i in range(size - len(wordpiece.SPECIAL_TOKENS)))
-        return cls.of_words((*wordpiece.SPECIAL_TOKENS, *words))
+        words = (f"word{i}" for i in range(size - len(SPECIAL_TOKENS)))
+        return cls.of_words((*SPECIAL_TOKENS, *words))
 
     @cached_property
     def _encoder(self) -> "tokenizers.Tokenizer":
@@ -137,25 +160,21 @@ class Tokenizer:
 
     @cached_property
     def template(self) -> Template:
-        """Raises InputError unless a sequence begins with exactly one special token, which the score is computed from."""
+        """InputError unless a sequence begins with exactly one special token, which the score is computed from."""
         alone, pair = self._encoder.encode("a"), self._encoder.encode("a", "a")
-        text, sides = alone.sequence_ids, pair.sequence_ids
-        if 0 not in text or 0 not in sides or 1 not in sides or (text.index(0), sides.index(0)) != (1, 1):
+        text, sides, types = alone.sequence_ids, pair.sequence_ids, pair.type_ids
+        begins = [ids.index(0) if 0 in ids else 0 for ids in (text, sides)] == [1, 1]
+        document = sides.index(1) if 1 in sides else 0
+        if not (begins and document) or any(types[:document]) or len(set(types[document:])) > 1:
             raise InputError(
-                "the tokenizer does not begin a sequence with one special token (cls_token); use another model"
+                "the tokenizer must begin a sequence with one special token (cls_token), and only the document of a pair may have "
+                "another token type than 0; use another model"
             )
-        query, document = sides.index(0), sides.index(1)
-        between = next(i for i in range(query, document) if sides[i] is None)
-        end = len(sides) - sides[::-1].index(1)
-        types = pair.type_ids
-        if any(types[:document]) or len(set(types[document:])) > 1:
-            raise InputError(
-                f"the tokenizer gives a pair the token types {types}; only the document's may differ from 0"
-            )
+        between = next(i for i in range(1, document) if sides[i] is None)
         return Template(
-            start=tuple(pair.ids[:query]),
+            start=tuple(pair.ids[:1]),
             between=tuple(pair.ids[between:document]),
-            end=tuple(pair.ids[end:]),
+            end=tuple(pair.ids[len(sides) - sides[::-1].index(1) :]),
             alone=tuple(alone.ids[len(text) - text[::-1].index(0) :]),
             second_type=types[document],
         )
@@ -220,12 +239,12 @@ class Tokenizer:
                 file.write("".join(f"{token}\n" for token in self.tokens))
         with replacing(os.path.join(directory, DEFINITION)) as file:
             file.write(self._encoder.to_str(pretty=True))
-        config: dict[str, Any] = {"tokenizer_class": wordpiece.CLASSES[0] if words else "PreTrainedTokenizerFast"}
+        config: dict[str, Any] = {"tokenizer_class": CLASSES[0] if words else "PreTrainedTokenizerFast"}
         if self.max_length < UNLIMITED:
             # Without it transformers assumes inputs of 10^30 tokens and never truncates.
             config["model_max_length"] = self.max_length
         config |= {f"{role}_token": token for role, token in self.roles}
-        config |= wordpiece.options_of(parts["normalizer"]) if words else {}
+        config |= dict(zip(OPTIONS, (parts["normalizer"][name] for name in NORMALISER))) if words else {}
         with replacing(os.path.join(directory, CONFIG)) as file:
             json.dump(config, file, indent=2)
 
@@ -233,96 +252,96 @@ class Tokenizer:
 def load_tokenizer(path: str) -> Tokenizer:
     """Loads a Hugging Face directory (tokenizer.json or vocab.txt), or a vocab.txt file.
 
-    Raises InputError if there is none, if its files contradict each other, or if they changed since they were written
-    (`digests`).
+    InputError if there is none, if its files contradict each other, or if they changed since they were written (SHA256SUMS).
     """
-    if not path:
-        raise InputError("no tokenizer; set `tokenizer` to a Hugging Face directory or a vocab.txt")
+    if os.path.isfile(path):
+        paths = {VOCABULARY: path}
+    else:
+        paths = {name: place for name in FILES if os.path.isfile(place := os.path.join(path, name))}
+    if not paths.keys() & {VOCABULARY, DEFINITION}:
+        hint = "" if os.path.exists(path) else how_to_fetch(path)
+        raise InputError(f"no tokenizer at {path!r}; set `tokenizer` to a Hugging Face directory or a vocab.txt{hint}")
     if os.path.isfile(path):
         check_sums(os.path.dirname(path), [os.path.basename(path)])
-        return _checked(Tokenizer.of_words(_words(path)), path)
-    paths = {name: os.path.join(path, name) for name in FILES}
-    held = {name for name in FILES if os.path.isfile(paths[name])}
-    if not held & {VOCABULARY, DEFINITION}:
-        hint = "" if os.path.exists(path) else how_to_fetch(path)
-        raise InputError(f"no tokenizer at {path}; use a Hugging Face directory or a vocab.txt{hint}")
-    check_sums(path, FILES)
-    config = read_json(paths[CONFIG], ADVICE) if CONFIG in held else {}
-    text = _definition(paths[DEFINITION]) if DEFINITION in held else ""
-    model = json.loads(text)["model"] if text else {}
-    words = _words(paths[VOCABULARY]) if VOCABULARY in held else []
-    if words and text and {word: i for i, word in enumerate(words)} != model["vocab"]:
-        raise InputError(f"{path}: {VOCABULARY} and {DEFINITION} hold different vocabularies; remove the wrong one")
-    kind = config.get("tokenizer_class", wordpiece.CLASSES[0])
-    if kind in wordpiece.CLASSES:
-        text = _as_words(path, text, words, config)
-    elif not text:
-        raise InputError(f"{path}: a {kind} needs {DEFINITION}; save it with transformers' save_pretrained")
-    roles = {role: name for role in wordpiece.ROLES if (name := _named(config, role, kind))}
-    recorded = config.get("model_max_length")
-    # transformers writes 10^30 for an unknown length, other tools null.
-    limit = int(min(recorded, UNLIMITED)) if isinstance(recorded, int | float) and recorded > 0 else UNLIMITED
-    found = _checked(Tokenizer(text, tuple(roles.items()), limit), path)
-    added = {_content(token): str(i) for i, token in (config.get("added_tokens_decoder") or {}).items()}
-    if os.path.isfile(place := os.path.join(path, "added_tokens.json")):
-        added |= {token: str(i) for token, i in read_json(place, ADVICE).items()}
-    for token, i in added.items():
-        if str(found.vocab.get(token)) != i:
-            raise InputError(
-                f"{path} adds {token!r} as {i}, which is no token of its vocabulary; save it as {DEFINITION}"
-            )
+    else:
+        check_sums(path, FILES)
+    config = read_json(paths[CONFIG], ADVICE) if CONFIG in paths else {}
+    text = _definition(paths[DEFINITION]) if DEFINITION in paths else ""
+    words = [line for _, line in lines(paths[VOCABULARY])] if VOCABULARY in paths else []
+    kind = config.get("tokenizer_class", CLASSES[0])
+    found, wrong = None, _contradiction(kind, config, text, words)
+    if not wrong:
+        added = {_content(token): str(i) for i, token in (config.get("added_tokens_decoder") or {}).items()}
+        if os.path.isfile(place := os.path.join(path, "added_tokens.json")):
+            added |= {token: str(i) for token, i in read_json(place, ADVICE).items()}
+        roles = {role: name for role in ROLES if (name := _named(config, role, kind))}
+        recorded = config.get("model_max_length")
+        # transformers writes 10^30 for an unknown length, other tools null.
+        limit = int(min(recorded, UNLIMITED)) if isinstance(recorded, int | float) and recorded > 0 else UNLIMITED
+        text = text or definition(words, **_options(config))
+        found = Tokenizer(text, tuple(roles.items()), limit)
+        wrong = _unusable(found, added)
+    if wrong or found is None:
+        raise InputError(f"{path}: {wrong}; {ADVICE}")
     return found
-
-
-def _words(path: str) -> list[str]:
-    """The tokens of a vocab.txt. InputError for duplicate lines, which would make ids ambiguous."""
-    words = [line for _, line in lines(path)]
-    if len(set(words)) != len(words):
-        raise InputError(f"{path} has the same token twice, so ids are ambiguous; remove the duplicate")
-    missing = [token for token in wordpiece.SPECIAL_TOKENS if token not in words]
-    if missing:
-        raise InputError(f"{path} lacks {', '.join(missing)}; it is not a BERT WordPiece vocabulary")
-    return words
 
 
 def _definition(path: str) -> str:
     """A tokenizer.json as `tokenizers` writes it, without truncation and padding."""
     from tokenizers import Tokenizer as Encoder
 
+    parts = read_json(path, ADVICE)
     try:
-        encoder = Encoder.from_str(json.dumps(read_json(path, ADVICE)))
+        encoder = Encoder.from_str(json.dumps(parts))
         encoder.no_truncation()
         encoder.no_padding()
         return encoder.to_str()
-    except InputError:
-        raise
     except Exception as error:  # tokenizers raises nothing more special
         raise InputError(f"{path} is no tokenizer ({str(error)[:200]}); {ADVICE}") from error
 
 
-def _as_words(path: str, text: str, words: list[str], config: dict[str, Any]) -> str:
-    """The definition that transformers' BertTokenizer builds from a vocabulary and tokenizer_config.json.
+def _contradiction(kind: str, config: dict[str, Any], text: str, words: list[str]) -> str:
+    """What transformers would read differently from tokenizer_config.json, tokenizer.json (`text`) and vocab.txt (`words`); or "".
 
-    BertTokenizer reads only the vocabulary from tokenizer.json: InputError if the rest differs (casing, BPE).
+    Of tokenizer.json its BertTokenizer reads only the vocabulary: the rest must be what the options of the config say.
     """
-    options = {name: config.get(name, default) for name, default in wordpiece.OPTIONS.items()}
-    if not all(value is None or isinstance(value, bool) for value in options.values()):
-        raise InputError(f"{path}: {', '.join(options)} in {CONFIG} are true, false or null; {ADVICE}")
-    if not text:
-        return wordpiece.definition(words, **options)
-    theirs = json.loads(text)
-    if theirs["model"]["type"] == "WordPiece":
-        vocab = theirs["model"]["vocab"]
-        made = json.loads(wordpiece.definition(sorted(vocab, key=vocab.__getitem__), **options))
+    ids = {word: i for i, word in enumerate(words)}
+    theirs = json.loads(text) if text else {}
+    vocab = theirs["model"]["vocab"] if text else ids
+    if len(ids) != len(words):
+        return f"{VOCABULARY} has the same token twice, so ids are ambiguous"
+    if words and vocab != ids:
+        return f"{VOCABULARY} and {DEFINITION} hold different vocabularies; remove the wrong one"
+    if kind not in CLASSES:
+        return "" if text else f"a {kind} needs {DEFINITION}"
+    if lacking := [token for token in SPECIAL_TOKENS if token not in vocab]:
+        return f"the vocabulary lacks {', '.join(lacking)}; it is not one of BERT's"
+    if not all(value is None or isinstance(value, bool) for value in _options(config).values()):
+        return f"{', '.join(OPTIONS)} in {CONFIG} must be true, false or null"
+    wrong = ["model"] if text else []
+    if text and theirs["model"]["type"] == "WordPiece":
+        made = json.loads(definition(sorted(vocab, key=vocab.__getitem__), **_options(config)))
         wrong = [part for part in ("normalizer", "pre_tokenizer", "model") if made[part] != theirs[part]]
-    else:
-        wrong = ["model"]
-    if wrong:
-        raise InputError(
-            f"{path}: the {wrong[0]} of {DEFINITION} is not that of a BertTokenizer with the options of {CONFIG}; correct "
-            "tokenizer_class or the options"
-        )
-    return text
+    return f"the {wrong[0]} of {DEFINITION} is not that of a {kind} with the options of {CONFIG}" if wrong else ""
+
+
+def _unusable(tokenizer: Tokenizer, added: dict[str, str]) -> str:
+    """Gaps in the ids, and special or `added` tokens that are missing from the vocabulary; or ""."""
+    try:
+        vocab = tokenizer.vocab
+    except Exception as error:  # tokenizers raises nothing more special
+        return f"it is no tokenizer ({str(error)[:200]})"
+    if sorted(vocab.values()) != list(range(len(vocab))):
+        return f"the ids of its {len(vocab)} tokens are not 0 to {len(vocab) - 1}"
+    for role, token in tokenizer.roles:
+        if token not in vocab:
+            return f"its {role}_token {token!r} is not in the vocabulary"
+    wrong = next((token for token, i in added.items() if str(vocab.get(token)) != i), None)
+    return "" if wrong is None else f"it adds {wrong!r} as {added[wrong]}, which is not in {DEFINITION}"
+
+
+def _options(config: dict[str, Any]) -> dict[str, Any]:
+    return {name: config.get(name, default) for name, default in OPTIONS.items()}
 
 
 def _content(token: Any) -> str:
@@ -331,19 +350,50 @@ def _content(token: Any) -> str:
 
 def _named(config: dict[str, Any], role: str, kind: str) -> str:
     """The token for a role, or ""."""
-    default = wordpiece.ROLES[role] if kind in wordpiece.CLASSES else ""
-    return _content(config.get(f"{role}_token") or default)
+    return _content(config.get(f"{role}_token") or (ROLES[role] if kind in CLASSES else ""))
 
 
-def _checked(tokenizer: Tokenizer, path: str) -> Tokenizer:
-    """Raises InputError for gaps in the ids, and for special tokens missing from the vocabulary."""
-    try:
-        ids = sorted(tokenizer.vocab.values())
-    except Exception as error:  # tokenizers raises nothing more special
-        raise InputError(f"{path} is no tokenizer ({str(error)[:200]}); {ADVICE}") from error
-    if ids != list(range(len(ids))):
-        raise InputError(f"{path}: the ids of its {len(ids)} tokens are not 0 to {len(ids) - 1}; {ADVICE}")
-    for role, token in tokenizer.roles:
-        if token not in tokenizer.vocab:
-            raise InputError(f"{path}: its {role}_token {token!r} is not in the vocabulary; {ADVICE}")
-    return tokenizer
+@dataclass(frozen=True)
+class Marks:
+    """Token ids before every query and every document, such as [Q] and [D] in coarse-tuning; -1: none.
+
+    They are unused tokens of the vocabulary. A model trained with marks needs them at inference: configs and exports record them.
+    """
+
+    query: int = -1
+    document: int = -1
+
+    def on_query(self, ids: np.ndarray) -> np.ndarray:
+        """ids: [n] int32 → [n + 1] with the mark, or [n] without one."""
+        return ids if self.query < 0 else np.concatenate([np.array([self.query], np.int32), ids])
+
+    def on_document(self, ids: np.ndarray) -> np.ndarray:
+        """As `on_query`."""
+        return ids if self.document < 0 else np.concatenate([np.array([self.document], np.int32), ids])
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(i for i in (self.query, self.document) if i >= 0)
+
+
+MARKS = "harp_jax_marks"  # in config.json of an export that has any
+NO_MARKS = Marks()
+
+
+def marks_of(tokenizer: Tokenizer, query: str, document: str) -> Marks:
+    """The marks for two tokens; "" means none. InputError for a token missing from the vocabulary."""
+    for token in (query, document):
+        if token and (not isinstance(token, str) or token not in tokenizer.vocab):
+            raise InputError(
+                f"the vocabulary has no token {token!r} for a mark; use one of its [unused…] tokens, or set "
+                "query_mark and document_mark to ''"
+            )
+    return Marks(*(tokenizer.vocab[token] if token else -1 for token in (query, document)))
+
+
+def recorded_marks(directory: str, tokenizer: Tokenizer) -> Marks:
+    """The marks that a training workdir or an export was trained with."""
+    path = os.path.join(directory, "config.json")
+    config = read_json(path) if os.path.exists(path) else {}
+    found = config.get(MARKS) or [config.get("query_mark", ""), config.get("document_mark", "")]
+    return marks_of(tokenizer, *(found if isinstance(found, list) and len(found) == 2 else (found, "")))

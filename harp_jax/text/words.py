@@ -1,4 +1,4 @@
-"""Whole words for the neural rankers: a vocabulary with document frequencies, built from a collection.
+"""Whole words for the neural rankers: a vocabulary with document frequencies, built from a collection, and word vectors.
 
 A word is a sequence of letters and digits, lower-cased and optionally stemmed. Stopwords are removed before stemming and leave
 no gap, because neural rankers without an idf weigh them like other words. Ids start at 1, most frequent word first; id 0 is
@@ -10,29 +10,24 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import lines, read_json, replacing
+from harp_jax.base.randomness import generator
+from harp_jax.corpus.documents import Documents
 
 WORD = re.compile(r"[^\W_]+")
 
 
-class Stemmer(Protocol):
-    """A stemmer of PyStemmer."""
-
-    def stemWords(self, words: list[str]) -> list[str]:
-        """The stem of each word."""
-
-
-def stemmer_of(name: str) -> Stemmer | None:
-    """A Snowball stemmer, or None for ""; InputError for an unknown name."""
+def stemmer_of(name: str) -> Any:
+    """A Snowball stemmer (PyStemmer: `stemWords`), or None for ""; InputError for an unknown name."""
     if not name:
         return None
     with needs(f"the stemmer {name!r}", "PyStemmer", "bm25"):
@@ -49,17 +44,14 @@ class Analyser:
     """Text → words. `stemmer` is the name of a Snowball stemmer, or "" for none; `stopwords` are removed before stemming."""
 
     def __init__(self, stemmer: str = "", stopwords: Collection[str] = ()) -> None:
-        self._stem = None
+        self._stemmer = stemmer_of(stemmer)
         self._stopwords = frozenset(stopwords)
-        if stemmer:
-            found = stemmer_of(stemmer)
-            self._stem = found.stemWords if found else None
 
     def words(self, text: str, limit: int | None = None) -> list[str]:
         """The first `limit` words (default: all); the rest of the text is not scanned."""
         matches = (match.group() for match in WORD.finditer(text.lower()))
         found = list(islice((word for word in matches if word not in self._stopwords), limit))
-        return found if self._stem is None else self._stem(found)
+        return self._stemmer.stemWords(found) if self._stemmer else found
 
 
 @dataclass(frozen=True)
@@ -123,8 +115,6 @@ def read_stopwords(name: str) -> tuple[str, ...]:
         with needs("the list of stopwords 'english'", "bm25s", "bm25"):
             from bm25s.stopwords import STOPWORDS_EN
         return tuple(sorted(STOPWORDS_EN))
-    if not os.path.isfile(name):
-        raise InputError(f"--stopwords={name!r} is no file; give one with a word a line, or 'english'")
     # A text splits "don't" into two words.
     return tuple(sorted({match.group() for _, line in lines(name) for match in WORD.finditer(line.lower())}))
 
@@ -138,10 +128,8 @@ def count_words(
 ) -> WordVocabulary:
     """The vocabulary of (docid, text) pairs: words in at least `min_documents` documents, the `max_words` most frequent.
 
-    `max_words` 0 keeps all. Raises InputError for negative numbers, and if no word is left.
+    `max_words` 0 keeps all. InputError if no word is left.
     """
-    if min_documents < 0 or max_words < 0:
-        raise InputError(f"min_documents={min_documents}, max_words={max_words}: use 0 or more")
     analyser = Analyser(stemmer, stopwords)
     total: Counter[str] = Counter()
     frequency: Counter[str] = Counter()
@@ -163,18 +151,133 @@ def count_words(
 
 def load_words(directory: str) -> WordVocabulary:
     """A saved vocabulary; InputError if there is none or it was changed since."""
-    path = os.path.join(directory, "words.json")
-    if not os.path.isfile(path):
-        raise InputError(f"no vocabulary at {directory!r}; make one with `harp words`")
     try:
-        about = read_json(path, "make the vocabulary again")
+        about = read_json(os.path.join(directory, "words.json"), "make the vocabulary again")
         rows = [line.split("\t") for _, line in lines(os.path.join(directory, "words.tsv"))]
         kept, frequencies = tuple(r[0] for r in rows), tuple(int(r[1]) for r in rows)
-        stopwords = tuple(about["stopwords"])
-        words = WordVocabulary(kept, frequencies, about["documents"], about["stemmer"], stopwords)
-        intact = words.sha256 == about["sha256"]
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise InputError(f"{directory}: the vocabulary is damaged ({error}); make it again") from error
-    if not intact:
-        raise InputError(f"{directory}: words.tsv is not what words.json describes; make the vocabulary again")
+        words = WordVocabulary(kept, frequencies, about["documents"], about["stemmer"], tuple(about["stopwords"]))
+        if words.sha256 != about["sha256"]:
+            raise ValueError("words.tsv is not what words.json describes")
+    except (FileNotFoundError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise InputError(f"no vocabulary at {directory!r} ({error}); make one with `harp words`") from error
     return words
+
+
+class Sentences:
+    """The documents as lists of words of the vocabulary; each iteration streams them again."""
+
+    def __init__(self, docs: Documents, words: WordVocabulary) -> None:
+        self.docs, self.words = docs, words
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for _, text in self.docs.texts():
+            yield [word for word in self.words.analyser.words(text) if word in self.words.ids]
+
+
+def train_vectors(
+    docs: Documents,
+    words: WordVocabulary,
+    output: str,
+    *,
+    dimension: int = 100,
+    window: int = 10,
+    epochs: int = 5,
+    seed: int = 0,
+) -> int:
+    """Trains vectors for the vocabulary's words, writes them in word2vec's text format and returns their number.
+
+    `window` is in words on either side. Documents stream once per epoch. One worker, so that the seed determines the vectors.
+    InputError without gensim (extra [vectors]), and if no document has a word of the vocabulary.
+    """
+    with needs("training word vectors", "gensim", "vectors"):
+        from gensim.models import Word2Vec
+
+    sentences = Sentences(docs, words)
+    if not any(sentences):
+        raise InputError(f"no document of {docs.path} has a word of the vocabulary; give the words of these documents")
+    model = Word2Vec(
+        sentences,
+        vector_size=dimension,
+        window=window,
+        epochs=epochs,
+        seed=seed,
+        min_count=1,
+        sg=1,
+        negative=10,
+        workers=1,
+    )
+    with replacing(output) as file:
+        file.write(f"{len(model.wv)} {dimension}\n")
+        for word in model.wv.index_to_key:
+            file.write(" ".join([word, *(f"{x:.6g}" for x in model.wv[word])]) + "\n")
+    return len(model.wv)
+
+
+def read_vectors(path: str, words: WordVocabulary, seed: int = 0) -> tuple[np.ndarray, int]:
+    """(vectors [size, dimension] float32, number of words found) from a word2vec or GloVe text file, streaming.
+
+    Words without a vector get a random one, drawn by (seed, word) with the mean norm of the found ones; id 0 gets zeros.
+    InputError for malformed lines, fewer vectors than the header says, and if no word has a vector.
+    """
+    vectors: np.ndarray | None = None
+    found = np.zeros(words.size, bool)
+    for where, word, numbers in _vector_lines(path):
+        index = words.ids.get(word, 0)
+        if vectors is not None and not index:
+            continue
+        try:
+            vector = np.asarray(numbers, np.float32)
+        except ValueError:
+            vector = np.full(len(numbers), np.nan, np.float32)
+        if not np.isfinite(vector).all():
+            raise InputError(f"{where}: the vector of {word!r} holds more than finite numbers; train the vectors again")
+        if vectors is None:
+            vectors = np.zeros((words.size, len(vector)), np.float32)
+        if index:
+            vectors[index], found[index] = vector, True
+    if vectors is None or not found.any():
+        raise InputError(f"no word of the vocabulary has a vector in {path}; stemmed words need vectors of stems")
+    scale = float(np.linalg.norm(vectors[found], axis=1).mean()) / vectors.shape[1] ** 0.5
+    for index in np.flatnonzero(~found)[1:]:
+        draw = generator(seed, "word vector", words.words[index - 1])
+        vectors[index] = scale * draw.standard_normal(vectors.shape[1])
+    return vectors, int(found.sum())
+
+
+def _vector_lines(path: str) -> Iterator[tuple[str, str, list[str]]]:
+    """(file and line, word, its numbers as text); word2vec's header or the first line sets how many numbers.
+
+    Some GloVe words contain spaces, so numbers are counted from the end; a word that ends in a number is reported as a vector
+    that is too long. Raises InputError at the end of a truncated file, with fewer vectors than the header says.
+    """
+    dimension, given = 0, ""
+    promised, found = 0, 0
+    for number, line in lines(path):
+        parts = line.rstrip().split(" ")
+        where = f"{path}, line {number}"
+        if parts == [""]:
+            continue
+        if not dimension:
+            header = len(parts) == 2 and all(part.isdecimal() and len(part) < 19 for part in parts)
+            dimension, given = (int(parts[1]), "header") if header else (len(parts) - 1, "first line")
+            if header and dimension:
+                promised = int(parts[0])
+                continue
+        word, numbers = parts[:-dimension], parts[len(parts) - dimension :]
+        if not dimension or not any(word) or (len(word) > 1 and _is_number(word[-1])):
+            said = f"{len(parts) - 1} numbers, the {given} has {dimension}; " if dimension else "no numbers; "
+            raise InputError(f"{where}: {said}write 'word number number …'")
+        found += 1
+        yield where, " ".join(word), numbers
+    if found < promised:
+        raise InputError(
+            f"{path}: {found} vectors, the header says {promised}; fetch or write the file again, or correct its header"
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

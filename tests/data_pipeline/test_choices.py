@@ -26,8 +26,7 @@ from data_pipeline.text.terms import Terms, load_terms
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.input.records import read_manifest
-from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
-from harp_jax.text.wordpiece import SPECIAL_TOKENS
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
 from tests.support import ROOT, corpus
 
 TERMS = Terms(Tokenizer.of_words((*SPECIAL_TOKENS, "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"}))

@@ -172,7 +172,7 @@ def test_byte_level_bpe(known, tmp_path):
 
 
 # BERT by name: its own file, the table, its tokenizer, and the default of a fresh encoder.
-OWN = ("model/encoders/bert.py", "model/encoders/table.py", "text/wordpiece.py", "text/tokenizer.py")
+OWN = ("model/encoders/bert.py", "model/encoders/table.py", "text/tokenizer.py")
 NAMES = re.compile(r"wordpiece|\[CLS\]|\[SEP\]|\[MASK\]|^##$|(?<!s_)bert(?!_config)|^30522$", re.IGNORECASE)
 
 

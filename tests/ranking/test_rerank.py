@@ -21,7 +21,7 @@ from harp_jax.model.cross_encoder import Ranker
 from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
 from harp_jax.ranking.rerank import Parts, fingerprint, rankings
 from harp_jax.ranking.scoring import Windows
-from harp_jax.text.marks import Marks
+from harp_jax.text.tokenizer import Marks
 from tests.support.tiny_bert import CONFIG, WORDS, pair_batch, random_params, small_tokenizer
 
 RNG = np.random.default_rng(0)

@@ -16,8 +16,7 @@ from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.input.packing import pair_rows
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
-from harp_jax.text.marks import NO_MARKS
-from harp_jax.text.tokenizer import load_tokenizer
+from harp_jax.text.tokenizer import NO_MARKS, load_tokenizer
 from tests.support.shared_data import MINILM, shared
 
 pytestmark = pytest.mark.real

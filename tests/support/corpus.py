@@ -7,7 +7,7 @@ from ml_collections import ConfigDict
 
 from data_pipeline.config import generation
 from harp_jax.base.randomness import generator
-from harp_jax.text.wordpiece import SPECIAL_TOKENS
+from harp_jax.text.tokenizer import SPECIAL_TOKENS
 
 SYLLABLES = ["ba", "ko", "ri", "mu", "ta", "se", "lo", "fi", "ne", "du"]
 WORDS = [a + b + c for a in SYLLABLES for b in SYLLABLES for c in ("", "n", "x")]

@@ -14,8 +14,7 @@ from ml_collections import ConfigDict
 from harp_jax import config as defaults
 from harp_jax.base.randomness import generator
 from harp_jax.input.packing import Group, make_layout, pair_sequences
-from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.text.wordpiece import SPECIAL_TOKENS
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from harp_jax.training import metrics_log
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.train import train

@@ -7,8 +7,7 @@ import numpy as np
 
 from harp_jax.base.randomness import generator
 from harp_jax.input.packing import Group, pair_sequences, text_sequence
-from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.text.wordpiece import SPECIAL_TOKENS
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 VOCAB = 211
 EMPTY = np.zeros(0, np.int32)

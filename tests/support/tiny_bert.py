@@ -5,8 +5,7 @@ import numpy as np
 
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.bert import BertShape
-from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.text.wordpiece import SPECIAL_TOKENS
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 CONFIG = BertShape(vocab_size=48, layers=2, hidden=32, heads=4, intermediate=64, max_positions=40)
 WORDS = """the a of in cat dog mat sat ran red blue green one two three ##s ##ed ##ing , . ? !"""

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.text.tokenizer import Template, Tokenizer, load_tokenizer
-from harp_jax.text.wordpiece import SPECIAL_TOKENS
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Template, Tokenizer, load_tokenizer
 from tests.support.tiny_bert import small_tokenizer
 
 TEXTS = [
@@ -91,7 +90,7 @@ def test_bad_vocabularies(tmp_path):
         load_tokenizer(str(vocab))
     with pytest.raises(InputError, match="no tokenizer at"):
         load_tokenizer(str(tmp_path / "absent"))
-    with pytest.raises(InputError, match="no tokenizer; set"):
+    with pytest.raises(InputError, match="no tokenizer at ''; set `tokenizer`"):
         load_tokenizer("")
     vocab.write_text("\n".join(SPECIAL_TOKENS))
     (tmp_path / "tokenizer_config.json").write_text("{")
@@ -116,15 +115,12 @@ def changed(path, name: str, **changes) -> str:
     return str(path)
 
 
-ADDED = {
-    "id": 46,
-    "content": "[Q]",
-    "single_word": False,
-    "lstrip": False,
-    "rstrip": False,
-    "normalized": False,
-    "special": True,
-}
+ADDED = {"id": 46, "content": "[Q]", "special": True} | dict.fromkeys(
+    ("single_word", "lstrip", "rstrip", "normalized"), False
+)
+
+
+TOKENIZER, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 
 
 @pytest.mark.parametrize(
@@ -132,15 +128,17 @@ ADDED = {
     [
         # transformers' BertTokenizer takes the casing from tokenizer_config.json, whatever tokenizer.json says.
         (
-            "tokenizer.json",
+            TOKENIZER,
             {"normalizer__lowercase": False},
             "the normalizer of tokenizer.json is not that of a BertTokenizer",
         ),
-        ("tokenizer_config.json", {"do_lower_case": False}, "the normalizer of tokenizer.json is not that"),
-        ("tokenizer.json", {"pre_tokenizer": {"type": "Whitespace"}}, "the pre_tokenizer of tokenizer.json"),
-        ("tokenizer.json", {"model__continuing_subword_prefix": "@@"}, "the model of tokenizer.json"),
-        ("tokenizer.json", {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}, "hold different vocabularies"),
-        ("tokenizer_config.json", {"added_tokens_decoder": {"46": {"content": "[Q]"}}}, r"adds '\[Q\]' as 46"),
+        (SETTINGS, {"do_lower_case": False}, "the normalizer of tokenizer.json is not that"),
+        (SETTINGS, {"do_lower_case": "no"}, "must be true, false or null"),
+        (TOKENIZER, {"pre_tokenizer": {"type": "Whitespace"}}, "the pre_tokenizer of tokenizer.json"),
+        (TOKENIZER, {"model__continuing_subword_prefix": "@@"}, "the model of tokenizer.json"),
+        (TOKENIZER, {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}, "hold different vocabularies"),
+        (SETTINGS, {"added_tokens_decoder": {"46": {"content": "[Q]"}}}, r"adds '\[Q\]' as 46"),
+        (SETTINGS, {"cls_token": "[X]"}, r"its cls_token '\[X\]' is not in the vocabulary"),
     ],
 )
 def test_what_transformers_would_read_otherwise_is_refused(tmp_path, name, changes, message):

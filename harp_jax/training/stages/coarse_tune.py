@@ -20,8 +20,7 @@ from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.coarse_tune import LABELS, CoarseTune
 from harp_jax.objectives.masking import slots
-from harp_jax.text.marks import Marks, marks_of
-from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.tokenizer import Marks, Tokenizer, marks_of
 from harp_jax.training.stages.base import NoReader, Stage
 from harp_jax.training.stages.families import CROSS_ENCODER
 

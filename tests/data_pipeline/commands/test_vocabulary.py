@@ -4,7 +4,7 @@ import pytest
 
 from data_pipeline.commands.vocabulary import train
 from harp_jax.base.errors import InputError
-from harp_jax.text.wordpiece import SPECIAL_TOKENS
+from harp_jax.text.tokenizer import SPECIAL_TOKENS
 
 TEXTS = ["The harbour of Ondel", "harbours and ferries of Ondel", "ferries leave the harbour"] * 3
 

@@ -14,8 +14,7 @@ from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.tasks.task import Anchor, Passages, Request, Sentence, Setup, Sides
 from data_pipeline.text.terms import Terms
 from harp_jax.base.randomness import generator
-from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.text.wordpiece import SPECIAL_TOKENS
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 TERMS = Terms(
     Tokenizer.of_words((*SPECIAL_TOKENS, ".", "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"})

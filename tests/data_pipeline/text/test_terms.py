@@ -3,8 +3,7 @@ import pytest
 
 from data_pipeline.text.terms import STOPWORDS, Terms, count_words, load_terms, normalise_anchor, read_stopwords
 from harp_jax.base.errors import InputError
-from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.text.wordpiece import SPECIAL_TOKENS
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 TOKENS = (
     *SPECIAL_TOKENS,

@@ -99,8 +99,7 @@ def test_the_lengths_of_a_cpu_leave_less_padding():
 
 
 def load_tokenizer_of_five():
-    from harp_jax.text.tokenizer import Tokenizer
-    from harp_jax.text.wordpiece import SPECIAL_TOKENS
+    from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
     return Tokenizer.of_words(SPECIAL_TOKENS)
 
