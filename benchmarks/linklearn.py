@@ -18,7 +18,7 @@ from harp_jax.baselines.linklearn.collection import Index, count
 from harp_jax.baselines.linklearn.model import load
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries
-from harp_jax.ranking.lexical.models import Bm25, Collection, Model, search
+from harp_jax.ranking.lexical import Bm25, Collection, Model, search
 
 
 def untrained() -> f.LinkLearn:

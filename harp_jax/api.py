@@ -73,8 +73,7 @@ def first_stage(
     >>> hj.first_stage({"d1": "a red cat", "d2": "a blue dog"}, {"q1": "cats"})
     {'q1': {'d1': ...}}
     """
-    from harp_jax.ranking.lexical.anchor_texts import read_anchors
-    from harp_jax.ranking.lexical.first_stage import indexed, retrieve
+    from harp_jax.ranking.first_stage import indexed, read_anchors, retrieve
 
     if not isinstance(k, int) or k < 1:
         raise InputError(f"k={k!r}: use a whole number of 1 or more")
@@ -347,7 +346,7 @@ class Reranker:
         """
         from harp_jax.checkpoints.export import export_model
         from harp_jax.input.ranking_groups import Judged
-        from harp_jax.ranking.lexical.first_stage import indexed, retrieve
+        from harp_jax.ranking.first_stage import indexed, retrieve
         from harp_jax.training.stages.finetune import finetune_stage
         from harp_jax.training.train import train
 

@@ -4,8 +4,8 @@ import argparse
 
 from harp_jax.base.cli import Parser, positive
 from harp_jax.corpus.documents import FIELDS
-from harp_jax.ranking.lexical.first_stage import Candidates, first_stage_files
-from harp_jax.ranking.lexical.models import MODELS
+from harp_jax.ranking.first_stage import Candidates, first_stage_files
+from harp_jax.ranking.lexical import MODELS
 
 
 def arguments_parser() -> Parser:
@@ -44,27 +44,15 @@ def add_collection_arguments(parser: Parser) -> None:
     parser.add_input(
         "--anchors",
         default="",
-        help="docid<TAB>anchor text<TAB>count (harp anchors), anchor<TAB>url, or JSONL with id and anchors: a field of bm25f; "
-        "else words added to the documents",
-    )
-    parser.add_argument(
-        "--anchor_repeats", type=positive, default=1, help="times that one anchor text of a document counts at most (1)"
+        help="docid<TAB>anchor text<TAB>count (harp anchors): a field of bm25f; else words added to the documents",
     )
     parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are indexed (title,url,body)")
 
 
 def candidates_of(arguments: argparse.Namespace) -> Candidates:
-    """What `add_collection_arguments` says of the collection."""
+    """The options of `add_collection_arguments`."""
     fields = tuple(arguments.fields.split(","))
-    return Candidates(
-        arguments.docs,
-        fields,
-        arguments.stemmer,
-        arguments.exclude,
-        arguments.k,
-        arguments.anchors,
-        arguments.anchor_repeats,
-    )
+    return Candidates(arguments.docs, fields, arguments.stemmer, arguments.exclude, arguments.k, arguments.anchors)
 
 
 def main(arguments: argparse.Namespace) -> None:

@@ -10,8 +10,8 @@ from harp_jax.baselines.linklearn import ranking_svm
 from harp_jax.baselines.linklearn.model import load, weighted_index
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
-from harp_jax.ranking.lexical.first_stage import candidates, excluded_of
-from harp_jax.ranking.lexical.models import Collection, Model
+from harp_jax.ranking.first_stage import candidates, excluded_of
+from harp_jax.ranking.lexical import Collection, Model
 
 
 def arguments_parser() -> Parser:

@@ -4,7 +4,6 @@ import argparse
 import os
 
 from harp_jax.base.cli import Parser, keep_compiled, positive
-from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import FIELDS
 
 
@@ -28,8 +27,6 @@ def arguments_parser() -> Parser:
     parser.add_argument(
         "--windows", type=positive, help="MaxP: score at most so many windows of a document, keep the best"
     )
-    parser.add_argument("--window", type=positive, help="tokens of a window (what the query leaves of --max_length)")
-    parser.add_argument("--stride", type=positive, help="tokens from one window to the next (half a window)")
     parser.add_argument("--blank_query", action="store_true", help="score documents without their query, as a prior")
     parser.add_argument(
         "--cosine",
@@ -58,11 +55,6 @@ def main(arguments: argparse.Namespace) -> None:
     from harp_jax.ranking.scoring import Windows
 
     keep_pages()
-    if arguments.windows is None and (arguments.window or arguments.stride):
-        raise InputError("--window and --stride need --windows, the maximum number of windows")
-    windows = None
-    if arguments.windows is not None:
-        windows = Windows(arguments.windows, arguments.window or 0, arguments.stride or 0)
     keep_compiled()
     queries = rerank_files(
         model=arguments.model,
@@ -75,7 +67,7 @@ def main(arguments: argparse.Namespace) -> None:
         only=arguments.only,
         folds=arguments.folds,
         fold=arguments.fold,
-        windows=windows,
+        windows=Windows(arguments.windows) if arguments.windows else None,
         blank_query=arguments.blank_query,
         max_length=arguments.max_length,
         batch_tokens=arguments.batch_tokens,

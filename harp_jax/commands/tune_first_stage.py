@@ -5,7 +5,7 @@ import argparse
 from harp_jax.base.cli import Parser
 from harp_jax.base.errors import InputError
 from harp_jax.commands.first_stage import add_collection_arguments, candidates_of
-from harp_jax.ranking.lexical.tune_first_stage import GRIDS, tune_files
+from harp_jax.ranking.tune_first_stage import GRIDS, tune_files
 
 
 def arguments_parser() -> Parser:

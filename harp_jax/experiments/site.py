@@ -28,10 +28,9 @@ from harp_jax.experiments.execution import execute, summary
 from harp_jax.experiments.plan import Step, check_braces, listing, resolve
 from harp_jax.experiments.plan_file import load_plan
 from harp_jax.input.records import read_manifest, split_name
+from harp_jax.ranking.first_stage import anchor_rows, indexed
 from harp_jax.ranking.fuse import fitted
-from harp_jax.ranking.lexical.anchor_texts import anchor_rows
-from harp_jax.ranking.lexical.first_stage import indexed
-from harp_jax.ranking.lexical.models import Collection, make, search
+from harp_jax.ranking.lexical import Collection, make, search
 
 MOST_MINUTES = 100_000  # ten weeks
 MIN_QUERIES = 50  # the 95 % interval of RR@10 is then about ±.1

@@ -18,10 +18,9 @@ from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.labels import tidy
 from harp_jax.corpus.paths import is_irds
 from harp_jax.corpus.trec import read_queries
+from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, indexed, settings_of
 from harp_jax.ranking.fuse import normalised
-from harp_jax.ranking.lexical.anchor_texts import anchor_rows
-from harp_jax.ranking.lexical.first_stage import candidates, excluded_of, indexed, settings_of
-from harp_jax.ranking.lexical.models import Collection, Model, make
+from harp_jax.ranking.lexical import Collection, Model, make
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.scoring import Scorer
 from harp_jax.text.words import stemmer_of

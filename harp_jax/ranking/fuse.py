@@ -26,7 +26,7 @@ from harp_jax.corpus.trec import (
 from harp_jax.evaluation.measures import calculate, is_tested, parse_measures
 
 METHODS = ("mean", "rrf", "weights", "join")
-NORMALISE = ("minmax", "zscore", "none")
+NORMALISE = ("minmax", "none")
 RRF_K = 60  # Cormack, Clarke and Büttcher (2009)
 GRID = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)  # weights to try
 SWEEPS = 3  # of coordinate ascent over the runs
@@ -35,14 +35,11 @@ Pool = dict[str, tuple[list[str], np.ndarray]]  # qid → documents, scores [run
 
 
 def normalised(scores: np.ndarray, how: str) -> np.ndarray:
-    """Scores [n] of one query, scaled to 0…1 ("minmax"), to mean 0 and deviation 1 ("zscore"), or unchanged ("none")."""
+    """Scores [n] of one query, scaled to 0…1 ("minmax") or unchanged ("none")."""
     if how == "none":
         return scores
-    if how == "minmax":
-        spread = np.ptp(scores)
-        return (scores - scores.min()) / spread if spread else np.ones_like(scores)
-    spread = scores.std()
-    return (scores - scores.mean()) / spread if spread else np.zeros_like(scores)
+    spread = np.ptp(scores)
+    return (scores - scores.min()) / spread if spread else np.ones_like(scores)
 
 
 def pooled(runs: Sequence[Run], how: str) -> Pool:

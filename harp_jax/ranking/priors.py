@@ -17,7 +17,7 @@ from harp_jax.base.files import lines
 from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.trec import Run, ScoredQuery, read_run, write_run
-from harp_jax.ranking.lexical.anchor_texts import anchor_rows
+from harp_jax.ranking.first_stage import anchor_rows
 
 FEATURES = ("inlinks", "length")
 

@@ -20,11 +20,8 @@ from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import FIELDS, Documents, Texts
 from harp_jax.corpus.paths import document_files, is_irds, query_file
 from harp_jax.corpus.trec import Run, ScoredQuery, chosen_queries, read_queries, read_run, run_lines
-from harp_jax.ranking.bi_encoder_scorer import BiEncoderScorer
-from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
-from harp_jax.ranking.neural_scorer import NeuralScorer
-from harp_jax.ranking.runtime_scorer import RuntimeScorer
-from harp_jax.ranking.runtimes import chosen_backend
+from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend
+from harp_jax.ranking.scorers import BiEncoderScorer, CrossEncoderScorer, NeuralScorer
 from harp_jax.ranking.scoring import ProgressBar, Scorer, Windows, best_of
 
 KEY = "key"

@@ -1,4 +1,4 @@
-"""OpenVINO and ONNX Runtime for cross-encoders on CPU, and the choice of `auto`.
+"""Cross-encoders on OpenVINO and ONNX Runtime (CPU), without torch and XLA compilation; the choice of `auto`.
 
 Model files come from the export (`harp export --format=…`), or are converted once into the cache.
 """
@@ -8,7 +8,7 @@ import importlib.util
 import os
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -16,15 +16,20 @@ import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS, beside, cache_directory, check_sums, intact, listed_sums, write_sums
-from harp_jax.checkpoints.formats import FILES, model_files, needed, readable, write_onnx, write_openvino
+from harp_jax.checkpoints.encoder import load_ranker
+from harp_jax.checkpoints.formats import FILES, feed, model_files, needed, readable, write_onnx, write_openvino
+from harp_jax.input.packing import pair_rows
 from harp_jax.model.encoders.encoder import EncoderShape
-from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.ranking.scorers import PairTexts, check_heads
+from harp_jax.ranking.scoring import Pair, ProgressBar, batches_by_length
+from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer
 
 BACKENDS = ("jax", "openvino", "onnx", "auto")
 DTYPES = ("float32", "bfloat16", "int8")
 # dtypes by backend, fastest backend first
 OFFERED = {"openvino": ("float32", "bfloat16", "int8"), "onnx": ("float32", "int8"), "jax": ("float32", "bfloat16")}
 PACKAGES = {"openvino": "openvino", "onnx": "onnxruntime"}
+BATCH_TOKENS = 1024  # two or three long rows, whose activations fit in a core's cache
 CONVERSION = "2"  # version of `torch_ranker`; a new one converts again
 
 Batch = tuple[np.ndarray, dict[str, np.ndarray]]  # indices of the items, and the model's inputs [rows, length]
@@ -153,3 +158,56 @@ def onnx_runtime(path: str) -> Runtime:
             yield items, session.run(None, inputs)[0]
 
     return run
+
+
+class RuntimeScorer(PairTexts):
+    """`CrossEncoderScorer` with the model computed by a `Runtime`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: EncoderShape,
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        batch_tokens: int | None = None,
+        marks: Marks = NO_MARKS,
+    ) -> None:
+        super().__init__(config, tokenizer, max_length, marks)
+        self.batch_tokens = batch_tokens or BATCH_TOKENS
+        self._run = runtime
+
+    @classmethod
+    def load(
+        cls,
+        directory: str,
+        backend: str,
+        dtype: str = "float32",
+        max_length: int | None = None,
+        batch_tokens: int | None = None,
+    ) -> "RuntimeScorer":
+        """As `CrossEncoderScorer.load`, for the backend "openvino" or "onnx".
+
+        Raises InputError if the backend's packages are missing, or if int8 was not exported.
+        """
+        config, params, tokenizer, marks = load_ranker(directory)
+        check_heads(params)
+        path = model_file(backend, dtype, directory, config, params, tokenizer)
+        runtime = onnx_runtime(path) if backend == "onnx" else openvino_runtime(path, dtype)
+        return cls(runtime, config, tokenizer, max_length, batch_tokens, marks)
+
+    def use(self, params: Mapping[str, Any]) -> None:
+        """Raises InputError: the parameters are fixed in the model file. Selection while training uses JAX."""
+        raise InputError("this backend scores with the parameters of its file; use --backend=jax for others")
+
+    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
+        """Scores [pairs] float32: raw logits, larger is more relevant."""
+        batches = (
+            (chosen, feed(*pair_rows([pairs[i] for i in chosen], len(chosen), length, self.tokenizer)))
+            for chosen, _, length in batches_by_length(self.row_sizes(pairs), self.lengths, self.batch_tokens)
+        )
+        scores = np.zeros(len(pairs), np.float32)
+        for chosen, logits in self._run(batches):
+            scores[chosen] = logits[:, 0]
+            if bar is not None:
+                bar.update(len(chosen))
+        return scores

@@ -102,40 +102,28 @@ def batches_by_length(
 
 @dataclass(frozen=True)
 class Windows:
-    """At most `count` windows of `size` tokens, each starting `stride` tokens after the one before.
+    """At most `count` windows of a document, each starting half a window after the one before.
 
-    size 0: the row without the query; stride 0: half a window. The last window is the first to reach the end of the
-    document. A row with room for less than the stride gets adjacent windows, without gaps.
+    A window is as long as the row without the query. The last one is the first to reach the end of the document.
     """
 
     count: int
-    size: int = 0
-    stride: int = 0
 
     def __post_init__(self) -> None:
-        whole = all(isinstance(given, int) for given in (self.count, self.size, self.stride))
-        if not whole or self.count < 1 or self.size < 0 or self.stride < 0:
-            raise InputError(
-                f"windows={self.count}, window={self.size}, stride={self.stride}: use whole, positive numbers"
-            )
-        if self.size and self.stride > self.size:
-            raise InputError(
-                f"stride={self.stride} leaves tokens unread between windows of {self.size}; use a stride of at most that"
-            )
+        if self.count < 1:
+            raise InputError(f"windows={self.count}: use 1 or more")
 
     def reach(self, max_length: int) -> int:
         """Upper bound of the document tokens that are read."""
-        size = self.size or max_length
-        return size + (self.count - 1) * (self.stride or max(1, size // 2))
+        return max_length + (self.count - 1) * max(1, max_length // 2)
 
     def of(self, document: np.ndarray, room: int) -> list[np.ndarray]:
         """Windows of a document's tokens [n], each at most `room` long; at least one, which may be empty."""
-        size = min(self.size, room) if self.size else room
-        stride = min(self.stride or max(1, size // 2), size)
-        found = [document[:size]]
-        while len(found) < self.count and (len(found) - 1) * stride + size < len(document):
+        stride = max(1, room // 2)
+        found = [document[:room]]
+        while len(found) < self.count and (len(found) - 1) * stride + room < len(document):
             start = len(found) * stride
-            found.append(document[start : start + size])
+            found.append(document[start : start + room])
         return found
 
 

@@ -12,7 +12,7 @@ from harp_jax.checkpoints.formats import FILES, feed, write_onnx, write_openvino
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.export import read_pairs
 from harp_jax.input.packing import pair_rows
-from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
+from harp_jax.ranking.scorers import CrossEncoderScorer
 from harp_jax.text.tokenizer import NO_MARKS
 from tests.support import ROOT
 from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenizer

@@ -12,7 +12,7 @@ from harp_jax.__main__ import overview
 from harp_jax.base.cli import Parser, ending_well
 from harp_jax.base.errors import InputError
 from harp_jax.commands.table import COMMANDS, TYPED
-from harp_jax.ranking.lexical.models import MODELS
+from harp_jax.ranking.lexical import MODELS
 from tests.support import ROOT
 
 LEXICAL = {parameter for parameters in MODELS.values() for parameter in parameters}

@@ -19,7 +19,7 @@ from harp_jax.corpus.trec import (
     strictly_decreasing,
     write_run,
 )
-from harp_jax.ranking.lexical.first_stage import excluded_of
+from harp_jax.ranking.first_stage import excluded_of
 
 TREC = "q1 Q0 d1 1 12.5 bm25\nq1 Q0 d2 2 3.25 bm25\nq2 Q0 d1 1 -1e-3 bm25\n"
 

@@ -20,7 +20,7 @@ from harp_jax.commands import look
 from harp_jax.corpus.labels import LabelFile, read_labels
 from harp_jax.look.server import LARGEST_BODY, MOST_DOCUMENTS, RequestError, listen, make_app, read_object
 from harp_jax.look.shelf import WINDOW, Shelf, Sources, of_site, snippet
-from harp_jax.ranking.lexical.models import Bm25, search
+from harp_jax.ranking.lexical import Bm25, search
 from tests.support.look_site import DOCS, HOSTILE, QUERIES, TUNED, write_site
 
 Process = get_context("spawn").Process

@@ -7,8 +7,8 @@ import pytest
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.bert import BertShape
-from harp_jax.ranking.bi_encoder_scorer import BiEncoderScorer
 from harp_jax.ranking.rerank import load_scorer
+from harp_jax.ranking.scorers import BiEncoderScorer
 from tests.support.synthetic import tokenizer
 
 

@@ -18,8 +18,8 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.paths import document_files
 from harp_jax.corpus.trec import read_run, write_run
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
 from harp_jax.ranking.rerank import Parts, fingerprint, rankings
+from harp_jax.ranking.scorers import CrossEncoderScorer
 from harp_jax.ranking.scoring import Windows
 from harp_jax.text.tokenizer import Marks
 from tests.support.tiny_bert import CONFIG, WORDS, pair_batch, random_params, small_tokenizer
@@ -315,38 +315,34 @@ def test_a_change_inside_a_folder_of_documents_is_noticed(files, model):
     assert named() != before
 
 
-def test_windows_cover_a_document_to_its_end():
-    document = np.arange(25)
-    spans = [(int(w[0]), int(w[-1]) + 1) for w in Windows(9, 10, 5).of(document, 99)]
-    assert spans == [(0, 10), (5, 15), (10, 20), (15, 25)]
-    assert [len(w) for w in Windows(9, 10).of(np.arange(10), 99)] == [10]
-    assert [len(w) for w in Windows(2, 10).of(document, 4)] == [4, 4]
-    assert [len(w) for w in Windows(3).of(np.arange(0), 8)] == [0]
-    assert Windows(9, 10, 5).reach(40) == 50
+@pytest.mark.parametrize("room", [1, 4, 7, 10])
+def test_windows_overlap_by_half_and_leave_no_token_unread(room):
+    assert [(w[0], w[-1] + 1) for w in Windows(9).of(np.arange(25), 10)] == [(0, 10), (5, 15), (10, 20), (15, 25)]
+    assert [len(w) for w in Windows(3).of(np.arange(0), 8)] == [0] and len(Windows(2).of(np.arange(99), 4)) == 2
+    for tokens in range(1, 40):
+        found = Windows(99).of(np.arange(tokens), room)
+        assert all(len(window) for window in found)
+        assert sorted({int(i) for window in found for i in window}) == list(range(tokens))
+        read = np.arange(tokens)[: Windows(3).reach(room)]  # what a scorer encodes of the document
+        assert [*map(list, Windows(3).of(read, room))] == [*map(list, Windows(3).of(np.arange(tokens), room))]
     with pytest.raises(InputError, match="windows=0"):
         Windows(0)
-
-
-def test_windows_leave_no_token_unread_and_are_never_empty():
-    with pytest.raises(InputError, match="stride=11 leaves tokens unread between windows of 10"):
-        Windows(3, 10, 11)
-    # A row with little room makes windows smaller than the stride that was asked for.
-    for windows, room in ((Windows(99, 10, 8), 4), (Windows(99, 0, 50), 7), (Windows(99, 10, 10), 10)):
-        for tokens in range(1, 40):
-            found = windows.of(np.arange(tokens), room)
-            assert all(len(window) for window in found)
-            assert sorted({int(i) for window in found for i in window}) == list(range(tokens))
 
 
 def test_maxp_is_the_best_window(model):
     reranker = Reranker.from_pretrained(model)
     scorer = reranker.scorer
     query, documents = QUERIES["q1"], [prose(90), prose(5), ""]
-    found = reranker.rerank(query, documents, Windows(20, 16, 8))
+    found = reranker.rerank(query, documents, Windows(20))
     ids = scorer.encode_documents(documents, 10**6)
     (asked,) = scorer.encode_queries([query])
+    room = scorer.room(asked)
+    assert len(ids[0]) > 2 * room > len(ids[1])
     expected = [
-        max(scorer.score([scorer.pair(asked, d[start : start + 16])])[0] for start in range(0, max(len(d) - 8, 1), 8))
+        max(
+            scorer.score([scorer.pair(asked, d[start : start + room])])[0]
+            for start in range(0, max(len(d) - room, 0) + room // 2, room // 2)
+        )
         for d in ids
     ]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
@@ -366,14 +362,12 @@ def test_maxp_reads_as_much_beside_a_long_query_as_the_first_tokens_do(model):
 def test_options_of_the_command(files, model):
     plain = reranked(files, model)
     assert reranked(files, model, windows=1) == plain
-    assert reranked(files, model, windows=4, window=8, stride=4) != plain
+    assert reranked(files, model, windows=4, max_length=16) != reranked(files, model, max_length=16)
     main(arguments_parser().parse_args([*options(files, model), "--blank_query"]))
     scores = {}
     for ranking in read_run(str(files / "out.trec")).values():
         for docid, score in zip(ranking.docids, ranking.scores):
             assert scores.setdefault(docid, score) == pytest.approx(score, abs=1e-5)
-    with pytest.raises(InputError, match="need --windows"):
-        reranked(files, model, stride=4)
 
 
 def test_queries_whose_scores_are_all_equal_are_counted(files, model, capsys):

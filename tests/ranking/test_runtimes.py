@@ -15,8 +15,7 @@ from harp_jax.commands.rerank import arguments_parser, main
 from harp_jax.corpus.trec import read_run, write_run
 from harp_jax.ranking import runtimes
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.ranking.runtime_scorer import RuntimeScorer
-from harp_jax.ranking.runtimes import chosen_backend
+from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend
 from harp_jax.text.tokenizer import Marks
 from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenizer
 

@@ -15,7 +15,7 @@ from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.input.packing import pair_rows
 from harp_jax.model.cross_encoder import init_params
-from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
+from harp_jax.ranking.scorers import CrossEncoderScorer
 from harp_jax.text.tokenizer import NO_MARKS, load_tokenizer
 from tests.support.shared_data import MINILM, shared
 

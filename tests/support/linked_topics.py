@@ -4,7 +4,7 @@ import json
 
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn.collection import count
-from harp_jax.ranking.lexical.models import Collection
+from harp_jax.ranking.lexical import Collection
 
 TOPICS, PAGES = 30, 120
 

@@ -21,8 +21,8 @@ from harp_jax.input.lanes import Batches
 from harp_jax.input.ranking_groups import STREAM
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
-from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
 from harp_jax.ranking.query_probe import Probe
+from harp_jax.ranking.scorers import CrossEncoderScorer
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.stages.coarse_tune import coarse_tune_stage
 from harp_jax.training.stages.finetune import finetune_stage

@@ -21,8 +21,8 @@ from harp_jax.commands.rerank import main as rerank_main
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
 from harp_jax.input.lanes import Batches
-from harp_jax.ranking.neural_scorer import NeuralScorer
 from harp_jax.ranking.rerank import load_scorer, rankings
+from harp_jax.ranking.scorers import NeuralScorer
 from harp_jax.text.words import WordVocabulary, count_words, load_words
 from harp_jax.training.stages.neural_ir import neural_ir_stage
 from harp_jax.training.train import train

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from harp_jax.ranking.lexical.models import Collection
+from harp_jax.ranking.lexical import Collection
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_sums, read_json
 from harp_jax.base.progress import progress
 from harp_jax.baselines.linklearn.collection import Index, Weighting, count
-from harp_jax.ranking.lexical.models import Collection
+from harp_jax.ranking.lexical import Collection
 
 A = TypeVar("A", jax.Array, np.ndarray)  # in training and in ranking
 

@@ -16,7 +16,7 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_sums, lines, replacing
 from harp_jax.baselines.linklearn.collection import Counts, count, idf
-from harp_jax.ranking.lexical.models import Collection
+from harp_jax.ranking.lexical import Collection
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

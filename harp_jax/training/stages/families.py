@@ -40,7 +40,7 @@ class Family(Generic[Shape]):
 
 
 def _cross_encoder(shape: EncoderShape, params: dict, tokenizer: Tokenizer, config: ConfigDict) -> Scorer:
-    from harp_jax.ranking.cross_encoder_scorer import CrossEncoderScorer
+    from harp_jax.ranking.scorers import CrossEncoderScorer
 
     marks = marks_of(tokenizer, config.query_mark, config.document_mark)
     return CrossEncoderScorer(shape, params, tokenizer, config.row_length, marks=marks)
@@ -50,14 +50,14 @@ def _save_cross_encoder(
     directory: str, shape: EncoderShape, params: dict[str, Any], tokenizer: Tokenizer, config: ConfigDict
 ) -> None:
     from harp_jax.checkpoints.huggingface import save_hf
-    from harp_jax.ranking.cross_encoder_scorer import PARTS
+    from harp_jax.ranking.scorers import PARTS
 
     marks = marks_of(tokenizer, config.query_mark, config.document_mark)
     save_hf(directory, shape, {name: params[name] for name in PARTS}, tokenizer, "", marks)
 
 
 def _neural_ranker(shape: NeuralConfig, params: dict, words: WordVocabulary, config: ConfigDict) -> Scorer:
-    from harp_jax.ranking.neural_scorer import NeuralScorer
+    from harp_jax.ranking.scorers import NeuralScorer
 
     return NeuralScorer(shape, params, words)
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from data_pipeline.commands.anchors import write_anchors
 from data_pipeline.engine.local import SerialEngine
-from harp_jax.ranking.lexical.anchor_texts import read_anchors
+from harp_jax.ranking.first_stage import read_anchors
 from tests.support import ROOT, corpus
 
 

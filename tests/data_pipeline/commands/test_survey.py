@@ -13,7 +13,7 @@ from data_pipeline.pipeline import generate
 from data_pipeline.tasks.records import split_of
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.trec import read_qrels, read_queries
-from harp_jax.ranking.lexical.anchor_texts import anchor_rows
+from harp_jax.ranking.first_stage import anchor_rows
 from tests.support import corpus
 
 FRACTION, PAGES = 0.4, 40

@@ -1,14 +1,14 @@
 """First stage: retrieves candidates by BM25, BM25F or query likelihood, or re-ranks a given run by one of them.
 
-Documents are streamed once; the index is in memory (`models`). Queries that match no document get no candidates and are
-reported.
+Documents are streamed once; the index is in memory (`lexical`). Queries that match no document get no candidates and are
+reported. BM25F indexes anchor texts as a field; other models append them to the document (document expansion).
 """
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -16,10 +16,11 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import lines, read_json
 from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import FIELDS, Documents
-from harp_jax.corpus.paths import is_irds
+from harp_jax.corpus.records import checked_id
 from harp_jax.corpus.trec import Run, ScoredQuery, read_folds, read_queries, read_run, write_run
-from harp_jax.ranking.lexical.anchor_texts import read_anchors
-from harp_jax.ranking.lexical.models import Collection, Model, make, rescore, search
+from harp_jax.ranking.lexical import Collection, Model, make, rescore, search
+
+COUNT = re.compile("0*[1-9][0-9]{0,17}")
 
 Excluded = dict[str, set[str]]  # qid → documents to exclude, such as the query's own source
 Settings = list[tuple[Mapping[str, float], Mapping[str, str]]]  # (parameters, the queries scored with them)
@@ -91,14 +92,11 @@ def settings_of(name: str, given: Mapping[str, float], tuned: str, folds: str, q
         return [(given, queries)]
     if given:
         raise InputError(f"--{next(iter(given))} and --parameters contradict each other; use one of them")
-    found = _read_tuned(tuned, name)
+    found = read_json(tuned, "tune again")
+    if found.get("model") != name:
+        raise InputError(f"{tuned} holds parameters of {found.get('model')}, not {name}; tune --model={name}")
     if "folds" not in found:
         return [(found["parameters"], queries)]
-    if not folds:
-        raise InputError(
-            f"{tuned} was tuned fold by fold; add the same --folds, so that no query is scored with parameters that it "
-            "helped to choose"
-        )
     fold_of = read_folds(folds)
     lost = [qid for qid in queries if fold_of.get(qid) not in found["folds"]]
     if lost:
@@ -109,28 +107,9 @@ def settings_of(name: str, given: Mapping[str, float], tuned: str, folds: str, q
     ]
 
 
-def _read_tuned(path: str, model: str) -> dict[str, Any]:
-    tuned = read_json(path, "tune again")
-    if "model" not in tuned or not ("folds" in tuned or "parameters" in tuned):
-        raise InputError(f"{path}: no output of harp tune-first-stage; tune again")
-    by_fold = tuned.get("folds", {"": tuned.get("parameters")})
-    if not isinstance(by_fold, dict) or not all(map(_are_numbers, by_fold.values())):
-        raise InputError(f"{path} holds no numbers by parameter; tune again")
-    if tuned["model"] != model:
-        raise InputError(f"{path} holds parameters of {tuned['model']}; use --model={tuned['model']}")
-    return tuned
-
-
-def _are_numbers(parameters: object) -> bool:
-    return isinstance(parameters, dict) and all(type(value) in (int, float) for value in parameters.values())
-
-
 @dataclass(frozen=True)
 class Candidates:
-    """Settings of the index: documents, fields, stemmer, excluded pairs, number of candidates.
-
-    `anchors` is a file of anchor texts (`anchor_texts`), each repeated at most `anchor_repeats` times per document.
-    """
+    """Settings of the index: documents, fields, stemmer, excluded pairs, number of candidates, file of anchor texts."""
 
     docs: str
     fields: tuple[str, ...] = FIELDS
@@ -138,11 +117,6 @@ class Candidates:
     exclude: str = ""
     k: int | None = None
     anchors: str = ""
-    anchor_repeats: int = 1
-
-    def __post_init__(self) -> None:
-        if self.k is not None and self.k < 1:
-            raise InputError(f"--k={self.k}: use a number of candidates of 1 or more")
 
     @cached_property
     def excluded(self) -> Excluded:
@@ -151,31 +125,18 @@ class Candidates:
     def indexed(self, model: str) -> Collection:
         """The documents, tokenised for a model: anchor texts are a field of bm25f and are appended for other models.
 
-        Checks `exclude` and `anchors` before indexing. Raises InputError for bad lines, and if no document has an anchor text
-        by its id or URL.
+        Checks `exclude` and `anchors` before indexing. Raises InputError for bad lines, and if no document has an anchor text.
         """
         _ = self.excluded
-        anchors = read_anchors(self.anchors, self.anchor_repeats) if self.anchors else None
+        anchors = read_anchors(self.anchors) if self.anchors else None
         docs = Documents.open(self.docs, self.fields)
         if anchors is not None:
-            if not any(docid in docs for docid in anchors):
-                anchors = self._by_url(anchors) or anchors
             anchored = sum(docid in docs for docid in anchors)
             if not anchored:
-                raise InputError(
-                    f"{self.anchors} has anchor texts of {len(anchors)} documents, none of which is among --docs, "
-                    f"{next(iter(anchors))} first; use the ids of --docs, or their URLs"
-                )
+                raise InputError(f"{self.anchors} has no anchor text of a document in --docs; use the ids of --docs")
             print(f"note: {anchored} of {len(docs)} documents have anchor texts", file=sys.stderr)
         texts = progress(docs.texts(), total=len(docs), unit="documents", desc="index")
         return indexed(texts, model, self.stemmer, anchors)
-
-    def _by_url(self, anchors: Mapping[str, str]) -> dict[str, str]:
-        """Anchor texts by document id, from anchor texts by URL."""
-        if is_irds(self.docs):
-            return {}
-        urls = Documents.open(self.docs, ("url",)).texts()
-        return {docid: anchors[url] for docid, url in urls if url in anchors}
 
     def ranked(self, name: str, collection: Collection, settings: Settings, run: Run | None) -> Iterator[ScoredQuery]:
         """The collection's best `k` documents (default: 100), or the best `k` candidates of `run` (default: all)."""
@@ -233,3 +194,24 @@ def first_stage_files(
         why = "match no document" if given is None else "have no candidates in the run"
         print(f"note: {len(without)} of {len(texts)} queries {why}: {names}", file=sys.stderr)
     return len(ranked), len(collection)
+
+
+def read_anchors(path: str) -> dict[str, str]:
+    """docid → its distinct anchor texts, joined by newlines."""
+    found: dict[str, dict[str, None]] = {}
+    for docid, text, _ in anchor_rows(path):
+        found.setdefault(docid, {})[text] = None
+    return {docid: "\n".join(texts) for docid, texts in found.items()}
+
+
+def anchor_rows(path: str) -> Iterator[tuple[str, str, int]]:
+    """(docid, anchor text, count) per line of a file that `harp anchors` wrote. Raises InputError for malformed lines."""
+    for number, line in lines(path):
+        parts = [part.strip() for part in line.split("\t")]
+        if parts == [""]:
+            continue
+        where = f"{path}, line {number}"
+        if len(parts) != 3 or not parts[1] or not COUNT.fullmatch(parts[2]):
+            raise InputError(f"{where}: write 'docid<TAB>anchor text<TAB>count', the count from 1 to 10^18")
+        docid, text, count = checked_id(where, parts[0], "document"), *parts[1:]
+        yield docid, text, int(count)

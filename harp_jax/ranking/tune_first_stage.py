@@ -19,7 +19,7 @@ from harp_jax.base.progress import progress
 from harp_jax.corpus.trec import ordered, read_folds, read_qrels, read_queries, read_run, select
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import parse_measures
-from harp_jax.ranking.lexical.first_stage import Candidates
+from harp_jax.ranking.first_stage import Candidates
 
 Axes = Mapping[str, tuple[float, ...]]  # parameter → values to try
 

@@ -217,12 +217,11 @@ class QueryLikelihood:
 
 def make(name: str, collection: Collection, parameters: Mapping[str, float]) -> Model:
     """The model `name` of MODELS. Raises InputError for unknown or out-of-range parameters."""
-    if name not in MODELS:
-        raise InputError(f"unknown first stage {name!r}; choose from {', '.join(MODELS)}")
+    unknown = sorted(parameters.keys() - MODELS.get(name, {}).keys())
+    if name not in MODELS or unknown:
+        known = ", ".join(f"{model} ({', '.join(fields)})" for model, fields in MODELS.items())
+        raise InputError(f"no first stage {name!r} with parameters {unknown}; choose from {known}")
     given = {**MODELS[name], **parameters}
-    unknown = sorted(given.keys() - MODELS[name].keys())
-    if unknown:
-        raise InputError(f"{name} has no parameter {unknown[0]!r}; its parameters are {', '.join(MODELS[name])}")
     for field, value in given.items():
         lowest = 0.0 if field != "mu" else 1e-9
         if not lowest <= value < math.inf or (field in ("b", "anchor_b") and value > 1):

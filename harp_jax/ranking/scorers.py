@@ -1,0 +1,362 @@
+"""Rankers on JAX as `Scorer`s: cross-encoders, bi-encoders (cosines), pre-BERT neural rankers.
+
+Encoder texts are tokenized and truncated here, as in training; `runtimes` scores the same pairs without JAX.
+"""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from harp_jax.base.errors import InputError
+from harp_jax.baselines.neural_ir import ranker as neural
+from harp_jax.baselines.neural_ir.groups import known_words
+from harp_jax.baselines.neural_ir.interaction import NeuralConfig
+from harp_jax.checkpoints.encoder import load_encoder, load_ranker, tokenizer_of
+from harp_jax.checkpoints.huggingface import check_vocabulary
+from harp_jax.input.packing import fit, pair_rows
+from harp_jax.model.cross_encoder import Ranker
+from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.ranking.scoring import Pair, ProgressBar, score_by_length
+from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer, load_tokenizer
+from harp_jax.text.words import WordVocabulary
+
+# Compiled row lengths; finer steps pad less and compile more. On real candidates, steps of 16 fill 91 to 95 % of the slots.
+# Accelerators, where compiling costs more, use larger steps (85 %).
+CPU_STEP = 16
+LENGTHS = (*range(32, 192, 32), *range(192, 1 << 20, 64))  # of accelerators
+
+# Of neural rankers, in words.
+WORD_LENGTHS = (32, 64, 128, 192, 256, 384, 512, 1024)
+
+SHORTEST = 8  # tokens of a row: room for part of a query and of a document
+SHORTEST_TEXT = 3  # tokens of a row: one of the text, and the special tokens
+PARTS = ("encoder", "pooler", "score")  # the subtrees of a cross-encoder's parameters that scoring reads
+
+
+class EncoderTexts:
+    """Tokenizes texts for an encoder; `max_length` defaults to the length in training."""
+
+    remedy = "raise --max_length"
+
+    def __init__(self, config: EncoderShape, tokenizer: Tokenizer, max_length: int | None, shortest: int) -> None:
+        self.config, self.tokenizer = config, tokenizer
+        self.max_length = max_length or recorded_length(tokenizer, config)
+        if not shortest <= self.max_length <= config.max_positions:
+            raise InputError(
+                f"max_length={self.max_length}: the model takes {shortest} to {config.max_positions} tokens"
+            )
+        on_cpu = jax.default_backend() == "cpu"
+        steps = range(CPU_STEP, self.max_length, CPU_STEP) if on_cpu else LENGTHS
+        self.lengths = (*itertools.takewhile(lambda n: n < self.max_length, steps), self.max_length)
+        self.truncated_queries = self._longest_query = 0
+
+    def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
+        """All token ids of each text, int32."""
+        found = [np.asarray(encoding.ids, np.int32) for encoding in self.tokenizer.encode_batch(texts)]
+        self._longest_query = max([self._longest_query, *map(len, found)])
+        return found
+
+    def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
+        """The first `limit` token ids of each text, int32.
+
+        Default: as many as fit in a row, but at least one more than the longest query so far, because `packing.fit` gives
+        the odd token to the longer text.
+        """
+        limit = limit or max(self.max_length, self._longest_query + 1)
+        return [np.asarray(ids, np.int32) for ids in self.tokenizer.encode_prefixes(texts, limit)]
+
+    def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
+        """No notes: subword tokenizers cover any text."""
+        return []
+
+
+class PairTexts(EncoderTexts):
+    """Query and document with special tokens in one row of `max_length` tokens, truncated as in training (`packing.fit`)."""
+
+    def __init__(
+        self, config: EncoderShape, tokenizer: Tokenizer, max_length: int | None, marks: Marks = NO_MARKS
+    ) -> None:
+        super().__init__(config, tokenizer, max_length, SHORTEST)
+        self.marks = marks
+
+    def room(self, query: np.ndarray) -> int:
+        """Document tokens that fit in a row with this query: at least half of the row (`packing.fit`)."""
+        room, query = self.max_length - self.tokenizer.template.around_pair, self.marks.on_query(query)
+        return max(1, max(room - len(query), room // 2) - (self.marks.document >= 0))
+
+    def row_sizes(self, pairs: Iterable[Pair]) -> np.ndarray:
+        """Row lengths [pairs] int64, including special tokens."""
+        special = self.tokenizer.template.around_pair
+        return np.array([len(query) + len(document) + special for query, document in pairs], np.int64)
+
+    def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
+        """Adds the marks and truncates the pair to the row."""
+        query, document = self.marks.on_query(query), self.marks.on_document(document)
+        fitted = fit(query, document, self.max_length, self.tokenizer.template)
+        self.truncated_queries += len(fitted[0]) < len(query)
+        return fitted
+
+
+def recorded_length(tokenizer: Tokenizer, config: EncoderShape) -> int:
+    """The sequence length recorded with the tokenizer, or the model's maximum if that is out of range."""
+    recorded = tokenizer.max_length
+    return recorded if SHORTEST <= recorded <= config.max_positions else config.max_positions
+
+
+def slots(batch_tokens: int | None) -> int:
+    """Tokens per batch: small batches suit a CPU's caches, large ones keep an accelerator busy."""
+    return batch_tokens or (4096 if jax.default_backend() == "cpu" else 65536)
+
+
+class CrossEncoderScorer(PairTexts):
+    """Scores one pair per row.
+
+    `max_length` (default: as in training) includes special tokens; a batch has `batch_tokens` tokens, padding included.
+    """
+
+    def __init__(
+        self,
+        config: EncoderShape,
+        params: Mapping[str, Any],
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        batch_tokens: int | None = None,
+        marks: Marks = NO_MARKS,
+    ) -> None:
+        check_heads(params)
+        super().__init__(config, tokenizer, max_length, marks)
+        self.batch_tokens = slots(batch_tokens)
+        self.use(jax.device_put({name: params[name] for name in PARTS}))
+        self._score = jax.jit(partial(_score_rows, config))
+
+    @classmethod
+    def load(
+        cls, directory: str, dtype: str = "float32", max_length: int | None = None, batch_tokens: int | None = None
+    ) -> "CrossEncoderScorer":
+        """Loads a Hugging Face directory with a one-label classifier, such as an export, or a training workdir.
+
+        A workdir scores like its export: with the selected parameters, length and marks.
+        """
+        config, params, tokenizer, marks = load_ranker(directory)
+        return cls(config.computing_in(dtype), params, tokenizer, max_length, batch_tokens, marks)
+
+    def use(self, params: Mapping[str, Any]) -> None:
+        """See `Scorer.use`."""
+        self._params = {name: params[name] for name in PARTS}
+
+    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
+        """Scores [pairs] float32: raw logits, larger is more relevant."""
+        return score_by_length(self._score_batch, pairs, self.row_sizes(pairs), self.lengths, self.batch_tokens, bar)
+
+    def _score_batch(self, pairs: list[Pair], rows: int, length: int) -> jax.Array:
+        """Scores [rows] of pairs padded to `length` tokens; unused rows have length 0."""
+        tokens, second, end = pair_rows(pairs, rows, length, self.tokenizer)
+        return self._score(self._params, tokens, second, end)
+
+
+def check_heads(params: Mapping[str, Any]) -> None:
+    """Raises InputError for an encoder without the pooler and score heads."""
+    missing = {"pooler", "score"} - set(params)
+    if missing:
+        raise InputError(f"the model has no {' and no '.join(sorted(missing))}; use a fine-tuned or pre-trained export")
+
+
+def _score_rows(config: EncoderShape, params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
+    """Scores [rows] of one sequence per row; segments, positions and types are computed on the device."""
+    jnp = jax.numpy
+    position = jnp.broadcast_to(jnp.arange(tokens.shape[1], dtype=jnp.int32), tokens.shape)
+    real = position < end[:, None]
+    batch = {
+        "tokens": tokens,
+        "segment_ids": real.astype(jnp.int32),
+        "position_ids": position,
+        "token_type_ids": (real & (position >= second[:, None])).astype(jnp.int32),
+    }
+    model = Ranker(config)
+    first = jnp.zeros((tokens.shape[0], 1), jnp.int32)
+    # The last layer computes only [CLS].
+    cls = model.apply({"params": params}, batch, True, first, method="encode")
+    scores: Any = model.apply({"params": params}, cls, first, method="scores")
+    return scores[:, 0]
+
+
+class BiEncoderScorer(EncoderTexts):
+    """Baseline: the initial encoder's cosine of mean-pooled vectors, as sentence encoders rank.
+
+    A ranker trained from this encoder has to beat it. cos(mean of the query's hidden states, mean of the document's). Texts are
+    encoded separately, each once per chunk.
+    """
+
+    def __init__(
+        self,
+        config: EncoderShape,
+        params: Mapping[str, Any],
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        batch_tokens: int | None = None,
+    ) -> None:
+        super().__init__(config, tokenizer, max_length, SHORTEST_TEXT)
+        self.batch_tokens = slots(batch_tokens)
+        self.use(jax.device_put({"encoder": params["encoder"]}))
+        self._embed = jax.jit(partial(_embed_rows, config))
+
+    @classmethod
+    def load(
+        cls, directory: str, dtype: str = "float32", max_length: int | None = None, batch_tokens: int | None = None
+    ) -> "BiEncoderScorer":
+        """Loads the encoder of a Hugging Face directory or a training workdir; heads are not needed."""
+        config, params = load_encoder(directory)
+        tokenizer = load_tokenizer(tokenizer_of(directory))
+        check_vocabulary(tokenizer, config, directory)
+        return cls(config.computing_in(dtype), params, tokenizer, max_length, batch_tokens)
+
+    def use(self, params: Mapping[str, Any]) -> None:
+        """See `Scorer.use`."""
+        self._params = {"encoder": params["encoder"]}
+
+    def room(self, query: np.ndarray) -> int:
+        """Maximum document tokens, for any query."""
+        return self.max_length - self.tokenizer.template.around_text
+
+    def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
+        """Both texts truncated to the encoder's length."""
+        room = self.room(query)
+        self.truncated_queries += len(query) > room
+        return query[:room], document[:room]
+
+    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
+        """Cosines [pairs] float32."""
+        place: dict[bytes, int] = {}
+        texts: list[np.ndarray] = []
+        ends = np.zeros((2, len(pairs)), np.int64)
+        for i, pair in enumerate(pairs):
+            for side, text in enumerate(pair):
+                key = text.tobytes()
+                if key not in place:
+                    place[key] = len(texts)
+                    texts.append(text)
+                ends[side, i] = place[key]
+        vectors = self.vectors(texts)
+        if bar is not None:
+            bar.update(len(pairs))
+        return np.einsum("ph,ph->p", vectors[ends[0]], vectors[ends[1]])
+
+    def vectors(self, texts: Sequence[np.ndarray]) -> np.ndarray:
+        """Unit vectors [texts, hidden] float32 of token ids, in batches of similar length."""
+        sizes = np.array([len(text) + self.tokenizer.template.around_text for text in texts], np.int64)
+        return score_by_length(
+            self._embed_batch, texts, sizes, self.lengths, self.batch_tokens, shape=(self.config.hidden,)
+        )
+
+    def _embed_batch(self, texts: list[np.ndarray], rows: int, length: int) -> jax.Array:
+        """Unit vectors [rows, hidden] of texts padded to `length` tokens."""
+        tokens = np.full((rows, length), self.tokenizer.pad, np.int32)
+        end = np.zeros(rows, np.int32)
+        for row, text in enumerate(texts):
+            line = (*self.tokenizer.template.start, *text, *self.tokenizer.template.alone)
+            end[row] = len(line)
+            tokens[row, : end[row]] = line
+        return self._embed(self._params, tokens, end)
+
+
+def _embed_rows(config: EncoderShape, params: dict, tokens: jax.Array, end: jax.Array) -> jax.Array:
+    """Unit vectors [rows, hidden] float32 of one text per row; `end` [rows] is its length."""
+    jnp = jax.numpy
+    position = jnp.broadcast_to(jnp.arange(tokens.shape[1], dtype=jnp.int32), tokens.shape)
+    real = position < end[:, None]
+    batch = {
+        "tokens": tokens,
+        "segment_ids": real.astype(jnp.int32),
+        "position_ids": position,
+        "token_type_ids": jnp.zeros_like(tokens),
+    }
+    hidden: Any = Ranker(config).apply({"params": params}, batch, True, method="encode")
+    mean = (hidden.astype(jnp.float32) * real[..., None]).sum(1) / jnp.maximum(end, 1)[:, None]
+    return mean / jnp.maximum(jnp.linalg.norm(mean, axis=1, keepdims=True), 1e-9)
+
+
+class NeuralScorer:
+    """A pre-BERT neural ranker (`neural_ir/`): scores (query words, document words).
+
+    `max_length` is in document words, at most the model's. A batch has `batch_tokens` words.
+    """
+
+    remedy = "train with a larger --config.model.query_length"
+
+    def __init__(
+        self,
+        config: NeuralConfig,
+        params: Mapping[str, Any],
+        words: WordVocabulary,
+        max_length: int | None = None,
+        batch_tokens: int | None = None,
+    ) -> None:
+        if max_length is not None and max_length > config.document_length:
+            raise InputError(f"max_length={max_length}: the model takes {config.document_length} words of a document")
+        self.config, self.words = config, words
+        self.max_length = max_length or config.document_length
+        self.batch_tokens = batch_tokens or (16_384 if jax.default_backend() == "cpu" else 262_144)
+        self.lengths = (*(n for n in WORD_LENGTHS if n < self.max_length), self.max_length)
+        self.truncated_queries = 0
+        module, tables = neural.build(config), neural.word_tables(config, words)
+        self.use(jax.device_put(params))
+        self._score = jax.jit(lambda p, query, document: module.apply({"params": p}, query, document, tables))
+
+    @classmethod
+    def load(cls, workdir: str, max_length: int | None = None, batch_tokens: int | None = None) -> "NeuralScorer":
+        """Loads the parameters selected in training (`recorded.best`), or else the newest checkpoint's."""
+        return cls(*neural.load_ranker(workdir), max_length, batch_tokens)
+
+    def use(self, params: Mapping[str, Any]) -> None:
+        """See `Scorer.use`."""
+        self._params = params
+
+    def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
+        """All word ids of each text, int32."""
+        return [np.asarray(self.words.encode(text), np.int32) for text in texts]
+
+    def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
+        """The first `limit` word ids of each text, int32 (default: as many as the model reads)."""
+        return [np.asarray(ids, np.int32) for ids in self.words.encode_prefixes(texts, limit or self.max_length)]
+
+    def room(self, query: np.ndarray) -> int:
+        """Maximum document words, for any query."""
+        return self.max_length
+
+    def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
+        """Truncates both to the model's lengths."""
+        self.truncated_queries += len(query) > self.config.query_length
+        return query[: self.config.query_length], document[: self.max_length]
+
+    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
+        """Scores [pairs] float32, larger is more relevant."""
+        sizes = np.array([len(document) for _, document in pairs], np.int64)
+        return score_by_length(self._score_batch, pairs, sizes, self.lengths, self.batch_tokens, bar)
+
+    def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
+        """Notes on texts with few words in the vocabulary.
+
+        Raises InputError where all scores would tie: no known word, or blank queries. Only DUET scores documents without
+        matching them to the query, so it accepts blank queries.
+        """
+        if blank and self.config.name != "duet":
+            raise InputError(
+                f"--blank_query: {self.config.name} scores matches only, without a query all documents score the same; "
+                "leave the option out (`harp priors` writes runs of document priors)"
+            )
+        texts = {"documents": documents} if blank else {"queries": queries, "documents": documents}
+        remedy = "re-rank the collection that the model was trained on, or train on this one"
+        return known_words(self.words, texts, self.max_length, 0.0, remedy)
+
+    def _score_batch(self, pairs: list[Pair], rows: int, length: int) -> jax.Array:
+        """Scores [rows] of pairs, documents padded to `length` words; unused rows are empty."""
+        query = np.zeros((rows, self.config.query_length), np.int32)
+        document = np.zeros((rows, length), np.int32)
+        for row, (q, d) in enumerate(pairs):
+            query[row, : len(q)] = q
+            document[row, : len(d)] = d
+        return self._score(self._params, query, document)
