@@ -190,8 +190,6 @@ PLANS: dict[str, list[str]] = {
     "compare": ["docs=docs.tsv", "queries=queries.tsv", "qrels=qrels.txt", "models=HARP=ranker", "fuse=true"],
     "site": ["pages=build/html", "format=html", "steps=10"],
     "site of a wiki": ["pages=a.jsonl,b.jsonl", "format=linked_jsonl", "start=minilm", "labels=labels.tsv", "steps=10"],
-    "tests/real/wiki_losses_plan.py": [],
-    "tests/real/wiki_plan.py": ["test_queries=test.tsv"],
 }  # fmt: skip
 
 
