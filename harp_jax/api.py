@@ -6,18 +6,17 @@ path to a file, or a pandas frame with the columns of PyTerrier (qid, docno, sco
 """
 
 import importlib
-import math
 import numbers
 import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.config import check_fields, config_file, read_config
+from harp_jax.config import check_fields, read_config
 from harp_jax.corpus import trec
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import LARGEST, Qrels, Ranking, Run, read_qrels, read_queries
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from harp_jax.ranking.scoring import Scorer, Windows
 
 
-@runtime_checkable
 class Frame(Protocol):
     """A table with named columns, such as pandas.DataFrame."""
 
@@ -75,8 +73,7 @@ def first_stage(
     """
     from harp_jax.ranking.first_stage import indexed, read_anchors, retrieve
 
-    if not isinstance(k, int) or k < 1:
-        raise InputError(f"k={k!r}: use a whole number of 1 or more")
+    at_least_one("k", k)
     if isinstance(anchors, str | os.PathLike):
         texts: Mapping[str, str] | None = read_anchors(os.fspath(anchors))
     else:
@@ -106,10 +103,7 @@ def rerank_run(
     """
     from harp_jax.ranking.rerank import rankings, with_texts
 
-    if k is not None and k < 1:
-        raise InputError(f"k={k}: use 1 or more, or None for all candidates")
-    if isinstance(model, str | os.PathLike):
-        raise InputError(f"model is the path {os.fspath(model)}; use hj.Reranker.from_pretrained({os.fspath(model)!r})")
+    at_least_one("k", k)
     texts = to_queries(queries)
     candidates, note = with_texts(to_run(run), texts, "queries")
     if note:
@@ -140,22 +134,17 @@ def evaluate(
     """
     from harp_jax.evaluation.evaluate import evaluate as measured
 
-    if not isinstance(runs, Mapping) or not runs:
-        raise InputError(f"runs: {type(runs).__name__} given; use {{name: run}}, as in {{'BM25': 'bm25.trec'}}")
-    if not isinstance(measures, str | list | tuple):
-        raise InputError(f"measures: {measures!r} given; use names, as in 'RR@10 AP'")
     names = measures if isinstance(measures, str) else [str(measure) for measure in measures]
-    given = {name: _seeds(some) for name, some in runs.items()}
-    if empty := [name for name, some in given.items() if not some]:
-        raise InputError(f"no run for {empty[0]}; give one or several")
+    given = {
+        name: [to_run(one) for one in (some if isinstance(some, list | tuple) else [some])]
+        for name, some in runs.items()
+    }
+    if not given or not all(given.values()):
+        raise InputError("runs: give one or several runs for each name, as in {'BM25': 'bm25.trec'}")
     table = measured(to_qrels(qrels), given, names, baseline, **options)
     for note in table.notes():
         warnings.warn(note, stacklevel=2)
     return table
-
-
-def _seeds(given: RunData | list[RunData] | tuple[RunData, ...]) -> list[trec.Run]:
-    return [to_run(one) for one in given] if isinstance(given, list | tuple) else [to_run(given)]
 
 
 def read_run(path: Path) -> Scores:
@@ -178,12 +167,9 @@ def write_run(path: Path, run: RunData, tag: str = trec.TAG) -> None:
     >>> hj.read_run("run.trec")
     {'q1': {'d1': 2.0, 'd2': 1.0}}
     """
-    rankings = to_run(run)
-    if not rankings:
-        raise InputError("the run has no queries, and its file could not be read")
     if not tag or tag.split() != [tag]:
         raise InputError(f"the tag {tag!r} has white space or is empty; use one word")
-    found = ((qid, ranking.docids, ranking.scores) for qid, ranking in rankings.items())
+    found = ((qid, ranking.docids, ranking.scores) for qid, ranking in to_run(run).items())
     trec.write_run(os.fspath(path), found, tag)
 
 
@@ -191,23 +177,15 @@ def load_config(path: Path, **changes: Any) -> "ConfigDict":
     """The config of a file with `get_config()`, or of a shipped name such as "tpu_v3" or "data/html", with fields changed.
 
     A preset may follow a colon. Nested fields are written with dots: `**{"model.layers": 2}`. The result is locked.
-    Raises InputError for a missing file, an unknown field, or a value of the wrong type.
+    Raises InputError for a missing file and for an unknown field.
 
     >>> import harp_jax as hj
     >>> hj.load_config("tpu_v3", steps=1000, **{"model.layers": 2}).model.layers
     2
     """
-    if not isinstance(path, str | os.PathLike):
-        raise InputError(f"load_config takes a path or a name, not {type(path).__name__}")
-    path = os.fspath(path)
-    if not os.path.exists(config_file(path).partition(":")[0]):
-        raise InputError(f"no config {path}; name a file, or one below configs/ such as tpu_v3 or data/html")
-    config = read_config(path)
-    check_fields(config, changes, path)
-    try:
-        config.update_from_flattened_dict(changes)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: {error.args[0]}; check the fields") from error
+    config = read_config(os.fspath(path))
+    check_fields(config, changes, os.fspath(path))
+    config.update_from_flattened_dict(changes)
     return config
 
 
@@ -293,8 +271,6 @@ class Reranker:
         """
         from harp_jax.ranking.rerank import predict
 
-        if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
-            raise InputError("predict takes pairs of texts: [(query, document), …]")
         return predict(self.scorer, pairs, windows)
 
     def rank(
@@ -309,8 +285,7 @@ class Reranker:
 
         "corpus_id" is the position in `documents`; `return_documents` adds their "text"; `top_k` keeps so many.
         """
-        if top_k is not None and top_k < 1:
-            raise InputError(f"top_k={top_k}: use 1 or more, or None for all documents")
+        at_least_one("top_k", top_k)
         scores = self.rerank(query, documents, windows)
         order = np.argsort(-scores, kind="stable")[:top_k].tolist()
         hits: list[dict[str, Any]] = [{"corpus_id": i, "score": float(scores[i])} for i in order]
@@ -329,10 +304,7 @@ class Reranker:
         Same as `harp site`: writes its results, including verdict.json, to `output`; a repeated call resumes. `options` are
         those of the plan (`harp plan site --help`). Raises InputError if there are too few links.
         """
-        from harp_jax.experiments.site import Site, SiteRun
-
-        if not isinstance(site, Site):
-            raise InputError(f"site: {type(site).__name__} given; use hj.Site.from_pages(…) or Site.from_html(…)")
+        from harp_jax.experiments.site import SiteRun
 
         SiteRun({**site.options, "start": start, **options}, output, minutes).run()
         return cls.from_pretrained(os.path.join(output, "ranker"))
@@ -361,6 +333,12 @@ class Reranker:
             train(config, workdir, stage)
             export_model(workdir, output)
         return type(self).from_pretrained(output)
+
+
+def at_least_one(name: str, number: int | None) -> None:
+    """Raises InputError for a number below 1; None means all."""
+    if number is not None and number < 1:
+        raise InputError(f"{name}={number}: use 1 or more")
 
 
 def _directory(path: Path) -> str:
@@ -415,15 +393,13 @@ def _by_query(
 ) -> dict[str, dict[str, Value]]:
     """{qid: {docid: value}} from such a dict, or from a frame with a column in `names`."""
     found: dict[str, dict[str, Value]] = {}
-    if not isinstance(given, Mapping):
-        for qid, docid, value in columns(given, QID, DOCID, names):
-            once(found.setdefault(id_of(qid), {}), id_of(docid), value_of(value, qid, docid), f"query {qid!r}")
+    if isinstance(given, Mapping):
+        for qid, row in given.items():
+            check_ids((qid, *row))
+            found[qid] = {docid: value_of(value, qid, docid) for docid, value in row.items()}
         return found
-    for qid, row in given.items():
-        if not isinstance(row, Mapping):
-            raise InputError(f"query {qid!r}: {type(row).__name__} given; use {{qid: {{docid: {names[0]}}}}}")
-        check_ids((qid, *row))
-        found[qid] = {docid: value_of(value, qid, docid) for docid, value in row.items()}
+    for qid, docid, value in columns(given, QID, DOCID, names):
+        once(found.setdefault(id_of(qid), {}), id_of(docid), value_of(value, qid, docid), f"query {qid!r}")
     return found
 
 
@@ -431,36 +407,25 @@ def check_ids(ids: Iterable[Any]) -> None:
     """Raises InputError for the first id that is not a string: 1 and "1" would be two queries."""
     for key in ids:
         if not isinstance(key, str):
-            raise InputError(
-                f"the id {key!r} is no string; use str() for the ids of runs, judgments, queries and documents"
-            )
+            raise InputError(f"the id {key!r} is not a string; use str() for the ids of queries and documents")
 
 
-def number(score: Any, qid: str, docid: str) -> float:
-    """The score as a float. Raises InputError unless it is a finite number."""
-    try:
-        value = float(score)
-    except (TypeError, ValueError, OverflowError):
-        value = math.nan
-    if not abs(value) <= LARGEST:
-        raise InputError(
-            f"query {qid!r}, document {docid!r}: the score {score!r} is no finite number up to {LARGEST:g}"
-        )
+def number(score: Any, qid: str, docid: str, whole: bool = False) -> float:
+    """The score as a float. Raises InputError unless it is finite, and for a fraction if it should be `whole`."""
+    value = float(score)
+    if not abs(value) <= LARGEST or (whole and value != int(value)):
+        kind = "whole" if whole else "finite"
+        raise InputError(f"query {qid!r}, document {docid!r}: {score!r} is not a {kind} number up to {LARGEST:g}")
     return value
 
 
 def level_of(level: Any, qid: str, docid: str) -> int:
-    """The level as an int. Raises InputError unless it is a whole number."""
-    value = number(level, qid, docid)
-    if value != int(value):
-        raise InputError(f"query {qid!r}, document {docid!r}: the level {level!r} is no whole number")
-    return int(value)
+    """The level as an int, see `number`."""
+    return int(number(level, qid, docid, whole=True))
 
 
 def texts_of(given: Mapping[str, str], kind: str) -> Iterator[tuple[str, str]]:
     """(id, text) with lone surrogates replaced, as in files. Raises InputError for a text that is not a string."""
-    if not isinstance(given, Mapping):
-        raise InputError(f"{kind}s: {type(given).__name__} given; use {{id: text}}")
     check_ids(given)
     for key, text in given.items():
         if not isinstance(text, str):
@@ -472,9 +437,7 @@ def to_queries(given: QueriesData) -> dict[str, str]:
     """Queries from {qid: text}, a frame, or a path."""
     if isinstance(given, str | os.PathLike):
         return read_queries(os.fspath(given))
-    if isinstance(given, Mapping):
-        return dict(texts_of(given, "query"))
-    return dict(texts_of(frame_texts(given, QID, QUERY), "query"))
+    return dict(texts_of(given if isinstance(given, Mapping) else frame_texts(given, QID, QUERY), "query"))
 
 
 def to_documents(given: DocumentsData) -> Documents | Texts:
@@ -483,9 +446,7 @@ def to_documents(given: DocumentsData) -> Documents | Texts:
         return Documents.open(os.fspath(given))
     if isinstance(given, Documents | Texts):
         return given
-    if isinstance(given, Mapping):
-        return Texts(texts_of(given, "document"))
-    return Texts(texts_of(frame_texts(given, DOCID, TEXT), "document"))
+    return Texts(texts_of(given if isinstance(given, Mapping) else frame_texts(given, DOCID, TEXT), "document"))
 
 
 def frame_texts(frame: Frame, ids: tuple[str, ...], texts: tuple[str, ...]) -> dict[str, str]:
@@ -513,14 +474,10 @@ def once(found: dict[str, Value], key: str, value: Value, where: str) -> None:
 
 
 def columns(frame: Frame, *names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
-    """Rows of the given columns of a frame; each column may have several names. InputError for a missing one."""
-    if not isinstance(frame, Frame):
-        raise InputError(f"{type(frame).__name__} given; use a dict, a pandas frame, or a path")
+    """Rows of the given columns of a frame; each column may have several names. InputError unless there is one of each."""
     held = [str(name) for name in frame.columns]
-    chosen = [next((name for name in some if name in held), "") for some in names]
+    chosen = [next((name for name in some if name in held), some[0]) for some in names]
     for name, some in zip(chosen, names):
-        if not name:
-            raise InputError(f"the frame has no column {' or '.join(some)}, only {', '.join(sorted(held))}; rename one")
-        if held.count(name) > 1:
-            raise InputError(f"the frame has {held.count(name)} columns {name}; drop all but one")
+        if held.count(name) != 1:
+            raise InputError(f"the frame needs one column {' or '.join(some)}; it has {', '.join(sorted(held))}")
     return zip(*(frame[name] for name in chosen))
