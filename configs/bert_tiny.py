@@ -3,7 +3,7 @@
 harp train --config=configs/bert_tiny.py --workdir=runs/tiny --config.data="('pairs',)" --config.tokenizer=vocabulary
 
 Hardware: 2 CPU cores, four to seven steps/s: about a minute for 300 steps. It checks that a pipeline runs; for a small
-encoder that ranks, see configs/from_scratch.py. Used by harp_jax/experiments/plans/controls.py and the tests on real data.
+encoder that ranks, see configs/from_scratch.py. Used by the tests on real data.
 """
 
 from harp_jax.config import pretrain

@@ -2,7 +2,7 @@
 
 harp train --config=configs/finetune_bert_tiny.py --workdir=runs/ranker --config.init=runs/tiny --config.docs=docs.tsv …
 
-Hardware: 2 CPU cores. Used by harp_jax/experiments/plans/controls.py and the tests on real data.
+Hardware: 2 CPU cores. Used by the tests on real data.
 """
 
 from harp_jax.config import finetune

@@ -26,7 +26,7 @@ def overview(every: bool = False) -> str:
     if not every:
         lines += [
             "",
-            "`harp --help --all` lists the steps of plans too, such as tune-first-stage, queries and cross-validate.",
+            "`harp --help --all` lists the steps of plans too, such as tune-first-stage and queries.",
         ]
     return "\n".join(lines)
 

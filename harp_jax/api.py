@@ -302,7 +302,7 @@ class Reranker:
         """Trains a ranker on the links of a site for `minutes`, starting from the Hugging Face BERT `start` or from scratch.
 
         Same as `harp site`: writes its results, including verdict.json, to `output`; a repeated call resumes. `options` are
-        those of the plan (`harp plan site --help`). Raises InputError if there are too few links.
+        those of `harp site` and of `experiments.site.site_plan`. Raises InputError if there are too few links.
         """
         from harp_jax.experiments.site import SiteRun
 

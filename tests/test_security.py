@@ -15,11 +15,7 @@ from tests.support import ROOT
 
 RUNS = {"eval", "exec", "compile", "__import__", "os.system", "os.popen"}
 # Configs and plans are Python.
-RUNPY = {
-    "harp_jax/experiments/plan.py",
-    "harp_jax/experiments/plan_file.py",
-    "harp_jax/experiments/cross_validation.py",
-}
+RUNPY = {"harp_jax/experiments/plan.py"}
 PICKLES = {"pickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
 
 

@@ -1,4 +1,9 @@
-"""`harp compare`: BM25 and re-rankers on any judged collection."""
+"""`harp compare`: BM25 and re-rankers on any judged collection, with intervals.
+
+Rows: BM25, each model's re-ranking of BM25's candidates, with `--fuse` their weighted sum, the best order of the candidates, and a
+random one. What is fitted to judgments (with `--tune` BM25's parameters, the weights of sums) is fitted, for each fold of queries,
+on the other folds.
+"""
 
 import argparse
 import os
@@ -14,12 +19,12 @@ from harp_jax.corpus.trec import Qrels, components, read_qrels
 from harp_jax.evaluation.floors import CHANCE, ORACLE
 from harp_jax.evaluation.measures import parse_measures
 from harp_jax.experiments.execution import execute, summary
-from harp_jax.experiments.plan import check_braces, listing, resolve
-from harp_jax.experiments.plan_file import load_plan
+from harp_jax.experiments.plan import Command, listing, resolve
+from harp_jax.experiments.steps import Collection, fitted_sum, tuned_first_stage
 
 MEASURES = "nDCG@10 RR@10 AP R@100"
 FOLDS = 5
-SPLIT = "test"
+FIRST = "BM25"  # row of the table
 REPORTS = ("report.html", "report.md")
 PASSED = ("max_length", "backend", "dtype")  # to harp rerank
 CONNECTED = 0.5  # share of the queries in one group from which folds by relevant document are no folds
@@ -51,7 +56,6 @@ def arguments_parser() -> Parser:
     parser.add_input("--docs", default="", help="documents, if not those of COLLECTION")
     parser.add_input("--queries", default="", help="queries, if not those of COLLECTION")
     parser.add_input("--qrels", default="", help="judgments, if not those of COLLECTION")
-    parser.add_argument("--split", default="", help="of a BEIR folder's judgments (the only one, or test)")
     parser.add_input("--run", default="", help="candidates to re-rank (the best of BM25)")
     parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")
     parser.add_argument("--k", type=positive, default=100, help="candidates a query (100)")
@@ -72,39 +76,16 @@ def arguments_parser() -> Parser:
 
 def main(arguments: argparse.Namespace) -> None:
     a = arguments
-    if a.k < 2:
-        raise InputError(f"--k={a.k}: use 2 or more candidates")
     parse_measures(a.measures)  # wrong names are reported before anything is ranked
-    paths = parts(a.collection, a.docs, a.queries, a.qrels, a.split)
-    missing = [path for path in (*paths.values(), a.run) if path and not (is_irds(path) or os.path.exists(path))]
-    if missing:
-        raise InputError(f"{', '.join(dict.fromkeys(missing))}: no such file or folder; check the paths")
+    paths = parts(a.collection, a.docs, a.queries, a.qrels)
     check_outside(a.output, [*paths.values(), *names(a.model).values()])
     check_links(os.path.join(a.output, name) for name in REPORTS)
-    models = {name: fetched(path) for name, path in names(a.model, a.fuse).items()}
-    for path in models.values():
-        if not os.path.isdir(path):
-            raise InputError(f"--model={path}: no such directory; name an export, or a workdir{how_to_fetch(path)}")
-    check_braces(
-        {**paths, "model": tuple(f"{name}={path}" for name, path in models.items()), "run": a.run, "title": a.title}
-    )
-    fitted = [f"--{name}" for name in ("tune", "fuse") if getattr(a, name)]
-    folds, grouped = fold_count(read_qrels(paths["qrels"]), " and ".join(fitted)) if fitted else (FOLDS, True)
-    plan = load_plan("compare").get_plan(
-        **paths,
-        models=tuple(f"{name}={path}" for name, path in models.items()),
-        candidates=a.run,
-        fields=tuple(a.fields.split(",")),
-        k=a.k,
-        rerank=tuple(f"{name}={value}" for name in PASSED if (value := getattr(a, name)) is not None),
-        tune=a.tune,
-        fuse=a.fuse,
-        folds=folds,
-        grouped=grouped,
-        measures=a.measures,
-        title=a.title or f"Re-ranking of {a.collection or paths['docs']}",
-    )
-    steps = resolve(plan, a.output)
+    models = {name: fetched(path) for name, path in names(a.model).items()}
+    read = dict.fromkeys((*paths.values(), *filter(None, [a.run]), *models.values()))
+    if missing := [path for path in read if not (is_irds(path) or os.path.exists(path))]:
+        hint = next((how_to_fetch(path) for path in missing if path in models.values()), "")
+        raise InputError(f"{', '.join(missing)}: no such file or folder; check the paths{hint}")
+    steps = resolve(commands(a, paths, models), a.output)
     if a.dry_run:
         print(f"{listing(steps)}\n{summary(steps, a.output)}")
         return
@@ -118,26 +99,71 @@ def main(arguments: argparse.Namespace) -> None:
     print(f"report: {os.path.join(a.output, 'report.html')}")
 
 
-def parts(collection: str, docs: str, queries: str, qrels: str, split: str) -> dict[str, str]:
+def commands(a: argparse.Namespace, paths: dict[str, str], models: dict[str, str]) -> list[Command]:
+    """The steps: judged queries, folds, BM25, re-rankings, sums and the report."""
+    fitted = [option for option in ("tune", "fuse") if getattr(a, option)]
+    count, grouped = fold_count(read_qrels(paths["qrels"])) if fitted else (FOLDS, True)
+    fields = tuple(a.fields.split(","))
+    judged = Collection(paths["docs"], "{judged}/queries.tsv", "{judged}/qrels.txt", fields)
+    measure = a.measures.split()[0]
+    chosen = ["--queries=" + paths["queries"], "--qrels=" + paths["qrels"], "--output={out}"]
+    given = [f"--k={a.k}", *([f"--run={a.run}"] if a.run else [])]
+    divided = [f"--queries={judged.queries}", f"--count={count}", *([f"--qrels={judged.qrels}"] if grouped else [])]
+    found = [Command("judged", "queries", ["judged", *chosen])]
+    if fitted:
+        found.append(Command("folds", "queries", ["folds", *divided, "--output={out}"], suffix=".tsv"))
+    if a.tune:
+        found += tuned_first_stage("bm25", judged, folds="{folds}", measure=measure, options=given)
+    else:
+        found.append(Command("bm25", "first-stage", [*judged.options, *given, "--output={out}"], suffix=".trec"))
+    rows, sums = {FIRST: "bm25"}, {}
+    for number, (name, path) in enumerate(models.items(), 1):
+        ranking = [f"--model={path}", *judged.options, "--run={bm25}", f"--k={a.k}"]
+        ranking += [f"--{option}={value}" for option in PASSED if (value := getattr(a, option)) is not None]
+        found.append(Command(f"ranker{number}", "rerank", [*ranking, "--output={out}"], suffix=".trec"))
+        rows[name], sums[f"{FIRST} + {name}"] = f"ranker{number}", f"both{number}"
+    for number, both in enumerate(sums.values() if a.fuse else (), 1):
+        runs = ["{bm25}", f"{{ranker{number}}}"]
+        found.append(fitted_sum(both, runs, qrels=judged.qrels, folds="{folds}", measure=measure))
+    rows |= sums if a.fuse else {}
+    remarks = [f"Candidates: the best {a.k} of {'a given run, scored by BM25' if a.run else 'BM25'}."]
+    if fitted:
+        what = " and ".join({"tune": "k1 and b of BM25", "fuse": "weights of sums"}[option] for option in fitted)
+        shared = " that share no relevant document" if grouped else ""
+        remarks.append(f"Fitted on the other {count - 1} of {count} folds of queries{shared}: {what}.")
+    if not a.tune:
+        remarks.append("k1 and b of BM25 are the defaults; fitted to the collection (tune) BM25 may be much better.")
+    page = [
+        f"--qrels={judged.qrels}",
+        f"--query_texts={judged.queries}",
+        f"--docs={judged.docs}",
+        f"--fields={a.fields}",
+        f"--measures={a.measures}",
+        *(f"--run={row}={{{step}}}" for row, step in rows.items()),
+        f"--baseline={FIRST}",
+        f"--chance={FIRST}",
+        f"--oracle={FIRST}",
+        f"--focus={next(iter(models))}",
+        *(f"--remark={remark}" for remark in remarks),
+        f"--title={a.title or f'Re-ranking of {a.collection or judged.docs}'}",
+        "--markdown={out}/report.md",
+        "--text={out}/table.txt",
+        "--output={out}/report.html",
+    ]
+    return [*found, Command("report", "report", page)]
+
+
+def parts(collection: str, docs: str, queries: str, qrels: str) -> dict[str, str]:
     """The paths of documents, queries and judgments: those given, else the collection's. InputError where one is absent."""
-    if split and is_irds(collection):
-        raise InputError(f"--split={split}: name the split in the id, as in irds:beir/scifact/test")
     found = {"docs": docs or collection, "queries": queries or collection, "qrels": qrels or collection}
     if absent := [f"--{name}" for name, path in found.items() if not path]:
         raise InputError(f"no {', '.join(absent)}; name a COLLECTION, or give all three")
-    folder = os.path.join(collection, "qrels")
-    if not qrels and os.path.isdir(folder):
-        named = os.path.join(folder, f"{split or SPLIT}.tsv")
-        if split or os.path.exists(named):
-            found["qrels"] = named
-    return found
+    test = os.path.join(collection, "qrels", "test.tsv")
+    return found | ({"qrels": test} if not qrels and os.path.exists(test) else {})
 
 
-def names(models: Sequence[str], fuse: bool = False) -> dict[str, str]:
-    """Name → path of models written NAME=PATH or PATH. Raises InputError for a name that is used twice.
-
-    `fuse`: the table has a row for the sum of BM25 and each model, too.
-    """
+def names(models: Sequence[str]) -> dict[str, str]:
+    """Name → path of models written NAME=PATH or PATH. Raises InputError for a name that another row of the table has."""
     found: dict[str, str] = {}
     for model in models:
         name, equals, path = model.partition("=")
@@ -145,25 +171,18 @@ def names(models: Sequence[str], fuse: bool = False) -> dict[str, str]:
             name, path = os.path.basename(os.path.normpath(model)), model
         if not name or not path:
             raise InputError(f"--model={model}: write NAME=DIR, or DIR")
-        if name in found or name == "BM25":
+        if name in (*found, FIRST, CHANCE, ORACLE) or name.startswith(f"{FIRST} + "):
             raise InputError(f"--model={model}: {name} is taken; write NAME=DIR with another name")
         found[name] = path
-    sums = {f"BM25 + {name}" for name in found} if fuse else set()
-    if taken := [name for name in found if name in sums | {CHANCE, ORACLE}]:
-        raise InputError(
-            f"--model={taken[0]}=…: {taken[0]} is another row of the table; write NAME=DIR with another name"
-        )
     return found
 
 
-def fold_count(qrels: Qrels, options: str = "--fuse") -> tuple[int, bool]:
-    """(folds, whether they keep queries together that share relevant documents) on which `options` fit weights or parameters.
+def fold_count(qrels: Qrels) -> tuple[int, bool]:
+    """(folds, whether they keep queries together that share relevant documents).
 
-    Where most queries are connected in this way, folds of single queries remain. Raises InputError for fewer than two queries.
+    Where most queries are connected in this way, folds of single queries remain.
     """
     groups = components(qrels)
-    if len(qrels) < 2:
-        raise InputError(f"{options}: what is fitted is fitted on other queries, and there is one only; leave it out")
     if max(map(len, groups)) <= CONNECTED * len(qrels):
         return min(FOLDS, len(groups)), True
     return min(FOLDS, len(qrels)), False

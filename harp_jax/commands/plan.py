@@ -1,7 +1,6 @@
 """`harp plan`: runs an experiment, a list of commands, each once."""
 
 import argparse
-import difflib
 import os
 import shlex
 import sys
@@ -11,9 +10,8 @@ from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.commands.table import COMMANDS
-from harp_jax.experiments.execution import run_plan, snakefile
-from harp_jax.experiments.plan import resolve
-from harp_jax.experiments.plan_file import load_plan, shipped_plans
+from harp_jax.experiments.execution import alone, execute, snakefile, summary
+from harp_jax.experiments.plan import listing, load_plan, resolve, shipped_plans
 
 
 class PlanParser(Parser):
@@ -39,10 +37,9 @@ def arguments_parser() -> Parser:
     parser = PlanParser(
         prog="harp plan",
         description="Run the commands of a plan, each once; rerunning resumes. Without PLAN: list the shipped plans.",
-        example="harp plan demo --output=demo\n  harp plan controls --help\n"
-        "  harp plan controls --output=controls --set seeds=0,1 --set steps=100 --jobs=2\n"
-        "  harp plan table2 --output=table2 --dry_run\n"
-        "  harp plan table2 --output=table2 --snakefile=Snakefile",
+        example="harp plan demo --output=demo\n  harp plan tables --help\n"
+        "  harp plan tables --output=tables --set seeds=0,1 --jobs=2 --dry_run\n"
+        "  harp plan tables --output=tables --snakefile=Snakefile",
     )
     parser.add_argument(
         "plan", nargs="?", metavar="PLAN", help="Python file with get_plan(), or name of a shipped plan"
@@ -59,7 +56,7 @@ def arguments_parser() -> Parser:
         action="store_true",
         help="print the commands, which are done, and the cost of the rest; run nothing",
     )
-    parser.add_input("--only", default="", metavar="STEP", help="run one step, whose inputs are done")
+    parser.add_argument("--only", default="", metavar="STEP", help="run one step, whose inputs are done")
     parser.add_output(
         "--snakefile", default="", metavar="FILE", help="write the plan for Snakemake (Slurm and others); run nothing"
     )
@@ -75,22 +72,26 @@ def main(arguments: argparse.Namespace) -> None:
     commands = load_plan(arguments.plan).commands(arguments.set)
     for command in commands:
         if command.command not in COMMANDS:
-            near = difflib.get_close_matches(command.command, COMMANDS, 1)
             raise InputError(
-                f"step {command.name} of {arguments.plan} runs {command.command!r}, which is no command"
-                + (f"; did you mean {near[0]}?" if near else "; `harp --help --all` lists them")
+                f"step {command.name} of {arguments.plan} runs {command.command!r}, which is no command; "
+                "`harp --help --all` lists them"
             )
     if not arguments.output:
         raise InputError("no --output; the plan needs a directory for its results")
+    steps = resolve(commands, arguments.output)
     if arguments.snakefile:
-        steps = resolve(commands, arguments.output)
         words = [arguments.plan, f"--output={arguments.output}", *(f"--set={setting}" for setting in arguments.set)]
         with replacing(arguments.snakefile) as file:
             file.write(snakefile(steps, words))
         print(f"{arguments.snakefile}: {len(steps)} rules; try snakemake --snakefile {arguments.snakefile} --dry-run")
         return
-    run_plan(commands, arguments.output, arguments.jobs, arguments.dry_run, arguments.only)
+    if arguments.only:
+        steps = [alone(steps, arguments.only)]
+    if arguments.dry_run:
+        print(f"{listing(steps)}\n{summary(steps, arguments.output, arguments.jobs)}")
+        return
+    execute(steps, arguments.output, arguments.jobs)
     made = {command.command for command in commands}
-    if "evaluate" in made and "report" not in made and not (arguments.dry_run or arguments.only):
+    if "evaluate" in made and "report" not in made and not arguments.only:
         page = os.path.join(arguments.output, "report.html")
         print(f"to read it as a page: harp report {shlex.quote(arguments.output)} --output={shlex.quote(page)}")

@@ -56,9 +56,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
     "experiments": {
         "plan": Entry("harp_jax.commands.plan", "run an experiment: its commands in order, each once"),
-        "cross-validate": Entry("harp_jax.commands.cross_validate", "k-fold cross-validation of a fine-tuning config"),
         "queries": Entry("harp_jax.commands.queries", "judged queries, labels, folds or subsets as files"),
-        "few-shot": Entry("harp_jax.commands.few_shot", "cross-validation with few training queries, several draws"),
     },
 }
 # What people type, which `harp --help` lists; the others are steps of plans.

@@ -7,7 +7,7 @@ import sys
 from harp_jax.base.cli import Parser
 from harp_jax.base.files import replacing
 from harp_jax.corpus.trec import read_folds, read_qrels, read_run, select
-from harp_jax.experiments.site import decide
+from harp_jax.experiments.verdict import decide
 from harp_jax.ranking.fuse import NORMALISE
 
 

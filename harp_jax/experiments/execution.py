@@ -4,8 +4,8 @@ writes them as a Snakemake file.
 `jobs=2` pays for small models, which do not keep many cores busy: two trainings of KNRM on two cores took 1.3 times as long as
 one. Sums are then split among fewer threads, so scores may differ from those of `jobs=1` in their last digits.
 
-Cost: steps to do by kind, updates and tokens of trainings, and the time that finished steps took. Time is never guessed: steps of
-a kind of which none has run in the output directory are listed as unknown.
+Cost: steps to do by kind, updates of trainings, and the time that finished steps took. Time is never guessed: steps of a kind of
+which none has run in the output directory are listed as unknown.
 
 Snakemake's executors run a plan's rules on Slurm, other clusters and clouds. Every rule is one step, `harp plan … --only=STEP`, and
 its output the record that marks the step as done; so Snakemake and `harp plan` agree on what is finished. All machines must share
@@ -13,10 +13,8 @@ the file system.
 """
 
 import contextlib
-import difflib
 import glob
 import json
-import math
 import os
 import shlex
 import signal
@@ -25,43 +23,26 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from queue import Queue
-from typing import Any
 
 from harp_jax.base.cli import FOLLOW, child_environment
 from harp_jax.base.errors import InputError, Terminated
 from harp_jax.base.files import locked, read_json, replacing
 from harp_jax.config import read_config
-from harp_jax.experiments.plan import PROGRAM, Command, Step, listing, resolve
+from harp_jax.experiments.plan import PROGRAM, Step
 
 PRINTED = ("evaluate", "inspect", "query-probe")  # commands whose output is printed even where several jobs run
-
-
-def run_plan(commands: list[Command], output: str, jobs: int = 1, dry_run: bool = False, only: str = "") -> None:
-    """Runs a plan, or one of its steps (`only`), or prints its commands and their cost (`dry_run`).
-
-    Raises InputError as `resolve` and `execute` do.
-    """
-    steps = resolve(commands, output)
-    if only:
-        steps = [alone(steps, only)]
-    if dry_run:
-        print(listing(steps))
-        print(summary(steps, output, jobs))
-    else:
-        execute(steps, output, jobs)
 
 
 def alone(steps: list[Step], name: str) -> Step:
     """The step of a name. Raises InputError if there is none, or if what it reads is not done."""
     by_name = {step.command.name: step for step in steps}
     if name not in by_name:
-        near = difflib.get_close_matches(name, by_name, 1)
-        raise InputError(f"--only={name}: no step of the plan" + (f"; did you mean {near[0]}?" if near else ""))
+        raise InputError(f"--only={name}: no step of the plan; its steps are {', '.join(by_name)}")
     waiting = [need for need in by_name[name].command.needs() if need in by_name and not by_name[need].done]
     if waiting:
         raise InputError(f"--only={name}: it reads {', '.join(waiting)}, which are not done; run them first")
@@ -196,15 +177,12 @@ def _execute_one(step: Step, label: str, children: Children, to_file: bool) -> N
     log = step.record.removesuffix(".json") + ".log"
     with open(log, "w") if to_file else nullcontext() as file:
         status, memory = children.run(step.argv, stdout=file, stderr=subprocess.STDOUT if to_file else None)
-    if status:
+    if status or not os.path.exists(step.place):
+        wrote = "" if status else f" but wrote no {step.place}"
         where = f"its message is at the end of {log}" if to_file else "its message is above"
         raise InputError(
-            f"{step.command.name} ended with status {status}; {where}. "
+            f"{step.command.name} ended with status {status}{wrote}; {where}. "
             "Correct the cause and run the plan again: finished steps are kept"
-        )
-    if not os.path.exists(step.place):
-        raise InputError(
-            f"{step.command.name} ended with status 0 but wrote no {step.place}; correct its arguments in the plan"
         )
     seconds = round(time.monotonic() - start, 1)
     with replacing(step.record) as record:
@@ -238,15 +216,12 @@ class Kind:
     done: int = 0
     to_do: int = 0
     updates: int = 0  # of the trainings to do that count updates
-    tokens: float = 0.0  # real tokens of them, where batches have a given number
-    flops: float = 0.0  # of them
-    epochs: float = 0.0  # of the trainings to do that count epochs
     seconds: list[float] = field(default_factory=list)  # of finished steps
 
     @property
     def expected(self) -> float:
-        """Seconds of what is to do, from the mean of what is done; NaN if nothing is."""
-        return self.to_do * sum(self.seconds) / len(self.seconds) if self.seconds else float("nan")
+        """Seconds of what is to do, from the mean of what is done; 0 if nothing is."""
+        return self.to_do * sum(self.seconds) / len(self.seconds) if self.seconds else 0.0
 
 
 def kind_of(words: Sequence[str]) -> str:
@@ -259,84 +234,42 @@ def kinds(steps: Sequence[Step], output: str) -> dict[str, Kind]:
     """Kind → its steps; times from the records of all steps that ever finished in `output`."""
     found: dict[str, Kind] = defaultdict(Kind)
     for step in steps:
-        kind = found[kind_of([step.command.command, *step.command.arguments])]
+        words = step.argv[len(PROGRAM) :]
+        kind = found[kind_of(words)]
         if step.done:
             kind.done += 1
             continue
         kind.to_do += 1
         if step.command.command == "train":
-            _add_training(kind, step)
+            with suppress(InputError):  # the step itself will report it
+                config = read_config(kind_of(words).partition(" ")[2], [w for w in words if w.startswith("--config.")])
+                kind.updates += config.get("steps", 0)
     for path in sorted(glob.glob(os.path.join(glob.escape(output), ".plan", "*.json"))):
-        try:
+        with suppress(InputError, KeyError, TypeError, ValueError):  # damaged: the step runs again
             record = read_json(path)
-            words, seconds = shlex.split(str(record["command"])), float(record["seconds"])
-        except (InputError, KeyError, TypeError, ValueError):
-            continue  # damaged: the step runs again
-        name = kind_of(words[words.index("harp_jax") + 1 :] if "harp_jax" in words else words)
-        if name in found and math.isfinite(seconds):
-            found[name].seconds.append(seconds)
+            words = shlex.split(str(record["command"]))
+            name = kind_of(words[words.index("harp_jax") + 1 :])
+            if name in found:
+                found[name].seconds.append(float(record["seconds"]))
     return dict(found)
-
-
-def _add_training(kind: Kind, step: Step) -> None:
-    """Adds the updates, tokens and FLOPs of a training, as far as its config says them."""
-    words = step.argv[step.argv.index("train") + 1 :] if "train" in step.argv else []
-    path = next((word.removeprefix("--config=") for word in words if word.startswith("--config=")), None)
-    try:
-        config = read_config(path, [word for word in words if word.startswith("--config.")])
-    except InputError:
-        return  # the step itself will report it
-    if config is None or "steps" not in config or "model" not in config:
-        return
-    if not config.steps:
-        kind.epochs += config.get("epochs", 0.0)
-        return
-    kind.updates += config.steps
-    tokens = config.steps * float(config.get("batch_tokens", 0))
-    kind.tokens += tokens
-    if "layers" in config.model:
-        layers, hidden = _size(config)
-        kind.flops += 6 * tokens * 12 * layers * hidden**2  # forward and backward of the layers' matrices
-
-
-def _size(config: Any) -> tuple[int, int]:
-    """(layers, hidden) of a config, or of the directory it starts from where that exists already."""
-    path = os.path.join(config.init or "", "config.json")
-    shape: Mapping[str, Any] = {}
-    if config.init and os.path.isfile(path):
-        shape = read_json(path)
-    return shape.get("num_hidden_layers", config.model.layers), shape.get("hidden_size", config.model.hidden)
 
 
 def summary(steps: Sequence[Step], output: str, jobs: int = 1) -> str:
     """The cost as text, one line a kind of step."""
     found = kinds(steps, output)
     lines = [f"cost: {sum(k.to_do for k in found.values())} steps to do, {sum(k.done for k in found.values())} done"]
-    known, unknown = 0.0, 0
-    for name, kind in found.items():
-        if not kind.to_do:
-            continue
-        parts = [f"{kind.to_do} to do"]
-        if kind.updates:
-            parts.append(f"{kind.updates:,} updates")
-        if kind.tokens:
-            parts.append(f"{kind.tokens / 1e6:,.4g} million tokens")
-        if kind.flops:
-            parts.append(f"{kind.flops:.2g} FLOPs")
-        if kind.epochs:
-            parts.append(f"{kind.epochs:g} epochs")
+    to_do = {name: kind for name, kind in found.items() if kind.to_do}
+    for name, kind in to_do.items():
+        time_of = "time unknown: none is done"
         if kind.seconds:
-            known += kind.expected
-            parts.append(f"{duration(kind.expected)} (the mean of {len(kind.seconds)} done)")
-        else:
-            unknown += kind.to_do
-            parts.append("time unknown: none is done")
-        lines.append(f"  {name}: " + ", ".join(parts))
-    if known or unknown:
+            time_of = f"{duration(kind.expected)} (the mean of {len(kind.seconds)} done)"
+        updates = f"{kind.updates:,} updates, " if kind.updates else ""
+        lines.append(f"  {name}: {kind.to_do} to do, {updates}{time_of}")
+    if to_do:
+        known = duration(sum(kind.expected for kind in to_do.values()))
+        unknown = sum(kind.to_do for kind in to_do.values() if not kind.seconds)
         rest = f", and {unknown} steps of unknown time" if unknown else ""
-        lines.append(
-            f"  together {duration(known)}{rest}, one after the other" + ("" if jobs == 1 else f"; --jobs={jobs}")
-        )
+        lines.append(f"  together {known}{rest}, one after the other" + ("" if jobs == 1 else f"; --jobs={jobs}"))
     return "\n".join(lines)
 
 

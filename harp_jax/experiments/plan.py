@@ -5,22 +5,27 @@ An output path contains the hash of everything the command reads: its arguments,
 fields of its config, and the hashes of the earlier commands. So a finished command is never repeated, a killed plan resumes,
 and changing one part of a plan keeps the results of the others. A finished command runs again if its output was changed since.
 
-Plans and configs are Python files: running one runs its code.
+A plan file is a Python file with `get_plan(option=default, …) -> list[Command]`. The first docstring of the file describes the
+plan; that of `get_plan` has one line "option: what it means" for each option. An option's type is that of its default: text,
+number, bool, or a tuple of these (values separated by commas). A parameter whose default is a dataclass stands for its fields,
+options that several plans share; the docstring of the class explains them. Loading a plan or a config runs its code.
 """
 
 import ast
 import contextlib
+import dataclasses
 import glob
 import hashlib
+import inspect
 import json
 import os
 import re
 import runpy
 import shlex
-import string
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from harp_jax.base.cli import child
@@ -30,6 +35,12 @@ from harp_jax.base.version import __version__
 from harp_jax.config import config_file
 
 SMALL = 1 << 16  # bytes up to which a file is read again each time
+BRACKETS = 20  # of a pattern at most; the time of matching grows with their square
+PROGRAM = child()
+PLANS = Path(__file__).parent / "plans"
+Value = str | int | float | bool | tuple[str, ...] | tuple[int, ...] | tuple[float, ...]
+TRUE, FALSE = ("true", "1", "yes"), ("false", "0", "no")
+BRACES = re.compile(r"\{([a-z0-9_]+)\}")
 
 
 class Contents:
@@ -68,10 +79,9 @@ class Contents:
         if about.st_size <= SMALL:
             return sha256_file(path)
         key, state = os.path.realpath(path), [about.st_size, about.st_ino, about.st_mtime_ns, about.st_ctime_ns]
-        found = self._known.get(key)
-        if not isinstance(found, list) or len(found) != 2 or found[0] != state or not isinstance(found[1], str):
-            found = self._known[key] = [state, sha256_file(path)]
-        return str(found[1])
+        if key not in self._known or self._known[key][0] != state:
+            self._known[key] = [state, sha256_file(path)]
+        return str(self._known[key][1])
 
     def save(self) -> None:
         """Writes the remembered digests."""
@@ -80,45 +90,21 @@ class Contents:
                 json.dump(self._known, file)
 
 
-BRACKETS = 20  # of a pattern at most; the time of matching grows with their square
-PROGRAM = child()
-
-
 @dataclass(frozen=True)
 class Command:
     """A step of a plan: `harp COMMAND ARGUMENTS`. `name` identifies the step within the plan.
 
-    `reads` are files that no argument names. `suffix`, such as ".trec", makes {out} a file of that kind; by default it is
-    a directory.
+    `suffix`, such as ".trec", makes {out} a file of that kind; by default it is a directory.
     """
 
     name: str
     command: str
     arguments: list[str]
-    reads: list[str] = field(default_factory=list)
     suffix: str = ""
 
-    def of_texts(self) -> bool:
-        """Whether the fields have their types, which a plan file may get wrong."""
-        if not isinstance(self.arguments, list | tuple) or not isinstance(self.reads, list | tuple):
-            return False
-        return all(isinstance(t, str) for t in (self.name, self.command, self.suffix, *self.arguments, *self.reads))
-
     def needs(self) -> list[str]:
-        """The names in braces: earlier steps, "out" and "output". Raises InputError for braces without a name."""
-        found: list[str] = []
-        for text in self.arguments:
-            try:
-                names = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
-                unnamed = "" in names
-            except ValueError:
-                unnamed = True
-            if unnamed:
-                raise InputError(
-                    f"step {self.name}: braces without a name in the argument {text!r}; name a step, or double the braces"
-                )
-            found += names
-        return list(dict.fromkeys(found))
+        """The names in braces: earlier steps, "out" and "output"."""
+        return list(dict.fromkeys(name for text in self.arguments for name in BRACES.findall(text)))
 
 
 @dataclass(frozen=True)
@@ -155,7 +141,7 @@ class Step:
 def resolve(commands: list[Command], output: str) -> list[Step]:
     """The steps of a plan that writes to the directory `output`, in order.
 
-    Raises InputError for duplicate names, unknown names in braces and missing files.
+    Raises InputError for wrong names of steps, in the plan or in braces.
     """
     steps: dict[str, Step] = {}
     contents = Contents(os.path.join(output, ".plan", "contents"))
@@ -165,26 +151,25 @@ def resolve(commands: list[Command], output: str) -> list[Step]:
         unknown = [n for n in command.needs() if n not in steps and n not in ("out", "output")]
         if unknown:
             raise InputError(
-                f"step {command.name} needs {unknown[0]!r}, which no earlier step makes; correct the name in the plan"
+                f"step {command.name} has {{{unknown[0]}}} in its arguments, and no earlier step has this name; change the "
+                "plan or its options"
             )
         state = hashlib.sha256(repr((command.command, command.arguments, __version__)).encode())
         for name in command.needs():
             state.update(steps[name].key.encode() if name in steps else b"-")
-        for path in command.reads:
-            if not os.path.isfile(path):
-                raise InputError(f"step {command.name} reads {path}, which is missing; check the plan's options")
-            state.update(contents(path).encode())
         for argument in command.arguments:
             state.update(identity(argument, contents).encode())
         key = state.hexdigest()[:10]
         place = os.path.join(output, f"{command.name}-{key}{command.suffix}")
-        names = {n: s.place for n, s in steps.items()} | {"out": place, "output": output}
-        try:
-            arguments = [text.format(**names) for text in command.arguments]
-        except (ValueError, AttributeError, LookupError, TypeError) as error:
-            raise InputError(f"step {command.name}: {error} in its arguments; write names alone in braces") from error
+        places = {n: s.place for n, s in steps.items()} | {"out": place, "output": output}
+        arguments = [filled(text, places) for text in command.arguments]
         steps[command.name] = Step(command, key, place, [*PROGRAM, command.command, *arguments], contents)
     return list(steps.values())
+
+
+def filled(text: str, places: Mapping[str, str]) -> str:
+    """An argument with the paths of steps in the place of {NAME}."""
+    return BRACES.sub(lambda found: places[found[1]], text)
 
 
 def identity(argument: str, contents: Contents) -> str:
@@ -240,14 +225,6 @@ def texts_in(value: str) -> list[str]:
     return [text for text in found if isinstance(text, str)] if isinstance(found, tuple) else []
 
 
-def check_braces(options: Mapping[str, object]) -> None:
-    """Raises InputError for options with braces, which name steps in the arguments of a plan."""
-    for name, value in options.items():
-        for text in value if isinstance(value, tuple) else (value,):
-            if isinstance(text, str) and re.search("[{}]", text):
-                raise InputError(f"{name}: {text} has braces, which have a meaning in plans; rename it")
-
-
 @contextlib.contextmanager
 def reporting(path: str) -> Iterator[None]:
     """Raises InputError, with the line, for what the code of a plan or config raises."""
@@ -266,3 +243,98 @@ def reporting(path: str) -> Iterator[None]:
 def listing(steps: list[Step]) -> str:
     """What a dry run prints: one line a step, its state and its command line."""
     return "\n".join(f"{'done' if step.done else 'to do'}  {step.command.name}: {step}" for step in steps)
+
+
+@dataclass(frozen=True)
+class PlanFile:
+    """A loaded plan file. `defaults` and `meanings` are by option."""
+
+    path: str
+    description: str
+    get_plan: Callable[..., list[Command]]
+    defaults: dict[str, Value]
+    meanings: dict[str, str]
+    groups: dict[str, Any]  # parameter → its default, a dataclass whose fields are options
+
+    def commands(self, settings: Sequence[str] = ()) -> list[Command]:
+        """The commands with options from "name=value" texts. InputError for unknown names and values of another type."""
+        values: dict[str, Any] = {}
+        for setting in settings:
+            name, equals, text = setting.partition("=")
+            try:
+                if not equals:
+                    raise ValueError("write NAME=VALUE")
+                values[name] = parsed(text, self.defaults[name])
+            except (KeyError, ValueError) as error:
+                wrong = "no such option" if isinstance(error, KeyError) else error
+                options = ", ".join(f"{name} ({written(default)})" for name, default in self.defaults.items())
+                raise InputError(f"--set {setting}: {wrong}; options of {self.path}: {options or 'none'}") from error
+        for parameter, group in self.groups.items():
+            own = {f.name: values.pop(f.name) for f in dataclasses.fields(group) if f.name in values}
+            values[parameter] = dataclasses.replace(group, **own)
+        with reporting(self.path):
+            commands = list(self.get_plan(**values))
+        if strange := [command for command in commands if not isinstance(command, Command)]:
+            raise InputError(f"{self.path}: get_plan() returned {strange[0]!r:.60}; return a list of Command")
+        return commands
+
+    def help(self) -> str:
+        """The plan's description, and its options with their defaults."""
+        width = max(map(len, self.defaults), default=0)
+        options = [
+            f"  {name:<{width}}  {self.meanings.get(name, '')} ({written(default)})".replace("  (", " (")
+            for name, default in self.defaults.items()
+        ]
+        about = ["options of the plan, with --set NAME=VALUE:", *options] if options else ["The plan has no options."]
+        return "\n".join([self.description.strip(), "", *about])
+
+
+def parsed(text: str, default: Value) -> Value:
+    """A text as a value of the default's type. ValueError for another type."""
+    if isinstance(default, tuple):
+        first = default[0] if default else ""
+        # Commas in parentheses belong to a value, as in fields=('title','body').
+        parts = re.split(r",(?![^(]*\))", text) if text else []
+        return tuple(parsed(part.strip(), first) for part in parts)  # type: ignore[return-value]
+    if isinstance(default, bool):
+        if text.lower() not in TRUE + FALSE:
+            raise ValueError(f"{text!r} is neither true nor false")
+        return text.lower() in TRUE
+    if isinstance(default, str):
+        return text
+    try:
+        return type(default)(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not {'an integer' if isinstance(default, int) else 'a number'}") from None
+
+
+def written(default: Value) -> str:
+    """A default in the form of --set, "none" if it is empty."""
+    return (",".join(map(str, default)) if isinstance(default, tuple) else str(default)) or "none"
+
+
+def load_plan(name: str) -> PlanFile:
+    """A plan by its path or its name in harp_jax/experiments/plans. Raises InputError where there is no such plan."""
+    path = name if os.path.isfile(name) else str(PLANS / f"{name}.py")
+    if not os.path.isfile(path):
+        shipped = ", ".join(plan for plan, _ in shipped_plans())
+        raise InputError(f"no plan {name!r}; name a Python file with get_plan(), or one of {shipped}")
+    with reporting(path):
+        contents = runpy.run_path(path)
+        get_plan = contents["get_plan"]
+        parameters = inspect.signature(get_plan).parameters
+    groups = {name: p.default for name, p in parameters.items() if dataclasses.is_dataclass(p.default)}
+    defaults = {name: parameter.default for name, parameter in parameters.items() if name not in groups}
+    documented = [get_plan.__doc__ or ""]
+    for group in groups.values():
+        defaults |= {f.name: getattr(group, f.name) for f in dataclasses.fields(group)}
+        documented.append(type(group).__doc__ or "")
+    rows = re.findall(r"^ +(\w+): (.+)$", "\n".join(documented), re.MULTILINE)
+    meanings = {option: meaning for option, meaning in rows if option in defaults}
+    return PlanFile(path, contents["__doc__"] or "", get_plan, defaults, meanings, groups)
+
+
+def shipped_plans() -> list[tuple[str, str]]:
+    """(name, first line of the docstring) of the plans in harp_jax/experiments/plans."""
+    files = sorted(path for path in PLANS.glob("*.py") if path.stem != "__init__")
+    return [(path.stem, (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split("\n")[0]) for path in files]

@@ -94,9 +94,9 @@ def trained_ranker(
     ]
 
 
-def reranked_again(ranking: Command, name: str, options: Sequence[str]) -> Command:
-    """A re-ranking by the same model with more options, such as "blank_query"."""
-    return Command(name, "rerank", [*ranking.arguments, *(f"--{option}" for option in options)], suffix=".trec")
+def blanked(ranking: Command, name: str) -> Command:
+    """A re-ranking by the same model, of documents without their query."""
+    return Command(name, "rerank", [*ranking.arguments, "--blank_query"], suffix=".trec")
 
 
 def fitted_sum(
@@ -134,10 +134,6 @@ def output_of(*names: str) -> list[str]:
     return ["{" + name + "}" for name in names]
 
 
-FIRST_STAGE = "first_stage"  # the table's row of the run that is re-ranked
-BLANK = {"blank": ["blank_query"]}  # the further re-ranking of documents without their query
-
-
 def cross_validation(
     name: str,
     collection: Collection,
@@ -148,19 +144,18 @@ def cross_validation(
     candidates: str,
     settings: Sequence[str] = (),
     rerank: Sequence[str] = (),
-    variants: Mapping[str, Sequence[str]] | None = None,
+    blank: bool = False,
     only: Sequence[str] = (),
     export: bool = True,
 ) -> list[Command]:
     """For each fold a re-ranker trained on the others; the step joined_NAME joins the folds' runs.
 
     `folds` is a file of "qid<TAB>fold", `fold_names` its folds. `only` restricts the tested folds (each model is trained on all
-    other folds nevertheless). `variants` are further re-rankings by the same models with more options, such as
-    {"blank": ["blank_query"]}; VARIANT_NAME joins their runs. The rest as in `trained_ranker`; steps of fold i are
-    train_NAME_fi, model_NAME_fi, run_NAME_fi and VARIANT_NAME_fi.
+    other folds nevertheless). With `blank` the same models rank the documents without their query, too; blank_NAME joins these
+    runs. The rest as in `trained_ranker`; steps of fold i are train_NAME_fi, model_NAME_fi, run_NAME_fi and blank_NAME_fi.
     """
     commands: list[Command] = []
-    runs: dict[str, list[str]] = {"joined": [], **{variant: [] for variant in variants or {}}}
+    runs: dict[str, list[str]] = {"joined": [], **({"blank": []} if blank else {})}
     for number, fold in enumerate(fold_names):
         if only and fold not in only:
             continue
@@ -176,9 +171,9 @@ def cross_validation(
         )
         commands += [*training, ranking]
         runs["joined"] += output_of(ranking.name)
-        for variant, options in (variants or {}).items():
-            commands.append(reranked_again(ranking, f"{variant}_{name}_f{number}", options))
-            runs[variant] += output_of(commands[-1].name)
+        if blank:
+            commands.append(blanked(ranking, f"blank_{name}_f{number}"))
+            runs["blank"] += output_of(commands[-1].name)
     for kind, made in runs.items():
         joining = ["--method=join", *made, "--output={out}"]
         commands.append(Command(f"{kind}_{name}", "fuse", joining, suffix=".trec"))
@@ -197,6 +192,10 @@ HARP_TASKS = ("rqp", "qdm", "rdp", "acm")
 TASKS = (*HARP_TASKS, "ict", "wlp", "prop")
 RECOMMENDED_TASKS = tuple(PRESETS["recommended"]["tasks"])
 NONE = "none"  # the control without pre-training
+ABLATIONS: dict[str, list[str]] = {
+    "no_mlm": ["mlm_weight=0.0"],
+    **{f"no_{task}": [f"tasks={tuple(t for t in HARP_TASKS if t != task)!r}"] for task in HARP_TASKS},
+}  # system → how its config differs from HARP's
 # BERT-tiny on two cores, about 16 rows of 512 slots, ten times BERT-base's rate because the model is small.
 TINY: dict[str, str | int | float] = {
     "init": "", "model.layers": 2, "model.hidden": 128, "model.heads": 2, "model.max_positions": 512, "row_length": 512,
@@ -282,13 +281,14 @@ class Pretraining:
         """The step `name`: the system pre-trained with a seed; `settings` are further config fields."""
         given = SCALES[self.scale] | {"init": self.init, "tokenizer": self.vocabulary, "seed": seed}
         given["data"] = f"('{self.place}',)"
-        fields = [*(f"{field}={value}" for field, value in given.items()), *self.pretrain, *settings]
-        config = f"configs/baselines/{CONFIGS[system]}.py"
+        fields = [*(f"{field}={value}" for field, value in given.items()), *self.pretrain]
+        fields += [*ABLATIONS.get(system, []), *settings]
+        config = f"configs/baselines/{CONFIGS.get(system, 'harp')}.py"
         return Command(name, "train", [f"--config={config}", "--workdir={out}", *(f"--config.{f}" for f in fields)])
 
     def systems(self, names: Sequence[str], seeds: Sequence[int]) -> list[Command]:
         """The step pairs, and a step pre_NAME_sSEED for each system but NONE."""
-        check_known("transformers", names, (NONE, *CONFIGS))
+        check_known("transformers", names, (NONE, *CONFIGS, *ABLATIONS))
         trained = [name for name in names if name != NONE]
         steps = [self.trained(f"pre_{name}_s{seed}", name, seed) for name in trained for seed in seeds]
         return [*(self.generated(tasks_of(names)) if trained else []), *steps]
@@ -419,7 +419,7 @@ class Benchmark:
             candidates=candidates,
             settings=[*start, f"seed={seed}", *self.settings],
             rerank=self.rerank,
-            variants=BLANK if blank else None,
+            blank=blank,
         )
 
     def neural_ranker(self, name: str, model: str, candidates: str, seed: int) -> list[Command]:

@@ -164,7 +164,7 @@ def test_closed_streams_are_no_crash(closed, tmp_path):
 
 @pytest.mark.parametrize(
     "typed, found",
-    [("harp cross", ["cross-validate"]), ("harp fuse --meth", ["--method"]), ("harp train --work", ["--workdir"])],
+    [("harp tune", ["tune-first-stage"]), ("harp fuse --meth", ["--method"]), ("harp train --work", ["--workdir"])],
 )
 def test_the_shell_completes_commands_and_options(typed, found):
     environment = {

@@ -27,7 +27,7 @@ def tool(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(plans, "PROGRAM", [sys.executable, "-P", "-m"])
-    return lambda name, *arguments, reads=(): Command(name, "tool", [*arguments], list(reads))
+    return lambda name, *arguments: Command(name, "tool", [*arguments])
 
 
 def ran() -> str:
@@ -35,7 +35,7 @@ def ran() -> str:
 
 
 def test_commands_run_once_and_again_only_where_something_they_read_changed(tool):
-    plan = [tool("a", "a", "{out}", reads=["input.txt"]), tool("b", "b", "{out}", "{a}"), tool("c", "c", "{out}")]
+    plan = [tool("a", "a", "{out}", "input.txt"), tool("b", "b", "{out}", "{a}"), tool("c", "c", "{out}")]
     execute(resolve(plan, "out"), "out")
     assert ran() == "abc"
     execute(resolve(plan, "out"), "out")
@@ -92,12 +92,10 @@ def test_a_failed_job_lets_the_others_end_and_starts_no_more(tool):
 
 
 def test_wrong_plans_are_named(tool):
-    with pytest.raises(InputError, match="needs 'z'"):
+    with pytest.raises(InputError, match="step a has {z} in its arguments, and no earlier step has this name"):
         resolve([tool("a", "{z}", "{out}")], "out")
     with pytest.raises(InputError, match="used twice"):
         resolve([tool("a", "{out}"), tool("a", "{out}")], "out")
-    with pytest.raises(InputError, match=r"reads nothing\.txt"):
-        resolve([tool("a", "{out}", reads=["nothing.txt"])], "out")
 
 
 def test_the_fields_of_a_config_count_wherever_they_are_written(tmp_path, monkeypatch):
@@ -171,7 +169,7 @@ def test_remembered_digests_are_used_and_survive_damage(tmp_path):
     text = (tmp_path / "cache.json").read_text()
     (tmp_path / "cache.json").write_text(text.replace(found, "remembered"))
     assert Contents(str(tmp_path / "cache.json"))(str(tmp_path / "large")) == "remembered"
-    for damage in ("", "{", "[]", text.replace('"', "", 2), text.replace("[[", "[").replace("],", ",")):
+    for damage in ("", "{", "[]", text.replace('"', "", 2)):
         (tmp_path / "cache.json").write_text(damage)
         assert Contents(str(tmp_path / "cache.json"))(str(tmp_path / "large")) == found
 
@@ -192,11 +190,9 @@ def test_a_damaged_output_is_made_again(tool, damage):
     assert ran() == "abab" and open(steps[0].place).read() == "a"
 
 
-@pytest.mark.parametrize("text", ["{", "}", "{}", "a {out} {", "{out.x!}", "{0}", "{out[}"])
-def test_stray_braces_are_named(tool, text):
-    with pytest.raises(InputError, match="step a"):
-        resolve([tool("a", text, "{out}")], "out")
-    assert resolve([tool("a", "{{}}", "{out}")], "out")[0].argv[-2] == "{}"
+@pytest.mark.parametrize("text", ["{", "}", "{}", "a {-} {", "{out.x!}", "{A}", "{out[}"])
+def test_braces_without_a_name_of_a_step_are_text(tool, text):
+    assert resolve([tool("a", text, "{out}")], "out")[0].argv[-2] == text
 
 
 def test_one_process_at_a_time_runs_a_step(tool, tmp_path):
@@ -248,11 +244,11 @@ def test_a_signal_to_the_plan_ends_the_running_steps_and_starts_no_more(tool, tm
     (tmp_path / "plan.py").write_text(
         "import sys\n"
         "from harp_jax.experiments import plan\n"
-        "from harp_jax.experiments.execution import run_plan\n"
+        "from harp_jax.experiments.execution import execute\n"
         "from harp_jax.base.cli import ending_well\n"
         "plan.PROGRAM = [sys.executable, '-m']\n"
         "steps = [plan.Command('a', 'wait', ['{out}']), plan.Command('b', 'tool', ['b', '{out}'])]\n"
-        "with ending_well(): run_plan(steps, 'out')\n"
+        "with ending_well(): execute(plan.resolve(steps, 'out'), 'out')\n"
     )
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     running = subprocess.Popen([sys.executable, "plan.py"], env=environment, stderr=subprocess.PIPE, text=True)

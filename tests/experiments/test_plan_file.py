@@ -12,8 +12,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.commands.plan import arguments_parser, main
 from harp_jax.commands.table import COMMANDS
 from harp_jax.config import config_file, read_config
-from harp_jax.experiments.plan import resolve
-from harp_jax.experiments.plan_file import load_plan, parsed, shipped_plans
+from harp_jax.experiments.plan import load_plan, parsed, resolve, shipped_plans
 from tests.support import ROOT
 
 PLAN = '''"""A plan for tests.
@@ -62,27 +61,10 @@ def test_wrong_options_are_refused_with_the_list_of_options(plan, wrong):
         load_plan(plan).commands([wrong])
 
 
-GROUPED = '''"""A plan with options that several plans share."""
-
-from harp_jax.experiments.steps import BENCHMARK
-from harp_jax.experiments.plan import Command
-
-
-def get_plan(benchmark=BENCHMARK, name: str = "a") -> list[Command]:
-    """Options:
-
-    name: of the step
-    """
-    return [Command(name, "words", [benchmark.docs, repr(benchmark.seeds), "--output={out}"])]
-'''
-
-
-def test_the_fields_of_a_dataclass_are_options(tmp_path):
-    (tmp_path / "grouped.py").write_text(GROUPED)
-    plan = load_plan(str(tmp_path / "grouped.py"))
-    (command,) = plan.commands(["seeds=3,4", "name=b", "docs=d.tsv"])
-    assert (command.name, command.arguments[:-1]) == ("b", ["d.tsv", "(3, 4)"])
-    assert plan.commands()[0].arguments[:-1] == ["docs.tsv", "(0,)"]
+def test_the_fields_of_a_dataclass_are_options():
+    plan = load_plan("tables")
+    commands = {c.name: c.arguments for c in plan.commands(["seeds=3,4", "docs=d.tsv", "transformers=none"])}
+    assert "train_bm25_none_s4_f0" in commands and "--docs=d.tsv" in commands["bm25"]
     assert plan.meanings["seeds"] == "of pre-training and fine-tuning" and "qrels" in plan.help()
     with pytest.raises(InputError, match=r"--set seeds=x: 'x' is not an integer"):
         plan.commands(["seeds=x"])
@@ -114,24 +96,6 @@ def test_a_dry_run_runs_nothing(plan, capsys):
     assert not os.path.exists("out")
 
 
-def test_what_is_no_plan_is_named(plan, tmp_path):
-    with pytest.raises(
-        InputError, match=r"no plan 'nothing\.py'; give a Python file with get_plan\(\), or one of .*demo"
-    ):
-        load_plan("nothing.py")
-    (tmp_path / "empty.py").write_text("")
-    with pytest.raises(InputError, match=r"empty\.py has no get_plan"):
-        load_plan("empty.py")
-    (tmp_path / "required.py").write_text("def get_plan(steps): return []")
-    with pytest.raises(InputError, match="the option 'steps' of get_plan"):
-        load_plan("required.py")
-    with pytest.raises(InputError, match="no --output"):
-        run(plan)
-    (tmp_path / "typo.py").write_text(PLAN.replace('"words"', '"word"'))
-    with pytest.raises(InputError, match="step a of typo.py runs 'word', which is no command; did you mean words"):
-        run("typo.py", "--output=out")
-
-
 COMMAND = "from harp_jax.experiments.plan import Command\ndef get_plan(): return "
 
 
@@ -140,22 +104,26 @@ COMMAND = "from harp_jax.experiments.plan import Command\ndef get_plan(): return
     [
         ("def get_plan(:", "line 1: invalid syntax; correct the file"),
         ("import nothing_of_that_name", "line 1: ModuleNotFoundError: No module named 'nothing_of_that_name'"),
-        ("\n1 / 0", "line 2: ZeroDivisionError: division by zero"),
         ("import sys; sys.exit(3)", "line 1: SystemExit: 3"),
-        ("get_plan = 3", r"has no get_plan\(\)"),
+        ("get_plan = 3", "TypeError: 3 is not a callable object"),
+        ("def get_plan(steps): return []", "TypeError: .*missing 1 required positional argument: 'steps'"),
         ("def get_plan():\n    return undefined", "line 2: NameError: name 'undefined' is not defined"),
-        ("def get_plan(): return None", r"get_plan\(\) returned None; return a list of Command"),
-        ("def get_plan(): return 'junk'", r"get_plan\(\) returned 'junk'; return a list of Command"),
+        ("def get_plan(): return None", "TypeError: 'NoneType' object is not iterable"),
         ("def get_plan(): return [1]", r"get_plan\(\) returned 1; return a list of Command"),
-        (COMMAND + "[Command('a', 'words', 'x')]", "return a list of Command, of texts"),
-        (COMMAND + "[Command('a', 'words', [1])]", "return a list of Command, of texts"),
-        (COMMAND + "[Command('a', 'words', [], [None])]", "return a list of Command, of texts"),
+        (COMMAND + "[Command('a', 'word', [])]", "runs 'word', which is no command"),
+        (COMMAND + "[Command('a', 'words', ['{b}'])]", "step a has {b} in its arguments"),
+        (COMMAND + "[Command('a', 'words', [])]", "no --output"),
     ],
 )
-def test_what_is_wrong_in_a_plan_file_is_one_line(tmp_path, text, message):
+def test_what_is_wrong_in_a_plan_file_is_one_line(tmp_path, monkeypatch, text, message):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "wrong.py").write_text(text)
-    with pytest.raises(InputError, match=rf"wrong\.py.*({message})"):
-        load_plan(str(tmp_path / "wrong.py")).commands()
+    with pytest.raises(InputError, match=message):
+        run("wrong.py", *([] if "--output" in message else ["--output=out"]))
+    with pytest.raises(
+        InputError, match=r"no plan 'nothing\.py'; name a Python file with get_plan\(\), or one of .*demo"
+    ):
+        run("nothing.py")
 
 
 def test_the_demo_plan_resolves_anywhere(tmp_path, monkeypatch):
@@ -168,7 +136,6 @@ BY_FLAGS = ("train", "linklearn-train", "generate", "vocabulary", "survey", "rat
 PLANS: dict[str, list[str]] = {
     "demo": [],
     "coarse_tuning": [],
-    "controls": ["regimes=linked,all", "seeds=0,1"],
     "linklearn": ["steps=30"],
     "neural_ir": [],
     "neural_ir of wiki": ["collection=wiki"],
@@ -176,20 +143,16 @@ PLANS: dict[str, list[str]] = {
         "collection=mine", "folds=3", "fine_epochs=1.0", "samples=0.08,0.2", "coarse_epochs=2.0,4.0",
     ],
     "linklearn of another corpus": ["linked=a.jsonl", "docs=docs.tsv", "queries=queries.tsv", "qrels=qrels.txt"],
-    "table1": [],
-    "table2": [],
-    "table2 of two runs": [
+    "tables": [],
+    "tables of two runs": [
         "candidates=ANCE=ance.trec,bm25.trec", "pairs=enwiki", "target_pairs=marco", "seeds=0,1", "tested=0,1",
         "blank=harp,prop_target", "settings=epochs=1.0,negatives=3", "rerank=max_length=256", "init=minilm",
     ],
-    "table3": ["seeds=0,1"],
-    "table4": ["scale=full", "pretrain=steps=10,batch_tokens=500"],
+    "tables with ensembles": ["seeds=0,1", "ensembles=true"],
+    "tables with ablations": ["scale=full", "pretrain=steps=10,batch_tokens=500", "transformers=harp,no_mlm,no_rqp"],
     "figure4": ["seeds=0,1", "draws=2"],
     "zero_shot": ["init=minilm", "scale=small"],
     "zero_shot of all queries": ["init=minilm", "variants=adp_qdm", "sample=0", "tested=0"],
-    "compare": ["docs=docs.tsv", "queries=queries.tsv", "qrels=qrels.txt", "models=HARP=ranker", "fuse=true"],
-    "site": ["pages=build/html", "format=html", "steps=10"],
-    "site of a wiki": ["pages=a.jsonl,b.jsonl", "format=linked_jsonl", "start=minilm", "labels=labels.tsv", "steps=10"],
 }  # fmt: skip
 
 
@@ -201,7 +164,7 @@ def test_every_shipped_plan_is_tested():
 def test_plans_of_the_project_hold_together(name, monkeypatch):
     """Names, braces and options of commands; options of the plan are documented."""
     monkeypatch.chdir(ROOT)
-    plan = load_plan(name.partition(" of ")[0])
+    plan = load_plan(name.split()[0])
     assert plan.meanings.keys() == plan.defaults.keys()
     commands = plan.commands(PLANS[name])
     names = {command.name for command in commands} | {"out", "output"}
@@ -226,7 +189,7 @@ WITH_RECOMMENDED = ["transformers=none,mlm,recommended"]
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        ("table2", []), ("table2", [*WITH_RECOMMENDED, "blank="]), ("table3", WITH_RECOMMENDED), ("table4", []),
+        ("tables", []), ("tables", WITH_RECOMMENDED), ("tables", ["transformers=no_qdm"]),
         ("figure4", WITH_RECOMMENDED), ("zero_shot", ["init=minilm"]), ("zero_shot", ["init=minilm", "variants=slower"]),
     ],
 )  # fmt: skip
@@ -246,20 +209,8 @@ def test_pairs_are_generated_of_every_task_that_is_trained_on(name, settings, mo
     assert trained
 
 
-def test_tables_share_their_trainings():
-    """The same steps with the same arguments have the same output, whichever table asked for them first."""
-    steps = {}
-    for table in ("table2", "table3", "table4"):
-        for command in load_plan(table).commands(["seeds=0,1"]):
-            if command.command == "train" and command.name.startswith(
-                ("pre_harp_", "train_bm25_harp", "train_bm25_none")
-            ):
-                steps.setdefault(command.name, set()).add(tuple(command.arguments))
-    assert len(steps) == 2 + 2 * 5 * 2 and all(len(found) == 1 for found in steps.values())
-
-
 def test_table_2_has_a_table_for_each_run_and_names_what_it_compares():
-    commands = {c.name: c.arguments for c in load_plan("table2").commands(PLANS["table2 of two runs"])}
+    commands = {c.name: c.arguments for c in load_plan("tables").commands(PLANS["tables of two runs"])}
     table = commands["table_ance"]
     assert {"--baseline=harp", "--blank=harp=harp_blank", "--blank=prop_target=prop_target_blank"} <= set(table)
     assert "--fold=0,1" in table and "--confirm=RR@10" in table and "ANCE=ance.trec" in table
@@ -272,25 +223,25 @@ def test_table_2_has_a_table_for_each_run_and_names_what_it_compares():
     assert "--config.init=minilm" in commands["pre_harp_s1"] and "--config.seed=1" in commands["pre_harp_s1"]
     assert "--config.train_folds=('1', '2', '3', '4')" in commands["train_bm25_harp_s0_f0"]
     assert "train_bm25_harp_s0_f4" not in commands
-    for wrong in (
-        "transformers=bert",
-        "blank=knrm",
-        "lexical=tf",
-        "scale=huge",
-        "tested=7",
-        "candidates=a/x.trec,b/x.trec",
-    ):
+    wrongs = ["transformers=bert", "lexical=tf", "scale=huge", "tested=7", "candidates=a/x.trec,b/x.trec"]
+    for wrong in (*wrongs, "tested=0"):
         with pytest.raises(InputError, match=wrong.partition("=")[0]):
-            load_plan("table2").commands([wrong])
+            load_plan("tables").commands([wrong, "ensembles=true"])
 
 
 def test_ablations_leave_one_task_or_mlm_out():
-    commands = {c.name: c.arguments for c in load_plan("table4").commands()}
+    commands = {c.name: c.arguments for c in load_plan("tables").commands(["transformers=harp,no_qdm,no_mlm"])}
     assert "--config.tasks=('rqp', 'rdp', 'acm')" in commands["pre_no_qdm_s0"]
-    assert "--config.mlm_weight=0.0" in commands["pre_no_mlm_s0"]
-    assert [name for name in commands if name.startswith("pre_")] == [
-        f"pre_{variant}_s0" for variant in ("mlm", "harp", "no_mlm", "no_rqp", "no_qdm", "no_rdp", "no_acm")
-    ]
+    assert "--config.mlm_weight=0.0" in commands["pre_no_mlm_s0"] and "--baseline=harp" in commands["table_bm25"]
+
+
+def test_ensembles_are_of_seeds_and_of_all_systems():
+    options = ["transformers=mlm,harp", "lexical=", "neural_rankers=", "ensembles=true", "seeds=0,1"]
+    commands = {c.name: c.arguments for c in load_plan("tables").commands(options)}
+    rows = [row.split("=")[0] for row in commands["table_bm25"] if not row.startswith("--")]
+    systems = ["mlm", "mlm+BM25", "mlm ensemble", "harp", "harp_blank", "harp+BM25", "harp ensemble"]
+    assert rows == ["BM25", *systems, "all"] and "--baseline=harp+BM25" in commands["table_bm25"]
+    assert commands["all_bm25"][:3] == ["{bm25}", "{joined_bm25_mlm_s0}", "{joined_bm25_harp_s0}"]
 
 
 def test_figure_4_draws_from_the_folds_that_are_not_tested():

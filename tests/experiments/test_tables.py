@@ -9,8 +9,7 @@ import pytest
 
 from harp_jax.__main__ import main as harp
 from harp_jax.experiments.execution import Children, execute
-from harp_jax.experiments.plan import resolve
-from harp_jax.experiments.plan_file import load_plan
+from harp_jax.experiments.plan import load_plan, resolve
 from tests.support import ROOT, corpus
 from tests.support.ranking_collection import write_collection
 
@@ -62,7 +61,7 @@ def test_table_2_of_a_neural_ranker(folder, monkeypatch, capsys):
         "depth=10",
     ]
     options += ["neural=lanes=8,steps=4,batch_pairs=32,window=16", "measures=RR@10 AP", "folds=folds.tsv"]
-    steps = resolve(load_plan("table2").commands(options), "out")
+    steps = resolve(load_plan("tables").commands(options), "out")
     execute(steps, "out")
     found = rows(steps[-1].place)
     assert steps[-1].command.name == "table_bm25"
@@ -71,7 +70,7 @@ def test_table_2_of_a_neural_ranker(folder, monkeypatch, capsys):
     assert sum(found["BM25", "RR@10"]) / 10 > 0.9  # a query is three of the twelve words of its document
     printed = capsys.readouterr().out
     assert "against BM25" in printed and "chance (mean of 300)" in printed
-    execute(resolve(load_plan("table2").commands(options), "out"), "out")
+    execute(resolve(load_plan("tables").commands(options), "out"), "out")
     assert "already done" in capsys.readouterr().out
 
 
@@ -79,14 +78,17 @@ def test_table_2_of_a_neural_ranker(folder, monkeypatch, capsys):
 @pytest.mark.parametrize(
     "plan, options, last",
     [
-        ("table1", ["tasks=rqp,qdm"], "table"),
         (
-            "table2",
+            "tables",
             ["transformers=none,mlm,harp", "neural_rankers=", "lexical=ql,bm25f,expanded,inlinks", "tested=0,1"],
             "table_bm25",
         ),
-        ("table3", ["transformers=none,harp", "seeds=0,1", "tested=0,1"], "table_bm25"),
-        ("table4", ["variants=mlm,harp,no_mlm,no_qdm", "tested=0"], "table_bm25"),
+        (
+            "tables",
+            ["transformers=none,harp", "seeds=0,1", "tested=0,1", "lexical=", "neural_rankers=", "ensembles=true"],
+            "table_bm25",
+        ),
+        ("tables", ["transformers=harp,no_mlm,no_qdm", "tested=0", "lexical=", "neural_rankers="], "table_bm25"),
         ("figure4", ["transformers=none,harp", "sizes=4,8", "draws=2", "steps=3", "shares=50,100"], "large"),
     ],
 )
@@ -110,9 +112,8 @@ def test_every_table_of_transformers(folder, plan, options, last):
     settings = ["source=pages.jsonl", "encoder=idf", "tokenizer=corpus/vocab.txt"]
     settings.append("generation=validation_fraction=0.2,workers=1,memory_limit=500MB")
     settings.append(f"pretrain={','.join(['steps=3', 'batch_tokens=600', 'eval_every=0', 'window=64', *SIZE])}")
-    if plan != "table1":
-        settings += ["fields=body", "depth=10", "folds=folds.tsv", "rerank=max_length=64"]
-        settings.append(f"settings={','.join(['epochs=1.0', 'negatives=3', 'batch_pairs=16', 'window=16', *SIZE])}")
+    settings += ["fields=body", "depth=10", "folds=folds.tsv", "rerank=max_length=64"]
+    settings.append(f"settings={','.join(['epochs=1.0', 'negatives=3', 'batch_pairs=16', 'window=16', *SIZE])}")
     settings += options
     command = [sys.executable, "-m", "harp_jax", "plan", plan, "--output=out", *(f"--set={s}" for s in settings)]
     environment = {**os.environ, "JAX_NUM_CPU_DEVICES": "1"}  # a step for eight devices takes a minute to compile

@@ -9,7 +9,7 @@ from harp_jax.base.randomness import generator
 from harp_jax.commands.verdict import arguments_parser, main
 from harp_jax.corpus.trec import Ranking
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.experiments.site import BETTER, BOTH, FIRST, SAME, WORSE, decide
+from harp_jax.experiments.verdict import BETTER, BOTH, FIRST, SAME, WORSE, decide
 
 QUERIES, DEPTH = 60, 8
 QRELS = {f"q{i}": {f"d{i}.0": 1} for i in range(QUERIES)}

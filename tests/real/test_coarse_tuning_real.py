@@ -14,8 +14,7 @@ from harp_jax.base.files import lines
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.experiments.execution import execute
-from harp_jax.experiments.plan import resolve
-from harp_jax.experiments.plan_file import load_plan
+from harp_jax.experiments.plan import load_plan, resolve
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import load_tokenizer

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from harp_jax.commands import cross_validate, first_stage, fuse, tune_first_stage
+from harp_jax.commands import first_stage, fuse, plan, tune_first_stage
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
 from tests.support.shared_data import shared
@@ -43,19 +43,15 @@ def test_five_folds(tmp_path, monkeypatch):
         )
         assert set(json.load(open(tuned))["folds"]) == set("01234")
     out = tmp_path / "cv"
-    given = [f"--docs={docs}", f"--queries={queries}", f"--qrels={qrels}", f"--run={runs['bm25']}", f"--folds={folds}"]
-    settings = [
-        f"tokenizer={shared('vocab', 'bert-base-uncased-vocab.txt')}",
-        "steps=30",
-        "init_head=fresh",
-        "rank_loss=lce",
-    ]
-    options = [part for setting in settings for part in ("--set", setting)]
-    command(
-        cross_validate, "--config=configs/finetune_bert_tiny.py", *given, *options, "--rerank", "max_length=256",
-        "--rerank", "k=50", "--measures=AP nDCG@10 RR@10 oracle(nDCG@10) unjudged@10", f"--output={out}",
-    )  # fmt: skip
-    (joined,) = out.glob("joined_s0-*.trec")
+    options = {
+        "docs": docs, "queries": queries, "qrels": qrels, "candidates": f"BM25={runs['bm25']}", "folds": folds,
+        "transformers": "none", "lexical": "", "neural_rankers": "", "finetune": "configs/finetune_bert_tiny.py",
+        "tokenizer": shared("vocab", "bert-base-uncased-vocab.txt"),
+        "settings": "steps=30,init_head=fresh,rank_loss=lce", "rerank": "max_length=256,k=50",
+        "measures": "AP nDCG@10 RR@10 oracle(nDCG@10) unjudged@10",
+    }  # fmt: skip
+    command(plan, "tables", f"--output={out}", *(f"--set={name}={value}" for name, value in options.items()))
+    (joined,) = out.glob("joined_bm25_none_s0-*.trec")
     runs["fine_tuned"], runs["fused"] = str(joined), str(tmp_path / "fused.trec")
     command(
         fuse, "--method=weights", runs["bm25"], runs["fine_tuned"], f"--qrels={qrels}", f"--folds={folds}", "--measure=AP",

@@ -2,6 +2,5 @@
 
 In: options. Out: a list of `Command`.
 Imports: experiments.
-Files: `table1`, `table2`, `table3`, `table4`, `figure4` (HARP), `coarse_tuning`, `linklearn`, `neural_ir` (the other papers),
-`zero_shot`, `controls`, `compare`, `demo`, `site`.
+Files: `tables`, `figure4` (HARP), `coarse_tuning`, `linklearn`, `neural_ir` (the other papers), `zero_shot`, `demo`.
 """

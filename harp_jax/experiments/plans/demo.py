@@ -14,7 +14,7 @@ designed so that links say in other words what their pages say, which is the hyp
 import os
 
 from harp_jax.experiments.plan import Command
-from harp_jax.experiments.steps import Collection, reranked_again, trained_ranker
+from harp_jax.experiments.steps import Collection, blanked, trained_ranker
 
 PRETRAIN, FINETUNE, DATA = "configs/demo.py", "configs/finetune_demo.py", "configs/data/demo.py"
 LAYERS = 3
@@ -58,7 +58,7 @@ def get_plan(
         bm25("bm25_test", TEST),
         Command("run_cosine", "rerank", cosine, suffix=".trec"),
         alone,
-        reranked_again(alone, "run_blank_alone", ["blank_query"]),
+        blanked(alone, "run_blank_alone"),
     ]
     if fine_tune:
         commands += [

@@ -22,10 +22,10 @@ from harp_jax.experiments.steps import (
     RECOMMENDED_TASKS,
     Benchmark,
     Pretraining,
+    blanked,
     check_known,
     comparison,
     output_of,
-    reranked_again,
 )
 
 # Differences from configs/baselines/recommended.py.
@@ -110,7 +110,7 @@ def get_plan(
             commands.append(ranked)
             rows.setdefault(name, []).extend(output_of(ranked.name))
             if name == variants[0] and seed == benchmark.seeds[0]:
-                commands.append(reranked_again(ranked, f"blank_{name}_s{seed}", ["blank_query"]))
+                commands.append(blanked(ranked, f"blank_{name}_s{seed}"))
                 rows.setdefault("blank", []).extend(output_of(f"blank_{name}_s{seed}"))
     table = comparison(
         "table",
