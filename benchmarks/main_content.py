@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from data_pipeline.sources.web.html_pages import read_page
+from data_pipeline.sources.html_pages import read_page
 from harp_jax.base import files
 
 SOURCE = {"max_page_bytes": 16 << 20}

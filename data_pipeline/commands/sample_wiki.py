@@ -20,8 +20,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from data_pipeline.sources.mediawiki.titles import Site
-from data_pipeline.sources.mediawiki.wikitext import plain_text
+from data_pipeline.sources.wikitext import Site, plain_text
 from harp_jax.base import files
 from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError

@@ -6,14 +6,16 @@ forms get sorted ids first, so the same text always gives the same vocabulary.
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from data_pipeline.config import plain_source
-from data_pipeline.sources.formats import paragraphs
+from data_pipeline.sources import formats
+from data_pipeline.sources.document import Source
 from harp_jax.base.cli import ConfigParser, positive
 from harp_jax.base.errors import InputError
+from harp_jax.base.progress import progress
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 if TYPE_CHECKING:
@@ -65,6 +67,15 @@ def _run(texts: Callable[[], Iterable[str]], first: list[str], alphabet: list[st
         show_progress=False,
     )
     return list(trainer.get_vocab())
+
+
+def paragraphs(source: Source) -> Iterator[str]:
+    """The paragraphs of all documents, with a progress bar."""
+    with progress(unit="documents", desc="read") as bar:
+        for chunk in formats.chunks(source):
+            for document in formats.parse(chunk, source)[0]:
+                bar.update()
+                yield from filter(None, document.text.split("\n"))
 
 
 def arguments_parser() -> ConfigParser:

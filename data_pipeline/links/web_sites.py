@@ -27,9 +27,8 @@ from data_pipeline.engine.job import Engine, Job
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, Row, table
 from data_pipeline.links import link_graph
-from data_pipeline.sources import formats
+from data_pipeline.sources import formats, urls
 from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument, Outline, Section, Source
-from data_pipeline.sources.web import urls
 
 MIN_PAGES = 8
 _WORD = re.compile(r"\w")

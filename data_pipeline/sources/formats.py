@@ -4,8 +4,6 @@ A format has `chunks(source)`, which runs in the parent and splits the files int
 `parse(chunk, source)`, a pure function that worker processes run. Every format becomes `LinkedDocument`s, chunk by chunk.
 """
 
-import bz2
-import gzip
 import itertools
 import json
 import lzma
@@ -13,15 +11,12 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
-from data_pipeline.sources import json_formats
+from data_pipeline.sources import html_pages, json_formats, mediawiki, urls, warc
 from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument, Source
-from data_pipeline.sources.mediawiki import dump
-from data_pipeline.sources.web import html_pages, urls, warc
 from harp_jax.base import files
 from harp_jax.base.errors import InputError
-from harp_jax.base.progress import progress
 
 
 def _stripped(source: Source) -> Callable[[str], str]:
@@ -42,7 +37,7 @@ class Format(NamedTuple):
 
 
 FORMATS = {
-    "mediawiki": Format(dump.chunks, dump.parse, dump.addresser),
+    "mediawiki": Format(mediawiki.chunks, mediawiki.parse, mediawiki.addresser),
     "wikiextractor": Format(json_formats.chunks, json_formats.parse_extracted, json_formats.title_addresser),
     "linked_jsonl": Format(json_formats.chunks, json_formats.parse_linked),
     "harp_json": Format(json_formats.chunks, json_formats.parse_harp),
@@ -87,21 +82,11 @@ def redirects(source: Source) -> Iterator[tuple[str, str]]:
             yield alias, address
 
 
-def paragraphs(source: Source) -> Iterator[str]:
-    """The paragraphs of all documents, with a progress bar."""
-    with progress(unit="documents", desc="read") as bar:
-        for chunk in chunks(source):
-            for document in parse(chunk, source)[0]:
-                bar.update()
-                yield from filter(None, document.text.split("\n"))
-
-
 # The format, told by the content.
 # Files of a folder that are looked at: a mirror may begin with images.
 _LOOKED_AT = 1000
 _HEAD = 1 << 16
 _HTML = (".html", ".htm", ".xhtml")
-_OPENERS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 _BEGINS_HTML = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--|<!doctype\s+html|<html[\s>])", re.IGNORECASE
 )
@@ -156,11 +141,7 @@ def _json_kind(head: bytes) -> str:
 def _head(path: str) -> bytes:
     """The first bytes, decompressed; nothing of a file that is damaged: its reader says where."""
     try:
-        with open(path, "rb") as file:
-            begin = file.read(6)
-        opener = next((opener for magic, opener in _OPENERS.items() if begin.startswith(magic)), open)
-        opened: IO[bytes]
-        with opener(path, "rb") as opened:  # type: ignore[operator, assignment]
-            return opened.read(_HEAD)
-    except (OSError, EOFError, lzma.LZMAError, zlib.error):
+        with files.open_bytes(path) as file:
+            return file.read(_HEAD)
+    except (OSError, EOFError, InputError, lzma.LZMAError, zlib.error):
         return b""

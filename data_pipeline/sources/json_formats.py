@@ -18,9 +18,23 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from data_pipeline.sources import marked
-from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, Link, LinkedDocument, Source, chunk_name
-from data_pipeline.sources.mediawiki.titles import Site
+from data_pipeline.sources.document import (
+    CHUNK_BYTES,
+    CONTROLS,
+    INVISIBLE,
+    ODD_SPACE,
+    SPACES,
+    Chunk,
+    Dropped,
+    Link,
+    LinkedDocument,
+    Plain,
+    Source,
+    assemble,
+    in_chunks,
+    tidy,
+)
+from data_pipeline.sources.wikitext import Site
 from harp_jax.base import files
 from harp_jax.base.errors import InputError
 
@@ -42,15 +56,9 @@ def chunks(source: Source) -> Iterator[Chunk]:
     paths = files.expand(tuple(source["paths"]))
     inside = (files.walk(path) if os.path.isdir(path) else [path] for path in paths)
     for file_number, path in enumerate(itertools.chain.from_iterable(inside)):
-        number, size, batch = 0, 0, []
-        for line in _lines(path, int(source["max_page_bytes"])):
-            batch.append(line)
-            size += len(line.content) if isinstance(line.content, bytes) else 0
-            if size >= CHUNK_BYTES:
-                yield Chunk(chunk_name(file_number, path, number), batch)
-                number, size, batch = number + 1, 0, []
-        if batch:
-            yield Chunk(chunk_name(file_number, path, number), batch)
+        lines = _lines(path, int(source["max_page_bytes"]))
+        sized = ((line, len(line.content) if isinstance(line.content, bytes) else 0) for line in lines)
+        yield from in_chunks(file_number, path, sized, CHUNK_BYTES)
 
 
 def _lines(path: str, limit: int) -> Iterator[Line]:
@@ -80,22 +88,31 @@ def _records(chunk: Chunk, dropped: list[Dropped]) -> Iterator[tuple[str, dict[s
         if not content.strip():
             continue
         try:
-            record = json.loads(content.decode("utf-8-sig" if number == 1 else "utf-8"))
+            record, why = json.loads(content.decode("utf-8-sig" if number == 1 else "utf-8")), ""
         except (ValueError, RecursionError) as error:
-            hint = "; WikiExtractor writes JSON with --json" if content.startswith(b"<doc ") else ""
-            raise InputError(f"not JSON ({error}); {where}; write one JSON object per line{hint}") from None
-        if not isinstance(record, dict):
-            raise InputError(f"not a JSON object; {where}; write one JSON object per line")
+            record, why = None, f" ({error})"
+        hint = "; WikiExtractor writes JSON with --json" if content.startswith(b"<doc ") else ""
+        _check(
+            isinstance(record, dict),
+            f"not JSON{why}" if why else "not a JSON object",
+            where,
+            f"write one per line{hint}",
+        )
         yield where, record
+
+
+def _check(fine: bool, wrong: str, where: str, advice: str = "fix the line") -> None:
+    """Raises InputError with the file and line unless `fine`."""
+    if not fine:
+        raise InputError(f"{wrong}; {where}; {advice}")
 
 
 def string(record: Mapping[str, Any], key: str, where: str, empty: bool = True) -> str:
     """The string under `key`; raises InputError if it is missing, not a string, or empty without `empty`."""
     value = record.get(key)
-    if not isinstance(value, str) or not (value or empty):
-        raise InputError(f"the key {key!r} is missing or not a string; {where}; fix the line")
+    _check(isinstance(value, str) and bool(value or empty), f"the key {key!r} is missing or not a string", where)
     # JSON can encode lone surrogates, which UTF-8 cannot; one replacement character each keeps the offsets right.
-    return _SURROGATE.sub("\ufffd", value)
+    return _SURROGATE.sub("\ufffd", str(value))
 
 
 def _disjoint(links: list[Link], text: str, where: str, dropped: list[Dropped]) -> tuple[Link, ...]:
@@ -124,8 +141,11 @@ def _linked(record: dict[str, Any], where: str, dropped: list[Dropped]) -> Linke
     id_ = string(record, "id", where, empty=False)
     title, text = (string(record, key, where) for key in ("title", "text"))
     lead_end = record.get("lead_end", len(text))
-    if not _is_offset(lead_end, len(text)):
-        raise InputError(f"lead_end {lead_end!r} lies outside the text of {len(text)} code points; {where}; fix it")
+    _check(
+        _is_offset(lead_end, len(text)),
+        f"lead_end {lead_end!r} lies outside the text of {len(text)} code points",
+        where,
+    )
     return LinkedDocument(id_, id_, title, text, _links(record, text, where, dropped), lead_end)
 
 
@@ -135,16 +155,14 @@ def _is_offset(value: Any, size: int) -> bool:
 
 def _links(record: dict[str, Any], text: str, where: str, dropped: list[Dropped]) -> tuple[Link, ...]:
     given = record.get("links", [])
-    if not isinstance(given, list) or not all(isinstance(link, dict) for link in given):
-        raise InputError(f"'links' is not a list of objects; {where}; fix the line")
+    listed = isinstance(given, list) and all(isinstance(link, dict) for link in given)
+    _check(listed, "'links' is not a list of objects", where)
     links: list[Link] = []
     for link in given:
         start, end = link.get("start"), link.get("end")
-        if not (_is_offset(start, len(text)) and _is_offset(end, len(text)) and start <= end):
-            raise InputError(
-                f"link offsets {start!r}..{end!r} lie outside the text of {len(text)} code points; {where}; "
-                "offsets count code points from 0"
-            )
+        inside = _is_offset(start, len(text)) and _is_offset(end, len(text)) and start <= end
+        outside = f"link offsets {start!r}..{end!r} lie outside the text of {len(text)} code points"
+        _check(inside, outside, where, "offsets count code points from 0")
         # Strip the anchor: a space before a sentence's first word would put the link across two sentences.
         shown, target = text[start:end], string(link, "target", where)
         if shown.strip() and target:
@@ -189,10 +207,10 @@ def title_addresser(source: Source) -> Callable[[str], str]:
     return lambda title: _site().resolve(title).address or title.strip()
 
 
-def plain_text(text: str, title: str) -> marked.Plain:
+def plain_text(text: str, title: str) -> Plain:
     """The prose of an extracted article, without the title that some versions put first. Never raises; linear."""
     text = html.unescape(text).removeprefix(title + "\n")
-    text = marked.CONTROLS.sub("", text).replace("\r", "\n").replace("\t", " ")
+    text = CONTROLS.sub("", text).replace("\r", "\n").replace("\t", " ")
     addresses: list[str] = []
     dropped: list[tuple[str, str]] = []
 
@@ -210,8 +228,8 @@ def plain_text(text: str, title: str) -> marked.Plain:
 
     text = _STRAY.sub(stray, _ANCHOR.sub(mark, text))
     text = _BULLET.sub("", _SECTION.sub("\x04", _TAG.sub("", text)))
-    text = marked.ODD_SPACE.sub(" ", marked.INVISIBLE.sub("", text))
-    return marked.assemble(marked.tidy(marked.SPACES.sub(" ", text.replace("\n", "\n\n"))), addresses, dropped)
+    text = ODD_SPACE.sub(" ", INVISIBLE.sub("", text))
+    return assemble(tidy(SPACES.sub(" ", text.replace("\n", "\n\n"))), addresses, dropped)
 
 
 @lru_cache(maxsize=1)
@@ -231,11 +249,11 @@ def parse_harp(chunk: Chunk, source: Source) -> Parsed:
     dropped: list[Dropped] = []
     known: set[str] = set()
     for where, record in _records(chunk, dropped):
-        tokens, anchors = record.get("tokenized_sentence"), record.get("anchors")
-        if not (isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)):
-            raise InputError(f"'tokenized_sentence' is missing or not a list of strings; {where}; fix the line")
-        if not isinstance(anchors, list):
-            raise InputError(f"'anchors' is missing or not a list; {where}; fix the line")
+        tokens: Any = record.get("tokenized_sentence")
+        anchors: Any = record.get("anchors")
+        strings = isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
+        _check(strings, "'tokenized_sentence' is missing or not a list of strings", where)
+        _check(isinstance(anchors, list), "'anchors' is missing or not a list", where)
         text = _SURROGATE.sub("\ufffd", " ".join(tokens))
         starts = [0, *itertools.accumulate(len(token) + 1 for token in tokens)]
         links: list[Link] = []

@@ -13,9 +13,8 @@ from data_pipeline.engine.dropped import DropCounts
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.links import parsing, web_sites
 from data_pipeline.pipeline import generate
-from data_pipeline.sources import formats
+from data_pipeline.sources import formats, warc
 from data_pipeline.sources.document import Link, LinkedDocument
-from data_pipeline.sources.web import warc
 from harp_jax.base.errors import InputError
 from harp_jax.input.records import read_manifest
 from tests.support import corpus

@@ -8,9 +8,8 @@ import pytest
 
 from data_pipeline.pipeline import generate
 from data_pipeline.sources import formats
-from data_pipeline.sources.mediawiki.titles import Site
-from data_pipeline.sources.mediawiki.wikitext import plain_text
-from data_pipeline.sources.web.html_pages import read_page
+from data_pipeline.sources.html_pages import read_page
+from data_pipeline.sources.wikitext import Site, plain_text
 from harp_jax.input.records import read_manifest
 from tests.support import corpus, malformed
 from tests.support.generation_job import table

@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from data_pipeline.sources import formats
-from data_pipeline.sources.mediawiki.titles import Site
-from data_pipeline.sources.mediawiki.wikitext import plain_text
+from data_pipeline.sources.wikitext import Site, plain_text
 from tests.support.shared_data import SHARED
 
 DUMP = os.path.join(SHARED, "dumps", "enwiki-excerpt.xml.bz2")

@@ -15,7 +15,7 @@ from data_pipeline.links import anchors, link_graph
 from data_pipeline.links.link_graph import in_sentences
 from data_pipeline.links.parsing import parse_documents
 from data_pipeline.sources.document import LinkedDocument
-from data_pipeline.sources.mediawiki.titles import Site
+from data_pipeline.sources.wikitext import Site
 from tests.support.mediawiki_dump import HEAD, TAIL, page
 from tests.support.steps import steps
 

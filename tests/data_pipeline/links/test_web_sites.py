@@ -7,7 +7,7 @@ import pytest
 from data_pipeline.config import generation, plain_source
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.links import web_sites
-from data_pipeline.sources.web.html_pages import read_page
+from data_pipeline.sources.html_pages import read_page
 from harp_jax.base.errors import InputError
 from tests.support import corpus
 from tests.support.generation_job import linked_documents, table

@@ -2,10 +2,9 @@
 
 import pytest
 
-from data_pipeline.sources import formats
-from data_pipeline.sources.web import urls
-from data_pipeline.sources.web.html_pages import MAX_OPEN, read_page
-from data_pipeline.sources.web.main_content import main_content
+from data_pipeline.sources import formats, urls
+from data_pipeline.sources.html_pages import MAX_OPEN, read_page
+from data_pipeline.sources.main_content import main_content
 from harp_jax.base.errors import InputError
 
 SOURCE = {"format": "html", "redirects": (), "max_page_bytes": 2 << 20}
@@ -296,7 +295,7 @@ def test_file_names_are_escaped_as_links_are(tmp_path):
 
 
 def test_files_are_sniffed_in_linear_time():
-    from data_pipeline.sources.web.html_pages import _BEGIN
+    from data_pipeline.sources.html_pages import _BEGIN
 
     assert not _BEGIN.match(b"<!---->" * 146) and not _BEGIN.match(b"<html5>")
     for begin in (b"\xef\xbb\xbf\n<HTML lang=en>", b"<?xml version='1.0'?>\n<!-- a\n -->\n<!--b--><!doctype\nHTML>"):

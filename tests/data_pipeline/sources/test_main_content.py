@@ -2,7 +2,7 @@
 
 import pytest
 
-from data_pipeline.sources.web.html_pages import read_page
+from data_pipeline.sources.html_pages import read_page
 
 PROSE = "The lock of the canal was built by hand, and it has carried boats of every kind since that summer. "
 SOURCE = {"max_page_bytes": 2 << 20}
@@ -88,7 +88,7 @@ def test_sections_of_documentation_are_content():
 def test_the_work_is_linear_in_nested_wrappers():
     from selectolax.lexbor import LexborHTMLParser
 
-    from data_pipeline.sources.web.main_content import main_content
+    from data_pipeline.sources.main_content import main_content
     from tests.support.steps import steps
 
     def work(depth: int) -> int:

@@ -10,9 +10,8 @@ import pytest
 from data_pipeline.links import link_graph
 from data_pipeline.sources import formats, json_formats
 from data_pipeline.sources.document import Link, LinkedDocument
-from data_pipeline.sources.mediawiki.titles import Site
-from data_pipeline.sources.mediawiki.wikitext import plain_text
-from data_pipeline.sources.web.html_pages import read_page
+from data_pipeline.sources.html_pages import read_page
+from data_pipeline.sources.wikitext import Site, plain_text
 from data_pipeline.text.sentences import sentences
 from tests.support import corpus, malformed
 from tests.support.generation_job import linked_documents, table

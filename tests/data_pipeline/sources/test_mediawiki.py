@@ -6,8 +6,8 @@ import tracemalloc
 import pytest
 
 from data_pipeline.sources import formats
+from data_pipeline.sources import mediawiki as dump
 from data_pipeline.sources.document import Link
-from data_pipeline.sources.mediawiki import dump
 from harp_jax.base.errors import InputError
 from tests.support.mediawiki_dump import HEAD, TAIL, page, write
 

@@ -5,7 +5,7 @@ import bz2
 import pytest
 
 from data_pipeline.sources import formats
-from data_pipeline.sources.mediawiki import dump as wiki_dump
+from data_pipeline.sources import mediawiki as wiki_dump
 from harp_jax.base.errors import InputError
 from tests.support.mediawiki_dump import HEAD, TAIL, page, write
 
@@ -62,20 +62,6 @@ def test_damage_costs_its_block_and_names_the_place(tmp_path):
         assert dropped[0].where == f"{path} byte {starts[2]}" and dropped[0].example == "Page: 10 &amp; more"
 
 
-def test_the_first_block_may_be_damaged(tmp_path):
-    where, starts = dump(tmp_path)
-    data = bytearray((tmp_path / "a.xml.bz2").read_bytes())
-    data[starts[0]] ^= 0xFF
-    (tmp_path / "a.xml.bz2").write_bytes(data)
-    documents, dropped = read(where)
-    assert len(documents) == 25 and len(dropped) == 5
-    for start in starts[1:4]:
-        data[start] ^= 0xFF
-    (tmp_path / "a.xml.bz2").write_bytes(data)
-    with pytest.raises(InputError, match="first blocks are damaged"):
-        read(where)
-
-
 def test_pages_that_are_too_large_are_counted(tmp_path):
     where, _ = dump(tmp_path, text="x" * 100)
     documents, dropped = read(where | {"max_page_bytes": 2999})
@@ -111,7 +97,7 @@ def test_a_dump_that_is_cut_off_is_an_input_error(tmp_path, harm):
     where, _ = dump(tmp_path)
     path = tmp_path / "a.xml.bz2"
     path.write_bytes(harm(path.read_bytes()))
-    with pytest.raises(InputError, match=r"a\.xml\.bz2 is (truncated|not a MediaWiki)"):
+    with pytest.raises(InputError, match=r"a\.xml\.bz2 is (truncated|damaged)"):
         read(where)
 
 
@@ -121,13 +107,13 @@ def test_an_index_that_does_not_fit_is_an_input_error(tmp_path):
         read(where | {"paths": where["paths"] * 2})
     lines = bz2.open(tmp_path / "a-index.txt.bz2", "rt").read().splitlines()
     for broken, part in (
-        ([line.replace("Page: ", "Side ") for line in lines], "does not belong to .*a.xml.bz2: it lists .* at byte"),
+        ([line.replace("Page: ", "Side ") for line in lines], "does not belong to .*a.xml.bz2"),
         ([f"{int(line.split(':')[0]) + 1}:1:a" for line in lines], "does not belong to"),
+        ([], "does not belong to"),
         ([*lines[:-1]], "names 4 pages"),
         (lines[::-1], "line 6"),
         (["x", *lines], "line 1"),
-        ([], "is empty"),
-        ([*lines, "99999999:9:Z"], "truncated"),
+        ([*lines, "99999999:9:Z"], "line 31: .* below the"),
     ):
         write(tmp_path / "broken.txt", "\n".join(broken))
         with pytest.raises(InputError, match=part):

@@ -5,8 +5,7 @@ import random
 
 import pytest
 
-from data_pipeline.sources import formats
-from data_pipeline.sources.web import warc
+from data_pipeline.sources import formats, warc
 from harp_jax.base.errors import InputError
 from tests.support.warc_record import record
 

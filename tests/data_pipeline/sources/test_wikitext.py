@@ -2,8 +2,7 @@ import random
 
 import pytest
 
-from data_pipeline.sources.mediawiki.titles import Site
-from data_pipeline.sources.mediawiki.wikitext import plain_text
+from data_pipeline.sources.wikitext import Site, plain_text
 from tests.support.steps import steps
 
 SITE = Site({"Talk": 1, "File": 6, "Category": 14, "Portal": 100})

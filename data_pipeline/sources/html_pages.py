@@ -12,7 +12,9 @@ address of guide.html, `view?id=1` of "view?id=1" and "view?id=1.html". A symbol
 """
 
 import codecs
+import contextlib
 import html
+import itertools
 import os
 import re
 import urllib.parse
@@ -21,9 +23,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from data_pipeline.sources import marked
+from data_pipeline.sources import urls
 from data_pipeline.sources.document import (
     CHUNK_BYTES,
+    CONTROLS,
+    INVISIBLE,
+    ODD_SPACE,
+    SPACES,
     Chunk,
     Dropped,
     Link,
@@ -31,10 +37,12 @@ from data_pipeline.sources.document import (
     Outline,
     Section,
     Source,
-    chunk_name,
+    in_chunks,
+    offsets,
+    redirect,
+    tidy,
 )
-from data_pipeline.sources.web import urls
-from data_pipeline.sources.web.main_content import Content, main_content, text_of
+from data_pipeline.sources.main_content import Content, main_content, text_of
 from harp_jax.base import files
 from harp_jax.base.errors import InputError, needs
 
@@ -59,31 +67,26 @@ def chunks(source: Source) -> Iterator[Chunk]:
     Raises InputError for a path that does not exist and an invalid base URL.
     """
     base = _base_url(source)
+    limit = int(source["max_page_bytes"])
     for number, given in enumerate(files.expand(tuple(source["paths"]))):
-        size, part, batch = 0, 0, []
-        for path, relative in _pages_of(given):
-            batch.append((path, base + _quoted(relative), _aliases(base, relative)))
-            size += min(os.path.getsize(path), int(source["max_page_bytes"]))
-            if size >= CHUNK_BYTES or len(batch) >= _PAGES_PER_CHUNK:
-                yield Chunk(chunk_name(number, given.rstrip("/"), part), batch)
-                size, part, batch = 0, part + 1, []
-        for link, relative in _links_of(given):
-            batch.append(("", base + _quoted(relative), [base + _quoted(link), *_aliases(base, link)]))
-            if len(batch) >= _PAGES_PER_CHUNK:
-                yield Chunk(chunk_name(number, given.rstrip("/"), part), batch)
-                part, batch = part + 1, []
-        if batch:
-            yield Chunk(chunk_name(number, given.rstrip("/"), part), batch)
+        pages = (
+            ((path, base + _quoted(relative), _aliases(base, relative)), min(os.path.getsize(path), limit))
+            for path, relative in _pages_of(given)
+        )
+        links = (
+            (("", base + _quoted(relative), [base + _quoted(link), *_aliases(base, link)]), 0)
+            for link, relative in _links_of(given)
+        )
+        yield from in_chunks(number, given.rstrip("/"), itertools.chain(pages, links), CHUNK_BYTES, _PAGES_PER_CHUNK)
 
 
 def _base_url(source: Source) -> str:
     base = source.get("base_url") or "file:///"
     # "https://" alone: the folders are named after hosts.
-    if base not in ("http://", "https://") and ("//" not in base or urls.address(base) is None):
-        raise InputError(f"config.source.base_url {base!r} is not a URL; write https://host/path/")
-    if re.search(r"[?#\s]", base):
+    known = base in ("http://", "https://") or ("//" in base and urls.address(base) is not None)
+    if not known or re.search(r"[?#\s]", base):
         raise InputError(
-            f"config.source.base_url {base!r} has a query, a fragment or white space; write https://host/path/"
+            f"config.source.base_url {base!r} is not a URL without query and fragment; write https://host/path/"
         )
     return base if base.endswith("/") else base + "/"
 
@@ -130,11 +133,7 @@ def _redirects(others: list[str], url: str) -> list[LinkedDocument]:
     """Redirects from the other URLs of a page; a page with the same address has priority."""
     own = urls.address(url)
     addresses = dict.fromkeys(urls.address(other) for other in others)
-    return [
-        LinkedDocument(address, address, "", "", (), 0, redirect=own)
-        for address in addresses
-        if address and own and address != own
-    ]
+    return [redirect(address, own) for address in addresses if address and own and address != own]
 
 
 def _pages_of(given: str) -> Iterator[tuple[str, str]]:
@@ -204,17 +203,19 @@ def read_page(
     except _Tangled as error:
         dropped.append(Dropped(where, "page-too-tangled", str(error)))
         return []
-    base = _attribute(tree, "base[href]", "href")
-    base = (_joined(url, base) if base else None) or url
+    base = url
+    with contextlib.suppress(ValueError):
+        base = urllib.parse.urljoin(url, (_attribute(tree, "base[href]", "href") or "").strip())
     address, elsewhere = _canonical(tree, base, own)
-    aliases = [LinkedDocument(own, own, "", "", (), 0, redirect=address)] if address != own else []
-    if (moved := _refresh(tree, base)) not in (None, address, own):
-        return [LinkedDocument(own, own, "", "", (), 0, redirect=moved)]
+    aliases = [redirect(own, address)] if address != own else []
+    moved = _refresh(tree, base)
+    if moved and moved not in (address, own):
+        return [redirect(own, moved)]
     document = _document(tree, base, address, where, source, dropped)
     if document is None:
         return aliases
     if elsewhere and _path_of(elsewhere).endswith(_path_of(own)):
-        aliases.append(LinkedDocument(elsewhere, elsewhere, "", "", (), 0, redirect=address))
+        aliases.append(redirect(elsewhere, address))
     return [*aliases, replace(document, canonical=elsewhere)]
 
 
@@ -248,7 +249,7 @@ def _document(
     title = content.heading
     if not title and (element := tree.css_first("title")) is not None:
         title = text_of(element)
-    title = marked.CONTROLS.sub("", title.rstrip(" \u00b6"))[:500]
+    title = CONTROLS.sub("", title.rstrip(" \u00b6"))[:500]
     outline = _outline(content, spans, title) if source.get("split", "pages") != "pages" else None
     kept = {number for _, _, number in placed}
     for number, href in enumerate(content.hrefs):
@@ -277,8 +278,8 @@ def _assembled(
     spans: list[list[tuple[int, int]]] = [[] for _ in content.sections]
     length, lead_end = 0, -1
     for block in content.blocks:
-        text = marked.ODD_SPACE.sub(" ", marked.INVISIBLE.sub("", block.text))
-        plain, found, _ = marked.offsets(marked.tidy(marked.SPACES.sub(" ", text)))
+        text = ODD_SPACE.sub(" ", INVISIBLE.sub("", block.text))
+        plain, found, _ = offsets(tidy(SPACES.sub(" ", text)))
         if not plain:
             continue
         if block.heading and length and lead_end < 0:
@@ -295,10 +296,10 @@ def _assembled(
 def _outline(content: Content, spans: list[list[tuple[int, int]]], title: str) -> Outline:
     sections = [Section("", title, 0, tuple(spans[0]))]
     for section, places in zip(content.sections[1:], spans[1:]):
-        name = marked.CONTROLS.sub("", section.title)[:500]
-        fragment = marked.CONTROLS.sub("", section.anchors[0]) if section.anchors else ""
+        name = CONTROLS.sub("", section.title)[:500]
+        fragment = CONTROLS.sub("", section.anchors[0]) if section.anchors else ""
         sections.append(Section(fragment, name, section.parent, tuple(places)))
-    return Outline(tuple(sections), {marked.CONTROLS.sub("", name): n for name, n in content.fragments.items()})
+    return Outline(tuple(sections), {CONTROLS.sub("", name): n for name, n in content.fragments.items()})
 
 
 def _target(base: str, href: str, own: str, sections: bool) -> tuple[str | None, str]:
@@ -322,15 +323,6 @@ def _is_index_page(address: str, length: int, links: Sequence[Link]) -> bool:
 def _attribute(tree: "LexborHTMLParser", selector: str, name: str) -> str | None:
     node = tree.css_first(selector)
     return node.attributes.get(name) if node is not None else None
-
-
-def _joined(url: str, reference: str) -> str | None:
-    from urllib.parse import urljoin
-
-    try:
-        return urljoin(url, reference.strip())
-    except ValueError:
-        return None
 
 
 def _refresh(tree: "LexborHTMLParser", base: str) -> str | None:

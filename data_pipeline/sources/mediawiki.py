@@ -21,9 +21,17 @@ from functools import lru_cache
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, Link, LinkedDocument, Source, chunk_name
-from data_pipeline.sources.mediawiki.titles import Site
-from data_pipeline.sources.mediawiki.wikitext import plain_text
+from data_pipeline.sources.document import (
+    CHUNK_BYTES,
+    Chunk,
+    Dropped,
+    Link,
+    LinkedDocument,
+    Source,
+    chunk_name,
+    in_chunks,
+)
+from data_pipeline.sources.wikitext import Site, plain_text
 from harp_jax.base import files
 from harp_jax.base.errors import InputError
 
@@ -62,21 +70,15 @@ class PageBytes(NamedTuple):
 class Block(NamedTuple):
     """The bytes of a bz2 stream in the file, and the titles of its pages in the index."""
 
+    path: str
+    siteinfo: SiteInfo
     start: int
     end: int
     titles: tuple[str, ...]
 
 
-class Blocks(NamedTuple):
-    """The payload of a chunk: consecutive blocks of a file."""
-
-    path: str
-    siteinfo: SiteInfo
-    blocks: tuple[Block, ...]
-
-
 def chunks(source: Source) -> Iterator[Chunk]:
-    """Payload: `PageBytes`. Raises InputError (file, last good page) for a file that is missing, damaged or not a dump."""
+    """Payload: `PageBytes`, or a list of `Block`. Raises InputError for a file that is missing, damaged or not a dump."""
     if source.get("index"):
         yield from _block_chunks(source)
         return
@@ -96,9 +98,8 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
     """Documents of the chunk's pages. Raises InputError for broken XML (not for forbidden characters)."""
     documents: list[LinkedDocument] = []
     dropped: list[Dropped] = []
-    if isinstance(chunk.payload, PageBytes):
-        payloads: Iterable[PageBytes] = [chunk.payload]
-    else:
+    payloads: Iterable[PageBytes] = [chunk.payload]
+    if not isinstance(chunk.payload, PageBytes):
         payloads = _intact(chunk.payload, int(source["max_page_bytes"]), dropped)
     for payload in payloads:
         site = _site_of(payload.siteinfo)
@@ -113,75 +114,72 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
 
 def _payloads(path: str, max_page_bytes: int) -> Iterator[PageBytes]:
     blocks = _read_blocks(path)
-    try:
-        siteinfo, rest = _read_siteinfo(path, blocks)
-    except _DAMAGE as error:
-        raise InputError(f"{path} is damaged: {error}; download it again") from error
+    siteinfo, rest = _read_siteinfo(path, blocks)
     tail, last = yield from _split_pages(path, siteinfo, itertools.chain([rest], blocks), max_page_bytes)
-    if not _END.fullmatch(tail):
-        raise InputError(
-            f"{path} is truncated or damaged: no </mediawiki> at its end; last good page {last!r}; download it again"
-        )
+    _check_end(path, tail, f"; last good page {last!r}")
+
+
+def _check_end(path: str, end: bytes, after: str = "") -> None:
+    """Raises InputError unless `end`, which follows the last page, ends the dump."""
+    if not _END.fullmatch(end):
+        raise InputError(f"{path} is truncated or damaged: no </mediawiki> at its end{after}; download it again")
 
 
 def _split_pages(
     path: str, siteinfo: SiteInfo, blocks: Iterable[bytes], max_page_bytes: int
 ) -> Generator[PageBytes, None, tuple[bytes, str]]:
-    """Splits a stream between pages; returns what follows the last page, and that page's title.
-
-    Raises InputError (file, last good page) if reading the stream fails.
-    """
+    """Splits a stream between pages; returns what follows the last page, and that page's title."""
     # A page's XML is longer than its text: up to 6 bytes for an escaped character, and the elements around it.
     limit = 6 * max_page_bytes + _BLOCK
     buffer, complete, previous, skipping = b"", 0, "", 0
     too_large: list[tuple[str, int]] = []
-    try:
-        for block in blocks:
-            searched = max(complete, len(buffer) - len(_PAGE_END))
-            buffer += block
-            if skipping:
-                end = buffer.find(_PAGE_END)
-                skipping += len(buffer) if end < 0 else end
-                if end < 0:  # keep a possible beginning of </page>
-                    buffer = buffer[-len(_PAGE_END) :]
-                    skipping -= len(buffer)
-                    continue
-                too_large[-1] = (too_large[-1][0], skipping)
-                buffer, complete, searched, skipping = buffer[end + len(_PAGE_END) :], 0, 0, 0
-            found = buffer.rfind(_PAGE_END, searched)
-            complete = found + len(_PAGE_END) if found >= 0 else complete
-            large = len(buffer) - complete > limit
-            if complete >= CHUNK_BYTES or (large and complete):
-                yield PageBytes(path, siteinfo, buffer[:complete], tuple(too_large), previous)
-                previous = _last_title(buffer[:complete]) or previous
-                buffer, complete, too_large = buffer[complete:], 0, []
-            if large:
-                too_large.append((_last_title(buffer[:_BLOCK]), 0))
-                buffer, skipping = buffer[-len(_PAGE_END) :], len(buffer) - len(_PAGE_END)
-    except _DAMAGE as error:
-        last = _last_title(buffer[:complete]) or previous
-        raise InputError(f"{path} is damaged: {error}; last good page {last!r}; download it again") from error
+    for block in blocks:
+        searched = max(complete, len(buffer) - len(_PAGE_END))
+        buffer += block
+        if skipping:
+            end = buffer.find(_PAGE_END)
+            skipping += len(buffer) if end < 0 else end
+            if end < 0:  # keep a possible beginning of </page>
+                buffer = buffer[-len(_PAGE_END) :]
+                skipping -= len(buffer)
+                continue
+            too_large[-1] = (too_large[-1][0], skipping)
+            buffer, complete, searched, skipping = buffer[end + len(_PAGE_END) :], 0, 0, 0
+        found = buffer.rfind(_PAGE_END, searched)
+        complete = found + len(_PAGE_END) if found >= 0 else complete
+        large = len(buffer) - complete > limit
+        if complete >= CHUNK_BYTES or (large and complete):
+            yield PageBytes(path, siteinfo, buffer[:complete], tuple(too_large), previous)
+            previous = _last_title(buffer[:complete]) or previous
+            buffer, complete, too_large = buffer[complete:], 0, []
+        if large:
+            too_large.append((_last_title(buffer[:_BLOCK]), 0))
+            buffer, skipping = buffer[-len(_PAGE_END) :], len(buffer) - len(_PAGE_END)
     if complete or too_large:
         yield PageBytes(path, siteinfo, buffer[:complete], tuple(too_large), previous)
     return buffer[complete:], _last_title(buffer[:complete]) or previous
 
 
 def _read_blocks(path: str) -> Iterator[bytes]:
+    """The bytes of a dump, decompressed, at most 1 MiB at a time. Raises InputError if they are damaged."""
+    size = 0
     with files.open_bytes(path) as file:
-        while block := file.read(_BLOCK):
-            yield block
+        try:
+            while block := file.read(_BLOCK):
+                yield block
+                size += len(block)
+        except _DAMAGE as error:
+            raise InputError(f"{path} is damaged after {size:,} bytes: {error}; download it again") from error
+
+
+def _title(pages: bytes, start: int = 0) -> str:
+    """The first title from `start` on."""
+    match = _TITLE.search(pages, start)
+    return html.unescape(match[1].decode("utf-8", "replace")) if match else ""
 
 
 def _last_title(pages: bytes) -> str:
-    start = pages.rfind(b"<title>")
-    match = _TITLE.match(pages, start) if start >= 0 else None
-    return html.unescape(match[1].decode("utf-8", "replace")) if match else ""
-
-
-def _first_title(pages: bytes) -> str:
-    """The title of the first page that begins there."""
-    match = _TITLE.search(pages)
-    return html.unescape(match[1].decode("utf-8", "replace")) if match else ""
+    return _title(pages, max(0, pages.rfind(b"<title>")))
 
 
 def _read_siteinfo(path: str, blocks: Iterator[bytes]) -> tuple[SiteInfo, bytes]:
@@ -254,55 +252,47 @@ def _replacement(match: re.Match[str]) -> str:
 # bz2 compresses wikitext to about a quarter.
 _COMPRESSED_BYTES = CHUNK_BYTES // 4
 _TAIL_BYTES = 4 << 20
-_DAMAGED_IN_A_ROW = 3  # more damaged blocks at the beginning mean an index of another dump
 _OFFSET = re.compile(r"[0-9]{1,18}")
 _BLOCK_MAGIC = b"1AY&SY"  # of the first block of a bz2 stream, after "BZh" and a digit
 
 
 def _block_chunks(source: Source) -> Iterator[Chunk]:
-    """Payload: `Blocks`. Raises InputError if an index is missing, damaged, or of another dump."""
+    """Payload: a list of `Block`. Raises InputError if an index is missing, damaged, or of another dump."""
     paths, indices = files.expand(tuple(source["paths"])), files.expand(tuple(source["index"]))
     if len(paths) != len(indices):
         raise InputError(
             f"config.source.index names {len(indices)} files and config.source.paths {len(paths)}; name one index per dump"
         )
-    for file_number, (path, index) in enumerate(zip(paths, indices)):
-        number = damaged = 0
-        fits = False
-        taken: list[Block] = []
-        size = _size(path)
-        try:
-            siteinfo, _ = _read_siteinfo(path, _read_blocks(path))
-        except _DAMAGE as error:
-            raise InputError(f"{path} is damaged: {error}; download it again") from error
-        for block in _blocks(path, index, size):
-            if not fits:
-                fits = _fits(path, index, block)
-                damaged += not fits
-                if damaged > _DAMAGED_IN_A_ROW:
-                    raise InputError(
-                        f"{index} does not belong to {path}, or its first blocks are damaged; download both again"
-                    )
-            taken.append(block)
-            if block.end - taken[0].start >= _COMPRESSED_BYTES:
-                yield Chunk(chunk_name(file_number, path, number), Blocks(path, siteinfo, tuple(taken)))
-                number, taken = number + 1, []
-        if taken:
-            yield Chunk(chunk_name(file_number, path, number), Blocks(path, siteinfo, tuple(taken)))
+    for number, (path, index) in enumerate(zip(paths, indices)):
+        siteinfo, _ = _read_siteinfo(path, _read_blocks(path))
+        blocks = _blocks(path, siteinfo, index)
+        first = next(blocks, None)
+        if first is None or not _begins_as_listed(first):
+            raise InputError(
+                f"{index} does not belong to {path}, or one of them is damaged: the first page that it lists is not where "
+                "it says; download both again"
+            )
+        sized = ((block, block.end - block.start) for block in itertools.chain([first], blocks))
+        yield from in_chunks(number, path, sized, _COMPRESSED_BYTES)
 
 
-def _intact(chunk: Blocks, max_page_bytes: int, dropped: list[Dropped]) -> Iterator[PageBytes]:
+def _begins_as_listed(block: Block) -> bool:
+    try:
+        return _title(next(_decompressed(block), b"")) == html.unescape(block.titles[0])
+    except (OSError, EOFError):
+        return False
+
+
+def _intact(blocks: list[Block], max_page_bytes: int, dropped: list[Dropped]) -> Iterator[PageBytes]:
     """The pages of each intact block; the pages of damaged blocks are appended to `dropped`.
 
     Raises InputError if an intact block does not contain the pages that the index lists.
     """
-    for block in chunk.blocks:
-        where = f"{chunk.path} byte {block.start}"
-        stream = _decompressed(chunk.path, block)
-        cut = _split_pages(chunk.path, chunk.siteinfo, stream, max_page_bytes)
+    for block in blocks:
+        where = f"{block.path} byte {block.start}"
         try:
-            found = list(cut)
-        except InputError:
+            found = list(_split_pages(block.path, block.siteinfo, _decompressed(block), max_page_bytes))
+        except (OSError, EOFError):
             dropped.extend(Dropped(where, "page-in-damaged-block", title) for title in block.titles)
             continue
         pages = sum(payload.pages.count(b"<page>") + len(payload.too_large) for payload in found)
@@ -313,26 +303,26 @@ def _intact(chunk: Blocks, max_page_bytes: int, dropped: list[Dropped]) -> Itera
         yield from found
 
 
-def _blocks(path: str, index: str, size: int) -> Iterator[Block]:
+def _blocks(path: str, siteinfo: SiteInfo, index: str) -> Iterator[Block]:
+    size = _size(path)
     start = -1
     titles: list[str] = []
     for number, line in files.lines(index):
         offset, _, rest = line.partition(":")
         page, colon, title = rest.partition(":")
-        if not (_OFFSET.fullmatch(offset) and _OFFSET.fullmatch(page) and colon and start <= int(offset)):
+        known = _OFFSET.fullmatch(offset) and _OFFSET.fullmatch(page) and colon
+        if not (known and start <= int(offset) < size):
             raise InputError(
-                f"expected 'byte:page:title' with bytes in order; {index} line {number}; download it again"
+                f"{index} line {number}: expected 'byte:page:title' with bytes in order, below the {size} of {path}; "
+                "download both again"
             )
-        if int(offset) >= size:
-            raise InputError(f"{path} is truncated: {index} names byte {offset}, it has {size}; download it again")
         if int(offset) > start and titles:
-            yield Block(start, int(offset), tuple(titles))
+            yield Block(path, siteinfo, start, int(offset), tuple(titles))
             titles = []
         start = int(offset)
         titles.append(title)
-    if not titles:
-        raise InputError(f"{index} is empty; download it again")
-    yield Block(start, size, tuple(titles))
+    if titles:
+        yield Block(path, siteinfo, start, size, tuple(titles))
 
 
 def _size(path: str) -> int:
@@ -345,14 +335,13 @@ def _size(path: str) -> int:
         end = bz2.decompress(tail[max(0, tail.rfind(_BLOCK_MAGIC) - len("BZh9")) :])
     except (OSError, ValueError):
         end = b""
-    if not _END.fullmatch(end[-_TAIL_BYTES:].rpartition(b"</page>")[2]):
-        raise InputError(f"{path} is truncated or damaged: no </mediawiki> at its end; download it again")
+    _check_end(path, end[-_TAIL_BYTES:].rpartition(_PAGE_END)[2])
     return size
 
 
-def _decompressed(path: str, block: Block) -> Iterator[bytes]:
+def _decompressed(block: Block) -> Iterator[bytes]:
     """The block's decompressed bytes, at most 1 MiB at a time; raises OSError or EOFError if it is damaged."""
-    with open(path, "rb") as file:
+    with open(block.path, "rb") as file:
         file.seek(block.start)
         left = block.end - block.start
         while left:
@@ -367,24 +356,6 @@ def _decompressed(path: str, block: Block) -> Iterator[bytes]:
                 data = b""
             file.seek(-len(stream.unused_data), 1)
             left += len(stream.unused_data)
-
-
-def _fits(path: str, index: str, block: Block) -> bool:
-    """Whether the block begins with the page that the index names; False if it is damaged.
-
-    Raises InputError if it begins with another page: the index belongs to another dump.
-    """
-    try:
-        head = next(_decompressed(path, block), b"")
-    except (OSError, EOFError):
-        return False
-    title = _first_title(head)
-    if title != html.unescape(block.titles[0]):
-        raise InputError(
-            f"{index} does not belong to {path}: it lists {block.titles[0]!r} at byte {block.start}, "
-            f"but {title!r} is there; download both again"
-        )
-    return True
 
 
 # One <page> element to a document.
@@ -431,9 +402,9 @@ def _read_article(
     model = revision[0].findtext("model") if revision else None
     text = revision[0].findtext("text") if revision else None
     identity = (site.address(title), page.findtext("id") or title, title)
-    redirect = page.find("redirect")
+    element = page.find("redirect")
     match = _REDIRECT.match(text or "")
-    target = redirect.get("title") if redirect is not None else None
+    target = element.get("title") if element is not None else None
     target = target or (match[1] if match else None)
     if target is not None:
         address, reason, _ = site.resolve(target)

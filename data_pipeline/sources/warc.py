@@ -11,9 +11,9 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, LinkedDocument, Source, chunk_name
-from data_pipeline.sources.web import urls
-from data_pipeline.sources.web.html_pages import read_page
+from data_pipeline.sources import urls
+from data_pipeline.sources.document import CHUNK_BYTES, Chunk, Dropped, LinkedDocument, Source, in_chunks, redirect
+from data_pipeline.sources.html_pages import read_page
 from harp_jax.base import files
 from harp_jax.base.errors import InputError, needs
 
@@ -39,51 +39,30 @@ class Record(NamedTuple):
     is_page: bool
 
 
-class Range(NamedTuple):
-    """The payload of a chunk: records of a file that may contain pages."""
-
-    path: str
-    records: tuple[Record, ...]
-
-
 def chunks(source: Source) -> Iterator[Chunk]:
-    """Payload: `Range`. Raises InputError (file, byte) for damage of any kind."""
-    for file_number, path in enumerate(files.expand(tuple(source["paths"]))):
-        number, size = 0, 0
-        batch: list[Record] = []
-        for record in _records(path):
-            if record.is_page:
-                batch.append(record)
-                size += min(record.size, int(source["max_page_bytes"]))
-            if size >= CHUNK_BYTES:
-                yield Chunk(chunk_name(file_number, path, number), Range(path, tuple(batch)))
-                number, size, batch = number + 1, 0, []
-        if batch:
-            yield Chunk(chunk_name(file_number, path, number), Range(path, tuple(batch)))
+    """Payload: a list of (path, `Record`). Raises InputError (file, byte) for damage of any kind."""
+    for number, path in enumerate(files.expand(tuple(source["paths"]))):
+        pages = (record for record in _records(path) if record.is_page)
+        sized = (((path, page), min(page.size, int(source["max_page_bytes"]))) for page in pages)
+        yield from in_chunks(number, path, sized, CHUNK_BYTES)
 
 
 def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
-    """The pages of the records. Raises InputError if the file has changed or the extra [web] is not installed."""
+    """The pages of the records. Raises InputError if the extra [web] is not installed."""
     with needs("reading WARC files", "fastwarc", "web"):
         from fastwarc.warc import ArchiveIterator
-    path, records = chunk.payload
+    path = chunk.payload[0][0]
     documents: list[LinkedDocument] = []
     dropped: list[Dropped] = []
     with open(path, "rb") as file:
-        for place in records:
+        for _, place in chunk.payload:
             if place.size > int(source["max_page_bytes"]) + _HEAD_BYTES:
                 dropped.append(Dropped(f"{path} byte {place.start}", "page-too-large", f"{place.size} bytes"))
                 continue
             file.seek(place.start)
             data = io.BytesIO(file.read(place.end - place.start))
             # One iterator per record: a broken encoding must not affect the records after it.
-            try:
-                record = next(ArchiveIterator(data, parse_http=False), None)
-            except OSError as error:
-                raise InputError(
-                    f"{path} has changed or is damaged at byte {place.start}: {error}; run again"
-                ) from error
-            if record is not None:
+            if (record := next(ArchiveIterator(data, parse_http=False), None)) is not None:
                 url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
                 documents += _pages(record, url, f"{path} byte {place.start}: {url}"[:300], source, dropped)
     return documents, dropped
@@ -123,7 +102,7 @@ def _redirect(url: str, location: str, where: str, dropped: list[Dropped]) -> li
     if address is None or target is None:
         dropped.append(Dropped(where, reason.replace("link-", "redirect-") or "page-url", location))
         return []
-    return [LinkedDocument(address, address, "", "", (), 0, redirect=target)] if target != address else []
+    return [redirect(address, target)] if target != address else []
 
 
 def _records(path: str) -> Iterator[Record]:

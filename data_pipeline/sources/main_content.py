@@ -1,4 +1,4 @@
-"""The main content of an HTML tree as blocks of text with marks (marked.py): one walk over the selected nodes, no recursion.
+"""The main content of an HTML tree as blocks of text with marks (document.py): one walk over the selected nodes, no recursion.
 
 content_selection.py decides which part of the page is content. The first <h1> is the title and not part of the text; other
 headings are blocks of their own. Code listings are paragraphs, and so are the rows of a data table (with <th> or <caption>);
@@ -14,7 +14,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from data_pipeline.sources.web.content_selection import HEADINGS, INLINE, OPAQUE, select
+from data_pipeline.sources.content_selection import HEADINGS, INLINE, OPAQUE, select
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
