@@ -26,8 +26,6 @@ def get_config():
     c.query_mark = "[unused0]"  # [Q]
     c.document_mark = "[unused1]"  # [D]
     c.sample = 0.08  # the paper tuned it on the queries it reports; tune inside folds
-    c.replaced = 0.5
-    c.mlm_rate = 0.15
     c.row_length = 256
     c.batch_pairs = 80
     c.epochs = 4.0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, cast
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.config import check_fields, read_config
+from harp_jax.config import check_names, read_config
 from harp_jax.corpus import trec
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import LARGEST, Qrels, Ranking, Run, read_qrels, read_queries
@@ -184,7 +184,7 @@ def load_config(path: Path, **changes: Any) -> "ConfigDict":
     2
     """
     config = read_config(os.fspath(path))
-    check_fields(config, changes, os.fspath(path))
+    check_names(config, changes, os.fspath(path))
     config.update_from_flattened_dict(changes)
     return config
 

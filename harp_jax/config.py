@@ -1,70 +1,216 @@
-"""Every field of a training config: its default and its range. A config file starts from one of these functions and sets fields."""
+"""Every field of a training config, declared once: default, meaning, and the values that it may have.
+
+A config file starts from the function of its stage (`pretrain`, `finetune`, `coarse_tune`, `neural_ir`, `linklearn`) and sets
+fields. What no shipped config, experiment or paper sets to another value is a constant where it is used.
+"""
 
 import difflib
 import importlib.util
-import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 
 
-def _common() -> ConfigDict:
-    c = ConfigDict()
-    c.init = ""  # Hugging Face directory or training workdir whose parameters start the run; empty: from scratch
-    c.tokenizer = ""  # Hugging Face directory or vocab.txt; empty: the one of `init`
-    c.model = ConfigDict()  # `init` overrides it, except dropout, attention and remat
-    c.model.layers = 12  # of the encoder
-    c.model.hidden = 768  # width; a multiple of heads
-    c.model.heads = 12  # attention heads of a layer
-    c.model.intermediate = 0  # 0: 4 × hidden
-    c.model.model_type = "bert"  # Hugging Face's name of the architecture, from scratch
-    c.model.max_positions = 512  # the longest sequence that the encoder can read
-    c.model.dropout = 0.1  # of embeddings and layers' outputs
-    c.model.attention_dropout = 0.0  # 0: all attention implementations train the same model
-    c.model.initialisation = (
-        "normal"  # from scratch; or "matching", with which small models without dropout learn to match words
-    )
-    c.model.attention = "auto"  # by backend and dtype; or "xla", "cudnn" (GPU, 16 bits), "splash" (TPU)
-    c.model.remat = "none"  # or "dots", "layer": less memory, more compute (`layers.rematerialised`)
-    c.row_length = 512  # tokens per packed row; also the maximum sequence length
-    c.rows = 0  # rows per batch; 0: derived from batch_pairs and the lengths of the data
-    c.accumulate = 1  # microbatches per batch, computed one after the other to save memory
-    c.lanes = 8  # independent input streams; a multiple of the devices along data × fsdp
-    c.window = 1024  # groups of a lane shuffled and packed together; at most an epoch, where `epochs` counts
-    c.learning_rate = 1e-4  # its maximum, after warmup
-    c.schedule = "linear"  # after warmup: "linear" to 0, "cosine" to 0, "constant"
-    c.warmup = 0.1  # fraction of the steps
-    c.beta1 = 0.9  # of Adam: decay of the mean gradient
-    c.beta2 = 0.999  # of Adam: decay of the mean squared gradient
-    c.weight_decay = 0.0  # not applied to biases and layer norms
-    c.clip_norm = 1.0  # 0: off
-    c.mesh = ConfigDict()
-    c.mesh.data = -1  # -1: all remaining devices, as many as share the lanes
-    c.mesh.fsdp = 1  # devices that share parameters and optimizer state
-    c.mesh.model = 1  # devices that share each layer's heads and hidden units
-    # Of the computation; parameters stay float32. "auto": bfloat16 on TPU, GPU and CPUs that multiply it (AMX or AVX512-BF16), else
-    # float32.
-    c.dtype = "float32"
-    c.prng = "threefry"  # "rbg": faster dropout on TPU, but its bits depend on the sharding
-    c.seed = 0  # of parameters, order, masks and dropout
-    c.log_every = 50  # steps between lines of metrics
-    c.probe_every = 0  # steps between probes of each loss's gradient norm, each the work of two steps; 0: never
-    c.wandb = ""  # project of Weights & Biases that receives the metrics too (extra [wandb]); empty: none
-    c.checkpoint_every = 1000  # steps between checkpoints
-    c.keep_checkpoints = 2  # the newest ones
-    c.eval_every = 0  # steps between evaluations on held-out data; 0: never
-    c.eval_batches = 16  # batches of held-out data in an evaluation
-    c.spike = 8.0  # skip an update whose loss is this many standard deviations above the running mean; 0: never
-    c.max_skipped = 100  # stop the run after this many updates skipped for Inf, NaN or a spike
-    c.compilation_cache = True  # in the user's cache directory
-    return c
+class Field(NamedTuple):
+    """A config field. allowed: the choices, or the lowest and the highest number; empty: every value of the default's type."""
 
+    default: Any
+    meaning: str
+    allowed: tuple[Any, ...] = ()
+
+
+Fields = Mapping[str, Field]
+
+COUNT, WEIGHT, SHARE, STEPS = (1, 1 << 24), (0, 1e6), (0, 1), (0, 1 << 40)
+
+LOOP: Fields = {
+    "accumulate": Field(1, "microbatches per batch, computed one after the other to save memory", (1, 1 << 16)),
+    "lanes": Field(8, "independent input streams; a multiple of the devices along data × fsdp", (1, 1 << 12)),
+    "window": Field(
+        1024, "groups of a lane shuffled and packed together; at most an epoch, where `epochs` counts", COUNT
+    ),
+    "learning_rate": Field(1e-4, "its maximum, after warmup", SHARE),
+    "schedule": Field("linear", "after warmup: to 0, or constant", ("linear", "cosine", "constant")),
+    "warmup": Field(0.1, "fraction of the steps", SHARE),
+    "weight_decay": Field(0.0, "not applied to biases and layer norms", SHARE),
+    "mesh.data": Field(-1, "-1: all remaining devices, as many as share the lanes", (-1, 1 << 20)),
+    "mesh.fsdp": Field(1, "devices that share parameters and optimizer state", (1, 1 << 20)),
+    "mesh.model": Field(1, "devices that share each layer's heads and hidden units", (1, 1 << 20)),
+    "prng": Field("threefry", '"rbg": faster dropout on TPU, but its bits depend on the sharding', ("threefry", "rbg")),
+    "seed": Field(0, "of parameters, order, masks and dropout", (0, (1 << 63) - 2)),
+    "log_every": Field(50, "steps between lines of metrics", (1, 1 << 40)),
+    "wandb": Field("", "project of Weights & Biases that receives the metrics too (extra [wandb]); empty: none"),
+    "checkpoint_every": Field(1000, "steps between checkpoints; the two newest are kept", (1, 1 << 40)),
+    "eval_every": Field(0, "steps between evaluations on held-out data; 0: never", STEPS),
+}
+
+ENCODER: Fields = {
+    "init": Field("", "Hugging Face directory or training workdir whose parameters start the run; empty: from scratch"),
+    "tokenizer": Field("", "Hugging Face directory or vocab.txt; empty: the one of `init`"),
+    "model.model_type": Field(
+        "bert", "Hugging Face's name of the architecture, from scratch; `init` has its own shape"
+    ),
+    "model.layers": Field(12, "of the encoder", (1, 1000)),
+    "model.hidden": Field(768, "width; a multiple of heads", (1, 1 << 16)),
+    "model.heads": Field(12, "attention heads of a layer", (1, 1024)),
+    "model.max_positions": Field(512, "the longest sequence that the encoder can read", (8, 1 << 20)),
+    "model.initialisation": Field(
+        "normal",
+        'from scratch; with "matching" small models without dropout learn to match words',
+        ("normal", "matching"),
+    ),
+    "model.dropout": Field(0.1, "of embeddings and layers' outputs", (0, 0.99)),
+    "model.attention_dropout": Field(0.0, "0: all attention implementations train the same model", (0, 0.99)),
+    "model.attention": Field(
+        "auto",
+        'by backend and dtype; or "xla", "cudnn" (GPU, 16 bits), "splash" (TPU)',
+        ("auto", "xla", "cudnn", "splash"),
+    ),
+    "model.remat": Field("none", "less memory, more compute (`layers.rematerialised`)", ("none", "dots", "layer")),
+    "row_length": Field(512, "tokens per packed row; also the maximum sequence length", (8, 1 << 20)),
+    "dtype": Field(
+        "float32",
+        'of the computation; parameters stay float32. "auto": bfloat16 on TPU, GPU and CPUs that multiply it (AMX or AVX512-BF16), '
+        "else float32",
+        ("auto", "float32", "bfloat16", "float16"),
+    ),
+}
+
+TEXT: Fields = {
+    "docs": Field("", "documents"),
+    "fields": Field(("title", "url", "body"), "of a document, in this order"),
+}
+
+JUDGED: Fields = {
+    **TEXT,
+    "queries": Field("", "training queries"),
+    "qrels": Field("", "their judgments"),
+    "candidates": Field("", "a TREC run: where negatives come from"),
+    "folds": Field("", "qid<TAB>fold"),
+    "train_folds": Field((), "empty: all queries"),
+    "train_queries": Field("", "a file whose lines begin with the query ids to train on; empty: all"),
+    # With them BM25's top 50 rank the positive above a negative in .489 of WikiPassageQA's training pairs, without them in .812;
+    # each start of a training prints the share. On Cranfield's folds AP is higher without them: DRMM .279 (with: .224), KNRM .194
+    # (.156), DUET .224 (.198), Conv-KNRM .154 (.135).
+    "missed_positives": Field(
+        False,
+        "also train on relevant documents that the candidates lack. Off: re-ranking never meets them, and they share fewer words "
+        "with the query than BM25's negatives do",
+    ),
+    "select": Field(
+        "", 'a measure such as "RR@10": select parameters by it on held-out training queries; empty: the last'
+    ),
+    "select_queries": Field(500, "maximum number held out, at most a tenth, grouped by relevant document", COUNT),
+    "select_depth": Field(100, "candidates re-ranked for each of them", COUNT),
+    "steps": Field(0, "0: `epochs` over the training positives", STEPS),
+}
+
+RANK_LOSSES = ("bce", "hinge", "logistic", "lce")
+NEGATIVES = (1, 10_000)
+
+OWN: Mapping[str, Fields] = {
+    "pretrain": {
+        **ENCODER,
+        "data": Field((), "output directories of the generation job"),
+        "tasks": Field(
+            ("rqp", "qdm", "rdp", "acm"), 'also "adp" and the controls "ict", "wlp", "prop"; "mlm" is running text'
+        ),
+        "task_sampling": Field(
+            "uniform", "over the tasks, as in the paper; or by their record counts", ("uniform", "proportional")
+        ),
+        "pair_weight": Field(1.0, "of the pair losses; 0: the MLM-only control, on the same batches", WEIGHT),
+        "pair_loss": Field(
+            "hinge", '"softmax_margin" is that of the authors\' code', ("hinge", "logistic", "softmax_margin")
+        ),
+        "mlm_weight": Field(1.0, "0: nothing is masked or predicted", WEIGHT),
+        "mlm_head_steps": Field(
+            300, "where `init` has no MLM head: train it alone for so long, the encoder frozen; 0: do not", STEPS
+        ),
+        "mlm_side": Field("document", "masking one of four query words hurts the pair", ("document", "query", "both")),
+        "mlm_whole_words": Field(False, "mask all wordpieces of a word or none"),
+        "batch_pairs": Field(128, "on average; the number in a batch varies with packing", COUNT),
+        "batch_tokens": Field(
+            0,
+            "end batches at this many real tokens (± half a pair), for every task alike; 0: use batch_pairs",
+            (0, 1 << 30),
+        ),
+        "eval_batches": Field(16, "batches of held-out data in an evaluation", COUNT),
+        "steps": Field(100_000, "updates of the whole run", (1, 1 << 40)),
+    },
+    "finetune": {
+        **ENCODER,
+        **JUDGED,
+        "init_head": Field("fresh", "the paper keeps embeddings and attention layers only", ("fresh", "pretrained")),
+        "query_mark": Field("", 'token before every query, such as "[unused0]"; [Q] in coarse-tuning'),
+        "document_mark": Field("", "token before every document; [D] in coarse-tuning"),
+        "negatives": Field(7, "for each positive, drawn from the candidates", NEGATIVES),
+        "rank_loss": Field("bce", "Eq. 18", RANK_LOSSES),
+        "mqp_weight": Field(0.0, "of masked query prediction (SJTF), added to the ranking loss; 0: off", WEIGHT),
+        "batch_pairs": Field(128, "query-document pairs in a batch, on average", COUNT),
+        "learning_rate": LOOP["learning_rate"]._replace(default=1e-5),
+        "epochs": Field(2.0, "passes over the training positives", WEIGHT),
+    },
+    "coarse_tune": {
+        **ENCODER,
+        **TEXT,
+        "clicks": Field("", "ORCAS: qid, query, docid, url"),
+        "sample": Field(0.08, "fraction of its pairs", SHARE),
+        "documents_only": Field(
+            False, "the control: MLM on the clicked documents, without queries (continual pre-training)"
+        ),
+        "query_mark": Field("[unused0]", "[Q]"),
+        "document_mark": Field("[unused1]", "[D]"),
+        "batch_pairs": Field(80, "sequences in a batch, on average", COUNT),
+        "row_length": ENCODER["row_length"]._replace(default=256),
+        "learning_rate": Field(1e-3, "of bert-tiny", SHARE),
+        "weight_decay": LOOP["weight_decay"]._replace(default=0.01),
+        "steps": Field(0, "0: `epochs` over the pairs (or the documents)", STEPS),
+        "epochs": Field(4.0, "passes over the pairs", WEIGHT),
+    },
+    "neural_ir": {
+        **JUDGED,
+        "model.name": Field("knrm", "the ranker", ("knrm", "conv_knrm", "drmm", "duet")),
+        "model.query_length": Field(20, "words; longer queries are truncated", (1, 1 << 16)),
+        "model.train_vectors": Field(True, "KNRM, Conv-KNRM; the vectors of DRMM are never trained"),
+        "tokenizer": Field("", "directory of a vocabulary (`harp words`); empty: count the words of `docs`"),
+        "vectors": Field(
+            "", "word vectors, a text file of word2vec or GloVe; empty: random vectors of 100 numbers; not for DUET"
+        ),
+        "row_length": Field(300, "words of a document; longer ones are truncated", (8, 1 << 20)),
+        "negatives": Field(4, "for each positive, drawn from the candidates again in every epoch", NEGATIVES),
+        "rank_loss": Field("hinge", "pairwise, or of the group", RANK_LOSSES),
+        "batch_pairs": Field(64, "(query, positive, negative) triples in a batch", COUNT),
+        "learning_rate": LOOP["learning_rate"]._replace(default=1e-3),
+        "lanes": LOOP["lanes"]._replace(default=1),
+        "window": LOOP["window"]._replace(default=256),
+        "epochs": Field(10.0, "passes over the training positives", WEIGHT),
+        "checkpoint_every": LOOP["checkpoint_every"]._replace(default=10_000),
+    },
+}
+
+LINKLEARN: Fields = {
+    "docs": Field((), "linked documents, JSONL; documents without links may be in separate files"),
+    "redirects": Field((), "alias<TAB>id"),
+    "stemmer": Field("english", "a Snowball stemmer; empty: none"),
+    "loss": Field("hinge", "or RankNet's cross-entropy", ("hinge", "logistic")),
+    "negatives": Field(15, "unlinked documents for each linked one", NEGATIVES),
+    "negatives_from": Field(
+        "uniform", 'as in the paper; "linked": in proportion to links, against popularity', ("uniform", "linked")
+    ),
+    "learning_rate": Field(3e-3, "of Adam", WEIGHT),
+    "steps": Field(10_000, "updates, at most", STEPS),
+    "eval_every": Field(250, "steps between evaluations on held-out documents", (1, 1 << 40)),
+    "ranking_svm_constraints": Field(0, "also train Ranking SVM, on this many constraints; 0: do not", (0, 1 << 24)),
+    "seed": Field(0, "of parameters and sampling", (0, (1 << 63) - 2)),
+}
+
+FIELDS: Mapping[str, Fields] = {**{stage: {**LOOP, **own} for stage, own in OWN.items()}, "linklearn": LINKLEARN}
 
 # Where the paper (losses, masking) and its authors' code differ from our defaults; the generation job has presets of the same
 # names. The authors' code also starts from BERT's next-sentence head; these presets do not.
@@ -82,179 +228,65 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
+def defaults(fields: Fields, stage: str = "") -> ConfigDict:
+    """A config with the default of every field; "model.layers" becomes `config.model.layers`."""
+    config = ConfigDict({"stage": stage} if stage else {})
+    for name, field in fields.items():
+        group, _, last = name.rpartition(".")
+        if group and group not in config:
+            config[group] = ConfigDict()
+        (config[group] if group else config)[last] = field.default
+    return config
+
+
 def pretrain(preset: str = "") -> ConfigDict:
     """Defaults of pre-training: HARP's four tasks with MLM (paper section 4.3.2 where it specifies a value).
 
     `preset`: "recommended", "paper" or "official" applies those values of `PRESETS`. Raises InputError for another name.
     """
-    c = _common()
-    c.stage = "pretrain"
-    c.data = ()  # output directories of the generation job
-    c.tasks = ("rqp", "qdm", "rdp", "acm")  # also "adp" and the controls "ict", "wlp", "prop"; "mlm" is running text
-    c.task_sampling = "uniform"  # over the tasks, as in the paper; or "proportional" to their record counts
-    c.task_weights = ConfigDict(
-        {task: 1.0 for task in ("rqp", "qdm", "rdp", "acm", "adp", "ict", "wlp", "prop")}
-    )  # of the tasks' losses
-    c.pair_weight = 1.0  # 0: the MLM-only control, on the same batches
-    c.pair_loss = "hinge"  # or "logistic", "softmax_margin" (the authors' code)
-    c.margin = 1.0  # of the hinge
-    c.mlm_weight = 1.0  # 0: nothing is masked or predicted
-    c.mlm_head_steps = 300  # where `init` has no MLM head: train it alone for so long, the encoder frozen; 0: do not
-    c.mlm_head_rate = 1e-3  # learning rate of those steps
-    c.mlm_rate = 0.15  # share of the tokens that are predicted
-    c.mlm_side = "document"  # or "query", "both"; masking one of four query words hurts the pair
-    c.mlm_whole_words = False  # mask all wordpieces of a word or none
-    c.batch_pairs = 128  # on average; the number in a batch varies with packing
-    c.batch_tokens = 0  # end batches at this many real tokens (± half a pair), for every task alike; 0: use batch_pairs
-    c.steps = 100_000  # updates of the whole run
-    if preset not in ("", *PRESETS):
-        raise InputError(f"unknown preset {preset!r}; use one of {', '.join(PRESETS)}, or none")
-    c.update_from_flattened_dict(PRESETS.get(preset, {}))
-    c.lock()
-    return c
+    return with_preset(defaults(FIELDS["pretrain"], "pretrain"), preset, PRESETS)
+
+
+def with_preset(config: ConfigDict, preset: str, presets: Mapping[str, dict[str, Any]]) -> ConfigDict:
+    """The config, locked, with the values of a preset; none for an empty name. Raises InputError for an unknown one."""
+    if preset not in ("", *presets):
+        raise InputError(f"unknown preset {preset!r}; use one of {', '.join(presets)}, or none")
+    config.update_from_flattened_dict(presets.get(preset, {}))
+    return config.lock()
 
 
 def finetune() -> ConfigDict:
     """Defaults of fine-tuning a re-ranker on judged queries (paper section 4.3.3 where it specifies a value)."""
-    c = _common()
-    c.stage = "finetune"
-    c.spike = 0.0  # the losses of small batches of judged pairs vary too much for a spike test
-    c.init_head = "fresh"  # the paper keeps embeddings and attention layers only; or "pretrained"
-    c.docs = ""  # documents
-    c.queries = ""  # training queries
-    c.qrels = ""  # their judgments
-    c.candidates = ""  # a TREC run: where negatives come from
-    c.folds = ""  # qid<TAB>fold
-    c.train_folds = ()  # empty: all queries
-    c.train_queries = ""  # a file whose lines begin with the query ids to train on; empty: all
-    c.fields = ("title", "url", "body")  # of a document, in this order
-    c.query_mark = ""  # token before every query, such as "[unused0]"; [Q] in coarse-tuning
-    c.document_mark = ""  # token before every document; [D] in coarse-tuning
-    c.negatives = 7  # for each positive, drawn from the candidates
-    # Also train on relevant documents that the candidates lack. Off: re-ranking never meets them, and they share fewer words
-    # with the query than BM25's negatives do. With them BM25's top 50 rank the positive above a negative in .489 of
-    # WikiPassageQA's training pairs, without them in .812; each start of a training prints the share.
-    c.missed_positives = False
-    c.rank_loss = "bce"  # Eq. 18; or "hinge", "logistic", "lce"
-    c.margin = 1.0  # of the hinge
-    c.mqp_weight = 0.0  # weight of masked query prediction (SJTF) added to the ranking loss; 0: off
-    c.select = ""  # a measure such as "RR@10": select parameters by it on held-out training queries; empty: the last
-    c.select_fraction = 0.1  # of the training queries, grouped by relevant document
-    c.select_queries = 500  # maximum number held out
-    c.select_depth = 100  # candidates re-ranked for each of them
-    c.batch_pairs = 128  # query-document pairs in a batch, on average
-    c.learning_rate = 1e-5  # its maximum, after warmup
-    c.steps = 0  # 0: `epochs` over the training positives
-    c.epochs = 2.0  # passes over the training positives
-    c.lock()
-    return c
+    return defaults(FIELDS["finetune"], "finetune").lock()
 
 
 def coarse_tune() -> ConfigDict:
     """Defaults of coarse-tuning on a click log (Keyaki and Keyaki, section 3.1)."""
-    c = _common()
-    c.stage = "coarse_tune"
-    c.docs = ""  # documents
-    c.fields = ("title", "url", "body")  # of a document, in this order
-    c.clicks = ""  # ORCAS: qid, query, docid, url
-    c.sample = 0.08  # fraction of its pairs
-    c.replaced = 0.5  # fraction of the pairs whose document is replaced by another (NotPair)
-    c.documents_only = False  # the control: MLM on the clicked documents, without queries (continual pre-training)
-    c.query_mark = "[unused0]"  # [Q]
-    c.document_mark = "[unused1]"  # [D]
-    c.qdpp_weight = 1.0  # of query-document pair prediction
-    c.mlm_weight = 1.0  # of masked language modelling
-    c.mlm_rate = 0.15  # share of the tokens that are predicted
-    c.batch_pairs = 80  # sequences in a batch, on average
-    c.row_length = 256
-    c.learning_rate = 1e-3  # of bert-tiny
-    c.weight_decay = 0.01  # AdamW
-    c.steps = 0  # 0: `epochs` over the pairs (or the documents)
-    c.epochs = 4.0  # passes over the pairs
-    c.lock()
-    return c
+    return defaults(FIELDS["coarse_tune"], "coarse_tune").lock()
 
 
 def neural_ir() -> ConfigDict:
     """Defaults of the neural rankers DRMM, DUET, KNRM and Conv-KNRM, trained on judged queries like fine-tuning."""
-    c = _common()
-    c.stage = "neural_ir"
-    c.model = ConfigDict()  # the fields of `neural_ir.interaction.NeuralConfig`; each model uses some of them
-    c.model.name = "knrm"  # the ranker
-    c.model.dimension = 100  # of word vectors; `vectors` overrides it
-    c.model.query_length = 20  # words; longer queries are truncated
-    c.model.train_vectors = True  # KNRM, Conv-KNRM
-    c.model.gate = "idf"  # DRMM: weights query words by idf or by vector
-    c.model.bins = 30  # DRMM, including the one of exact matches
-    c.model.kernels = 11  # KNRM, Conv-KNRM, including the one of exact matches
-    c.model.ngrams = 3  # Conv-KNRM: n-grams of 1 … ngrams words
-    c.model.filters = 128  # Conv-KNRM, DUET
-    c.model.hidden = 300  # DUET: of its dense layers
-    c.model.pool = 100  # DUET: words per window of the document's max-pooling
-    c.model.graphs = 2000  # DUET: size of the vocabulary of character n-graphs
-    c.model.dropout = 0.0  # DUET
-    c.tokenizer = ""  # directory of a vocabulary (`harp words`); empty: count the words of `docs`
-    c.stemmer = "english"  # used if the vocabulary is counted here
-    c.stopwords = "english"  # excluded from it: the list of BM25, or a file with one per line; empty: none
-    c.vectors = ""  # word vectors, a text file of word2vec or GloVe; empty: random vectors
-    c.row_length = 300  # words of a document; longer ones are truncated
-    c.docs = ""  # documents
-    c.fields = ("title", "url", "body")  # of a document, in this order
-    c.queries = ""  # training queries
-    c.qrels = ""  # their judgments
-    c.candidates = ""  # a TREC run: where negatives come from
-    c.folds = ""  # qid<TAB>fold
-    c.train_folds = ()  # empty: all queries
-    c.train_queries = ""  # a file whose lines begin with the query ids to train on; empty: all
-    c.negatives = 4  # for each positive, drawn from the candidates again in every epoch
-    # Also train on relevant documents that the candidates lack; off, as in fine-tuning. On Cranfield's folds AP is higher
-    # without them: DRMM .279 (with: .224), KNRM .194 (.156), DUET .224 (.198), Conv-KNRM .154 (.135).
-    c.missed_positives = False
-    c.rank_loss = "hinge"  # pairwise; or "logistic", "bce", "lce"
-    c.margin = 1.0  # of the hinge
-    c.select = ""  # a measure such as "RR@10": select parameters by it on held-out training queries; empty: the last
-    c.select_fraction = 0.1  # of the training queries, grouped by relevant document
-    c.select_queries = 500  # maximum number held out
-    c.select_depth = 100  # candidates re-ranked for each of them
-    c.batch_pairs = 64  # (query, positive, negative) triples in a batch
-    c.learning_rate = 1e-3
-    c.lanes = 1  # a multiple of the devices along data × fsdp
-    c.window = 256
-    c.steps = 0  # 0: `epochs` over the training positives
-    c.epochs = 10.0  # passes over the training positives
-    c.checkpoint_every = 10_000
-    c.lock()
-    return c
+    return defaults(FIELDS["neural_ir"], "neural_ir").lock()
 
 
 def linklearn() -> ConfigDict:
     """Defaults of LinkLearn (`harp linklearn-train`)."""
-    c = ConfigDict()
-    c.docs = ()  # linked documents, JSONL; documents without links may be in separate files
-    c.redirects = ()  # alias<TAB>id
-    c.stemmer = "english"  # a Snowball stemmer; empty: none
-    c.train_fraction = 0.5  # of the documents; links between training and held-out documents are dropped
-    c.hidden = 10  # units of each MLP
-    c.loss = "hinge"  # or "logistic": RankNet's cross-entropy
-    c.batch_documents = 32  # documents d per step, each with one linked document …
-    c.negatives = 15  # … and this many unlinked ones: 480 constraints
-    c.negatives_from = "uniform"  # as in the paper; or "linked": in proportion to links, against popularity
-    c.learning_rate = 3e-3  # of Adam
-    c.steps = 10_000  # updates, at most
-    c.eval_every = 250  # steps between evaluations on held-out documents
-    c.patience = 8  # stop after this many evaluations without improvement
-    c.eval_queries = 150  # held-out documents whose links are ranked
-    c.eval_documents = 20_000  # held-out documents that are ranked, at most
-    c.ranking_svm_constraints = 0  # also train Ranking SVM, on this many constraints; 0: do not
-    c.ranking_svm_c = 1.0  # weight of its errors against its margin
-    c.seed = 0  # of parameters and sampling
-    c.lock()
-    return c
+    return defaults(FIELDS["linklearn"]).lock()
 
 
-def check_fields(config: ConfigDict, names: Iterable[str], where: str, prefix: str = "") -> None:
+def flattened(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """("model.heads", 12) and so on: every field of a config that is no config itself."""
+    for name, value in config.items():
+        if isinstance(value, Mapping | ConfigDict):
+            yield from flattened(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def check_names(config: ConfigDict, names: Iterable[str], where: str, prefix: str = "") -> None:
     """Raises InputError with all names ("model.layers") that are no field of the config at `where`, and their stages."""
-    known = names_of(config)
+    known = {name for name, _ in flattened(config)}
     unknown = [f"{prefix}{name} {_explained(name, known)}" for name in names if name not in known]
     if unknown:
         kind = f"the stage {config.stage}" if "stage" in config else "a generation job" if "source" in config else ""
@@ -262,103 +294,45 @@ def check_fields(config: ConfigDict, names: Iterable[str], where: str, prefix: s
 
 
 def _explained(name: str, known: set[str]) -> str:
-    stages = (pretrain, finetune, coarse_tune, neural_ir, linklearn)
-    homes = [stage.__name__ for stage in stages if name in names_of(stage())]
+    homes = [stage for stage, fields in FIELDS.items() if name in fields]
     near = difflib.get_close_matches(name, known, 1)
     said = [f"belongs to {', '.join(homes)}"] if homes else []
     said += [f"did you mean {near[0]}?"] if near else []
     return f"({'; '.join(said)})" if said else "(of no stage)"
 
 
-def names_of(config: ConfigDict, prefix: str = "") -> set[str]:
-    """All names of a config's fields, those of fields that hold fields too."""
-    names = set()
-    for name, value in config.items():
-        names.add(prefix + name)
-        if isinstance(value, ConfigDict):
-            names |= names_of(value, f"{prefix}{name}.")
-    return names
+def check_values(config: Mapping[str, Any], fields: Fields) -> None:
+    """Raises InputError for an unknown choice, and for a number that is out of range, infinite or NaN."""
+    for name, value in flattened(config):
+        allowed = fields[name].allowed if name in fields else ()
+        if not allowed:
+            continue
+        choices = isinstance(allowed[0], str)
+        if not (value in allowed if choices else allowed[0] <= value <= allowed[1]):
+            use = f"one of {', '.join(allowed)}" if choices else f"{allowed[0]:g} to {allowed[1]:g}"
+            raise InputError(f"--config.{name}={value!r} is not allowed; use {use}")
 
 
-# The values that the fields may have, checked once before anything is read or written.
-Ranges = Mapping[str, tuple[float, float]]
-MANY = float(1 << 40)
-COUNT = (1, 1 << 24)
-WEIGHT = (0, 1e6)
-SHARE = (0, 1)
-TRAINING: Ranges = {
-    "model.layers": (1, 1000), "model.hidden": (1, 1 << 16), "model.heads": (1, 1024), "model.intermediate": (0, 1 << 20),
-    "model.max_positions": (8, 1 << 20), "model.dropout": (0, 0.99), "model.attention_dropout": (0, 0.99),
-    "model.bins": (2, 10_000), "model.dimension": (1, 1 << 16), "model.filters": (1, 1 << 16), "model.graphs": (1, 1 << 24),
-    "model.kernels": (2, 1000), "model.ngrams": (1, 10), "model.pool": COUNT, "model.query_length": (1, 1 << 16),
-    "row_length": (8, 1 << 20), "rows": (0, 1 << 24), "accumulate": (1, 1 << 16), "lanes": (1, 1 << 12), "window": COUNT,
-    "batch_pairs": COUNT, "batch_tokens": (0, 1 << 30), "steps": (0, MANY), "epochs": (0, 1e6),
-    "learning_rate": SHARE, "warmup": SHARE, "beta1": (0, 1 - 1e-9), "beta2": (0, 1 - 1e-9), "weight_decay": SHARE,
-    "clip_norm": WEIGHT, "mesh.data": (-1, 1 << 20), "mesh.fsdp": (1, 1 << 20), "mesh.model": (1, 1 << 20),
-    "seed": (0, (1 << 63) - 2), "log_every": (1, MANY), "probe_every": (0, MANY), "checkpoint_every": (1, MANY),
-    "keep_checkpoints": (1, 10_000), "eval_every": (0, MANY), "eval_batches": COUNT, "spike": WEIGHT, "max_skipped": (0, MANY),
-    "pair_weight": WEIGHT, "mlm_weight": WEIGHT, "qdpp_weight": WEIGHT, "mqp_weight": WEIGHT, "margin": WEIGHT,
-    "mlm_rate": (1e-3, 1), "mlm_head_steps": (0, MANY), "mlm_head_rate": SHARE,
-    "negatives": (1, 10_000), "select_fraction": SHARE, "select_queries": COUNT, "select_depth": COUNT,
-    "sample": SHARE, "replaced": SHARE,
-}  # fmt: skip
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "dtype": ("auto", "float32", "bfloat16", "float16"),
-    "prng": ("threefry", "rbg"),
-    "schedule": ("linear", "cosine", "constant"),
-    "task_sampling": ("uniform", "proportional"),
-    "model.attention": ("auto", "xla", "cudnn", "splash"),
-    "model.remat": ("none", "dots", "layer"),
-    "model.name": ("drmm", "duet", "knrm", "conv_knrm"),
-    "model.gate": ("idf", "vector"),
-}
-
-
-def fields(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """("model.heads", 12) and so on: every field of a config that is no config itself."""
-    for name, value in config.items():
-        if isinstance(value, Mapping) or hasattr(value, "items"):
-            yield from fields(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
-
-
-def check_numbers(config: Mapping[str, Any], ranges: Ranges) -> None:
-    """Raises InputError for a number outside of its range, infinite, or NaN."""
-    for name, value in fields(config):
-        low, high = ranges.get(name, (-math.inf, math.inf))
-        if (
-            isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and not (low <= value <= high and value - value == 0)
-        ):
-            raise InputError(f"--config.{name}={value!r} is out of range; use {low:g} to {high:g}")
-
-
-def check_training(config: Mapping[str, Any]) -> None:
+def check_training(config: ConfigDict) -> None:
     """Raises InputError for a config of another command, and for values that no training can use."""
-    if "stage" not in config:
+    stage = config.get("stage", "")
+    if stage not in OWN:
         raise InputError(
-            "this config has no `stage`: it is no training config; use one of configs/, and one of configs/data/ with harp generate"
+            f"the config's stage is {stage!r}: choose from {', '.join(OWN)}; configs/data/ are for harp generate, "
+            "configs/baselines/linklearn.py is for harp linklearn-train"
         )
-    ranges = {
-        **TRAINING,
-        **{name: WEIGHT for name, _ in fields(config) if name.startswith("task_weights.")},
-        "steps": (1 if config["stage"] == "pretrain" else 0, MANY),
-    }
-    check_numbers(config, ranges)
-    found = dict(fields(config))
-    for name, choices in CHOICES.items():
-        if name in found and found[name] not in choices:
-            raise InputError(f"--config.{name}={found[name]!r} is unknown; choose from {', '.join(choices)}")
-    if found["mesh.data"] == 0:
-        raise InputError("--config.mesh.data=0: use a number of devices, or -1 for all that remain")
-    if not found.get("steps", 1) and not found.get("epochs", 1) > 0:
-        raise InputError("--config.steps=0 and --config.epochs=0; give a number of steps, or of epochs")
-    if not found.get("init", "") and found.get("model.hidden", 1) % found.get("model.heads", 1):
-        raise InputError(
-            f"--config.model.hidden={found['model.hidden']} is no multiple of model.heads={found['model.heads']}; change either"
-        )
+    check_values(config, FIELDS[stage])
+    shape = config.model
+    for wrong, message in (
+        (config.mesh.data == 0, "mesh.data=0: use a number of devices, or -1 for all that remain"),
+        (not config.steps and not config.epochs, "steps=0 and --config.epochs=0: set either"),
+        (
+            not config.get("init", "") and shape.get("hidden", 0) % shape.get("heads", 1),
+            f"model.hidden={shape.get('hidden')} must be a multiple of model.heads={shape.get('heads')}",
+        ),
+    ):
+        if wrong:
+            raise InputError(f"--config.{message}")
 
 
 # Finding and reading config files.
@@ -389,7 +363,7 @@ def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
     except Exception as error:  # what the file's code, absl and ml_collections raise
         if path and overrides:
             names = [word.partition("=")[0].partition(".")[2] for word in overrides if word.startswith("--config.")]
-            check_fields(read_config(path), names, path, "--config.")
+            check_names(read_config(path), names, path, "--config.")
         raise InputError(
             f"{str(error)[:1000] or 'a value is nested too deeply'}; check --config and its fields"
         ) from error

@@ -13,8 +13,5 @@ from harp_jax.config import neural_ir
 def get_config():
     c = neural_ir()
     c.model.name = "conv_knrm"
-    c.model.kernels = 11
-    c.model.ngrams = 3
-    c.model.filters = 128
     c.epochs = 5.0
     return c

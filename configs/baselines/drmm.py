@@ -5,8 +5,7 @@ harp train --config=configs/baselines/drmm.py --workdir=runs/drmm --config.docs=
 harp rerank --model=runs/drmm --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=drmm.trec
 
 Hardware: 2 CPU cores. Time: a minute or two on a thousand judgments. Figures: `harp plan neural_ir`. Word vectors are
-inputs, not learned here: train them on the collection (`harp words --vectors`). --config.model.gate=vector weights query words by
-their vectors instead of their IDF.
+inputs, not learned here: train them on the collection (`harp words --vectors`).
 """
 
 from harp_jax.config import neural_ir
@@ -15,8 +14,5 @@ from harp_jax.config import neural_ir
 def get_config():
     c = neural_ir()
     c.model.name = "drmm"
-    c.model.bins = 30
-    c.model.gate = "idf"
-    c.model.train_vectors = False
     c.learning_rate = 1e-2  # 200 parameters
     return c

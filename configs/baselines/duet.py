@@ -6,7 +6,7 @@ harp rerank --model=runs/duet --docs=docs.tsv --queries=test.tsv --run=bm25.trec
 
 Hardware: 2 CPU cores. Time: some minutes on a thousand judgments. Figures: `harp plan neural_ir`. The paper trains on
 200 thousand queries of 10 words and documents of 1,000, with 300 filters and windows of 100 (81 million weights in one layer);
-with fewer judgments use the smaller layers below. Its loss is the softmax over a relevant document and four others ("lce").
+here the layers have 64. Its loss is the softmax over a relevant document and four others ("lce").
 """
 
 from harp_jax.config import neural_ir
@@ -16,11 +16,6 @@ def get_config():
     c = neural_ir()
     c.model.name = "duet"
     c.model.query_length = 12
-    c.model.graphs = 2000
-    c.model.filters = 64
-    c.model.hidden = 64
-    c.model.pool = 100
-    c.model.dropout = 0.2
     c.row_length = 200
     c.rank_loss = "lce"
     c.epochs = 5.0

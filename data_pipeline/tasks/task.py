@@ -16,6 +16,7 @@ from data_pipeline.engine.job import Config, Engine, Job
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.text.terms import Terms, Word, load_terms
 from harp_jax.base.randomness import generator
+from harp_jax.config import Field
 from harp_jax.input.records import TextRecord
 
 
@@ -160,14 +161,6 @@ def setup_of(job: Job) -> Setup:
     terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
     sampler = Sampler(terms.is_term, **{name: c[name] for name in SAMPLER_FIELDS})
     return Setup(c, terms, sampler, job.get("candidates", 0), job.get("unlinked", 0))
-
-
-class Field(NamedTuple):
-    """A config field of a task. allowed: the choices, or the lowest and highest number; empty for switches."""
-
-    default: Any
-    meaning: str
-    allowed: tuple[Any, ...] = ()
 
 
 # A key, and a function that makes the requests of that key with the key's generator.

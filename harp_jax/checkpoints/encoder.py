@@ -44,7 +44,7 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderShape, Tokenizer, 
         tokenizer = load_tokenizer(config.tokenizer)
         m = config.model
         shape = encoder_of(m.model_type, "model.model_type").shape(
-            tokenizer.size, m.layers, m.hidden, m.heads, m.intermediate or 4 * m.hidden, m.max_positions,
+            tokenizer.size, m.layers, m.hidden, m.heads, 4 * m.hidden, m.max_positions,
             dropout=float(m.dropout), attention_dropout=float(m.attention_dropout), attention=m.attention,
             remat=m.remat,
         )  # fmt: skip

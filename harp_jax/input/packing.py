@@ -341,12 +341,10 @@ def make_layout(
     order = generator(config.seed, "layout").permutation(len(lengths))
     lengths = [lengths[i] for i in order]
     tokens = config.get("batch_tokens", 0) / parts
-    if tokens and not config.rows:
+    if tokens:
         return enough_rows(replace(layout, tokens=tokens), lengths)
     wanted = sequences / parts
-    if config.rows:
-        layout = replace(layout, rows=max(1, round(config.rows / parts)))
-    elif lengths:
+    if lengths:
         layout = replace(layout, rows=rows_that_hold(layout, lengths, window, wanted))
     else:
         layout = replace(layout, rows=max(1, round(wanted / 4)))  # a dry run without data: 4 sequences a row
@@ -354,7 +352,7 @@ def make_layout(
         return layout
     layout = replace(layout, step_groups=batch_groups(layout, lengths, window) * parts)
     found = layout.step_groups * sum(map(len, lengths)) / len(lengths)
-    if not config.rows and found > 1.25 * sequences:
+    if found > 1.25 * sequences:
         log.warning(
             "a batch has %.0f sequences instead of the configured %d: each of the %d lanes needs a row for every sequence of "
             "a group; lower `lanes` (the number of devices suffices) or `accumulate`",

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 CACHED_DOCUMENTS = 65_536  # documents whose token ids are cached: at most 4 bytes a token
 STREAM = "clicks"
+REPLACED = 0.5  # fraction of the pairs whose document is replaced by another (NotPair)
 DRAWS = 20  # tries to draw a replacement that the query never clicked
 
 
@@ -69,9 +70,6 @@ class Judged:
     @classmethod
     def read(cls, config: ConfigDict) -> "Judged":
         """The files of a fine-tuning config, with the judgments of its training folds and of its `train_queries` file."""
-        for name in ("docs", "queries", "qrels", "candidates"):
-            if not config[name]:
-                raise InputError(f"{name} is empty; set --config.{name} to a file")
         qrels = read_qrels(config.qrels)
         # In the order of the qrels, not of the list, because it determines the order of the units.
         qrels = select(qrels, read_subset(qrels, config.train_queries, config.folds, config.train_folds))
@@ -285,7 +283,7 @@ class ClickReader:
         self.tokenizer, self.docs, self.clicks, self.marks = tokenizer, docs, clicks, marks
         self.template = tokenizer.template
         self.length, self.seed = config.row_length, config.seed
-        self.replaced, self.documents_only = config.replaced, config.documents_only
+        self.documents_only = config.documents_only
         size = clicks.documents if self.documents_only else len(clicks)
         self.sizes: Mapping[str, int] = {STREAM: size}
         self.epochs = Epochs(config, STREAM, size)
@@ -297,7 +295,7 @@ class ClickReader:
         """
         qid, query, docid = self.clicks.pair(number)
         draw = generator(self.seed, "replaced", epoch, number)
-        if draw.random() < self.replaced:
+        if draw.random() < REPLACED:
             clicked = self.clicks.clicked(qid)
             for _ in range(DRAWS):
                 _, _, other = self.clicks.pair(int(draw.integers(len(self.clicks))))

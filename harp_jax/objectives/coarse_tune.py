@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.objectives.losses import by_group, forward, masked_language_model, relevance
-from harp_jax.objectives.masking import WEIGHTS, mask_tokens, without_marks
+from harp_jax.objectives.masking import MLM_RATE, WEIGHTS, mask_tokens, without_marks
 from harp_jax.objectives.objective import Batch, Metrics, fill
 
 LABELS = ("clicked", "replaced")  # the tasks of a group: IsPair and NotPair
@@ -22,13 +22,12 @@ class CoarseTune:
     """
 
     ranker: Ranker
-    qdpp_weight: float
-    mlm_weight: float
-    mlm_rate: float
+    qdpp_weight: float  # 0: documents alone
     predictions: int  # maximum masked positions per row
     mask_token: int
     vocab_size: int  # without padding
     marks: tuple[int, ...]
+    mlm_rate: float = MLM_RATE
 
     def mask(self, batch: Batch, key: jax.Array) -> Batch:
         ids = without_marks(batch, self.marks)
@@ -48,7 +47,7 @@ class CoarseTune:
         qdpp = each.sum() / jnp.maximum(counts["pairs"], 1)
 
         mlm = masked_language_model(self.ranker, found, masked)
-        loss = self.qdpp_weight * qdpp + self.mlm_weight * (mlm["mlm"] / jnp.maximum(counts["predicted"], 1))
+        loss = self.qdpp_weight * qdpp + mlm["mlm"] / jnp.maximum(counts["predicted"], 1)
 
         metrics = {"loss": loss, "pairs": present.sum(), **mlm, **fill(masked)}
         if self.qdpp_weight > 0:

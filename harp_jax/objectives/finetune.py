@@ -23,7 +23,6 @@ class Finetune:
 
     ranker: Ranker
     rank_loss: str
-    margin: float
     mqp_weight: float = 0.0
     predictions: int = 0  # masked positions per row: one per sequence with masked query prediction, else 0
     mask_token: int = 0
@@ -55,7 +54,7 @@ class Finetune:
     ) -> tuple[jax.Array, Metrics]:
         found = forward(self.ranker, params, masked, dropout_key)
         members = self._ranked(by_group(found.scores, masked["members"]))
-        loss, metrics = ranking_loss(self.rank_loss, self.margin, members, self._present(masked), counts)
+        loss, metrics = ranking_loss(self.rank_loss, members, self._present(masked), counts)
         if self.mqp_weight > 0:
             mqp = self._query_prediction(found, masked)
             loss = loss + self.mqp_weight * mqp["mlm"] / jnp.maximum(counts["predicted"], 1)

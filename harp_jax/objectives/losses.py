@@ -1,14 +1,12 @@
 """The forward pass of all objectives, and the losses: of pairs, of masked tokens, of judged documents, of groups of these."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from harp_jax.base.errors import InputError
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.layers import copied
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
@@ -58,9 +56,9 @@ def masked_language_model(ranker: Ranker, found: Forward, masked: Batch) -> Metr
     return {"mlm": loss.sum(), "mlm_hits": hits.sum(), "mlm_tokens": masked[WEIGHTS].sum()}
 
 
-def hinge(positive: jax.Array, negative: jax.Array, margin: float = 1.0) -> jax.Array:
-    """max(0, margin - s⁺ + s⁻) (HARP Eq. 6, 9, 12, 14)."""
-    return jax.nn.relu(margin - positive + negative)
+def hinge(positive: jax.Array, negative: jax.Array) -> jax.Array:
+    """max(0, 1 - s⁺ + s⁻) (HARP Eq. 6, 9, 12, 14)."""
+    return jax.nn.relu(1.0 - positive + negative)
 
 
 def logistic(positive: jax.Array, negative: jax.Array) -> jax.Array:
@@ -74,13 +72,6 @@ def softmax_margin(positive: jax.Array, negative: jax.Array) -> jax.Array:
 
 
 PAIRWISE: dict[str, Callable[..., jax.Array]] = {"hinge": hinge, "logistic": logistic, "softmax_margin": softmax_margin}
-
-
-def pair_loss(name: str, margin: float) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """The pairwise loss named `name`; `margin` is the hinge's. Raises InputError for an unknown name."""
-    if name not in PAIRWISE:
-        raise InputError(f"unknown pairwise loss {name!r}; choose from {', '.join(PAIRWISE)}")
-    return partial(hinge, margin=margin) if name == "hinge" else PAIRWISE[name]
 
 
 def masked_cross_entropy(logits: jax.Array, targets: jax.Array) -> jax.Array:
@@ -99,9 +90,7 @@ def localised_contrastive(scores: jax.Array, valid: jax.Array) -> jax.Array:
     return jax.nn.logsumexp(masked, axis=-1) - scores[..., 0]
 
 
-def ranking_loss(
-    name: str, margin: float, members: jax.Array, present: jax.Array, counts: Metrics
-) -> tuple[jax.Array, Metrics]:
+def ranking_loss(name: str, members: jax.Array, present: jax.Array, counts: Metrics) -> tuple[jax.Array, Metrics]:
     """HARP Eq. 18 (bce), listwise (lce) or pairwise loss and metric sums of groups' scores `members` [..., size], positives first.
 
     present: [..., size] bool, whether a member exists. The loss is averaged over groups, members or negatives (`counts`).
@@ -114,7 +103,7 @@ def ranking_loss(
         each = jnp.where(valid, localised_contrastive(members, present), 0.0)
         loss = each.sum() / jnp.maximum(counts["groups"], 1)
     else:
-        each = pair_loss(name, margin)(members[..., :1], members[..., 1:])
+        each = PAIRWISE[name](members[..., :1], members[..., 1:])
         loss = jnp.where(negatives, each, 0.0).sum() / jnp.maximum(counts["negatives"], 1)
     right = ((members[..., :1] > members[..., 1:]) & negatives).sum()
     return loss, {"loss": loss, "pairs": negatives.sum(), "right": right, "groups": valid.sum()}

@@ -6,6 +6,8 @@ from jax.extend.random import threefry2x32_p
 
 from harp_jax.objectives.objective import Batch
 
+MLM_RATE = 0.15  # share of the tokens that are predicted
+
 # Arrays that masking adds to a batch
 POSITIONS = "masked_positions"  # [rows, M] int32: positions to predict
 TARGETS = "masked_targets"  # [rows, M] int32: the original tokens
@@ -26,7 +28,7 @@ def token_bits(key: jax.Array, ids: jax.Array, stream: int) -> tuple[jax.Array, 
     return first, second
 
 
-def slots(row_length: int, rate: float) -> int:
+def slots(row_length: int, rate: float = MLM_RATE) -> int:
     """M, the maximum number of predictions per row: `rate` times the row length.
 
     Special tokens, padding and usually queries are never masked, so the mean is below M; tokens drawn beyond M (about 1 % on

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.objectives.losses import by_group, forward, masked_language_model, pair_loss
-from harp_jax.objectives.masking import WEIGHTS, mask_tokens, word_ids
+from harp_jax.objectives.losses import PAIRWISE, by_group, forward, masked_language_model
+from harp_jax.objectives.masking import MLM_RATE, WEIGHTS, mask_tokens, word_ids
 from harp_jax.objectives.objective import Batch, Metrics, fill
 
 
@@ -23,24 +23,19 @@ class Pretrain:
 
     ranker: Ranker
     tasks: tuple[str, ...]
-    task_weights: tuple[float, ...]
+    pair_weight: float
     pair_loss: str
-    margin: float
     mlm_weight: float
-    mlm_rate: float
     predictions: int  # maximum masked positions per row; 0: no MLM
     mask_token: int
     vocab_size: int  # without padding
     continues: np.ndarray | None = field(default=None, compare=False)  # [vocab] bool: for masking whole words
     frozen: bool = False  # train the MLM head only
-
-    def without_pairs(self) -> "Pretrain":
-        """MLM alone, on the same masked batches."""
-        return replace(self, task_weights=(0.0,) * len(self.tasks))
+    mlm_rate: float = MLM_RATE
 
     def head_alone(self) -> "Pretrain":
-        """MLM that trains only its head."""
-        return replace(self.without_pairs(), mlm_weight=1.0, frozen=True)
+        """MLM that trains only its head, on the same masked batches."""
+        return replace(self, pair_weight=0.0, mlm_weight=1.0, frozen=True)
 
     def mask(self, batch: Batch, key: jax.Array) -> Batch:
         if not self.predictions:
@@ -61,10 +56,9 @@ class Pretrain:
             params = {name: tree if name == "mlm" else jax.lax.stop_gradient(tree) for name, tree in params.items()}
         found = forward(self.ranker, params, masked, dropout_key)
         sides = by_group(found.scores, masked["members"])
-        pair = pair_loss(self.pair_loss, self.margin)(sides[..., 0], sides[..., 1])
+        pair = PAIRWISE[self.pair_loss](sides[..., 0], sides[..., 1])
         valid = masked["group_valid"].astype(pair.dtype)
-        weights = jnp.asarray(self.task_weights, pair.dtype)[masked["group_task"]]
-        pairs = (weights * valid * pair).sum() / jnp.maximum(counts["pairs"], 1)
+        pairs = (self.pair_weight * valid * pair).sum() / jnp.maximum(counts["pairs"], 1)
 
         loss, mlm = pairs, Metrics()
         if self.predictions:

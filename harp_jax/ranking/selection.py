@@ -25,18 +25,20 @@ from harp_jax.input.ranking_groups import Judged
 from harp_jax.ranking.rerank import rankings
 from harp_jax.ranking.scoring import Scorer
 
+HELD_OUT = 0.1  # of the training queries, at most `config.select_queries` of them
+
 
 def held_out(config: ConfigDict, judged: Judged) -> tuple[Judged, Judged]:
     """Splits into (training, selection) queries without a common relevant document; InputError if impossible."""
     if not config.eval_every:
         raise InputError(f"select={config.select!r} needs evaluations; set --config.eval_every to a number of steps")
     queries = len(judged.qrels)
-    fraction = min(config.select_fraction, config.select_queries / max(queries, 1))
+    fraction = min(HELD_OUT, config.select_queries / max(queries, 1))
     train, kept_back = split_queries(judged.qrels, fraction, config.seed)
     if not kept_back:
         raise InputError(
             f"no group of the {queries} training queries is small enough to be held out ({fraction:.2f} of them); "
-            "raise select_fraction, or set --config.select=''"
+            "set --config.select=''"
         )
     return replace(judged, qrels=train), replace(judged, qrels=kept_back)
 

@@ -1,4 +1,4 @@
-"""MLM's gradient against that of the pairs: its norm on a batch, and a head that is trained alone where `init` has none.
+"""MLM's gradient against that of the pairs: a head that is trained alone where `init` has none.
 
 A new head on a trained encoder has a large gradient (norm 15 from MiniLM, that of the pairs is .4), and one clip by the global
 norm scales both: the pairs then learn nothing until the head has caught up. The paper's start, BERT, brings its head along.
@@ -9,21 +9,17 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 
-import jax
-import jax.numpy as jnp
-import optax
 from ml_collections import ConfigDict
 
 from harp_jax.checkpoints.encoder import load_encoder, starting_params
 from harp_jax.model.encoders.encoder import EncoderShape
-from harp_jax.objectives.objective import Batch, Metrics
 from harp_jax.objectives.pretrain import Pretrain
 from harp_jax.training.stages.base import Stage
-from harp_jax.training.step import gradients, keys
 
 log = logging.getLogger(__name__)
 
 DIRECTORY = "mlm_head"
+HEAD_RATE = 1e-3  # learning rate of the head alone
 
 
 def head_is_due(config: ConfigDict, stage: Stage) -> bool:
@@ -50,8 +46,8 @@ def _head_config(config: ConfigDict) -> ConfigDict:
     """The config of the head's run: the same batches."""
     c = config.copy_and_resolve_references()
     c.steps = c.checkpoint_every = config.mlm_head_steps
-    c.learning_rate, c.mlm_weight, c.weight_decay = config.mlm_head_rate, 1.0, 0.0
-    c.mlm_head_steps = c.eval_every = c.probe_every = 0
+    c.learning_rate, c.mlm_weight, c.weight_decay = HEAD_RATE, 1.0, 0.0
+    c.mlm_head_steps = c.eval_every = 0
     c.wandb = ""
     return c
 
@@ -63,22 +59,3 @@ def _head_stage(config: ConfigDict, stage: Stage[EncoderShape]) -> Stage[Encoder
         return whole.head_alone()
 
     return replace(stage, objective=objective, held_out=None, steps=config.mlm_head_steps)
-
-
-def make_probe(objective: Pretrain, seed: int, prng: str, dropout: bool) -> Callable[[dict, Batch, jax.Array], Metrics]:
-    """`params, batch, step → gradient norms` of the pair losses and of MLM, with the step's own masks and dropout.
-
-    Where one norm is many times the other, clipping by the global norm leaves the smaller loss hardly an update. The
-    gradient is linear in the losses: that of the pairs is the whole minus that of MLM, one more backward pass.
-    """
-
-    def probe(params: dict, batch: Batch, step: jax.Array) -> Metrics:
-        mask_key, dropout_key = keys(seed, step, prng)
-        both = [
-            gradients(part, params, batch, mask_key, dropout_key if dropout else None)[0]
-            for part in (objective, objective.without_pairs())
-        ]
-        pairs = jax.tree.map(jnp.subtract, *both)
-        return {"gradient_norm/pairs": optax.global_norm(pairs), "gradient_norm/mlm": optax.global_norm(both[1])}
-
-    return probe

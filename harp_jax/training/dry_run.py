@@ -93,8 +93,6 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
     Raises InputError for a stage other than BERT's and for a mesh that does not match the devices.
     """
     check_training(config)
-    if config.stage not in STAGES:
-        raise InputError(f"unknown stage {config.stage!r}; choose from {', '.join(STAGES)}")
     if config.stage == "neural_ir":
         raise InputError("a dry run is for BERT; a neural ranker fits on any device, train it without --dry_run")
     stage = STAGES[config.stage](without_files(config), with_data=False)
@@ -113,7 +111,7 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
         for name, (shape_, dtype) in batch_shapes(layout, config.lanes).items()
     }
     objective = stage.objective(shape)
-    step = jit_step(config, objective, shape.drops, optimizer, shardings, mesh)
+    step = jit_step(config, objective, shape.drops, optimizer, shardings, mesh, stage.spike)
     program = step.lower(state, batch).compile()
     return Compiled(program, state, shape, layout, mesh, batch_flops(config, stage, shape, objective))
 
@@ -307,7 +305,7 @@ def seconds_per_step(config: ConfigDict, directory: str = "", steps: int = MEASU
     """
     trial = config.copy_and_resolve_references()
     with trial.unlocked():
-        trial.steps, trial.log_every, trial.eval_every, trial.probe_every = steps, 1, 0, 0
+        trial.steps, trial.log_every, trial.eval_every = steps, 1, 0
         trial.checkpoint_every = steps
     with tempfile.TemporaryDirectory(prefix=".rate.", dir=directory or None) as place:
         workdir = os.path.join(place, "trial")

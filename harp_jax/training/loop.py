@@ -35,12 +35,14 @@ log = logging.getLogger(__name__)
 # this thread there; where JAX had started before, they do not.
 AHEAD, AHEAD_ON_CPU = 1, 0
 
+MAX_SKIPPED = 100  # updates skipped for Inf, NaN or a spike before the run stops
+
 
 class Loop:
     """The training loop. When `interrupted` is set (by SIGTERM), it saves and ends after the current step.
 
-    `step`: state, batch → state, metric sums. `evaluate`: parameters, step → held-out metrics. `probe`: parameters, batch, step →
-    gradient norms (`balance.make_probe`). `flops`: of a step with full rows; `peak`: FLOP/s of all devices; 0: MFU is not logged.
+    `step`: state, batch → state, metric sums. `evaluate`: parameters, step → held-out metrics. `flops`: of a step with full rows;
+    `peak`: FLOP/s of all devices; 0: MFU is not logged.
     """
 
     def __init__(
@@ -52,7 +54,6 @@ class Loop:
         evaluate: Callable[[dict, int], dict[str, float]] | None,
         checkpoints: Checkpoints,
         metrics: MetricsLog,
-        probe: Callable[[dict, dict, jax.Array], Metrics] | None = None,
         flops: float = 0.0,
         peak: float = 0.0,
     ) -> None:
@@ -60,13 +61,13 @@ class Loop:
         self.evaluate, self.checkpoints, self.metrics = evaluate, checkpoints, metrics
         self.rate = schedule(config, stage.steps)
         self.interrupted = threading.Event()
-        self.probe, self.flops, self.peak = probe, flops, peak
+        self.flops, self.peak = flops, peak
 
     def run(self, state: State, start: int, batches: Batches) -> dict[str, float]:
         """Run steps `start + 1` … `stage.steps`; returns the last logged metrics (none if no step is left),
         {"interrupted": 1.0} if interrupted before the last step.
 
-        Raises InputError when more than `config.max_skipped` updates were skipped.
+        Raises InputError when more than MAX_SKIPPED updates were skipped.
         """
         config, steps = self.config, self.stage.steps
         pending: list[Metrics] = []
@@ -86,9 +87,6 @@ class Loop:
                     # Compiled now: what stays of a compilation would fragment the heap.
                     self.rate(start)
                     self.step = self._compiled(self.step, state, arrays)
-                if self.probe is not None and number % config.probe_every == 0:
-                    norms = jax.device_get(self.probe(state["params"], arrays, state["step"]))
-                    self.metrics.write(number, {name: float(norm) for name, norm in norms.items()}, "probe")
                 with jax.transfer_guard("disallow"):
                     state, metrics = self.step(state, arrays)
                 pending.append(metrics)
@@ -158,7 +156,7 @@ class Loop:
             out["mfu"] = self.flops * len(pending) * out["fill"] / elapsed / self.peak
         out["skipped"] = float(jax.device_get(state["skipped"]))
         self.metrics.write(step, out)
-        if out["skipped"] > self.config.max_skipped:
+        if out["skipped"] > MAX_SKIPPED:
             raise InputError(
                 f"{out['skipped']:.0f} updates were skipped for Inf, NaN or a loss spike up to step {step}; lower "
                 f"learning_rate. The last checkpoint in {self.checkpoints.directory} is kept"

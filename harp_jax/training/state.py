@@ -12,6 +12,7 @@ from harp_jax.model import sharding
 from harp_jax.training.stages.families import Family, Shape
 from harp_jax.training.step import State, initial
 
+CLIP_NORM = 1.0
 Shardings = dict[str, Any]  # the tree of a State, of NamedShardings
 
 
@@ -44,8 +45,7 @@ def decayed(params: dict) -> dict:
 
 def make_optimizer(config: ConfigDict, steps: int) -> optax.GradientTransformation:
     """Clipping by global norm, Adam (with decoupled weight decay if configured), and the schedule."""
-    chain = [optax.clip_by_global_norm(config.clip_norm)] if config.clip_norm else []
-    chain.append(optax.scale_by_adam(b1=config.beta1, b2=config.beta2, eps=1e-6))
+    chain = [optax.clip_by_global_norm(CLIP_NORM), optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-6)]
     if config.weight_decay:
         chain.append(optax.add_decayed_weights(config.weight_decay, mask=decayed))
     chain.append(optax.scale_by_learning_rate(schedule(config, steps)))

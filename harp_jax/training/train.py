@@ -12,14 +12,12 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from harp_jax.base.cli import keep_compiled
-from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.config import check_training
 from harp_jax.input.lanes import Batches
 from harp_jax.model import sharding
 from harp_jax.objectives.objective import Objective, summarise
-from harp_jax.objectives.pretrain import Pretrain
 from harp_jax.training import balance
 from harp_jax.training.cost import batch_flops, peak_flops
 from harp_jax.training.loop import Loop, add
@@ -45,12 +43,9 @@ def train(
     Raises InputError for bad config (`ranges`) or data, for a workdir of another config or in use, and for a full disk.
     """
     check_training(config)
-    if config.stage not in STAGES:
-        raise InputError(f"unknown stage {config.stage!r}; choose from {', '.join(STAGES)}")
     if stage is None:
         check_inputs(config)
-    if config.compilation_cache:
-        keep_compiled()
+    keep_compiled()
     # On CPU the loop waits for each step (`loop.AHEAD_ON_CPU`), but a step's results may be ready before its memory is free: MiniLM
     # with 18 rows of 256 went from 2.9 to 4.1 GB after some 45 steps. With this setting steps run in the caller's thread, which has
     # given the memory back. No effect once JAX's backend has started.
@@ -78,7 +73,7 @@ def _train(
 
     optimizer = make_optimizer(config, stage.steps)
     shardings = state_shardings(stage.family, shape, optimizer, mesh)
-    checkpoints = Checkpoints(workdir, config.keep_checkpoints)
+    checkpoints = Checkpoints(workdir)
     cleanup.callback(checkpoints.close)
     restored = checkpoints.restore(abstract_state(stage.family, shape, optimizer, shardings))
     if restored is None and balance.head_is_due(config, stage):
@@ -97,7 +92,7 @@ def _train(
         log.info("resuming at step %d of %d", start, stage.steps)
 
     objective = stage.objective(shape)
-    step = jit_step(config, objective, shape.drops, optimizer, shardings, mesh)
+    step = jit_step(config, objective, shape.drops, optimizer, shardings, mesh, stage.spike)
     lanes = sharding.host_lanes(mesh, config.lanes)
     batches = Batches(
         stage.reader, stage.layout, lanes, stage.shares, stage.window or config.window, config.seed, cursors
@@ -110,12 +105,9 @@ def _train(
     wandb = WandbLog(config.wandb, workdir, config.to_dict()) if config.wandb and first_process else None
     metrics_log = MetricsLog(workdir, -1 if restored is None else start, first_process, wandb)
     cleanup.callback(metrics_log.close)
-    probe = None
-    if config.probe_every and isinstance(objective, Pretrain) and objective.predictions:
-        probe = jax.jit(balance.make_probe(objective, config.seed, config.prng, shape.drops))
     flops = batch_flops(config, stage, shape, objective)
     peak = peak_flops(list(mesh.devices.flat), shape.dtype) if flops else 0.0
-    loop = Loop(config, stage, mesh, step, evaluate, checkpoints, metrics_log, probe, flops, peak)
+    loop = Loop(config, stage, mesh, step, evaluate, checkpoints, metrics_log, flops, peak)
     return loop.run(state, start, batches) or last_logged(workdir)
 
 
@@ -137,10 +129,11 @@ def jit_step(
     optimizer: optax.GradientTransformation,
     shardings: Shardings,
     mesh: Mesh,
+    spike: float,
 ) -> jax.stages.Wrapped:
     """The jitted step, partitioned over the mesh; the state is donated."""
     return jax.jit(
-        make_step(objective, optimizer, config.seed, config.prng, dropout, config.spike),
+        make_step(objective, optimizer, config.seed, config.prng, dropout, spike),
         donate_argnums=0,
         in_shardings=(shardings, sharding.batch_sharding(mesh, config.accumulate)),
         out_shardings=(shardings, sharding.replicated(mesh)),

@@ -26,13 +26,8 @@ FREE_TO_CHANGE = frozenset(
     (
         "log_every",
         "checkpoint_every",
-        "keep_checkpoints",
         "eval_every",
         "eval_batches",
-        "probe_every",
-        "max_skipped",
-        "spike",
-        "compilation_cache",
         "wandb",
         "mesh",
     )

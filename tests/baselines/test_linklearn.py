@@ -22,6 +22,14 @@ from harp_jax.corpus.trec import read_run
 from tests.support.linked_topics import TEXTS, TOPICS, paths, small, topic_words, write_wiki
 
 
+@pytest.fixture(scope="module", autouse=True)
+def small_batches():
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("BATCH", 16), ("EVAL_QUERIES", 25)):
+            patch.setattr(f"harp_jax.baselines.linklearn.train.{name}", value)
+        yield
+
+
 @pytest.fixture(scope="module")
 def wiki(tmp_path_factory):
     path = tmp_path_factory.mktemp("linklearn")
@@ -41,7 +49,7 @@ def ranked(*options):
 def linklearn_config(wiki, **changes):
     c = configs.linklearn()
     c.docs, c.stemmer = paths(wiki), ""
-    c.batch_documents, c.negatives, c.steps, c.eval_every, c.eval_queries = 16, 4, 200, 50, 25
+    c.negatives, c.steps, c.eval_every = 4, 200, 50
     c.learning_rate = 1e-2
     c.update(changes)
     return c
@@ -184,36 +192,27 @@ def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, lo
         assert len(run) == 20 and all(ranking.ranked()[0] == qid for qid, ranking in run.items())
 
 
-def test_bad_options_are_named(wiki, graph, tmp_path):
-    training, _ = split(graph, 0.5, 0)
-    with pytest.raises(InputError, match="loss='l2' is unknown"):
-        Trainer(training, linklearn_config(wiki, loss="l2"))
-    with pytest.raises(InputError, match="negatives_from='hard' is unknown"):
-        training.draw(generator("x"), 4, 2, "hard")
+def test_a_file_that_is_no_model_is_named(tmp_path):
     (tmp_path / "model.json").write_text("{}")
     with pytest.raises(InputError, match="is not a model"):
         f.load(str(tmp_path))
 
 
 @pytest.mark.parametrize(
-    "name, value",
-    [
-        *((name, 0) for name in ("hidden", "batch_documents", "negatives", "eval_every", "patience", "eval_queries")),
-        *((name, -1) for name in ("steps", "eval_documents", "ranking_svm_constraints")),
-        *((name, value) for name in ("learning_rate", "ranking_svm_c") for value in (0.0, float("nan"), float("inf"))),
-        *(("train_fraction", value) for value in (0.0, 1.0)),
-    ],
+    "name, value", [("eval_every", 0), ("steps", -1), ("learning_rate", float("nan")), ("loss", "l2")]
 )
 def test_values_out_of_range_are_named(wiki, tmp_path, name, value):
-    config = linklearn_config(wiki, steps=1, eval_queries=2)
+    config = linklearn_config(wiki, steps=1)
     config[name] = value
-    with pytest.raises(InputError, match=f"^{name}={value}: use"):
+    with pytest.raises(InputError, match=f"--config.{name}={value!r} is not allowed; use"):
         train(config, str(tmp_path))
 
 
 def test_training_that_diverges_ends_at_the_step_and_writes_no_model(wiki, tmp_path):
-    config = linklearn_config(wiki, learning_rate=1e30, steps=20, eval_every=10)
-    with pytest.raises(InputError, match=r"step 10: the loss or a parameter is not finite; lower learning_rate=1e\+30"):
+    config = linklearn_config(wiki, learning_rate=1e6, steps=20, eval_every=10)
+    with pytest.raises(
+        InputError, match=r"step 10: the loss or a parameter is not finite; lower learning_rate=1000000.0"
+    ):
         train(config, str(tmp_path))
     assert not (tmp_path / "model.json").exists()
 
@@ -236,7 +235,7 @@ def test_damaged_models_are_refused(tmp_path, damage, message):
 
 
 def test_a_changed_model_is_named(wiki, tmp_path):
-    config = linklearn_config(wiki, steps=1, eval_queries=2, ranking_svm_constraints=20)
+    config = linklearn_config(wiki, steps=1, ranking_svm_constraints=20)
     train(config, str(tmp_path))
     f.load(str(tmp_path)), ranking_svm.load(str(tmp_path))
     for name, load in (("model.json", f.load), ("ranking_svm.tsv", ranking_svm.load)):

@@ -17,7 +17,6 @@ SHAPES = {
     "knrm": NeuralConfig("knrm", 41, dimension=12),
     "conv_knrm": NeuralConfig("conv_knrm", 41, dimension=12, filters=16),
     "drmm": NeuralConfig("drmm", 41, dimension=12),
-    "drmm, vector gate": NeuralConfig("drmm", 41, dimension=12, gate="vector"),
     "duet": NeuralConfig("duet", 41, query_length=6, document_length=20, filters=10, hidden=8, pool=5, graphs=30),
 }
 
@@ -67,7 +66,7 @@ def slow_score(config, params, query, document):
     if config.name == "conv_knrm":
         return slow.conv_knrm(params, query, document, 3)
     if config.name == "drmm":
-        return slow.drmm(params, query, document, words.idf, 30, config.gate)
+        return slow.drmm(params, query, document, words.idf, 30)
     # Which graphs count: those in most documents, each occurrence in a word once; the order is found here by sorting.
     weight = {}
     for word, documents in zip(words.words, words.frequencies):

@@ -17,7 +17,7 @@ def get_config():
     c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = 1, 16, 2, 128
     c.tasks = ("rqp", "qdm")
     c.row_length, c.batch_pairs, c.window, c.lanes = 128, 48, 64, 2
-    c.steps, c.log_every, c.compilation_cache = 4, 2, False
+    c.steps, c.log_every = 4, 2
     return c
 """
 

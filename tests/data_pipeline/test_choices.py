@@ -169,7 +169,7 @@ def test_every_data_config_takes_a_preset(path):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (dict(unit="letters"), "config.unit is 'letters'; choose one of words, wordpieces"),
+        (dict(unit="letters"), "config.unit='letters' is not allowed; use one of words, wordpieces"),
         (dict(replacement=True, context_in_page=True), "context_in_page"),
         (dict(ict_keep=1.5), "ict_keep"),
         (dict(qdm_positives=-1), "qdm_positives"),

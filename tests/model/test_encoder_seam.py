@@ -66,7 +66,7 @@ def known(tmp_path_factory):
 
 def toy_config(tokenizer: str):
     c = configs.pretrain()
-    c.tokenizer, c.tasks, c.mlm_whole_words, c.compilation_cache = tokenizer, ("qdm",), True, False
+    c.tokenizer, c.tasks, c.mlm_whole_words = tokenizer, ("qdm",), True
     c.model.model_type, c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = "toy", 2, 32, 2, 96
     c.model.dropout, c.row_length, c.batch_pairs, c.window, c.lanes, c.dtype = 0.0, 96, 16, 64, 2, "float32"
     c.steps, c.log_every, c.learning_rate, c.warmup = 60, 5, 5e-3, 0.05

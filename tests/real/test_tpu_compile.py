@@ -61,7 +61,7 @@ def test_2048_pairs_fit_with_accumulation():
 
 def test_a_step_that_does_not_fit_is_one_line():
     with pytest.raises(AssertionError, match="error: the step does not fit in the memory of 8 × TPU v3"):
-        dry_run("--config.model.layers=1", "--config.rows=16384")
+        dry_run("--config.model.layers=1", "--config.batch_pairs=100000")
 
 
 def test_an_unknown_topology_is_named():

@@ -1,22 +1,10 @@
-"""The page of all config fields, docs/fields.md, from the code: names, defaults, comments, ranges and choices.
+"""The page of all config fields, docs/fields.md, from their declarations.
 
 python -m tests.support.fields_page
 """
 
-import ast
-import inspect
-import io
-import textwrap
-import tokenize
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
-
-from ml_collections import ConfigDict
-
 from data_pipeline import config as generation_config
-from data_pipeline.sources import formats
-from harp_jax import config as defaults
-from harp_jax import config as ranges
+from harp_jax.config import ENCODER, FIELDS, JUDGED, LOOP, Fields
 from tests.support import ROOT
 
 MANY = 1 << 24  # bounds beyond it only catch typing errors
@@ -41,76 +29,34 @@ STAGES = {
 
 def page() -> str:
     """The whole page as Markdown."""
-    common = dict(flat(defaults._common()))
-    comments = commented(defaults._common)
-    sections = [HEAD, "## Pairs from links (`harp generate`, configs in `data/`)\n"]
-    allowed, limits = generation_config.limits()
-    choices = {
-        **allowed,
-        "source.format": ("", *formats.FORMATS),
-        "source.split": generation_config.SPLITS,
-    }
-    pairs = dict(flat(generation_config.generation()))
-    meanings = commented(generation_config.generation)
-    meanings |= {name: field.meaning for name, field in generation_config.task_fields()}
-    sections.append(table(pairs, meanings, limits, choices))
-    sections += ["## All BERT stages and neural rankers\n", table(common, comments, ranges.TRAINING, ranges.CHOICES)]
+    shared = {**LOOP, **ENCODER, **JUDGED}
+    sections = [
+        HEAD,
+        "## Pairs from links (`harp generate`, configs in `data/`)\n",
+        table(generation_config.FIELDS),
+        "## All trainings\n",
+        table(LOOP),
+        "## Pre-training, fine-tuning and coarse-tuning of an encoder\n",
+        table(ENCODER),
+        "## Fine-tuning and neural rankers: judged queries\n",
+        table(JUDGED),
+    ]
     for stage, title in STAGES.items():
-        fields = dict(flat(getattr(defaults, stage)()))
-        fields.pop("stage", None)
-        own = {name: value for name, value in fields.items() if common.get(name, fields) != value}
-        here = commented(getattr(defaults, stage))
-        found = {**comments, **{name: text or comments.get(name, "") for name, text in here.items()}}
-        sections += [f"## {title}\n", table(own, found, ranges.TRAINING, ranges.CHOICES)]
+        own = {name: field for name, field in FIELDS[stage].items() if shared.get(name) != field}
+        sections += [f"## {title}\n", table(own)]
     return "\n".join(sections)
 
 
-def flat(config: ConfigDict, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """("model.layers", 12) and so on; the weights of the tasks are one field."""
-    for name, value in config.items():
-        if isinstance(value, ConfigDict) and name != "task_weights":
-            yield from flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
-
-
-def commented(function: Callable[..., ConfigDict]) -> dict[str, str]:
-    """Field → its comment, in the code's order: behind or within its assignment, or on the lines directly above."""
-    source = textwrap.dedent(inspect.getsource(function))
-    lines, found = source.splitlines(), {}
-    remarks = {
-        token.start[0]: token.string.lstrip("# ")
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type == tokenize.COMMENT
-    }
-    for statement in sorted(ast.walk(ast.parse(source)), key=lambda node: getattr(node, "lineno", 0)):
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]).startswith("c."):
-            above, line = [], statement.lineno - 1
-            while lines[line - 1].lstrip().startswith("#"):
-                above.insert(0, remarks[line])
-                line -= 1
-            inside = [remarks[n] for n in range(statement.lineno, statement.end_lineno + 1) if n in remarks]
-            found[ast.unparse(statement.targets[0]).removeprefix("c.")] = " ".join([*above, *inside])
-    return found
-
-
-def table(
-    fields: Mapping[str, Any],
-    comments: Mapping[str, str],
-    limits: ranges.Ranges,
-    choices: Mapping[str, tuple[str, ...]],
-) -> str:
+def table(fields: Fields) -> str:
     rows = ["| field | default | values | meaning |", "|---|---|---|---|"]
-    order = list(comments)
-    for name, value in sorted(fields.items(), key=lambda item: order.index(item[0])):
-        values = ", ".join(f"`{choice}`" for choice in choices.get(name, ()))
-        if name in limits:
-            low, high = limits[name]
+    for name, (default, meaning, allowed) in fields.items():
+        values = ""
+        if allowed and isinstance(allowed[0], str):
+            values = ", ".join(f"`{choice}`" for choice in allowed)
+        elif allowed:
+            low, high = allowed
             values = f"{low:g} to {high:g}" if high < MANY else f"from {low:g}" if low > -MANY else ""
-        default = value.to_dict() if isinstance(value, ConfigDict) else value
-        shown = "all 1.0" if name == "task_weights" else f"`{default!r}`"
-        meaning = comments.get(name, "").replace("|", "\\|")
-        rows.append(f"| `{name}` | {shown} | {values} | {meaning} |")
+        rows.append(f"| `{name}` | `{default!r}` | {values} | {meaning.replace('|', chr(92) + '|')} |")
     return "\n".join(rows) + "\n"
 
 

@@ -46,7 +46,7 @@ def conv_knrm(p, query, document, ngrams):
     return float(dense(p["score"], np.concatenate(features))[0])
 
 
-def drmm(p, query, document, idf, bins, gate):
+def drmm(p, query, document, idf, bins):
     table, scores, weights = p["vectors"], [], []
     for q in query:
         histogram = np.zeros(bins)
@@ -58,7 +58,7 @@ def drmm(p, query, document, idf, bins, gate):
                 histogram[min(int((cosine(table[q], table[d]) + 1.0) / width), bins - 2)] += 1
         hidden = np.tanh(dense(p["network_in"], np.log(histogram + 1)))
         scores.append(np.tanh(dense(p["network_out"], hidden))[0])
-        known = np.array([idf[q]]) if gate == "idf" else table[q]
+        known = np.array([idf[q]])
         weights.append(np.exp(dense(p["gate"], known)[0]))
     return float(np.dot(weights, scores) / np.sum(weights))
 

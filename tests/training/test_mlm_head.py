@@ -41,8 +41,9 @@ def leaves(tree: dict) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
 
 
-def test_the_head_learns_and_the_encoder_keeps_every_bit(headless, tmp_path):
-    workdir = run(tmp_path, headless, mlm_head_steps=30, mlm_head_rate=1e-2, log_every=10, learning_rate=0.0)
+def test_the_head_learns_and_the_encoder_keeps_every_bit(headless, tmp_path, monkeypatch):
+    monkeypatch.setattr("harp_jax.training.balance.HEAD_RATE", 1e-2)
+    workdir = run(tmp_path, headless, mlm_head_steps=30, log_every=10, learning_rate=0.0)
     _, start = load_hf(headless)
     _, trained = load_encoder(os.path.join(workdir, "mlm_head"))
     for name in start:

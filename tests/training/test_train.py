@@ -125,13 +125,14 @@ def test_a_vocabulary_padded_for_another_mesh_is_restored(tmp_path):
     assert Checkpoints(workdir).steps() == [2] and not os.path.exists(workdir + "/checkpoints_damaged")
 
 
-def test_inf_skips_the_update_and_stops_the_run_after_a_limit(tmp_path):
-    config = tiny_config(str(tmp_path), max_skipped=3)
+def test_inf_skips_the_update_and_stops_the_run_after_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("harp_jax.training.loop.MAX_SKIPPED", 3)
+    config = tiny_config(str(tmp_path))
     stage = tiny_stage(config)
 
     def infinite(shape):
         objective = stage.objective(shape)
-        return dataclasses.replace(objective, task_weights=(float("inf"),) * len(objective.tasks))
+        return dataclasses.replace(objective, pair_weight=float("inf"))
 
     with pytest.raises(InputError, match="skipped for Inf, NaN or a loss spike"):
         train(config, str(tmp_path / "run"), dataclasses.replace(stage, objective=infinite), jax.devices()[:1])

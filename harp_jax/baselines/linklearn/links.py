@@ -161,8 +161,6 @@ class Side:
         over the source's documents, or "linked": in proportion to links, so that popularity is not informative. A document
         that is linked with nearly all others is replaced by another; InputError if none is left.
         """
-        if negatives_from not in self._pools:
-            raise InputError(f"negatives_from={negatives_from!r} is unknown; choose uniform or linked")
         d, positive = np.zeros((2, documents), np.int64)
         negative = np.zeros((documents, negatives), np.int64)
         left, rows = self.queries, np.arange(documents)

@@ -37,7 +37,7 @@ def vectors(counts: Counts, idf: np.ndarray) -> "csr_matrix":
     return sparse.csr_matrix((data, counts.terms, counts.starts), shape=(counts.documents, counts.vocabulary))
 
 
-def solve(a: "csr_matrix", b: "csr_matrix", c: "csr_matrix", cost: float, iterations: int = 15_000) -> np.ndarray:
+def solve(a: "csr_matrix", b: "csr_matrix", c: "csr_matrix", cost: float = 1.0, iterations: int = 15_000) -> np.ndarray:
     """Weights [V] ≥ 0 that minimise ½‖w‖² + cost·Σ max(0, 1 - (d_w(a, c)² - d_w(a, b)²))² over rows of CSR matrices.
 
     Logs a warning if the minimum is not reached; raises InputError if the weights are not finite.
@@ -55,7 +55,7 @@ def solve(a: "csr_matrix", b: "csr_matrix", c: "csr_matrix", cost: float, iterat
     bounds, options = [(0.0, None)] * len(start), {"maxiter": iterations}
     found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     if not np.isfinite(found.x).all():
-        raise InputError(f"Ranking SVM found weights that are not finite; lower ranking_svm_c={cost}")
+        raise InputError("Ranking SVM found weights that are not finite; check the documents")
     if not found.success:
         log.warning("Ranking SVM stopped after %d iterations before its minimum: %s", found.nit, found.message)
     return found.x

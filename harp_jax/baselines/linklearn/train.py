@@ -8,7 +8,6 @@ killed run starts again.
 
 import json
 import logging
-import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -28,10 +27,18 @@ from harp_jax.baselines.linklearn.collection import Index, Weighting, idf
 from harp_jax.baselines.linklearn.links import Graph, Side, read_graph, shared_terms, split
 from harp_jax.baselines.linklearn.model import at_the_edge, tuned
 from harp_jax.baselines.linklearn.ranking_svm import FILE
+from harp_jax.config import FIELDS, check_values
 from harp_jax.objectives.losses import PAIRWISE, hinge
 from harp_jax.training.metrics_log import MetricsLog
 
 log = logging.getLogger(__name__)
+
+HIDDEN = 10  # units of each MLP
+BATCH = 32  # documents d per step, each with one linked document and `negatives` unlinked ones: 480 constraints
+PATIENCE = 8  # stop after this many evaluations without improvement
+TRAINED_ON = 0.5  # share of the documents; links between training and held-out documents are dropped
+EVAL_QUERIES = 150  # held-out documents whose links are ranked
+EVAL_DOCUMENTS = 20_000  # held-out documents that are ranked, at most
 
 
 class Task:
@@ -79,17 +86,15 @@ class Trainer:
 
     def __post_init__(self) -> None:
         c, counts = self.config, self.side.graph.counts
-        if c.loss not in ("hinge", "logistic"):
-            raise InputError(f"loss={c.loss!r} is unknown; choose hinge or logistic")
         self.idf = Index(counts, self.side.documents).idf
         places, _ = counts.rows(self.side.documents)
         scale = f.scales(counts.tf[places], self.idf[counts.terms[places]], counts.lengths[self.side.documents])
-        self.params = f.init_params(c.seed, c.hidden)
+        self.params = f.init_params(c.seed, HIDDEN)
         self.scale = scale
         self.optimizer = optax.adam(c.learning_rate)
         self.opt_state = self.optimizer.init(self.params)
         self.rng = generator(c.seed, "linklearn constraints")
-        self.pairs = c.batch_documents * (1 + c.negatives)
+        self.pairs = BATCH * (1 + c.negatives)
         self._step = jax.jit(self._descend)
 
     @property
@@ -105,7 +110,7 @@ class Trainer:
     def batch(self) -> dict[str, np.ndarray]:
         """The input of `model.similarities`: for each drawn d the pair with l⁺, then the pairs with its negatives."""
         c, counts = self.config, self.side.graph.counts
-        d, positive, negative = self.side.draw(self.rng, c.batch_documents, c.negatives, c.negatives_from)
+        d, positive, negative = self.side.draw(self.rng, BATCH, c.negatives, c.negatives_from)
         a = np.repeat(d, 1 + c.negatives)
         b = np.concatenate([positive[:, None], negative], axis=1).reshape(-1)
         shared = shared_terms(counts, a, b)
@@ -138,10 +143,12 @@ class Trainer:
 
 def train(config: ConfigDict, workdir: str) -> dict[str, Any]:
     """Trains and writes workdir/model.json; returns its content. Raises InputError for bad config or data."""
-    check(config)
+    check_values(config, FIELDS["linklearn"])
+    if not config.docs:
+        raise InputError("docs is empty; set --config.docs to linked documents (JSONL)")
     graph = read_graph(tuple(config.docs), tuple(config.redirects), config.stemmer)
-    training, validation = split(graph, config.train_fraction, config.seed)
-    task = Task(validation, config.eval_queries, config.eval_documents, config.seed)
+    training, validation = split(graph, TRAINED_ON, config.seed)
+    task = Task(validation, EVAL_QUERIES, EVAL_DOCUMENTS, config.seed)
     log.info(
         "%d documents, %d links in training, %d in validation; %d queries on %d documents",
         graph.counts.documents, len(training.edges) // 2, len(validation.edges) // 2, len(task.queries), len(task.index.rows),
@@ -178,30 +185,13 @@ def finished(config: ConfigDict, workdir: str) -> dict[str, Any] | None:
     return done
 
 
-def check(config: ConfigDict) -> None:
-    """Raises InputError for values out of range."""
-    if not config.docs:
-        raise InputError("docs is empty; set --config.docs to linked documents (JSONL)")
-    for name in ("hidden", "batch_documents", "negatives", "eval_every", "patience", "eval_queries"):
-        if config[name] < 1:
-            raise InputError(f"{name}={config[name]}: use 1 or more")
-    for name in ("steps", "eval_documents", "ranking_svm_constraints"):
-        if config[name] < 0:
-            raise InputError(f"{name}={config[name]}: use 0 or more")
-    for name in ("learning_rate", "ranking_svm_c"):
-        if not 0 < config[name] < math.inf:
-            raise InputError(f"{name}={config[name]}: use a number above 0")
-    if not 0 < config.train_fraction < 1:
-        raise InputError(f"train_fraction={config.train_fraction}: use a share between 0 and 1")
-
-
 def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLog) -> dict[str, Any]:
-    """Descends until average precision has not risen for `patience` evaluations; the best model and its figures.
+    """Descends until average precision has not risen for PATIENCE evaluations; the best model and its figures.
 
     Raises InputError at the first evaluation with a loss or a parameter that is not finite.
     """
     best: dict[str, Any] = {"step": -1, "held_out": {"linklearn": -1.0}}
-    constraints = config.batch_documents * config.negatives
+    constraints = BATCH * config.negatives
     pending: list[tuple[jax.Array, jax.Array]] = []
     with progress(total=config.steps, unit="steps", desc="LinkLearn") as bar:
         for number in range(config.steps + 1):
@@ -221,7 +211,7 @@ def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLo
                 metrics.write(number, measured, "validation")
                 if value > best["held_out"]["linklearn"]:
                     best = {"linklearn": model.to_json(), "step": number, "held_out": {"linklearn": value}}
-                elif number - best["step"] >= config.patience * config.eval_every:
+                elif number - best["step"] >= PATIENCE * config.eval_every:
                     break
                 bar.set_postfix(ap=f"{value:.4f}", refresh=False)
             if number < config.steps:
@@ -237,7 +227,7 @@ def ranking_svm(graph: Graph, training: Side, task: Task, config: ConfigDict, wo
     vectors = svm.vectors(graph.counts, idf(graph.counts, training.documents))
     rng = generator(config.seed, "ranking svm")
     d, positive, negative = training.draw(rng, config.ranking_svm_constraints, 1, config.negatives_from)
-    weights = svm.solve(vectors[d], vectors[positive], vectors[negative[:, 0]], config.ranking_svm_c)
+    weights = svm.solve(vectors[d], vectors[positive], vectors[negative[:, 0]])
     svm.save(workdir, weights, graph.vocabulary)
     candidates = vectors[task.index.rows]
     found = [task.precision(int(d), -svm.distances(weights, vectors[[d]], candidates)) for d in task.queries]

@@ -28,7 +28,6 @@ class NeuralConfig:
     query_length: int = 20  # words; longer queries are truncated
     document_length: int = 300  # words
     train_vectors: bool = True  # KNRM, Conv-KNRM; DRMM's histogram has no gradient, its vectors stay
-    gate: str = "idf"  # DRMM: or "vector"
     bins: int = 30  # DRMM, the one of exact matches included
     kernels: int = 11  # KNRM, Conv-KNRM, the one of exact matches included
     ngrams: int = 3  # Conv-KNRM: n-grams of 1 … ngrams words
@@ -166,9 +165,9 @@ def histograms(query: jax.Array, document: jax.Array, match: jax.Array, bins: in
 class Drmm(nn.Module):
     """DRMM (Guo et al., CIKM 2016): a histogram of similarities for each query word, a small network, a gate over the words.
 
-    score = Σ_i g_i z_i with z_i = network(log(1 + histogram of word i)) and g = softmax over the query's words of w·idf_i (gate
-    "idf") or w·v_i (gate "vector", the term's vector). The last bin counts exact matches (the same word), the other bins
-    divide [-1, 1] evenly. Histograms have no gradient: word vectors are not learned.
+    score = Σ_i g_i z_i with z_i = network(log(1 + histogram of word i)) and g = softmax over the query's words of w·idf_i, the
+    better of the paper's two gates. The last bin counts exact matches (the same word), the other bins divide
+    [-1, 1] evenly. Histograms have no gradient: word vectors are not learned.
     """
 
     config: NeuralConfig
@@ -183,10 +182,9 @@ class Drmm(nn.Module):
         counts = histograms(query, document, cosines(words, table[document]), c.bins)
         middle = nn.tanh(nn.Dense(HIDDEN, name="network_in")(jnp.log1p(counts)))
         relevance = nn.tanh(nn.Dense(1, name="network_out")(middle))[..., 0]
-        known = words if c.gate == "vector" else jnp.asarray(tables.idf)[query][..., None]
+        known = jnp.asarray(tables.idf)[query][..., None]
         # Starts at one: rare words weigh more from the first step.
-        start = nn.initializers.zeros if c.gate == "vector" else nn.initializers.ones
-        weight = nn.Dense(1, use_bias=False, kernel_init=start, name="gate")(known)[..., 0]
+        weight = nn.Dense(1, use_bias=False, kernel_init=nn.initializers.ones, name="gate")(known)[..., 0]
         there = query > 0
         gate = jax.nn.softmax(jnp.where(there, weight, -1e30), axis=1)
         return jnp.sum(jnp.where(there, gate * relevance, 0.0), axis=1)

@@ -49,7 +49,6 @@ class NeuralRank:
     ranker: nn.Module
     tables: WordTables
     rank_loss: str
-    margin: float
     predictions: int = 0
 
     def mask(self, batch: Batch, key: jax.Array) -> Batch:
@@ -71,9 +70,7 @@ class NeuralRank:
                 {"params": params}, query, documents, self.tables, deterministic=dropout_key is None, rngs=rngs
             )
         )
-        loss, metrics = ranking_loss(
-            self.rank_loss, self.margin, scores.reshape(groups, size), masked["present"], counts
-        )
+        loss, metrics = ranking_loss(self.rank_loss, scores.reshape(groups, size), masked["present"], counts)
         metrics["tokens"] = (documents > 0).sum().astype(jnp.float32)
         metrics["slots"] = jnp.asarray(documents.size, jnp.float32)
         return loss, metrics

@@ -37,6 +37,7 @@ class Stage(Generic[Shape]):
     # Task → its best trivial predictor and that one's accuracy (`objectives/objective.py`); empty where unknown.
     trivial: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     untrained: tuple[str, ...] = ()  # heads that the checkpoint of `config.init` lacks
+    spike: float = 8.0  # skip an update whose loss is this many standard deviations above the running mean; 0: never
     window: int = 0  # groups per window of a lane; 0: config.window
 
 

@@ -9,7 +9,6 @@ import math
 
 from ml_collections import ConfigDict
 
-from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.encoder import encoder_and_tokenizer, starting_params
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
@@ -28,8 +27,6 @@ from harp_jax.training.stages.families import CROSS_ENCODER
 def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderShape]:
     """Coarse-tuning, or continual pre-training with `documents_only`. Raises InputError for bad config or data."""
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
-    if not 0 <= config.replaced <= 1:
-        raise InputError(f"replaced={config.replaced}: set the fraction of pairs with a replaced document, 0 to 1")
     marks = marks_of(tokenizer, config.query_mark, config.document_mark)
     reader: Reader = _read_data(config, tokenizer, marks) if with_data else NoReader((STREAM,))
 
@@ -42,10 +39,8 @@ def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage[Encod
     def objective(shape: EncoderShape) -> CoarseTune:
         return CoarseTune(
             ranker=Ranker(shape),
-            qdpp_weight=0.0 if config.documents_only else config.qdpp_weight,
-            mlm_weight=config.mlm_weight,
-            mlm_rate=config.mlm_rate,
-            predictions=slots(config.row_length, config.mlm_rate),
+            qdpp_weight=0.0 if config.documents_only else 1.0,
+            predictions=slots(config.row_length),
             mask_token=tokenizer.mask,
             vocab_size=tokenizer.size,
             marks=marks.ids,
@@ -67,9 +62,6 @@ def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage[Encod
 
 
 def _read_data(config: ConfigDict, tokenizer: Tokenizer, marks: Marks) -> ClickReader:
-    for name in ("docs", "clicks"):
-        if not config[name]:
-            raise InputError(f"{name} is empty; set --config.{name} to a file")
     docs = Documents.open(config.docs, tuple(config.fields))
     clicks = Clicks.open(config.clicks, docs, config.sample, config.seed)
     return ClickReader(config, tokenizer, docs, clicks, marks)

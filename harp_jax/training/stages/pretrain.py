@@ -25,8 +25,6 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderS
     if len(set(tasks)) < len(tasks):
         raise InputError(f"config.tasks={tasks!r} names a task twice; name each once (task_sampling decides how often)")
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
-    if config.mlm_side not in ("document", "query", "both"):
-        raise InputError(f"mlm_side={config.mlm_side!r} is unknown; choose document, query or both")
     reader: Reader = NoReader(tasks)
     held_out: Reader | None = None
     if with_data:
@@ -37,12 +35,10 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderS
         return Pretrain(
             ranker=Ranker(shape),
             tasks=tasks,
-            task_weights=tuple(config.pair_weight * float(config.task_weights.get(task, 1.0)) for task in tasks),
+            pair_weight=config.pair_weight,
             pair_loss=config.pair_loss,
-            margin=config.margin,
             mlm_weight=config.mlm_weight,
-            mlm_rate=config.mlm_rate,
-            predictions=slots(config.row_length, config.mlm_rate) if config.mlm_weight else 0,
+            predictions=slots(config.row_length) if config.mlm_weight else 0,
             mask_token=tokenizer.mask,
             vocab_size=tokenizer.size,
             continues=tokenizer.continues if config.mlm_whole_words else None,
