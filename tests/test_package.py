@@ -128,7 +128,7 @@ def curve():
 
 
 def page():
-    from harp_jax.evaluation.report import render
+    from harp_jax.evaluation import render
 
     render.environment.cache_clear()
     render.environment()

@@ -16,7 +16,7 @@ from harp_jax.checkpoints.export import fetched
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.paths import is_irds
 from harp_jax.corpus.trec import Qrels, components, read_qrels
-from harp_jax.evaluation.floors import CHANCE, ORACLE
+from harp_jax.evaluation.evaluate import CHANCE, ORACLE
 from harp_jax.evaluation.measures import parse_measures
 from harp_jax.experiments.execution import execute, summary
 from harp_jax.experiments.plan import Command, listing, resolve

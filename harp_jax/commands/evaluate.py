@@ -8,8 +8,7 @@ from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.corpus.trec import Qrels, read_qrels, read_run, read_subset
-from harp_jax.evaluation.evaluate import MEASURES, evaluate
-from harp_jax.evaluation.floors import Floors
+from harp_jax.evaluation.evaluate import MEASURES, check_names, evaluate
 from harp_jax.evaluation.measures import parse_measures
 from harp_jax.evaluation.significance import ROUNDS
 from harp_jax.evaluation.tables import FORMATS
@@ -87,10 +86,8 @@ def main(arguments: argparse.Namespace) -> None:
     paths_of = name_runs(arguments.runs)
     # Wrong names are reported before large runs are read.
     parse_measures(arguments.measures)
-    if arguments.baseline and arguments.baseline not in paths_of:
-        raise InputError(f"no run is named {arguments.baseline!r} for --baseline; the runs are {', '.join(paths_of)}")
     blank = named(arguments.blank, "--blank", "ROW")
-    Floors(arguments.chance, blank, arguments.oracle).check(list(paths_of))
+    check_names(paths_of, arguments.baseline, arguments.chance, blank, arguments.oracle)
     qrels = judgments(arguments)
     if arguments.curve:
         draw(arguments, qrels)

@@ -11,10 +11,9 @@ from harp_jax.commands.evaluate import add_floors, add_subset, judgments, name_r
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.trec import read_run
 from harp_jax.evaluation.evaluate import MEASURES
-from harp_jax.evaluation.report.build import Background, report
-from harp_jax.evaluation.report.findings import summary
-from harp_jax.evaluation.report.provenance import Record, behind, records_in
-from harp_jax.evaluation.report.render import as_html, as_markdown
+from harp_jax.evaluation.provenance import Record, behind, records_in
+from harp_jax.evaluation.render import as_html, as_markdown
+from harp_jax.evaluation.report import Background, report, summary
 
 TRAINING_OPTIONS = ("curves", "pairs")
 

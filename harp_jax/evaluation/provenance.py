@@ -75,26 +75,21 @@ def records_in(output: str) -> list[Record]:
         )
     found: dict[str, Record] = {}
     names = [name for name in os.listdir(folder) if name.endswith(".json")]
-    places = {os.path.splitext(name)[0]: os.path.join(output, name) for name in os.listdir(output)}
-    places |= {name: os.path.join(output, name) for name in os.listdir(output)}
+    # A file's record lacks its suffix, such as .trec.
+    places = {stem: name for name in os.listdir(output) for stem in (os.path.splitext(name)[0], name)}
     for name in sorted(names, key=lambda name: os.path.getmtime(os.path.join(folder, name))):
-        stem = name.removesuffix(".json")
-        record = _read(os.path.join(folder, name), os.path.abspath(places.get(stem, ""))) if stem in places else None
-        if record:
+        if place := places.get(name.removesuffix(".json")):
+            record = _read(os.path.join(folder, name), os.path.abspath(os.path.join(output, place)))
             found.pop(record.name, None)
             found[record.name] = record
     return list(found.values())
 
 
-def _read(path: str, place: str) -> Record | None:
-    try:
-        found = read_json(path)
-        words = shlex.split(str(found["command"]))
-        words = words[words.index("harp_jax") + 1 :] if "harp_jax" in words else words
-        memory = found.get("memory_bytes")
-        return Record(str(found["name"]), place, tuple(words), float(found["seconds"]), int(memory or 0))
-    except (InputError, KeyError, TypeError, ValueError):
-        return None  # the plan will rerun the step; the report leaves it out
+def _read(path: str, place: str) -> Record:
+    found = read_json(path)
+    words = shlex.split(str(found["command"]))
+    words = words[words.index("harp_jax") + 1 :] if "harp_jax" in words else words
+    return Record(found["name"], place, tuple(words), float(found["seconds"]), int(found.get("memory_bytes") or 0))
 
 
 def behind(paths: Iterable[str]) -> list[Record]:

@@ -6,15 +6,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from harp_jax.base.errors import needs
-from harp_jax.evaluation.floors import CHANCE
-from harp_jax.evaluation.report import curves
-from harp_jax.evaluation.report.build import Report
-from harp_jax.evaluation.report.curves import ticks
-from harp_jax.evaluation.report.findings import System, is_significant
+from harp_jax.evaluation.evaluate import CHANCE
+from harp_jax.evaluation.report import Line, Panel, Report, System, ticks
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+WIDTH, HEIGHT = 360, 220  # of a drawing of curves, and its margins
+LEFT, RIGHT, TOP, BOTTOM = 40, 10, 12, 34
 MARKUP = re.compile(r"([\\`*_\[\]<>#|~&])|^([-+])|(?<=^\d)([.)])")  # special in Markdown or inline HTML
 
 
@@ -32,14 +31,14 @@ def as_markdown(report: Report) -> str:
     head = ["system", *measures, "95 % interval", against, "p (Holm)", "verdict"]
     rows = []
     for system in report.systems:
-        interval, change = system.interval, system.difference_interval
+        interval, change = system.interval, system.change
         rows.append(
             [
                 markdown(system.name),
                 *(f"{mean:.4f}" for mean in system.means),
                 f"{interval[0]:.3f} to {interval[1]:.3f}" if interval else "",
-                f"{system.difference:+.3f} ({change[0]:+.3f} to {change[1]:+.3f})" if change else "",
-                f"{system.p:.4f}" if system.p is not None else "",
+                f"{change.difference:+.3f} ({change.interval[0]:+.3f} to {change.interval[1]:+.3f})" if change else "",
+                f"{change.p:.4f}" if change else "",
                 markdown(system.verdict),
             ]
         )
@@ -59,7 +58,7 @@ def environment() -> "Environment":
         from jinja2 import Environment, PackageLoader, StrictUndefined
 
     templates = Environment(
-        loader=PackageLoader("harp_jax.evaluation.report"),
+        loader=PackageLoader("harp_jax.evaluation"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -114,15 +113,42 @@ def size(value: float) -> str:
     return f"{value / 1e9:.1f} GB" if value >= 1e9 else f"{value / 1e6:.0f} MB"
 
 
+def x_of(panel: Panel, step: float) -> float:
+    """SVG x of a step."""
+    low, high = panel.steps
+    return round(LEFT + (step - low) / ((high - low) or 1.0) * (WIDTH - LEFT - RIGHT), 1)
+
+
+def y_of(panel: Panel, value: float) -> float:
+    """SVG y of a value."""
+    low, high = panel.values
+    return round(HEIGHT - BOTTOM - (value - low) / ((high - low) or 1.0) * (HEIGHT - TOP - BOTTOM), 1)
+
+
+def path_of(panel: Panel, line: Line) -> str:
+    """The line as SVG `points`."""
+    return " ".join(f"{x_of(panel, x)},{y_of(panel, y)}" for x, y in line.points)
+
+
+def spoken(panel: Panel) -> str:
+    """The panel in words, for screen readers: where each line starts and ends."""
+    said = [
+        f"{line.name} from {line.points[0][1]:.3g} at step {line.points[0][0]:g} "
+        f"to {line.points[-1][1]:.3g} at step {line.points[-1][0]:g}"
+        for line in panel.lines
+    ]
+    chance = [f"chance is {panel.chance:g}"] if panel.chance is not None else []
+    return f"{panel.title}: {'; '.join([*said, *chance])}."
+
+
 FUNCTIONS = {
     "percent": percent,
     "ranks": ranks,
-    "significant": is_significant,
     "ticks": ticks,
-    "x_of": curves.x_of,
-    "y_of": curves.y_of,
-    "path_of": curves.path_of,
-    "spoken": curves.spoken,
-    "drawing": {"width": curves.WIDTH, "height": curves.HEIGHT, "left": curves.LEFT, "right": curves.RIGHT,
-                "top": curves.TOP, "bottom": curves.BOTTOM},
+    "x_of": x_of,
+    "y_of": y_of,
+    "path_of": path_of,
+    "spoken": spoken,
+    "drawing": {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT,
+                "top": TOP, "bottom": BOTTOM},
 }  # fmt: skip

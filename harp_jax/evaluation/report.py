@@ -1,0 +1,549 @@
+"""Builds a report, as plain data, from judgments, runs and their background: verdicts and advice in words, training curves."""
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.recorded import read_metrics
+from harp_jax.corpus.documents import FIELDS, Documents, Texts
+from harp_jax.corpus.trec import Qrels, Ranking, Run, read_queries
+from harp_jax.evaluation.evaluate import CHANCE, MEASURES, NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, ORACLE, evaluate
+from harp_jax.evaluation.measures import is_tested, parse_measures
+from harp_jax.evaluation.provenance import Step
+from harp_jax.evaluation.significance import Comparison
+from harp_jax.evaluation.tables import Table
+from harp_jax.input.records import read_manifest
+
+SHOWN = 5  # wins, and losses
+SNIPPET = 220  # characters of a document
+WORKED = "worked"  # the manifest's field with a sentence and its pairs
+SIDES = ("pos_query", "pos_doc", "neg_query", "neg_doc")
+AT_CHANCE = "at chance level"
+WORDS = {"better": "better", "worse": "worse", "inconclusive": "not decided"}
+TONES = {"better": "good", "worse": "bad", "inconclusive": "unsure"}
+LEARNED = 0.6  # held-out pair accuracy at which a task counts as learned
+RISING = 0.01  # rise of the held-out accuracy between the last two evaluations
+MOST_QUERIES = 20_000  # do not advise judging more than this
+MOST_LINES = 6  # more cannot be told apart
+GUESSING = 0.5  # pair accuracy by chance
+FIXED = (
+    ("train", "loss", "Training loss"),
+    ("train", "pair_accuracy", "Pair accuracy, training"),
+    ("train", "mlm_loss", "MLM loss, training"),
+    ("validation", "mlm_loss", "MLM loss, held out"),
+)
+Rows = Mapping[str, Sequence[Mapping[str, Any]]]  # name → the lines of metrics.jsonl
+
+
+@dataclass(frozen=True)
+class Line:
+    """A system's curve: points (step, value); `number` chooses colour and dashes."""
+
+    name: str
+    number: int
+    points: list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves of one metric; panels of one kind share their axes. `chance` is the value of guessing."""
+
+    title: str
+    lines: list[Line]
+    steps: tuple[float, float]
+    values: tuple[float, float]
+    chance: float | None = None
+
+
+@dataclass(frozen=True)
+class System:
+    """A row of the table: means, the interval of the mean by the deciding measure, the comparison with the baseline.
+
+    `tone` is "good", "bad", "unsure" or "plain" (no verdict).
+    """
+
+    name: str
+    means: list[float]
+    interval: tuple[float, float] | None = None
+    change: Comparison | None = None
+    verdict: str = ""
+    tone: str = "plain"
+
+    @property
+    def significant(self) -> bool:
+        """Whether both tests are significant after Holm's correction."""
+        return self.change is not None and self.change.significant
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A next step, and its command."""
+
+    text: str
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """A generation job: by task, the columns of the paper's Table 1 and the best trivial predictor.
+
+    `sentence` has a sentence with an anchor and its training pairs: {"words": [(text, weight 0…1, part of an anchor)], "pairs":
+    [{"task", and SIDES as text; an empty negative text is the same as the positive's}]}.
+    """
+
+    name: str
+    tasks: list[dict[str, str]]
+    sentence: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A document in two rankings; rank 0: not a candidate."""
+
+    docid: str
+    text: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """A query whose ranking became better or worse: its relevant document, and each system's first result."""
+
+    qid: str
+    query: str
+    before: float
+    after: float
+    relevant: Hit | None
+    first_before: Hit | None
+    first_after: Hit | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All parts of a report; empty ones are not rendered."""
+
+    title: str
+    headline: str
+    figures: str  # behind the headline
+    tone: str
+    facts: list[str]
+    measures: list[str]
+    measure: str  # the deciding one
+    baseline: str
+    systems: list[System] = field(default_factory=list)
+    focus: str = ""  # the system in the headline, wins and losses
+    warnings: list[str] = field(default_factory=list)  # about other systems that have learned nothing
+    remarks: list[str] = field(default_factory=list)
+    panels: list[Panel] = field(default_factory=list)
+    panels_left_out: int = 0
+    data: list[TrainingData] = field(default_factory=list)
+    wins: list[Change] = field(default_factory=list)
+    losses: list[Change] = field(default_factory=list)
+    counts: tuple[int, int, int] = (0, 0, 0)  # queries: better, worse, unchanged
+    cost: list[Step] = field(default_factory=list)
+    advice: list[Advice] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Background:
+    """Optional information about the runs.
+
+    pairs: name → directory of a generation job; curves: name → training workdir; docs, fields, queries: texts for wins and
+    losses; model: that of the system in the headline; paths: run files by name; cost: steps of a plan.
+    """
+
+    pairs: Mapping[str, str] = field(default_factory=dict)
+    curves: Mapping[str, str] = field(default_factory=dict)
+    docs: str = ""
+    fields: tuple[str, ...] = FIELDS
+    queries: str = ""
+    model: str = ""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    cost: Sequence[Step] = ()
+
+
+def report(
+    qrels: Qrels,
+    runs: Mapping[str, Run | Sequence[Run]],
+    measures: str = MEASURES,
+    *,
+    title: str = "Re-ranking",
+    baseline: str = "",
+    focus: str = "",
+    confirm: str = "",
+    chance: str = "",
+    blank: Mapping[str, str] | None = None,
+    oracle: str = "",
+    remarks: Sequence[str] = (),
+    background: Background | None = None,
+    runs_per_draw: int = 1,
+) -> tuple[Report, Table]:
+    """The report and its table. `baseline` is the run to compare with (default: the first), `focus` the run in the headline,
+    wins and losses (default: the last). Rows with blank queries are never a default.
+
+    `confirm` (default: the first measure), `chance`, `blank`, `oracle` and `runs_per_draw` as in `evaluate`. Raises InputError
+    for bad input.
+    """
+    known, blank = background or Background(), dict(blank or {})
+    # Only one measure is tested: correcting for all of them would hide real differences.
+    confirm = confirm or next((str(m) for m in parse_measures(measures) if is_tested(m)), "")
+    baseline = baseline or next((name for name in runs if name not in blank.values()), "")
+    table = evaluate(
+        qrels,
+        runs,
+        measures,
+        baseline=baseline,
+        confirm=confirm,
+        chance=chance,
+        blank=blank,
+        oracle=oracle,
+        intervals=True,
+        runs_per_draw=runs_per_draw,
+    )
+    judged = [name for name in runs if name not in blank.values()]
+    focus = focus or judged[-1]
+    measure = table.judged_by or table.measures[0]
+    said, figures, tone = headline(table, focus)
+    rows = read_curves(known.curves)
+    panels = panels_of(rows)
+    first = {name: run if isinstance(run, Mapping) else run[0] for name, run in runs.items()}
+    wins: list[Change] = []
+    losses: list[Change] = []
+    counts = (0, 0, 0)
+    if focus != baseline:
+        values = (table.per_query[baseline][measure], table.per_query[focus][measure])
+        docs = Documents.open(known.docs, known.fields) if known.docs else None
+        queries = read_queries(known.queries) if known.queries else {}
+        wins, losses, counts = changes(*values, (first[baseline], first[focus]), qrels, queries, docs)
+    missed = unreachable(qrels, first[chance or baseline or focus])
+    found = Report(
+        title=title,
+        headline=said,
+        figures=figures,
+        tone=tone,
+        facts=_facts(table, focus, baseline),
+        measures=table.measures,
+        measure=measure,
+        baseline=baseline,
+        systems=systems_of(table, blank),
+        focus=focus,
+        warnings=warnings(table, focus),
+        remarks=[*remarks, *table.notes()],
+        panels=panels,
+        panels_left_out=max(0, len(rows) - MOST_LINES),
+        data=[training_data(name, path) for name, path in known.pairs.items()],
+        wins=wins,
+        losses=losses,
+        counts=counts,
+        cost=list(known.cost),
+        advice=next_steps(table, focus, panels, missed, known.model, known.paths),
+    )
+    return found, table
+
+
+def _facts(table: Table, focus: str, baseline: str) -> list[str]:
+    facts = [f"{table.queries} judged {'query' if table.queries == 1 else 'queries'}"]
+    if baseline != focus:
+        facts.append(f"compared with {baseline}")
+    if CHANCE in table.mean and table.judged_by:
+        facts.append(f"chance {table.judged_by} {table.mean[CHANCE][table.judged_by]:.3f}")
+    if found := comparison_of(table, focus):
+        facts.append(f"p {'< 0.0001' if found.p < 0.0001 else f'= {found.p:.4f}'} after Holm’s correction")
+    if (seeds := table.seeds.get(focus, 1)) > 1:
+        facts.append(f"{seeds} seeds")
+    return facts
+
+
+def changes(
+    before: Mapping[str, float],
+    after: Mapping[str, float],
+    runs: tuple[Run, Run],
+    qrels: Qrels,
+    queries: Mapping[str, str],
+    docs: Texts | None,
+) -> tuple[list[Change], list[Change], tuple[int, int, int]]:
+    """(wins, losses, (queries better, worse, unchanged)), largest changes first.
+
+    `before` and `after` are qid → measure; `runs` are both systems' rankings; unknown texts are left empty.
+    """
+    moved = sorted(before, key=lambda qid: before[qid] - after[qid])
+    better = [qid for qid in moved if after[qid] > before[qid]]
+    worse = [qid for qid in reversed(moved) if after[qid] < before[qid]]
+
+    def change(qid: str) -> Change:
+        old, new = (run.get(qid, Ranking()).ranked() for run in runs)
+        relevant = [docid for docid, level in qrels[qid].items() if level > 0]
+        # Show the relevant document with the best rank in either system.
+        places = {
+            d: min(rank for rank in (_rank(old, d), _rank(new, d)) if rank) for d in relevant if d in {*old, *new}
+        }
+        best = min(places, key=places.__getitem__) if places else (relevant[0] if relevant else "")
+
+        def hit(docid: str) -> Hit | None:
+            return Hit(docid, snippet(docid, docs), _rank(old, docid), _rank(new, docid)) if docid else None
+
+        first = [hit(ranking[0]) if ranking else None for ranking in (old, new)]
+        return Change(qid, queries.get(qid, ""), before[qid], after[qid], hit(best), first[0], first[1])
+
+    counts = (len(better), len(worse), len(moved) - len(better) - len(worse))
+    return [change(qid) for qid in better[:SHOWN]], [change(qid) for qid in worse[:SHOWN]], counts
+
+
+def _rank(ranking: list[str], docid: str) -> int:
+    return ranking.index(docid) + 1 if docid in ranking else 0
+
+
+def snippet(docid: str, docs: Texts | None, length: int = SNIPPET) -> str:
+    """The beginning of a document, up to a word boundary; empty if unknown."""
+    if docs is None or docid not in docs:
+        return ""
+    text = " ".join(docs[docid].split())
+    return text if len(text) <= length else text[:length].rsplit(" ", 1)[0] + " …"
+
+
+def training_data(name: str, directory: str) -> TrainingData:
+    """The tables of a finished generation job. InputError for an unfinished one."""
+    manifest = read_manifest(directory)
+    tasks = [_row(task, entry) for task, entry in manifest["tasks"].items()]
+    sentence = manifest.get(WORKED) or None
+    if sentence:
+        empty = dict.fromkeys(SIDES, "")
+        pairs = [empty | {key: text for key, text in pair.items() if text is not None} for pair in sentence["pairs"]]
+        sentence = {"words": sentence["words"], "pairs": pairs}
+    return TrainingData(name, tasks, sentence)
+
+
+def _row(task: str, entry: dict[str, Any]) -> dict[str, str]:
+    predictors = entry.get("predictors") or {}
+    best = max(predictors, key=predictors.__getitem__, default="")
+    means = [entry.get(f"mean_{side}_tokens") for side in ("query", "doc")]
+    query, document = ("–" if mean is None else f"{mean:.1f}" for mean in means)
+    return {
+        "task": task.upper(),
+        "pairs": f"{entry['pairs']:,}",
+        "tokens": f"{entry['tokens']:,}",
+        "query": query,
+        "document": document,
+        "predictor": f"{best.replace('_', ' ')} {predictors[best]:.2f}" if best else "–",
+    }
+
+
+def comparison_of(table: Table, name: str) -> Comparison | None:
+    """The comparison of a system with the baseline by the deciding measure."""
+    return next((c for c in table.comparisons if c.run == name and c.measure == table.judged_by), None)
+
+
+def systems_of(table: Table, blank: Mapping[str, str]) -> list[System]:
+    """The rows of the table, in order."""
+    known = {CHANCE: "candidates in random order", ORACLE: "candidates in the best order", table.baseline: "baseline"}
+    known |= dict.fromkeys(blank.values(), "documents scored without the query")
+    rows = []
+    for name, means in table.mean.items():
+        found, fails = comparison_of(table, name), table.verdicts.get(name, [])
+        verdict, tone = known.get(name, ""), "plain"
+        if NOT_ABOVE_CHANCE in fails or NOT_ABOVE_BLANK in fails:
+            verdict, tone = AT_CHANCE if NOT_ABOVE_CHANCE in fails else NOT_ABOVE_BLANK, "bad"
+        elif found:
+            verdict, tone = WORDS[found.verdict], TONES[found.verdict]
+        values = [means[m] for m in table.measures]
+        rows.append(System(name, values, table.intervals.get(name), found, verdict, tone))
+    return rows
+
+
+def headline(table: Table, name: str) -> tuple[str, str, str]:
+    """(a sentence about a system, its figures, its tone)."""
+    measure = table.judged_by or table.measures[0]
+    mean = table.mean[name][measure]
+    fails, found = table.verdicts.get(name, []), comparison_of(table, name)
+    if NOT_ABOVE_CHANCE in fails:
+        figures = f"{measure} {mean:.3f}; the same candidates in random order: {table.mean[CHANCE][measure]:.3f}"
+        return f"{name} is at chance level: it orders its candidates no better than a random order.", figures, "bad"
+    if NOT_ABOVE_BLANK in fails:
+        said = f"{name} does not read the query: it ranks no better than with the query blanked."
+        return said, f"{measure} {mean:.3f}", "bad"
+    if not found:
+        figures = f"{measure} {mean:.3f}{_between(table.intervals.get(name))}"
+        return f"{name} reaches {measure} {mean:.3f}.", figures, "plain"
+    base = table.mean[table.baseline][measure]
+    figures = f"{measure} {mean:.3f} against {base:.3f}: {found.difference:+.3f}{_between(found.interval, '+')}"
+    if found.difference == 0 and found.interval == (0, 0):
+        return f"{name} ranks every query as {table.baseline} does, by {measure}.", figures, "unsure"
+    if found.verdict == "inconclusive":
+        queries = f"{table.queries} queries do" if table.queries != 1 else "One query does"
+        return f"{queries} not decide whether {name} ranks better than {table.baseline}.", figures, "unsure"
+    return f"{name} ranks {found.verdict} than {table.baseline}.", figures, TONES[found.verdict]
+
+
+def summary(table: Table, name: str) -> list[str]:
+    """Sentences for the terminal: about `name`, then the `warnings`."""
+    sentence, figures, _ = headline(table, name)
+    return [f"{sentence} {figures}", *warnings(table, name)]
+
+
+def warnings(table: Table, name: str) -> list[str]:
+    """A sentence about each other system that is at chance level or ignores the query."""
+    said = [headline(table, other) for other in table.verdicts if other != name]
+    return [f"{sentence} {figures}" for sentence, figures, _ in said]
+
+
+def _between(interval: tuple[float, float] | None, sign: str = "") -> str:
+    return f" (95 % interval {interval[0]:{sign}.3f} to {interval[1]:{sign}.3f})" if interval else ""
+
+
+def next_steps(
+    table: Table,
+    name: str,
+    panels: Sequence[Panel],
+    unreachable: int,
+    model: str = "",
+    paths: Mapping[str, str] | None = None,
+) -> list[Advice]:
+    """Advice about a system; `unreachable` is the number of queries without a relevant candidate.
+
+    `model` (the system's model directory) and `paths` (run files by name) complete the commands.
+    """
+    found = comparison_of(table, name)
+    advice = [
+        Advice(f"{'' if other == name else f'{other}: '}Do not use it. {_why_not(said, panels)}")
+        for other, said in table.verdicts.items()
+        if other != table.baseline
+    ]
+    if found and name not in table.verdicts:
+        if found.verdict == "better" and model:
+            command = f"harp look --model={shlex.quote(model)}"
+            advice.append(Advice("Try it on queries of your own, side by side with BM25.", command))
+        if found.verdict != "better" and not name.startswith(f"{table.baseline} + "):
+            together = "Try both together: a weighted sum often gains where neither wins alone."
+            advice.append(Advice(together, _fuse(paths or {}, table.baseline, name)))
+        half = (found.interval[1] - found.interval[0]) / 2
+        needed = math.ceil(table.queries * (half / found.difference) ** 2) if found.difference else 0
+        if found.verdict == "inconclusive" and table.queries < needed <= MOST_QUERIES:
+            about = f"about {needed:,} would show it ({table.queries} here)"
+            advice.append(Advice(f"Judge more queries: if the difference is real, {about}."))
+    lines = [panel.lines[0].points for panel in panels if "held-out" in panel.title]
+    if any(len(points) > 2 and points[-1][1] - points[-2][1] > RISING for points in lines):
+        advice.append(Advice("The held-out accuracy was still rising at the last step: train longer."))
+    if unreachable:
+        advice.append(
+            Advice(
+                f"{unreachable} of {table.queries} queries have no relevant document among the candidates: no re-ranker can help "
+                "there. Retrieve more candidates (--k), or add anchor texts to the documents (harp anchors)."
+            )
+        )
+    if not table.verdicts and CHANCE not in table.mean:
+        advice.append(Advice("Add the row of random orders (--chance=NAME): it shows how much of a figure is luck."))
+    return advice
+
+
+def _why_not(fails: Sequence[str], panels: Sequence[Panel]) -> str:
+    """Explains why a system is at chance level or ignores the query."""
+    if NOT_ABOVE_CHANCE not in fails:
+        return (
+            "It has learned which documents are linked to or long, not what a query means. Generate pairs whose negatives have "
+            "as many in-links (config.acm_negative=in_links, or the task adp), and train again."
+        )
+    rated = [line.points[-1][1] for panel in panels if "held-out" in panel.title for line in panel.lines]
+    if not rated:
+        return "Check that it was trained, and that it reads the document fields that it was trained on."
+    accuracy = f"(held-out accuracy {max(rated):.2f}, chance 0.50)"
+    if max(rated) < LEARNED:
+        return (
+            f"It has not learned its own pairs {accuracy}: train longer, with a larger learning rate, or from a pre-trained "
+            "encoder; check the pairs with harp inspect."
+        )
+    return (
+        f"It has learned its pairs {accuracy}, but they do not teach to rank here: compare them with the trivial predictors "
+        "in the table, choose other tasks, or fine-tune on some labels."
+    )
+
+
+def unreachable(qrels: Qrels, run: Run) -> int:
+    """Number of queries with relevant documents, but none among the candidates."""
+    count = 0
+    for qid, judged in qrels.items():
+        relevant = {docid for docid, level in judged.items() if level > 0}
+        count += bool(relevant) and relevant.isdisjoint(run[qid].docids if qid in run else ())
+    return count
+
+
+def _fuse(paths: Mapping[str, str], *names: str) -> str:
+    if not all(name in paths for name in names):
+        return ""
+    runs = " ".join(shlex.quote(paths[name]) for name in names)
+    return f"harp fuse {runs} --method=rrf --output=both.trec"
+
+
+def read_curves(workdirs: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
+    """The metrics of training workdirs (name → directory). Raises InputError for one without metrics."""
+    rows = {name: read_metrics(path) for name, path in workdirs.items()}
+    if absent := [name for name, run in rows.items() if not run]:
+        raise InputError(f"the curves of {absent[0]}: {workdirs[absent[0]]} has no metrics; name a training workdir")
+    return rows
+
+
+def panels_of(rows: Rows) -> list[Panel]:
+    """One panel per metric of the first MOST_LINES runs, pair accuracies first.
+
+    All panels share the step axis; accuracy panels share their value axis, and so do the MLM losses.
+    """
+    rows = dict(list(rows.items())[:MOST_LINES])
+    names = {name for run in rows.values() for row in run if row["split"] == "validation" for name in row}
+    tasks = sorted(name for name in names if name.endswith("_accuracy") and not name.startswith("mlm"))
+    held_out = [("validation", name, f"{_task(name)} accuracy, held-out pairs") for name in tasks]
+    found = {
+        (split, metric, title): lines for split, metric, title in (*held_out, *FIXED) if (lines := _lines(rows, split, metric))
+    }  # fmt: skip
+    if not found:
+        return []
+    steps = max(x for lines in found.values() for line in lines for x, _ in line.points)
+    panels = []
+    for (_, metric, title), lines in found.items():
+        alike = [other for (_, name, _), other in found.items() if _kind(name) == _kind(metric)]
+        values = [y for some in alike for line in some for _, y in line.points]
+        chance = GUESSING if _kind(metric) == "accuracy" else None
+        low, high = (min([*values, 0.4]), 1.0) if chance else (min([*values, 0.0]), max(values))
+        panels.append(Panel(title, lines, (0.0, steps), _rounded(low, high), chance))
+    return panels
+
+
+def _task(metric: str) -> str:
+    name = metric.removesuffix("_accuracy")
+    return "Pair" if name == "pair" else name.upper()
+
+
+def _kind(metric: str) -> str:
+    return "accuracy" if metric.endswith("_accuracy") else metric
+
+
+def _lines(rows: Rows, split: str, metric: str) -> list[Line]:
+    found = []
+    for number, (name, run) in enumerate(rows.items()):
+        points = [(float(row["step"]), float(row[metric])) for row in run if row["split"] == split and metric in row]
+        points = [point for point in points if math.isfinite(point[1])]
+        if points:
+            found.append(Line(name, number, points))
+    return found
+
+
+def _rounded(low: float, high: float) -> tuple[float, float]:
+    """Axis limits, rounded to ticks."""
+    step = _step(low, high)
+    return math.floor(low / step + 1e-9) * step, max(math.ceil(high / step - 1e-9), math.floor(low / step) + 1) * step
+
+
+def _step(low: float, high: float, about: int = 4) -> float:
+    """The tick spacing: 1, 2 or 5 times a power of ten."""
+    rough = (high - low or abs(high) or 1.0) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(m * power for m in (1, 2, 5, 10) if rough <= m * power * 1.0001)
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Round values from `low` to `high`."""
+    step = _step(low, high)
+    first = math.ceil(low / step - 1e-9)
+    return [round(number * step, 10) for number in range(first, math.floor(high / step + 1e-9) + 1)]
