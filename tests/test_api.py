@@ -112,7 +112,7 @@ def test_dicts_frames_and_paths_are_one(place, monkeypatch):
     ]
     assert tables[0].mean == tables[1].mean == tables[2].mean
     assert tables[0].to_frame().loc["BM25"].to_dict() == tables[0].mean["BM25"]
-    assert f"<td>BM25</td><td>{tables[0].mean['BM25']['RR@10']:.4f}</td>" in tables[0]._repr_html_()
+    assert f"BM25  {tables[0].mean['BM25']['RR@10']:.4f}" in tables[0]._repr_html_()
     two = hj.evaluate(qrels, {"HARP": [expected, run]}, "AP")
     single = [hj.evaluate(qrels, {"HARP": one}, "AP").mean["HARP"]["AP"] for one in (expected, run)]
     assert two.mean["HARP"]["AP"] == pytest.approx(np.mean(single))

@@ -61,7 +61,7 @@ def main(arguments: argparse.Namespace) -> None:
     labels = LabelFile(sources.labels)
     listening = listen(arguments.port)
     keep_compiled()
-    shelf = Shelf.load(sources, arguments.stemmer, arguments.depth, arguments.backend)
+    shelf = Shelf(sources, arguments.stemmer, arguments.depth, arguments.backend)
     app = make_app(shelf, labels)
     print(f"http://127.0.0.1:{listening.getsockname()[1]}  (Ctrl-C ends it; labels go to {labels.path})", flush=True)
     serve(app, listening)

@@ -35,7 +35,7 @@ def place(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         site = write_site(folder / "site")
-        shelf = Shelf.load(of_site(str(site), Sources(fields=("title", "body"))))
+        shelf = Shelf(of_site(str(site), Sources(fields=("title", "body"))))
         yield site, shelf
 
 
@@ -239,7 +239,7 @@ def test_a_model_that_scores_no_numbers_is_refused_when_it_is_loaded_and_never_a
         type(shelf.scorer), "score", lambda self, pairs, bar=None: np.full(len(pairs), np.nan, np.float32)
     )
     with pytest.raises(InputError, match=r"ranker scores 'warm up' with no finite number; its weights are damaged"):
-        Shelf.load(of_site(str(site), Sources()))
+        Shelf(of_site(str(site), Sources()))
     body = {"query": "red cat", "documents": ["a"]}
     for answer in (client.post("/v1/rerank", json=body), client.get("/search", params={"q": "red cat"})):
         assert answer.status_code == 500 and "no finite number" in answer.json()["error"]
@@ -305,8 +305,6 @@ def test_wrong_options_are_named(place, tmp_path):
         start()
     with pytest.raises(InputError, match="has no ranker; let `harp site` finish"):
         start(str(tmp_path))
-    with pytest.raises(InputError, match="absent, gone: no such file or folder"):
-        start("--model=absent", "--docs=gone")
     with pytest.raises(InputError, match="--weight=-1: use 0 to 1000"):
         start(str(place[0]), "--weight=-1")
     with pytest.raises(InputError, match="--depth=2000: use 1 to 1000"):
