@@ -16,13 +16,11 @@ from harp_jax.base.files import read_json
 from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.labels import tidy
-from harp_jax.corpus.paths import is_irds
 from harp_jax.corpus.trec import read_queries
 from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, indexed, settings_of
 from harp_jax.ranking.fuse import normalised
-from harp_jax.ranking.lexical import Collection, Model, make
+from harp_jax.ranking.lexical import make
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.ranking.scoring import Scorer
 from harp_jax.text.words import stemmer_of
 
 SHOWN = 10  # results of each ranking
@@ -57,16 +55,13 @@ class Sources:
     verdict: str = ""
 
     def check(self) -> None:
-        """Raises InputError unless model and documents are given and all paths exist."""
+        """InputError unless model and documents are given, and for a weight out of range."""
         absent = [f"--{name}" for name in ("model", "docs") if not getattr(self, name)]
+        wrong = "" if 0 <= self.weight <= 1000 else f"--weight={self.weight:g}: use 0 to 1000"
         if absent:
-            raise InputError(f"no {' and no '.join(absent)}; give both, or the output directory of `harp site`")
-        paths = (self.model, self.docs, self.anchors, self.queries, self.parameters)
-        missing = [path for path in paths if path and not _exists(path)]
-        if missing:
-            raise InputError(f"{', '.join(missing)}: no such file or folder; check the paths")
-        if not 0 <= self.weight <= 1000:
-            raise InputError(f"--weight={self.weight:g}: use 0 to 1000")
+            wrong = f"no {' and no '.join(absent)}; give both, or the output directory of `harp site`"
+        if wrong:
+            raise InputError(wrong)
 
 
 def of_site(folder: str, given: Sources) -> Sources:
@@ -100,66 +95,37 @@ def of_site(folder: str, given: Sources) -> Sources:
     return replace(sources, verdict=str(verdict.get("words", "")))
 
 
-def _exists(path: str) -> bool:
-    return is_irds(path) or os.path.exists(path)
-
-
-@dataclass
 class Shelf:
-    """Everything loaded to answer queries. Scores one query at a time."""
+    """Everything loaded to answer queries. Scores one query at a time.
 
-    sources: Sources
-    docs: Documents
-    titles: Documents | None
-    collection: Collection
-    model: Model
-    scorer: Scorer
-    stemmer: Any
-    anchors: dict[str, list[tuple[str, int]]]
-    proposed: list[str]
-    excluded: dict[str, set[str]]  # query → pages that it was taken from
-    depth: int
-    lock: threading.Lock
+    Reads and indexes everything, and scores once, so that the first query does not wait for compilation. InputError if something
+    cannot be read.
+    """
 
-    @classmethod
-    def load(cls, sources: Sources, stemmer: str = "english", depth: int = 20, backend: str = "jax") -> "Shelf":
-        """Reads and indexes everything, and scores once, so that the first query does not wait for compilation.
-
-        Raises InputError if something cannot be read.
-        """
-        sources.check()
+    def __init__(self, sources: Sources, stemmer: str = "english", depth: int = 20, backend: str = "jax") -> None:
+        self.sources, self.depth, self.stemmer = sources, depth, stemmer_of(stemmer)
         ((parameters, _),) = settings_of("bm25", {}, sources.parameters, "", {})
-        docs = Documents.open(sources.docs, sources.fields)
+        self.docs = Documents.open(sources.docs, sources.fields)
         titled = "title" in sources.fields and len(sources.fields) > 1
-        texts = progress(docs.texts(), total=len(docs), unit="documents", desc="index")
-        collection = indexed(texts, "bm25", stemmer)
+        self.titles = Documents.open(sources.docs, ("title",)) if titled else None
+        texts = progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="index")
+        self.collection = indexed(texts, "bm25", stemmer)
+        self.model = make("bm25", self.collection, parameters)
         called: dict[str, list[tuple[str, int]]] = {}
         for docid, text, count in anchor_rows(sources.anchors) if sources.anchors else ():
             called.setdefault(docid, []).append((text, count))
-        anchors = {docid: sorted(rows, key=lambda row: -row[1])[:CALLED] for docid, rows in called.items()}
+        self.anchors = {docid: sorted(rows, key=lambda row: -row[1])[:CALLED] for docid, rows in called.items()}
         asked = read_queries(sources.queries) if sources.queries else {}
-        queries = list(dict.fromkeys(asked.values()))
-        excluded: dict[str, set[str]] = {}
+        proposed = list(dict.fromkeys(asked.values())) or [rows[0][0] for rows in self.anchors.values()]
+        self.proposed = proposed[:PROPOSED]
+        self.excluded: dict[str, set[str]] = {}  # query → pages that it was taken from
         for qid, docids in excluded_of(sources.exclude).items():
             if qid in asked:
-                excluded.setdefault(tidy(asked[qid]), set()).update(docids)
-        shelf = cls(
-            sources,
-            docs,
-            Documents.open(sources.docs, ("title",)) if titled else None,
-            collection,
-            make("bm25", collection, parameters),
-            load_scorer(sources.model, backend=backend),
-            stemmer_of(stemmer),
-            anchors,
-            (queries or [rows[0][0] for rows in anchors.values()])[:PROPOSED],
-            excluded,
-            depth,
-            threading.Lock(),
-        )
-        first = next(iter(docs.ids()))
-        shelf.scores("warm up", [docs[first]] * min(depth, len(docs)))
-        return shelf
+                self.excluded.setdefault(tidy(asked[qid]), set()).update(docids)
+        self.scorer = load_scorer(sources.model, backend=backend)
+        self.lock = threading.Lock()
+        first = next(iter(self.docs.ids()))
+        self.scores("warm up", [self.docs[first]] * min(depth, len(self.docs)))
 
     def scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
         """The ranker's scores [texts] float32. Raises InputError if they are not finite."""
