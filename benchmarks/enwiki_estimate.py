@@ -33,6 +33,7 @@ from data_pipeline.engine.store import buckets, read
 from data_pipeline.output.claim import WORK
 from data_pipeline.pipeline import BUCKETS, generate
 from data_pipeline.tasks.records import make_pairs
+from data_pipeline.tasks.table import needs
 from data_pipeline.weights import artefact
 from harp_jax.input.records import read_manifest
 from harp_jax.input.tfrecords import tensorflow
@@ -57,7 +58,8 @@ def job_of(output: str) -> Job:
     """The job of a finished directory, to read its tables."""
     elsewhere = {name: os.path.join(output, "term_weights", name) for name in artefact.TABLES}
     work, config = os.path.join(output, WORK), read_manifest(output)["config"]
-    return {"config": config, "work": work, "output": output, "per_bucket": 1, "elsewhere": elsewhere}
+    about = {"config": config, "work": work, "output": output, "per_bucket": 1, "elsewhere": elsewhere}
+    return {**about, "needs": needs(config)}
 
 
 def rows(folder: str) -> int:

@@ -19,7 +19,6 @@ def arguments_parser() -> Parser:
     )
     parser.add_input("--qrels", default="", help="weights: judgments")
     parser.add_input("--folds", default="", help="weights: qid<TAB>fold; fit for each fold on the others")
-    parser.add_input("--train_queries", default="", help="weights: a file whose lines begin with the ids to fit on")
     parser.add_argument("--measure", default="nDCG@10", help="weights: what to fit for (nDCG@10)")
     parser.add_output("--output", required=True, help="the TREC run to write")
     return parser
@@ -33,7 +32,6 @@ def main(arguments: argparse.Namespace) -> None:
         normalise=arguments.normalise,
         qrels=arguments.qrels,
         folds=arguments.folds,
-        train_queries=arguments.train_queries,
         measure=arguments.measure,
     )
     print(f"{arguments.output}: {len(arguments.runs)} runs, {arguments.method}")

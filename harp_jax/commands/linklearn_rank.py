@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from harp_jax.base.cli import Parser, positive
 from harp_jax.base.progress import progress
-from harp_jax.baselines.linklearn import ranking_svm
-from harp_jax.baselines.linklearn.model import load, weighted_index
+from harp_jax.baselines.linklearn.collection import Index, count
+from harp_jax.baselines.linklearn.model import load
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
 from harp_jax.ranking.first_stage import candidates, excluded_of
-from harp_jax.ranking.lexical import Collection, Model
+from harp_jax.ranking.lexical import Collection
 
 
 def arguments_parser() -> Parser:
@@ -21,9 +21,7 @@ def arguments_parser() -> Parser:
         example="harp linklearn-rank --model=runs/linklearn --docs=docs.tsv --queries=queries.tsv --output=linklearn.trec",
     )
     parser.add_input("--model", model=True, required=True, help="workdir of harp linklearn-train")
-    other = parser.add_mutually_exclusive_group()
-    other.add_argument("--okapi", action="store_true", help="rank by the Okapi BM25 tuned on the same links instead")
-    other.add_argument("--ranking_svm", action="store_true", help="rank by the Ranking SVM of the same links instead")
+    parser.add_argument("--okapi", action="store_true", help="rank by the Okapi BM25 tuned on the same links instead")
     parser.add_input("--exclude", default="", help="qid<TAB>docid: pairs that are not candidates")
     parser.add_input("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
     parser.add_input("--queries", required=True, help="queries: qid<TAB>text, or JSONL")
@@ -35,20 +33,14 @@ def arguments_parser() -> Parser:
 
 
 def main(arguments: argparse.Namespace) -> None:
-    name = "okapi" if arguments.okapi else "ranking_svm" if arguments.ranking_svm else "linklearn"
-    # Models first: a missing one is reported before the documents are read.
-    svm = ranking_svm.load(arguments.model) if arguments.ranking_svm else None
+    name = "okapi" if arguments.okapi else "linklearn"
+    # A missing model is reported before the documents are read.
     weighting = load(arguments.model, arguments.okapi)
     queries = read_queries(arguments.queries)
     excluded = excluded_of(arguments.exclude)
     docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
     collection = Collection(progress(docs.texts(), total=len(docs), unit="documents", desc="index"), arguments.stemmer)
-    model: Model
-    if svm is None:
-        model = weighted_index(collection, weighting)
-    else:
-        model, known = ranking_svm.svm_index(collection, svm, arguments.docs)
-        print(f"note: {known} have a weight above 0", file=sys.stderr)
+    model = Index(count(collection)).weigh(weighting)
     unmatched: list[str] = []
 
     def noted() -> Iterator[ScoredQuery]:

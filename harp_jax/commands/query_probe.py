@@ -2,7 +2,7 @@
 
 import argparse
 
-from harp_jax.base.cli import Parser, count, positive
+from harp_jax.base.cli import Parser, positive
 from harp_jax.corpus.documents import FIELDS
 
 
@@ -21,26 +21,22 @@ def arguments_parser() -> Parser:
     parser.add_argument("--masks", type=positive, default=3, help="[MASK] tokens in the place of the query (3)")
     parser.add_argument("--max_length", type=positive, default=256, help="tokens of the whole sequence (256)")
     parser.add_input("--clicks", default="", help="click log (ORCAS); its documents are probed, its queries known")
-    parser.add_input("--queries", default="", help="with --qrels: queries that are known")
-    parser.add_input("--qrels", default="", help="with --queries: their relevant documents are probed")
-    parser.add_argument("--seed", type=count, default=0, help="of the sample (0)")
     parser.add_output("--output", required=True, help="JSONL to write: a line a document")
     return parser
 
 
 def main(arguments: argparse.Namespace) -> None:
-    from harp_jax.ranking.query_probe import KnownQueries, probe_files
+    from harp_jax.ranking.query_probe import probe_files
 
     summary = probe_files(
         model=arguments.model,
         docs=arguments.docs,
         output=arguments.output,
-        known=KnownQueries(arguments.clicks, arguments.queries, arguments.qrels),
+        clicks=arguments.clicks,
         documents=arguments.documents,
         masks=arguments.masks,
         max_length=arguments.max_length,
         fields=tuple(arguments.fields.split(",")),
-        seed=arguments.seed,
     )
     for name, number in summary.items():
         of = summary["with known queries" if "known query" in name else "documents"]

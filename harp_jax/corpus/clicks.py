@@ -81,7 +81,7 @@ def _fill(connection: sqlite3.Connection, path: str, docs: Documents, sample: fl
         "CREATE TABLE total (pairs INTEGER, documents INTEGER);"
     )
     number = absent = 0
-    for batch in batches(_sampled(path, sample, seed)):
+    for batch in batches(sampled_clicks(path, sample, seed)):
         known = [click for click in batch if click[2] in docs]
         rows = ((number + place, *click) for place, click in enumerate(known))
         connection.executemany("INSERT INTO click VALUES (?, ?, ?, ?)", rows)
@@ -113,7 +113,7 @@ def _without_repeated(connection: sqlite3.Connection, clicks: int) -> int:
     return clicks - pairs
 
 
-def _sampled(path: str, sample: float, seed: int) -> Iterator[tuple[str, str, str]]:
+def sampled_clicks(path: str, sample: float, seed: int) -> Iterator[tuple[str, str, str]]:
     """(qid, query, docid) of the sampled lines; every line is checked."""
     below = int(sample * 2**64)
     for number, line in progress(

@@ -8,7 +8,7 @@ import math
 import os
 import sys
 from array import array
-from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -251,6 +251,14 @@ def read_folds(path: str) -> dict[str, str]:
             raise InputError(f"{path}, line {number}: query {qid} is listed twice; remove one")
         folds[qid] = fold
     return folds
+
+
+def outside(folds: Mapping[str, str], fold: str, queries: Iterable[str]) -> list[str]:
+    """The queries of other folds. InputError if there are none."""
+    others = [qid for qid in queries if qid in folds and folds[qid] != fold]
+    if not others:
+        raise InputError(f"no judged query lies outside fold {fold}; use --folds of the queries of --qrels")
+    return others
 
 
 def in_folds(folds: dict[str, str], wanted: Iterable[int | str], where: str = "folds") -> set[str]:

@@ -59,6 +59,14 @@ def parse_measures(measures: str | list[str]) -> list[Measure]:
     return parsed
 
 
+def one_measure(name: str) -> Measure:
+    """The measure to tune or select by. InputError for several, and for one of which more is not better, such as unjudged@10."""
+    measures = parse_measures(name)
+    if len(measures) != 1 or not is_tested(measures[0]):
+        raise InputError(f"{name!r}: name one measure of the ranking, such as RR@10")
+    return measures[0]
+
+
 def _parse(name: str) -> Measure:
     if inner := re.fullmatch(r"oracle\((.+)\)", name):
         return Oracle(_from_ir_measures(inner[1]))

@@ -81,8 +81,6 @@ class MtebCrossEncoder:
         prompt_type: object = None,
         **options: Any,
     ) -> np.ndarray:
-        """Scores [pairs] float32: query i of `inputs1` with document i of `inputs2`. InputError if the counts differ."""
+        """Scores [pairs] float32: query i of `inputs1` with document i of `inputs2`."""
         queries, documents = ([text for batch in side for text in batch["text"]] for side in (inputs1, inputs2))
-        if len(queries) != len(documents):
-            raise InputError(f"{len(queries)} queries and {len(documents)} documents make no pairs; pass one each")
-        return predict(self.scorer, list(zip(queries, documents)))
+        return predict(self.scorer, list(zip(queries, documents, strict=True)))

@@ -1,8 +1,7 @@
 """Ensembles of runs: mean of normalised scores, reciprocal rank fusion, or weights fitted on held-out queries.
 
 A document missing from a run gets the run's lowest normalised score for that query (nothing, in reciprocal rank fusion).
-The first run's weight is 1. Each fold's weights are fitted on the other folds; without folds, weights are fitted on training
-queries, which must not be the reported ones.
+The first run's weight is 1. Each fold's weights are fitted on the other folds.
 """
 
 import sys
@@ -16,14 +15,14 @@ from harp_jax.corpus.trec import (
     Run,
     ScoredQuery,
     ordered,
+    outside,
     read_folds,
     read_qrels,
     read_run,
-    read_subset,
     select,
     write_run,
 )
-from harp_jax.evaluation.measures import calculate, is_tested, parse_measures
+from harp_jax.evaluation.measures import calculate, one_measure
 
 METHODS = ("mean", "rrf", "weights", "join")
 NORMALISE = ("minmax", "none")
@@ -79,20 +78,14 @@ class Fitting:
 
     def __init__(self, pool: Pool, qrels: Qrels, measure: str) -> None:
         self.pool = {qid: pool[qid] for qid in qrels if qid in pool}
-        self.qrels, self.measure = qrels, parse_measures(measure)
-        if len(self.measure) != 1:
-            raise InputError(f"--measure={measure}: name one measure to fit for")
-        if not is_tested(self.measure[0]):
-            raise InputError(
-                f"--measure={measure}: more of it is not better; name a measure of the ranking, such as RR@10"
-            )
+        self.qrels, self.measure = qrels, one_measure(measure)
         self._known: dict[tuple[float, ...], dict[str, float]] = {}
 
     def values(self, weights: tuple[float, ...]) -> dict[str, float]:
         """qid → the measure."""
         if weights not in self._known:
             run = dict(ordered(weighted(self.pool, weights)))
-            (self._known[weights],) = calculate(self.qrels, run, self.measure).values()
+            (self._known[weights],) = calculate(self.qrels, run, [self.measure]).values()
         return self._known[weights]
 
     def best(self, queries: Sequence[str], runs: int) -> tuple[float, ...]:
@@ -125,12 +118,7 @@ def fitted(
     lost = [qid for qid in pool if qid not in folds]
     if lost:
         raise InputError(f"query {lost[0]} of the runs is in no fold; correct --folds")
-    weights = {}
-    for fold in sorted(set(folds.values())):
-        others = [qid for qid in qrels if qid in folds and folds[qid] != fold]
-        if not others:
-            raise InputError(f"no judged query lies outside fold {fold}; use the folds of the queries of --qrels")
-        weights[fold] = fitting.best(others, len(runs))
+    weights = {fold: fitting.best(outside(folds, fold, qrels), len(runs)) for fold in sorted(set(folds.values()))}
     return weights, (one for qid in pool for one in weighted({qid: pool[qid]}, weights[folds[qid]]))
 
 
@@ -153,16 +141,15 @@ def fuse_files(
     normalise: str = "minmax",
     qrels: str = "",
     folds: str = "",
-    train_queries: str = "",
     measure: str = "nDCG@10",
 ) -> None:
     """Fuses TREC runs by one of METHODS and prints fitted weights to stderr.
 
-    "weights" needs `qrels`, and `folds` or `train_queries` (a file of ids). Raises InputError for bad input.
+    "weights" needs `qrels` and `folds`. Raises InputError for bad input.
     """
     fitting = method == "weights"
-    if fitting != bool(qrels) or fitting != bool(folds or train_queries):
-        raise InputError("--qrels, with --folds or --train_queries, belong to --method=weights, and it needs them")
+    if fitting != bool(qrels) or fitting != bool(folds):
+        raise InputError("--qrels and --folds belong to --method=weights, and it needs them")
     runs = [read_run(path) for path in paths]
     found: Iterator[ScoredQuery]
     if method == "join":
@@ -172,11 +159,8 @@ def fuse_files(
     elif method == "mean":
         found = weighted(pooled(runs, normalise), [1 / len(runs)] * len(runs))
     else:
-        judged = read_qrels(qrels)
-        fold_of = read_folds(folds) if folds else {}
-        judged = select(judged, fold_of) if fold_of else read_subset(judged, train_queries)
-        weights, found = fitted(runs, judged, fold_of, measure, normalise)
+        fold_of = read_folds(folds)
+        weights, found = fitted(runs, select(read_qrels(qrels), fold_of), fold_of, measure, normalise)
         for fold, values in weights.items():
-            where = f"fold {fold}: " if fold else ""
-            print(f"{where}weights {', '.join(f'{value:g}' for value in values)}", file=sys.stderr)
+            print(f"fold {fold}: weights {', '.join(f'{value:g}' for value in values)}", file=sys.stderr)
     write_run(output, found, tag=method)

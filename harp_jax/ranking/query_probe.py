@@ -10,19 +10,18 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import lines, replacing
+from harp_jax.base.files import replacing
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import hash64
 from harp_jax.checkpoints.encoder import load_ranker
+from harp_jax.corpus.clicks import sampled_clicks
 from harp_jax.corpus.documents import FIELDS, Documents
-from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.input.packing import pair_rows
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.text.tokenizer import Tokenizer
@@ -98,42 +97,15 @@ def probe(
             yield {"id": docid, "predicted": tokens}
 
 
-@dataclass(frozen=True)
-class KnownQueries:
-    """Known queries of documents: a click log (ORCAS), or `queries` with `qrels`, or none."""
-
-    clicks: str = ""
-    queries: str = ""
-    qrels: str = ""
-
-    def __post_init__(self) -> None:
-        if bool(self.qrels) != bool(self.queries) or (self.qrels and self.clicks):
-            raise InputError("use --clicks, or --queries with --qrels, or none of them")
-
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """(docid, query) of every click, or of every relevant document."""
-        if self.clicks:
-            for number, line in lines(self.clicks):
-                parts = line.split("\t")
-                if line.strip() and len(parts) != 4:
-                    raise InputError(f"{self.clicks}, line {number}: {len(parts)} columns; ORCAS has 4 (tabs)")
-                if line.strip():
-                    yield parts[2].strip(), parts[1]
-        elif self.qrels:
-            queries = read_queries(self.queries)
-            for qid, levels in read_qrels(self.qrels).items():
-                yield from ((docid, queries[qid]) for docid, level in levels.items() if level > 0 and qid in queries)
-
-
 def sampled_documents(
-    known: KnownQueries, docs: Documents, tokenizer: Tokenizer, count: int, seed: int
+    clicks: str, docs: Documents, tokenizer: Tokenizer, count: int
 ) -> tuple[list[str], dict[str, set[str]]]:
-    """Documents sampled by hash (only those with known queries, if there are any), and the tokens of their queries."""
-    with_queries = {docid for docid, _ in known.pairs()}
-    eligible = (docid for docid in with_queries if docid in docs) if with_queries else docs.ids()
-    chosen = heapq.nsmallest(count, eligible, key=lambda docid: hash64(seed, "probe", docid))
-    tokens: dict[str, set[str]] = {docid: set() for docid in chosen if docid in with_queries}
-    for docid, query in known.pairs():
+    """Clicked documents sampled by hash, and the tokens of their queries; any documents if there is no click log."""
+    clicked = {docid for _, _, docid in sampled_clicks(clicks, 1.0, 0)} if clicks else set()
+    eligible = (docid for docid in clicked if docid in docs) if clicked else docs.ids()
+    chosen = heapq.nsmallest(count, eligible, key=lambda docid: hash64(0, "probe", docid))
+    tokens: dict[str, set[str]] = {docid: set() for docid in chosen if docid in clicked}
+    for _, query, docid in sampled_clicks(clicks, 1.0, 0) if clicks else ():
         if docid in tokens:
             tokens[docid].update(tokenizer.tokens[i] for i in tokenizer.encode(query))
     return chosen, tokens
@@ -144,24 +116,21 @@ def probe_files(
     model: str,
     docs: str,
     output: str,
-    known: KnownQueries,
+    clicks: str = "",
     documents: int = 1000,
     masks: int = 3,
     max_length: int = 256,
     fields: tuple[str, ...] = FIELDS,
-    seed: int = 0,
 ) -> Counter[str]:
     """Writes the guesses as JSONL, one line per document, and returns the summary.
 
     `model` is a training workdir, or a Hugging Face directory with an MLM head. Raises InputError for bad input.
     """
-    if documents < 1 or masks < 1:
-        raise InputError("--documents and --masks: use 1 or more")
     loaded = Probe(model, masks, max_length)
     collection = Documents.open(docs, fields)
-    chosen, tokens = sampled_documents(known, collection, loaded.tokenizer, documents, seed)
+    chosen, tokens = sampled_documents(clicks, collection, loaded.tokenizer, documents)
     if not chosen:
-        raise InputError("no document of the known queries is among --docs; correct either")
+        raise InputError("no clicked document is among --docs; correct either")
     summary: Counter[str] = Counter()
     with replacing(output) as file:
         texts = ((docid, collection[docid]) for docid in progress(chosen, unit="documents", desc="probe"))

@@ -6,7 +6,6 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
@@ -126,36 +125,20 @@ def size(chunk: Chunk) -> int:
 def chunks_of(run: Run, docs: Texts, k: int | None) -> list[Chunk]:
     """Splits the run into chunks of whole queries, deterministically: a resumed run forms the same batches."""
     candidates = {qid: ranking.ranked()[:k] for qid, ranking in run.items()}
-    _check_known(candidates, docs)
-    return list(_chunks(candidates))
-
-
-def _check_known(candidates: dict[str, list[str]], docs: Texts) -> None:
-    checked: set[str] = set()
-    absent: list[tuple[str, str]] = []
-    for qid, docids in candidates.items():
-        for docid in docids:
-            if docid not in checked and docid not in docs:
-                absent.append((docid, qid))
-            checked.add(docid)
-    if absent:
-        docid, qid = absent[0]
+    named = dict.fromkeys(docid for docids in candidates.values() for docid in docids)
+    if absent := [docid for docid in named if docid not in docs]:
         raise InputError(
-            f"the run names {len(absent)} documents that {docs.path} lacks, {docid} first (query {qid}); correct either"
+            f"the run names {len(absent)} documents that {docs.path} lacks, {absent[0]} first; correct either"
         )
-
-
-def _chunks(candidates: dict[str, list[str]]) -> Iterator[Chunk]:
-    chunk: Chunk = []
-    pairs, enough = 0, pairs_at_once()
-    for item in candidates.items():
-        chunk.append(item)
-        pairs += len(item[1])
+    chunks: list[Chunk] = []
+    enough = pairs = pairs_at_once()
+    for qid, docids in candidates.items():
         if pairs >= enough:
-            yield chunk
-            chunk, pairs = [], 0
-    if chunk:
-        yield chunk
+            chunks.append([])
+            pairs = 0
+        chunks[-1].append((qid, docids))
+        pairs += len(docids)
+    return chunks
 
 
 def rerank_chunk(
@@ -178,22 +161,6 @@ def rerank_chunk(
     for qid, docids in chunk:
         yield qid, docids, scores[start : start + len(docids)]
         start += len(docids)
-
-
-@dataclass
-class Ties:
-    """Counts queries whose candidates all score the same, and so keep the order of the run."""
-
-    tied: int = 0
-    queries: int = 0  # with more than one candidate
-
-    def counted(self, rankings: Iterator[ScoredQuery]) -> Iterator[ScoredQuery]:
-        """Yields the rankings unchanged."""
-        for qid, docids, scores in rankings:
-            if len(docids) > 1:
-                self.queries += 1
-                self.tied += bool(np.ptp(scores) == 0)
-            yield qid, docids, scores
 
 
 def notes_before(
@@ -254,19 +221,22 @@ def rerank_files(
     parts = Parts(output, fingerprint(settings, model, inputs), len(chunks))
     total, done = sum(map(size, chunks)), sum(map(size, chunks[: parts.done]))
     _note(f"resuming after {done} of {total} pairs, found in {parts.directory}" if done else "")
-    ties = Ties()
+    several = tied = 0  # queries with several candidates, and those whose scores are all equal
     with progress(total=total, initial=done, unit="pairs", desc="rerank") as bar:
         for chunk in chunks[parts.done :]:
-            parts.add(ties.counted(rerank_chunk(scorer, chunk, scored, documents, windows, bar)))
+            found = list(rerank_chunk(scorer, chunk, scored, documents, windows, bar))
+            spreads = [np.ptp(scores) for _, docids, scores in found if len(docids) > 1]
+            several, tied = several + len(spreads), tied + spreads.count(0)
+            parts.add(found)
     parts.finish()
     expected = texts if wanted is None else wanted & texts.keys()
     if len(expected) > len(candidates):
         _note(f"{len(expected) - len(candidates)} of {len(expected)} queries have no candidates in the run")
     if scorer.truncated_queries:
         _note(f"the query was truncated in {scorer.truncated_queries} pairs; {scorer.remedy}")
-    if ties.tied:
+    if tied:
         _note(
-            f"all scores are equal for {ties.tied} of the {ties.queries} queries scored that have several candidates; "
+            f"all scores are equal for {tied} of the {several} queries scored that have several candidates; "
             "they keep the order of the run"
         )
     return len(candidates)

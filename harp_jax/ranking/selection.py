@@ -20,7 +20,7 @@ from harp_jax.base.files import replacing
 from harp_jax.checkpoints.recorded import RECORD, SELECTED, best
 from harp_jax.corpus.trec import ordered, split_queries
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.evaluation.measures import parse_measures
+from harp_jax.evaluation.measures import one_measure
 from harp_jax.input.ranking_groups import Judged
 from harp_jax.ranking.rerank import rankings
 from harp_jax.ranking.scoring import Scorer
@@ -58,10 +58,7 @@ class Selection:
         make_scorer: Callable[[Any], Scorer],
         save: Callable[[str, Any], None],
     ) -> None:
-        measures = parse_measures(config.select)
-        if len(measures) != 1:
-            raise InputError(f"select={config.select!r}: name one measure")
-        self.measure = str(measures[0])
+        self.measure = str(one_measure(config.select))
         self.held_out, self.make_scorer, self.save = held_out.qrels, make_scorer, save
         self.workdir, self.directory = workdir, os.path.join(workdir, SELECTED)
         self.depth = config.select_depth

@@ -16,9 +16,9 @@ from typing import Any
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.base.progress import progress
-from harp_jax.corpus.trec import ordered, read_folds, read_qrels, read_queries, read_run, select
+from harp_jax.corpus.trec import ordered, outside, read_folds, read_qrels, read_queries, read_run, select
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.evaluation.measures import parse_measures
+from harp_jax.evaluation.measures import one_measure
 from harp_jax.ranking.first_stage import Candidates
 
 Axes = Mapping[str, tuple[float, ...]]  # parameter → values to try
@@ -63,10 +63,7 @@ def choose(
         return {"parameters": points[best(table, queries)]}
     chosen = {}
     for fold in sorted(set(folds.values())):
-        others = [qid for qid in queries if qid in folds and folds[qid] != fold]
-        if not others:
-            raise InputError(f"no judged query lies outside fold {fold}; use --folds of the queries of --qrels")
-        chosen[fold] = points[best(table, others)]
+        chosen[fold] = points[best(table, outside(folds, fold, queries))]
     return {"folds": chosen}
 
 
@@ -91,15 +88,6 @@ def wider(axes: Axes, chosen: Sequence[Mapping[str, float]], fixed: Container[st
     return grown
 
 
-def axes_of(model: str, given: Axes) -> dict[str, tuple[float, ...]]:
-    """The values to try: those of GRIDS, overridden by the given ones. InputError for an unknown parameter."""
-    axes = GRIDS[model]
-    for field in given:
-        if field not in axes:
-            raise InputError(f"{model} has no parameter {field}; its parameters are {', '.join(axes)}")
-    return {**axes, **given}
-
-
 def tune_files(
     candidates: Candidates,
     *,
@@ -118,9 +106,7 @@ def tune_files(
     A best value left at the edge is reported on stderr. `run` holds candidates to re-rank instead of retrieving. Raises
     InputError for bad input.
     """
-    measures = parse_measures(measure)
-    if len(measures) != 1:
-        raise InputError(f"--measure={measure}: name one measure to tune for")
+    chosen_by = str(one_measure(measure))
     texts = read_queries(queries)
     judged = select(read_qrels(qrels), texts)
     if not judged:
@@ -128,7 +114,7 @@ def tune_files(
     texts = {qid: texts[qid] for qid in judged}
     fold_of = read_folds(folds) if folds else {}
     given = read_run(run, queries=judged) if run else None
-    tried = axes_of(model, axes or {})
+    tried: dict[str, tuple[float, ...]] = {**GRIDS[model], **(axes or {})}
     collection = candidates.indexed(model)
     points: list[dict[str, float]] = []
     table: list[Mapping[str, float]] = []
@@ -140,7 +126,7 @@ def tune_files(
         chosen = choose(points, table, fold_of)
         best_ones = list(chosen["folds"].values()) if fold_of else [chosen["parameters"]]
         reached, tried = tried, wider(tried, best_ones, axes or {})
-    result: dict[str, Any] = {"model": model, "measure": str(measures[0]), "queries": len(judged)}
+    result: dict[str, Any] = {"model": model, "measure": chosen_by, "queries": len(judged)}
     result |= chosen
     result["grid"] = [{**p, "mean": sum(row.values()) / len(row)} for p, row in zip(points, table)]
     with replacing(output) as file:

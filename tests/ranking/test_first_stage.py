@@ -355,7 +355,7 @@ def test_a_grid_grows_only_beyond_best_values():
 
 
 def test_tuning_refuses_what_it_cannot_use(judged):
-    with pytest.raises(InputError, match="bm25 has no parameter mu"):
+    with pytest.raises(InputError, match="no first stage 'bm25' with parameters"):
         tune(judged, mu="1,2")
     with pytest.raises(InputError, match="write numbers"):
         tune(judged, k1="a,b")

@@ -34,7 +34,6 @@ class Graph:
 
     docids: list[str]
     counts: Counts
-    vocabulary: dict[str, int]  # word → its number in the counts
     articles: list[str]  # names: titles, or ids of documents without one
     article: np.ndarray  # [documents] int64: number of a document's article
     source: np.ndarray  # [documents] int32: number of the path or glob of a document's file
@@ -70,8 +69,7 @@ def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer:
             source.append(number)
             yield docid, f"{title} {text}"
 
-    collection = Collection(texts(), stemmer)
-    counts = count(collection)
+    counts = count(Collection(texts(), stemmer))
     if len(docids) > len(numbers):
         log.warning("%d documents have the id of an earlier one; links lead to the first", len(docids) - len(numbers))
     pairs = [(d, numbers.get(aliases.get(target, target), d)) for d, target in links]
@@ -82,7 +80,7 @@ def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer:
         )
     starts, neighbours = _rows(edges, counts.documents)
     of_documents = np.array(article, np.int64), np.array(source, np.int32)
-    return Graph(docids, counts, collection.vocabulary, list(articles), *of_documents, starts, neighbours)
+    return Graph(docids, counts, list(articles), *of_documents, starts, neighbours)
 
 
 def _numbered(paths: tuple[str, ...]) -> Iterator[tuple[int, str, int, str]]:

@@ -14,17 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_sums, read_json
 from harp_jax.base.progress import progress
-from harp_jax.baselines.linklearn.collection import Index, Weighting, count
-from harp_jax.ranking.lexical import Collection
+from harp_jax.baselines.linklearn.collection import Weighting
 
 A = TypeVar("A", jax.Array, np.ndarray)  # in training and in ranking
 
 MODEL = "model.json"  # in a workdir, with its digest in SHA256SUMS
 INPUTS = ("tf", "idf", "length")
-PARAMETERS = ("in", "in_bias", "out", "out_bias")  # of each input's MLP
 K_GRID = (0.0, 0.1, 0.2, 0.4, 0.6, 0.9, 1.2, 1.6, 2.0, 3.0)
 B_GRID = (0.0, 0.2, 0.4, 0.6, 0.75, 0.9, 1.0)
 BIAS = 0.5  # initial output bias: weights near BIAS³, so that similarities begin near the margin
@@ -114,14 +111,9 @@ class LinkLearn:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> "LinkLearn":
-        """The model of `to_json`. Raises KeyError, ValueError or TypeError for missing and misshapen values."""
-        params = {n: {k: np.asarray(data["params"][n][k], np.float32) for k in PARAMETERS} for n in INPUTS}
-        model = LinkLearn(params, {n: [float(x) for x in data["scale"][n]] for n in INPUTS})
-        for name in INPUTS:
-            model.table(name, np.zeros(1))
-        if not model.finite:
-            raise ValueError("values that are not finite")
-        return model
+        """The model of `to_json`."""
+        params = {n: {k: np.asarray(v, np.float32) for k, v in p.items()} for n, p in data["params"].items()}
+        return LinkLearn(params, data["scale"])
 
 
 @dataclass(frozen=True)
@@ -160,17 +152,6 @@ def load(workdir: str, okapi: bool = False) -> Weighting:
 
     Raises InputError if there is none, or if the file was changed since it was written.
     """
-    file = os.path.join(workdir, MODEL)
-    if not os.path.isfile(file):
-        raise InputError(f"cannot read {file}: no such file; set --model to a workdir of harp linklearn-train")
     check_sums(workdir, [MODEL])
-    data = read_json(file, "train it again")
-    try:
-        return Okapi(**data["okapi"]) if okapi else LinkLearn.from_json(data["linklearn"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{file} is not a model ({error!r}); train it again") from error
-
-
-def weighted_index(collection: Collection, weighting: Weighting) -> Index:
-    """The collection indexed by a weighting of its words."""
-    return Index(count(collection)).weigh(weighting)
+    data = read_json(os.path.join(workdir, MODEL), "train it again")
+    return Okapi(**data["okapi"]) if okapi else LinkLearn.from_json(data["linklearn"])

@@ -2,8 +2,7 @@
 
 Stochastic descent of the constraints' cost (Eq. 6) with early stopping on the artificial retrieval task: each validation
 document is a query, the documents linked with it are relevant. Tuned Okapi is measured on the same task, and Ranking SVM if
-the config says so. Writes model.json and ranking_svm.tsv (for `harp linklearn-rank`), and metrics.jsonl. One process; a
-killed run starts again.
+the config says so. Writes model.json (for `harp linklearn-rank`) and metrics.jsonl. One process; a killed run starts again.
 """
 
 import json
@@ -26,7 +25,6 @@ from harp_jax.baselines.linklearn import model as f
 from harp_jax.baselines.linklearn.collection import Index, Weighting, idf
 from harp_jax.baselines.linklearn.links import Graph, Side, read_graph, shared_terms, split
 from harp_jax.baselines.linklearn.model import at_the_edge, tuned
-from harp_jax.baselines.linklearn.ranking_svm import FILE
 from harp_jax.config import FIELDS, check_values
 from harp_jax.objectives.losses import PAIRWISE, hinge
 from harp_jax.training.metrics_log import MetricsLog
@@ -165,11 +163,11 @@ def train(config: ConfigDict, workdir: str) -> dict[str, Any]:
     best["held_out"] |= {"okapi": okapi_ap}
     best |= {"okapi": asdict(okapi), "config": json.loads(config.to_json_best_effort())}
     if config.ranking_svm_constraints:
-        best["held_out"]["ranking_svm"] = ranking_svm(graph, training, task, config, workdir)
+        best["held_out"]["ranking_svm"] = ranking_svm(graph, training, task, config)
     remove_sums(workdir)
     with replacing(os.path.join(workdir, f.MODEL)) as file:
         json.dump(best, file, indent=1)
-    write_sums(workdir, [name for name in (f.MODEL, FILE) if os.path.exists(os.path.join(workdir, name))])
+    write_sums(workdir, [f.MODEL])
     return best
 
 
@@ -220,15 +218,14 @@ def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLo
     return best | {"constraints": number * constraints}
 
 
-def ranking_svm(graph: Graph, training: Side, task: Task, config: ConfigDict, workdir: str) -> float:
-    """Average precision of Ranking SVM's metric on the task; writes its weights, one for each word of the vocabulary."""
+def ranking_svm(graph: Graph, training: Side, task: Task, config: ConfigDict) -> float:
+    """Average precision of Ranking SVM's metric on the task, learned from the same links."""
     from harp_jax.baselines.linklearn import ranking_svm as svm
 
     vectors = svm.vectors(graph.counts, idf(graph.counts, training.documents))
     rng = generator(config.seed, "ranking svm")
     d, positive, negative = training.draw(rng, config.ranking_svm_constraints, 1, config.negatives_from)
     weights = svm.solve(vectors[d], vectors[positive], vectors[negative[:, 0]])
-    svm.save(workdir, weights, graph.vocabulary)
     candidates = vectors[task.index.rows]
     found = [task.precision(int(d), -svm.distances(weights, vectors[[d]], candidates)) for d in task.queries]
     return float(np.mean(found))
