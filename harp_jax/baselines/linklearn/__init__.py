@@ -1,0 +1,10 @@
+"""LinkLearn (Grangier and Bengio, 2005): text similarity learned from hyperlinks, and its baselines.
+
+    sim(a, b) = Σ_i f(tf_ia, idf_i, l_a) · f(tf_ib, idf_i, l_b),   f(x, y, z) = MLP₁(x) · MLP₂(y) · MLP₃(z)   (Eq. 3)
+
+In: linked documents (JSONL) for training; documents and queries for ranking.
+Out: model.json and metrics in a workdir; rankings of a collection.
+Imports: base, corpus, objectives, ranking (lexical), training (its metrics log).
+Files: `collection` (word counts and the index), `links` (constraints from hyperlinks), `model` (f, Okapi, Ranking SVM's metric),
+`train` (minimises the cost, Eq. 6).
+"""

@@ -220,12 +220,10 @@ def descend(trainer: Trainer, task: Task, config: ConfigDict, metrics: MetricsLo
 
 def ranking_svm(graph: Graph, training: Side, task: Task, config: ConfigDict) -> float:
     """Average precision of Ranking SVM's metric on the task, learned from the same links."""
-    from harp_jax.baselines.linklearn import ranking_svm as svm
-
-    vectors = svm.vectors(graph.counts, idf(graph.counts, training.documents))
+    vectors = f.unit_vectors(graph.counts, idf(graph.counts, training.documents))
     rng = generator(config.seed, "ranking svm")
     d, positive, negative = training.draw(rng, config.ranking_svm_constraints, 1, config.negatives_from)
-    weights = svm.solve(vectors[d], vectors[positive], vectors[negative[:, 0]])
+    weights = f.solve(vectors[d], vectors[positive], vectors[negative[:, 0]])
     candidates = vectors[task.index.rows]
-    found = [task.precision(int(d), -svm.distances(weights, vectors[[d]], candidates)) for d in task.queries]
+    found = [task.precision(int(d), -f.distances(weights, vectors[[d]], candidates)) for d in task.queries]
     return float(np.mean(found))
