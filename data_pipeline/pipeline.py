@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ml_collections import ConfigDict
 
-from data_pipeline.config import check_given, plain
+from data_pipeline.config import plain
 from data_pipeline.engine.job import ALL_WEIGHTS, LINKS, SENTENCES, Engine, EngineFactory, Inputs, Job
 from data_pipeline.engine.local import LocalEngine, mebibytes
 from data_pipeline.engine.store import bucket_parts, buckets, read, write
@@ -74,7 +74,6 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
     Raises InputError for bad input and for an output directory that belongs to another job.
     """
     output, c = os.fspath(output), plain(config)
-    check_given(c)
     mebibytes(c["memory_limit"])  # a wrong value is reported before the work starts
     require_tensorflow()
     tokenizer = load_tokenizer(c["tokenizer"])
@@ -177,11 +176,11 @@ def _make_records(engine: Engine, task: Task) -> None:
 
 
 def _shards(engine: Engine) -> None:
-    job, c = engine.job, engine.job["config"]
+    job = engine.job
     sizes = engine.query("SELECT task, split, CAST(SUM(size) AS BIGINT) FROM records GROUP BY task, split", ["records"])
     if not sizes:
         raise InputError("the input produced no pair and no text; check config.source and config.min_article_words")
-    splits = plan(sizes, c["shard_bytes"])
+    splits = plan(sizes)
     write(job, "splits", 0, "plan", 0, table("splits", splits))
     engine.join("sharded", SHARDED_SQL, ["records", "splits"], partitioned=True)
     parts = [

@@ -56,7 +56,7 @@ def test_a_training_without_steps_is_refused():
     ("field", "values"),
     [
         *((field, (float("inf"), float("nan"), -1.0)) for field in ("query_length", "temperature", "attention_scale")),
-        *((field, (10**9,)) for field in ("acm_draws", "wlp_draws", "prop_pairs")),  # draws without end
+        ("workers", (0, 10**9)),
     ],
 )
 def test_generation_fields_out_of_range(field, values):

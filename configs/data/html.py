@@ -6,7 +6,7 @@ python -m data_pipeline.main --config=configs/data/html.py --output=pairs \
 
 Needs the extra [web]. `base_url` is the URL where the folder is served: with it, links written as whole URLs resolve;
 `--config.source.base_url=https://` is for the output of `wget --mirror`, one folder per host, with or without -k and -E.
-Links on more than half of a host's pages are dropped as boilerplate (`source.boilerplate_share`); the manifest counts everything
+Links on more than half of a host's pages are dropped as boilerplate; the manifest counts everything
 dropped under `losses`. The document of a destination is its first section, up to the first heading with text above it; where most
 links of the site lead to sections (`page.html#term`), every anchored heading and term is a document (`source.split`).
 

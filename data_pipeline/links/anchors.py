@@ -16,9 +16,9 @@ import pyarrow as pa
 from data_pipeline.engine.job import Config, Job
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import Row, table
-from data_pipeline.text.terms import count_words, normalise_anchor
+from data_pipeline.text.terms import count_words
 
-# Navigation phrases without a topic; config.boilerplate_anchors adds to them.
+# Navigation phrases without a topic.
 NAVIGATION = frozenset(
     phrase.strip()
     for phrase in """here; click; click here; this page; this link; this article; link; links; more; read more; learn more;
@@ -31,6 +31,9 @@ NAVIGATION = frozenset(
 )
 # Minimum number of pages with the same link before it counts as a menu.
 RECURS_ON = 20
+MENU_SHARE = 0.5  # an anchor with one destination on more than this share of the pages (and on RECURS_ON) is a menu
+MANY_DESTINATIONS = 1000  # an anchor text with more destinations describes none of them
+LONGEST = 16  # words; longer anchors are whole clauses, not queries
 MOST_AMBIGUOUS = 5
 
 _WORD = re.compile(r"\w+")
@@ -40,22 +43,13 @@ _OF_NUMBERS = re.compile(
 )
 
 
-def reason_to_drop(anchor: str, c: Config, phrases: frozenset[str]) -> str:
-    """Why a normalised anchor text is not a query, as a slug; empty for a good one. `phrases`: see `boilerplate`."""
-    if count_words(anchor) > c["max_anchor_words"]:
+def reason_to_drop(anchor: str, c: Config) -> str:
+    """Why a normalised anchor text is not a query, as a slug; empty for a good one."""
+    if count_words(anchor) > LONGEST:
         return "anchor-too-long"
-    if c["drop_number_anchors"] and is_number(anchor):
+    if c["drop_anchors"] and is_number(anchor):
         return "anchor-number"
-    if anchor in phrases:
-        return "anchor-boilerplate"
-    return ""
-
-
-def boilerplate(c: Config) -> frozenset[str]:
-    """The phrases that are dropped as anchors, normalised; none without config.drop_boilerplate."""
-    if not c["drop_boilerplate"]:
-        return frozenset()
-    return NAVIGATION | {normalise_anchor(phrase) for phrase in c["boilerplate_anchors"]}
+    return "anchor-boilerplate" if c["drop_anchors"] and anchor in NAVIGATION else ""
 
 
 def is_number(anchor: str) -> bool:
@@ -72,9 +66,9 @@ def is_number(anchor: str) -> bool:
 
 def limits(c: Config, pages: int) -> tuple[int, int]:
     """(maximum pages with the same link, maximum destinations of an anchor text), given the number of pages with links."""
-    if not c["drop_boilerplate"]:
+    if not c["drop_anchors"]:
         return (1 << 62, 1 << 62)
-    return max(RECURS_ON, int(c["max_link_pages"] * pages)), c["max_anchor_destinations"]
+    return max(RECURS_ON, int(MENU_SHARE * pages)), MANY_DESTINATIONS
 
 
 def entropy(counts: Iterable[int]) -> float:

@@ -88,7 +88,7 @@ def _problem(document: LinkedDocument, c: Config) -> str:
     # Splitting at spaces is fast, and enough for most pages.
     if wanted and len(document.text.split()) < wanted and count_words(document.text) < wanted:
         return "link-to-short-page"
-    if document.is_disambiguation and not c["keep_disambiguation"]:
+    if document.is_disambiguation:
         return "link-to-disambiguation"
     if not document.text[: document.lead_end].strip():
         return "link-to-empty-page"
@@ -99,15 +99,12 @@ def extract_links(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over documents: every link with its sentence. Only paragraphs with links are split into sentences."""
     rows: list[Row] = []
     counts = DropCounts()
-    phrases = anchors.boilerplate(job["config"])
     for batch in read(job, "documents", number).select(["doc", "id", "text", "links"]).to_batches(max_chunksize=256):
         for document in batch.to_pylist():
             for link, sentence in in_sentences(document["text"], document["links"]):
                 shown = document["text"][link["start"] : link["end"]]
                 anchor = normalise_anchor(shown)
-                reason = (
-                    anchors.reason_to_drop(anchor, job["config"], phrases) if sentence else "anchor-across-paragraphs"
-                )
+                reason = anchors.reason_to_drop(anchor, job["config"]) if sentence else "anchor-across-paragraphs"
                 if reason:
                     counts.add(reason, document["id"], f"{shown} -> {link['target']}")
                     continue

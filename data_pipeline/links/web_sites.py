@@ -1,6 +1,6 @@
 """Web sites as a whole: links that recur on most pages, pages split into sections, addresses on other hosts.
 
-A link is boilerplate if more than `source.boilerplate_share` of the site's pages contain it, with the same anchor text and the
+A link is boilerplate if more than `BOILERPLATE_SHARE` of the site's pages contain it, with the same anchor text and the
 same target. A paragraph of only such links and punctuation (a menu) is removed, so that it does not begin the text of a
 destination. Sites with few pages are not changed, since frequencies say nothing there.
 
@@ -31,6 +31,7 @@ from data_pipeline.sources import formats, urls
 from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument, Outline, Section, Source
 
 MIN_PAGES = 8
+BOILERPLATE_SHARE = 0.5  # links that occur on more than this share of the pages of a site are dropped
 _WORD = re.compile(r"\w")
 # The boilerplate links of each bucket; arguments: minimum pages of a site, share in thousandths.
 BOILERPLATE_SQL = """
@@ -122,8 +123,12 @@ def _counted(dropped: list[Dropped]) -> DropCounts:
 
 def find(engine: Engine) -> None:
     """Joins the counts into the tables `boilerplate`, `sites`, `crawled_sites` and `section_targets`."""
-    share = round(1000 * engine.job["config"]["source"]["boilerplate_share"])
-    engine.join("boilerplate", BOILERPLATE_SQL.format(MIN_PAGES, share), ["site_links", "site_pages"], partitioned=True)
+    engine.join(
+        "boilerplate",
+        BOILERPLATE_SQL.format(MIN_PAGES, round(1000 * BOILERPLATE_SHARE)),
+        ["site_links", "site_pages"],
+        partitioned=True,
+    )
     engine.join("sites", SITES_SQL, ["site_pages"], partitioned=True)
     engine.join("crawled_sites", CRAWLED_SITES_SQL, ["canonical_sites", "site_pages"], partitioned=True)
     inputs = ["site_links", "fragments", "redirects"]

@@ -38,8 +38,8 @@ from harp_jax.input.tfrecords import tensorflow
 
 FORMAT = 1
 Manifest = dict[str, Any]  # the content of manifest.json; its fields are those of `write_manifest`
-# Planned fill of a shard: hashing does not fill shards evenly.
-FILL = 0.85
+SHARD_BYTES = 64 << 20  # at most
+FILL = 0.85  # planned, since hashing does not fill shards evenly
 
 SHARDED_SQL = """
     SELECT r.task, r.split, r.shuffle, r.key, r.example, s.first + r.shuffle % s.shards AS bucket
@@ -47,11 +47,11 @@ SHARDED_SQL = """
 """
 
 
-def plan(sizes: list[tuple[str, str, int]], limit: int) -> list[Row]:
+def plan(sizes: list[tuple[str, str, int]]) -> list[Row]:
     """Rows of `splits` from (task, split, bytes): the number of shards of each split, and of its first shard."""
     rows, first = [], 0
     for task, split, size in sorted(sizes):
-        shards = max(1, -(-size // int(limit * FILL)))
+        shards = max(1, -(-size // int(SHARD_BYTES * FILL)))
         rows.append(dict(task=task, split=split, shards=shards, first=first))
         first += shards
     return rows

@@ -9,21 +9,18 @@ from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCES, Config, Engine
 from data_pipeline.links.link_graph import COLINKED_SQL
 from data_pipeline.tasks.rqp import anchor_words
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import Anchor, Attempt, Draw, Field, Passages, Request, Sentence, Setup, Sides, Task
+from data_pipeline.tasks.task import Anchor, Attempt, Draw, Passages, Request, Sentence, Setup, Sides, Task
+from harp_jax.config import Field
 
 FIELDS = {
-    "acm_query": Field("shared", 'by both sides, or drawn "anew" for each', ("shared", "anew")),
     "acm_negative": Field(
         "linked",
         'any link destination, one of similar "in_links", or any page of the "corpus"',
         ("linked", "in_links", "corpus"),
     ),
     "acm_exclude_colinked": Field(True, "no negative that occurs with P1 in the links of one sentence"),
-    "acm_draws": Field(8, "candidates for a negative; the first that is not co-linked is used", (1, 1000)),
-    "acm_directions": Field(
-        2, "2: each of the two sampled anchors yields a query, as Table 1's counts suggest; 1: one of them", (1, 2)
-    ),
 }
+DRAWS = 8  # candidates for a negative; the first that is not co-linked is used
 
 # The negative: the first drawn candidate, or the first that is not co-linked with P1 in any sentence (P1 itself is).
 NEGATIVES_SQL = {
@@ -48,10 +45,10 @@ def prepare(engine: Engine) -> None:
 
 
 def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
-    """Two anchors of the sentence, each in turn the one with the query, or only the first."""
+    """Two anchors of the sentence, each in turn the one with the query, as Table 1's counts suggest."""
     pair = choose(sentence.anchors, setup.rng("acm-pair", sentence.key, "request"))
     if pair is not None:
-        for direction in (pair, pair[::-1])[: setup.c["acm_directions"]]:
+        for direction in (pair, pair[::-1]):
             yield f"{sentence.key}+{direction[0]}", partial(request, sentence, direction, setup)
 
 
@@ -86,7 +83,7 @@ def request(sentence: Sentence, pair: tuple[int, int], setup: Setup, rng: np.ran
     words = anchor_words(sentence, one, setup.terms)
     key = f"{sentence.anchor_key(one)}+{two.number}"
     places = 0 if c["acm_negative"] == "corpus" else setup.unlinked, setup.candidates
-    drawn = negative_places(rng, two, places, c["acm_draws"], c["acm_negative"] == "in_links")
+    drawn = negative_places(rng, two, places, DRAWS, c["acm_negative"] == "in_links")
     draws = [Draw(key, i, one=one.destination, place=place) for i, place in enumerate(drawn)]
     length = setup.sampler.length(rng)
     return [
@@ -99,10 +96,10 @@ def request(sentence: Sentence, pair: tuple[int, int], setup: Setup, rng: np.ran
 def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
     """S1 = a1 ∪ l words of P1 sampled by the attention of [CLS] (Eq. 13): (S1, P2) against (S1, P̃).
 
-    acm_query "anew": the words of the negative side are drawn independently, as in the authors' code.
+    In the authors' code the words of the negative side are drawn independently.
     """
     assert passages.words is not None
-    sampler, anew = setup.sampler, setup.c["acm_query"] == "anew"
+    sampler, anew = setup.sampler, setup.sampler.official
     if passages.negative is None:
         raise NoPair("candidates-all-co-linked")
     if anew and list(passages.negative) == list(passages.positive):

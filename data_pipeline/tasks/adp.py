@@ -4,7 +4,7 @@ The other tasks draw their negatives from the link graph, so that the topic or t
 negative is a page that BM25 returns for the anchor text, and the words around the anchor decide: the task of a re-ranker.
 
 A search over the whole corpus would need one index of it in every worker, and returns true synonyms of the positive first. Each
-bucket searches a slice of the pages instead: its own bucket and the following ones until there are `adp_slice` pages. Time and
+bucket searches a slice of the pages instead: its own bucket and the following ones until there are `SLICE` pages. Time and
 memory stay the same per bucket however large the corpus is.
 """
 
@@ -20,9 +20,10 @@ from data_pipeline.engine.store import bucket_parts, buckets, read
 from data_pipeline.engine.tables import table
 from data_pipeline.tasks.rqp import anchor_words, context_query
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import Anchor, Attempt, Field, Passages, Request, Sentence, Setup, Sides, Task
+from data_pipeline.tasks.task import Anchor, Attempt, Passages, Request, Sentence, Setup, Sides, Task
 from data_pipeline.text.terms import Terms, Word, load_terms, unpack_words
 from harp_jax.base.randomness import generator
+from harp_jax.config import Field
 
 FIELDS = {
     "adp_window": Field(
@@ -30,13 +31,9 @@ FIELDS = {
         "the query: the anchor with this many words of its sentence on average, in their order; 0: S1, sampled words like RQP's",
         (0, 1000),
     ),
-    "adp_slice": Field(
-        20_000,
-        "pages that BM25 searches for a negative: a larger slice has harder ones, and more true answers",
-        (1, 1 << 30),
-    ),
-    "adp_depth": Field(10, "the negative is one of this many, drawn in proportion to in-links", (1, 10_000)),
 }
+SLICE = 20_000  # pages that BM25 searches for a negative: a larger slice has harder ones, and more true answers
+DEPTH = 10  # the negative is one of this many, drawn in proportion to in-links
 # BM25's parameters: the first stage of MS MARCO's baselines; the length of leads varies little.
 K1, B = 0.9, 0.4
 
@@ -132,12 +129,12 @@ def mine(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     c = job["config"]
     requests = read(job, "requests", number, ["task", "key", "anchor", "positive"]).to_pylist()
     terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
-    pages = _slice(job, number, c["adp_slice"], terms)
+    pages = _slice(job, number, SLICE, terms)
     found = []
     for row in requests:
         if row["task"] != TASK.name:
             continue
-        places = pages.search(_ids(row["anchor"], terms), c["adp_depth"], row["positive"])
+        places = pages.search(_ids(row["anchor"], terms), DEPTH, row["positive"])
         if len(places):
             rng = generator(c["seed"], TASK.name, row["key"], "negative")
             chosen = negative(pages.in_links[places], rng)

@@ -3,11 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from data_pipeline.engine.job import Job
-from data_pipeline.tasks.task import Field, Task
-from data_pipeline.weights.wordpieces import running_text
+from data_pipeline.tasks.task import Task
+from data_pipeline.weights.wordpieces import WINDOW, running_text
 from harp_jax.input.records import TEXT_TASK, TextRecord
-
-FIELDS = {"max_text_tokens": Field(510, "of a piece of running text", (1, 510))}
 
 
 def pieces(page: str, sentences: Iterable[Sequence[int]], limit: int) -> Iterator[TextRecord]:
@@ -27,7 +25,7 @@ def pieces(page: str, sentences: Iterable[Sequence[int]], limit: int) -> Iterato
 
 def records(job: Job, number: int) -> Iterator[TextRecord]:
     for page, sentences in running_text(job, number):
-        yield from pieces(page, sentences, job["config"]["max_text_tokens"])
+        yield from pieces(page, sentences, WINDOW)
 
 
-TASK = Task(TEXT_TASK, reads="documents", needs=lambda c: set(), fields=FIELDS, records=records)
+TASK = Task(TEXT_TASK, reads="documents", needs=lambda c: set(), records=records)

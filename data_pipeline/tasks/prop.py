@@ -21,22 +21,22 @@ from data_pipeline.engine.job import ALL_PAGES, ALL_WEIGHTS, LINKS, Config, Engi
 from data_pipeline.engine.store import bucket_parts, buckets, read
 from data_pipeline.engine.tables import table, unpack
 from data_pipeline.tasks.sampling import NoPair, probabilities, shuffled, without_replacement
-from data_pipeline.tasks.task import Field, PagePair, Setup, Sides, Task, setup_of
+from data_pipeline.tasks.task import PagePair, Setup, Sides, Task, setup_of
 from data_pipeline.text.terms import Terms, Word, unpack_words
 from data_pipeline.weights.word_weights import from_bytes
 from data_pipeline.weights.wordpieces import in_links
 from harp_jax.base.files import check_sums, replacing, write_sums
 from harp_jax.base.randomness import signed64
+from harp_jax.config import Field
 
 FIELDS = {
-    "prop_pairs": Field(5, "pairs of word sets per page", (1, 1000)),
     "prop_distribution": Field(
         "query_likelihood",
         'with Dirichlet smoothing (PROP), or "contrastive" (B-PROP)',
         ("query_likelihood", "contrastive"),
     ),
-    "prop_mu": Field(0.0, "μ of the smoothing; 0: the mean length of the documents in words", (0, 1e9)),
 }
+PAIRS = 5  # of word sets, per page
 # Maximum draws per word of a set; only a corpus of a handful of words needs more.
 PATIENCE = 100
 
@@ -59,7 +59,7 @@ class Collection(Protocol):
 
 
 class Smoothed:
-    """The Dirichlet-smoothed language model of a page: p(w|D) = (c(w; D) + μ p(w|C)) / (|D| + μ)."""
+    """The Dirichlet-smoothed language model of a page: p(w|D) = (c(w; D) + μ p(w|C)) / (|D| + μ); μ is the mean |D|."""
 
     def __init__(self, counts: Mapping[Word, int], collection: Collection, mu: float) -> None:
         self.counts, self.collection, self.mu = counts, collection, mu
@@ -239,10 +239,9 @@ class TermCollection:
 
 
 def records(job: Job, number: int) -> Iterator[PagePair]:
-    """`prop_pairs` pairs of word sets for each page of a bucket."""
+    """`PAIRS` pairs of word sets for each page of a bucket."""
     setup, c = setup_of(job), job["config"]
     collection = TermCollection(os.path.join(job["work"], "collection"), contrastive(c))
-    mu = c["prop_mu"] or collection.mean_length
     pages = {row["doc"]: row for row in in_links(job, number)}
     for doc, tokens, amounts in _pages(job, number, setup.terms):
         page = pages[doc]
@@ -255,8 +254,8 @@ def records(job: Job, number: int) -> Iterator[PagePair]:
         if contrastive(c):
             model = Contrastive(amounts, collection)
         else:
-            model = Smoothed({word: int(n) for word, n in amounts.items()}, collection, mu)
-        for at in range(c["prop_pairs"]):
+            model = Smoothed({word: int(n) for word, n in amounts.items()}, collection, collection.mean_length)
+        for at in range(PAIRS):
             key = f"{page['id']}#{at}"
             try:
                 pair = sides(model, tokens, setup, setup.rng(TASK.name, key))

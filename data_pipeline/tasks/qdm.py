@@ -7,14 +7,14 @@ import numpy as np
 
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks.rqp import context_query
-from data_pipeline.tasks.task import Anchor, Attempt, Draw, Field, Passages, Request, Sentence, Setup, Sides, Task
+from data_pipeline.tasks.task import Anchor, Attempt, Draw, Passages, Request, Sentence, Setup, Sides, Task
 from harp_jax.base.randomness import generator
+from harp_jax.config import Field
 
 FIELDS = {
     "qdm_positives": Field(
         10, "at most this many occurrences of an ambiguous anchor text become pairs; 0: all", (0, 1 << 20)
     ),
-    "qdm_positive": Field("sampled", 'which occurrences, or the "first"', ("sampled", "first")),
     "qdm_negative": Field(
         "uniform", 'over the anchor\'s other destinations, or weighted by "occurrence"', ("uniform", "occurrence")
     ),
@@ -32,7 +32,7 @@ def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
     """A request for the chosen occurrences of anchor texts with several destinations."""
     c = setup.c
     for index, anchor in enumerate(sentence.anchors):
-        if anchor.total > anchor.own and chosen(anchor, c["qdm_positives"], c["qdm_positive"], c["seed"]):
+        if anchor.total > anchor.own and chosen(anchor, c["qdm_positives"], setup.sampler.official, c["seed"]):
             yield sentence.anchor_key(anchor), partial(request, sentence, index, setup)
 
 
@@ -42,12 +42,12 @@ def negative_rank(anchor: Anchor, rng: np.random.Generator) -> int:
     return rank if rank < anchor.first else rank + anchor.own
 
 
-def chosen(anchor: Anchor, limit: int, positive: str, seed: int) -> bool:
+def chosen(anchor: Anchor, limit: int, official: bool, seed: int) -> bool:
     """Whether this occurrence of its anchor text becomes a pair: at most `limit` do (0: all).
 
-    "first": the first ones of the corpus; "sampled": a random subset, the same for all occurrences of the text.
+    A random subset, the same for all occurrences of the text; in the authors' code the first ones of the corpus.
     """
-    if not limit or anchor.occurrences <= limit or positive == "first":
+    if not limit or anchor.occurrences <= limit or official:
         return not limit or anchor.occurrence < limit
     drawn = generator(seed, "qdm-positives", anchor.text).choice(anchor.occurrences, size=limit, replace=False)
     return anchor.occurrence in drawn

@@ -8,34 +8,36 @@ import numpy as np
 
 from data_pipeline.engine.job import LINKS, SENTENCES
 from data_pipeline.tasks.sampling import NoPair, Sampler, probabilities
-from data_pipeline.tasks.task import Attempt, Field, Passages, Request, Sentence, Setup, Sides, Task
+from data_pipeline.tasks.task import Attempt, Passages, Request, Sentence, Setup, Sides, Task
+from harp_jax.config import Field
 
 FIELDS = {
     "rdp_direction": Field(
         "from_cls", 'Eq. 10: attention from [CLS] to the anchor, or from the anchor "to_cls"', ("from_cls", "to_cls")
     ),
-    "rdp_repeats": Field(
-        "summed", 'Eq. 11: over the occurrences of an anchor text, or only the "first"', ("summed", "first")
+    "rdp_pairs": Field(
+        "sampled",
+        'two anchors by Eq. 11; or "all" pairs of a sentence, ties and equal destinations among them, of an anchor text\'s first '
+        "occurrence (the authors' code)",
+        ("sampled", "all"),
     ),
-    "rdp_pairs": Field("sampled", 'two anchors by Eq. 11, or "all" pairs of a sentence', ("sampled", "all")),
-    "rdp_contrast": Field(True, "require different destinations and different weights; otherwise ties become pairs"),
 }
 # Weights are stored as float16 (11 bits); smaller relative differences are rounding errors.
 RESOLUTION = 2.0**-10
 
 
 def importance(
-    sentence: Sentence, lengths: np.ndarray, direction: str = "from_cls", repeats: str = "summed"
+    sentence: Sentence, lengths: np.ndarray, direction: str = "from_cls", summed: bool = True
 ) -> dict[str, tuple[float, int]]:
     """Anchor text → (η, destination of its first occurrence) in order of occurrence.
 
     γ of an occurrence is the attention from [CLS], averaged over the anchor's wordpieces (lengths [words]), or with "to_cls" from
     the anchor to [CLS] (Eq. 10, read literally). η is the sum of γ over the occurrences of the anchor text (Eq. 11), or γ of
-    the "first".
+    the first one.
     """
     eta: dict[str, tuple[float, int]] = {}
     for index, anchor in enumerate(sentence.anchors):
-        if repeats == "first" and anchor.text in eta:
+        if not summed and anchor.text in eta:
             continue
         span = slice(anchor.start, anchor.end)
         gamma = float(sentence.cls[span].sum() / lengths[span].sum())
@@ -46,20 +48,17 @@ def importance(
     return eta
 
 
-def choose(
-    eta: np.ndarray, destinations: list[int], sampler: Sampler, rng: np.random.Generator, contrast: bool = True
-) -> tuple[int, int]:
+def choose(eta: np.ndarray, destinations: list[int], sampler: Sampler, rng: np.random.Generator) -> tuple[int, int]:
     """Indices of two anchors, the more important one first.
 
-    Both are sampled by p(a) of Eq. 11 without replacement; with `contrast` the second only among anchors with another page and
-    another weight. NoPair("no-contrast") if there is none.
+    Both are sampled by p(a) of Eq. 11 without replacement, the second only among anchors with another page and another weight.
+    NoPair("no-contrast") if there is none.
     """
     p = probabilities(sampler.attention_scale * eta, sampler.weighting, sampler.temperature)
     one = int(rng.choice(len(p), p=p))
     allowed = np.arange(len(p)) != one
-    if contrast:
-        allowed &= np.abs(eta - eta[one]) > RESOLUTION * np.maximum(eta, eta[one])
-        allowed &= np.array([destination != destinations[one] for destination in destinations])
+    allowed &= np.abs(eta - eta[one]) > RESOLUTION * np.maximum(eta, eta[one])
+    allowed &= np.array([destination != destinations[one] for destination in destinations])
     rest = np.where(allowed, p, 0.0)
     if not rest.any():
         raise NoPair("no-contrast")
@@ -67,14 +66,10 @@ def choose(
     return (one, other) if eta[one] >= eta[other] else (other, one)
 
 
-def every_pair(eta: np.ndarray, destinations: list[int], contrast: bool) -> list[tuple[int, int]]:
-    """All pairs of anchors, the more important one first; without `contrast` also ties and equal destinations."""
-    pairs = []
-    for one, other in itertools.combinations(range(len(eta)), 2):
-        gap = abs(eta[one] - eta[other]) > RESOLUTION * max(eta[one], eta[other])
-        if not contrast or (gap and destinations[one] != destinations[other]):
-            pairs.append((one, other) if eta[one] >= eta[other] else (other, one))
-    return pairs
+def every_pair(eta: np.ndarray) -> list[tuple[int, int]]:
+    """All pairs of anchors, the more important one first."""
+    pairs = itertools.combinations(range(len(eta)), 2)
+    return [(one, other) if eta[one] >= eta[other] else (other, one) for one, other in pairs]
 
 
 def requests(sentence: Sentence, setup: Setup) -> Iterator[Attempt]:
@@ -87,16 +82,16 @@ def request(sentence: Sentence, setup: Setup, rng: np.random.Generator) -> list[
     One pair, sampled by Eq. 11, or "all" pairs of the sentence.
     """
     c = setup.c
-    merged = importance(sentence, sentence.lengths, c["rdp_direction"], c["rdp_repeats"])
+    sampled = c["rdp_pairs"] == "sampled"
+    merged = importance(sentence, sentence.lengths, c["rdp_direction"], summed=sampled)
     if len(merged) < 2:
         return []
     eta = np.array([weight for weight, _ in merged.values()])
     destinations = [destination for _, destination in merged.values()]
-    if c["rdp_pairs"] == "sampled":
-        chosen = {sentence.key: choose(eta, destinations, setup.sampler, rng, c["rdp_contrast"])}
+    if sampled:
+        chosen = {sentence.key: choose(eta, destinations, setup.sampler, rng)}
     else:
-        every = every_pair(eta, destinations, c["rdp_contrast"])
-        chosen = {f"{sentence.key}+{more}>{less}": (more, less) for more, less in every}
+        chosen = {f"{sentence.key}+{more}>{less}": (more, less) for more, less in every_pair(eta)}
     return [
         Request(TASK.name, key, sentence.page, destinations[more], sentence.tokens, negative=destinations[less])
         for key, (more, less) in chosen.items()

@@ -31,7 +31,7 @@ def context_query(
     """S1 in random order, the anchor's words, and l.
 
     S1 = anchor ∪ l words sampled from the sentence by the attention of the anchor's own span (Eq. 1 to 4); l is the
-    number of sampled words. The anchor's words are excluded, unless `anchor_in_context`.
+    number of sampled words. The anchor's words are excluded (`Sampler.outside`).
     """
     sampler, anchor = setup.sampler, anchor_words(sentence, sentence.anchors[index], setup.terms)
     length = sampler.length(rng)
@@ -60,7 +60,7 @@ def request(sentence: Sentence, index: int, setup: Setup, rng: np.random.Generat
 def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
     """(S1, P) against (S2, P). S2: as many words as S1, sampled from P by the attention of [CLS], without the anchor's (Eq. 5).
 
-    Options of the authors' code: `anchor_in_s2`, and a length drawn independently (`s2_length`).
+    In the authors' code its length is drawn independently.
     """
     assert passages.words is not None
     sampler = setup.sampler
@@ -71,9 +71,8 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
         context = [word for word in request.context if word in present][: request.length]
         length = len(context)
         query = setup.terms.ids(sampler.query(rng, context, anchor))
-    count = length + len(anchor) if sampler.s2_length == "equal" else sampler.length(rng)
-    excluded = set() if sampler.anchor_in_s2 else set(anchor)
-    negative = sampler.query(rng, sampler.sample(rng, passages.words, excluded, count, "page"), [])
+    count = sampler.length(rng) if sampler.official else length + len(anchor)
+    negative = sampler.query(rng, sampler.sample(rng, passages.words, sampler.outside(anchor), count, "page"), [])
     return Sides(query, passages.positive, setup.terms.ids(negative), ())
 
 

@@ -34,25 +34,21 @@ class Sampler:
     weighting: str = "softmax"
     temperature: float = 1.0
     context_in_page: bool = False
-    length_distribution: str = "poisson"
     attention_scale: float = 1.0
-    replacement: bool = False
-    query_order: str = "shuffled"
-    anchor_in_context: bool = False
-    anchor_in_s2: bool = False
-    s2_length: str = "equal"
+    sampling: str = "paper"
+
+    @property
+    def official(self) -> bool:
+        """Whether words are sampled as in the authors' code."""
+        return self.sampling == "official"
 
     def length(self, rng: np.random.Generator) -> int:
         """l ~ Poisson(λ) given l ≥ 1 (Eq. 4, whose printed form diverges because the factorial is missing).
 
-        "normal": int(N(λ, 1)) given l ≥ 1, as in the authors' code.
+        The authors' code: int(N(λ, 1)) given l ≥ 1.
         """
         while True:
-            drawn = (
-                rng.poisson(self.query_length)
-                if self.length_distribution == "poisson"
-                else rng.normal(self.query_length)
-            )
+            drawn = rng.normal(self.query_length) if self.official else rng.poisson(self.query_length)
             if (length := int(drawn)) >= 1:
                 return length
 
@@ -74,21 +70,24 @@ class Sampler:
     def sample(
         self, rng: np.random.Generator, text: Weighted, excluded: Collection[Word], count: int, source: str
     ) -> list[Word]:
-        """`count` terms of the text, distinct unless `replacement`; NoPair, naming the source, if there are too few."""
+        """`count` terms of the text, distinct unless `official`; NoPair, naming the source, if there are too few."""
         words, p = self.distribution(text, excluded)
-        if len(words) < (1 if self.replacement else count):
+        if len(words) < (1 if self.official else count):
             raise NoPair(f"{source}-has-too-few-terms")
-        if self.replacement:
+        if self.official:
             return [words[i] for i in rng.choice(len(p), size=count, p=p)]
         return [words[i] for i in without_replacement(rng, p, count)]
 
     def query(self, rng: np.random.Generator, context: list[Word], anchor: list[Word]) -> list[Word]:
-        """Sampled words and the anchor's, in random order: the anchor's position must not distinguish S1 from S2."""
-        return shuffled(rng, anchor + context) if self.query_order == "shuffled" else context + anchor
+        """Sampled words and the anchor's, in random order: the anchor's position must not distinguish S1 from S2.
+
+        In the authors' code the anchor comes last.
+        """
+        return context + anchor if self.official else shuffled(rng, anchor + context)
 
     def outside(self, anchor: Collection[Word]) -> set[Word]:
-        """The words excluded from the context of an anchor."""
-        return set() if self.anchor_in_context else set(anchor)
+        """The words excluded from the context of an anchor, and from S2 (Eq. 5): the anchor's, or none in the authors' code."""
+        return set() if self.official else set(anchor)
 
     def ranking(self, rng: np.random.Generator, text: Weighted, excluded: Collection[Word]) -> list[Word]:
         """All terms in the order they are drawn; the first ones that belong to a set are a sample from that set."""

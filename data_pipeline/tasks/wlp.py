@@ -9,28 +9,16 @@ from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCE_ENDS, Engine
 from data_pipeline.engine.tables import Row
 from data_pipeline.links.link_graph import LINKED_SQL
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import Attempt, Draw, Field, Passages, Request, Setup, Sides, Task
+from data_pipeline.tasks.task import Attempt, Draw, Passages, Request, Setup, Sides, Task
 
-FIELDS = {
-    "wlp_negative": Field(
-        "neighbour",
-        'a page that the positive links to, or any of the "corpus", like in-batch negatives',
-        ("neighbour", "corpus"),
-    ),
-    "wlp_draws": Field(
-        8, "candidates for a negative; the first that does not link to the query's page is used", (1, 1000)
-    ),
-}
+DRAWS = 8  # candidates for a negative; the first that does not link to the query's page is used
 
-# The negative: the first drawn page, by number or by place among the candidates, that does not link to A.
+# The negative: the first drawn page that does not link to A.
 NEGATIVES_SQL = """
     SELECT 'wlp' AS task, key, destination FROM (
-        SELECT d.key AS key, COALESCE(d.doc, c.doc) AS destination,
-            row_number() OVER (PARTITION BY d.key ORDER BY d.draw) AS position
-        FROM draws d
-        LEFT JOIN candidates c ON d.place = c.place
-        LEFT JOIN linked l ON COALESCE(d.doc, c.doc) = l.one AND d.one = l.other
-        WHERE d.task = 'wlp' AND l.one IS NULL AND COALESCE(d.doc, c.doc) <> d.one
+        SELECT d.key AS key, d.doc AS destination, row_number() OVER (PARTITION BY d.key ORDER BY d.draw) AS position
+        FROM draws d LEFT JOIN linked l ON d.doc = l.one AND d.one = l.other
+        WHERE d.task = 'wlp' AND l.one IS NULL AND d.doc <> d.one
     ) WHERE position = 1
 """
 
@@ -47,7 +35,7 @@ def requests(links: Sequence[Row], setup: Setup) -> Iterator[Attempt]:
     destinations = list(first)
     for at, link in enumerate(first.values()):
         place = link["id"], link["doc"], destinations, at, link["link_start"]
-        yield f"{link['id']}@{link['link_start']}", partial(request, *place, setup)
+        yield f"{link['id']}@{link['link_start']}", partial(request, *place)
 
 
 def neighbours(destinations: Sequence[int], at: int, draws: int, rng: np.random.Generator) -> list[int]:
@@ -60,21 +48,14 @@ def neighbours(destinations: Sequence[int], at: int, draws: int, rng: np.random.
 
 
 def request(
-    page: str, b: int, destinations: Sequence[int], at: int, number: int, setup: Setup, rng: np.random.Generator
+    page: str, b: int, destinations: Sequence[int], at: int, number: int, rng: np.random.Generator
 ) -> list[Request]:
     """Page B, whose first link to A is at `number`, as the positive; the draws for the negative C.
 
-    A is number `at` of `destinations`, the distinct pages that B links to. Candidates for C are the other destinations, or all
-    pages of the corpus.
+    A is number `at` of `destinations`, the distinct pages that B links to. Candidates for C are the other destinations.
     """
-    a = destinations[at]
-    draws: int = setup.c["wlp_draws"]
-    key = f"{page}@{number}"
-    if setup.c["wlp_negative"] == "neighbour":
-        drawn = [Draw(key, i, one=a, doc=doc) for i, doc in enumerate(neighbours(destinations, at, draws, rng))]
-    else:
-        places = rng.integers(setup.candidates, size=draws)
-        drawn = [Draw(key, i, one=a, place=int(places[i])) for i in range(draws)]
+    a, key = destinations[at], f"{page}@{number}"
+    drawn = [Draw(key, i, one=a, doc=doc) for i, doc in enumerate(neighbours(destinations, at, DRAWS, rng))]
     return [Request(TASK.name, key, page, b, words_of=a, draws=drawn)]
 
 
@@ -91,6 +72,6 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
 
 
 TASK = Task(
-    "wlp", reads="ranked", needs=lambda c: {LINKS, ALL_PAGES, SENTENCE_ENDS}, fields=FIELDS, requests=requests, prepare=prepare,
+    "wlp", reads="ranked", needs=lambda c: {LINKS, ALL_PAGES, SENTENCE_ENDS}, requests=requests, prepare=prepare,
     negatives=lambda c: NEGATIVES_SQL, sides=sides,
 )  # fmt: skip

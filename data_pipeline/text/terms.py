@@ -67,7 +67,7 @@ def unpack_words(packed: str) -> list[Word]:
 
 @dataclass(frozen=True)
 class Terms:
-    """A tokenizer with a stopword list. With unit "wordpieces" every token counts as a word, spelled as in the vocabulary."""
+    """A tokenizer with a stopword list. With unit "tokens" every token counts as a word, spelled as in the vocabulary."""
 
     tokenizer: Tokenizer
     stopwords: frozenset[str]

@@ -69,10 +69,8 @@ def verify(folder: str, belongs_to: str, encoder: Mapping[str, Any] | None = Non
 
 # The fields that determine the sentences and passages.
 WEIGHTED_BY = (
-    "min_article_words", "min_section_words", "keep_disambiguation", "exclude_destinations", "max_anchor_words",
-    "drop_number_anchors", "drop_boilerplate", "boilerplate_anchors", "max_link_pages", "max_anchor_destinations", "document_title",
-    "max_doc_tokens", "source.format", "source.max_page_bytes", "source.base_url", "source.boilerplate_share",
-    "source.split", "page_identity", "unit", "anchor_row",
+    "min_article_words", "min_section_words", "exclude_destinations", "drop_anchors", "document_title", "max_doc_tokens",
+    "source.format", "source.max_page_bytes", "source.base_url", "source.split", "page_identity", "unit", "anchor_row",
 )  # fmt: skip
 
 
@@ -92,7 +90,7 @@ def provide(engine: Engine, inputs: Inputs) -> str:
         job["elsewhere"] = {name: os.path.join(os.path.abspath(c["term_weights"]), name) for name in TABLES}
         return sha256
     encoder = inputs["encoder_content"] | {"dtype": c["encoder_dtype"]}
-    folder = os.path.join(job["output"] if c["keep_term_weights"] else job["work"], FOLDER)
+    folder = os.path.join(job["output"], FOLDER)
     job["elsewhere"] = {name: os.path.join(folder, name) for name in TABLES}
     if not os.path.exists(os.path.join(folder, META)):
         if c["encoder"] in WITHOUT_ENCODER:

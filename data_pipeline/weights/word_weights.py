@@ -26,7 +26,7 @@ def attending(
 ) -> list[tuple[int, int]]:
     """For each anchor the span of wordpieces whose attention weighs its context (HARP Eq. 1).
 
-    "span": the anchor's wordpieces; "first_piece": the first occurrence of its first wordpiece in the sentence.
+    "span": the anchor's wordpieces; "first_token": the first occurrence of its first wordpiece in the sentence.
     """
     spans = piece_spans(lengths, anchors)
     if anchor_row == "span":

@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from data_pipeline.config import generation, plain
+from data_pipeline.config import PRESETS, generation, plain
 from data_pipeline.engine.local import LocalEngine, SerialEngine
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.links import link_graph
 from data_pipeline.links.parsing import parse_documents
 from data_pipeline.main import arguments_parser
 from data_pipeline.pipeline import generate
-from data_pipeline.presets import PRESETS
 from data_pipeline.tasks import acm, qdm, rdp, rqp
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
 from data_pipeline.tasks.task import Anchor, Passages, Request, Sentence, Setup
@@ -32,7 +31,7 @@ from tests.support import ROOT, corpus
 TERMS = Terms(Tokenizer.of_words((*SPECIAL_TOKENS, "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"}))
 SAMPLER = Sampler(TERMS.is_term, weighting="normalised")
 SETUP = Setup(generation().to_dict(), TERMS, SAMPLER)
-ANEW = replace(SETUP, c=SETUP.c | {"acm_query": "anew"})
+OFFICIAL = replace(SETUP, sampler=replace(SAMPLER, sampling="official"))
 WORDS = [f"w{i}" for i in range(10)]
 PAGE = Weighted([f"w{i}" for i in range(30)], np.full(30, 1 / 30))
 ANCHORS = [
@@ -54,7 +53,7 @@ SENTENCE = Sentence(
 
 
 def test_normal_lengths_are_integer_parts_from_one_on():
-    sampler, rng = replace(SAMPLER, length_distribution="normal"), generator("normal")
+    sampler, rng = OFFICIAL.sampler, generator("normal")
     lengths = Counter(sampler.length(rng) for _ in range(20_000))
     cut = [stats.norm.sf(x - 3) for x in range(1, 6)]
     p = [(a - b) / cut[0] for a, b in pairwise(cut)] + [cut[-1] / cut[0]]
@@ -65,7 +64,7 @@ def test_normal_lengths_are_integer_parts_from_one_on():
 
 
 def test_sampling_with_replacement_follows_the_distribution_each_time():
-    sampler, rng = replace(SAMPLER, replacement=True), generator("replacement")
+    sampler, rng = OFFICIAL.sampler, generator("replacement")
     text = Weighted(["w0", "w1", "w2"], np.array([0.5, 0.3, 0.2]))
     drawn = Counter(tuple(sampler.sample(rng, text, {"w2"}, 2, "text")) for _ in range(8_000))
     p = {"w0": 0.625, "w1": 0.375}
@@ -82,8 +81,7 @@ def test_attention_of_summed_heads_sharpens_the_softmax():
 
 
 def test_anchor_last_and_in_the_pools():
-    sampler = replace(SAMPLER, query_order="anchor_last", anchor_in_context=True, anchor_in_s2=True, s2_length="drawn")
-    setup, repeated, found = replace(SETUP, sampler=sampler), 0, 0
+    setup, repeated, found = OFFICIAL, 0, 0
     lengths = set()
     for seed in range(200):
         (request,) = rqp.request(SENTENCE, 1, setup, generator("last", seed))
@@ -100,12 +98,12 @@ def test_qdm_takes_any_ten_occurrences_or_the_first():
     def anchor(i):
         return Anchor(0, "a", 0, 1, 7, 0, 0, 1, 3, i, 40)
 
-    taken = {seed: [i for i in range(40) if qdm.chosen(anchor(i), 10, "sampled", seed)] for seed in range(200)}
+    taken = {seed: [i for i in range(40) if qdm.chosen(anchor(i), 10, False, seed)] for seed in range(200)}
     assert all(len(found) == 10 for found in taken.values())
     assert stats.chisquare(list(Counter(i for found in taken.values() for i in found).values())).pvalue > 0.01
-    assert [i for i in range(40) if qdm.chosen(anchor(i), 10, "first", 0)] == list(range(10))
-    assert all(qdm.chosen(anchor(i), 0, "first", 0) for i in range(40))
-    assert qdm.chosen(anchor(3)._replace(occurrences=5), 10, "sampled", 0)
+    assert [i for i in range(40) if qdm.chosen(anchor(i), 10, True, 0)] == list(range(10))
+    assert all(qdm.chosen(anchor(i), 0, True, 0) for i in range(40))
+    assert qdm.chosen(anchor(3)._replace(occurrences=5), 10, False, 0)
 
 
 def test_rdp_directions_and_repeats():
@@ -113,34 +111,31 @@ def test_rdp_directions_and_repeats():
     cls = SENTENCE.cls
     b = ((cls[4] + cls[5]) / 2, 9)
     assert rdp.importance(SENTENCE, lengths) == {"a": (pytest.approx(cls[0] + cls[8]), 7), "b": pytest.approx(b)}
-    assert rdp.importance(SENTENCE, lengths, repeats="first") == {"a": (cls[0], 7), "b": pytest.approx(b)}
+    assert rdp.importance(SENTENCE, lengths, summed=False) == {"a": (cls[0], 7), "b": pytest.approx(b)}
     assert rdp.importance(SENTENCE, lengths, "to_cls") == {"a": (0.8, 7), "b": (0.2, 9)}
-    assert rdp.importance(SENTENCE, lengths, "to_cls", "first") == {"a": (0.5, 7), "b": (0.2, 9)}
+    assert rdp.importance(SENTENCE, lengths, "to_cls", False) == {"a": (0.5, 7), "b": (0.2, 9)}
 
 
-def test_rdp_all_pairs_keep_ties_and_equal_destinations_only_without_contrast():
-    eta, destinations = np.array([0.3, 0.1, 0.3, 0.2]), [1, 2, 3, 1]
-    assert rdp.every_pair(eta, destinations, True) == [(0, 1), (2, 1), (3, 1), (2, 3)]
-    assert sorted(rdp.every_pair(eta, destinations, False)) == [(0, 1), (0, 2), (0, 3), (2, 1), (2, 3), (3, 1)]
-    c = dict(rdp_direction="to_cls", rdp_repeats="first", rdp_pairs="all", rdp_contrast=False)
+def test_rdp_all_pairs_keep_ties_and_equal_destinations():
+    eta = np.array([0.3, 0.1, 0.3, 0.2])
+    assert sorted(rdp.every_pair(eta)) == [(0, 1), (0, 2), (0, 3), (2, 1), (2, 3), (3, 1)]
+    c = dict(rdp_direction="to_cls", rdp_pairs="all")
     found = rdp.request(SENTENCE, replace(SETUP, c=SETUP.c | c), generator("all"))
     assert [(r.key, r.positive, r.negative) for r in found] == [("p@0+0>1", 7, 9)]
-    pair = rdp.choose(np.array([0.1, 0.1]), [1, 1], SAMPLER, generator("tie"), contrast=False)
-    assert sorted(pair) == [0, 1]
 
 
 def test_acm_queries_drawn_anew_differ_and_share_the_anchor():
     request = Request("acm", "k", "p", 1, (), ["w0"], 4, words_of=2)
-    sides = acm.sides(request, Passages([1], [2], PAGE), ANEW, generator("anew"))
+    sides = acm.sides(request, Passages([1], [2], PAGE), OFFICIAL, generator("anew"))
     assert sides.neg_query and sides.neg_query != sides.pos_query and 6 in sides.neg_query and 6 in sides.pos_query
     assert not acm.sides(request, Passages([1], [2], PAGE), SETUP, generator("anew")).neg_query
     with pytest.raises(NoPair, match="documents-equal"):
-        acm.sides(request, Passages([1], [1], PAGE), ANEW, generator("anew"))
+        acm.sides(request, Passages([1], [1], PAGE), OFFICIAL, generator("anew"))
 
 
 def test_wordpieces_as_units_escape_the_stopwords(tmp_path):
     folder = corpus.write(tmp_path)
-    words, pieces = (load_terms(str(folder / "vocab.txt"), "", unit) for unit in ("words", "wordpieces"))
+    words, pieces = (load_terms(str(folder / "vocab.txt"), "", unit) for unit in ("words", "tokens"))
     text = "the bako, lobafi"
     (span, starts, ends), (cut, piece_starts, piece_ends) = (next(iter(t.split([text], 50))) for t in (words, pieces))
     assert span.tokens.tolist() == cut.tokens.tolist() and set(cut.lengths.tolist()) == {1}
@@ -163,17 +158,16 @@ def test_presets_name_fields_and_differ_from_the_default(tmp_path):
 @pytest.mark.parametrize("path", sorted((ROOT / "configs" / "data").glob("[a-z]*.py")), ids=lambda path: path.stem)
 def test_every_data_config_takes_a_preset(path):
     get_config = runpy.run_path(str(path))["get_config"]
-    assert get_config("official").unit == "wordpieces" and get_config().unit == "words"
+    assert get_config("official").unit == "tokens" and get_config().unit == "words"
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (dict(unit="letters"), "config.unit='letters' is not allowed; use one of words, wordpieces"),
-        (dict(replacement=True, context_in_page=True), "context_in_page"),
-        (dict(ict_keep=1.5), "ict_keep"),
+        (dict(unit="letters"), "config.unit='letters' is not allowed; use one of words, tokens"),
+        (dict(sampling="official", context_in_page=True), "context_in_page"),
         (dict(qdm_positives=-1), "qdm_positives"),
-        (dict(tasks=("prop",), encoder="", prop_distribution="contrastive"), "no config.encoder"),
+        (dict(tasks=("prop",), encoder="", prop_distribution="contrastive"), "config.encoder is not set"),
     ],
 )
 def test_choices_that_make_no_sense_are_one_line(tmp_path, fields, message):
@@ -184,7 +178,7 @@ def test_choices_that_make_no_sense_are_one_line(tmp_path, fields, message):
 
 def test_the_official_preset_runs_and_the_command_line_wins(tmp_path):
     folder = corpus.write(tmp_path / "corpus")
-    arguments = [f"--config={folder}/job.py:official", "--config.replacement=False", f"--output={tmp_path / 'out'}"]
+    arguments = [f"--config={folder}/job.py:official", "--config.rdp_pairs=sampled", f"--output={tmp_path / 'out'}"]
     (folder / "job.py").write_text(
         "from data_pipeline.config import generation\n"
         "def get_config(preset=''):\n"
@@ -198,10 +192,7 @@ def test_the_official_preset_runs_and_the_command_line_wins(tmp_path):
     parsed = arguments_parser().parse_args(arguments)
     generate(parsed.config, parsed.output, SerialEngine)
     manifest = read_manifest(str(tmp_path / "out"))
-    assert manifest["config"] | {"replacement": True} | PRESETS["official"] == manifest["config"] | {
-        "replacement": True
-    }
-    assert manifest["config"]["replacement"] is False and manifest["config"]["unit"] == "wordpieces"
+    assert manifest["config"] == manifest["config"] | PRESETS["official"] | {"rdp_pairs": "sampled"}
     assert all(entry["pairs"] > 10 for entry in manifest["tasks"].values())
     requests = read({"work": str(tmp_path / "out" / ".work")}, "requests").to_pylist()
     vocabulary = load_tokenizer(str(folder / "vocab.txt")).vocab

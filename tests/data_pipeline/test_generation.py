@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from data_pipeline.engine.local import SerialEngine
+from data_pipeline.output import manifest as manifest_file
 from data_pipeline.output.report import as_text, report
 from data_pipeline.pipeline import generate
 from data_pipeline.text.terms import load_terms
@@ -225,13 +226,13 @@ def test_unfinished_directory_of_another_config_is_refused(tmp_path):
         generate(corpus.config(folder), str(tmp_path / "out"))
 
 
-def test_options_of_the_field_notes_run(tmp_path, capfd):
+def test_options_of_the_field_notes_run(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(manifest_file, "SHARD_BYTES", 20_000)
     folder = corpus.write(tmp_path / "corpus", files=1)
     (folder / "judged.txt").write_text("p3\np4\np4711\n")
     options = dict(
         qdm_negative="occurrence", acm_negative="in_links", weighting="normalised", temperature=0.5, context_in_page=True,
-        exclude_destinations=str(folder / "judged.txt"), document_title=True, acm_directions=1, keep_work=True, query_length=0.5,
-        shard_bytes=20_000, workers=1,
+        exclude_destinations=str(folder / "judged.txt"), document_title=True, keep_work=True, query_length=0.5, workers=1,
     )  # fmt: skip
     generate(corpus.config(folder, **options), str(tmp_path / "out"), SerialEngine)
     manifest = read_manifest(str(tmp_path / "out"))

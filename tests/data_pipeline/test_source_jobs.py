@@ -152,23 +152,22 @@ def test_the_authors_sentences_are_linked_to_their_passages(folder):
 @pytest.mark.parametrize("name", ["enwiki", "harp_json", "html", "linked_jsonl", "simplewiki", "warc", "wikiextractor"])
 def test_configs_are_valid_and_source_fields_are_checked(name):
     module = importlib.import_module(f"configs.data.{name}")
-    assert module.get_config("official").unit == "wordpieces"
+    assert module.get_config("official").unit == "tokens"
     c = module.get_config()
-    if not c.encoder:
-        c.encoder = "uniform"
+    c.tokenizer, c.encoder = c.tokenizer or "t", c.encoder or "uniform"
     assert plain(c)["source"]["format"] in formats.FORMATS
-    for field, value in (("format", "pdf"), ("boilerplate_share", 0.0), ("paths", ())):
+    for field, value in (("format", "pdf"), ("max_page_bytes", 0), ("paths", ())):
         given, c.source[field] = c.source[field], value
         with pytest.raises(InputError, match=field):
             plain(c)
         c.source[field] = given
     c = importlib.import_module("configs.data.html").get_config()
-    c.encoder, c.source.index = "uniform", ("i",)
+    c.tokenizer, c.encoder, c.source.index = "t", "uniform", ("i",)
     with pytest.raises(InputError, match="index"):
         plain(c)
 
 
-@pytest.mark.parametrize(("field", "value"), [("shard_bytes", 0), ("memory_limit", "lots"), ("memory_limit", "4")])
+@pytest.mark.parametrize(("field", "value"), [("workers", 0), ("memory_limit", "lots"), ("memory_limit", "4")])
 def test_sizes_that_are_none_are_refused_before_the_job(folder, tmp_path, field, value):
     with pytest.raises(InputError, match=field):
         generate(corpus.config(folder, **{field: value}), str(tmp_path / "out"))

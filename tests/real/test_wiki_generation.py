@@ -26,9 +26,7 @@ def wiki_config():
 
 def test_linked_pages_into_the_collection(tmp_path):
     config = wiki_config()
-    config.drop_number_anchors = config.drop_boilerplate = (
-        False  # the paper's links, and the counts of the data's README
-    )
+    config.drop_anchors = False  # the paper's links, and the counts of the data's README
     generate(config, str(tmp_path / "out"))
     manifest = read_manifest(str(tmp_path / "out"))
     losses = {reason: entry["count"] for reason, entry in manifest["losses"].items()}

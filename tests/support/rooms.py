@@ -19,7 +19,7 @@ ROOMS = {
         "engine", "text", "sources", "links", "weights", "tasks", "config", "output", "commands",
     ),
 }  # fmt: skip
-GROUND = {"harp_jax": ("config",), "data_pipeline": ("presets",)}
+GROUND = {"harp_jax": ("config",), "data_pipeline": ()}
 # What the generation job may take from harp_jax: files on disk, text, the encoder and its parameters.
 SHARED = ("base", "corpus", "text", "model", "input", "checkpoints")
 

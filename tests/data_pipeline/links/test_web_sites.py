@@ -101,7 +101,7 @@ def test_pages_are_split_where_most_links_lead_to_sections():
     assert web_sites.is_split({"split": "sections"}, 0, 0) and not web_sites.is_split({"split": "pages"}, 1, 1)
     c = generation()
     c.source.paths, c.source.split = ("x",), "chapters"
-    with pytest.raises(InputError, match="config.source.split is 'chapters'"):
+    with pytest.raises(InputError, match="config.source.split='chapters'"):
         plain_source(c)
 
 

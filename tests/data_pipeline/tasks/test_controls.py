@@ -27,8 +27,7 @@ from harp_jax.input.tfrecords import RecordReader
 from tests.support import corpus
 from tests.support.synthetic import TEMPLATE
 
-SETUP = Setup(generation().to_dict() | {"wlp_draws": 2}, None, Sampler(lambda word: True), candidates=100)
-CORPUS = replace(SETUP, c=SETUP.c | {"wlp_negative": "corpus", "wlp_draws": 8})
+SETUP = Setup(generation().to_dict(), None, Sampler(lambda word: True), candidates=100)
 TASKS = ("rqp", "qdm", "rdp", "acm", "adp", "ict", "wlp", "prop")
 CONTROLS = ("ict", "wlp", "prop")
 
@@ -61,10 +60,10 @@ def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
 
 def test_ict_drops_what_has_no_rest_or_no_other_passage():
     with pytest.raises(NoPair, match="one-sentence"):
-        ict.sides([[1, 2]], [[[3]]], None, 0.1, generator("ict"))
+        ict.sides([[1, 2]], [[[1, 2]], [[3]]], 0, 0.1, generator("ict"))
     with pytest.raises(NoPair, match="no-other-passage-of-two-sentences"):
         ict.sides([[1], [2]], [[[1], [2]], [[3]]], 0, 0.1, generator("ict"))
-    assert ict.sides([[1], [2]], [[[3], [4]]], None, 1.0, generator("ict")).neg_doc == [3, 4]
+    assert ict.sides([[1], [2]], [[[1], [2]], [[3], [4]]], 0, 1.0, generator("ict")).neg_doc == [3, 4]
 
 
 def test_ict_documents_are_not_told_apart_by_their_length():
@@ -87,16 +86,14 @@ def test_wlp_candidates_are_the_other_destinations_and_the_sentence_any_of_the_p
     rng = generator("wlp")
     firsts = Counter()
     for _ in range(3_000):
-        (request,) = wlp.request("b", 3, [5, 7, 9, 11], 1, 40, SETUP, rng)
+        (request,) = wlp.request("b", 3, [5, 7, 9, 11], 1, 40, rng)
         draws = request.draws
         assert (request.positive, request.words_of, request.key) == (3, 7, "b@40")
-        assert len({draw.doc for draw in draws}) == 2 and all(draw.one == 7 != draw.doc for draw in draws)
+        assert len({draw.doc for draw in draws}) == 3 and all(draw.one == 7 != draw.doc for draw in draws)
         firsts[draws[0].doc] += 1
     assert stats.chisquare([firsts[doc] for doc in (5, 9, 11)]).pvalue > 0.01
     with pytest.raises(NoPair, match="one-destination"):
-        wlp.request("b", 3, [7], 0, 40, SETUP, rng)
-    draws = wlp.request("b", 3, [7], 0, 40, CORPUS, rng)[0].draws
-    assert len(draws) == 8 and all(draw.doc is None and 0 <= draw.place < 100 for draw in draws)
+        wlp.request("b", 3, [7], 0, 40, rng)
 
     passages = Passages([1], [2], None, page=[10, 11, 12, 13, 14, 15], sentences=[2, 3, 6])
     request = Request("wlp", "b@40", "b", 3)
@@ -177,7 +174,7 @@ def made(tmp_path_factory):
     folder = corpus.write(tmp_path_factory.mktemp("controls"))
     output = folder / "out"
     (folder / "judged.txt").write_text("p3\np4\n")
-    fields = dict(encoder="idf", workers=1, keep_work=True, prop_distribution="contrastive", ict_passage_tokens=150)
+    fields = dict(encoder="idf", workers=1, keep_work=True, prop_distribution="contrastive")
     fields["exclude_destinations"] = str(folder / "judged.txt")
     generate(corpus.config(folder, tasks=TASKS, **fields), str(output), SerialEngine)
     return folder, output
@@ -249,7 +246,7 @@ def test_ict_queries_and_documents_come_from_the_page(made):
             text = texts[row["page"].decode()]
             cut = {tuple(terms.tokenizer.encode(text[s:e])) for s, e in sentences(text)}
             assert tuple(row["pos_query"].tolist()) in cut
-            assert not len(row["neg_query"]) and len(row["pos_doc"]) <= 150
+            assert not len(row["neg_query"]) and len(row["pos_doc"]) <= ict.PASSAGE_TOKENS
 
 
 def test_random_term_distribution_is_the_mean_over_pages(made):
@@ -299,7 +296,7 @@ def test_training_reads_the_controls_as_it_reads_harp(made):
 
 def test_plain_collections_without_links_make_ict_and_prop(made, tmp_path):
     folder, _ = made
-    config = corpus.config(folder, encoder="", tasks=("ict", "prop"), workers=1, ict_negative="other_article")
+    config = corpus.config(folder, encoder="", tasks=("ict", "prop"), workers=1)
     config.source.redirects = ()
     plain = tmp_path / "plain.jsonl"
     plain.write_text(
@@ -310,4 +307,4 @@ def test_plain_collections_without_links_make_ict_and_prop(made, tmp_path):
     manifest = read_manifest(str(tmp_path / "out"))
     assert manifest["term_weights_sha256"] is None
     assert manifest["tasks"]["prop"]["pairs"] + manifest["losses"]["prop-no-contrast"]["count"] == 5 * corpus.PAGES
-    assert manifest["tasks"]["ict"]["pairs"] > corpus.PAGES
+    assert manifest["tasks"]["ict"]["pairs"] > 10

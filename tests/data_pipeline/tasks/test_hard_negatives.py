@@ -11,6 +11,7 @@ from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import buckets, read
 from data_pipeline.engine.tables import unpack
 from data_pipeline.pipeline import generate
+from data_pipeline.tasks import adp
 from data_pipeline.tasks.adp import K1, B, Slice, mine
 from data_pipeline.text.terms import load_terms
 from harp_jax.base.randomness import generator
@@ -47,9 +48,11 @@ def test_search_agrees_with_a_slow_bm25_and_breaks_ties_by_place():
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = corpus.write(tmp_path_factory.mktemp("hard"))
-    config = corpus.config(folder, tasks=("adp",), workers=1, keep_work=True, adp_slice=20, adp_window=3.0)
-    generate(config, str(folder / "out"), SerialEngine)
-    return {"work": str(folder / "out" / ".work"), "config": dict(plain(config), adp_slice=20)}
+    config = corpus.config(folder, tasks=("adp",), workers=1, keep_work=True, adp_window=3.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(adp, "SLICE", 20)
+        generate(config, str(folder / "out"), SerialEngine)
+        yield {"work": str(folder / "out" / ".work"), "config": plain(config)}
 
 
 def test_negatives_share_a_word_with_the_anchor_and_are_not_the_positive(made):

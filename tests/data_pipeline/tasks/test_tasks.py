@@ -257,10 +257,10 @@ def test_acm_negatives_are_uniform_or_near_in_in_links():
 
 
 def test_acm_query_is_the_anchor_with_words_of_its_page():
-    request = only(acm.request(SENTENCE, (1, 0), having(acm_draws=4), generator("acm")))
+    request = only(acm.request(SENTENCE, (1, 0), SETUP, generator("acm")))
     draws = request.draws
     assert (request.key, request.positive, request.words_of) == ("page@120+110", 7, 9)
-    assert [draw.draw for draw in draws] == [0, 1, 2, 3] and {draw.one for draw in draws} == {9}
+    assert [draw.draw for draw in draws] == list(range(acm.DRAWS)) and {draw.one for draw in draws} == {9}
     sides = acm.sides(request, Passages(POSITIVE, NEGATIVE, PAGE), SETUP, generator("query"))
     assert not sides.neg_query and sides.pos_doc == POSITIVE and sides.neg_doc == NEGATIVE
     assert Counter(sides.pos_query)[11] == Counter(sides.pos_query)[12] == 1  # w4 and w5, once each
