@@ -49,7 +49,7 @@ STAGES = {
 TABLES = {
     "MB of XML": "documents addresses places pages redirects aliases aliases_0 aliases_1 aliases_2 aliases_3",
     "links": "links targets resolved ranked link_pages link_counts anchors anchor_destination colinked",
-    "pages": "passages word_counts word_totals piece_counts token_counts candidates passage_weights",
+    "pages": "passages word_counts word_totals token_counts candidates passage_weights",
 }
 UNIT_OF = {name: unit for unit, names in TABLES.items() for name in names.split()}
 

@@ -23,9 +23,8 @@ import numpy as np
 
 from data_pipeline.links.link_graph import in_sentences
 from data_pipeline.text.terms import load_terms
-from data_pipeline.weights.attention import Encoder, Sequence
-from data_pipeline.weights.word_weights import piece_spans, word_sums
-from data_pipeline.weights.wordpieces import WINDOW
+from data_pipeline.weights.attention import Encoder, Sequence, piece_spans, word_sums
+from data_pipeline.weights.tokenised import LONGEST
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.files import lines
 from harp_jax.base.randomness import generator
@@ -48,7 +47,7 @@ def load_sentences(path: str, tokenizer: str, count: int) -> list[tuple[Sequence
     terms = load_terms(tokenizer, "")
     sentences = []
     for (_, anchors), (span, starts, ends) in zip(
-        (groups[i] for i in drawn), terms.split([groups[i][0] for i in drawn], WINDOW)
+        (groups[i] for i in drawn), terms.split([groups[i][0] for i in drawn], LONGEST - 2)
     ):
         words = [(int(np.searchsorted(ends, a, "right")), int(np.searchsorted(starts, b, "left"))) for a, b in anchors]
         kept = [{"start": a, "end": b} for a, b in words if a < b]

@@ -25,7 +25,7 @@ from ml_collections import ConfigDict
 
 from data_pipeline.engine.job import ALL_WEIGHTS, SENTENCES, Config
 from data_pipeline.sources.formats import FORMATS, format_of_content
-from data_pipeline.tasks.table import TASKS, needs
+from data_pipeline.tasks.table import HARP, TASKS, needs
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import expand
 from harp_jax.config import Field, Fields, check_values, defaults, with_preset
@@ -68,7 +68,7 @@ FIELDS: Fields = {
     ),
     "term_weights": Field("", "a finished term_weights/ directory of the same input, used instead of the encoder"),
     "tasks": Field(
-        ("rqp", "qdm", "rdp", "acm", "mlm"),
+        HARP,
         'also "adp", and the controls "ict", "wlp", "prop"; without links only "ict", "prop", "mlm"',
     ),
     "seed": Field(0, "of all sampling", (-(1 << 62), 1 << 62)),

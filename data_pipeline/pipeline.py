@@ -29,12 +29,12 @@ from data_pipeline.tasks.records import make_pairs, make_records
 from data_pipeline.tasks.requests import make_requests
 from data_pipeline.tasks.table import chosen, needs
 from data_pipeline.tasks.task import Task
-from data_pipeline.weights import artefact, without_encoder, wordpieces
+from data_pipeline.weights import artefact, tokenised
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.input.records import read_manifest
 from harp_jax.input.tfrecords import require_tensorflow
-from harp_jax.text.tokenizer import load_tokenizer
+from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 T = TypeVar("T")
 # Maximum number of buckets, estimated from the size on disk; compressed files make a few times more.
@@ -84,18 +84,18 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
         return read_manifest(output)
     work = os.path.join(os.path.abspath(output), WORK)
     size = sum(file["size"] for file in inputs["source"])
-    # Positions of the encoder that weighs the terms, without [CLS] and [SEP].
-    window = min(wordpieces.WINDOW, inputs["encoder_content"].get("positions", 512) - 2)
+    longest = min(tokenised.LONGEST, inputs["encoder_content"].get("positions", tokenised.LONGEST))
     per_bucket = max(1, size // (CHUNK_BYTES * BUCKETS))
     job: Job = {
-        "config": c, "work": work, "output": os.path.abspath(output), "per_bucket": per_bucket, "window": window,
+        "config": c, "work": work, "output": os.path.abspath(output), "per_bucket": per_bucket,
+        "window": longest - tokenizer.template.around_text,
         "needs": needs(c),
     }  # fmt: skip
     remove_unfinished(output)
     running = engine(job, c["workers"], c["memory_limit"], c["temp_directory"])
     with lock:
         try:
-            _run(running, inputs, tokenizer.size)
+            _run(running, inputs, tokenizer)
         finally:
             running.close()
         if not c["keep_work"]:
@@ -103,7 +103,7 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
     return read_manifest(output)
 
 
-def _run(engine: Engine, inputs: Inputs, vocab_size: int) -> None:
+def _run(engine: Engine, inputs: Inputs, tokenizer: Tokenizer) -> None:
     job, tasks = engine.job, chosen(engine.job["config"])
     timed = _Clock(os.path.join(job["work"], "seconds.json"))
     timed("documents", lambda: parse_documents(engine))
@@ -124,26 +124,23 @@ def _run(engine: Engine, inputs: Inputs, vocab_size: int) -> None:
         if task.records:
             timed(task.name, partial(_make_records, engine, task))
     timed("shards", lambda: _shards(engine))
-    timed("predictors", lambda: _predict(engine, vocab_size))
-    write_manifest(engine, inputs, weights_sha256, vocab_size)
+    timed("predictors", lambda: _predict(engine, tokenizer.size))
+    write_manifest(engine, inputs, weights_sha256, tokenizer)
     timed.report()
 
 
 def _tokenise(engine: Engine) -> None:
     if SENTENCES in engine.job["needs"]:
-        engine.map("sentences", wordpieces.tokenise_sentences, bucket_parts(engine.job, "ranked"))
-    engine.map("passages", wordpieces.tokenise_passages, bucket_parts(engine.job, "candidates"))
-    if engine.job["config"]["encoder"] == "idf":
-        path = os.path.join(engine.job["work"], "document_frequency.npz")
-        if not os.path.exists(path):
-            engine.join(
-                "word_totals",
-                "SELECT word, CAST(SUM(n) AS BIGINT) AS n FROM word_counts GROUP BY word",
-                ["word_counts"],
-            )
-            totals = read(engine.job, "word_totals")
-            columns = {name: totals.column(name).to_numpy() for name in ("word", "n")}
-            without_encoder.save_frequency(path, columns, _count(engine, "passages"))
+        engine.map("sentences", tokenised.tokenise_sentences, bucket_parts(engine.job, "ranked"))
+    engine.map("passages", tokenised.tokenise_passages, bucket_parts(engine.job, "candidates"))
+    path = os.path.join(engine.job["work"], artefact.FREQUENCY)
+    if not os.path.exists(path):
+        engine.join(
+            "word_totals", "SELECT word, CAST(SUM(n) AS BIGINT) AS n FROM word_counts GROUP BY word", ["word_counts"]
+        )
+        totals = read(engine.job, "word_totals")
+        columns = {name: totals.column(name).to_numpy() for name in ("word", "n")}
+        artefact.save_frequency(path, columns, _count(engine, "passages"))
 
 
 def make_pair_requests(engine: Engine) -> None:
@@ -194,10 +191,9 @@ def _shards(engine: Engine) -> None:
 def _predict(engine: Engine, vocab_size: int) -> None:
     path = os.path.join(engine.job["work"], "predictors.npz")
     if not os.path.exists(path):
-        idf = engine.query("SELECT piece, CAST(SUM(n) AS BIGINT) FROM piece_counts GROUP BY piece", ["piece_counts"])
         sql = "SELECT task, side, token, CAST(SUM(n) AS BIGINT) FROM token_counts GROUP BY task, side, token"
         counts = engine.query(sql, ["token_counts"])
-        diagnostics.save_tables(path, vocab_size, idf, _count(engine, "passages"), counts)
+        diagnostics.save_tables(path, vocab_size, counts)
     engine.map("predictors", diagnostics.predict, bucket_parts(engine.job, "validation"))
 
 

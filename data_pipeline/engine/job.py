@@ -11,15 +11,10 @@ import pyarrow as pa
 
 Config = dict[str, Any]  # a generation config as plain JSON values: what `config.plain` returns
 
-# What tasks may need of a job: the graph of the links; sentences with links, and term weights; passages of pages without in-links
-# too, or their weights; where the sentences of passages end.
-LINKS, SENTENCES, ALL_PAGES, ALL_WEIGHTS, SENTENCE_ENDS = (
-    "links",
-    "sentences",
-    "all pages",
-    "all weights",
-    "sentence ends",
-)
+# What tasks may need of a job: the graph of the links; an anchor text's destinations ranked once per link, not once each; sentences
+# with links, and term weights; passages of pages without in-links too, or their weights; where the sentences of passages end.
+LINKS, OCCURRENCES, SENTENCES = "links", "occurrences", "sentences"
+ALL_PAGES, ALL_WEIGHTS, SENTENCE_ENDS = "all pages", "all weights", "sentence ends"
 
 
 class Job(TypedDict):

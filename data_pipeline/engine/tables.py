@@ -76,7 +76,6 @@ SCHEMAS: dict[str, pa.Schema] = {
         "passages": dict(doc=_l, in_links=_l, words=_s, tokens=_b, lengths=_b, sentences=_b),
         "word_counts": dict(word=_l, n=_l),
         "word_totals": dict(word=_l, n=_l),
-        "piece_counts": dict(piece=_l, n=_l),
         "term_counts": dict(word=_l, text=_s, n=_l, part=_i),
         "term_totals": dict(word=_l, text=_s, n=_l),
         "sentence_weights": dict(doc=_l, start=_i, cls=_b, anchors=_b, to_cls=_b),

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from data_pipeline.engine.dropped import EXAMPLES, DropCounts
-from data_pipeline.engine.job import ALL_PAGES, Config, Engine, Job
+from data_pipeline.engine.job import ALL_PAGES, OCCURRENCES, Config, Engine, Job
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, Row, table
 from data_pipeline.links import anchors
@@ -230,12 +230,12 @@ RESOLVED_SQL = """
 
 ANCHOR_DESTINATION_SQL = {
     # Each destination of an anchor text once:
-    "uniform": """
+    False: """
         SELECT anchor, destination, row_number() OVER (PARTITION BY anchor ORDER BY destination) - 1 AS rank
         FROM (SELECT DISTINCT anchor, destination FROM resolved WHERE problem = '')
     """,
     # Each occurrence; those of one destination have consecutive ranks:
-    "occurrence": """
+    True: """
         SELECT anchor, destination,
             row_number() OVER (PARTITION BY anchor ORDER BY destination, doc, link_start) - 1 AS rank
         FROM resolved WHERE problem = ''
@@ -310,11 +310,11 @@ def resolve(engine: Engine) -> None:
 
 def build(engine: Engine) -> None:
     """From `addresses`, `redirects` and `links` to `ranked`, `candidates`, `anchor_destination`, `anchors`."""
-    c = engine.job["config"]
     resolve(engine)
     engine.map("anchors", anchors.statistics, bucket_parts(engine.job, "link_counts"))
-    engine.join("anchor_destination", ANCHOR_DESTINATION_SQL[c["qdm_negative"]], ["resolved"])
-    join = "LEFT" if ALL_PAGES in engine.job["needs"] else ""
+    needs = engine.job["needs"]
+    engine.join("anchor_destination", ANCHOR_DESTINATION_SQL[OCCURRENCES in needs], ["resolved"])
+    join = "LEFT" if ALL_PAGES in needs else ""
     engine.join("candidates", CANDIDATES_SQL.format(join), ["pages", "resolved"], partitioned=True)
     inputs = ["resolved", "pages", "candidates", "anchor_destination"]
     engine.join("ranked", RANKED_SQL, inputs, partitioned=True)

@@ -20,7 +20,6 @@ from data_pipeline.engine.store import buckets, read
 from data_pipeline.engine.tables import Row, table
 from data_pipeline.links import link_graph
 from data_pipeline.tasks import diagnostics
-from data_pipeline.tasks.records import SPECIALS
 from data_pipeline.tasks.requests import weighed_sentences
 from data_pipeline.tasks.task import Sentence
 from data_pipeline.text.terms import load_terms
@@ -35,6 +34,7 @@ from harp_jax.input.records import (
     split_name,
 )
 from harp_jax.input.tfrecords import tensorflow
+from harp_jax.text.tokenizer import Template, Tokenizer
 
 FORMAT = 1
 Manifest = dict[str, Any]  # the content of manifest.json; its fields are those of `write_manifest`
@@ -122,7 +122,7 @@ STATISTICS_SQL = """
 """
 
 
-def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, vocab_size: int) -> None:
+def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, tokenizer: Tokenizer) -> None:
     """Writes TFDS's metadata, then manifest.json, the last file of the job."""
     job, c = engine.job, engine.job["config"]
     splits = _splits(engine)
@@ -136,12 +136,12 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, v
         "config": c,
         "config_sha256": _sha256(c),
         "seed": c["seed"],
-        "vocab_size": vocab_size,
+        "vocab_size": tokenizer.size,
         "term_weights_sha256": weights_sha256,
         # From here, so that the path is found from any working directory, and after both were moved.
         "tokenizer": os.path.relpath(c["tokenizer"], job["output"]),
         **inputs,
-        "tasks": _tasks(engine),
+        "tasks": _tasks(engine, tokenizer.template),
         "bits_from_uniform": _sharpness(engine),
         "splits": splits,
         "link_graph": link_graph.graph_summary(engine, with_links=LINKS in job["needs"]),
@@ -180,7 +180,7 @@ def _splits(engine: Engine) -> dict[str, Any]:
     return found
 
 
-def _tasks(engine: Engine) -> dict[str, Any]:
+def _tasks(engine: Engine, template: Template) -> dict[str, Any]:
     """The columns of the paper's Table 1 over both sides of all pairs, and the trivial predictors' accuracies."""
     points: dict[str, dict[str, tuple[int, int]]] = {}
     sql = "SELECT task, predictor, CAST(SUM(points) AS BIGINT), CAST(SUM(n) AS BIGINT) FROM predictions GROUP BY task, predictor"
@@ -190,14 +190,13 @@ def _tasks(engine: Engine) -> dict[str, Any]:
     for task, records, queries, docs, sequences in engine.query(STATISTICS_SQL, ["records"]):
         entry = {"pairs": records, "tokens": queries + docs}
         if task == TEXT_TASK:
-            # [CLS] text [SEP]
-            found[task] = entry | {"mean_sequence_tokens": docs / sequences + SPECIALS - 1}
+            found[task] = entry | {"mean_sequence_tokens": docs / sequences + template.around_text}
             continue
         scored = points.get(task, {})
         found[task] = entry | {
             "mean_query_tokens": queries / sequences,
             "mean_doc_tokens": docs / sequences,
-            "mean_sequence_tokens": (queries + docs) / sequences + SPECIALS,
+            "mean_sequence_tokens": (queries + docs) / sequences + template.around_pair,
             "predictors": {
                 name: scored[name][0] / (2 * scored[name][1]) for name in diagnostics.NAMES if name in scored
             },

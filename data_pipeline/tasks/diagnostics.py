@@ -9,7 +9,7 @@ A softmax over shares of attention is .003 bits from uniform on Wikipedia's sent
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,9 @@ from data_pipeline.tasks.requests import weighed_sentences
 from data_pipeline.tasks.rqp import anchor_words
 from data_pipeline.tasks.sampling import NoPair, Weighted
 from data_pipeline.tasks.task import Setup, setup_of
-from data_pipeline.text.terms import unpack_words
-from data_pipeline.weights.word_weights import from_bytes
+from data_pipeline.text.terms import Terms, load_terms, unpack_words
+from data_pipeline.weights.artefact import FREQUENCY, DocumentFrequency
+from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.files import replacing
 
 ROWS = 512  # of each bucket: enough for the mean of the bits
@@ -32,12 +33,9 @@ NAMES = ("overlap", "length", "query_only", "document_only", "in_links", "idf")
 Arrays = dict[str, Any]
 
 
-def save_tables(path: str, vocab_size: int, idf_rows: list[tuple], passages: int, count_rows: list[tuple]) -> None:
-    """Writes idf [vocab] of wordpieces, and per task [vocab] unigram log-odds of the positive against the negative side."""
-    document_frequency = np.zeros(vocab_size)
-    for piece, n in idf_rows:
-        document_frequency[piece] = n
-    arrays: Arrays = {"idf": np.log((passages + 1) / (document_frequency + 0.5))}
+def save_tables(path: str, vocab_size: int, count_rows: list[tuple]) -> None:
+    """Writes per task [vocab] unigram log-odds of the positive against the negative side."""
+    arrays: Arrays = {}
     counts: Arrays = {}
     for task, side, token, n in count_rows:
         counts.setdefault(f"{task}/{side}", np.zeros(vocab_size))[token] = n
@@ -56,37 +54,46 @@ def log_odds(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
 
 def predict(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over `validation`: per task and predictor 2 · wins + ties, and the number of pairs."""
-    arrays = load_arrays(os.path.join(job["work"], "predictors.npz"))
+    c, arrays = job["config"], load_arrays(os.path.join(job["work"], "predictors.npz"))
+    terms = load_terms(c["tokenizer"], c["stopwords"])
+    frequency = DocumentFrequency(os.path.join(job["work"], FREQUENCY))
     points: dict[tuple[str, str], list[int]] = {}
     for row in read(job, "validation", number).to_pylist():
-        sides = [
-            (unpack(row[f"{side}_query"]), unpack(row[f"{side}_doc"]), row[f"{side}_in_links"])
+        positive, negative = (
+            scores(row["task"], unpack(row[f"{side}_query"]), unpack(row[f"{side}_doc"]), arrays, terms, frequency)
+            | {"in_links": float(row[f"{side}_in_links"])}
             for side in ("pos", "neg")
-        ]
+        )
         for name in NAMES:
-            positive, negative = (score(name, row["task"], *side, arrays) for side in sides)
             entry = points.setdefault((row["task"], name), [0, 0])
-            entry[0] += 2 if positive > negative else int(positive == negative)
+            entry[0] += 2 if positive[name] > negative[name] else int(positive[name] == negative[name])
             entry[1] += 1
     rows = [dict(task=task, predictor=name, points=p, n=n) for (task, name), (p, n) in points.items()]
     return {"predictions": table("predictions", rows)}
 
 
-def score(name: str, task: str, query: np.ndarray, doc: np.ndarray, in_links: int, arrays: Arrays) -> float:
-    """The score of one side.
+def scores(
+    task: str, query: np.ndarray, doc: np.ndarray, arrays: Arrays, terms: Terms, frequency: DocumentFrequency
+) -> dict[str, float]:
+    """The scores of one side by the predictors that read its tokens.
 
-    overlap: share of the query's tokens that the document contains; idf: their summed IDF; length: tokens; query_only and
-    document_only: summed log-odds; in_links: of the document's page.
+    overlap: share of the query's words that the document contains; idf: their summed IDF, each once; length: tokens; query_only
+    and document_only: summed log-odds. Words are compared, not tokens: a word may have other tokens at the start of a text.
     """
-    scorers: dict[str, Callable[[], float]] = {
-        "overlap": lambda: float(np.isin(query, doc).mean()),
-        "length": lambda: float(len(query) + len(doc)),
-        "query_only": lambda: _total(arrays.get(f"{task}/query"), query),
-        "document_only": lambda: _total(arrays.get(f"{task}/doc"), doc),
-        "in_links": lambda: float(in_links),
-        "idf": lambda: float(arrays["idf"][np.intersect1d(query, doc)].sum()),
+    asked, told = (
+        [terms.hashed(word) for word in span.words]
+        for span, _, _ in terms.split(
+            [terms.tokenizer.decode(ids) for ids in (query, doc)], 2 * (len(query) + len(doc))
+        )
+    )
+    shared = np.intersect1d(np.array(asked, np.int64), np.array(told, np.int64))
+    return {
+        "overlap": float(np.isin(asked, told).mean()) if asked else 0.0,
+        "length": float(len(query) + len(doc)),
+        "query_only": _total(arrays.get(f"{task}/query"), query),
+        "document_only": _total(arrays.get(f"{task}/doc"), doc),
+        "idf": float(frequency.idf(shared).sum()),
     }
-    return scorers[name]()
 
 
 def _total(weights: np.ndarray | None, tokens: np.ndarray) -> float:

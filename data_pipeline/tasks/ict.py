@@ -11,7 +11,7 @@ import numpy as np
 from data_pipeline.engine.job import LINKS, Job
 from data_pipeline.tasks.sampling import NoPair
 from data_pipeline.tasks.task import PagePair, Sides, Task
-from data_pipeline.weights.wordpieces import in_links, running_text
+from data_pipeline.weights.tokenised import in_links, running_text
 from harp_jax.base.randomness import generator
 
 PASSAGE_TOKENS = 128  # passages are about as long as HARP's documents

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from data_pipeline.engine.job import Job
 from data_pipeline.tasks.task import Task
-from data_pipeline.weights.wordpieces import WINDOW, running_text
+from data_pipeline.text.terms import load_terms
+from data_pipeline.weights.tokenised import LONGEST, running_text
 from harp_jax.input.records import TEXT_TASK, TextRecord
 
 
@@ -24,8 +25,10 @@ def pieces(page: str, sentences: Iterable[Sequence[int]], limit: int) -> Iterato
 
 
 def records(job: Job, number: int) -> Iterator[TextRecord]:
+    c = job["config"]
+    limit = LONGEST - load_terms(c["tokenizer"], c["stopwords"]).tokenizer.template.around_text
     for page, sentences in running_text(job, number):
-        yield from pieces(page, sentences, WINDOW)
+        yield from pieces(page, sentences, limit)
 
 
 TASK = Task(TEXT_TASK, reads="documents", needs=lambda c: set(), records=records)

@@ -23,8 +23,7 @@ from data_pipeline.engine.tables import table, unpack
 from data_pipeline.tasks.sampling import NoPair, probabilities, shuffled, without_replacement
 from data_pipeline.tasks.task import PagePair, Setup, Sides, Task, setup_of
 from data_pipeline.text.terms import Terms, Word, unpack_words
-from data_pipeline.weights.word_weights import from_bytes
-from data_pipeline.weights.wordpieces import in_links
+from data_pipeline.weights.tokenised import from_bytes, in_links
 from harp_jax.base.files import check_sums, replacing, write_sums
 from harp_jax.base.randomness import signed64
 from harp_jax.config import Field

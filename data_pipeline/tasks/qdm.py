@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from data_pipeline.engine.job import LINKS, SENTENCES
+from data_pipeline.engine.job import LINKS, OCCURRENCES, SENTENCES, Config
 from data_pipeline.tasks.rqp import context_query
 from data_pipeline.tasks.task import Anchor, Attempt, Draw, Passages, Request, Sentence, Setup, Sides, Task
 from harp_jax.base.randomness import generator
@@ -67,7 +67,11 @@ def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Gen
     return Sides(request.query, passages.positive, (), passages.negative or ())
 
 
+def needs(c: Config) -> set[str]:
+    return {LINKS, SENTENCES, *([OCCURRENCES] if c["qdm_negative"] == "occurrence" else [])}
+
+
 TASK = Task(
-    "qdm", reads="sentences", needs=lambda c: {LINKS, SENTENCES}, fields=FIELDS, requests=requests,
+    "qdm", reads="sentences", needs=needs, fields=FIELDS, requests=requests,
     negatives=lambda c: NEGATIVES_SQL, sides=sides,
 )  # fmt: skip

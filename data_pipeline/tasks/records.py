@@ -13,12 +13,11 @@ from data_pipeline.tasks.sampling import NoPair, Weighted
 from data_pipeline.tasks.table import TASKS
 from data_pipeline.tasks.task import Passages, Request, Sides, setup_of
 from data_pipeline.text.terms import unpack_words
-from data_pipeline.weights.word_weights import from_bytes
+from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.randomness import hash64
 from harp_jax.input.records import PAIR_FEATURES, TEXT_TASK, PairRecord, TextRecord
 from harp_jax.input.tfrecords import tensorflow
 
-SPECIALS = 3  # [CLS] query [SEP] document [SEP]
 # Overhead of a TFRecord: length and two checksums.
 FRAME_BYTES = 16
 

@@ -15,7 +15,7 @@ from data_pipeline.tasks.sampling import NoPair
 from data_pipeline.tasks.table import chosen
 from data_pipeline.tasks.task import Anchor, Request, Sentence, setup_of
 from data_pipeline.text.terms import pack_words, unpack_words
-from data_pipeline.weights.word_weights import from_bytes
+from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.errors import InputError
 
 

@@ -6,6 +6,8 @@ from data_pipeline.tasks.task import Task
 
 TASKS: dict[str, Task] = {each.TASK.name: each.TASK for each in (rqp, qdm, rdp, acm, adp, ict, wlp, prop, mlm)}
 
+HARP = ("rqp", "qdm", "rdp", "acm", "mlm")  # the paper's tasks
+
 
 def chosen(c: Config) -> list[Task]:
     """The tasks of a job, in the order of the table."""

@@ -1,4 +1,4 @@
-"""Attention of a BERT encoder as term weights (HARP Eq. 1, 5, 10, 13): the JAX job between tokenising and sampling.
+"""Attention of an encoder as term weights (HARP Eq. 1, 5, 10, 13): the JAX job between tokenising and sampling.
 
 One forward pass per sentence returns the attention from [CLS] and from all anchors; only these rows of the last layer are
 computed and copied to the host. Runs in the parent process on all local devices; resumes bucket by bucket. The batches of a
@@ -20,7 +20,7 @@ import numpy as np
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import buckets, read, write
 from data_pipeline.engine.tables import Row, table, unpack
-from data_pipeline.weights.word_weights import attending, is_weighed, to_bytes, word_sums
+from data_pipeline.weights.tokenised import LONGEST, is_weighed, to_bytes
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
@@ -34,9 +34,36 @@ if TYPE_CHECKING:
 
 # Row lengths of a batch, and numbers of attending positions; each pair is compiled once. On Wikipedia's sentences the lengths for
 # accelerators (multiples of 8) fill 88 % of the slots, those for CPUs 93 %.
-LENGTHS = (16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 448, 512)
-CPU_LENGTHS = (*range(8, 64, 4), *range(64, 128, 8), *range(128, 256, 16), *range(256, 513, 32))
-QUERIES = (1, 16, 64, 512)
+LENGTHS = (16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 448, LONGEST)
+CPU_LENGTHS = (*range(8, 64, 4), *range(64, 128, 8), *range(128, 256, 16), *range(256, LONGEST + 1, 32))
+QUERIES = (1, 16, 64, LONGEST)
+
+
+def word_sums(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Attention over wordpieces [..., pieces] to attention over words [..., words]: the sum over a word's pieces."""
+    if not len(lengths):
+        return rows[..., :0]
+    return np.add.reduceat(rows, np.concatenate([[0], np.cumsum(lengths)[:-1]]), axis=-1)
+
+
+def piece_spans(lengths: np.ndarray, anchors: abc.Sequence[abc.Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Each anchor's span of wordpieces, from its span of words."""
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    return [(int(bounds[anchor["start"]]), int(bounds[anchor["end"]])) for anchor in anchors]
+
+
+def attending(
+    tokens: np.ndarray, lengths: np.ndarray, anchors: abc.Sequence[abc.Mapping[str, Any]], anchor_row: str
+) -> list[tuple[int, int]]:
+    """For each anchor the span of wordpieces whose attention weighs its context (HARP Eq. 1).
+
+    "span": the anchor's wordpieces; "first_token": the first occurrence of its first wordpiece in the sentence.
+    """
+    spans = piece_spans(lengths, anchors)
+    if anchor_row == "span":
+        return spans
+    first = [int(np.argmax(tokens == tokens[start])) for start, _ in spans]
+    return [(at, at + 1) for at in first]
 
 
 class Sequence(NamedTuple):
@@ -125,7 +152,7 @@ class Encoder:
         self._params = jax.device_put({"encoder": params["encoder"]}, NamedSharding(mesh, PartitionSpec()))
         self.tokenizer, self.slots, self.devices = tokenizer, slots, len(devices)
         on_cpu = devices[0].platform == "cpu"
-        longest = min(shape.max_positions, LENGTHS[-1])
+        longest = min(shape.max_positions, LONGEST)
         self.lengths = (*(length for length in (CPU_LENGTHS if on_cpu else LENGTHS) if length < longest), longest)
         model = Ranker(shape.computing_in(dtype))
 

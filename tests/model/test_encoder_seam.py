@@ -9,6 +9,14 @@ import jax
 import numpy as np
 import pytest
 
+from data_pipeline.engine.local import SerialEngine
+from data_pipeline.engine.store import read
+from data_pipeline.engine.tables import unpack
+from data_pipeline.pipeline import generate
+from data_pipeline.tasks.diagnostics import scores
+from data_pipeline.text.terms import STOPWORDS, load_terms
+from data_pipeline.weights.artefact import DocumentFrequency, save_frequency
+from data_pipeline.weights.tokenised import from_bytes
 from harp_jax import config as configs
 from harp_jax.api import Reranker
 from harp_jax.base.randomness import generator
@@ -25,7 +33,8 @@ from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 from harp_jax.training.dry_run import dry_run
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.train import train
-from tests.support import ROOT
+from tests.support import ROOT, corpus
+from tests.support.generation_job import records, table
 from tests.support.rooms import files
 from tests.support.tiny_bert import WORDS
 from tests.support.toy_encoder import ENCODER, ToyShape, save_bpe
@@ -169,6 +178,81 @@ def test_byte_level_bpe(known, tmp_path):
     assert tokenizer.encode_prefixes([long], 20) == [tokenizer.encode(long)[:20]]
     continued = [tokenizer.tokens[i] for i in tokenizer.encode(" unseen") if tokenizer.continues[i]]
     assert continued and not any(token.startswith("Ġ") for token in continued)
+
+
+@pytest.fixture(scope="module")
+def pairs(trained, tmp_path_factory):
+    """A generation job whose terms the toy weighs, and whose words its byte-level BPE cuts."""
+    folder = corpus.write(tmp_path_factory.mktemp("pairs"))
+    tasks = ("rqp", "qdm", "rdp", "acm", "adp", "mlm")
+    fields = dict(
+        tokenizer=trained[1], encoder=trained[1], tasks=tasks, weighting="normalised", keep_work=True, workers=1
+    )
+    manifest = generate(corpus.config(folder, **fields), str(folder / "out"), SerialEngine)
+    return folder / "out", manifest, load_terms(trained[1], "")
+
+
+def test_the_toy_weighs_terms(trained, pairs):
+    """Weights of words: attention of one unpadded sentence at a time, summed over each word's tokens."""
+    output, _, terms = pairs
+    shape, params = load_encoder(trained[1])
+    template = terms.tokenizer.template
+    job = {
+        "work": str(output / ".work"),
+        "elsewhere": {"sentence_weights": str(output / "term_weights/sentence_weights")},
+    }
+    sentences, weights = (read(job, name, 0).to_pylist() for name in ("sentences", "sentence_weights"))
+    assert len(sentences) == len(weights) > 10
+    for sentence, weight in list(zip(sentences, weights))[:5]:
+        lengths = unpack(sentence["lengths"])
+        ids = np.array([[*template.start, *unpack(sentence["tokens"]), *template.alone]], np.int32)
+        assert ids.shape[1] <= shape.max_positions
+        batch = dict(
+            tokens=ids, segment_ids=1 + 0 * ids, position_ids=np.arange(ids.shape[1])[None], token_type_ids=0 * ids
+        )
+        rows = Ranker(shape).apply({"params": params}, batch, np.zeros((1, 1), np.int32), method="attention_rows")
+        inner = np.asarray(rows)[0, 0, 1 : 1 + int(lengths.sum())]
+        slow = [inner[end - n : end].sum() for n, end in zip(lengths, np.cumsum(lengths))]
+        np.testing.assert_allclose(from_bytes(weight["cls"]), slow, rtol=2e-3, atol=1e-5)
+
+
+def test_the_toys_pairs_are_of_whole_words(pairs):
+    """Queries spell words of their sources: no stopword is sampled, S2 has no word of the anchor, both are equally long."""
+    output, manifest, terms = pairs
+    words = {
+        word for page in map(corpus.page, range(corpus.PAGES)) for word in re.findall(r"\w+", page["text"].lower())
+    }
+    requests = {(row["task"], row["key"]): row for row in table(output, "requests")}
+    seen = dict.fromkeys(("rqp", "qdm", "acm", "adp"), 0)
+    for row in records(output):
+        task = row["task"].decode()
+        if task not in seen:
+            continue
+        seen[task] += 1
+        anchor = set(requests[task, row["key"].decode()]["anchor"].split())
+        s1, s2 = (terms.tokenizer.decode(row[side]).split() for side in ("pos_query", "neg_query"))
+        assert set(s1) | set(s2) <= words and anchor <= set(s1) | set(anchor if task == "qdm" else ())
+        assert not any(word in STOPWORDS for word in [*s1, *s2] if word not in anchor)
+        if task == "rqp":
+            assert len(s1) == len(s2) and not anchor & set(s2)
+    assert min(seen.values()) > 20
+    around = terms.tokenizer.template.around_pair
+    entry = manifest["tasks"]["rqp"]
+    assert around == 4
+    assert entry["mean_sequence_tokens"] == pytest.approx(
+        entry["mean_query_tokens"] + entry["mean_doc_tokens"] + around
+    )
+    assert max(len(row["text"]) for row in records(output) if row["task"] == b"mlm") <= 510
+
+
+def test_a_word_is_the_same_at_the_start_of_a_query(pairs, tmp_path):
+    """Byte-level BPE has other ids for it there than after a space; the trivial predictors compare words."""
+    terms = pairs[2]
+    query, document = (np.array(terms.tokenizer.encode(text)) for text in ("bako", "the bako of"))
+    assert not set(query) & set(document)
+    save_frequency(str(tmp_path / "df.npz"), {"word": np.array([terms.hashed("bako")]), "n": np.array([1])}, 9)
+    found = scores("rqp", query, document, {}, terms, DocumentFrequency(str(tmp_path / "df.npz")))
+    assert found["overlap"] == 1.0 and found["idf"] == pytest.approx(np.log(10 / 1.5))
 
 
 # BERT by name: its own file, the table, its tokenizer, and the default of a fresh encoder.

@@ -1,5 +1,7 @@
 """Trivial predictors; term weights that have no effect are visible in the manifest."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,12 @@ from data_pipeline.engine.store import write
 from data_pipeline.engine.tables import pack, table
 from data_pipeline.output.report import as_text, report
 from data_pipeline.pipeline import generate
-from data_pipeline.tasks.diagnostics import NAMES, bits_from_uniform, log_odds, predict, save_tables, score
+from data_pipeline.tasks.diagnostics import bits_from_uniform, log_odds, predict, save_tables, scores
+from data_pipeline.text.terms import load_terms
+from data_pipeline.weights.artefact import FREQUENCY, DocumentFrequency, save_frequency
+from harp_jax.base.randomness import signed64
+from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.wordpiece import SPECIAL_TOKENS
 from tests.support import corpus
 
 
@@ -18,19 +25,31 @@ def test_log_odds_against_counting():
     np.testing.assert_allclose(log_odds(positive, negative), expected)
 
 
-def test_scores():
-    arrays = {"idf": np.array([1.0, 2.0, 4.0, 8.0]), "rqp/query": np.array([0.5, -1.0, 0.0, 0.0])}
-    query, doc = np.array([1, 2, 1, 0]), np.array([1, 1, 3])
-    expected = {"overlap": 0.5, "length": 7.0, "query_only": -1.5, "document_only": 0.0, "in_links": 9.0, "idf": 2.0}
-    assert {name: score(name, "rqp", query, doc, 9, arrays) for name in NAMES} == expected
+@pytest.fixture
+def job(tmp_path):
+    """A vocabulary of four words with 5 to 8 as ids; "a" is in 3 of 3 passages, "b" in 1."""
+    tokenizer = Tokenizer.of_words((*SPECIAL_TOKENS, *"abcd"))
+    tokenizer.save(str(tmp_path / "tokenizer"))
+    words = {"word": np.array([signed64("word", word) for word in "ab"]), "n": np.array([3, 1])}
+    save_frequency(str(tmp_path / FREQUENCY), words, 3)
+    counts = [("qdm", "pos_doc", 5, 5), ("qdm", "neg_doc", 6, 5)]
+    save_tables(str(tmp_path / "predictors.npz"), tokenizer.size, counts)
+    return {"work": str(tmp_path), "config": {"tokenizer": str(tmp_path / "tokenizer"), "stopwords": ""}}
 
 
-def test_ties_count_one_half(tmp_path):
-    job = {"work": str(tmp_path)}
-    save_tables(
-        str(tmp_path / "predictors.npz"), 4, [(0, 3), (1, 1)], 3, [("qdm", "pos_doc", 0, 5), ("qdm", "neg_doc", 1, 5)]
+def test_scores(job):
+    arrays = {"rqp/query": np.array([0] * 5 + [0.5, -1.0, 0.0, 0.0])}
+    query, doc = np.array([6, 7, 6, 5]), np.array([6, 6, 8])
+    terms, frequency = (
+        load_terms(job["config"]["tokenizer"], ""),
+        DocumentFrequency(os.path.join(job["work"], FREQUENCY)),
     )
-    pairs = [([0], [0, 2], [0], [1, 3], 5, 2), ([0], [0, 1], [0], [1, 0], 1, 1), ([2], [1, 2, 3], [2], [0, 1], 1, 4)]
+    expected = {"overlap": 0.5, "length": 7.0, "query_only": -1.5, "document_only": 0.0, "idf": np.log(4 / 1.5)}
+    assert scores("rqp", query, doc, arrays, terms, frequency) == expected
+
+
+def test_ties_count_one_half(job):
+    pairs = [([5], [5, 7], [5], [6, 8], 5, 2), ([5], [5, 6], [5], [6, 5], 1, 1), ([7], [6, 7, 8], [7], [5, 6], 1, 4)]
     rows = [
         dict(
             task="qdm", key=str(i), pos_query=pack(pq), pos_doc=pack(pd), neg_query=pack(nq), neg_doc=pack(nd),

@@ -16,10 +16,19 @@ from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import unpack
 from data_pipeline.pipeline import generate
-from data_pipeline.weights.artefact import read_meta, verify
-from data_pipeline.weights.attention import CPU_LENGTHS, LENGTHS, Encoder, Sequence, batches, identify
-from data_pipeline.weights.without_encoder import DocumentFrequency, save_frequency
-from data_pipeline.weights.word_weights import attending, from_bytes, piece_spans, word_sums
+from data_pipeline.weights.artefact import DocumentFrequency, read_meta, save_frequency, verify
+from data_pipeline.weights.attention import (
+    CPU_LENGTHS,
+    LENGTHS,
+    Encoder,
+    Sequence,
+    attending,
+    batches,
+    identify,
+    piece_spans,
+    word_sums,
+)
+from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.huggingface import save_hf
@@ -128,9 +137,9 @@ def test_word_sums_and_spans():
     # The authors' code: the first wordpiece of the anchor, where the sentence has it first.
     tokens = np.arange(int(lengths.sum()))
     assert attending(tokens, lengths, anchors, "span") == [(1, 6), (0, 1)]
-    assert attending(tokens, lengths, anchors, "first_piece") == [(1, 2), (0, 1)]
+    assert attending(tokens, lengths, anchors, "first_token") == [(1, 2), (0, 1)]
     tokens[1] = tokens[0]
-    assert attending(tokens, lengths, anchors, "first_piece") == [(0, 1), (0, 1)]
+    assert attending(tokens, lengths, anchors, "first_token") == [(0, 1), (0, 1)]
 
 
 @pytest.fixture(scope="module")

@@ -1,19 +1,20 @@
-"""Maps that turn text into wordpieces: sentences with their anchors, destination passages, running text."""
+"""Maps from text to words and tokens: sentences with their anchors, destination passages, running text; how weights are stored."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from data_pipeline.engine.dropped import DropCounts
-from data_pipeline.engine.job import SENTENCE_ENDS, Job
+from data_pipeline.engine.job import ALL_WEIGHTS, SENTENCE_ENDS, Job
 from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import Row, pack, table
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Span, Terms, load_terms, pack_words
 
-# The encoder that weighs the terms has 512 positions, two of them for [CLS] and [SEP].
-WINDOW = 510
+# Tokens of a text and the special tokens around it, at most: longer ones are truncated, also where an encoder could read them.
+LONGEST = 512
 BATCH = 512
 
 
@@ -78,14 +79,13 @@ def tokenise_passages(job: Job, number: int, payload: None) -> dict[str, pa.Tabl
     """Map over the buckets of `candidates`: the first section of each, truncated as in the records, as words.
 
     S2 is sampled from the truncated text: the model could not match words after it. Also the ends of its sentences, and
-    the number of passages that contain each word (hashed) and each wordpiece.
+    the number of passages that contain each word (hashed).
     """
     terms = _terms(job)
     shown = min(job["window"], job["config"]["max_doc_tokens"])
     with_sentences = SENTENCE_ENDS in job["needs"]
     in_links = {row["doc"]: row["in_links"] for row in read(job, "candidates", number).to_pylist()}
     words: dict[int, int] = {}
-    pieces = np.zeros(terms.tokenizer.size, np.int64)
     rows: list[Row] = []
     columns = ["doc", "title", "text", "lead_end"]
     for batch in read(job, "documents", number).select(columns).to_batches(max_chunksize=BATCH):
@@ -102,22 +102,18 @@ def tokenise_passages(job: Job, number: int, payload: None) -> dict[str, pa.Tabl
                     sentences=pack(_sentence_ends(lead, span, starts) if with_sentences else []),
                 )
             )  # fmt: skip
-            pieces[np.unique(span.tokens)] += 1
-            if job["config"]["encoder"] == "idf":
-                for key in set(map(terms.hashed, span.words)):
-                    words[key] = words.get(key, 0) + 1
-    used = np.flatnonzero(pieces)
+            for key in set(map(terms.hashed, span.words)):
+                words[key] = words.get(key, 0) + 1
     return {
         "passages": table("passages", rows),
         "word_counts": table("word_counts", {"word": list(words), "n": list(words.values())}),
-        "piece_counts": table("piece_counts", {"piece": used, "n": pieces[used]}),
     }
 
 
 def _sentence_ends(text: str, span: Span, starts: np.ndarray) -> list[int]:
-    """The ends of the sentences of a text, in wordpieces; starts: [words] in code points."""
-    pieces = np.concatenate([[0], np.cumsum(span.lengths)])
-    ends = [int(pieces[np.searchsorted(starts, end, side="left")]) for _, end in sentences(text)]
+    """The ends of the sentences of a text, in tokens; starts: [words] in code points."""
+    bounds = np.concatenate([[0], np.cumsum(span.lengths)])
+    ends = [int(bounds[np.searchsorted(starts, end, side="left")]) for _, end in sentences(text)]
     return sorted({end for end in ends if end})
 
 
@@ -139,3 +135,18 @@ def in_links(job: Job, number: int) -> Iterator[Row]:
     for row in read(job, "pages", number).select(["doc", "id", "problem"]).to_pylist():
         if not row["problem"]:
             yield row | {"in_links": counts.get(row["doc"], 0)}
+
+
+def is_weighed(passage: Mapping[str, Any], job: Job) -> bool:
+    """Whether a passage needs weights: destinations of links do, for some tasks all passages."""
+    return passage["in_links"] > 0 or ALL_WEIGHTS in job["needs"]
+
+
+def to_bytes(weights: np.ndarray) -> bytes:
+    """The stored form: float16."""
+    return np.asarray(weights, np.float16).tobytes()
+
+
+def from_bytes(data: bytes) -> np.ndarray:
+    """The stored weights as [n] float64, in which later arithmetic gives the same bits on every machine."""
+    return np.frombuffer(data, np.float16).astype(np.float64)
