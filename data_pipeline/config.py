@@ -183,8 +183,12 @@ def plain(config: ConfigDict) -> Config:
         *_source_problems(c["source"]),
         "" if named else f"config.tasks {c['tasks']} must name one or more of {', '.join(TASKS)}",
         # With an encoder nothing may be tokenised, as for `harp anchors`.
-        "config.tokenizer is not set: a Hugging Face directory or a vocab.txt" if unweighed and not c["tokenizer"] else "",
-        'config.encoder is not set: a Hugging Face directory, a training workdir, "uniform" or "idf"' if unweighed else "",
+        "config.tokenizer is not set: a Hugging Face directory or a vocab.txt"
+        if unweighed and not c["tokenizer"]
+        else "",
+        'config.encoder is not set: a Hugging Face directory, a training workdir, "uniform" or "idf"'
+        if unweighed
+        else "",
         "config.context_in_page draws without replacement; unset it, or config.sampling"
         if c["context_in_page"] and c["sampling"] == "official"
         else "",

@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from harp_jax.text.wordpiece import SPECIAL_TOKENS
 
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import write
@@ -15,7 +16,6 @@ from data_pipeline.text.terms import load_terms
 from data_pipeline.weights.artefact import FREQUENCY, DocumentFrequency, save_frequency
 from harp_jax.base.randomness import signed64
 from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.text.wordpiece import SPECIAL_TOKENS
 from tests.support import corpus
 
 
