@@ -4,7 +4,6 @@ import os
 
 import numpy as np
 import pytest
-from harp_jax.text.wordpiece import SPECIAL_TOKENS
 
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import write
@@ -15,7 +14,7 @@ from data_pipeline.tasks.diagnostics import bits_from_uniform, log_odds, predict
 from data_pipeline.text.terms import load_terms
 from data_pipeline.weights.artefact import FREQUENCY, DocumentFrequency, save_frequency
 from harp_jax.base.randomness import signed64
-from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from tests.support import corpus
 
 
