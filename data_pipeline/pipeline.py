@@ -25,8 +25,7 @@ from data_pipeline.output.claim import WORK, claim, fingerprint
 from data_pipeline.output.manifest import SHARDED_SQL, Manifest, plan, remove_unfinished, write_manifest, write_shard
 from data_pipeline.sources.document import CHUNK_BYTES
 from data_pipeline.tasks import diagnostics
-from data_pipeline.tasks.records import make_pairs, make_records
-from data_pipeline.tasks.requests import make_requests
+from data_pipeline.tasks.records import make_pairs, make_records, make_requests
 from data_pipeline.tasks.table import chosen, needs
 from data_pipeline.tasks.task import Task
 from data_pipeline.weights import artefact, tokenised

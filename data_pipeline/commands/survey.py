@@ -30,10 +30,9 @@ from ml_collections import ConfigDict
 
 from data_pipeline.commands.anchors import ANCHOR_TEXTS_SQL, counted_texts
 from data_pipeline.commands.documents import linked_pages, resolved_links, write_rows
-from data_pipeline.engine import dropped
 from data_pipeline.engine.job import Engine, Job
 from data_pipeline.engine.store import bucket_parts, buckets, read
-from data_pipeline.engine.tables import Row, table
+from data_pipeline.engine.tables import Row, summary_of_dropped, table
 from data_pipeline.links import link_graph
 from data_pipeline.links.web_sites import TITLE_SEPARATOR
 from data_pipeline.tasks.records import split_of
@@ -253,7 +252,7 @@ def _summary(engine: Engine, found: HeldOut) -> dict[str, Any]:
         "held_out_in_title": found.in_title,
         "queries": len(found.queries),
         "fraction": engine.job["config"]["validation_fraction"],
-        "losses": dropped.summary(losses + link_graph.dropped(engine, with_links=True)),
+        "losses": summary_of_dropped(losses + link_graph.dropped(engine, with_links=True)),
     }
 
 

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from data_pipeline.engine import dropped
 from data_pipeline.engine.job import LINKS, Engine, Inputs, Job
 from data_pipeline.engine.store import buckets, read
-from data_pipeline.engine.tables import Row, table
+from data_pipeline.engine.tables import Row, summary_of_dropped, table
 from data_pipeline.links import link_graph
 from data_pipeline.tasks import diagnostics
-from data_pipeline.tasks.requests import weighed_sentences
+from data_pipeline.tasks.records import weighed_sentences
 from data_pipeline.tasks.task import Sentence
 from data_pipeline.text.terms import load_terms
 from harp_jax.base.files import replacing, sha256_file
@@ -126,7 +125,7 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, t
     """Writes TFDS's metadata, then manifest.json, the last file of the job."""
     job, c = engine.job, engine.job["config"]
     splits = _splits(engine)
-    losses = dropped.summary(_dropped(engine))
+    losses = summary_of_dropped(_dropped(engine))
     if unmatched := losses.get("exclusion-of-no-page"):
         shown = ", ".join(repr(line) for line, _ in unmatched["examples"])
         print(f"exclude_destinations: {unmatched['count']} line(s) name no page, for example {shown}", file=sys.stderr)

@@ -248,10 +248,11 @@ def test_the_toys_pairs_are_of_whole_words(pairs):
 def test_a_word_is_the_same_at_the_start_of_a_query(pairs, tmp_path):
     """Byte-level BPE has other ids for it there than after a space; the trivial predictors compare words."""
     terms = pairs[2]
-    query, document = (np.array(terms.tokenizer.encode(text)) for text in ("bako", "the bako of"))
-    assert not set(query) & set(document)
-    save_frequency(str(tmp_path / "df.npz"), {"word": np.array([terms.hashed("bako")]), "n": np.array([1])}, 9)
-    found = scores("rqp", query, document, {}, terms, DocumentFrequency(str(tmp_path / "df.npz")))
+    ids = lambda text: np.array(terms.tokenizer.encode(text))  # noqa: E731
+    word = next(word for word in LINES if not set(ids(word)) & set(ids(f" {word}")))
+    save_frequency(str(tmp_path / "df.npz"), {"word": np.array([terms.hashed(word)]), "n": np.array([1])}, 9)
+    frequency = DocumentFrequency(str(tmp_path / "df.npz"))
+    found = scores("rqp", ids(word), ids(f", {word} ,"), {}, terms, frequency)
     assert found["overlap"] == 1.0 and found["idf"] == pytest.approx(np.log(10 / 1.5))
 
 

@@ -7,10 +7,9 @@ from collections import Counter, defaultdict
 import pytest
 
 from data_pipeline.config import generation, plain
-from data_pipeline.engine import dropped
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read, write
-from data_pipeline.engine.tables import SCHEMAS, table
+from data_pipeline.engine.tables import SCHEMAS, DropCounts, summary_of_dropped, table
 from data_pipeline.links import anchors, link_graph
 from data_pipeline.links.link_graph import in_sentences
 from data_pipeline.links.parsing import parse_documents
@@ -110,7 +109,7 @@ def built(tmp_path_factory):
         link_graph.build(engine)
         rows = engine.query("SELECT reason, n, location, example FROM losses", ["losses"])
         rows += link_graph.dropped(engine, with_links=True)
-        yield engine, dropped.summary(rows)
+        yield engine, summary_of_dropped(rows)
     finally:
         engine.close()
 
@@ -208,7 +207,7 @@ def test_sentences_of_very_many_links_make_linearly_many_pairs(tmp_path):
 
 
 def test_file_names_that_are_not_utf8_can_be_reported():
-    lost = dropped.DropCounts()
+    lost = DropCounts()
     lost.add("page-empty", "caf\udce9.html", "\udce9")
     assert lost.table().column("location").to_pylist() == ["caf\\udce9.html"]
 
