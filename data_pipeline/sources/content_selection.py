@@ -47,7 +47,6 @@ class Elements(NamedTuple):
     own_prose: list[int]
     prose: list[int]  # of the subtree
     titles: list[int]  # <h1> elements of the subtree
-    visited: int  # nodes, text included: the measure of work
 
 
 def elements_of(body: "LexborNode") -> Elements:
@@ -58,7 +57,6 @@ def elements_of(body: "LexborNode") -> Elements:
     parents: list[int] = []
     own: list[int] = []
     own_linked: list[int] = []
-    visited = 0
     waiting: list[tuple[LexborNode, int, bool]] = [(body, -1, False)]
     while waiting:
         node, parent, inside = waiting.pop()
@@ -67,7 +65,6 @@ def elements_of(body: "LexborNode") -> Elements:
         children: list[tuple[LexborNode, int, bool]] = []
         child = node.first_child
         while child is not None:
-            visited += 1
             kind = child.tag or ""
             if kind == "-text":
                 length += len((child.text_content or "").strip())
@@ -86,7 +83,7 @@ def elements_of(body: "LexborNode") -> Elements:
     sizes, text, linked, prose, titles = (
         _totals(parents, values) for values in ([1] * len(nodes), own, own_linked, own_prose, titles)
     )
-    return Elements(nodes, tags, attributes, parents, sizes, own, text, linked, own_prose, prose, titles, visited)
+    return Elements(nodes, tags, attributes, parents, sizes, own, text, linked, own_prose, prose, titles)
 
 
 def _totals(parents: list[int], values: list[int]) -> list[int]:
@@ -229,13 +226,12 @@ _WRAPPERS = ("form", "noscript")  # around whole pages of some sites, however sh
 class Selection(NamedTuple):
     """What to read of a page, elements as `mem_id`s.
 
-    anchors: what fragments of URLs point to, by element: its id, or the name of an <a>. visited: nodes, the measure of work.
+    anchors: what fragments of URLs point to, by element: its id, or the name of an <a>.
     """
 
     root: "LexborNode"
     left_out: set[int]
     anchors: dict[int, str]
-    visited: int
 
 
 def select(body: "LexborNode") -> Selection:
@@ -256,7 +252,7 @@ def select(body: "LexborNode") -> Selection:
         _leave_blocks_of_links(page, out, root)
         _leave_empty_headings(page, out, root)
     left_out = {page.nodes[number].mem_id for number in range(len(out)) if out[number]}
-    return Selection(page.nodes[root], left_out, _anchors(page), page.visited)
+    return Selection(page.nodes[root], left_out, _anchors(page))
 
 
 def _anchors(page: Elements) -> dict[int, str]:

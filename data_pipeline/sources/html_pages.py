@@ -269,9 +269,7 @@ def _document(
     return LinkedDocument(address, address, title, text, tuple(links), lead_end, outline=outline)
 
 
-def _assembled(
-    content: Content,
-) -> tuple[str, list[tuple[int, int, int]], int, list[list[tuple[int, int]]]]:
+def _assembled(content: Content) -> tuple[str, list[tuple[int, int, int]], int, list[list[tuple[int, int]]]]:
     """Text, links (start, end, number), the end of the lead, and the spans of every section."""
     pieces: list[str] = []
     links: list[tuple[int, int, int]] = []

@@ -54,7 +54,6 @@ class Content(NamedTuple):
     fragments: dict[str, int]  # every anchor of the page and the section that it is in
     hrefs: list[str]
     outside: int
-    nodes: int  # visited: the measure of work
 
     @property
     def heading(self) -> str:
@@ -66,7 +65,7 @@ def main_content(tree: "LexborHTMLParser") -> Content:
     """Reads a parsed page (selectolax.lexbor.LexborHTMLParser). Linear in its nodes; never raises."""
     body = tree.body
     if body is None:
-        return Content([], [Section([], "", 0)], {}, [], 0, 0)
+        return Content([], [Section([], "", 0)], {}, [], 0)
     return _Walk(body).content()
 
 
@@ -74,7 +73,7 @@ class _Walk:
     """The state of the walk: the open block, the open section, and the anchors since the last text."""
 
     def __init__(self, body: "LexborNode") -> None:
-        self.root, self.left_out, self.anchors, self.nodes = select(body)
+        self.root, self.left_out, self.anchors = select(body)
         self.links = len(body.css("a[href]"))
         self.of_data = _tables_of_data(body)
         self.blocks: list[Block] = []
@@ -97,7 +96,6 @@ class _Walk:
         stack: list[tuple[LexborNode, str, int]] = []  # open elements, what follows them, the section after them or -1
         node = self.root.first_child
         while node is not None:
-            self.nodes += 1
             child, closing, after, tag = None, "", -1, node.tag or ""
             if tag == "-text":
                 text = _WHITE.sub(" ", node.text_content or "")
@@ -150,7 +148,7 @@ class _Walk:
 
     def _result(self) -> Content:
         self._end_block()
-        return Content(self.blocks, self.sections, self.fragments, self.hrefs, self.links - len(self.hrefs), self.nodes)
+        return Content(self.blocks, self.sections, self.fragments, self.hrefs, self.links - len(self.hrefs))
 
     def _end_block(self) -> None:
         if self.pieces:

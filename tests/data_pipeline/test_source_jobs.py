@@ -184,14 +184,8 @@ def test_redirect_files_pass_in_parts(folder, tmp_path, monkeypatch):
 
 def test_boilerplate_leaves_offsets_and_first_section_right():
     text = "Home | Docs\nSee Docs and this.\nHome\nThe end, Home."
-    links = [
-        Link(0, 4, "h"),
-        Link(7, 11, "d"),
-        Link(16, 20, "d"),
-        Link(25, 29, "t"),
-        Link(31, 35, "h"),
-        Link(45, 49, "h"),
-    ]
+    spans = [(0, 4, "h"), (7, 11, "d"), (16, 20, "d"), (25, 29, "t"), (31, 35, "h"), (45, 49, "h")]
+    links = [Link(*span) for span in spans]
     document = LinkedDocument("https://x.org/a", "a", "T", text, tuple(links), 35)
     dropped = DropCounts()
     found = web_sites._without(document, {("h", "Home"), ("d", "Docs")}, dropped)

@@ -7,27 +7,12 @@ from data_pipeline.sources.document import LinkedDocument
 
 WORDS = "bak kori muta selo fine du the of near and in is a . , ( ) 1999".split()  # noqa: SIM905
 TOKENS = [
-    *("[[", "]]", "[[a|b ", "[[File:", "[[Category:", "[[#", "[[:", "{{", "}}", "{{lang|", "{{{a", "}}}", "{{{", "|"),
-    *("<ref", "<ref>", "</ref>", "<ref name=x/>", "<nowiki>", "<!--", "-->", "<math>", "<table>", "</table>", "<div"),
-    *(
-        "\n{|",
-        "\n|}",
-        "\n|-",
-        "\n!",
-        "'''s ''",
-        "''",
-        "[http://a ",
-        "[//",
-        "((",
-        "( ",
-        "__TOC__",
-        "__A",
-        "&amp",
-        "&#0;",
-    ),
-    *("&#xD800;", "&nbsp;", "\n==", "\n== h ==\n", "\n* ", "\n:", "\n\n", "\n----", "[[a]]", "{{a}}", "<br>", "<", ">"),
-    *("\x00", "\x02\x03", "\x04", "\x05", "\ud800", "\udfff", "\ufffe", "\u2028", "\u200b", "\r", "é", "日本。", "🙂"),
-]
+    "[[", "]]", "[[a|b ", "[[File:", "[[Category:", "[[#", "[[:", "{{", "}}", "{{lang|", "{{{a", "}}}", "{{{", "|", "<ref",
+    "<ref>", "</ref>", "<ref name=x/>", "<nowiki>", "<!--", "-->", "<math>", "<table>", "</table>", "<div", "\n{|", "\n|}",
+    "\n|-", "\n!", "'''s ''", "''", "[http://a ", "[//", "((", "( ", "__TOC__", "__A", "&amp", "&#0;", "&#xD800;", "&nbsp;",
+    "\n==", "\n== h ==\n", "\n* ", "\n:", "\n\n", "\n----", "[[a]]", "{{a}}", "<br>", "<", ">", "\x00", "\x02\x03", "\x04",
+    "\x05", "\ud800", "\udfff", "\ufffe", "\u2028", "\u200b", "\r", "é", "日本。", "🙂",
+]  # fmt: skip
 BYTES = [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80", b"\x00", b"\xe2\x80", b"\xef\xbf\xbf"]
 NESTED = [
     ("{{a|", "}}"),
@@ -38,57 +23,12 @@ NESTED = [
     ("<table>", "</table>"),
 ]
 HTML_TOKENS = [
-    *(
-        "<div>",
-        "</div>",
-        "<p>",
-        "<p",
-        "<a href=x>",
-        "<a href='",
-        "</a>",
-        "<ul><li>",
-        "</ul>",
-        "<table><tr><td>",
-        "</table>",
-    ),
-    *(
-        "<b id={0}>",
-        "<font size={0}>",
-        "<!--",
-        "-->",
-        "<script>",
-        "</script>",
-        "<svg>",
-        "<template>",
-        "<select>",
-        "<h1>",
-        "<h2>",
-    ),
-    *(
-        "&#0;",
-        "&#xD800;",
-        "&#2;",
-        "&amp",
-        "<",
-        ">",
-        '"',
-        "<![CDATA[",
-        "<title>",
-        "</body>",
-        "<base href=//[>",
-        "<main>",
-        "<nav>",
-    ),
-    *(
-        "<a href='http://['>b</a>",
-        "<a href=#>c</a>",
-        "<a href=page{0}>d</a>",
-        "<textarea>",
-        "<plaintext>",
-        "<frameset>",
-        "<math>",
-    ),
-]
+    "<div>", "</div>", "<p>", "<p", "<a href=x>", "<a href='", "</a>", "<ul><li>", "</ul>", "<table><tr><td>", "</table>",
+    "<b id={0}>", "<font size={0}>", "<!--", "-->", "<script>", "</script>", "<svg>", "<template>", "<select>", "<h1>",
+    "<h2>", "&#0;", "&#xD800;", "&#2;", "&amp", "<", ">", '"', "<![CDATA[", "<title>", "</body>", "<base href=//[>",
+    "<main>", "<nav>", "<a href='http://['>b</a>", "<a href=#>c</a>", "<a href=page{0}>d</a>", "<textarea>", "<plaintext>",
+    "<frameset>", "<math>",
+]  # fmt: skip
 
 
 def wikitext(number: int) -> str:

@@ -44,14 +44,8 @@ def test_the_most_frequent_anchor_text_of_a_page_comes_first_in_lower_case(tmp_p
     pages = []
     for number, names in enumerate(["Mill Race", "old mill", "mill  race", "leat"]):
         text = f"See the {names} there."
-        pages.append(
-            {
-                "id": f"p{number}",
-                "title": "",
-                "text": text,
-                "links": [{"start": 8, "end": 8 + len(names), "target": "m"}],
-            }
-        )
+        link = {"start": 8, "end": 8 + len(names), "target": "m"}
+        pages.append({"id": f"p{number}", "title": "", "text": text, "links": [link]})
     pages[0]["links"].append({"start": 10, "end": 12, "target": "m"})  # within the other: one of them counts
     pages.append({"id": "m", "title": "", "text": "A channel.", "links": []})
     (tmp_path / "pages.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))

@@ -3,14 +3,14 @@ import os
 import re
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 
 import pytest
 
 from data_pipeline.commands import sample_wiki
-from data_pipeline.sources import formats
 from data_pipeline.text.sentences import sentences
 from tests.support import ROOT
+from tests.support.source_reading import read, source
 
 FUNCTION = set(
     "the of a an and to for in on by with over its their it is was at from like what that every has have those any".split()  # noqa: SIM905
@@ -26,13 +26,7 @@ def output(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def documents(output):
-    source = {
-        "format": "mediawiki",
-        "paths": (str(output / "wiki.xml.bz2"),),
-        "redirects": (),
-        "max_page_bytes": 2 << 20,
-    }
-    return [document for chunk in formats.chunks(source) for document in formats.parse(chunk, source)[0]]
+    return read(source("mediawiki", output / "wiki.xml.bz2"))[0]
 
 
 def rows(output, name, separator="\t"):
@@ -67,17 +61,6 @@ def test_pages_are_prose_with_links_that_lead_somewhere(documents):
         inside = [sum(s <= link.start < e for link in article.links) for s, e in sentences(article.text)]
         several += sum(count >= 2 for count in inside)
     assert several > 500
-
-
-def test_anchors_are_ambiguous_and_piped(documents):
-    resolve = {d.address: d.redirect or d.address for d in documents}
-    destinations = defaultdict(Counter)
-    for document in documents:
-        if not document.is_disambiguation:
-            for start, end, target in document.links:
-                destinations[document.text[start:end]][resolve[target]] += 1
-    ambiguous = [anchor for anchor, counts in destinations.items() if len(counts) > 1]
-    assert len(ambiguous) > 50 and len(destinations["the river"]) > 20
 
 
 def test_questions_have_one_relevant_document_and_are_held_out(output, documents):

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from data_pipeline.sources import formats
 from harp_jax.base.errors import InputError
+from tests.support import source_reading
 
 
 def line(tokens, *anchors):
@@ -16,9 +16,7 @@ def anchor(text, first, last, passage="A passage."):
 
 def read(path, *records):
     path.write_text("\n".join(json.dumps(record) for record in records))
-    source = {"format": "harp_json", "paths": (str(path),), "redirects": (), "max_page_bytes": 2 << 20}
-    (chunk,) = formats.chunks(source)
-    return formats.parse(chunk, source)
+    return source_reading.read(source_reading.source("harp_json", path))
 
 
 def test_sentences_and_passages(tmp_path):
@@ -47,11 +45,6 @@ def test_malformed_anchors_are_counted(tmp_path, bad):
     documents, dropped = read(tmp_path / "a.jsonl", line(["a", "b"], bad, anchor("b", 1, 1)))
     assert len(documents[0].links) == 1 and [each.reason for each in dropped] == ["anchor-malformed"]
     assert dropped[0].where.endswith("a.jsonl line 1")
-
-
-def test_overlapping_anchors_are_counted(tmp_path):
-    documents, dropped = read(tmp_path / "a.jsonl", line(["a", "b"], anchor("a b", 0, 1), anchor("b", 1, 1)))
-    assert len(documents[0].links) == 1 and [each.reason for each in dropped] == ["link-overlap"]
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,12 @@
 
 import pytest
 
-from data_pipeline.sources import formats, urls
+from data_pipeline.sources import urls
 from data_pipeline.sources.html_pages import MAX_OPEN, read_page
-from data_pipeline.sources.main_content import main_content
 from harp_jax.base.errors import InputError
+from tests.support import source_reading
 
-SOURCE = {"format": "html", "redirects": (), "max_page_bytes": 2 << 20}
+SOURCE = source_reading.source("html")
 URL = "https://x.org/guide/index.html"
 
 
@@ -18,13 +18,8 @@ def read(page, url=URL, charset=None, **fields):
 
 
 def shown(page, url=URL):
-    """Text with the links in place: `[anchor->target]`, `|` for line ends."""
     (document,), _ = read(page, url)
-    text, position = "", 0
-    for start, end, target in document.links:
-        text += document.text[position:start] + f"[{document.text[start:end]}->{target.removeprefix('https://x.org')}]"
-        position = end
-    return (text + document.text[position:]).replace("\n", "|")
+    return source_reading.shown(document).replace("->https://x.org", "->").replace("\n", "|")
 
 
 @pytest.mark.parametrize(
@@ -160,19 +155,8 @@ def test_tangled_pages_are_read_or_counted(name):
         assert all(document.text[start:end].strip() for start, end, _ in document.links)
 
 
-def test_the_walk_visits_every_node_once():
-    from selectolax.lexbor import LexborHTMLParser
-
-    for markup in ("<p>a <a href=x>b</a>", "<b><i>x", "<li><a href=y><p>z"):
-        small, large = (main_content(LexborHTMLParser(f"<body>{markup * n}")).nodes for n in (100, 200))
-        assert 0 < large <= 2.1 * small
-
-
 def test_unclosed_fonts_are_not_opened_again_in_every_paragraph():
-    from selectolax.lexbor import LexborHTMLParser
-
     page = "</font>" * 300 + "<p>" + "".join(f"<font color={i}>" for i in range(300)) + "<p>word" * 300
-    assert main_content(LexborHTMLParser(page)).nodes > 90_000
     (document,), _ = read(page)
     assert document.text == "\n".join(["word"] * 300)
     assert read("<div>" * (MAX_OPEN + 1) + "x")[1][0].reason == "page-too-tangled"
@@ -192,13 +176,7 @@ def write(folder, pages):
 
 
 def read_folder(*paths, **fields):
-    source = SOURCE | {"paths": tuple(map(str, paths))} | fields
-    documents, dropped = [], []
-    for chunk in formats.chunks(source):
-        some, some_dropped = formats.parse(chunk, source)
-        documents += some
-        dropped += some_dropped
-    return documents, dropped
+    return source_reading.read(source_reading.source("html", *paths, **fields))
 
 
 def test_folders(tmp_path):
@@ -219,11 +197,8 @@ def test_folders(tmp_path):
         "file:///b%20c": "file:///b%20c.htm",
         "file:///%C3%A4": "file:///%C3%A4.xhtml",
     }
-    assert [link.target for link in found["file://"].links] == [
-        "file:///guide",
-        "file:///b%20c.htm",
-        "https://x.org/docs/guide",
-    ]
+    targets = [link.target for link in found["file://"].links]
+    assert targets == ["file:///guide", "file:///b%20c.htm", "https://x.org/docs/guide"]
     assert [(each.where, each.reason) for each in dropped] == [(str(folder / "large.html"), "page-too-large")]
     documents, _ = read_folder(folder / "*.htm*", folder / "guide", base_url="https://x.org/docs")
     assert "https://x.org/docs/b%20c.htm" in [document.address for document in documents]
@@ -270,12 +245,7 @@ def test_a_mirror_whose_links_were_not_converted(tmp_path, base, adjusted):
     }
     # A file and a folder cannot share a name: wget keeps the folder.
     pages |= {f"{name}{suffix}": f"{HTML}<p>{text}" for name, text in saved.items()} | {"guide.html": f"{HTML}<p>guide"}
-    others = {
-        "i.png": b"\x89PNG",
-        "robots.txt": "User-agent: *",
-        "index.html.orig": HTML + "<p>copy",
-        "a.js": "'<html>'",
-    }
+    others = {"i.png": b"\x89PNG", "robots.txt": "User", "index.html.orig": HTML + "<p>copy", "a.js": "'<html>'"}
     folder = write(tmp_path / "site" / ("x.org" if base == "https://" else ""), pages | others)
     documents, dropped = read_folder(tmp_path / "site", base_url=base)
     assert dropped == [] and len([d for d in documents if d.redirect is None]) == len(pages), folder

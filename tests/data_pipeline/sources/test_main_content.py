@@ -1,8 +1,11 @@
 """Which part of a page is its main content: one invented page for every cause of a wrong choice found on real pages."""
 
 import pytest
+from selectolax.lexbor import LexborHTMLParser
 
 from data_pipeline.sources.html_pages import read_page
+from data_pipeline.sources.main_content import main_content
+from tests.support.steps import check_linear
 
 PROSE = "The lock of the canal was built by hand, and it has carried boats of every kind since that summer. "
 SOURCE = {"max_page_bytes": 2 << 20}
@@ -86,15 +89,8 @@ def test_sections_of_documentation_are_content():
 
 
 def test_the_work_is_linear_in_nested_wrappers():
-    from selectolax.lexbor import LexborHTMLParser
-
-    from data_pipeline.sources.main_content import main_content
-    from tests.support.steps import steps
-
-    def work(depth: int) -> int:
+    def work(depth: int) -> None:
         page = "<div class=article><header><h1>T</h1>" * depth + prose("Lead") + "</header></div>" * depth
-        tree = LexborHTMLParser(page)
-        return steps(lambda: main_content(tree))
+        main_content(LexborHTMLParser(page))
 
-    work(1)
-    assert work(160) <= 2.3 * work(80)
+    check_linear(work, slack=0, size=80)

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from data_pipeline.links import link_graph
-from data_pipeline.sources import formats, json_formats
+from data_pipeline.sources import json_formats
 from data_pipeline.sources.document import Link, LinkedDocument
 from data_pipeline.sources.html_pages import read_page
 from data_pipeline.sources.wikitext import Site, plain_text
@@ -16,10 +16,11 @@ from data_pipeline.text.sentences import sentences
 from tests.support import corpus, malformed
 from tests.support.generation_job import linked_documents, table
 from tests.support.mediawiki_dump import HEAD, TAIL
-from tests.support.steps import steps
+from tests.support.source_reading import read, source
+from tests.support.steps import check_linear
 
 PAGES = 120
-SITE = Site({"Talk": 1})
+SITE, LIMIT = Site({"Talk": 1}), {"max_page_bytes": 2 << 20}
 
 
 def test_the_job_takes_malformed_pages_and_accounts_for_every_one(tmp_path):
@@ -57,34 +58,21 @@ def test_intact_links_before_the_malformed_part_are_kept():
 def test_twice_the_page_takes_twice_the_steps(number):
     text = malformed.wikitext(number)[:20_000] + "\n\n"
 
-    def read(times: int) -> int:
-        def parse() -> None:
-            plain = plain_text(text * times, SITE)
-            spans = [dict(start=start, end=end, target=target) for start, end, target in plain.links]
-            list(link_graph.in_sentences(plain.text, spans))
-            sentences(plain.text)
+    def parse(times: int) -> None:
+        plain = plain_text(text * times, SITE)
+        spans = [dict(start=start, end=end, target=target) for start, end, target in plain.links]
+        list(link_graph.in_sentences(plain.text, spans))
+        sentences(plain.text)
 
-        return steps(parse)
-
-    read(1)
-    assert read(8) <= 2.3 * read(4) + 500
-
-
-@pytest.mark.parametrize("number", range(0, 60, 3))
-def test_twice_the_html_takes_twice_the_steps(number):
+    check_linear(parse, slack=500, size=4)
     page = malformed.html_page(number)[:10_000] + b"\n"
-
-    def read(times: int) -> int:
-        return steps(lambda: read_page(page * times, "https://x.org/", "w", {"max_page_bytes": 2 << 20}, []))
-
-    read(1)
-    assert read(4) <= 2.3 * read(2) + 2000
+    check_linear(lambda times: read_page(page * times, "https://x.org/", "w", LIMIT, []), slack=2000, size=2)
 
 
 def test_html_pages_are_read_or_counted():
     for number in range(300):
         dropped: list = []
-        documents = read_page(malformed.html_page(number), "https://x.org/", "w", {"max_page_bytes": 2 << 20}, dropped)
+        documents = read_page(malformed.html_page(number), "https://x.org/", "w", LIMIT, dropped)
         assert documents or any(each.reason.startswith("page-") for each in dropped)
         for document in documents:
             malformed.check_offsets(document)
@@ -106,15 +94,9 @@ def test_a_long_line_is_measured_and_not_held(tmp_path):
         for _ in range(30):
             file.write(b"[[" * (1 << 19))
         file.write(b'"}\n{"id": "c", "title": "", "text": "x"}\n')
-    source = {
-        "format": "linked_jsonl",
-        "paths": (str(tmp_path / "a.jsonl"),),
-        "redirects": (),
-        "max_page_bytes": 1 << 16,
-    }
+    given = source("linked_jsonl", tmp_path / "a.jsonl", max_page_bytes=1 << 16)
     tracemalloc.start()
-    (chunk,) = formats.chunks(source)
-    documents, dropped = formats.parse(chunk, source)
+    documents, dropped = read(given)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert [document.id for document in documents] == ["a", "c"] and peak < 8 << 20

@@ -5,8 +5,9 @@ import random
 
 import pytest
 
-from data_pipeline.sources import formats, warc
+from data_pipeline.sources import warc
 from harp_jax.base.errors import InputError
+from tests.support import source_reading
 from tests.support.warc_record import record
 
 
@@ -14,16 +15,8 @@ def chunked(body):
     return b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:7], body[7:])) + b"0\r\n\r\n"
 
 
-def read(*paths, **fields):
-    source = {"format": "warc", "paths": tuple(map(str, paths)), "redirects": (), "max_page_bytes": 2 << 20} | fields
-    documents, dropped, names = [], [], []
-    for chunk in formats.chunks(source):
-        names.append(chunk.name)
-        some, some_dropped = formats.parse(chunk, source)
-        documents += some
-        dropped += some_dropped
-    assert names == sorted(set(names))
-    return documents, dropped
+def read(path, **fields):
+    return source_reading.read(source_reading.source("warc", path, **fields))
 
 
 LONG = b"<p>" + b"much text " * 30_000
@@ -90,12 +83,9 @@ def test_damage_is_an_input_error_with_its_place(tmp_path, name):
             read(tmp_path / name)
     (tmp_path / name).write_bytes(b"")
     assert read(tmp_path / name) == ([], [])
-
-
-def test_a_file_that_is_one_gzip_member_is_refused(tmp_path):
-    (tmp_path / "a.warc.gz").write_bytes(gzip.compress(b"".join(RECORDS)))
+    (tmp_path / "one.warc.gz").write_bytes(gzip.compress(b"".join(RECORDS)))
     with pytest.raises(InputError, match="record by record"):
-        read(tmp_path / "a.warc.gz")
+        read(tmp_path / "one.warc.gz")
 
 
 def test_random_bytes_in_records_are_no_crash(tmp_path):

@@ -2,20 +2,17 @@ import random
 
 import pytest
 
+from data_pipeline.sources.document import Link, LinkedDocument
 from data_pipeline.sources.wikitext import Site, plain_text
-from tests.support.steps import steps
+from tests.support import source_reading
+from tests.support.malformed import check_offsets
+from tests.support.steps import check_linear
 
 SITE = Site({"Talk": 1, "File": 6, "Category": 14, "Portal": 100})
 
 
 def shown(wikitext, site=SITE):
-    """Text with the links in place: `[anchor->address]`."""
-    plain = plain_text(wikitext, site)
-    text, position = "", 0
-    for start, end, target in plain.links:
-        text += plain.text[position:start] + f"[{plain.text[start:end]}->{target}]"
-        position = end
-    return text + plain.text[position:]
+    return source_reading.shown(plain_text(wikitext, site))
 
 
 @pytest.mark.parametrize(
@@ -89,6 +86,8 @@ def test_what_is_dropped_has_a_reason():
     assert sorted(reason for reason, _ in plain.dropped) == [
         "link-empty", "link-interwiki", "link-invalid", "link-namespace", "link-self",
     ]  # fmt: skip
+    plain = plain_text("[[a|{{x}}]] and [[a]]", SITE)
+    assert plain.links == [(4, 5, "A")] and plain.dropped == [("link-empty", "A")]
 
 
 def test_letters_after_a_link_follow_the_language():
@@ -117,15 +116,8 @@ UNBALANCED = [
 
 @pytest.mark.parametrize("markup", UNBALANCED)
 def test_unbalanced_markup_takes_linear_steps(markup):
-    plain_text(markup * 10, SITE)  # compiles patterns
-    small, large = (steps(lambda n=n: plain_text(markup * n, SITE)) for n in (500, 1000))
-    assert large <= 2.3 * small + 100
-
-
-@pytest.mark.parametrize("markup", UNBALANCED)
-def test_long_unbalanced_markup_returns(markup):
-    # A quadratic pattern would take minutes here; nothing is timed, so that a busy machine cannot fail it.
-    plain_text(markup * 40000, SITE)
+    check_linear(lambda n: plain_text(markup * n, SITE))
+    plain_text(markup * 40_000, SITE)  # a quadratic pattern would take minutes
 
 
 def test_deep_nesting():
@@ -141,21 +133,7 @@ def test_random_markup_never_crashes_and_offsets_hold():
     for _ in range(1500):
         wikitext = "".join(random_.choices(parts, k=random_.randint(1, 60)))
         plain = plain_text(wikitext, SITE)
-        position = 0
-        for start, end, target in plain.links:
-            anchor = plain.text[start:end]
-            assert (
-                position <= start < end <= len(plain.text)
-                and anchor.strip() == anchor
-                and "\n" not in anchor
-                and target
-            )
-            position = end
-        assert 0 <= plain.lead_end <= len(plain.text)
-        plain.text.encode()
+        check_offsets(
+            LinkedDocument("", "", "", plain.text, tuple(Link(*link) for link in plain.links), plain.lead_end)
+        )
         assert plain.text == plain.text.strip() and "\n\n" not in plain.text and "  " not in plain.text, wikitext
-
-
-def test_an_empty_link_is_counted_though_another_leads_there():
-    plain = plain_text("[[a|{{x}}]] and [[a]]", SITE)
-    assert plain.links == [(4, 5, "A")] and plain.dropped == [("link-empty", "A")]

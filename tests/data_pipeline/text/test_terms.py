@@ -7,22 +7,7 @@ from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 TOKENS = (
     *SPECIAL_TOKENS,
-    "the",
-    "river",
-    "run",
-    "##s",
-    "##ning",
-    "don",
-    "t",
-    "'",
-    ".",
-    ",",
-    "-",
-    "é",
-    "c",
-    "##a",
-    "##fe",
-    "12",
+    *["the", "river", "run", "##s", "##ning", "don", "t", "'", ".", ",", "-", "é", "c", "##a", "##fe", "12"],
 )
 
 
@@ -43,19 +28,7 @@ def test_words_are_units_between_spaces_and_punctuation(terms):
 def test_terms_are_neither_stopwords_nor_punctuation_nor_unknown(terms):
     ((span, _, _),) = terms.split(["the river don't xyzzy running , 12 - ."], 510)
     assert [word for word in span.words if terms.is_term(word)] == ["river", "running", "12"]
-    assert [terms.has_content(word) for word in span.words] == [
-        True,
-        True,
-        True,
-        False,
-        True,
-        True,
-        True,
-        False,
-        True,
-        False,
-        False,
-    ]
+    assert [word for word in span.words if not terms.has_content(word)] == ["'", ",", "-", "."]
 
 
 def test_only_whole_words_fit_the_window(terms):
