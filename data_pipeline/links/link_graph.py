@@ -13,7 +13,7 @@ from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, EXAMPLES, DropCounts, Row, table
 from data_pipeline.links import anchors
 from data_pipeline.sources import formats
-from data_pipeline.sources.document import Chunk, LinkedDocument
+from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import count_words, normalise_anchor
 from harp_jax.base.randomness import signed64
@@ -30,10 +30,14 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
     c = job["config"]
     documents, dropped = formats.parse(chunk, c["source"])
     counts = DropCounts()
-    for item in dropped:
-        counts.add(item.reason, item.where, item.example, item.times)
+    count(dropped, counts)
     numbered = ((number * DOCS_PER_CHUNK + position, document) for position, document in enumerate(documents))
     return tabulate(c, number // job["per_bucket"], numbered, counts)
+
+
+def count(dropped: Iterable[Dropped], counts: DropCounts) -> None:
+    for item in dropped:
+        counts.add(item.reason, item.where, item.example, item.times)
 
 
 def tabulate(
@@ -58,16 +62,8 @@ def tabulate(
             counts.add("page-too-short", document.id, document.title)
             continue
         links = [dict(start=link.start, end=link.end, target=link.target) for link in document.links]
-        rows.append(
-            dict(
-                doc=doc,
-                id=document.id,
-                title=document.title,
-                text=document.text,
-                lead_end=document.lead_end,
-                links=links,
-            )
-        )
+        row = dict(doc=doc, id=document.id, title=document.title, text=document.text, lead_end=document.lead_end)
+        rows.append(row | dict(links=links))
     return {
         "documents": table("documents", rows),
         "addresses": table("addresses", addresses),

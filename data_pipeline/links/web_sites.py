@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -41,7 +40,7 @@ BOILERPLATE_SQL = """
     JOIN (SELECT site, CAST(SUM(n) AS BIGINT) AS n FROM site_pages GROUP BY site) s ON l.site = s.site
     WHERE s.n >= {} AND f.n * 1000 > s.n * {}
 """
-# The sites of each bucket, and how many of their links lead to
+# The sites of each bucket: their links, and how many of these lead to sections.
 SITES_SQL = """
     SELECT DISTINCT p.site, t.links, t.to_sections, p.bucket
     FROM site_pages p
@@ -67,7 +66,8 @@ Key = tuple[str, str]  # target, anchor text
 def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
     """Map over chunks: the unchanged pages, redirects, anchors, and per site the number of pages, links, and each link."""
     documents, dropped = formats.parse(chunk, job["config"]["source"])
-    counts = _counted(dropped)
+    counts = DropCounts()
+    link_graph.count(dropped, counts)
     rows: list[Row] = []
     redirects: list[Row] = []
     fragments: list[Row] = []
@@ -111,13 +111,6 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
 def _link_row(site: str, target: str, anchor: str, n: int) -> Row:
     page, _, fragment = target.partition("#")
     return dict(site=site, target=target, page=page, fragment=fragment, anchor=anchor, n=n)
-
-
-def _counted(dropped: list[Dropped]) -> DropCounts:
-    counts = DropCounts()
-    for item in dropped:
-        counts.add(item.reason, item.where, item.example, item.times)
-    return counts
 
 
 def find(engine: Engine) -> None:
@@ -168,8 +161,7 @@ def drop(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
             for doc, each in enumerate(found, first):
                 boilerplate = known.get(site) if each.redirect is None else None
                 documents.append((doc, _without(each, boilerplate, counts) if boilerplate else each))
-    for item in dropped:
-        counts.add(item.reason, item.where, item.example, item.times)
+    link_graph.count(dropped, counts)
     return link_graph.tabulate(job["config"], number, documents, counts)
 
 
@@ -240,15 +232,8 @@ def _without(document: LinkedDocument, known: set[Key], counts: DropCounts) -> L
 TITLE_SEPARATOR = ": "
 
 
-class LinkCounts(NamedTuple):
-    """Links between the pages of a site: all, and those with a fragment, or to a section of the own page."""
-
-    links: int
-    to_sections: int
-
-
-def link_counts(document: LinkedDocument) -> LinkCounts:
-    """The counts of one page. Links within it count if they lead to another section: footnotes are no"""
+def link_counts(document: LinkedDocument) -> tuple[int, int]:
+    """A page's links to its site: all, and those with a fragment. Links within the page count if they lead to a section."""
     site, own = urls.site(document.address), document.address
     links = to_sections = 0
     outline = document.outline
@@ -258,7 +243,7 @@ def link_counts(document: LinkedDocument) -> LinkCounts:
         if urls.site(page) == site and (page != own or fragment in begins):
             links += 1
             to_sections += bool(fragment)
-    return LinkCounts(links, to_sections)
+    return links, to_sections
 
 
 def is_split(source: Source, links: int, to_sections: int) -> bool:

@@ -6,5 +6,4 @@ Imports: engine, links, weights, tasks; harp_jax.input.records.
 Files:
   claim     an output directory belongs to one job
   manifest  shards, TFDS's metadata, manifest.json with one sentence as an example
-  report    a check of every shard; the job in numbers and examples
 """

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from data_pipeline.commands.inspect import as_text, report
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.output import manifest as manifest_file
-from data_pipeline.output.report import as_text, report
 from data_pipeline.pipeline import generate
 from data_pipeline.text.terms import load_terms
 from harp_jax.base.errors import InputError

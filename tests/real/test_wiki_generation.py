@@ -2,8 +2,8 @@
 
 import pytest
 
+from data_pipeline.commands.inspect import as_text, report
 from data_pipeline.config import generation
-from data_pipeline.output.report import as_text, report
 from data_pipeline.pipeline import generate
 from harp_jax.input.records import read_manifest
 from tests.support.shared_data import shared

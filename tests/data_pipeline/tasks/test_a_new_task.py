@@ -1,7 +1,7 @@
 """A new task is one file and one name in a table: pairs, statistics, trivial predictors, and training follow."""
 
+from data_pipeline.commands.inspect import as_text, report
 from data_pipeline.engine.local import SerialEngine
-from data_pipeline.output.report import as_text, report
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks.diagnostics import NAMES
 from data_pipeline.tasks.table import TASKS

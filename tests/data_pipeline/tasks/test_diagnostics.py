@@ -5,10 +5,10 @@ import os
 import numpy as np
 import pytest
 
+from data_pipeline.commands.inspect import as_text, report
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import write
 from data_pipeline.engine.tables import pack, table
-from data_pipeline.output.report import as_text, report
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks.diagnostics import bits_from_uniform, log_odds, predict, save_tables, scores
 from data_pipeline.text.terms import load_terms
