@@ -1,4 +1,4 @@
-"""sentence-transformers' CrossEncoder, for `benchmarks/rerank.py`: runs in the environment of its own that its backends need.
+"""sentence-transformers' CrossEncoder, for `benchmarks/rerank.py`: runs in the separate environment that its backends need.
 
 Reads one request a line from stdin, {"side", "batch_size", "every"}, and answers with {"seconds", "scores"} on stdout: the
 first line it writes is the list of its sides.

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from harp_jax.corpus.trec import read_qrels as read_qrels
     from harp_jax.corpus.trec import read_queries as read_queries
     from harp_jax.experiments.site import Site as Site
-    from harp_jax.ranking.scoring import Windows as Windows
+    from harp_jax.ranking.scorers import Windows as Windows
 
 _MODULES = {
     "Documents": "harp_jax.corpus.documents",
     "InputError": "harp_jax.base.errors",
     "Reranker": "harp_jax.api",
     "Site": "harp_jax.experiments.site",
-    "Windows": "harp_jax.ranking.scoring",
+    "Windows": "harp_jax.ranking.scorers",
     "evaluate": "harp_jax.api",
     "export_model": "harp_jax.checkpoints.export",
     "first_stage": "harp_jax.api",

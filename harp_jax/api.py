@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from harp_jax.evaluation.tables import Table
     from harp_jax.experiments.site import Site
-    from harp_jax.ranking.scoring import Scorer, Windows
+    from harp_jax.ranking.scorers import Scorer, Windows
 
 
 class Frame(Protocol):
@@ -283,7 +283,7 @@ class Reranker:
     ) -> list[dict[str, Any]]:
         """The documents by decreasing score, ties in the given order: {"corpus_id", "score"} each.
 
-        "corpus_id" is the position in `documents`; `return_documents` adds their "text"; `top_k` keeps so many.
+        "corpus_id" is the position in `documents`; `return_documents` adds their "text"; `top_k` keeps the first k.
         """
         at_least_one("top_k", top_k)
         scores = self.rerank(query, documents, windows)

@@ -77,8 +77,3 @@ def test_the_commands_of_evaluation_run(tmp_path, monkeypatch, capsys):
             command_line.main(words)
     said = capsys.readouterr().out
     assert "fused" in said and (tmp_path / "values.tsv").stat().st_size
-
-
-def test_blocks_and_comments_are_read():
-    text = "harp a --b=1 \\\n  --c  # why\n\npython -m harp_jax.main --config=x\nls\n"
-    assert list(commands(text)) == [["a", "--b=1", "--c"], ["train", "--config=x"]]

@@ -1,5 +1,6 @@
 """The package: what sdist and wheel contain, that the wheel runs outside the repository, and messages about missing extras."""
 
+import importlib
 import json
 import os
 import re
@@ -14,9 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from data_pipeline.pipeline import generate
 from harp_jax.api import load_config
 from harp_jax.base.errors import InputError
 from harp_jax.base.version import __version__
+from harp_jax.evaluation import render
+from harp_jax.text.tokenizer import BARE
 from tests.support import ROOT
 
 BUILD = "import sys, setuptools.build_meta as b; folder = sys.argv[1]; b.build_sdist(folder), b.build_wheel(folder)"
@@ -115,51 +119,26 @@ def test_the_citation_names_the_version():
     assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-def evaluation():
-    from harp_jax.evaluation.measures import parse_measures
-
-    parse_measures("RR@10")
-
-
-def curve():
-    from harp_jax.experiments.curve import as_svg
-
-    as_svg([], "RR@10")
+def calling(module: str, function: str, *arguments: object):
+    """A call that imports our module only when it is made."""
+    return lambda: getattr(importlib.import_module(module), function)(*arguments)
 
 
-def page():
-    from harp_jax.evaluation import render
-
-    render.environment.cache_clear()
-    render.environment()
+UNIFORM = {"source.paths": ("p",), "tokenizer": "t", "encoder": "uniform"}
+READER = (("pairs",), ("rqp",), "train", 1, 64, "all", 0, BARE)
 
 
 @pytest.mark.parametrize(
     "module, extra, call",
     [
-        ("ir_measures", "eval", lambda: evaluation()),
-        ("matplotlib", "plots", lambda: curve()),
-        ("jinja2", "eval", lambda: page()),
-        ("tensorflow", "data", lambda: read_records()),
-        ("tensorflow", "data", lambda: write_records()),
+        ("ir_measures", "eval", calling("harp_jax.evaluation.measures", "parse_measures", "RR@10")),
+        ("matplotlib", "plots", calling("harp_jax.experiments.curve", "as_svg", [], "RR@10")),
+        ("jinja2", "eval", lambda: render.environment.__wrapped__()),
+        ("tensorflow", "data", calling("harp_jax.input.tfrecords", "RecordReader", *READER)),
+        ("tensorflow", "data", lambda: generate(load_config("data/linked_jsonl", **UNIFORM), "pairs")),
     ],
 )
 def test_what_needs_an_extra_names_it(module, extra, call, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(InputError, match=rf"needs the package {module}; install harp_jax\[{extra}\]"):
         call()
-
-
-def read_records():
-    from harp_jax.input.tfrecords import RecordReader
-    from harp_jax.text.tokenizer import BARE
-
-    RecordReader(("pairs",), ("rqp",), "train", 1, 64, "all", 0, BARE)
-
-
-def write_records():
-    from data_pipeline.pipeline import generate
-
-    generate(
-        load_config("data/linked_jsonl", **{"source.paths": ("p",), "tokenizer": "t", "encoder": "uniform"}), "pairs"
-    )

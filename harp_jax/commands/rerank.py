@@ -52,7 +52,7 @@ def arguments_parser() -> Parser:
 def main(arguments: argparse.Namespace) -> None:
     from harp_jax.base.allocator import keep_pages
     from harp_jax.ranking.rerank import rerank_files
-    from harp_jax.ranking.scoring import Windows
+    from harp_jax.ranking.scorers import Windows
 
     keep_pages()
     keep_compiled()

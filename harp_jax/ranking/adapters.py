@@ -8,7 +8,7 @@ import numpy as np
 
 from harp_jax.base.errors import InputError, needs
 from harp_jax.ranking.rerank import load_scorer, predict
-from harp_jax.ranking.scoring import Windows
+from harp_jax.ranking.scorers import Windows
 
 if TYPE_CHECKING:
     import pandas

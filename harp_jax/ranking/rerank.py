@@ -20,8 +20,15 @@ from harp_jax.corpus.documents import FIELDS, Documents, Texts
 from harp_jax.corpus.paths import document_files, is_irds, query_file
 from harp_jax.corpus.trec import Run, ScoredQuery, chosen_queries, read_queries, read_run, run_lines
 from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend
-from harp_jax.ranking.scorers import BiEncoderScorer, CrossEncoderScorer, NeuralScorer
-from harp_jax.ranking.scoring import ProgressBar, Scorer, Windows, best_of
+from harp_jax.ranking.scorers import (
+    BiEncoderScorer,
+    CrossEncoderScorer,
+    NeuralScorer,
+    ProgressBar,
+    Scorer,
+    Windows,
+    best_of,
+)
 
 KEY = "key"
 LOCK = "lock"

@@ -20,8 +20,7 @@ from harp_jax.checkpoints.encoder import load_ranker
 from harp_jax.checkpoints.formats import FILES, feed, model_files, needed, readable, write_onnx, write_openvino
 from harp_jax.input.packing import pair_rows
 from harp_jax.model.encoders.encoder import EncoderShape
-from harp_jax.ranking.scorers import PairTexts, check_heads
-from harp_jax.ranking.scoring import Pair, ProgressBar, batches_by_length
+from harp_jax.ranking.scorers import Pair, PairTexts, ProgressBar, batches_by_length, check_heads
 from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer
 
 DTYPES = ("float32", "bfloat16", "int8")

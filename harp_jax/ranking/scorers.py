@@ -1,12 +1,15 @@
-"""Rankers on JAX as `Scorer`s: cross-encoders, bi-encoders (cosines), pre-BERT neural rankers.
+"""Rankers: their interface (`Scorer`), and those on JAX: cross-encoders, bi-encoders (cosines), pre-BERT neural rankers.
 
-Encoder texts are tokenized and truncated here, as in training; `runtimes` scores the same pairs without JAX.
+Encoder texts are tokenized and truncated here, as in training; `runtimes` scores the same pairs without JAX. Pairs are scored
+in batches of few shapes (`score_by_length`). A long document is scored by its first tokens (FirstP), or by the best of several
+windows (MaxP, Dai and Callan 2019: `best_of`).
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import jax
 import numpy as np
@@ -20,9 +23,10 @@ from harp_jax.checkpoints.huggingface import check_vocabulary
 from harp_jax.input.packing import fit, pair_rows
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape
-from harp_jax.ranking.scoring import Pair, ProgressBar, score_by_length
 from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer, load_tokenizer
 from harp_jax.text.words import WordVocabulary
+
+Pair = tuple[np.ndarray, np.ndarray]  # token or word ids of query and document, int32, truncated to the model's lengths
 
 # Compiled row lengths; finer steps pad less and compile more. On real candidates, steps of 16 fill 91 to 95 % of the slots.
 # Accelerators, where compiling costs more, use larger steps (85 %).
@@ -35,6 +39,137 @@ WORD_LENGTHS = (32, 64, 128, 192, 256, 384, 512, 1024)
 SHORTEST = 8  # tokens of a row: room for part of a query and of a document
 SHORTEST_TEXT = 3  # tokens of a row: one of the text, and the special tokens
 PARTS = ("encoder", "pooler", "score")  # the subtrees of a cross-encoder's parameters that scoring reads
+
+
+class ProgressBar(Protocol):
+    """A progress bar such as tqdm's."""
+
+    def update(self, n: int) -> object:
+        """Counts `n` pairs as done."""
+
+
+class Scorer(Protocol):
+    """A trained ranker: texts to ids, ids to pairs that fit the model, pairs to scores.
+
+    Implemented by `CrossEncoderScorer`, `RuntimeScorer`, `BiEncoderScorer` and `NeuralScorer`.
+    """
+
+    max_length: int  # tokens of a row (cross-encoder), or words of a document (neural rankers)
+    truncated_queries: int  # pairs so far whose query was truncated
+    remedy: str  # what to do about truncated queries
+
+    def use(self, params: Any) -> None:
+        """Replaces the parameters (device arrays of the same shapes) without recompiling."""
+
+    def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
+        """All ids of each text, int32."""
+
+    def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
+        """The first `limit` ids of each text, int32; by default as many as the model can read."""
+
+    def room(self, query: np.ndarray) -> int:
+        """The maximum number of document ids with this query (ids)."""
+
+    def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
+        """Both (ids) truncated to the model's lengths."""
+
+    def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
+        """Scores [pairs] float32, larger is more relevant."""
+
+    def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
+        """Notes on texts to be scored (`blank`: with empty queries). Raises InputError if all scores would be equal."""
+
+
+Item = TypeVar("Item")  # a pair, or a text
+
+
+def score_by_length(
+    score_batch: Callable[[list[Item], int, int], jax.Array],
+    items: Sequence[Item],
+    sizes: np.ndarray,
+    lengths: Sequence[int],
+    batch_tokens: int,
+    bar: ProgressBar | None = None,
+    shape: tuple[int, ...] = (),
+) -> np.ndarray:
+    """Results [items, *shape] float32, computed in batches of similar length, longest first.
+
+    `score_batch(some, rows, length)` returns results [rows, *shape] for at most `rows` items padded to `length`. `sizes` [items]
+    int64 are the items' lengths, `lengths` the compiled lengths in increasing order, `batch_tokens` the tokens per batch. All
+    batches are dispatched before the first result is read.
+    """
+    sent = [
+        (chosen, score_batch([items[i] for i in chosen], rows, length))
+        for chosen, rows, length in batches_by_length(sizes, lengths, batch_tokens)
+    ]
+    results = np.zeros((len(items), *shape), np.float32)
+    for chosen, result in sent:
+        results[chosen] = np.asarray(result)[: len(chosen)]
+        if bar is not None:
+            bar.update(len(chosen))
+    return results
+
+
+def batches_by_length(
+    sizes: np.ndarray, lengths: Sequence[int], batch_tokens: int
+) -> Iterator[tuple[np.ndarray, int, int]]:
+    """Batches as (item indices, rows, length), longest items first; arguments as in `score_by_length`.
+
+    Rows are capped at the power of two (at least 8) that holds the remaining items: few items make a small batch, and few
+    shapes are compiled.
+    """
+    waiting = np.argsort(-sizes, kind="stable")
+    while len(waiting):
+        length = next(n for n in lengths if n >= sizes[waiting[0]])
+        rows = min(max(1, batch_tokens // length), 1 << max(3, int(len(waiting) - 1).bit_length()))
+        chosen, waiting = waiting[:rows], waiting[rows:]
+        yield chosen, rows, length
+
+
+@dataclass(frozen=True)
+class Windows:
+    """At most `count` windows of a document, each starting half a window after the one before.
+
+    A window is as long as the row without the query. The last one is the first to reach the end of the document.
+    """
+
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise InputError(f"windows={self.count}: use 1 or more")
+
+    def reach(self, max_length: int) -> int:
+        """Upper bound of the document tokens that are read."""
+        return max_length + (self.count - 1) * max(1, max_length // 2)
+
+    def of(self, document: np.ndarray, room: int) -> list[np.ndarray]:
+        """Windows of a document's tokens [n], each at most `room` long; at least one, which may be empty."""
+        stride = max(1, room // 2)
+        found = [document[:room]]
+        while len(found) < self.count and (len(found) - 1) * stride + room < len(document):
+            start = len(found) * stride
+            found.append(document[start : start + room])
+        return found
+
+
+def best_of(
+    scorer: Scorer, texts: Sequence[Pair], windows: Windows | None, bar: ProgressBar | None = None
+) -> np.ndarray:
+    """Scores [texts] float32 of untruncated (query ids, document ids): of the first tokens, or of the best window."""
+    if windows is None:
+        return scorer.score([scorer.pair(query, document) for query, document in texts], bar)
+    rows: list[Pair] = []
+    starts: list[int] = []
+    for query, document in texts:
+        starts.append(len(rows))
+        rows.extend(scorer.pair(query, window) for window in windows.of(document, scorer.room(query)))
+    if not rows:
+        return np.zeros(0, np.float32)
+    found = np.maximum.reduceat(scorer.score(rows), starts)
+    if bar is not None:
+        bar.update(len(texts))
+    return found
 
 
 class EncoderTexts:
@@ -166,22 +301,26 @@ def check_heads(params: Mapping[str, Any]) -> None:
 
 
 def _score_rows(config: EncoderShape, params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
-    """Scores [rows] of one sequence per row; segments, positions and types are computed on the device."""
+    """Scores [rows] of one sequence per row."""
+    model = Ranker(config)
+    first = jax.numpy.zeros((tokens.shape[0], 1), jax.numpy.int32)
+    # The last layer computes only [CLS].
+    cls = model.apply({"params": params}, _batch(tokens, second, end), True, first, method="encode")
+    scores: Any = model.apply({"params": params}, cls, first, method="scores")
+    return scores[:, 0]
+
+
+def _batch(tokens: jax.Array, second: jax.Array, end: jax.Array) -> dict[str, jax.Array]:
+    """The encoder's batch of one sequence per row; segments, positions and types are computed on the device."""
     jnp = jax.numpy
     position = jnp.broadcast_to(jnp.arange(tokens.shape[1], dtype=jnp.int32), tokens.shape)
     real = position < end[:, None]
-    batch = {
+    return {
         "tokens": tokens,
         "segment_ids": real.astype(jnp.int32),
         "position_ids": position,
         "token_type_ids": (real & (position >= second[:, None])).astype(jnp.int32),
     }
-    model = Ranker(config)
-    first = jnp.zeros((tokens.shape[0], 1), jnp.int32)
-    # The last layer computes only [CLS].
-    cls = model.apply({"params": params}, batch, True, first, method="encode")
-    scores: Any = model.apply({"params": params}, cls, first, method="scores")
-    return scores[:, 0]
 
 
 class BiEncoderScorer(EncoderTexts):
@@ -266,16 +405,9 @@ class BiEncoderScorer(EncoderTexts):
 def _embed_rows(config: EncoderShape, params: dict, tokens: jax.Array, end: jax.Array) -> jax.Array:
     """Unit vectors [rows, hidden] float32 of one text per row; `end` [rows] is its length."""
     jnp = jax.numpy
-    position = jnp.broadcast_to(jnp.arange(tokens.shape[1], dtype=jnp.int32), tokens.shape)
-    real = position < end[:, None]
-    batch = {
-        "tokens": tokens,
-        "segment_ids": real.astype(jnp.int32),
-        "position_ids": position,
-        "token_type_ids": jnp.zeros_like(tokens),
-    }
+    batch = _batch(tokens, end, end)
     hidden: Any = Ranker(config).apply({"params": params}, batch, True, method="encode")
-    mean = (hidden.astype(jnp.float32) * real[..., None]).sum(1) / jnp.maximum(end, 1)[:, None]
+    mean = (hidden.astype(jnp.float32) * batch["segment_ids"][..., None]).sum(1) / jnp.maximum(end, 1)[:, None]
     return mean / jnp.maximum(jnp.linalg.norm(mean, axis=1, keepdims=True), 1e-9)
 
 

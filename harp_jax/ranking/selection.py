@@ -23,7 +23,7 @@ from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import one_measure
 from harp_jax.input.ranking_groups import Judged
 from harp_jax.ranking.rerank import rankings
-from harp_jax.ranking.scoring import Scorer
+from harp_jax.ranking.scorers import Scorer
 
 HELD_OUT = 0.1  # of the training queries, at most `config.select_queries` of them
 

@@ -124,7 +124,7 @@ def test_a_word_outside_the_vocabulary_matches_nothing():
     np.testing.assert_allclose(with_unknown, without, atol=1e-6)
 
 
-def test_cosines_ask_for_full_precision_whatever_the_device():
+def test_cosines_are_computed_in_full_precision():
     lowered = jax.jit(cosines).lower(jnp.zeros((1, 2, 8)), jnp.zeros((1, 3, 8))).as_text()
     assert "precision = [HIGHEST, HIGHEST]" in lowered
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.judged_queries import QRELS
+from tests.support.ranking_collection import QRELS
 
 
 @pytest.fixture

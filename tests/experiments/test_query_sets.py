@@ -6,7 +6,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.commands.queries import arguments_parser, main
 from harp_jax.corpus.trec import read_folds
 from harp_jax.experiments.query_sets import draw_subsets, make_folds
-from tests.support.judged_queries import QRELS
+from tests.support.ranking_collection import QRELS
 
 
 def run(path, *more):

@@ -1,4 +1,4 @@
-"""Re-ranking: the same scores as sentence-transformers, whatever the batches, and clear words about bad runs."""
+"""Re-ranking: the same scores as sentence-transformers for all batch sizes, and one-line errors for bad runs."""
 
 import json
 import os
@@ -19,8 +19,7 @@ from harp_jax.corpus.paths import document_files
 from harp_jax.corpus.trec import read_run, write_run
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.ranking.rerank import Parts, fingerprint, rankings
-from harp_jax.ranking.scorers import CrossEncoderScorer
-from harp_jax.ranking.scoring import Windows
+from harp_jax.ranking.scorers import CrossEncoderScorer, Windows
 from harp_jax.text.tokenizer import Marks
 from tests.support.tiny_bert import CONFIG, WORDS, pair_batch, random_params, small_tokenizer
 
@@ -60,7 +59,7 @@ def options(files, model, **more):
 
 
 def one_by_one(model: str, query: str, documents: list[str]) -> np.ndarray:
-    """Each pair alone in a row of its own, without any of the batching."""
+    """Each pair in its own row, without batching."""
     scorer = CrossEncoderScorer.load(model)
     scores = []
     for document in documents:
@@ -411,38 +410,3 @@ def test_rank_and_predict_are_those_of_cross_encoder(model):
     # Queries of more than half of the 40 tokens, and documents that are longer, shorter and as long.
     long = [(prose(query), prose(document)) for query in (5, 18, 19, 20, 36, 60) for document in (3, 18, 19, 40, 90)]
     np.testing.assert_allclose(ours.predict(long), theirs.predict(long), atol=1e-4)
-
-
-class WordCount:
-    """A scorer that is no network: the document's length."""
-
-    max_length, truncated_queries, remedy = 100, 0, ""
-
-    def use(self, params):
-        raise AssertionError("nothing trains it")
-
-    def encode_queries(self, texts):
-        return [np.zeros(0, np.int32) for _ in texts]
-
-    def encode_documents(self, texts, limit=None):
-        return [np.arange(len(text.split()), dtype=np.int32)[:limit] for text in texts]
-
-    def room(self, query):
-        return self.max_length
-
-    def pair(self, query, document):
-        return query, document
-
-    def score(self, pairs, bar=None):
-        return np.array([len(document) for _, document in pairs], np.float32)
-
-    def check(self, queries, documents, blank):
-        return []
-
-
-def test_anything_that_scores_can_rerank(files):
-    docs = Documents.open(str(files / "docs.tsv"))
-    found = {q: (d, s) for q, d, s in rankings(WordCount(), read_run(str(files / "bm25.trec")), QUERIES, docs, k=4)}
-    assert {q: d for q, (d, _) in found.items()} == {q: d[:4] for q, d in CANDIDATES.items()}
-    assert all(s.tolist() == [len(DOCS[docid].split()) for docid in d] for d, s in found.values())
-    assert [hit["corpus_id"] for hit in Reranker(WordCount()).rank("", ["a", "a b c", "a b"])] == [1, 2, 0]

@@ -10,6 +10,8 @@ from harp_jax.input.lanes import Batches
 from tests.support.synthetic import tokenizer
 
 WORDS = [f"w{i}" for i in range(200)]
+# For plans: forty judged queries with a relevant document each, and one without.
+QRELS = {f"q{i}": {f"d{i}": 1} for i in range(40)} | {"none": {"d1": 0}}
 
 
 def write_collection(path):

@@ -13,7 +13,7 @@ from harp_jax.baselines.neural_ir import ranker
 from harp_jax.baselines.neural_ir.interaction import NeuralConfig
 from harp_jax.model import cross_encoder
 from harp_jax.model.encoders.encoder import EncoderShape
-from harp_jax.ranking.scoring import Scorer
+from harp_jax.ranking.scorers import Scorer
 from harp_jax.text.tokenizer import Tokenizer, marks_of
 from harp_jax.text.words import WordVocabulary
 
