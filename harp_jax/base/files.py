@@ -273,7 +273,7 @@ def locked(path: str, busy: str) -> IO[str]:
     while True:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
-            lock = open(path, "w", opener=_unlinked)
+            lock = open(path, "a")  # what a link planted here names is not emptied
         except FileNotFoundError:  # the last holder has just removed the folder
             continue
         try:
@@ -286,11 +286,6 @@ def locked(path: str, busy: str) -> IO[str]:
             if os.path.samestat(os.fstat(lock.fileno()), os.stat(path)):
                 return lock
         lock.close()
-
-
-def _unlinked(path: str, flags: int) -> int:
-    """Opens a file, but not through a link: opening the lock for writing empties it."""
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def cache_directory(name: str) -> str:

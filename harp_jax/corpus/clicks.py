@@ -21,8 +21,6 @@ from harp_jax.corpus.records import records
 
 log = logging.getLogger(__name__)
 
-COLUMNS = "(number INTEGER PRIMARY KEY, qid TEXT, query TEXT, docid TEXT)"
-
 
 class Clicks:
     """Pairs 0 … len - 1 of a query and a clicked document, and documents 0 … documents - 1."""
@@ -75,42 +73,31 @@ def _name(path: str, docs: Documents, sample: float, seed: int) -> str:
 
 
 def _fill(connection: sqlite3.Connection, path: str, docs: Documents, sample: float, seed: int) -> None:
-    connection.executescript(
-        f"CREATE TABLE click {COLUMNS};"
-        "CREATE TABLE document (number INTEGER PRIMARY KEY, docid TEXT);"
-        "CREATE TABLE total (pairs INTEGER, documents INTEGER);"
-    )
+    connection.execute("CREATE TEMP TABLE line (number INTEGER PRIMARY KEY, qid TEXT, query TEXT, docid TEXT)")
     number = absent = 0
     for batch in batches(sampled_clicks(path, sample, seed)):
         known = [click for click in batch if click[2] in docs]
         rows = ((number + place, *click) for place, click in enumerate(known))
-        connection.executemany("INSERT INTO click VALUES (?, ?, ?, ?)", rows)
+        connection.executemany("INSERT INTO line VALUES (?, ?, ?, ?)", rows)
         number, absent = number + len(known), absent + len(batch) - len(known)
     if not number:
         raise InputError(f"{path}: no pair is left ({absent} of the sample name documents that {docs.path} lacks)")
-    connection.execute("CREATE INDEX by_qid ON click (qid, docid)")
+    # The first line of each query and document.
+    connection.executescript(
+        "CREATE TABLE click (number INTEGER PRIMARY KEY, qid TEXT, query TEXT, docid TEXT);"
+        "INSERT INTO click SELECT row_number() OVER (ORDER BY first) - 1, qid, query, docid"
+        " FROM (SELECT min(number) AS first, qid, query, docid FROM line GROUP BY qid, docid);"
+        "CREATE INDEX by_qid ON click (qid, docid);"
+        "CREATE TABLE document (number INTEGER PRIMARY KEY, docid TEXT);"
+        "INSERT INTO document SELECT row_number() OVER (ORDER BY docid) - 1, docid FROM (SELECT DISTINCT docid FROM click);"
+        "CREATE TABLE total (pairs INTEGER, documents INTEGER);"
+        "INSERT INTO total SELECT (SELECT count(*) FROM click), (SELECT count(*) FROM document);"
+    )
     left = "%d clicks of %s are left out: %s"
     if absent:
         log.warning(left, absent, path, f"{docs.path} lacks their documents")
-    if repeated := _without_repeated(connection, number):
+    if repeated := number - connection.execute("SELECT pairs FROM total").fetchone()[0]:
         log.warning(left, repeated, path, "they repeat an earlier query and document")
-    connection.executescript(
-        "INSERT INTO document SELECT row_number() OVER (ORDER BY docid) - 1, docid FROM (SELECT DISTINCT docid FROM click);"
-        "INSERT INTO total SELECT (SELECT count(*) FROM click), (SELECT count(*) FROM document);"
-    )
-
-
-def _without_repeated(connection: sqlite3.Connection, clicks: int) -> int:
-    """Keeps the first line of each (query, document), renumbers the lines and returns the number of removed ones."""
-    pairs = connection.execute("SELECT count(*) FROM (SELECT DISTINCT qid, docid FROM click)").fetchone()[0]
-    if pairs < clicks:
-        connection.executescript(
-            f"CREATE TABLE kept {COLUMNS};"
-            "INSERT INTO kept SELECT row_number() OVER (ORDER BY first) - 1, qid, query, docid"
-            " FROM (SELECT min(number) AS first, qid, query, docid FROM click GROUP BY qid, docid);"
-            "DROP TABLE click; ALTER TABLE kept RENAME TO click; CREATE INDEX by_qid ON click (qid, docid);"
-        )
-    return clicks - pairs
 
 
 def sampled_clicks(path: str, sample: float, seed: int) -> Iterator[tuple[str, str, str]]:

@@ -83,16 +83,9 @@ class LabelFile:
         self._read()
 
     def _read(self) -> None:
-        self._lines: list[tuple[tuple[str, str] | None, str]] = []  # (query and document, the line)
-        self._levels: dict[tuple[str, str], int] = {}
-        for number, line in lines(self.path) if os.path.exists(self.path) else ():
-            self._keep(line.rstrip("\r\n"), number)
-
-    def _keep(self, line: str, number: int) -> None:
-        label = parse(line, self.path, number)
-        self._lines.append((label and label[:2], line))
-        if label:
-            self._levels[label[:2]] = label[2]
+        read = lines(self.path) if os.path.exists(self.path) else ()
+        self._lines = [(parse(line, self.path, number), line) for number, line in read]
+        self._levels = {label[:2]: label[2] for label, _ in self._lines if label}
 
     def __len__(self) -> int:
         with self._lock:
@@ -114,15 +107,12 @@ class LabelFile:
         pair = (tidy(query), docid)
         with self._lock, alone_in(os.path.dirname(os.path.abspath(self.path))):
             self._read()  # an editor or another server may have changed it
-            kept = [(other, line) for other, line in self._lines if other != pair]
+            kept = [line for label, line in self._lines if not label or label[:2] != pair]
             if level is not None:
-                kept.append((pair, as_line(*pair, level)))
+                kept.append(as_line(*pair, level))
             with replacing(self.path) as file:
-                file.writelines(line + "\n" for _, line in kept)
-            self._lines = kept
-            self._levels.pop(pair, None)
-            if level is not None:
-                self._levels[pair] = level
+                file.writelines(line + "\n" for line in kept)
+            self._read()
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels, Ranking, Run, components
-from harp_jax.evaluation.measures import Measure, aggregate, calculate, is_tested, ordered, parse_measures
+from harp_jax.evaluation.measures import Measure, aggregate, calculate, is_tested, parse_measures
 from harp_jax.evaluation.significance import ROUNDS, bootstrap, compare
 from harp_jax.evaluation.tables import Table
 
@@ -212,7 +212,7 @@ def oracle_values(qrels: Qrels, run: Run, measures: list[Measure]) -> dict[str, 
     best: Run = {}
     for qid, ranking in run.items():
         judged = qrels.get(qid, {})
-        docids = sorted(ordered(ranking), key=lambda docid: -judged.get(docid, 0))
+        docids = sorted(ranking.ranked(), key=lambda docid: -judged.get(docid, 0))
         best[qid] = Ranking.of(docids, range(len(docids), 0, -1))
     found = calculate(qrels, best, measures)
     return {measure: np.fromiter(values.values(), np.float64, len(values))[None] for measure, values in found.items()}

@@ -12,7 +12,7 @@ from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, TypeAlias
 
 from harp_jax.base.errors import InputError, needs
-from harp_jax.corpus.trec import Qrels, Ranking, Run
+from harp_jax.corpus.trec import Qrels, Run
 
 if TYPE_CHECKING:
     import ir_measures
@@ -109,7 +109,8 @@ def calculate(qrels: Qrels, run: Run, measures: list[Measure]) -> dict[str, Valu
         qid: judged if max(judged.values(), default=0) >= 0 else dict.fromkeys(judged, 0)
         for qid, judged in qrels.items()
     }
-    order = {qid: ordered(run[qid]) for qid in qrels if qid in run}
+    # One order for all measures: the providers of ir-measures break ties differently, so RR@10 and RR could disagree.
+    order = {qid: run[qid].ranked() for qid in qrels if qid in run}
     values: dict[str, Values] = {str(measure): dict.fromkeys(qrels, 0.0) for measure in measures}
     plain = [measure for measure in measures if not isinstance(measure, Oracle | Unjudged)]
     ideal = [measure.measure for measure in measures if isinstance(measure, Oracle)]
@@ -133,15 +134,6 @@ def calculate(qrels: Qrels, run: Run, measures: list[Measure]) -> dict[str, Valu
         if isinstance(measure, Unjudged):
             values[str(measure)] |= {qid: _unjudged(docids, qrels[qid], measure.k) for qid, docids in order.items()}
     return values
-
-
-def ordered(ranking: Ranking) -> list[str]:
-    """Document ids, best first, in trec_eval's order (`Ranking.order`).
-
-    Sorting here gives all measures the same order: the providers of ir-measures break ties differently, so RR@10 and RR could
-    disagree on the first of several tied documents.
-    """
-    return ranking.ranked()
 
 
 def _by_judgment(docids: list[str], judged: dict[str, int]) -> list[str]:

@@ -126,14 +126,9 @@ def bootstrap(
 
 
 def resampled(runs: int, together: int, rounds: int, draw: np.random.Generator) -> np.ndarray:
-    """Indices [rounds, runs] of runs resampled with replacement: first draws of `together` runs, then runs within them.
-
-    Raises ValueError if several runs are not a whole number of draws.
-    """
+    """Indices [rounds, runs] of runs resampled with replacement: first draws of `together` runs, then runs within them."""
     if runs == 1 or together == 1:
         return draw.integers(0, runs, (rounds, runs))
-    if runs % together:
-        raise ValueError(f"{runs} runs are not a whole number of draws of {together}")
     draws = draw.integers(0, runs // together, (rounds, runs // together, 1))
     return (draws * together + draw.integers(0, together, (rounds, runs // together, together))).reshape(rounds, runs)
 

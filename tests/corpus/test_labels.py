@@ -4,7 +4,7 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.commands.queries import arguments_parser, main
-from harp_jax.corpus.labels import as_line, read_labels
+from harp_jax.corpus.labels import read_labels
 from harp_jax.corpus.trec import read_qrels, read_queries
 
 LABELS = "# mine\nopen a gate\td1\t1\nopen  a gate\td2\t0\n\nfish\td3\ndry lock\td4\t0\nopen a gate\td2\t2\n"
@@ -35,14 +35,6 @@ def test_other_lines_are_named(tmp_path, text, message):
     (tmp_path / "labels.tsv").write_text(text)
     with pytest.raises(InputError, match=message):
         read_labels(str(tmp_path / "labels.tsv"))
-
-
-def test_a_query_that_begins_as_a_comment_is_kept(tmp_path):
-    (tmp_path / "labels.tsv").write_text(f"#off\td1\t1\n{as_line('#tags', 'd1', 1)}\n{as_line('tags', 'd2', 0)}\n")
-    assert read_labels(str(tmp_path / "labels.tsv")) == (
-        {"l1": "#tags", "l2": "tags"},
-        {"l1": {"d1": 1}, "l2": {"d2": 0}},
-    )
 
 
 def test_labels_are_not_lost_to_their_own_collection(tmp_path):

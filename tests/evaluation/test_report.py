@@ -20,20 +20,15 @@ MANIFEST = {
     "tokenizer_sha256": "0",
     "splits": {},
     "tasks": {
-        "rqp": {
-            "pairs": 1200,
-            "tokens": 98765,
-            "mean_query_tokens": 3.2,
-            "mean_doc_tokens": 40.0,
-            "predictors": {"overlap": 0.61, "in_links": 0.7},
-        },
+        "rqp": {"pairs": 1200, "tokens": 98765, "mean_query_tokens": 3.2, "mean_doc_tokens": 40.0,
+                "predictors": {"overlap": 0.61, "in_links": 0.7}},
         "mlm": {"pairs": 10, "tokens": 100},
     },
     "worked": {
         "words": [["the", 0.0, False], ["red" + HOSTILE, 1.0, False], ["river", 0.4, True]],
         "pairs": [{"task": "rqp", "pos_query": "red river", "pos_doc": HOSTILE, "neg_doc": "a hill"}],
     },
-}
+}  # fmt: skip
 
 
 class Strict(HTMLParser):
@@ -74,12 +69,8 @@ def runs(tmp_path):
     (tmp_path / "qrels.txt").write_text("".join(f"{i} 0 {i}a 1\n" for i in qids))
     (tmp_path / "queries.tsv").write_text("".join(f"{i}\tquestion {i} {HOSTILE}\n" for i in qids))
     (tmp_path / "docs.tsv").write_text("".join(f"{i}{d}\ttext of {i}{d} {HOSTILE}\n" for i in qids for d in docs))
-    for name, place in (
-        ("bm25", lambda i: 2),
-        ("good", lambda i: i % 2),
-        ("bad", lambda i: 4),
-        ("luck", lambda i: i % 6),
-    ):
+    places = {"bm25": lambda i: 2, "good": lambda i: i % 2, "bad": lambda i: 4, "luck": lambda i: i % 6}
+    for name, place in places.items():
         lines = []
         for i in qids:
             order = [d for d in docs if d != "a"]
@@ -124,11 +115,7 @@ def test_the_page_says_everything_and_fetches_nothing(runs, capsys):
     html, markdown = written(runs, *options, *texts, "--chance=bm25", "--remark=as measured", f"--title={HOSTILE}")
     printed = capsys.readouterr().out
     page = Strict(html)
-    for text, said in (
-        (page.text, "<A & B> ranks better than bm25."),
-        (printed, "<A & B> ranks better than bm25. RR@10 0.750"),
-    ):
-        assert said in text
+    assert "<A & B> ranks better than bm25." in page.text and "<A & B> ranks better than bm25. RR@10 0.750" in printed
     for part in (
         "0.7500",
         "0.3333",

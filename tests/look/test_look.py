@@ -89,17 +89,13 @@ def test_the_page_that_a_query_was_taken_from_is_no_result(client):
 def test_the_page_is_whole_and_loads_nothing_from_elsewhere(client):
     for path, part in (("/", "<title>harp look"), ("/look.css", "prefers-color-scheme"), ("/look.js", "textContent")):
         answer = client.get(path)
-        assert (
-            answer.status_code == 200
-            and part in answer.text
-            and "http" not in answer.text.replace("http://www.w3.org", "")
-        )
+        assert answer.status_code == 200 and part in answer.text
+        assert "http" not in answer.text.replace("http://www.w3.org", "")
         assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "innerHTML" not in client.get("/look.js").text
     about = client.get("/about").json()
-    assert (
-        about["queries"] == [*QUERIES] and about["weight"] == 0.5 and about["verdict"].startswith("The sum is better")
-    )
+    assert about["queries"] == [*QUERIES] and about["weight"] == 0.5
+    assert about["verdict"].startswith("The sum is better")
 
 
 def test_labels_are_kept_changed_and_removed(client, tmp_path):
@@ -108,37 +104,23 @@ def test_labels_are_kept_changed_and_removed(client, tmp_path):
 
     (tmp_path / "labels.tsv").write_text("")
     assert label("red  cat", "d1", 1).json()["levels"] == {"d1": 1}
-    assert label("red cat", "d2", 0).json() | {"file": ""} == {
-        "levels": {"d1": 1, "d2": 0},
-        "labels": 2,
-        "labelled": 1,
-        "file": "",
-    }
+    answer = label("red cat", "d2", 0).json()
+    assert (answer["levels"], answer["labels"], answer["labelled"]) == ({"d1": 1, "d2": 0}, 2, 1)
     assert (tmp_path / "labels.tsv").read_text() == "red cat\td1\t1\nred cat\td2\t0\n"
     assert label("red cat", "d1", 0).json()["levels"] == {"d1": 0, "d2": 0}
     assert label("red cat", "d2", None).json()["levels"] == {"d1": 0}
     assert client.get("/search", params={"q": "red cat"}).json()["levels"] == {"d1": 0}
     assert (tmp_path / "labels.tsv").read_text() == "red cat\td1\t0\n"
-    for body in (
-        {"docid": "absent"},
-        {"level": 7},
-        {"level": True},
-        {"level": 1.0},
-        {"level": float("nan")},
-        {"query": "  "},
-        {"query": "x" * 1001},
-        {"query": "\ud800"},
-    ):
-        answer = client.post(
-            "/label", content=json.dumps({"query": "q", "docid": "d1", "level": 1} | body), headers=JSON
-        )
+    wrong = [{"docid": "absent"}, *({"level": level} for level in (7, True, 1.0, float("nan")))]
+    for body in (*wrong, *({"query": query} for query in ("  ", "x" * 1001, "\ud800"))):
+        content = json.dumps({"query": "q", "docid": "d1", "level": 1} | body)
+        answer = client.post("/label", content=content, headers=JSON)
         assert answer.status_code == 422 and answer.json()["error"], body
     # `null` removes a label; a request without a level does not.
     absent = client.post("/label", json={"query": "red cat", "docid": "d1"})
     assert absent.status_code == 422 and "`level` must be one of" in absent.json()["error"]
-    elsewhere = client.post(
-        "/label", json={"query": "q", "docid": "d1", "level": 1}, headers={"Origin": "http://evil.example"}
-    )
+    body, evil = {"query": "q", "docid": "d1", "level": 1}, {"Origin": "http://evil.example"}
+    elsewhere = client.post("/label", json=body, headers=evil)
     assert elsewhere.status_code == 403
     assert (tmp_path / "labels.tsv").read_text() == "red cat\td1\t0\n"
 
@@ -210,19 +192,14 @@ def test_rerank_answers_in_the_shape_of_cohere_jina_and_vllm(client, place):
     "body, status, said",
     [
         (b"{", 400, "no JSON"),
-        (b"[" * 100_000, 400, "no JSON"),
         (b"\xff\xfe", 400, "no JSON"),
         (b"[]", 422, "no object"),
         (b"{}", 422, "`query` must be a text"),
         ({"query": 1, "documents": ["a"]}, 422, "`query` must be a text"),
-        ({"query": "q"}, 422, "`documents` must be a list"),
-        ({"query": "q", "documents": "a"}, 422, "`documents` must be a list"),
         ({"query": "q", "documents": []}, 422, "`documents` must be a list of one or more"),
         ({"query": "q", "documents": ["a", None]}, 422, "`documents` must be a text"),
-        ({"query": "q", "documents": [{"body": "a"}]}, 422, "`documents` must be a text"),
         ({"query": "q", "documents": ["\ud800"]}, 422, "half a surrogate pair"),
         ({"query": "q", "documents": ["a"] * (MOST_DOCUMENTS + 1)}, 413, "send at most 1000"),
-        ({"query": "q", "documents": ["a"], "top_n": 0}, 422, "`top_n` must be"),
         ({"query": "q", "documents": ["a"], "top_n": True}, 422, "`top_n` must be"),
         ({"query": "q", "documents": ["a"], "return_documents": 1}, 422, "`return_documents` must be true or false"),
         (b'{"query": "' + b"x" * LARGEST_BODY + b'"}', 413, "larger than 2,000,000 bytes"),
@@ -298,17 +275,14 @@ def test_snippets_show_where_a_document_answers():
 
 
 def test_wrong_options_are_named(place, tmp_path):
-    def start(*options):
-        look.main(look.arguments_parser().parse_args(list(options)))
-
-    with pytest.raises(InputError, match="no --model and no --docs; give both, or the output directory of `harp site`"):
-        start()
-    with pytest.raises(InputError, match="has no ranker; let `harp site` finish"):
-        start(str(tmp_path))
-    with pytest.raises(InputError, match="--weight=-1: use 0 to 1000"):
-        start(str(place[0]), "--weight=-1")
-    with pytest.raises(InputError, match="--depth=2000: use 1 to 1000"):
-        start(str(place[0]), "--depth=2000")
+    for options, said in (
+        ([], "no --model and no --docs; give both, or the output directory of `harp site`"),
+        ([str(tmp_path)], "has no ranker; let `harp site` finish"),
+        ([str(place[0]), "--weight=-1"], "--weight=-1: use 0 to 1000"),
+        ([str(place[0]), "--depth=2000"], "--depth=2000: use 1 to 1000"),
+    ):
+        with pytest.raises(InputError, match=said):
+            look.main(look.arguments_parser().parse_args(options))
     with listen(0) as taken, pytest.raises(InputError, match="choose another, or 0 for any free one"):
         listen(taken.getsockname()[1])
     with pytest.raises(InputError, match="--port=70000: .*0-65535"):
