@@ -21,7 +21,7 @@ from harp_jax.base.files import DISK_FULL, cache_directory, disk_full, expand_ho
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
 TERMINATED = 143  # the shell's status of a command ended by SIGTERM
 FOLLOW = "HARP_JAX_FOLLOW"  # environment: number of a pipe's descriptor, whose other end a plan holds
-# What exceptions say that memory is short: XLA's, the loader's of shared libraries, the kernel's.
+# Signs of too little memory in messages of XLA, of the loader of shared libraries and of the kernel.
 SHORT_OF_MEMORY = (
     "RESOURCE_EXHAUSTED: Out of memory", "failed to map segment", "Cannot allocate memory", "cannot allocate memory",
     "can't start new thread", "std::bad_alloc",
@@ -158,7 +158,7 @@ def fail(error: object, status: int = 2) -> NoReturn:
 
 
 def out_of_memory(error: BaseException) -> str:
-    """What an exception says of too little memory: Python's, XLA's, the loader's or the kernel's; "" for other exceptions."""
+    """A message for an exception that reports too little memory; "" for other exceptions."""
     lines = (line.strip() for line in str(error).splitlines())
     found = next((line for line in lines if any(sign in line for sign in SHORT_OF_MEMORY)), "")
     return f"out of memory ({found[:300] or error}); {MORE_MEMORY}" if found or isinstance(error, MemoryError) else ""

@@ -21,7 +21,7 @@ def needs(what: str, package: str, extra: str) -> Iterator[None]:
 
 
 def how_to_fetch(path: str) -> str:
-    """For a message about a model's folder that is not there: how to download it if `path` is an id of the Hub; else ""."""
+    """The end of a message about a missing model: how to download it if `path` may be an id of the Hub; else ""."""
     if not HUB_ID.fullmatch(path):
         return ""
     name = path.rstrip("/")

@@ -211,12 +211,12 @@ def link(place: str, name: str) -> None:
 
 
 def beside(path: str) -> str:
-    """A name in the folder of `path` that no two processes choose, for what replaces it: PIDs of containers are equal."""
+    """A random name beside `path`, for the file that replaces it. Not the PID: two containers have equal ones."""
     return f"{path}.tmp.{secrets.token_hex(4)}"
 
 
 def disk_full(error: BaseException) -> str:
-    """What an exception says of a full disk, a quota or a limit of file sizes; "" for others. Libraries raise their own classes."""
+    """The reason if an exception reports a full disk or quota, else "". By its text: libraries raise their own classes."""
     found = (os.strerror(code) for code in DISK_FULL)
     return next((what for what in found if what in str(error)), "")
 
@@ -266,7 +266,7 @@ def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
 
 
 def locked(path: str, busy: str) -> IO[str]:
-    """A lock file, locked as long as it is open; the kernel releases it even if the process is killed.
+    """A lock file, locked while it is open; the kernel releases it even if the process is killed.
 
     Creates the directory. Raises InputError with the message `busy` while another process holds the lock.
     """

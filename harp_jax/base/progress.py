@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 
 class Progress(tqdm):
-    """A tqdm bar. What an earlier run had done is `initial` or passed to `skip`: it counts as done, and not in the rate."""
+    """A tqdm bar. `initial` and `skip` count the work of an earlier run: as done, but not in the rate."""
 
     disable: bool
 
@@ -34,7 +34,7 @@ class LogProgress(Progress):
         return write
 
     def moveto(self, n: int) -> None:
-        """Nested bars have no rows of their own in a log."""
+        """Nothing: a log has no rows for nested bars."""
 
     def close(self) -> None:
         if not self.disable:

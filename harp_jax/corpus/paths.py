@@ -62,7 +62,7 @@ def document_files(path: str) -> list[str]:
         kinds = {re.sub(r"\d+", "", _plain(name)) for name in found} if len(found) < len(candidates) else {""}
     if not found or len(kinds) > 1:
         held = f"has {', '.join(found)}: which are the documents?" if found else "has no .jsonl, .tsv or page file."
-        raise InputError(f"{path} {held} Name their file, or move them to a folder of their own")
+        raise InputError(f"{path} {held} Name their file, or move them to a separate folder")
     return [os.path.join(path, name) for name in found]
 
 

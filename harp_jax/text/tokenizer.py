@@ -226,7 +226,7 @@ class Tokenizer:
         return self._encoder.decode([int(i) for i in ids], skip_special_tokens=False)
 
     def save(self, directory: str) -> None:
-        """Writes a folder for AutoTokenizer, CrossEncoder and `load_tokenizer`, atomically (`digests.output_folder`)."""
+        """Writes a folder for AutoTokenizer, CrossEncoder and `load_tokenizer`, atomically (`output_folder`)."""
         with output_folder(directory) as folder:
             self.write(folder)
 
