@@ -32,21 +32,20 @@ def arguments_parser() -> ConfigParser:
 
 
 def main(arguments: argparse.Namespace) -> None:
+    from data_pipeline.engine.local import LocalEngine
     from data_pipeline.pipeline import generate
 
-    generate(arguments.config, arguments.output, _engine(arguments.engine, arguments.master))
-
-
-def _engine(name: str, master: str) -> EngineFactory:
-    from data_pipeline.engine.local import LocalEngine
-
-    if name == "spark":
+    spark = arguments.engine == "spark"
+    if arguments.config is None or not arguments.output or (arguments.master and not spark):
+        raise InputError(
+            "--config=FILE.py and --output=DIR are both needed, see configs/data/; --master is for --engine=spark only"
+        )
+    engine: EngineFactory = LocalEngine
+    if spark:
         from data_pipeline.engine.spark import SparkEngine
 
-        return partial(SparkEngine, master=master)
-    if master:
-        raise InputError("--master is for --engine=spark; use both or neither")
-    return LocalEngine
+        engine = partial(SparkEngine, master=arguments.master)
+    generate(arguments.config, arguments.output, engine)
 
 
 if __name__ == "__main__":

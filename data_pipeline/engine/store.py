@@ -11,12 +11,9 @@ import hashlib
 import os
 import re
 import shutil
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
-import numpy as np
 import pyarrow as pa
 
 from data_pipeline.engine.job import Job, MapFunction, Part
@@ -86,16 +83,6 @@ def verify(job: Job, path: str) -> None:
     if not named or sha256_file(path)[:16] != named[1]:
         raise InputError(f"{path} is damaged; {DAMAGED.format(work=job['work'])}")
     _verified.add(path)
-
-
-def load_arrays(path: str) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file, which has checksums of its own. Raises InputError for a damaged one."""
-    try:
-        with np.load(path) as file:
-            return dict(file)
-    # zipfile calls a damaged compression method "not implemented".
-    except (OSError, ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path} is damaged ({error}); remove it and run the command again") from error
 
 
 def table_files(job: Job, name: str) -> list[str]:

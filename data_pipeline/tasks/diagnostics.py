@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from data_pipeline.engine.job import Job
-from data_pipeline.engine.store import load_arrays, read
+from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import table, unpack
 from data_pipeline.tasks.records import weighed_sentences
 from data_pipeline.tasks.rqp import anchor_words
@@ -54,7 +54,7 @@ def log_odds(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
 
 def predict(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over `validation`: per task and predictor 2 · wins + ties, and the number of pairs."""
-    c, arrays = job["config"], load_arrays(os.path.join(job["work"], "predictors.npz"))
+    c, arrays = job["config"], dict(np.load(os.path.join(job["work"], "predictors.npz")))
     terms = load_terms(c["tokenizer"], c["stopwords"])
     frequency = DocumentFrequency(os.path.join(job["work"], FREQUENCY))
     points: dict[tuple[str, str], list[int]] = {}

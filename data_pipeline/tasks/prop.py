@@ -8,7 +8,6 @@ workers map into memory: no process holds more than one.
 """
 
 import contextlib
-import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Protocol
@@ -24,7 +23,7 @@ from data_pipeline.tasks.sampling import NoPair, probabilities, shuffled, withou
 from data_pipeline.tasks.task import PagePair, Setup, Sides, Task, setup_of
 from data_pipeline.text.terms import Terms, Word, unpack_words
 from data_pipeline.weights.tokenised import from_bytes, in_links
-from harp_jax.base.files import check_sums, replacing, write_sums
+from harp_jax.base.files import replacing
 from harp_jax.base.randomness import signed64
 from harp_jax.config import Field
 
@@ -194,7 +193,6 @@ def save(job: Job, folder: str, pages: int) -> None:
                 texts.write("".join(chunk.to_pylist()).encode())
             ended, began = int(cumulated[-1]), int(starts[-1])
         begin("pages", 1).write(np.array([pages]).tobytes())
-    write_sums(folder, [f"{name}.npy" for name in ("words", "ends", "offsets", "texts", "pages")])
     with replacing(os.path.join(folder, "complete")) as file:
         file.write("done\n")
 
@@ -206,18 +204,10 @@ def _lengths(rows: pa.Table) -> np.ndarray:
     return pc.binary_length(rows.column("text")).to_numpy().astype(np.int64)
 
 
-@functools.cache
-def _verify(folder: str) -> None:
-    """Once a process: arrays in .npy files have no checksums. Raises InputError for a changed one."""
-    check_sums(folder)
-
-
 class TermCollection:
     """p(w|C) over the terms of all passages, from the files of `save`."""
 
     def __init__(self, folder: str, shares: bool) -> None:
-        _verify(folder)
-
         def load(name: str) -> np.ndarray:
             return np.load(os.path.join(folder, f"{name}.npy"), mmap_mode="r")
 

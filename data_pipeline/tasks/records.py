@@ -18,7 +18,6 @@ from data_pipeline.tasks.table import TASKS, chosen
 from data_pipeline.tasks.task import Anchor, Passages, Request, Sentence, Sides, setup_of
 from data_pipeline.text.terms import pack_words, unpack_words
 from data_pipeline.weights.tokenised import from_bytes
-from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import hash64
 from harp_jax.input.records import PAIR_FEATURES, TEXT_TASK, PairRecord, TextRecord
 from harp_jax.input.tfrecords import tensorflow
@@ -57,15 +56,11 @@ def _request_row(request: Request) -> Row:
 
 
 def weighed_sentences(job: Job, number: int, first: int | None = None) -> Iterator[Sentence]:
-    """The sentences of a bucket with their weights, all or the first ones. InputError if they do not belong together."""
+    """The sentences of a bucket with their weights, all or the first ones."""
     sentences, weights = (read(job, name, number).slice(0, first) for name in ("sentences", "sentence_weights"))
     for at in range(0, sentences.num_rows, 1024):
         rows = sentences.slice(at, 1024).to_pylist()
         found = weights.slice(at, 1024).to_pylist()
-        if [(row["doc"], row["start"]) for row in rows] != [(row["doc"], row["start"]) for row in found]:
-            raise InputError(
-                "the term weights do not belong to these sentences; leave config.term_weights empty to compute them again"
-            )
         yield from map(_sentence, rows, found)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from data_pipeline.engine.job import ALL_WEIGHTS, Engine, Inputs, Job
-from data_pipeline.engine.store import bucket_parts, load_arrays, read
+from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.engine.tables import Row, table, unpack
 from data_pipeline.text.terms import Span, load_terms, unpack_words
 from data_pipeline.weights import attention
@@ -25,7 +25,6 @@ from harp_jax.base.files import read_json, replacing, sha256_file
 WITHOUT_ENCODER = ("uniform", "idf")  # values of config.encoder that need none
 TABLES = ("sentence_weights", "passage_weights")
 FOLDER, META = "term_weights", "meta.json"
-FORMAT = 2
 FREQUENCY = "document_frequency.npz"  # in the work directory
 
 
@@ -42,36 +41,34 @@ def digest(folder: str) -> str:
 
 
 def read_meta(folder: str) -> dict[str, Any]:
-    """meta.json of finished term weights: format, encoder (its content), belongs_to (a digest of the input), sha256."""
+    """meta.json of finished term weights: encoder (its content), belongs_to (a digest of the input), sha256."""
     path = os.path.join(folder, META)
-    if not os.path.isfile(path):
-        raise InputError(f"{folder} holds no finished term weights (no {META}); check config.term_weights")
-    meta = read_json(path, "make the term weights again")
-    if meta.get("format") != FORMAT:
-        raise InputError(f"the term weights in {folder} have another format than {FORMAT}; make them again")
-    if not isinstance(meta.get("encoder"), dict) or not {"belongs_to", "sha256"} <= meta.keys():
-        raise InputError(f"{path} is damaged; make the term weights again")
+    meta = read_json(path, "make the term weights again") if os.path.isfile(path) else {}
+    if not {"encoder", "belongs_to", "sha256"} <= meta.keys():
+        raise InputError(
+            f"{folder} holds no finished term weights (no {META}, or a damaged one); check config.term_weights"
+        )
     return meta
 
 
 def write_meta(folder: str, belongs_to: str, encoder: Mapping[str, Any]) -> None:
     """Writes meta.json, which marks the term weights as finished."""
     with replacing(os.path.join(folder, META)) as file:
-        fields = {"format": FORMAT, "encoder": encoder, "belongs_to": belongs_to, "sha256": digest(folder)}
+        fields = {"encoder": encoder, "belongs_to": belongs_to, "sha256": digest(folder)}
         json.dump(fields, file, indent=1)
 
 
 def verify(folder: str, belongs_to: str, encoder: Mapping[str, Any] | None = None) -> str:
     """The sha256 of finished term weights; InputError if they are incomplete, damaged, or of another input or encoder."""
     meta = read_meta(folder)
-    if meta["belongs_to"] != belongs_to:
-        raise InputError(
-            f"the term weights in {folder} were made for other input, tokenizer or link settings; leave config.term_weights empty"
-        )
-    if encoder is not None and meta["encoder"] != encoder:
-        raise InputError(f"the term weights in {folder} were made by another encoder; remove that directory")
-    if digest(folder) != meta["sha256"]:
-        raise InputError(f"the files in {folder} do not match its {META}; make the term weights again")
+    problems = (
+        (meta["belongs_to"] != belongs_to, "were made for other input, tokenizer or link settings"),
+        (encoder is not None and meta["encoder"] != encoder, "were made by another encoder"),
+        (digest(folder) != meta["sha256"], f"do not match {META}"),
+    )
+    for wrong, problem in problems:
+        if wrong:
+            raise InputError(f"the term weights in {folder} {problem}; remove them, or leave config.term_weights empty")
     return meta["sha256"]
 
 
@@ -161,8 +158,8 @@ class DocumentFrequency:
     """Number of passages that contain a word, as sorted arrays: the words of a large corpus are too many for a dict."""
 
     def __init__(self, path: str) -> None:
-        arrays = load_arrays(path)
-        self.words, self.counts, self.passages = arrays["words"], arrays["counts"], int(arrays["passages"])
+        with np.load(path) as arrays:
+            self.words, self.counts, self.passages = arrays["words"], arrays["counts"], int(arrays["passages"])
 
     def idf(self, words: np.ndarray) -> np.ndarray:
         """log((N + 1) / (df + 1/2)) of hashed words, [n]; positive for every word."""

@@ -2,7 +2,6 @@
 
 import json
 import math
-import runpy
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
@@ -26,7 +25,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.input.records import read_manifest
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
-from tests.support import ROOT, corpus
+from tests.support import corpus
 
 TERMS = Terms(Tokenizer.of_words((*SPECIAL_TOKENS, "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"}))
 SAMPLER = Sampler(TERMS.is_term, weighting="normalised")
@@ -153,12 +152,6 @@ def test_presets_name_fields_and_differ_from_the_default(tmp_path):
         plain(corpus.config(tmp_path, preset=name))
     with pytest.raises(InputError, match="unknown preset 'authors'"):
         generation("authors")
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "configs" / "data").glob("[a-z]*.py")), ids=lambda path: path.stem)
-def test_every_data_config_takes_a_preset(path):
-    get_config = runpy.run_path(str(path))["get_config"]
-    assert get_config("official").unit == "tokens" and get_config().unit == "words"
 
 
 @pytest.mark.parametrize(

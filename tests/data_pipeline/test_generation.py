@@ -321,12 +321,6 @@ def command(*arguments: str) -> subprocess.CompletedProcess:
     ("arguments", "message"),
     [
         (["--config=configs/data/demo.py", "--config.speed=3"], "speed"),
-        (["--config=configs/data/absent.py"], "absent.py"),
-        (
-            ["--config=configs/data/demo.py", "--config.source.paths=('absent.xml',)", "--config.tokenizer={vocab}"],
-            "absent.xml",
-        ),
-        (["--config=configs/data/demo.py", "--config.tokenizer=absent"], "absent"),
         (["--config=configs/data/demo.py", "--config.weighting=loud", "--config.tokenizer={vocab}"], "weighting"),
         (["--config=configs/data/demo.py", "--config.encoder=absent", "--config.tokenizer={vocab}"], "absent"),
     ],

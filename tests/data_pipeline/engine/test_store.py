@@ -1,6 +1,5 @@
 """The tables of a half-done job: a changed, truncated or missing file is named when the job resumes, never read."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 from data_pipeline.engine import store
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.tables import table
-from data_pipeline.tasks import prop as term_collection
 from harp_jax.base.errors import InputError
 
 SQL = "SELECT word, CAST(SUM(n) AS BIGINT) AS n FROM word_counts GROUP BY word"
@@ -86,31 +84,6 @@ def test_a_part_that_runs_again_replaces_its_file(tmp_path):
         assert store.read(job, "word_counts").num_rows == some.num_rows
     store.write(job, "word_counts", 0, "count", 0, rows.slice(3))
     assert not list((tmp_path / ".work").rglob("*.parquet"))
-
-
-def test_damaged_arrays_are_named(tmp_path):
-    path = str(tmp_path / "a.npz")
-    np.savez(path, words=np.arange(100))
-    content = Path(path).read_bytes()
-    for damaged in (b"", content[:50], content.replace(np.int64(7).tobytes(), np.int64(8).tobytes(), 1)):
-        Path(path).write_bytes(damaged)
-        with pytest.raises(InputError, match=r"a\.npz is damaged .*; remove it and run the command again"):
-            store.load_arrays(path)
-
-
-def test_a_changed_term_collection_is_named(tmp_path):
-    job = engine(tmp_path).job
-    rows = dict(word=[5, 3], text=["one", "two"], n=[2, 1])
-    store.write(job, "term_totals", 0, "totals", 0, table("term_totals", rows))
-    folder = str(tmp_path / "terms")
-    term_collection.save(job, folder, 3)
-    assert term_collection.TermCollection(folder, False).total == 3
-    path = os.path.join(folder, "ends.npy")
-    content = Path(path).read_bytes()
-    Path(path).write_bytes(content[:-1] + b"\1")
-    term_collection._verify.cache_clear()
-    with pytest.raises(InputError, match=r"ends\.npy was changed"):
-        term_collection.TermCollection(folder, False)
 
 
 @pytest.mark.parametrize("name", ["a[b]c", "wild*", "what?", "it's", "[", "ü é"])

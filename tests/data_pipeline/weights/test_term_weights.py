@@ -18,7 +18,6 @@ from data_pipeline.engine.tables import unpack
 from data_pipeline.pipeline import generate
 from data_pipeline.weights.artefact import DocumentFrequency, read_meta, save_frequency, verify
 from data_pipeline.weights.attention import (
-    CPU_LENGTHS,
     LENGTHS,
     Encoder,
     Sequence,
@@ -93,18 +92,6 @@ def test_batches_hold_every_sequence_once_in_few_shapes():
     assert len({batch.tokens.shape for batch in made}) <= len(LENGTHS)
     slots, tokens = sum(batch.tokens.size for batch in made), sum(int(batch.segment_ids.sum()) for batch in made)
     assert tokens / slots > 0.8
-
-
-def test_the_lengths_of_a_cpu_leave_less_padding():
-    rng = np.random.default_rng(1)
-    # As sentences that hold links: 31 wordpieces on average.
-    lengths = np.clip(rng.lognormal(3.3, 0.55, 4096), 1, 500).astype(int)
-    sequences = [Sequence(np.full(n, 4, np.int32), []) for n in lengths]
-    filled = {}
-    for sizes in (LENGTHS, CPU_LENGTHS):
-        made = list(batches(sequences, 2048, 1, load_tokenizer_of_five(), sizes))
-        filled[sizes] = sum(int(b.segment_ids.sum()) for b in made) / sum(b.tokens.size for b in made)
-    assert filled[CPU_LENGTHS] > 0.92 > filled[LENGTHS] > 0.86
 
 
 def load_tokenizer_of_five():
