@@ -49,7 +49,7 @@ def test_killed_and_rerun_writes_the_same_bytes(tmp_path):
         "documents.marks",
         "resolved",
         "sentences.marks",
-        "requests.marks",
+        "requests of sentences.marks",
         "pairs.marks",
         "shards.marks",
     ):

@@ -89,7 +89,7 @@ def test_cluster_writes_the_local_engines_bytes(made, beside):
     assert not (beside / ".work").exists()
 
 
-@pytest.mark.parametrize("begun", ["pages", "requests.marks/all", "pairs.marks"])
+@pytest.mark.parametrize("begun", ["pages", "requests of sentences.marks/all", "pairs.marks"])
 def test_an_executor_killed_mid_job_changes_nothing(made, beside, begun):
     """In the joins of the link graph, in those of the pages' passages, in a map."""
     config, expected = made
