@@ -139,7 +139,7 @@ def save_hf(
     of the vocabulary beyond the tokenizer's (padding for sharding) are left out.
 
     `more(directory)` may add files. The directory appears complete or not at all; InputError unless it is replaceable
-    (`digests.output_folder`).
+    (`files.output_folder`).
     """
     check_vocabulary(tokenizer, config, "the parameter tree")
     with output_folder(directory) as folder:

@@ -10,7 +10,7 @@ and a README.md through which `load_dataset(FOLDER, TASK)` finds them. Layouts, 
 
 Texts of pairs are decoded from token ids, so an uncased vocabulary has lower-cased them; a tokenizer with this vocabulary
 returns the same ids. Works in batches of BATCH records: memory does not grow with the data. The folder appears complete or not
-at all, and replaces only one that this wrote (`digests.output_folder`).
+at all, and replaces only one that this wrote (`files.output_folder`).
 """
 
 import contextlib
