@@ -14,7 +14,7 @@ from data_pipeline.config import generation
 
 def get_config(preset: str = "") -> ConfigDict:
     config = generation(preset or "recommended")  # ADP, whose figures are in docs/experiments/recommended.md
-    config.source.format = ""  # told by content
+    config.source.format = ""  # detected
     config.source.paths = ("site",)
     config.encoder = "idf"  # no encoder has to weigh the words: a minute instead of many
     config.document_title = True  # ADP does not draw its query from the page

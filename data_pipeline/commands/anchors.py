@@ -1,7 +1,7 @@
 """Anchor texts of every page, from the link graph: `harp anchors`.
 
-They are what a lexical ranker can know of links without any training (`harp first-stage --anchors`), so the baseline of every
-claim about pre-training from links. Which links count is decided by the fields of a generation config.
+A lexical ranker can use them without training (`harp first-stage --anchors`), which makes them the baseline of every claim about
+pre-training from links. The fields of a generation config decide which links count.
 """
 
 import argparse

@@ -92,7 +92,7 @@ class Summary(NamedTuple):
 def write_documents(pages: str, output: str, format_: str = "", base_url: str = "") -> Summary:
     """Writes the documents of `pages` to `output`, one {"id", "title", "text"} per line, in the order of the input.
 
-    `pages` is a folder of HTML, a WARC, a MediaWiki dump, or JSON lines, told by content unless `format_` names one. `base_url`:
+    `pages` is a folder of HTML, a WARC, a MediaWiki dump, or JSON lines, detected unless `format_` names its format. `base_url`:
     where a folder of HTML is served; without it ids are `file:///` and the path. Works out of core. Raises InputError for bad
     input.
     """
@@ -114,11 +114,9 @@ def arguments_parser() -> Parser:
         "id, title and text, as the other commands read collections.",
         example="harp documents site/ --base_url=https://docs.example.org/ --output=docs.jsonl",
     )
-    parser.add_input("pages", help="folder or file; its format is told by its content")
+    parser.add_input("pages", help="folder or file; its format is detected")
     parser.add_output("--output", required=True, help="the JSONL file to write")
-    parser.add_argument(
-        "--format", default="", choices=("", *formats.FORMATS), help="of the pages, if their content is misleading"
-    )
+    parser.add_argument("--format", default="", choices=("", *formats.FORMATS), help="of the pages, if detection fails")
     parser.add_argument("--base_url", default="", help="where the folder is served; without it ids are file:///PATH")
     return parser
 

@@ -7,8 +7,8 @@ The same seed writes the same bytes.
 
 A fact is `of pages | of pages | of questions`, and the three wordings share no word but function words. A page uses one of the
 first two; links to it use the other one if there is a question about the page, else the wording of questions. So no question is
-worded like its page or like a link to it: to find the page, a ranker has to know that "passage across the water" belongs to
-"ferrymen" and to "landing stages and flat boats", which the links to other pages show.
+worded like its page or like a link to it: to find the page, a ranker must learn that "passage across the water" belongs to
+"ferrymen" and to "landing stages and flat boats", which links to other pages show.
 """
 
 import argparse
@@ -176,7 +176,7 @@ class Page(NamedTuple):
 def world(count: int, seed: int, informative: bool = True) -> list[Page]:
     """The pages and their facts. Pages of one name and kind share no fact as long as there are enough.
 
-    informative=False is the control: links to a page tell facts drawn at random, so that they say nothing about it.
+    informative=False is the control: links to a page state random facts.
     """
     draw = generator("sample_wiki", seed, "world")
     names = _names(max(4, count // HOMONYMS), draw)
@@ -411,9 +411,7 @@ def arguments_parser() -> Parser:
     parser.add_output("--output", required=True, help="directory for the dump and the six text files")
     parser.add_argument("--pages", type=positive, default=400, help="articles (400)")
     parser.add_argument("--seed", type=count, default=0, help="the same seed writes the same bytes (0)")
-    parser.add_argument(
-        "--uninformative_links", action="store_true", help="the control: links tell nothing true about their pages"
-    )
+    parser.add_argument("--uninformative_links", action="store_true", help="the control: links state random facts")
     return parser
 
 

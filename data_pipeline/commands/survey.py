@@ -1,4 +1,4 @@
-"""What the links of a site are good for: `harp survey`.
+"""Survey the links of a site, for training and for tests without labels: `harp survey`.
 
 Writes to a folder
 

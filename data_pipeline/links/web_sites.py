@@ -26,7 +26,7 @@ from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, DropCounts, Row, table
 from data_pipeline.links import link_graph
 from data_pipeline.sources import formats, urls
-from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument, Outline, Section, Source
+from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument, Outline, Section, Source, redirect
 
 MIN_PAGES = 8
 BOILERPLATE_SHARE = 0.5  # links that occur on more than this share of the pages of a site are dropped
@@ -185,9 +185,9 @@ def _moved(documents: list[LinkedDocument], old: str, new: str) -> list[LinkedDo
     found: list[LinkedDocument] = []
     for document in documents:
         address = new + document.address[len(old) :]
-        redirect = None if document.redirect is None else new + document.redirect[len(old) :]
-        found.append(replace(document, address=address, id=address, redirect=redirect))
-        found.append(LinkedDocument(document.address, document.id, "", "", (), 0, redirect=address))
+        target = None if document.redirect is None else new + document.redirect[len(old) :]
+        found.append(replace(document, address=address, id=address, redirect=target))
+        found.append(redirect(document.address, address))
     return found
 
 
@@ -305,7 +305,7 @@ def _sections(document: LinkedDocument, outline: Outline, dropped: list[Dropped]
         own = f"{document.address}#{section.fragment}" if number else document.address
         if addresses[number] != own:
             if section.fragment or not number:
-                found.append(LinkedDocument(own, own, "", "", (), 0, redirect=addresses[number]))
+                found.append(redirect(own, addresses[number]))
             continue
         if number and not section.fragment:
             continue

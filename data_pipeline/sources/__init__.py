@@ -13,5 +13,5 @@ Files:
   main_content       the main content of an HTML tree as text with marks, by section
   html_pages         a page as bytes to a linked document; folders and files of HTML
   warc               WARC files
-  formats            the table of formats, reading a source in any of them, the format of a file or folder by its content
+  formats            the table of formats, reading a source in any of them, detecting the format of a file or folder
 """

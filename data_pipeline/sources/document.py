@@ -54,7 +54,7 @@ class LinkedDocument:
     is_disambiguation: bool = False
     is_section: bool = False  # a part of a page that was split
     outline: Outline | None = None  # of a web page that may be split; its links then lead to `address#fragment`
-    canonical: str = ""  # of a web page: its address on another host, by its own account
+    canonical: str = ""  # of a web page: its canonical address, if that is on another host
 
 
 class Dropped(NamedTuple):

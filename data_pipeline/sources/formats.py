@@ -1,4 +1,4 @@
-"""The source formats, reading a source in any of them, and telling the format of a file or folder by its content.
+"""The source formats, reading a source in any of them, and detecting the format of a file or folder.
 
 A format has `chunks(source)`, which runs in the parent and splits the files into chunks of about 4 MiB of raw input, and
 `parse(chunk, source)`, a pure function that worker processes run. Every format becomes `LinkedDocument`s, chunk by chunk.
@@ -36,13 +36,14 @@ class Format(NamedTuple):
     has_boilerplate: bool = False
 
 
+# In a folder with files of several formats the first one counts: pages come before the data beside them.
 FORMATS = {
-    "mediawiki": Format(mediawiki.chunks, mediawiki.parse, mediawiki.addresser),
-    "wikiextractor": Format(json_formats.chunks, json_formats.parse_extracted, json_formats.title_addresser),
-    "linked_jsonl": Format(json_formats.chunks, json_formats.parse_linked),
-    "harp_json": Format(json_formats.chunks, json_formats.parse_harp),
     "html": Format(html_pages.chunks, html_pages.parse, urls.addresser, has_boilerplate=True),
     "warc": Format(warc.chunks, warc.parse, urls.addresser, has_boilerplate=True),
+    "mediawiki": Format(mediawiki.chunks, mediawiki.parse, mediawiki.addresser),
+    "wikiextractor": Format(json_formats.chunks, json_formats.parse_extracted, json_formats.title_addresser),
+    "harp_json": Format(json_formats.chunks, json_formats.parse_harp),
+    "linked_jsonl": Format(json_formats.chunks, json_formats.parse_linked),
 }
 
 
@@ -82,24 +83,22 @@ def redirects(source: Source) -> Iterator[tuple[str, str]]:
             yield alias, address
 
 
-# The format, told by the content.
-# Files of a folder that are looked at: a mirror may begin with images.
-_LOOKED_AT = 1000
+# Detecting the format.
+# Files of a folder that are checked: a mirror may begin with images.
+_CHECKED = 1000
 _HEAD = 1 << 16
 _HTML = (".html", ".htm", ".xhtml")
 _BEGINS_HTML = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--|<!doctype\s+html|<html[\s>])", re.IGNORECASE
 )
-# What a folder with several kinds of files is: pages before data beside them.
-_ORDER = ("html", "warc", "mediawiki", "wikiextractor", "harp_json", "linked_jsonl")
 
 
 def format_of_content(path: str) -> str:
     """One of "html", "warc", "mediawiki", "wikiextractor", "harp_json", "linked_jsonl"; InputError for anything else."""
     if os.path.isdir(path):
-        names = list(itertools.islice(files.walk(path), _LOOKED_AT))
+        names = list(itertools.islice(files.walk(path), _CHECKED))
         found = {"html" if name.lower().endswith(_HTML) else _kind(name) for name in names}
-        known = [kind for kind in _ORDER if kind in found]
+        known = [kind for kind in FORMATS if kind in found]
     else:
         files.check_readable(path)
         known = [kind for kind in [_kind(path)] if kind]

@@ -419,7 +419,7 @@ class Site:
         redirects: Sequence[str] = (),
         directory: str = "",
     ) -> "Site":
-        """Reads HTML, a WARC, a MediaWiki dump or linked JSONL, told by content unless `format` names it.
+        """Reads HTML, a WARC, a MediaWiki dump or linked JSONL, whose format is detected unless `format` names it.
 
         Raises InputError for bad input.
         """
