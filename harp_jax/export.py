@@ -4,14 +4,10 @@ The newest checkpoint of a training workdir as a Hugging Face directory (`checkp
 """
 
 import argparse
-from typing import TYPE_CHECKING
 
 from harp_jax.base.cli import Parser, count, run
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import lines
-
-if TYPE_CHECKING:
-    from harp_jax.checkpoints.model_card import About
 
 
 def arguments_parser() -> Parser:
@@ -26,7 +22,7 @@ def arguments_parser() -> Parser:
         "--encoder", model=True, default="", help="instead: Hugging Face directory, of which --layers are kept"
     )
     parser.add_argument(
-        "--layers", type=count, default=0, help="first layers of --encoder that are written, without heads"
+        "--layers", type=count, default=0, help="of --encoder that are written, the first ones, no heads"
     )
     parser.add_argument(
         "--sha256", default="", help="refuse another model.safetensors of --encoder than the one with this hash"
@@ -55,7 +51,7 @@ def arguments_parser() -> Parser:
     parser.add_argument(
         "--results",
         default="",
-        help="figures for its card: a .json of harp evaluate --format=json, or the file of --per_query",
+        help="figures for its card: the file of harp evaluate --per_query",
     )
     parser.add_argument("--system", default="", help="the run of --results that is this model (where it has several)")
     parser.add_argument("--evaluated_on", default="", help="name of the queries of --results")
@@ -67,9 +63,18 @@ def arguments_parser() -> Parser:
 
 def main(arguments: argparse.Namespace) -> None:
     from harp_jax.checkpoints.export import check_repository, export_model, push, write_first_layers
+    from harp_jax.checkpoints.model_card import About, read_figures
 
-    if bool(arguments.workdir) == bool(arguments.encoder) or bool(arguments.encoder) != bool(arguments.layers):
-        raise InputError("give --workdir, or --encoder with --layers")
+    given = [bool(option) for option in (arguments.workdir, arguments.encoder, arguments.layers)]
+    for wrong, message in (
+        (given not in ([True, False, False], [False, True, True]), "give --workdir, or --encoder with --layers"),
+        (
+            (arguments.system or arguments.evaluated_on) and not arguments.results,
+            "--system and --evaluated_on describe --results; add it, or leave them out",
+        ),
+    ):
+        if wrong:
+            raise InputError(message)
     if arguments.encoder:
         write_first_layers(arguments.encoder, arguments.layers, arguments.output, arguments.sha256)
         print(f"{arguments.output}: {arguments.layers} layers of {arguments.encoder}")
@@ -81,7 +86,14 @@ def main(arguments: argparse.Namespace) -> None:
         arguments.workdir,
         arguments.output,
         ranker=arguments.ranker,
-        about=about(arguments),
+        about=About(
+            license=arguments.license,
+            language=arguments.language,
+            base_model=arguments.base_model,
+            datasets=tuple(arguments.dataset),
+            figures=read_figures(arguments.results, arguments.system) if arguments.results else (),
+            evaluated_on=arguments.evaluated_on,
+        ),
         formats=arguments.format,
         int8=arguments.int8,
         calibration=calibration,
@@ -91,32 +103,14 @@ def main(arguments: argparse.Namespace) -> None:
         print(push(arguments.output, arguments.push))
 
 
-def about(arguments: argparse.Namespace) -> "About":
-    """What the options say about the model. InputError for options that contradict each other."""
-    from harp_jax.checkpoints.model_card import About, read_figures
-
-    if (arguments.system or arguments.evaluated_on) and not arguments.results:
-        raise InputError("--system and --evaluated_on describe --results; add it, or leave them out")
-    return About(
-        license=arguments.license,
-        language=arguments.language,
-        base_model=arguments.base_model,
-        datasets=tuple(arguments.dataset),
-        figures=read_figures(arguments.results, arguments.system) if arguments.results else (),
-        evaluated_on=arguments.evaluated_on,
-    )
-
-
 def read_pairs(path: str) -> list[tuple[str, str]]:
-    """(query, document) of lines `query<TAB>document`. InputError with the line where one has another form, and for none."""
+    """(query, document) of lines `query<TAB>document`. InputError with the line where one has another form."""
     found = []
     for number, line in lines(path):
         query, tab, document = line.partition("\t")
         if not tab or not query.strip() or not document.strip():
             raise InputError(f"{path}, line {number}: not query<TAB>document; correct the line")
         found.append((query, document))
-    if not found:
-        raise InputError(f"{path} is empty; write lines query<TAB>document")
     return found
 
 

@@ -14,8 +14,8 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -27,17 +27,14 @@ from harp_jax.base.files import sha256_file
 from harp_jax.checkpoints.recorded import CONFIG, read_config
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 RETRY_SECONDS = 2.0
 _TRANSIENT_ERRNO = frozenset(
     (errno.EIO, errno.EACCES, errno.EPERM, errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE, errno.ENFILE, errno.ENOMEM,
      errno.ECONNRESET, errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH)
 )  # fmt: skip
-_TRANSIENT_STATUS = (
-    "UNAVAILABLE",
-    "DEADLINE_EXCEEDED",
-    "PERMISSION_DENIED",
-    "Input/output error",
-)  # in TensorStore's messages
+# In TensorStore's messages.
+_TRANSIENT_STATUS = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "PERMISSION_DENIED", "Input/output error")
 _MULTIPLIERS = (0x9E3779B1, 0x85EBCA77)  # odd, from the golden ratio and from xxHash's primes
 
 
@@ -163,44 +160,12 @@ class Checkpoints:
         `checkpoints_damaged`, with the reason in the log. Raises InputError if checkpoints exist and none verifies, or if
         they cannot be read at the moment.
         """
-        steps = self.steps()
-        damaged: list[int] = []
-        for step in reversed(steps):
-            try:
-                state, meta = self._read_patiently(step, abstract)
-            except InputError:
-                raise
-            except Exception as error:
-                log.warning("checkpoint %d is damaged and is skipped: %s", step, _first_line(error))
-                damaged.append(step)
-                continue
-            self._set_aside(damaged)
-            return step, state, meta
-        if damaged:
-            raise InputError(
-                f"none of the checkpoints {steps} in {self.directory} verifies; restore one from a backup, "
-                "or start again in an empty workdir"
-            )
-        return None
-
-    def _read_patiently(self, step: int, abstract: Any) -> tuple[Any, dict[str, Any]]:
-        """`_read`, retried once: corruption fails twice, an outage may pass. InputError for storage that does not answer."""
-        try:
-            return self._read(step, abstract)
-        except InputError:
-            raise
-        except Exception as error:
-            log.warning("checkpoint %d cannot be read (%s); trying again", step, _first_line(error))
-        time.sleep(RETRY_SECONDS)
-        try:
-            return self._read(step, abstract)
-        except Exception as error:
-            if _transient(error):
-                raise InputError(
-                    f"cannot read checkpoint {step} in {self.directory}: {_first_line(error)}; nothing was changed, run "
-                    "the same command again when the storage is back"
-                ) from error
-            raise
+        found = _newest(self.steps(), lambda step: self._read(step, abstract), self.directory)
+        if found is None:
+            return None
+        step, (state, meta), damaged = found
+        self._set_aside(damaged)
+        return step, state, meta
 
     def _read(self, step: int, abstract: Any) -> tuple[Any, dict[str, Any]]:
         args = self._ocp.args
@@ -245,6 +210,37 @@ class Checkpoints:
             self._manager.close()
 
 
+def _newest(steps: list[int], read: Callable[[int], T], where: str) -> tuple[int, T, list[int]] | None:
+    """(step, what `read` returns for it, damaged steps after it) of the newest checkpoint that verifies; None without any.
+
+    A failed read is retried once: corruption fails twice, an outage may pass. Raises InputError if none verifies, or if the
+    storage does not answer.
+    """
+    damaged: list[int] = []
+    for step in sorted(steps, reverse=True):
+        for trial in range(2):
+            try:
+                return step, read(step), damaged
+            except InputError:
+                raise
+            except Exception as error:
+                if trial and _transient(error):
+                    raise InputError(
+                        f"cannot read checkpoint {step} in {where}: {_first_line(error)}; nothing was changed, run the same "
+                        "command again when the storage is back"
+                    ) from error
+                again = "it is damaged and is skipped" if trial else "trying again"
+                log.warning("checkpoint %d in %s cannot be read (%s); %s", step, where, _first_line(error), again)
+            if not trial:
+                time.sleep(RETRY_SECONDS)
+        damaged.append(step)
+    if damaged:
+        raise InputError(
+            f"none of the checkpoints {sorted(steps)} in {where} verifies; restore a backup, or train again"
+        )
+    return None
+
+
 def _transient(error: BaseException | None) -> bool:
     """Whether an error, or its cause, is about the storage at this moment, not about the bytes in it."""
     while error is not None:
@@ -278,26 +274,17 @@ def load_newest(workdir: str) -> tuple[int, dict, ConfigDict]:
     if there is nothing to read, or if the storage does not answer.
     """
     config = read_config(workdir)
-    directory = os.path.join(workdir, "checkpoints")
-    if not os.path.isdir(directory) or not os.listdir(directory):
-        raise InputError(f"{workdir} holds no checkpoint yet; train first")
+    directory = os.path.join(os.path.abspath(workdir), "checkpoints")
     import orbax.checkpoint as ocp
 
     handlers = {"state": ocp.PyTreeCheckpointHandler(), "meta": ocp.JsonCheckpointHandler()}
-    with ocp.CheckpointManager(os.path.abspath(directory), item_handlers=handlers) as manager:
-        for step in sorted(manager.all_steps(), reverse=True):
-            try:
-                return step, _read_params(manager, step, config_digest(workdir)), config
-            except InputError:
-                raise
-            except Exception as error:
-                if _transient(error):
-                    raise InputError(
-                        f"cannot read checkpoint {step} in {directory}: {_first_line(error)}; check its permissions and the "
-                        "storage, and run the same command again"
-                    ) from error
-                log.warning("checkpoint %d of %s is damaged and is skipped: %s", step, workdir, _first_line(error))
-    raise InputError(f"no checkpoint in {directory} verifies; train again or restore a backup")
+    digest, found = config_digest(workdir), None
+    if os.path.isdir(directory):
+        with ocp.CheckpointManager(directory, item_handlers=handlers) as manager:
+            found = _newest(list(manager.all_steps()), lambda step: _read_params(manager, step, digest), directory)
+    if found is None:
+        raise InputError(f"{workdir} holds no checkpoint yet; train first")
+    return found[0], found[1], config
 
 
 def _read_params(manager: Any, step: int, config: str) -> dict:

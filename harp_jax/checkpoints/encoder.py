@@ -25,15 +25,11 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderShape, Tokenizer, 
     Raises InputError if the vocabulary does not match the parameters.
     """
     params: dict | None = None
+    m = config.model
+    chosen = {"attention": m.attention, "remat": m.remat}
+    chosen |= {"dropout": float(m.dropout), "attention_dropout": float(m.attention_dropout)}
     if config.init:
         shape, params = load_encoder(config.init)
-        shape = replace(
-            shape,
-            dropout=float(config.model.dropout),
-            attention_dropout=float(config.model.attention_dropout),
-            attention=config.model.attention,
-            remat=config.model.remat,
-        )
         tokenizer = load_tokenizer(config.tokenizer or tokenizer_of(config.init))
         if tokenizer.size != shape.vocab_size:
             raise InputError(
@@ -42,25 +38,21 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderShape, Tokenizer, 
             )
     else:
         tokenizer = load_tokenizer(config.tokenizer)
-        m = config.model
-        shape = encoder_of(m.model_type, "model.model_type").shape(
-            tokenizer.size, m.layers, m.hidden, m.heads, 4 * m.hidden, m.max_positions,
-            dropout=float(m.dropout), attention_dropout=float(m.attention_dropout), attention=m.attention,
-            remat=m.remat,
-        )  # fmt: skip
+        shape = encoder_of(m.model_type, "--config.model").shape(
+            tokenizer.size, m.layers, m.hidden, m.heads, 4 * m.hidden, m.max_positions
+        )
     if config.row_length > shape.max_positions:
         raise InputError(
             f"row_length={config.row_length} exceeds the encoder's {shape.max_positions} positions; lower it"
         )
     dtype = fastest_dtype(jax.default_backend()) if config.dtype == "auto" else config.dtype
-    return replace(shape, dtype=dtype), tokenizer, params
+    return replace(shape, dtype=dtype, **chosen), tokenizer, params
 
 
 def load_encoder(path: str) -> tuple[EncoderShape, dict]:
     """Shape and parameters (numpy float32) of a Hugging Face directory or of a training workdir.
 
-    Of a workdir: the parameters that the training selected, or those of its newest checkpoint. Raises InputError where there
-    is no encoder to load.
+    Of a workdir: the parameters that the training selected, or those of its newest checkpoint.
     """
     if not os.path.isdir(path):
         raise InputError(
@@ -68,11 +60,9 @@ def load_encoder(path: str) -> tuple[EncoderShape, dict]:
         )
     if is_workdir(path):
         params, config = load_params(path)
-        if "encoder" not in config:
-            raise InputError(f"{path} holds no encoder; use the workdir of a pre-training or fine-tuning run")
         # The run's attention may be a kernel of a device that is not this one.
-        shape = replace(recorded_shape(config.encoder, path), attention="auto")
-        params = strip_vocab(params, shape.vocab_size)
+        shape = replace(recorded_shape(config, path), attention="auto")
+        params = _resize_vocab(params, shape.vocab_size)
         if chosen := best(path):
             params |= load_hf(chosen["model"])[1]
         return shape, params
@@ -103,12 +93,8 @@ def tokenizer_of(path: str) -> str:
     return inner if os.path.isdir(inner) else path
 
 
-def strip_vocab(params: dict, vocab_size: int) -> dict:
-    """Parameters without the vocabulary rows that sharding padded."""
-    return _resize_vocab(params, vocab_size)
-
-
 def _resize_vocab(params: dict, rows: int) -> dict:
+    """Parameters with rows of the vocabulary added, as sharding needs, or those that it added removed."""
     params = jax.tree.map(lambda x: x, params)
     word = params["encoder"]["embeddings"]["word"]
     extra = rows - word["embedding"].shape[0]

@@ -1,20 +1,21 @@
-"""A training workdir as a Hugging Face directory.
+"""A training workdir as a Hugging Face directory; its upload to the Hub; the first layers of an encoder as another encoder.
 
-The result loads in transformers (AutoModel, AutoModelForSequenceClassification, BertForPreTraining) and in
+An export loads in transformers (AutoModel, AutoModelForSequenceClassification, the class for pre-training) and in
 sentence-transformers' CrossEncoder, which then scores as the JAX model does (`huggingface.save_hf`). The tokenizer's
 model_max_length is the row length of the training.
 """
 
+import contextlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from harp_jax.base.errors import InputError, how_to_fetch
-from harp_jax.base.files import check_replaceable, sha256_file
+from harp_jax.base.files import check_replaceable, files_below, sha256_file
 from harp_jax.checkpoints import checkpoint
 from harp_jax.checkpoints.formats import needed, write_onnx, write_openvino
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
@@ -24,6 +25,17 @@ from harp_jax.input.packing import fit
 from harp_jax.model.encoders.table import recorded_shape
 from harp_jax.text.tokenizer import Marks, Tokenizer, load_tokenizer, marks_of
 
+NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)  # of a repository
+# What a cross-encoder's directory needs here: parameters once, not in every framework's format.
+PARTS = [
+    "config.json",
+    "*.safetensors",
+    "tokenizer*",
+    "vocab.txt",
+    "special_tokens_map.json",
+    "*sentence_*.json",
+    "modules.json",
+]
 PAIRS = 300  # that calibrate int8, at most
 PACKAGES = {"onnx": ("onnx", "torch", "onnxruntime"), "openvino": ("openvino", "torch", "nncf")}  # the last for int8
 
@@ -45,7 +57,7 @@ def export_model(
     well, for OpenVINO with the ranges of `calibration`, texts of queries and documents.
 
     The directory appears complete or not at all. Raises InputError if no checkpoint of a cross-encoder verifies, if `output` is
-    anything else than an export or an empty directory, and if a package that a format needs is not installed.
+    not replaceable, and if a package that a format needs is not installed.
 
     >>> import harp_jax as hj
     >>> hj.export_model("runs/ranker", "exported")
@@ -55,10 +67,7 @@ def export_model(
     check_replaceable(output)
     check_formats(formats, int8, calibration)
     step, params, config = checkpoint.load_newest(workdir)
-    if "encoder" not in config:
-        raise InputError(
-            f"{workdir} holds no encoder; neural rankers are not exported, harp rerank and Reranker read their workdir"
-        )
+    shape = recorded_shape(config, workdir)
     chosen = best(workdir)
     if chosen:
         step = chosen["step"]
@@ -69,7 +78,6 @@ def export_model(
     tokenizer = replace(load_tokenizer(os.path.join(workdir, "tokenizer")), max_length=config.row_length)
     card = model_card(workdir, config.to_dict(), output, step, about, ranker="mlm" not in params)
     marks = marks_of(tokenizer, config.get("query_mark", ""), config.get("document_mark", ""))
-    shape = recorded_shape(config.encoder, workdir)
 
     def more(directory: str) -> None:
         if "onnx" in formats:
@@ -82,23 +90,23 @@ def export_model(
 
 def check_formats(formats: Sequence[str], int8: bool, calibration: Sequence[tuple[str, str]]) -> None:
     """InputError for an unknown format, one whose packages are absent, and int8 of OpenVINO without texts."""
-    if calibration and not (int8 and "openvino" in formats):
-        raise InputError("--calibration serves --int8 with --format=openvino, nothing else; add them, or leave it out")
-    if isinstance(formats, str):
-        raise InputError(f"formats={formats!r} is no list; use [{formats!r}]")
+    ranges = int8 and "openvino" in formats
+    for wrong, message in (
+        (not PACKAGES.keys() >= set(formats), f"--format is one of {', '.join(PACKAGES)}, not {', '.join(formats)}"),
+        (int8 and not formats, "--int8 belongs to --format; add --format=onnx or --format=openvino"),
+        (calibration and not ranges, "--calibration serves --int8 with --format=openvino, nothing else; leave it out"),
+        (
+            ranges and not calibration,
+            "--int8 of OpenVINO measures the ranges of activations on texts; add --calibration=FILE with lines "
+            "query<TAB>document, a few hundred of those to be ranked",
+        ),
+    ):
+        if wrong:
+            raise InputError(message)
     for name in formats:
-        if name not in PACKAGES:
-            raise InputError(f"--format={name} is unknown; choose from {', '.join(PACKAGES)}")
         *packages, quantizer = PACKAGES[name]
         for package in [*packages, quantizer] if int8 else packages:
             needed(package, name)
-    if int8 and not formats:
-        raise InputError("--int8 belongs to --format; add --format=onnx or --format=openvino")
-    if int8 and "openvino" in formats and not calibration:
-        raise InputError(
-            "--int8 of OpenVINO measures the ranges of activations on texts; add --calibration=FILE with lines "
-            "query<TAB>document, a few hundred of those to be ranked"
-        )
 
 
 def truncated(
@@ -116,34 +124,17 @@ def truncated(
 
 
 def write_first_layers(encoder: str, layers: int, output: str, sha256: str = "") -> None:
-    """Writes embeddings and first `layers` layers of a Hugging Face encoder, without its heads, as a directory of the same kind.
+    """Writes embeddings and first `layers` layers of a Hugging Face encoder, without its heads, which belong to the last layer.
 
-    The heads belong to the last layer. Raises InputError if the encoder has fewer layers, or if its `model.safetensors` does not
-    have the wanted `sha256`.
+    Raises InputError if the encoder has fewer layers, or if its `model.safetensors` does not have the wanted `sha256`.
     """
-    if sha256:
-        check_sha256(os.path.join(encoder, "model.safetensors"), sha256)
+    path = os.path.join(encoder, "model.safetensors")
+    if sha256 and (found := sha256_file(path)) != sha256:
+        raise InputError(f"{path} has sha256 {found}, not {sha256}; it is another model or damaged: fetch it again")
     shape, params = load_hf(encoder)
     if not 1 <= layers <= shape.layers:
         raise InputError(f"{encoder} has {shape.layers} layers; choose --layers from 1 to {shape.layers}, not {layers}")
-    kept = {name: tree for name, tree in params["encoder"].items() if _layer(name) < layers}
-    save_hf(output, replace(shape, layers=layers), {"encoder": kept}, load_tokenizer(encoder), "")
-
-
-def _layer(name: str) -> int:
-    """The number of a layer from its name in the tree; -1 for the embeddings."""
-    head, _, number = name.rpartition("_")
-    return int(number) if head == "layer" else -1
-
-
-def check_sha256(path: str, wanted: str) -> None:
-    """Raises InputError unless the file has the hash."""
-    found = sha256_file(path)
-    if found != wanted:
-        raise InputError(f"{path} has sha256 {found}, not {wanted}; it is another model or damaged: fetch it again")
-
-
-NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+    save_hf(output, replace(shape, layers=layers), {"encoder": params["encoder"]}, load_tokenizer(encoder), "")
 
 
 def check_repository(name: str) -> None:
@@ -152,36 +143,30 @@ def check_repository(name: str) -> None:
         raise InputError(f"--push={name}: name the repository USER/NAME, as on huggingface.co")
 
 
-# What a cross-encoder's directory needs here: parameters once, not in every framework's format.
-PARTS = [
-    "config.json",
-    "*.safetensors",
-    "tokenizer*",
-    "vocab.txt",
-    "special_tokens_map.json",
-    "*sentence_*.json",
-    "modules.json",
-]
+@contextlib.contextmanager
+def _hub(what: str, advice: str) -> Iterator[None]:
+    """InputError where the Hub refuses a request or cannot be reached."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    # OSError, and the error of the Hub's HTTP library, whichever that is, for failed connections.
+    failures: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, ValueError)
+    try:
+        yield
+    except failures as error:
+        raise InputError(f"{what} ({' '.join(str(error).strip().splitlines()[:1])}){advice}") from error
 
 
 def fetched(name: str) -> str:
     """The directory of a model: `name` if it exists, else the Hub's model USER/NAME in the local cache, downloaded once.
 
-    Raises InputError where there is neither, and where the Hub cannot be reached.
+    Raises InputError where the Hub does not serve it.
     """
     if os.path.exists(name) or not NAME.fullmatch(name):
-        return name  # what reads it says what is missing
+        return name  # what reads it reports what is missing
     import huggingface_hub
-    from huggingface_hub.errors import HfHubHTTPError
 
-    failures: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, ValueError)
-    try:
-        return huggingface_hub.snapshot_download(name.rstrip("/"), allow_patterns=PARTS)
-    except failures as error:
-        first = " ".join(str(error).strip().splitlines()[:1])
-        raise InputError(
-            f"{name} is no directory, and the Hub does not serve it ({first}){how_to_fetch(name)}"
-        ) from error
+    with _hub(f"{name} is no directory, and the Hub does not serve it", how_to_fetch(name)):
+        return huggingface_hub.snapshot_download(name, allow_patterns=PARTS)
 
 
 def push(directory: str, name: str) -> str:
@@ -191,37 +176,19 @@ def push(directory: str, name: str) -> str:
     log in. Raises InputError where the Hub refuses or cannot be reached.
     """
     import huggingface_hub
-    from huggingface_hub.errors import HfHubHTTPError
 
     check_repository(name)
-    files = _files(directory)
-    total = sum(size for _, size in files) / 1e6
+    files = {path: os.path.getsize(os.path.join(directory, path)) / 1e6 for path in files_below(directory)}
+    total = f"{len(files)} files ({sum(files.values()):.1f} MB)"
     if huggingface_hub.get_token() is None:
-        listed = "\n".join(f"  {path}  {size / 1e6:.1f} MB" for path, size in files)
+        listed = "\n".join(f"  {path}  {size:.1f} MB" for path, size in files.items())
         return (
-            f"no Hugging Face token: nothing was uploaded. {len(files)} files ({total:.1f} MB) would go to {name}:\n{listed}\n"
+            f"no Hugging Face token: nothing was uploaded. {total} would go to {name}:\n{listed}\n"
             "Log in with `hf auth login`, or set HF_TOKEN, and run the same command again."
         )
-    # OSError, and the error of the Hub's HTTP library, whichever that is, for failed connections.
-    failures: tuple[type[BaseException], ...] = HfHubHTTPError.__bases__
-    try:
+    advice = f"; check the name, the token's rights and the network. The export in {directory} is complete"
+    with _hub(f"cannot upload to {name}", advice):
         api = huggingface_hub.HfApi()
         api.create_repo(name, private=True, exist_ok=True)
         api.upload_folder(repo_id=name, folder_path=directory, commit_message="Upload an export of harp_jax")
-    except failures as error:
-        first = str(error).strip().splitlines()[:1]
-        raise InputError(
-            f"cannot upload to {name}: {' '.join(first)}; check the name, the token's rights and the network. The export in "
-            f"{directory} is complete"
-        ) from error
-    return f"uploaded {len(files)} files ({total:.1f} MB) to {name} (private if it is new)"
-
-
-def _files(directory: str) -> list[tuple[str, int]]:
-    """(path below the directory, bytes) of every file, sorted."""
-    found = []
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            path = os.path.join(folder, name)
-            found.append((os.path.relpath(path, directory), os.path.getsize(path)))
-    return sorted(found)
+    return f"uploaded {total} to {name} (private if it is new)"

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import check_sums, output_folder, read_json, replacing
+from harp_jax.base.files import check_sums, output_folder, read_json
 from harp_jax.base.version import __version__
 from harp_jax.model.encoders.encoder import WORDS, EncoderShape
 from harp_jax.model.encoders.table import ENCODERS, encoder_of
 from harp_jax.text.tokenizer import MARKS, NO_MARKS, Marks, Tokenizer
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+IDENTITY = "torch.nn.modules.linear.Identity"  # the score is a raw logit; CrossEncoder's default would be a sigmoid
 MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote
 HEADS = ("pooler", "score", "mlm")
 # Vocabulary rows added so that sharding divides them; more than this is another vocabulary.
@@ -25,16 +26,13 @@ MAX_PADDING_ROWS = 127
 
 
 def check_vocabulary(tokenizer: Tokenizer, config: EncoderShape, where: str) -> None:
-    """InputError unless the tokenizer's ids are rows of the embedding (a few rows of padding are allowed)."""
-    if not 0 <= config.vocab_size - tokenizer.size <= MAX_PADDING_ROWS:
+    """InputError unless ids and token types of the tokenizer have embeddings (a few rows of padding are allowed)."""
+    types = tokenizer.template.second_type + 1
+    fits = 0 <= config.vocab_size - tokenizer.size <= MAX_PADDING_ROWS
+    if not fits or 0 < config.type_vocab < types:
         raise InputError(
-            f"the tokenizer has {tokenizer.size} tokens, but {where} has {config.vocab_size} word embeddings; "
-            "use the tokenizer that the model was trained with"
-        )
-    if 0 < config.type_vocab <= tokenizer.template.second_type:
-        raise InputError(
-            f"the tokenizer gives documents the token type {tokenizer.template.second_type}, but {where} has "
-            f"{config.type_vocab}; use a model of pairs"
+            f"the tokenizer has {tokenizer.size} tokens and {types} token types, but {where} has {config.vocab_size} word "
+            f"embeddings and {config.type_vocab} token types; use the tokenizer that the model was trained with"
         )
 
 
@@ -42,58 +40,46 @@ def load_hf(directory: str) -> tuple[EncoderShape, dict[str, Any]]:
     """(shape, parameter tree of numpy float32) of any Hugging Face directory of ENCODERS with safetensors.
 
     Heads that the checkpoint lacks are absent from the tree: "pooler", "mlm", and "score", which is a classifier with
-    one label (an NSP head or a classifier with more labels is no relevance score and is left out).
+    one label (other heads and classifiers are no relevance score and are left out).
     Raises InputError with the file and the tensor if something is missing or has another shape, and for files that were
-    changed since they were exported (`digests`).
+    changed since they were exported (SHA256SUMS).
     """
     check_sums(directory)
     path = os.path.join(directory, "config.json")
-    fields = _read_config(path)
-    encoder = encoder_of(fields.get("model_type"), f"{path}: model_type")
+    fields = read_json(path, "write or fetch it again")
+    encoder = encoder_of(fields.get("model_type"), path)
     shape = encoder.from_config(fields, path)
     return shape, _tree(encoder.read(_read_tensors(directory), directory), shape, directory)
 
 
 def _tree(state: dict[str, np.ndarray], config: EncoderShape, where: str) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
     groups = ENCODERS[config.model_type].leaves(config)
     known = {leaf.name for leaf in groups["encoder"]}
     roots = {name.partition(".")[0] for name in known}  # other tensors are heads, which may be of any kind
     layers = {name for name in state if name.partition(".")[0] in roots and re.search(r"\.\d+\.", name)}
-    if stray := sorted(layers - known):
-        raise InputError(
-            f"{where}: config.json has no place for tensor {stray[0]}; config and weights do not belong together"
-        )
+    wrong = [f"{name} has no place in config.json" for name in sorted(layers - known)]
+    tree: dict[str, Any] = {}
     for group, leaves in groups.items():
-        missing = [leaf.name for leaf in leaves if leaf.name not in state]
-        if group in HEADS and len(missing) == len(leaves):
+        if group in HEADS and not any(leaf.name in state for leaf in leaves):
             continue
-        if missing:
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            raise InputError(f"{where}: tensor {missing[0]}{more} missing; the checkpoint is incomplete")
         for leaf in leaves:
-            tensor = state[leaf.name]
-            if tensor.shape != leaf.stored:
-                raise InputError(
-                    f"{where}: tensor {leaf.name} has shape {tensor.shape}, config.json has {leaf.stored}; "
-                    "config and weights do not belong together"
-                )
-            if tensor.dtype.kind != "f" and tensor.dtype.name != "bfloat16":
-                raise InputError(
-                    f"{where}: tensor {leaf.name} is {tensor.dtype}, a quantised model; use its float original"
-                )
-            tensor = np.asarray(tensor, np.float32)
-            node = tree
-            for part in leaf.path[:-1]:
-                node = node.setdefault(part, {})
-            node[leaf.path[-1]] = np.ascontiguousarray(tensor.T if leaf.transposed else tensor).reshape(leaf.shape)
+            tensor = state.get(leaf.name)
+            if tensor is None:
+                wrong.append(f"{leaf.name} is missing")
+            elif tensor.shape != leaf.stored:
+                wrong.append(f"{leaf.name} has shape {tensor.shape}, by config.json {leaf.stored}")
+            elif tensor.dtype.kind != "f" and tensor.dtype.name != "bfloat16":
+                wrong.append(f"{leaf.name} is {tensor.dtype}, quantised")
+            else:
+                array = np.asarray(tensor, np.float32)
+                node = tree
+                for part in leaf.path[:-1]:
+                    node = node.setdefault(part, {})
+                node[leaf.path[-1]] = np.ascontiguousarray(array.T if leaf.transposed else array).reshape(leaf.shape)
+    if wrong:
+        more = f" (and {len(wrong) - 1} more such tensors)" if len(wrong) > 1 else ""
+        raise InputError(f"{where}: tensor {wrong[0]}{more}; use a complete float model with its own config.json")
     return tree
-
-
-def _read_config(path: str) -> dict[str, Any]:
-    if not os.path.exists(path):
-        raise InputError(f"no config.json in {os.path.dirname(path)!r}; use a Hugging Face directory")
-    return read_json(path, "write or fetch it again")
 
 
 def _read_tensors(directory: str) -> dict[str, np.ndarray]:
@@ -101,25 +87,20 @@ def _read_tensors(directory: str) -> dict[str, np.ndarray]:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    names, index = [WEIGHTS], os.path.join(directory, INDEX)
-    if not os.path.exists(os.path.join(directory, WEIGHTS)) and os.path.exists(index):
-        shards = read_json(index, "fetch it again").get("weight_map")
-        names = sorted(set(shards.values())) if isinstance(shards, dict) else []
-        if not all(isinstance(name, str) and os.path.basename(name) == name for name in names):
-            raise InputError(f"{index}: weight_map names files elsewhere; fetch it again")
-    elif not os.path.exists(os.path.join(directory, WEIGHTS)):
-        if os.path.exists(os.path.join(directory, "pytorch_model.bin")):
-            raise InputError(
-                f"{directory} holds pytorch_model.bin only, which is a pickle; convert it with transformers: "
-                "AutoModel.from_pretrained(DIR).save_pretrained(DIR, safe_serialization=True)"
-            )
-        raise InputError(f"no {WEIGHTS} in {directory}; use a complete Hugging Face directory")
+    path, index = os.path.join(directory, WEIGHTS), os.path.join(directory, INDEX)
+    if not os.path.exists(path) and not os.path.exists(index):
+        raise InputError(
+            f"no {WEIGHTS} in {directory}; convert a pytorch_model.bin, which is a pickle, with transformers: "
+            "AutoModel.from_pretrained(DIR).save_pretrained(DIR, safe_serialization=True)"
+        )
     tensors: dict[str, np.ndarray] = {}
-    for path in (os.path.join(directory, name) for name in names):
-        try:
+    try:
+        names = {WEIGHTS} if os.path.exists(path) else {*read_json(index, "fetch it again")["weight_map"].values()}
+        for name in sorted(names):
+            path = os.path.join(directory, os.path.basename(name))
             tensors.update(load_file(path))
-        except (SafetensorError, OSError) as error:
-            raise InputError(f"{path} is damaged: {error}; fetch or write it again") from error
+    except (SafetensorError, OSError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} or its index is damaged: {error}; fetch or write it again") from error
     return tensors
 
 
@@ -141,20 +122,11 @@ def save_hf(
     `more(directory)` may add files. The directory appears complete or not at all; InputError unless it is replaceable
     (`files.output_folder`).
     """
-    check_vocabulary(tokenizer, config, "the parameter tree")
-    with output_folder(directory) as folder:
-        _write(folder, replace(config, vocab_size=tokenizer.size), params, tokenizer, model_card, marks)
-        if more is not None:
-            more(folder)
-
-
-def _write(
-    directory: str, config: EncoderShape, params: dict[str, Any], tokenizer: Tokenizer, model_card: str, marks: Marks
-) -> None:
     from safetensors.numpy import save_file
 
-    save_file(_state(config, params), os.path.join(directory, WEIGHTS), metadata={"format": "pt"})
-    encoder = ENCODERS[config.model_type]
+    check_vocabulary(tokenizer, config, "the parameter tree")
+    config = replace(config, vocab_size=tokenizer.size)
+    encoder, max_length = ENCODERS[config.model_type], min(tokenizer.max_length, config.max_positions)
     fields = {
         "architectures": [encoder.exported_as(params)],
         MARK: __version__,
@@ -171,18 +143,23 @@ def _write(
     }
     if marks.ids:
         fields[MARKS] = [tokenizer.tokens[i] if i >= 0 else "" for i in (marks.query, marks.document)]
-    with open(os.path.join(directory, "config.json"), "w", encoding="utf-8") as file:
-        json.dump(fields, file, indent=2)
-    shutil.copymode(os.path.join(directory, "config.json"), os.path.join(directory, WEIGHTS))  # safetensors writes 0600
-    max_length = min(tokenizer.max_length, config.max_positions)
-    replace(tokenizer, max_length=max_length).write(directory)
-    if "score" in params:
-        write_layout(directory, max_length)
-    with open(os.path.join(directory, "README.md"), "w", encoding="utf-8") as file:
-        file.write(model_card)
+    with output_folder(directory) as folder:
+        files = {"config.json": fields, **(_layout(max_length) if "score" in params else {})}
+        for name, content in files.items():
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                json.dump(content, file, indent=2)
+        save_file(hf_tensors(config, params), os.path.join(folder, WEIGHTS), metadata={"format": "pt"})
+        # safetensors writes 0600
+        shutil.copymode(os.path.join(folder, "config.json"), os.path.join(folder, WEIGHTS))
+        replace(tokenizer, max_length=max_length).write(folder)
+        with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as file:
+            file.write(model_card)
+        if more is not None:
+            more(folder)
 
 
-def _state(config: EncoderShape, params: dict[str, Any]) -> dict[str, np.ndarray]:
+def hf_tensors(config: EncoderShape, params: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The tensors of a parameter tree under their Hugging Face names, float32; `config.vocab_size` rows of the vocabulary."""
     state: dict[str, np.ndarray] = {}
     for group, leaves in ENCODERS[config.model_type].leaves(config).items():
         if group in HEADS and group not in params:
@@ -200,25 +177,21 @@ def _state(config: EncoderShape, params: dict[str, Any]) -> dict[str, np.ndarray
     return ENCODERS[config.model_type].written(state)
 
 
-IDENTITY = "torch.nn.modules.linear.Identity"  # the score is a raw logit; CrossEncoder's default would be a sigmoid
-FILES = ("modules.json", "config_sentence_transformers.json", "sentence_bert_config.json")
-
-
-def write_layout(directory: str, max_length: int) -> None:
-    """Writes FILES to an export with a score head. `max_length`: tokens of query and document with the special ones."""
+def _layout(max_length: int) -> dict[str, Any]:
+    """The files with which sentence-transformers 6 describes a CrossEncoder; `max_length`: tokens of a pair, special ones too."""
     module = "sentence_transformers.base.modules.transformer.Transformer"
-    contents: tuple[Any, ...] = (
-        [{"idx": 0, "name": "0", "path": "", "type": module}],
-        {"model_type": "CrossEncoder", "activation_fn": IDENTITY, "prompts": {}, "default_prompt_name": None},
-        {
+    return {
+        "modules.json": [{"idx": 0, "name": "0", "path": "", "type": module}],
+        "config_sentence_transformers.json": {
+            "model_type": "CrossEncoder",
+            "activation_fn": IDENTITY,
+            "prompts": {},
+            "default_prompt_name": None,
+        },
+        "sentence_bert_config.json": {
             "transformer_task": "sequence-classification",
             "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
             "module_output_name": "scores",
-            # Text Embeddings Inference does not start where this file lacks it.
-            "max_seq_length": max_length,
+            "max_seq_length": max_length,  # Text Embeddings Inference does not start where this file lacks it
         },
-    )
-    for name, content in zip(FILES, contents, strict=True):
-        with replacing(os.path.join(directory, name)) as file:
-            json.dump(content, file, indent=2)
-            file.write("\n")
+    }

@@ -1,24 +1,39 @@
-"""The model card of an export (README.md)."""
+"""The model card of an export (README.md): how to use it, its data, its measures with intervals, its commands, its config."""
 
 import json
+import math
 import os
 import re
 import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import lines, read_json
+from harp_jax.base.files import lines
 from harp_jax.base.version import __version__
 from harp_jax.checkpoints.recorded import best, read_command, read_metrics
 
 ROUNDS = 10_000  # of the bootstrap
 TAGS = ["harp_jax", "cross-encoder", "reranker"]
+PACKAGES = ("jax", "flax", "optax", "numpy")
+PER_QUERY = "run\tmeasure\tqid\tvalue"  # the first line of the file of harp evaluate --per_query
+# Metrics of the machine, not of the model.
+SPEED = ("tokens", "tokens_per_second", "input_wait", "mfu")
+# Config fields that name data: their values say what the model was trained on.
+DATA_FIELDS = ("data", "docs", "clicks", "queries", "qrels", "candidates", "folds", "train_folds", "init", "tokenizer")
+MARKUP = re.compile(r"[\\`*_\[\]<>|#&~]")  # what Markdown and HTML read as more than text
+# A card is read elsewhere: it keeps paths below the working directory and addresses, but neither the folders of a path that is
+# absolute or begins with ~ or .., spaces included, nor the user and password of an address.
+PRIVATE = re.compile(
+    r"""(?<=:/)(?P<slash>/?)(?:[^/:]*:(?:(?!:/).)*|[^/]*)@"""
+    r"""|(?<![^\s,:='"()\[\]])(?:file:/+|~[^/,'"]*/|(?:\.\./)+|(?<!:)/+|/(?!/))(?:[^/,'"]*/)*(?=[^/,'"])""",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -45,47 +60,35 @@ class About:
 
 
 NOTHING = About()
-PER_QUERY = "run\tmeasure\tqid\tvalue"  # the first line of the file of harp evaluate --per_query
-WRITE_IT = "write it with harp evaluate --format=json > FILE.json, or --per_query=FILE.tsv"
 
 
 def read_figures(path: str, system: str = "") -> tuple[Figure, ...]:
-    """The figures of a system from what `harp evaluate` writes: the JSON of --format=json, or the file of --per_query.
+    """The figures of a system from the file of `harp evaluate --per_query`; `system` may be left out if it is alone.
 
-    `system` may be left out if it is alone. Intervals resample queries (seed 0). InputError for another file or system.
+    Intervals resample queries (seed 0). InputError for a line of another form, and for an unknown system.
     """
-    per_query = read_json(path, WRITE_IT).get("per_query") if path.endswith(".json") else read_per_query(path)
-    if not isinstance(per_query, dict) or not per_query:
-        raise InputError(f"{path} holds no values per query; {WRITE_IT}")
-    names = sorted(per_query)
-    system = system or (names[0] if len(names) == 1 else "")
-    if system not in per_query:
-        what = f"no system is named {system!r}" if system else "it has several systems"
-        raise InputError(f"{path}: {what}; set --system to one of {', '.join(names)}")
-    try:
-        found = {name: by for name, by in per_query[system].items() if not name.startswith("Num")}  # counts are summed
-        values = {measure: np.array([*by_query.values()], float) for measure, by_query in found.items()}
-    except (AttributeError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: the values of {system} are no numbers ({error}); write it again") from error
-    if not all(found.ndim == 1 and np.isfinite(found).all() for found in values.values()):
-        raise InputError(f"{path}: a value of {system} is no finite number; write it again")
-    return tuple(_figure(measure, per_measure) for measure, per_measure in values.items() if len(per_measure))
-
-
-def read_per_query(path: str) -> dict[str, dict[str, dict[str, str]]]:
-    """System → measure → query → value, of the file of `harp evaluate --per_query`. InputError for a line of another form."""
-    found: dict[str, dict[str, dict[str, str]]] = {}
+    found: dict[str, dict[str, dict[str, float]]] = {}
     for number, line in lines(path):
-        values = line.split("\t")
-        if len(values) != 4 or (number == 1 and line != PER_QUERY):
-            raise InputError(f"{path}, line {number}: not {PER_QUERY!r}; {WRITE_IT}")
-        if number > 1:
-            system, measure, qid, value = values
-            of_measure = found.setdefault(system, {}).setdefault(measure, {})
-            if qid in of_measure:
-                raise InputError(f"{path}, line {number}: {system}, {measure}, {qid} is listed twice; {WRITE_IT}")
-            of_measure[qid] = value
-    return found
+        if number == 1 and line == PER_QUERY:
+            continue
+        try:
+            name, measure, qid, value = line.split("\t")
+            by_query = found.setdefault(name, {}).setdefault(measure, {})
+            if number == 1 or qid in by_query or not math.isfinite(float(value)):
+                raise ValueError
+        except ValueError as error:
+            raise InputError(
+                f"{path}, line {number}: not {PER_QUERY!r}, each query once; write it with harp evaluate --per_query={path}"
+            ) from error
+        by_query[qid] = float(value)
+    system = system or (next(iter(found)) if len(found) == 1 else "")
+    if system not in found:
+        raise InputError(f"{path} has no system {system!r}; set --system to one of {', '.join(sorted(found))}")
+    return tuple(
+        _figure(measure, np.array([*by_query.values()]))
+        for measure, by_query in found[system].items()
+        if not measure.startswith("Num")  # counts are summed
+    )
 
 
 def _figure(measure: str, values: np.ndarray) -> Figure:
@@ -115,45 +118,25 @@ def metadata(name: str, about: About, tags: list[str]) -> str:
         )
         for figure in about.figures
     ]
-    given: dict[str, Any] = {
-        "license": about.license or None,
-        "language": about.language or None,
-        "base_model": about.base_model or None,
-        "datasets": list(about.datasets) or None,
-    }
-    if results:
-        given |= {"model_name": name, "eval_results": results}
     data = ModelCardData(
         library_name="sentence-transformers",
         pipeline_tag="text-ranking",
         tags=[*TAGS, *tags],
-        **given,
+        license=about.license or None,
+        language=about.language or None,
+        base_model=about.base_model or None,
+        datasets=list(about.datasets) or None,
+        model_name=name if results else None,
+        eval_results=results or None,
     )
     return f"---\n{data.to_yaml()}\n---"
 
 
 def figure_lines(about: About) -> list[str]:
-    """The figures as a Markdown table; empty without any."""
-    if not about.figures:
-        return []
+    """The figures as a Markdown table."""
     rows = [f"| {f.measure} | {f.value:.4f} | [{f.low:.4f}, {f.high:.4f}] | {f.queries} |" for f in about.figures]
     head = [f"On {about.evaluated_on}:", ""] if about.evaluated_on else []
     return [*head, "| measure | value | 95 % interval | queries |", "|---|---|---|---|", *rows, ""]
-
-
-PACKAGES = ("jax", "flax", "optax", "numpy")
-# Metrics of the machine, not of the model.
-SPEED = ("tokens", "tokens_per_second", "input_wait", "mfu")
-# Config fields that name data: their values say what the model was trained on.
-DATA_FIELDS = ("data", "docs", "clicks", "queries", "qrels", "candidates", "folds", "train_folds", "init", "tokenizer")
-MARKUP = re.compile(r"[\\`*_\[\]<>|#&~]")  # what Markdown and HTML read as more than text
-# A card is read elsewhere: it keeps paths below the working directory and addresses, but neither the folders of a path that is
-# absolute or begins with ~ or .., spaces included, nor the user and password of an address.
-PRIVATE = re.compile(
-    r"""(?<=:/)(?P<slash>/?)(?:[^/:]*:(?:(?!:/).)*|[^/]*)@"""
-    r"""|(?<![^\s,:='"()\[\]])(?:file:/+|~[^/,'"]*/|(?:\.\./)+|(?<!:)/+|/(?!/))(?:[^/,'"]*/)*(?=[^/,'"])""",
-    re.DOTALL,
-)
 
 
 def model_card(
@@ -184,6 +167,7 @@ def model_card(
             f"- marks before query and document: {marks[0] or 'none'}, {marks[1] or 'none'} (harp_jax adds them)"
         )
     made = ["harp", "export", f"--workdir={workdir}", f"--output={output}"]
+    software = [f"harp_jax {__version__}", f"Python {sys.version.split()[0]}", *(f"{p} {version(p)}" for p in PACKAGES)]
     commands = [shlex.join(_portable(words)) for words in (read_command(workdir), made) if words]
     return "\n".join(
         [
@@ -217,9 +201,7 @@ def model_card(
             "",
             *_fenced("", *commands),
             "",
-            "Software: "
-            + ", ".join([f"harp_jax {__version__}", f"Python {sys.version.split()[0]}", *_versions()])
-            + ".",
+            f"Software: {', '.join(software)}.",
             "",
             "<details><summary>Config</summary>",
             "",
@@ -259,13 +241,3 @@ def _metrics(split: str, row: Mapping[str, Any]) -> list[str]:
     names = [name for name in row if name not in ("step", "split", *SPEED)]
     head = [f"Step {row['step']}, {_plain(split)}:", "", "| metric | value |", "|---|---|"]
     return [*head, *(f"| {_plain(name)} | {row[name]:.6g} |" for name in names), ""]
-
-
-def _versions() -> list[str]:
-    found = []
-    for package in PACKAGES:
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    return found

@@ -28,7 +28,7 @@ DTYPES = ("float32", "bfloat16", "int8")
 OFFERED = {"openvino": ("float32", "bfloat16", "int8"), "onnx": ("float32", "int8"), "jax": ("float32", "bfloat16")}
 PACKAGES = {"openvino": "openvino", "onnx": "onnxruntime"}
 BATCH_TOKENS = 1024  # two or three long rows, whose activations fit in a core's cache
-CONVERSION = "2"  # version of `torch_ranker`; a new one converts again
+CONVERSION = "3"  # version of `torch_ranker`; a new one converts again
 
 Batch = tuple[np.ndarray, dict[str, np.ndarray]]  # indices of the items, and the model's inputs [rows, length]
 Result = tuple[np.ndarray, np.ndarray]  # the same indices, and logits [rows, 1] float32

@@ -282,11 +282,11 @@ def test_other_workdirs_and_lengths_are_refused(trained, tmp_path):
         load_scorer(trained, max_length=40)
     with pytest.raises(InputError, match="--dtype=bfloat16: the neural ranker .* does not compute in it"):
         load_scorer(trained, "bfloat16")
-    with pytest.raises(InputError, match="holds no encoder"):
+    with pytest.raises(InputError, match="its model_type is None"):
         load_encoder(trained)
     from harp_jax.checkpoints.export import export_model
 
-    with pytest.raises(InputError, match="holds no encoder"):
+    with pytest.raises(InputError, match="its model_type is None"):
         export_model(trained, str(tmp_path / "exported"))
 
 

@@ -27,72 +27,45 @@ class BertShape(EncoderShape):
     model_type: str = "bert"
 
 
-# The fields of config.json that are read: their ranges, whole numbers where the lower end is one, and their defaults.
-LIMITS: dict[str, tuple[int | float, int | float]] = {
-    "vocab_size": (1, 1 << 24), "num_hidden_layers": (1, 1000), "hidden_size": (1, 1 << 16), "num_attention_heads": (1, 1024),
-    "intermediate_size": (1, 1 << 20), "max_position_embeddings": (1, 1 << 20), "type_vocab_size": (1, 1 << 10),
-    "layer_norm_eps": (0.0, 1.0), "hidden_dropout_prob": (0.0, 1.0), "initializer_range": (0.0, 100.0),
-}  # fmt: skip
-DEFAULTS: dict[str, Any] = {
-    "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.1,
-    "initializer_range": 0.02,
-}  # fmt: skip
+# The fields of config.json: ours, default (None: required), range; whole numbers where its lower end is one.
+FIELDS: dict[str, tuple[str, Any, int | float, int | float]] = {
+    "vocab_size": ("vocab_size", None, 1, 1 << 24),
+    "num_hidden_layers": ("layers", None, 1, 1000),
+    "hidden_size": ("hidden", None, 1, 1 << 16),
+    "num_attention_heads": ("heads", None, 1, 1024),
+    "intermediate_size": ("intermediate", None, 1, 1 << 20),
+    "max_position_embeddings": ("max_positions", 512, 1, 1 << 20),
+    "type_vocab_size": ("type_vocab", 2, 1, 1 << 10),
+    "layer_norm_eps": ("layer_norm_eps", 1e-12, 0.0, 1.0),
+    "hidden_dropout_prob": ("dropout", 0.1, 0.0, 1.0),
+    "attention_probs_dropout_prob": ("attention_dropout", 0.0, 0.0, 1.0),
+    "initializer_range": ("initializer_range", 0.02, 0.0, 100.0),
+}
+FIXED = {"hidden_act": "gelu", "position_embedding_type": "absolute"}  # what is computed here
 
 
 def from_config(config: Mapping[str, Any], where: str) -> BertShape:
     """The encoder's shape from a Hugging Face config; InputError where this file computes another architecture.
 
-    Attention dropout is not read: it is off here unless a training config turns it on.
+    Attention dropout is off here unless a training config turns it on.
     """
-    wanted = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
-    for field, value in wanted.items():
-        default = None if field == "model_type" else value
-        given = config.get(field, default)
-        if given != value:
-            raise InputError(f"{where}: {field} is {given!r}, only {value!r} is supported; use another model")
-    given = {field: config.get(field, default) for field, default in DEFAULTS.items()}
-    for field, (low, high) in LIMITS.items():
-        whole = isinstance(low, int)
-        if field not in DEFAULTS and field not in config:
-            raise InputError(f"{where} lacks {field!r}; it is no complete BERT config")
-        value = given.setdefault(field, config.get(field))
-        if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not low <= value <= high:
-            kind = "whole number" if whole else "number"
-            raise InputError(
-                f"{where}: {field} is {repr(value)[:60]}, not a {kind} of {low} to {high}; write or fetch it again"
-            )
-    return BertShape(
-        vocab_size=given["vocab_size"],
-        layers=given["num_hidden_layers"],
-        hidden=given["hidden_size"],
-        heads=given["num_attention_heads"],
-        intermediate=given["intermediate_size"],
-        max_positions=given["max_position_embeddings"],
-        type_vocab=given["type_vocab_size"],
-        layer_norm_eps=given["layer_norm_eps"],
-        dropout=given["hidden_dropout_prob"],
-        initializer_range=given["initializer_range"],
-    )
+    for field, value in {**FIXED, "is_decoder": False}.items():
+        if config.get(field, value) != value:
+            raise InputError(f"{where}: {field} is {config[field]!r}, only {value!r} is supported; use another model")
+    shape: dict[str, Any] = {}
+    for field, (ours, default, low, high) in FIELDS.items():
+        value, kind = config.get(field, default), int if isinstance(low, int) else int | float
+        if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
+            noun = "whole number" if kind is int else "number"
+            said = repr(value)[:60]
+            raise InputError(f"{where}: {field} is {said}, not a {noun} of {low} to {high}; write or fetch it again")
+        shape[ours] = value
+    return BertShape(**{**shape, "attention_dropout": 0.0})
 
 
 def to_config(shape: BertShape) -> dict[str, Any]:
     """The inverse of `from_config`."""
-    return {
-        "model_type": "bert",
-        "vocab_size": shape.vocab_size,
-        "num_hidden_layers": shape.layers,
-        "hidden_size": shape.hidden,
-        "num_attention_heads": shape.heads,
-        "intermediate_size": shape.intermediate,
-        "max_position_embeddings": shape.max_positions,
-        "type_vocab_size": shape.type_vocab,
-        "layer_norm_eps": shape.layer_norm_eps,
-        "hidden_dropout_prob": shape.dropout,
-        "attention_probs_dropout_prob": shape.attention_dropout,
-        "initializer_range": shape.initializer_range,
-        "hidden_act": "gelu",
-        "position_embedding_type": "absolute",
-    }
+    return {"model_type": "bert", **{field: getattr(shape, ours) for field, (ours, *_) in FIELDS.items()}, **FIXED}
 
 
 class SelfAttention(nn.Module):
@@ -328,8 +301,8 @@ WIDER_WORDS = 3.0  # standard deviation of word embeddings, in those of position
 def matching_start(config: BertShape, params: dict, key: jax.Array) -> dict:
     """Fresh parameters (float32) from which a small encoder learns to match words: BERT's, changed in three ways.
 
-    With all three, two layers of 128 learn within 100 updates of 32 pairs that the query's words occur in the positive document;
-    with the first alone within 300, and that for one sample of pairs in four.
+    With all three, two layers of 128 learn to match words within 100 updates of 32 pairs; with the first alone within 300, and for
+    one sample of pairs in four.
 
     - Query and key kernels of a layer are the same normal draw of variance 1 / hidden: equal tokens attend to each other from
       the start ("mimetic" initialisation, Trockman and Kolter 2023).
@@ -367,5 +340,6 @@ ENCODER = Encoder(
     written=written,
     exported_as=exported_as,
     initialisations={"matching": matching_start},
+    last_attention="bert.encoder.layer.{}.attention",
     vocabulary=30522,
 )

@@ -99,6 +99,8 @@ class Encoder:
     ]  # tensors under the names of `leaves`, with those that Hugging Face's class adds
     exported_as: Callable[[Collection[str]], str]  # Hugging Face's class for these heads
     initialisations: Mapping[str, Callable[[Any, dict, jax.Array], dict]]  # name → change of fresh parameters
+    # Hugging Face's module whose first output only the last layer's MLP reads, {} for the layer's number; "": not known.
+    last_attention: str = ""
     vocabulary: int  # words of the published models, for a dry run without files
 
 

@@ -13,10 +13,13 @@ ENCODERS: dict[str, Encoder] = {"bert": bert.ENCODER}
 def encoder_of(model_type: Any, where: str) -> Encoder:
     """InputError, which names `where`, for an architecture that is not among ENCODERS."""
     if model_type not in ENCODERS:
-        raise InputError(f"{where} is {model_type!r}, not one of {', '.join(ENCODERS)}; use another model")
+        raise InputError(
+            f"{where}: its model_type is {model_type!r}, not one of {', '.join(ENCODERS)}; use another model"
+        )
     return ENCODERS[model_type]
 
 
-def recorded_shape(record: Mapping[str, Any], where: str) -> EncoderShape:
-    """The shape that a workdir's config.json records."""
-    return encoder_of(record.get("model_type"), f"{where}: model_type").shape(**record)
+def recorded_shape(config: Mapping[str, Any], workdir: str) -> EncoderShape:
+    """The shape that a workdir's config records. InputError for the workdir of another kind of model."""
+    record = config.get("encoder", {})
+    return encoder_of(record.get("model_type"), workdir).shape(**record)

@@ -50,7 +50,9 @@ def test_a_finished_job_without_a_shard_is_not_complete(tmp_path):
     (tmp_path / shard["file"]).write_text("abc")
     assert output.claim(str(tmp_path), plain(), READ) is None
     (tmp_path / shard["file"]).write_text("ab")
-    with pytest.raises(InputError, match="is damaged: it has 2 bytes, manifest.json says 3; copy the directory again"):
+    with pytest.raises(
+        InputError, match="is missing or damaged: bytes 2, manifest.json lists 3; copy the directory again"
+    ):
         output.claim(str(tmp_path), plain(), READ)
     (tmp_path / shard["file"]).unlink()
     with pytest.raises(InputError, match="is missing or damaged: bytes no file"):
