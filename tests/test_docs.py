@@ -8,7 +8,6 @@ import shutil
 
 import pytest
 
-import harp_jax.objectives
 from harp_jax import __main__ as command_line
 from harp_jax.commands.table import COMMANDS
 from tests.support import ROOT
@@ -47,15 +46,6 @@ def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     for page in PAGES[1:]:
         assert f" {page.relative_to(ROOT / 'docs')}\n" in navigation
-
-
-def test_the_page_of_equations_has_the_rows_of_the_code():
-    page = (ROOT / "docs" / "equations.md").read_text(encoding="utf-8").replace("`", "")
-    rows = re.findall(r"^    Eq\. ([\d, ]+?)  +.+?  +(\S.*)$", harp_jax.objectives.__doc__ or "", re.MULTILINE)
-    assert len(rows) == 16
-    for numbers, where in rows:
-        row = next(line for line in page.splitlines() if line.startswith(f"| {numbers} |"))
-        assert where in row, (numbers, where)
 
 
 def test_the_notebook_is_one_without_outputs():

@@ -6,12 +6,14 @@ import jax
 import numpy as np
 import pytest
 
+from harp_jax.base.errors import InputError
+from harp_jax.config import pretrain
 from harp_jax.input.lanes import Batches
 from harp_jax.input.packing import fill, plan
 from harp_jax.model import sharding
 from harp_jax.model.cross_encoder import rules, step_flops
-from harp_jax.objectives.objective import summarise
-from harp_jax.training.dry_run import collectives, compile_step
+from harp_jax.objectives.objective import best_predictor, not_beaten, summarise
+from harp_jax.training.dry_run import compile_step
 from harp_jax.training.state import make_optimizer
 from harp_jax.training.step import (
     LOSS_WINDOW,
@@ -23,7 +25,6 @@ from harp_jax.training.step import (
     update_running_loss,
 )
 from tests.support.objective import loss_of
-from tests.support.synthetic import SyntheticReader
 from tests.support.tiny_run import tiny_config, tiny_stage
 
 
@@ -36,10 +37,14 @@ def setting(tmp_path_factory):
     return config, stage, params
 
 
+def batch_of(config, stage, layout=None) -> dict[str, np.ndarray]:
+    return Batches(stage.reader, layout or stage.layout, range(config.lanes), stage.shares, 64, 0).make()[0]
+
+
 def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
     config, stage, params = setting
     objective = dataclasses.replace(stage.objective(stage.shape), mlm_rate=0.0)
-    batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
+    batch = batch_of(config, stage)
     loss, sums = jax.jit(lambda p, b, key: loss_of(objective, p, b, key))(
         params, batch, jax.random.key(0, impl="threefry2x32")
     )
@@ -72,7 +77,7 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
 def test_summaries_divide_by_the_counts(setting):
     config, stage, params = setting
     objective = dataclasses.replace(stage.objective(stage.shape), predictions=19)
-    batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
+    batch = batch_of(config, stage)
     sums = jax.jit(make_eval(objective, 0))(params, batch)
     out = summarise({k: float(v) for k, v in sums.items()}, stage.tasks)
     assert out["fill"] == pytest.approx((batch["segment_ids"] > 0).mean())
@@ -83,7 +88,7 @@ def test_summaries_divide_by_the_counts(setting):
 def test_without_weight_nothing_is_masked_or_predicted(setting):
     config, stage, params = setting
     objective = stage.objective(stage.shape)
-    batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
+    batch = batch_of(config, stage)
     assert objective.predictions == 0 and objective.mask(batch, jax.random.key(0)) is batch
     sums = jax.jit(make_eval(objective, 0))(params, batch)
     assert not {"mlm", "mlm_tokens"} & sums.keys() and sums["pairs"] == batch["group_valid"].sum()
@@ -95,7 +100,7 @@ def test_four_microbatches_give_the_gradients_of_one_batch(setting):
         stage.objective(stage.shape.computing_in("float64")), mlm_weight=1.0, predictions=19
     )
     layout = dataclasses.replace(stage.layout, microbatches=4)
-    parts, _ = Batches(stage.reader, layout, range(config.lanes), stage.shares, 64, 0).make()
+    parts = batch_of(config, stage, layout)
     whole = {name: x.reshape(-1, *x.shape[2:]) for name, x in parts.items()}
     key = jax.random.key(0, impl="threefry2x32")
     with jax.enable_x64(True):  # otherwise rounding of these large scores would hide a difference
@@ -112,7 +117,7 @@ def test_four_microbatches_give_the_gradients_of_one_batch(setting):
 @pytest.mark.parametrize("policy", ["dots", "layer"])
 def test_remat_changes_memory_alone(setting, policy):
     config, stage, params = setting
-    batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
+    batch = batch_of(config, stage)
     mask, drop = jax.random.key(0, impl="threefry2x32"), jax.random.key(1)
     found = [
         jax.jit(lambda params, batch, shape=shape: gradients(stage.objective(shape), params, batch, mask, drop)[0])(
@@ -128,7 +133,7 @@ def test_a_loss_spike_changes_nothing_but_the_count(setting):
     config, stage, params = setting
     optimizer = make_optimizer(config, 10)
     state = jax.jit(lambda p: initial(p, optimizer))(params)
-    batch, _ = Batches(stage.reader, stage.layout, range(config.lanes), stage.shares, 64, 0).make()
+    batch = batch_of(config, stage)
     step = jax.jit(make_step(stage.objective(stage.shape), optimizer, 0, "threefry", False, spike=8.0))
     running = {"mean": np.float32(0.2), "variance": np.float32(1e-4), "seen": np.int32(LOSS_WINDOW)}
     after, sums = step({**state, "loss": running}, batch)
@@ -151,23 +156,6 @@ def test_running_loss_and_spikes():
     assert not spikes(np.float32(40), running, 0.0)
 
 
-def test_data_parallel_step_only_reduces_gradients_and_scalars(setting):
-    config, stage, _ = setting
-    config = config.copy_and_resolve_references()
-    config.mlm_weight = 1.0  # or its head has no gradients to reduce
-    config.mesh.data = 8
-    compiled = compile_step(config, jax.devices(), rows=16)
-    found = collectives(compiled.program.as_text())
-    assert found and {kind for kind, _ in found} == {"all-reduce"}
-    total = sum(size for _, size in found)
-    params = stage.start(compiled.shape, jax.random.key(0))
-    parameters = 4 * sum(int(np.prod(x.shape)) for x in jax.tree.leaves(params))
-    # The tied word embeddings get two gradients (lookup and decoder), which the partitioner reduces one by one; the rest
-    # is every gradient once, and some dozens of scalars (counts, metrics, the norm).
-    tied = 4 * params["encoder"]["embeddings"]["word"]["embedding"].size
-    assert parameters <= total <= parameters + tied + 4 * 200
-
-
 def test_analytic_flops_agree_with_xla_on_an_unrolled_model(tmp_path):
     config = tiny_config(str(tmp_path), **{"model.hidden": 256, "model.heads": 4, "model.dropout": 0.0})
     config.mesh.data = 1
@@ -179,8 +167,6 @@ def test_analytic_flops_agree_with_xla_on_an_unrolled_model(tmp_path):
 
 
 def test_rules_without_parameter_and_parameters_without_rule_are_errors(setting):
-    from harp_jax.base.errors import InputError
-
     _, stage, params = setting
     mesh = sharding.make_mesh(tiny_mesh(8))
     shapes = jax.eval_shape(lambda: params)
@@ -192,39 +178,46 @@ def test_rules_without_parameter_and_parameters_without_rule_are_errors(setting)
         sharding.param_shardings(mesh, shapes, (*table, (r"decoder/kernel$", sharding.P())))
 
 
-def tiny_mesh(data: int):
-    from harp_jax.config import pretrain
-
+def tiny_mesh(data: int, lanes: int = 8, fsdp: int = 1):
     config = pretrain()
-    config.mesh.data = data
+    config.mesh.data, config.mesh.fsdp, config.lanes = data, fsdp, lanes
     return config
 
 
-def test_a_mesh_that_does_not_match_the_devices_is_rejected():
-    from harp_jax.base.errors import InputError
-
-    with pytest.raises(InputError, match="needs 3 devices, there are 8"):
-        sharding.make_mesh(tiny_mesh(3))
-    config = tiny_mesh(8)
-    config.lanes = 6
-    with pytest.raises(InputError, match="lanes=6 is not a multiple"):
-        sharding.make_mesh(config)
-    assert SyntheticReader().sizes
+@pytest.mark.parametrize(
+    ("data", "lanes", "fsdp", "message"),
+    [
+        (3, 8, 1, "needs 3 devices, there are 8"),
+        (8, 6, 1, "lanes=6 is not a multiple"),
+        (-1, 2, 4, "lanes=2 is not a multiple"),
+    ],
+)
+def test_a_mesh_that_does_not_match_devices_or_lanes_is_rejected(data, lanes, fsdp, message):
+    with pytest.raises(InputError, match=message):
+        sharding.make_mesh(tiny_mesh(data, lanes, fsdp))
 
 
 @pytest.mark.parametrize(("lanes", "fsdp", "data"), [(2, 1, 2), (6, 1, 6), (3, 1, 3), (16, 1, 8), (1, 1, 1), (4, 2, 2)])
 def test_a_mesh_over_all_devices_takes_those_that_share_the_lanes(lanes, fsdp, data, caplog):
-    config = tiny_mesh(-1)
-    config.lanes, config.mesh.fsdp = lanes, fsdp
-    mesh = sharding.make_mesh(config)
+    mesh = sharding.make_mesh(tiny_mesh(-1, lanes, fsdp))
     assert dict(mesh.shape) == {"data": data, "fsdp": fsdp, "model": 1}
     assert ("of 8 devices" in caplog.text) == (data * fsdp < 8)
 
 
-def test_fewer_lanes_than_devices_that_share_parameters_are_an_error():
-    from harp_jax.base.errors import InputError
+def test_the_best_predictor_may_be_one_that_is_mostly_wrong():
+    assert best_predictor({"overlap": 0.6, "length": 0.2}) == ("length", 0.8)
+    assert best_predictor({"overlap": 0.71, "length": 0.5}) == ("overlap", 0.71)
 
-    config = tiny_mesh(-1)
-    config.lanes, config.mesh.fsdp = 2, 4
-    with pytest.raises(InputError, match="lanes=2 is not a multiple"):
-        sharding.make_mesh(config)
+
+def test_an_accuracy_within_two_standard_errors_is_named_and_a_clear_one_is_not():
+    trivial = {"qdm": ("in_links", 0.6)}
+    # The standard error at .6 of 600 pairs is .02.
+    assert not_beaten({"qdm_accuracy": 0.65, "qdm_pairs": 600.0}, trivial) == []
+    (sentence,) = not_beaten({"qdm_accuracy": 0.63, "qdm_pairs": 600.0}, trivial)
+    assert sentence == "qdm: 0.63 of 600 held-out pairs are right; the number of in-links alone reaches 0.60"
+    assert not_beaten({"qdm_accuracy": 0.4, "qdm_pairs": 600.0}, trivial)
+
+
+def test_tasks_without_held_out_pairs_are_passed_over():
+    assert not_beaten({"qdm_accuracy": 0.5, "qdm_pairs": 0.0}, {"qdm": ("overlap", 0.9)}) == []
+    assert not_beaten({}, {"qdm": ("overlap", 0.9)}) == []
