@@ -1,6 +1,5 @@
 """The TPU attention kernel, interpreted on CPU, against plain products: values, gradients, meshes, the whole step."""
 
-import os
 from dataclasses import replace
 
 import jax
@@ -10,14 +9,10 @@ import pytest
 from jax.sharding import AxisType, NamedSharding
 
 from harp_jax.base.errors import InputError
-from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.model import attention, sharding
 from harp_jax.model.attention import attend, choose
 from harp_jax.model.cross_encoder import Ranker, init_params
-from harp_jax.training import metrics_log
-from harp_jax.training.train import train
 from tests.support.tiny_bert import CONFIG, random_params
-from tests.support.tiny_run import tiny_config, tiny_stage
 
 
 @pytest.fixture
@@ -130,24 +125,6 @@ def test_encoder_gradients_are_the_same_for_every_remat_policy(interpreted, rema
     found = gradient(replace(config, attention="splash", remat=remat))
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected)):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * max(np.abs(b).max(), 1))
-
-
-def losses(directory, devices: int, **changes) -> list[float]:
-    config = tiny_config(str(directory), steps=3, **changes)
-    train(config, os.path.join(directory, "run"), tiny_stage(config), jax.devices()[:devices])
-    return [row["loss"] for row in metrics_log.read(os.path.join(directory, "run")) if row["split"] == "train"]
-
-
-def test_training_on_a_mesh_has_the_losses_of_plain_products_on_one_device(interpreted, tmp_path):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    expected = losses(tmp_path / "a", 1, accumulate=2)
-    mesh = {"mesh.data": 2, "mesh.fsdp": 2, "mesh.model": 2}
-    found = losses(tmp_path / "b", 8, accumulate=2, **mesh, **{"model.attention": "splash"})
-    assert len(found) == 3 and abs(found[0] - expected[0]) <= 1e-5
-    np.testing.assert_allclose(found, expected, rtol=1e-4)
-    # The parameters load on devices that do not have this kernel.
-    assert load_encoder(str(tmp_path / "b" / "run"))[0].attention == "auto"
 
 
 def test_auto_by_platform_dtype_and_length():
