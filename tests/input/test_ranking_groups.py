@@ -160,7 +160,6 @@ def test_judgments_of_folds(files):
     for changed, message in (
         ({"train_folds": (1, 7)}, "has no fold 7; its folds are 0, 1, 2"),
         ({"train_folds": (1,), "folds": ""}, "no folds file"),
-        ({"qrels": ""}, r"set --config\.qrels"),
     ):
         config.update(changed)
         with pytest.raises(InputError, match=message):
