@@ -129,7 +129,7 @@ def test_a_ranker_is_fitted_to_labels_in_memory(place, tmp_path, monkeypatch):
     changes = {"steps": 2, "batch_pairs": 8, "row_length": 24, "window": 16}
     fitted = model.fit(queries, qrels, docs, str(tmp_path / "fitted"), **changes)
     assert (fitted.rerank("w1 w2", ["w1", "w3 w4"]) != model.rerank("w1 w2", ["w1", "w3 w4"])).all()
-    selected = {"select": "RR@10", "select_fraction": 0.3, "eval_every": 1}
+    selected = {"select": "RR@10", "eval_every": 1}
     model.fit(queries, qrels, docs, str(tmp_path / "selected"), **changes, **selected)
     assert sorted(os.listdir(tmp_path)) == ["cache", "fitted", "selected"]
     with pytest.raises(hj.InputError, match="no field of the stage finetune: no_field"):
