@@ -3,13 +3,12 @@
 
 import argparse
 import difflib
-import importlib
 import os
 import sys
 
 from harp_jax.base.cli import ending_well, fail, run
 from harp_jax.base.version import __version__
-from harp_jax.commands.table import COMMANDS, GROUPS, TYPED
+from harp_jax.commands.table import COMMANDS, GROUPS, TYPED, load
 
 
 def overview(every: bool = False) -> str:
@@ -45,9 +44,9 @@ def main(argv: list[str] | None = None) -> None:
         print(f"harp_jax {__version__}")
     elif words[0] in COMMANDS:
         with ending_well():  # an interrupt, or too little memory, while packages are imported
-            module = importlib.import_module(COMMANDS[words[0]].module)
+            command, parser = load(words[0])
         sys.argv = [f"harp {words[0]}", *words[1:]]  # commands record their command line from here
-        run(module.main, module.arguments_parser())
+        run(command, parser)
     else:
         near = difflib.get_close_matches(words[0], COMMANDS, 1)
         fail(
@@ -68,7 +67,7 @@ def complete() -> None:
     typed = os.environ.get("COMP_LINE", "").split()[1:]
     for name, entry in COMMANDS.items():
         if typed[:1] == [name]:
-            chosen.choices[name] = importlib.import_module(entry.module).arguments_parser()  # type: ignore[index]
+            chosen.choices[name] = load(name)[1]  # type: ignore[index]
         else:
             chosen.add_parser(name, help=entry.summary)
     argcomplete.autocomplete(parser)

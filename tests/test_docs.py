@@ -1,7 +1,6 @@
 """The documentation: its commands parse, its links lead somewhere, and what fast commands it has, run."""
 
 import ast
-import importlib
 import json
 import re
 import shutil
@@ -9,7 +8,7 @@ import shutil
 import pytest
 
 from harp_jax import __main__ as command_line
-from harp_jax.commands.table import COMMANDS
+from harp_jax.commands.table import load
 from tests.support import ROOT
 from tests.support.pages import PAGES, blocks, commands
 from tests.support.ranking_collection import write_collection
@@ -24,7 +23,7 @@ def test_commands_have_the_options_that_pages_give_them(page, monkeypatch):
         for name, *words in commands(text):
             if name in ("--help", "--version") or "--help" in words or not words:
                 continue
-            parser = importlib.import_module(COMMANDS[name].module).arguments_parser()
+            _, parser = load(name)
             if "…" not in words:
                 assert parser.parse_args(words), (name, words)
 

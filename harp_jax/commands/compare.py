@@ -13,6 +13,7 @@ from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import check_links, check_outside, link
 from harp_jax.checkpoints.export import fetched
+from harp_jax.commands.options import add_backend, names
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.paths import is_irds
 from harp_jax.corpus.trec import Qrels, components, read_qrels
@@ -57,13 +58,9 @@ def arguments_parser() -> Parser:
     parser.add_input("--queries", default="", help="queries, if not those of COLLECTION")
     parser.add_input("--qrels", default="", help="judgments, if not those of COLLECTION")
     parser.add_input("--run", default="", help="candidates to re-rank (the best of BM25)")
-    parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")
+    parser.add_argument("--fields", type=names, default=FIELDS, help="document fields that are read (title,url,body)")
     parser.add_argument("--k", type=positive, default=100, help="candidates a query (100)")
-    parser.add_argument("--max_length", type=positive, help="tokens of query and document together (as in training)")
-    parser.add_argument(
-        "--backend", choices=("jax", "openvino", "onnx", "auto"), help="that computes the scores (jax; see harp rerank)"
-    )
-    parser.add_argument("--dtype", choices=("float32", "bfloat16", "int8"), help="of the computation (float32)")
+    add_backend(parser)
     parser.add_argument("--tune", action="store_true", help="fit BM25's k1 and b to the judged queries, cross-fitted")
     parser.add_argument("--fuse", action="store_true", help="add the weighted sum of BM25 and each model, cross-fitted")
     parser.add_argument(
@@ -78,9 +75,9 @@ def main(arguments: argparse.Namespace) -> None:
     a = arguments
     parse_measures(a.measures)  # wrong names are reported before anything is ranked
     paths = parts(a.collection, a.docs, a.queries, a.qrels)
-    check_outside(a.output, [*paths.values(), *names(a.model).values()])
+    check_outside(a.output, [*paths.values(), *named(a.model).values()])
     check_links(os.path.join(a.output, name) for name in REPORTS)
-    models = {name: fetched(path) for name, path in names(a.model).items()}
+    models = {name: fetched(path) for name, path in named(a.model).items()}
     read = dict.fromkeys((*paths.values(), *filter(None, [a.run]), *models.values()))
     if missing := [path for path in read if not (is_irds(path) or os.path.exists(path))]:
         hint = next((how_to_fetch(path) for path in missing if path in models.values()), "")
@@ -103,8 +100,7 @@ def commands(a: argparse.Namespace, paths: dict[str, str], models: dict[str, str
     """The steps: judged queries, folds, BM25, re-rankings, sums and the report."""
     fitted = [option for option in ("tune", "fuse") if getattr(a, option)]
     count, grouped = fold_count(read_qrels(paths["qrels"])) if fitted else (FOLDS, True)
-    fields = tuple(a.fields.split(","))
-    judged = Collection(paths["docs"], "{judged}/queries.tsv", "{judged}/qrels.txt", fields)
+    judged = Collection(paths["docs"], "{judged}/queries.tsv", "{judged}/qrels.txt", a.fields)
     measure = a.measures.split()[0]
     chosen = ["--queries=" + paths["queries"], "--qrels=" + paths["qrels"], "--output={out}"]
     given = [f"--k={a.k}", *([f"--run={a.run}"] if a.run else [])]
@@ -137,7 +133,7 @@ def commands(a: argparse.Namespace, paths: dict[str, str], models: dict[str, str
         f"--qrels={judged.qrels}",
         f"--query_texts={judged.queries}",
         f"--docs={judged.docs}",
-        f"--fields={a.fields}",
+        f"--fields={','.join(a.fields)}",
         f"--measures={a.measures}",
         *(f"--run={row}={{{step}}}" for row, step in rows.items()),
         f"--baseline={FIRST}",
@@ -162,7 +158,7 @@ def parts(collection: str, docs: str, queries: str, qrels: str) -> dict[str, str
     return found | ({"qrels": test} if not qrels and os.path.exists(test) else {})
 
 
-def names(models: Sequence[str]) -> dict[str, str]:
+def named(models: Sequence[str]) -> dict[str, str]:
     """Name → path of models written NAME=PATH or PATH. Raises InputError for a name that another row of the table has."""
     found: dict[str, str] = {}
     for model in models:

@@ -1,17 +1,26 @@
-"""`harp evaluate`: measures of runs, with significance tests."""
+"""`harp evaluate`, `harp report`, `harp verdict`: what runs are worth, as a table, as a page and as a decision."""
 
 import argparse
+import json
 import os
 import sys
 
 from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import replacing
-from harp_jax.corpus.trec import Qrels, read_qrels, read_run, read_subset
+from harp_jax.base.files import lines, output_path, replacing
+from harp_jax.commands.options import add_table, judgments
+from harp_jax.corpus.documents import FIELDS
+from harp_jax.corpus.trec import Qrels, read_folds, read_qrels, read_run, select
 from harp_jax.evaluation.evaluate import MEASURES, check_names, evaluate
 from harp_jax.evaluation.measures import parse_measures
+from harp_jax.evaluation.provenance import Record, behind, records_in
+from harp_jax.evaluation.render import as_html, as_markdown
+from harp_jax.evaluation.report import Background, summary
+from harp_jax.evaluation.report import report as build_report
 from harp_jax.evaluation.significance import ROUNDS
 from harp_jax.evaluation.tables import FORMATS
+from harp_jax.experiments.verdict import decide
+from harp_jax.ranking.fuse import NORMALISE
 
 
 def arguments_parser() -> Parser:
@@ -24,18 +33,14 @@ def arguments_parser() -> Parser:
     parser.add_input(
         "runs", nargs="+", help="TREC runs or MS MARCO's three columns; NAME=RUN[,RUN…]: a system, one run a seed"
     )
-    parser.add_input("--qrels", required=True, help="judgments: qid 0 docid level")
     parser.add_argument("--measures", default=MEASURES, help=f'names as in ir-measures ("{MEASURES}")')
     parser.add_argument(
         "--format", default="text", choices=FORMATS, help="text, latex, or json with the values per query"
     )
     parser.add_output("--per_query", default="", help="file to write the values per query to: run, measure, qid, value")
-    add_subset(parser)
-    parser.add_argument("--baseline", default="", help="name of the run that the others are compared with")
-    parser.add_argument("--confirm", default="", help="measures to compare by, chosen beforehand (all of --measures)")
+    add_table(parser, qrels=True)
     parser.add_argument("--rounds", type=positive, default=ROUNDS, help=f"of randomisation and bootstrap ({ROUNDS})")
     parser.add_argument("--seed", type=count, default=0, help="of randomisation and bootstrap (0)")
-    add_floors(parser)
     parser.add_output(
         "--curve",
         default="",
@@ -44,51 +49,13 @@ def arguments_parser() -> Parser:
     return parser
 
 
-def add_subset(parser: Parser) -> None:
-    """The options for the queries that count, and for runs that share training queries."""
-    parser.add_input("--queries", default="", help="a file whose lines begin with the query ids to evaluate (all)")
-    parser.add_input("--folds", default="", help="qid<TAB>fold, with --fold: evaluate the queries of some folds")
-    parser.add_argument("--fold", default="", help="folds of --folds, separated by commas")
-    parser.add_argument(
-        "--runs_per_draw",
-        type=positive,
-        default=1,
-        help="consecutive runs of a system that share a draw of training queries; intervals resample draws, then runs (1)",
-    )
-
-
-def judgments(arguments: argparse.Namespace) -> Qrels:
-    """The judgments of the queries that count."""
-    if bool(arguments.folds) != bool(arguments.fold):
-        raise InputError("--folds and --fold belong together; give both or neither")
-    folds = arguments.fold.split(",") if arguments.folds else []
-    return read_subset(read_qrels(arguments.qrels), arguments.queries, arguments.folds, folds)
-
-
-def add_floors(parser: Parser) -> None:
-    """The options for rows that a ranker has to beat."""
-    parser.add_argument(
-        "--chance", default="", metavar="NAME", help="add a row: the candidates of the run NAME in random order"
-    )
-    parser.add_argument(
-        "--oracle", default="", metavar="NAME", help="add a row: the candidates of the run NAME in the best order"
-    )
-    parser.add_argument(
-        "--blank",
-        action="append",
-        default=[],
-        metavar="NAME=ROW",
-        help="the run ROW is what NAME makes of blank queries (harp rerank --blank_query); several times",
-    )
-
-
 def main(arguments: argparse.Namespace) -> None:
     paths_of = name_runs(arguments.runs)
     # Wrong names are reported before large runs are read.
     parse_measures(arguments.measures)
     blank = named(arguments.blank, "--blank", "ROW")
     check_names(paths_of, arguments.baseline, arguments.chance, blank, arguments.oracle)
-    qrels = judgments(arguments)
+    qrels = judgments(arguments.qrels, arguments.queries, arguments.folds, arguments.fold)
     if arguments.curve:
         draw(arguments, qrels)
         return
@@ -122,8 +89,6 @@ def draw(arguments: argparse.Namespace, qrels: Qrels) -> None:
         system, at, size = name.partition("@")
         if at:
             number(size)
-        if not name.isprintable():
-            raise InputError(f"{name!r} has characters that cannot be drawn; choose another name")
         systems[system, size] = [read_run(path) for path in paths.split(",")]
     measure = arguments.measures.split()[0]
     found = points(qrels, systems, measure, arguments.runs_per_draw)
@@ -138,11 +103,9 @@ def named(values: list[str], option: str, what: str = "PATH") -> dict[str, str]:
     """{"HARP": "run.trec"} from ["HARP=run.trec"]; `option` begins the InputError for other texts and for a name given twice."""
     found: dict[str, str] = {}
     for value in values:
-        name, separator, path = value.partition("=")
-        if not separator or not name or not path:
-            raise InputError(f"{option} {value!r}: write NAME={what}")
-        if name in found:
-            raise InputError(f"{option} {value!r}: {name} is given twice; remove one")
+        name, _, path = value.partition("=")
+        if not (name and path) or name in found:
+            raise InputError(f"{option} {value!r}: write NAME={what}, and every name once")
         found[name] = path
     return found
 
@@ -158,9 +121,208 @@ def name_runs(arguments: list[str]) -> dict[str, list[str]]:
     named: dict[str, list[str]] = {}
     for argument in arguments:
         name, paths = (names[argument], argument) if argument in names else argument.split("=", 1)
-        if name in named:
-            raise InputError(f"two runs are named {name!r}; write NAME=PATH to tell them apart")
-        if not name or not paths:
-            raise InputError(f"{argument!r}: write NAME=PATH, or NAME=PATH,PATH for several seeds")
+        if not (name and paths) or name in named:
+            raise InputError(f"{argument!r}: write NAME=PATH, or NAME=PATH,PATH for several seeds, and every name once")
         named[name] = [paths] if argument in names or os.path.exists(paths) else paths.split(",")
     return named
+
+
+TRAINING_OPTIONS = ("curves", "pairs")
+
+
+def report_parser() -> Parser:
+    parser = Parser(
+        prog="harp report",
+        description="Write what runs show as one self-contained HTML page: a verdict, the table, curves, wins and losses, "
+        "training data, cost and advice.\nFor files that a plan wrote, the plan's records say what was trained on and what it "
+        "cost.",
+        example="harp report --qrels=qrels.txt --run=BM25=bm25.trec --run=HARP=harp.trec --chance=BM25 --curves=HARP=runs/harp "
+        "--output=report.html\n  harp report tables --output=tables.html",
+    )
+    parser.add_argument(
+        "plan", nargs="?", default="", metavar="DIR", help="output of a plan: report its last table (or --step)"
+    )
+    parser.add_argument("--step", default="", help="with DIR: the step whose table is reported (the last `evaluate`)")
+    add_table(parser)
+    parser.add_argument("--measures", default=MEASURES, help=f'names as in ir-measures ("{MEASURES}")')
+    parser.add_input(
+        "--run",
+        action="append",
+        default=[],
+        help="a run and its name, or the runs of several seeds; several times",
+        metavar="NAME=RUN[,RUN…]",
+    )
+    parser.add_argument("--focus", default="", metavar="NAME", help="the run that the headline is about (the last)")
+    parser.add_input(
+        "--curves",
+        action="append",
+        default=[],
+        help="a training workdir and its name; several times (those of the plan)",
+        metavar="NAME=DIR",
+    )
+    parser.add_argument(
+        "--pairs",
+        action="append",
+        default=[],
+        help="a generation job and its name; several times (those of the plan)",
+        metavar="NAME=DIR",
+    )
+    parser.add_input("--docs", default="", help="documents, for the texts of wins and losses (those of the plan)")
+    parser.add_argument("--fields", default="", help="document fields to quote (title,url,body)")
+    parser.add_argument("--query_texts", default="", help="texts of the queries (--queries, if it has them)")
+    parser.add_argument("--remark", action="append", default=[], help="a line to print below the table; several times")
+    parser.add_argument("--title", default="", help="of the page (Re-ranking)")
+    parser.add_output("--output", required=True, help="the HTML page to write")
+    parser.add_output("--markdown", default="", help="write headline, table and advice as Markdown to this file")
+    parser.add_output("--text", default="", help="write what is printed to this file, too")
+    return parser
+
+
+def report(arguments: argparse.Namespace) -> None:
+    if arguments.plan:
+        arguments = of_plan(arguments)
+    if not arguments.qrels or not arguments.run:
+        raise InputError("nothing to report: give --qrels and --run=NAME=RUN, or the output directory of a plan")
+    for path in filter(None, (arguments.markdown, arguments.text)):
+        output_path(path)
+    paths = name_runs(arguments.run)
+    blank = named(arguments.blank, "--blank", "ROW")
+    for option in ("baseline", "focus"):
+        if (name := getattr(arguments, option)) and name not in paths:
+            raise InputError(f"no run is named {name!r} for --{option}; the runs are {', '.join(paths)}")
+    focus = arguments.focus or [name for name in paths if name not in blank.values()][-1:][0]
+    qrels = judgments(arguments.qrels, arguments.queries, arguments.folds, arguments.fold)
+    runs = {name: [read_run(path) for path in some] for name, some in paths.items()}
+    found, table = build_report(
+        qrels,
+        runs,
+        arguments.measures,
+        title=arguments.title or "Re-ranking",
+        baseline=arguments.baseline,
+        focus=focus,
+        confirm=arguments.confirm,
+        chance=arguments.chance,
+        blank=blank,
+        oracle=arguments.oracle,
+        remarks=arguments.remark,
+        background=background(arguments, paths, focus),
+        runs_per_draw=arguments.runs_per_draw,
+    )
+    printed = "\n".join([str(table), *found.facts[:1], *found.remarks, *summary(table, focus)])
+    pages = {arguments.output: as_html(found), arguments.markdown: as_markdown(found), arguments.text: printed + "\n"}
+    for path, text in pages.items():
+        if path:
+            with replacing(path) as file:
+                file.write(text)
+    print(printed)
+    for path in filter(None, (arguments.output, arguments.markdown)):
+        print(f"report: {path}")
+
+
+def background(arguments: argparse.Namespace, paths: dict[str, list[str]], focus: str) -> Background:
+    """What the options and the records of a plan say about the runs."""
+    curves, pairs = (named(getattr(arguments, option), f"--{option}") for option in TRAINING_OPTIONS)
+    records = behind([*(path for some in paths.values() for path in some), *curves.values(), *pairs.values()])
+    # Of a fused run, the ranking that went into it last.
+    ranking = next((r.options for r in reversed(behind(paths[focus][:1])) if "docs" in r.options), {})
+    texts = arguments.query_texts or (
+        arguments.queries if _has_texts(arguments.queries) else ranking.get("queries", "")
+    )
+    fields = arguments.fields or ranking.get("fields") or ",".join(FIELDS)
+    return Background(
+        pairs=pairs or _places(records, "generate"),
+        curves=curves or _places(records, "train"),
+        docs=arguments.docs or _present(ranking.get("docs", "")),
+        fields=tuple(fields.split(",")),
+        queries=arguments.query_texts or _present(texts),
+        model=_present(ranking.get("model", "")),
+        paths={name: some[0] for name, some in paths.items()},
+        cost=[record.step() for record in records],
+    )
+
+
+def _places(records: list[Record], command: str) -> dict[str, str]:
+    """Step → what it wrote, of the steps that ran a command."""
+    return {
+        record.name: record.place for record in records if record.command == command and os.path.isdir(record.place)
+    }
+
+
+def _present(path: str) -> str:
+    return path if path.startswith("irds:") or os.path.exists(path) else ""
+
+
+def _has_texts(path: str) -> bool:
+    """Whether the lines of a file have texts after the query ids."""
+    first = next((line for _, line in lines(path)), "") if path else ""
+    return "\t" in first.strip() or first.startswith("{")
+
+
+def is_table(record: Record) -> bool:
+    """Whether a step compared runs."""
+    return record.command == "report" or (record.command == "evaluate" and "curve" not in record.options)
+
+
+def of_plan(arguments: argparse.Namespace) -> argparse.Namespace:
+    """The options of the step of a plan that evaluates: the last `report` or `evaluate`, or the one that --step names."""
+    if arguments.qrels or arguments.run:
+        raise InputError(f"{arguments.plan} and --qrels or --run: report a plan, or runs; leave one out")
+    tables = {record.name: record for record in records_in(arguments.plan) if is_table(record)}
+    step = arguments.step or next(reversed(tables), "")
+    if step not in tables:
+        raise InputError(
+            f"{arguments.plan}: no finished table {step}; its tables are {', '.join(tables) or 'none yet'}"
+        )
+    record = tables[step]
+    words = list(record.words[1:])
+    if record.command == "report":
+        found = report_parser().parse_args(words)
+    else:
+        evaluated = arguments_parser().parse_args(words)
+        shared = {name: value for name, value in vars(evaluated).items() if name in vars(arguments)}
+        found = argparse.Namespace(**vars(arguments) | shared | {"run": evaluated.runs})
+    for option in ("title", "focus", "markdown", "text"):
+        setattr(found, option, getattr(arguments, option) or getattr(found, option))
+    found.output, found.plan = arguments.output, ""
+    found.title = found.title or f"{os.path.basename(os.path.normpath(arguments.plan))}: {record.name}"
+    return found
+
+
+def verdict_parser() -> Parser:
+    parser = Parser(
+        prog="harp verdict",
+        description="Decide whether a first stage, or its weighted sum with a ranker, is to be used. The gain is measured on "
+        "queries that did not choose the weight.",
+        example="harp verdict --qrels=qrels.txt --folds=folds.tsv --first=bm25.trec --ranker=harp.trec --output=verdict.json",
+    )
+    parser.add_input("--qrels", required=True, help="judgments: qid 0 docid level")
+    parser.add_input(
+        "--folds", required=True, help="qid<TAB>fold (harp queries folds): the weight is fitted on the others"
+    )
+    parser.add_input("--first", required=True, help="run of the first stage")
+    parser.add_input("--ranker", required=True, help="run of the ranker")
+    parser.add_input("--before", default="", help="run of the ranker's start, untrained: what does the training add?")
+    parser.add_input(
+        "--links",
+        default="",
+        help="run that uses the links without a model (BM25F + in-links): does the ranker add to it?",
+    )
+    parser.add_argument("--measure", default="RR@10", help="what to decide by, as in ir-measures (RR@10)")
+    parser.add_argument("--normalise", default="minmax", choices=NORMALISE, help="scores of a query (minmax)")
+    parser.add_output("--output", required=True, help="the JSON file to write")
+    return parser
+
+
+def verdict(arguments: argparse.Namespace) -> None:
+    a = arguments
+    folds = read_folds(a.folds)
+    before, links = (read_run(path) if path else None for path in (a.before, a.links))
+    judged, first, ranker = select(read_qrels(a.qrels), folds), read_run(a.first), read_run(a.ranker)
+    for name, run in (("--first", first), ("--ranker", ranker), ("--before", before), ("--links", links)):
+        if run is not None and (missing := sorted(judged.keys() - run.keys())):
+            some = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
+            print(f"note: {name}: {len(missing)} queries are missing and count as zero: {some}", file=sys.stderr)
+    found = decide(judged, folds, first, ranker, a.measure, a.normalise, before, links)
+    with replacing(a.output) as file:
+        json.dump(found.as_dict(), file, indent=1)
+    print(found.words())

@@ -1,11 +1,13 @@
-"""`harp first-stage`: retrieve candidates, or re-rank a run, with BM25, BM25F or query likelihood."""
+"""`harp first-stage`, `harp tune-first-stage`, `harp priors`: rankings without a neural model."""
 
 import argparse
 
 from harp_jax.base.cli import Parser, positive
-from harp_jax.corpus.documents import FIELDS
+from harp_jax.commands.options import RUN, add_documents, add_lexical, add_run_output, numbers
 from harp_jax.ranking.first_stage import Candidates, first_stage_files
 from harp_jax.ranking.lexical import MODELS
+from harp_jax.ranking.priors import FEATURES, prior_files
+from harp_jax.ranking.tune_first_stage import GRIDS, tune_files
 
 
 def arguments_parser() -> Parser:
@@ -15,19 +17,18 @@ def arguments_parser() -> Parser:
         example="harp first-stage --docs=docs.tsv --queries=queries.tsv --k=100 --output=bm25.trec\n"
         "  harp first-stage --model=bm25f --anchors=anchors.tsv --docs=docs.tsv --queries=queries.tsv --output=bm25f.trec",
     )
-    add_collection_arguments(parser)
-    parser.add_output("--output", required=True, help="the TREC run to write")
+    _add_model(parser)
+    add_run_output(parser)
     parser.add_argument("--k1", type=float, help="bm25, bm25f: saturation of term frequency (0.9)")
     parser.add_argument("--b", type=float, help="bm25, bm25f: length normalisation (0.4)")
     parser.add_argument("--anchor_weight", type=float, help="bm25f: a word of an anchor text counts so many times (1)")
-    parser.add_argument("--anchor_b", type=float, help="bm25f: length normalisation of the anchor texts (0.4)")
     parser.add_argument("--mu", type=float, help="ql: Dirichlet's prior, in words (1000)")
     parser.add_input("--parameters", default="", help="parameters that harp tune-first-stage wrote")
     parser.add_input("--folds", default="", help="qid<TAB>fold, if the parameters were tuned fold by fold")
     return parser
 
 
-def add_collection_arguments(parser: Parser) -> None:
+def _add_model(parser: Parser) -> None:
     """The options that retrieving and tuning share."""
     parser.add_argument(
         "--model",
@@ -35,30 +36,24 @@ def add_collection_arguments(parser: Parser) -> None:
         choices=sorted(MODELS),
         help="bm25, bm25f: text and anchor texts, ql: query likelihood (bm25)",
     )
-    parser.add_input("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
-    parser.add_input("--queries", required=True, help="queries: qid<TAB>text, or JSONL")
+    add_lexical(parser)
     parser.add_input("--run", default="", help="candidates to re-rank, instead of retrieving from the collection")
-    parser.add_input("--exclude", default="", help="qid<TAB>docid: pairs that are no candidates")
     parser.add_argument("--k", type=positive, help="candidates a query (100; all of --run)")
-    parser.add_argument("--stemmer", default="english", help="Snowball stemmer, '' for none (english)")
     parser.add_input(
         "--anchors",
         default="",
         help="docid<TAB>anchor text<TAB>count (harp anchors): a field of bm25f; else words added to the documents",
     )
-    parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are indexed (title,url,body)")
 
 
-def candidates_of(arguments: argparse.Namespace) -> Candidates:
-    """The options of `add_collection_arguments`."""
-    fields = tuple(arguments.fields.split(","))
-    return Candidates(arguments.docs, fields, arguments.stemmer, arguments.exclude, arguments.k, arguments.anchors)
+def _candidates(a: argparse.Namespace) -> Candidates:
+    return Candidates(a.docs, a.fields, a.stemmer, a.exclude, a.k, a.anchors)
 
 
 def main(arguments: argparse.Namespace) -> None:
-    given = {field: getattr(arguments, field) for field in MODELS[arguments.model]}
+    given = {field: getattr(arguments, field, None) for field in MODELS[arguments.model]}
     ranked, documents = first_stage_files(
-        candidates_of(arguments),
+        _candidates(arguments),
         queries=arguments.queries,
         output=arguments.output,
         model=arguments.model,
@@ -68,3 +63,59 @@ def main(arguments: argparse.Namespace) -> None:
         folds=arguments.folds,
     )
     print(f"{arguments.output}: {arguments.model} for {ranked} queries over {documents} documents")
+
+
+def tune_parser() -> Parser:
+    parser = Parser(
+        prog="harp tune-first-stage",
+        description="Tune the parameters of BM25, BM25F or query likelihood by grid search on judged queries.",
+        example="harp tune-first-stage --docs=docs.tsv --queries=train.tsv --qrels=qrels.txt --output=bm25.json",
+    )
+    _add_model(parser)
+    parser.add_input("--qrels", required=True, help="judgments of the training queries")
+    parser.add_argument("--measure", default="nDCG@10", help="what to tune for, as ir-measures names it (nDCG@10)")
+    parser.add_input("--folds", default="", help="qid<TAB>fold: choose for each fold on the others")
+    for field in ("k1", "b"):
+        values = ",".join(f"{value:g}" for value in GRIDS["bm25"][field])
+        parser.add_argument(f"--{field}", type=numbers, help=f"values to try (bm25: {values}, and beyond)")
+    parser.add_output("--output", required=True, help="the parameters, as JSON for harp first-stage --parameters")
+    return parser
+
+
+def tune(arguments: argparse.Namespace) -> None:
+    found = tune_files(
+        _candidates(arguments),
+        queries=arguments.queries,
+        qrels=arguments.qrels,
+        output=arguments.output,
+        model=arguments.model,
+        measure=arguments.measure,
+        axes={field: values for field in ("k1", "b") if (values := getattr(arguments, field))},
+        run=arguments.run,
+        folds=arguments.folds,
+    )
+    best = found.get("parameters") or found["folds"]
+    settings, queries = len(found["grid"]), found["queries"]
+    print(f"{arguments.output}: best {found['measure']} over {settings} settings and {queries} queries: {best}")
+
+
+def priors_parser() -> Parser:
+    parser = Parser(
+        prog="harp priors",
+        description="Rank the candidates of a run by log(1 + in-links) or log(1 + words), whatever the query.",
+        example="harp priors --run=bm25.trec --feature=inlinks --links=pages.jsonl --output=inlinks.trec",
+    )
+    parser.add_input("--run", required=True, help=RUN)
+    parser.add_argument("--feature", required=True, choices=FEATURES, help="inlinks or length")
+    parser.add_input("--links", default="", help="inlinks: linked documents as JSONL, several separated by commas")
+    parser.add_input("--redirects", default="", help="inlinks: alias<TAB>id")
+    parser.add_input("--anchors", default="", help="inlinks: the counts of harp anchors, instead of --links")
+    add_documents(parser, required=False, what="length: the documents")
+    add_run_output(parser)
+    return parser
+
+
+def priors(a: argparse.Namespace) -> None:
+    links = a.links.split(",") if a.links else ()
+    documents, known = prior_files(**vars(a) | {"links": links})
+    print(f"{a.output}: log(1 + {a.feature}) of {documents} documents, {known} of them known")

@@ -3,7 +3,7 @@
 import argparse
 
 from harp_jax.base.cli import Parser, count, keep_compiled, positive
-from harp_jax.base.errors import InputError
+from harp_jax.commands.options import names
 from harp_jax.corpus.documents import FIELDS
 
 
@@ -20,7 +20,7 @@ def arguments_parser() -> Parser:
     )
     parser.add_input("--model", model=True, default="", help="export (Hugging Face directory), or training workdir")
     parser.add_input("--docs", default="", help="documents: MS MARCO docs.tsv, JSONL, a folder of either, pages")
-    parser.add_argument("--fields", default="", help="document fields that are read (title,url,body; DIR: title,body)")
+    parser.add_argument("--fields", type=names, help="document fields that are read (title,url,body; DIR: title,body)")
     parser.add_input("--anchors", default="", help="docid<TAB>anchor text<TAB>count: what other pages call a document")
     parser.add_input("--queries", default="", help="queries to propose: qid<TAB>text, or JSONL")
     parser.add_argument("--labels", default="", help="file that receives the labels (labels.tsv; DIR/labels.tsv)")
@@ -47,12 +47,9 @@ def main(arguments: argparse.Namespace) -> None:
     from harp_jax.look.server import listen, make_app, serve
     from harp_jax.look.shelf import LABELS, SITE_FIELDS, Shelf, Sources, of_site
 
-    if not 1 <= arguments.depth <= 1000:
-        raise InputError(f"--depth={arguments.depth}: use 1 to 1000")
-    names = ("model", "docs", "anchors", "queries", "parameters")
-    given = {name: getattr(arguments, name) for name in names}
-    fields = arguments.fields or ",".join(SITE_FIELDS if arguments.site else FIELDS)
-    sources = Sources(**given, fields=tuple(fields.split(",")), labels=arguments.labels or LABELS)
+    given = {name: getattr(arguments, name) for name in ("model", "docs", "anchors", "queries", "parameters")}
+    fields = arguments.fields or (SITE_FIELDS if arguments.site else FIELDS)
+    sources = Sources(**given, fields=fields, labels=arguments.labels or LABELS)
     if arguments.site:
         sources = of_site(arguments.site, sources)
     if arguments.weight is not None:

@@ -5,7 +5,7 @@ import sys
 
 from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
-from harp_jax.corpus.documents import FIELDS
+from harp_jax.commands.options import QUERIES, add_documents
 
 
 def arguments_parser() -> Parser:
@@ -23,9 +23,8 @@ def arguments_parser() -> Parser:
         help="of --data: query, positive, negative (triplet); or two rows a pair, query, document, label",
     )
     parser.add_argument("--tokenizer", default="", help="of --data, where it is no longer at its path")
-    parser.add_input("--docs", default="", help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
-    parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are written (title,url,body)")
-    parser.add_input("--queries", default="", help="queries: qid<TAB>text, or JSONL")
+    add_documents(parser, required=False)
+    parser.add_input("--queries", default="", help=QUERIES)
     parser.add_input("--qrels", default="", help="judgments: qid 0 docid level")
     parser.add_argument("--candidates", default="", help="the run from which negatives are drawn")
     parser.add_argument("--negatives", type=positive, default=7, help="of each relevant document of --qrels (7)")
@@ -56,7 +55,7 @@ def write_groups(arguments: argparse.Namespace) -> None:
     from harp_jax.input.ranking_groups import Judged, RankingData
 
     qrels = read_qrels(arguments.qrels)
-    docs = Documents.open(arguments.docs, tuple(arguments.fields.split(",")))
+    docs = Documents.open(arguments.docs, arguments.fields)
     data = RankingData(
         Judged(docs, read_queries(arguments.queries), qrels, read_run(arguments.candidates, queries=qrels)),
         tokenizer=None,

@@ -1,27 +1,28 @@
-"""`harp queries`: judged queries, labels, folds and subsets as files that the other commands read."""
+"""`harp queries`: judged queries, labels, folds and subsets as files that the other commands read.
+
+Folds: given judgments, queries that share a relevant document, directly or through others, are in one fold: memorised documents
+then do not help in testing. Where all queries are connected in this way (Cranfield's are), leave the judgments out and say so.
+
+Subsets, for few-shot curves: a draw is an order of the queries by hash of (seed, draw, query), and a subset its first queries,
+so adding sizes or draws changes no other subset. `--config.train_queries` accepts the files.
+"""
 
 import argparse
+import glob
 import os
 import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import output_path, replacing
+from harp_jax.base.randomness import hash64
+from harp_jax.commands.options import judgments
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.labels import write_collection
 from harp_jax.corpus.paths import qrels_file, query_file
-from harp_jax.corpus.trec import read_qrels, read_queries, read_run, read_subset
-from harp_jax.experiments.query_sets import (
-    MOST_DRAWS,
-    connected,
-    draw_subsets,
-    judged_relevant,
-    make_folds,
-    trainable,
-    write_subsets,
-)  # fmt: skip
+from harp_jax.corpus.trec import Qrels, Run, components, read_qrels, read_queries, read_run, select
 
-NUMBER = re.compile("[0-9]{1,18}")
 NEEDED = {"judged": ("queries", "qrels"), "labels": ("labels",), "folds": ("queries",), "subsets": ("qrels",)}
 
 
@@ -49,7 +50,9 @@ def arguments_parser() -> Parser:
     parser.add_argument("--train_folds", default="", help="subsets: folds to draw from, separated by commas")
     parser.add_input("--run", default="", help="subsets: draw only queries that have candidates in this run")
     parser.add_input("--docs", default="", help="subsets: draw only queries with a relevant one among these documents")
-    parser.add_argument("--sizes", default="5,10,15,20", help="subsets: queries, or shares such as 25%% (5,10,15,20)")
+    parser.add_argument(
+        "--sizes", type=sizes, default="5,10,15,20", help="subsets: queries, or shares such as 25%% (5,10,15,20)"
+    )
     parser.add_argument("--draws", type=positive, default=10, help="subsets: draws of each size (10)")
     parser.add_argument("--seed", type=count, default=0, help="folds, subsets: of the order (0)")
     parser.add_output("--output", required=True, help="folds: the file; else the directory to write")
@@ -95,41 +98,95 @@ def folds(a: argparse.Namespace) -> None:
 
 
 def subsets(a: argparse.Namespace) -> None:
-    sizes = parsed_sizes(a.sizes)
-    if a.draws > MOST_DRAWS:
-        raise InputError(f"--draws={a.draws}: use 1 to {MOST_DRAWS}")
-    if bool(a.folds) != bool(a.train_folds):
-        raise InputError("--folds and --train_folds belong together; give both or neither")
-    wanted = a.train_folds.split(",") if a.train_folds else []
-    qrels = read_subset(read_qrels(a.qrels), a.queries, a.folds, wanted)
+    qrels = judgments(a.qrels, a.queries, a.folds, a.train_folds)
     qrels = trainable(qrels, Documents.open(a.docs) if a.docs else None)
     qrels = trainable(qrels, run=read_run(a.run, queries=qrels) if a.run else None)
     usable = judged_relevant(qrels)
-    wanted_sizes = {name: max(1, round(part * len(usable))) if share else int(part) for name, part, share in sizes}
-    drawn = draw_subsets(qrels, sorted(set(wanted_sizes.values())), a.draws, a.seed)
-    write_subsets(a.output, [{name: one[n] for name, n in wanted_sizes.items()} for one in drawn])
-    counts = ", ".join(name if name == str(n) else f"{name} ({n})" for name, n in wanted_sizes.items())
+    wanted = {name: number_of(name, len(usable)) for name in a.sizes}
+    drawn = draw_subsets(qrels, sorted(set(wanted.values())), a.draws, a.seed)
+    write_subsets(a.output, [{name: one[n] for name, n in wanted.items()} for one in drawn])
+    counts = ", ".join(name if name == str(n) else f"{name} ({n})" for name, n in wanted.items())
     print(f"{a.output}: {a.draws} draws of {counts} of {len(usable)} queries")
 
 
-def parsed_sizes(text: str) -> list[tuple[str, float, bool]]:
-    """(name, number, whether it is a share of all) of "10,25%"; InputError for anything else."""
+def sizes(text: str) -> tuple[str, ...]:
+    """The type of --sizes=10,25%: numbers from 1, and shares up to 100%."""
+    found = dict.fromkeys(part.strip() for part in text.split(","))
+    for name in found:
+        if not 0 < int(name.removesuffix("%")) <= (100 if name.endswith("%") else 10**18):
+            raise ValueError(name)
+    return tuple(found)
+
+
+def number_of(size: str, usable: int) -> int:
+    """The queries of a size such as "10" or "25%", of so many."""
+    return max(1, round(int(size[:-1]) / 100 * usable)) if size.endswith("%") else int(size)
+
+
+def connected(queries: Sequence[str], qrels: Qrels) -> list[list[str]]:
+    """Groups of queries that share relevant documents; a query without judgments is a group of its own."""
+    groups = components(select(qrels, queries))
+    judged = {qid for group in groups for qid in group}
+    return groups + [[qid] for qid in queries if qid not in judged]
+
+
+def make_folds(groups: Iterable[list[str]], count: int = 5, seed: int = 0) -> dict[str, int]:
+    """qid → fold (0 … count - 1): groups of queries in the order of a hash, largest first, each into the fold with fewest queries.
+
+    Raises InputError for fewer than two folds and where a fold stays empty.
+    """
+    groups = list(groups)
+    if not 2 <= count <= len(groups):
+        raise InputError(
+            f"{len(groups)} groups of queries fill no {count} folds; use another --count, or leave --qrels out"
+        )
+    order = sorted(groups, key=lambda group: (-len(group), hash64(seed, "fold", min(group)), min(group)))
+    sizes = [0] * count
+    folds: dict[str, int] = {}
+    for group in order:
+        smallest = sizes.index(min(sizes))
+        sizes[smallest] += len(group)
+        folds |= dict.fromkeys(group, smallest)
+    return folds
+
+
+def trainable(qrels: Qrels, docs: Documents | None = None, run: Run | None = None) -> Qrels:
+    """The judgments of queries with a relevant document among `docs` and with candidates in `run`."""
+    if docs is not None:
+        present = {qid for qid, judged in qrels.items() if any(level > 0 and d in docs for d, level in judged.items())}
+        qrels = select(qrels, present)
+    return qrels if run is None else select(qrels, run.keys())
+
+
+def judged_relevant(qrels: Qrels) -> list[str]:
+    """The queries with a relevant document."""
+    return [qid for qid, judged in qrels.items() if any(level > 0 for level in judged.values())]
+
+
+def draw_subsets(qrels: Qrels, sizes: Sequence[int], draws: int, seed: int = 0) -> list[dict[int, list[str]]]:
+    """For each draw, size → queries with a relevant document; smaller subsets are prefixes of larger ones.
+
+    Raises InputError if there are fewer queries than the largest size.
+    """
+    usable = judged_relevant(qrels)
+    if max(sizes) > len(usable):
+        raise InputError(f"{len(usable)} queries can be trained on, fewer than {max(sizes)}; lower --sizes")
     found = []
-    for name in dict.fromkeys(part.strip() for part in text.split(",")):
-        if name.endswith("%"):
-            percent = name.removesuffix("%")
-            if not NUMBER.fullmatch(percent) or not 0 < int(percent) <= 100:
-                raise InputError(f"--sizes={text}: {name} is no share; write 1% to 100%")
-            found.append((name, int(percent) / 100, True))
-        else:
-            (size,) = integers(name, "sizes", 1)
-            found.append((str(size), float(size), False))
+    for number in range(draws):
+        order = sorted(usable, key=lambda qid: (hash64(seed, "subset", number, qid), qid))
+        found.append({size: order[:size] for size in sizes})
     return found
 
 
-def integers(text: str, option: str, lowest: int) -> list[int]:
-    """[5, 10] from "5,10", duplicates removed; InputError for anything else than integers from `lowest`."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(NUMBER.fullmatch(part) and int(part) >= lowest for part in parts):
-        raise InputError(f"--{option}={text}: write integers from {lowest}, separated by commas")
-    return list(dict.fromkeys(map(int, parts)))
+def write_subsets(output: str, drawn: Sequence[Mapping[str, list[str]]]) -> None:
+    """Writes OUTPUT/draw-03/10.txt for the subset "10" of draw 3, and so on: query ids, one a line.
+
+    Lists that an earlier command left there are removed: those of two commands would not be nested.
+    """
+    for path in glob.glob(os.path.join(glob.escape(output), "draw-*", "*.txt")):
+        if re.fullmatch(r"draw-\d+/\d+%?\.txt", os.path.relpath(path, output)):
+            os.remove(path)
+    for number, by_size in enumerate(drawn):
+        for size, queries in by_size.items():
+            with replacing(os.path.join(output, f"draw-{number:02d}", f"{size}.txt")) as file:
+                file.writelines(f"{qid}\n" for qid in queries)

@@ -1,10 +1,11 @@
-"""`harp rerank`: re-rank the candidates of a run with a trained ranker."""
+"""`harp rerank`, `harp fuse`, `harp query-probe`: rankings by a trained model, and sums of rankings."""
 
 import argparse
 import os
 
 from harp_jax.base.cli import Parser, keep_compiled, positive
-from harp_jax.corpus.documents import FIELDS
+from harp_jax.commands.options import RUN, add_backend, add_collection, add_documents, add_run_output
+from harp_jax.ranking.fuse import METHODS, NORMALISE, fuse_files
 
 
 def arguments_parser() -> Parser:
@@ -14,16 +15,13 @@ def arguments_parser() -> Parser:
         example="harp rerank --model=ranker --docs=docs.tsv --queries=test.tsv --run=bm25.trec --output=ranker.trec",
     )
     parser.add_input("--model", model=True, required=True, help="export (Hugging Face directory), or training workdir")
-    parser.add_input("--docs", required=True, help="documents: MS MARCO docs.tsv, JSONL, a folder of either")
-    parser.add_input("--queries", required=True, help="queries: qid<TAB>text, or JSONL; others are left out")
-    parser.add_input("--run", required=True, help="candidates: a TREC run, or MS MARCO's three columns")
-    parser.add_output("--output", required=True, help="the TREC run to write")
+    add_collection(parser)
+    parser.add_input("--run", required=True, help=RUN)
+    add_run_output(parser)
     parser.add_argument("--k", type=positive, help="re-rank and keep the best k candidates of each query (all)")
     parser.add_input("--only", default="", help="a file whose lines begin with the query ids to re-rank (all)")
     parser.add_input("--folds", default="", help="qid<TAB>fold, with --fold: the fold whose queries are re-ranked")
     parser.add_argument("--fold", default="", help="a fold of --folds")
-    parser.add_argument("--fields", default=",".join(FIELDS), help="document fields that are read (title,url,body)")
-    parser.add_argument("--max_length", type=positive, help="tokens of query and document together (as in training)")
     parser.add_argument(
         "--windows", type=positive, help="MaxP: score at most so many windows of a document, keep the best"
     )
@@ -34,18 +32,8 @@ def arguments_parser() -> Parser:
         help="score by the cosine of mean-pooled vectors: what an encoder ranks untrained",
     )
     parser.add_argument("--batch_tokens", type=positive, help="slots of a batch (4096 on CPU, 65536 on accelerators)")
-    parser.add_argument(
-        "--dtype",
-        default="float32",
-        choices=("float32", "bfloat16", "int8"),
-        help="of the computation (float32); int8 where the export has it (harp export --int8)",
-    )
-    parser.add_argument(
-        "--backend",
-        default="jax",
-        choices=("jax", "openvino", "onnx", "auto"),
-        help="what computes a cross-encoder on CPU (jax); auto: the fastest that is installed",
-    )
+    add_backend(parser)
+    parser.set_defaults(dtype="float32", backend="jax")
     return parser
 
 
@@ -56,23 +44,57 @@ def main(arguments: argparse.Namespace) -> None:
 
     keep_pages()
     keep_compiled()
-    queries = rerank_files(
-        model=arguments.model,
-        docs=arguments.docs,
-        queries=arguments.queries,
-        run=arguments.run,
-        output=arguments.output,
-        fields=tuple(arguments.fields.split(",")),
-        k=arguments.k,
-        only=arguments.only,
-        folds=arguments.folds,
-        fold=arguments.fold,
-        windows=Windows(arguments.windows) if arguments.windows else None,
-        blank_query=arguments.blank_query,
-        max_length=arguments.max_length,
-        batch_tokens=arguments.batch_tokens,
-        dtype=arguments.dtype,
-        cosine=arguments.cosine,
-        backend=arguments.backend,
-    )
+    windows = Windows(arguments.windows) if arguments.windows else None
+    queries = rerank_files(**vars(arguments) | {"windows": windows})
     print(f"{arguments.output}: {queries} queries re-ranked by {os.path.normpath(arguments.model)}")
+
+
+def fuse_parser() -> Parser:
+    parser = Parser(
+        prog="harp fuse",
+        description="Combine runs: mean of scores, reciprocal ranks, fitted weights; or join runs of different queries.",
+        example="harp fuse bm25.trec harp.trec --method=rrf --output=both.trec",
+    )
+    parser.add_input("runs", nargs="+", help="TREC runs, or MS MARCO's three columns")
+    parser.add_argument("--method", required=True, choices=METHODS, help="how to combine them")
+    parser.add_argument(
+        "--normalise", default="minmax", choices=NORMALISE, help="scores of a query, before they are added (minmax)"
+    )
+    parser.add_input("--qrels", default="", help="weights: judgments")
+    parser.add_input("--folds", default="", help="weights: qid<TAB>fold; fit for each fold on the others")
+    parser.add_argument("--measure", default="nDCG@10", help="weights: what to fit for (nDCG@10)")
+    add_run_output(parser)
+    return parser
+
+
+def fuse(arguments: argparse.Namespace) -> None:
+    given = dict(vars(arguments))
+    fuse_files(given.pop("runs"), **given)
+    print(f"{arguments.output}: {len(arguments.runs)} runs, {arguments.method}")
+
+
+def query_probe_parser() -> Parser:
+    parser = Parser(
+        prog="harp query-probe",
+        description="Let a model's MLM head predict the queries of documents, and count what it predicts.",
+        example="harp query-probe --model=runs/coarse --docs=docs.tsv --clicks=orcas.tsv --output=probe.jsonl",
+    )
+    parser.add_input(
+        "--model", model=True, required=True, help="training workdir, or Hugging Face directory with an MLM head"
+    )
+    add_documents(parser)
+    parser.add_argument("--documents", type=positive, default=1000, help="how many, sampled by hash (1000)")
+    parser.add_argument("--masks", type=positive, default=3, help="[MASK] tokens in the place of the query (3)")
+    parser.add_argument("--max_length", type=positive, default=256, help="tokens of the whole sequence (256)")
+    parser.add_input("--clicks", default="", help="click log (ORCAS); its documents are probed, its queries known")
+    parser.add_output("--output", required=True, help="JSONL to write: a line a document")
+    return parser
+
+
+def query_probe(arguments: argparse.Namespace) -> None:
+    from harp_jax.ranking.query_probe import probe_files
+
+    summary = probe_files(**vars(arguments))
+    for name, number in summary.items():
+        of = summary["with known queries" if "known query" in name else "documents"]
+        print(f"{name}: {number}" + (f" ({number / of:.1%})" if name != "documents" else ""))

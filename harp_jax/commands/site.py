@@ -1,10 +1,13 @@
-"""`harp site`: from your own pages to a tested re-ranker."""
+"""`harp site`: from your own pages to a tested re-ranker; `harp rate`: the seconds of a training step, by which it plans."""
 
 import argparse
+import json
+import logging
 import os
+import sys
 
-from harp_jax.base.cli import Parser, count, positive
-from harp_jax.base.errors import InputError
+from harp_jax.base.cli import TERMINATED, ConfigParser, Parser, count, positive
+from harp_jax.base.files import output_path, replacing
 from harp_jax.experiments.site import SiteRun
 
 
@@ -42,8 +45,6 @@ def arguments_parser() -> Parser:
 
 def main(arguments: argparse.Namespace) -> None:
     a = arguments
-    if a.depth < 2:
-        raise InputError(f"--depth={a.depth}: use 2 or more")
     names = ("format", "base_url", "start", "layers", "labels", "max_queries", "context_words", "depth", "seed")
     options = {name: getattr(a, name) for name in names}
     run = SiteRun({**options, "pages": tuple(a.pages), "redirects": tuple(a.redirects)}, a.output, a.minutes)
@@ -55,3 +56,29 @@ def main(arguments: argparse.Namespace) -> None:
     print(f"\n{found['words'].replace(' queries:', f' queries{where}:', 1)}")
     print(f"ranker: {os.path.join(a.output, 'ranker')}  report: {os.path.join(a.output, 'report.html')}")
     print(f"see it: harp look {a.output}")
+
+
+def rate_parser() -> ConfigParser:
+    parser = ConfigParser(
+        prog="harp rate",
+        description="Measure the seconds of a training step on this machine, from a few steps of the training itself.",
+        example="harp rate --config=site --config.init=MiniLM-L6-v2/ --config.data=\"('pairs',)\" --output=rate.json",
+    )
+    parser.add_output("--output", required=True, help='the JSON file to write: {"seconds_per_step"}')
+    return parser
+
+
+def rate(arguments: argparse.Namespace) -> None:
+    from harp_jax.base.allocator import keep_pages
+    from harp_jax.training.dry_run import seconds_per_step
+
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    keep_pages()
+    folder = os.path.dirname(output_path(arguments.output))
+    measured = seconds_per_step(arguments.config, folder)
+    if measured is None:
+        sys.exit(TERMINATED)
+    seconds = float(f"{measured:.4g}")
+    with replacing(arguments.output) as file:
+        json.dump({"seconds_per_step": seconds}, file)
+    print(f"{arguments.output}: {seconds:g} s a step, {3600 / seconds:,.0f} steps an hour")

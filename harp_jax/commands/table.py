@@ -3,11 +3,16 @@
 The commands of data_pipeline are listed too; importing harp_jax never imports data_pipeline.
 """
 
+import argparse
+import importlib
+from collections.abc import Callable
 from typing import NamedTuple
+
+from harp_jax.base.cli import Parser
 
 
 class Entry(NamedTuple):
-    """Module with `arguments_parser()` and `main(arguments)`, and its line in `harp --help`."""
+    """A module with `arguments_parser()` and `main(arguments)`, or MODULE:NAME with NAME_parser and NAME; its summary."""
 
     module: str
     summary: str
@@ -33,26 +38,34 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
     "training": {
         "train": Entry("harp_jax.main", "pre-train, coarse-tune or fine-tune a config; resumes"),
-        "rate": Entry("harp_jax.commands.rate", "measure the seconds of a training step"),
+        "rate": Entry("harp_jax.commands.site:rate", "measure the seconds of a training step"),
         "export": Entry("harp_jax.export", "a checkpoint, or an encoder's first layers, as a Hugging Face directory"),
-        "words": Entry("harp_jax.commands.words", "word vocabulary and word2vec vectors of the neural rankers"),
-        "linklearn-train": Entry("harp_jax.commands.linklearn_train", "learn term weights from links (LinkLearn)"),
+        "words": Entry(
+            "harp_jax.commands.baselines:words", "word vocabulary and word2vec vectors of the neural rankers"
+        ),
+        "linklearn-train": Entry(
+            "harp_jax.commands.baselines:linklearn_train", "learn term weights from links (LinkLearn)"
+        ),
     },
     "ranking": {
         "first-stage": Entry("harp_jax.commands.first_stage", "retrieve or score candidates with BM25, BM25F or QL"),
-        "tune-first-stage": Entry("harp_jax.commands.tune_first_stage", "tune BM25, BM25F or QL on training folds"),
+        "tune-first-stage": Entry("harp_jax.commands.first_stage:tune", "tune BM25, BM25F or QL on training folds"),
         "rerank": Entry("harp_jax.commands.rerank", "re-rank the candidates of a run with a trained ranker"),
-        "linklearn-rank": Entry("harp_jax.commands.linklearn_rank", "rank a collection by learned term weights"),
-        "priors": Entry("harp_jax.commands.priors", "rank candidates by in-links or length alone"),
-        "fuse": Entry("harp_jax.commands.fuse", "combine runs; weights are fitted on the other folds"),
+        "linklearn-rank": Entry(
+            "harp_jax.commands.baselines:linklearn_rank", "rank a collection by learned term weights"
+        ),
+        "priors": Entry("harp_jax.commands.first_stage:priors", "rank candidates by in-links or length alone"),
+        "fuse": Entry("harp_jax.commands.rerank:fuse", "combine runs; weights are fitted on the other folds"),
     },
     "evaluation": {
         "evaluate": Entry("harp_jax.commands.evaluate", "compute measures of runs, with significance tests"),
-        "verdict": Entry("harp_jax.commands.verdict", "decide between a first stage, a ranker and their sum"),
-        "report": Entry("harp_jax.commands.report", "write a table and training curves as one HTML page"),
+        "verdict": Entry("harp_jax.commands.evaluate:verdict", "decide between a first stage, a ranker and their sum"),
+        "report": Entry("harp_jax.commands.evaluate:report", "write a table and training curves as one HTML page"),
         "compare": Entry("harp_jax.commands.compare", "compare re-rankers with BM25 on a judged collection; a report"),
         "look": Entry("harp_jax.commands.look", "serve a local page: BM25, the re-ranker and both, and labels"),
-        "query-probe": Entry("harp_jax.commands.query_probe", "test how a model completes queries (coarse-tuning)"),
+        "query-probe": Entry(
+            "harp_jax.commands.rerank:query_probe", "test how a model completes queries (coarse-tuning)"
+        ),
     },
     "experiments": {
         "plan": Entry("harp_jax.commands.plan", "run an experiment: its commands in order, each once"),
@@ -65,3 +78,10 @@ TYPED = (
     "report", "plan",
 )  # fmt: skip
 COMMANDS: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+
+
+def load(name: str) -> tuple[Callable[[argparse.Namespace], None], Parser]:
+    """A command's function, and the parser of its arguments."""
+    module, _, function = COMMANDS[name].module.partition(":")
+    found = importlib.import_module(module)
+    return getattr(found, function or "main"), getattr(found, f"{function or 'arguments'}_parser")()

@@ -51,10 +51,8 @@ def points(
 
 
 def by_query(qrels: Qrels, run: Run, measure: str) -> dict[str, float]:
-    """qid → the measure. InputError unless it is one measure."""
+    """qid → the measure."""
     table = evaluate(qrels, {"": run}, measure)
-    if len(table.measures) != 1:
-        raise InputError(f"--measures={measure}: name one measure")
     return table.per_query[""][table.measures[0]]
 
 
@@ -88,11 +86,9 @@ def as_svg(found: Sequence[Point], measure: str) -> str:
     from matplotlib import pyplot
 
     sized = [p for p in found if p.size]
-    if not sized:
-        raise InputError("no run has a size; write SYSTEM@SIZE=RUN")
     shares = [p.size.endswith("%") for p in sized]
-    if any(shares) != all(shares):
-        raise InputError("some sizes are numbers of queries, others shares; draw two curves")
+    if len(set(shares)) != 1:
+        raise InputError("write the runs of one curve as SYSTEM@SIZE=RUN, all sizes numbers of queries, or all shares")
     figure, axis = pyplot.subplots(figsize=(6, 4))
     for colour, system in enumerate(dict.fromkeys(p.system for p in sized)):
         line = sorted((number(p.size), p.value, *p.interval) for p in sized if p.system == system)

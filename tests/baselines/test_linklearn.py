@@ -15,8 +15,8 @@ from harp_jax.baselines.linklearn.collection import Index
 from harp_jax.baselines.linklearn.links import read_graph, shared_terms, split
 from harp_jax.baselines.linklearn.model import Okapi, at_the_edge
 from harp_jax.baselines.linklearn.train import Trainer, finished, train
-from harp_jax.commands import linklearn_rank
 from harp_jax.corpus.trec import read_run
+from tests.support.commands import command
 from tests.support.linked_topics import TEXTS, paths, small, write_wiki
 
 
@@ -41,7 +41,7 @@ def graph(wiki):
 
 
 def ranked(*options):
-    linklearn_rank.main(linklearn_rank.arguments_parser().parse_args(list(options)))
+    command("linklearn-rank", *options)
 
 
 def linklearn_config(wiki, **changes):

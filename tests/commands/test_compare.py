@@ -75,14 +75,14 @@ def test_a_collection_is_not_lost_to_its_judged_queries(tmp_path):
 
 def test_models_have_names(tmp_path):
     (tmp_path / "a=b").mkdir()
-    assert compare.names(["runs/x/", "y=z"]) == {"x": "runs/x/", "y": "z"}
-    assert compare.names([f"{tmp_path}/a=b"]) == {"a=b": f"{tmp_path}/a=b"}
+    assert compare.named(["runs/x/", "y=z"]) == {"x": "runs/x/", "y": "z"}
+    assert compare.named([f"{tmp_path}/a=b"]) == {"a=b": f"{tmp_path}/a=b"}
     for wrong, said in ((["x", "y/x"], "x is taken"), (["=x"], "write NAME=DIR"), (["BM25=x"], "BM25 is taken")):
         with pytest.raises(InputError, match=said):
-            compare.names(wrong)
+            compare.named(wrong)
     for name in ("BM25 + x", "chance", "oracle"):  # rows of the table, which would replace the model's
         with pytest.raises(InputError, match="is taken"):
-            compare.names([f"{name}=a", "x=b"])
+            compare.named([f"{name}=a", "x=b"])
 
 
 def test_folds_keep_queries_together_unless_all_are_connected():

@@ -9,7 +9,8 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.commands.evaluate import named
-from harp_jax.commands.report import arguments_parser, main
+from harp_jax.commands.evaluate import report as main
+from harp_jax.commands.evaluate import report_parser as arguments_parser
 from harp_jax.evaluation import render
 from harp_jax.evaluation.provenance import behind
 from harp_jax.evaluation.report import panels_of, read_curves, ticks

@@ -1,6 +1,5 @@
 """Plan files: their options, their help, and that the project's own plans fit its commands."""
 
-import importlib
 import os
 import runpy
 from ast import literal_eval
@@ -10,7 +9,7 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.commands.plan import arguments_parser, main
-from harp_jax.commands.table import COMMANDS
+from harp_jax.commands.table import load
 from harp_jax.config import config_file, read_config
 from harp_jax.experiments.plan import load_plan, parsed, resolve, shipped_plans
 from tests.support import ROOT
@@ -170,7 +169,7 @@ def test_plans_of_the_project_hold_together(name, monkeypatch):
     names = {command.name for command in commands} | {"out", "output"}
     assert len(names) == len(commands) + 2
     used = {c.command for c in commands}
-    parsers = {name: importlib.import_module(COMMANDS[name].module).arguments_parser() for name in used}
+    parsers = {name: load(name)[1] for name in used}
     for command in commands:
         assert set(command.needs()) <= names
         if command.command not in BY_FLAGS:

@@ -3,9 +3,8 @@
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.commands.queries import arguments_parser, main
+from harp_jax.commands.queries import arguments_parser, draw_subsets, main, make_folds
 from harp_jax.corpus.trec import read_folds
-from harp_jax.experiments.query_sets import draw_subsets, make_folds
 from tests.support.ranking_collection import QRELS
 
 
@@ -52,8 +51,6 @@ def test_the_command_writes_lists(files):
     four = (files / "out" / "draw-01" / "4.txt").read_text().split()
     assert (files / "out" / "draw-01" / "2.txt").read_text().split() == four[:2]
     assert all(int(q[1:]) % 3 < 2 for q in four)
-    with pytest.raises(InputError, match="--sizes=0"):
-        main(arguments_parser().parse_args(["subsets", *given, "--sizes=0"]))
 
 
 def test_shares_of_all_queries_are_sizes_too(files, capsys):
@@ -62,6 +59,6 @@ def test_shares_of_all_queries_are_sizes_too(files, capsys):
     assert "1 draws of 4, 25% (10), 100% (40) of 40 queries" in capsys.readouterr().out
     ten = (files / "out" / "draw-00" / "25%.txt").read_text().split()
     assert len(ten) == 10 and (files / "out" / "draw-00" / "4.txt").read_text().split() == ten[:4]
-    for wrong in ("0%", "101%", "a%", "%"):
-        with pytest.raises(InputError, match="write 1% to 100%"):
+    for wrong in ("0%", "101%", "a%", "%", "0"):
+        with pytest.raises(SystemExit):
             main(arguments_parser().parse_args(["subsets", *given, f"--sizes={wrong}"]))

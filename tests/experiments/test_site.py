@@ -1,6 +1,5 @@
 """`harp site`: its plan parses, its budget is a number of steps that stays, and too little input ends in advice."""
 
-import importlib
 import json
 import os
 
@@ -9,7 +8,7 @@ import pytest
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import link
 from harp_jax.commands.site import arguments_parser, main
-from harp_jax.commands.table import COMMANDS
+from harp_jax.commands.table import load
 from harp_jax.config import read_config
 from harp_jax.experiments.site import (
     BY_LABELS,
@@ -48,7 +47,7 @@ def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, options):
         assert {f"--config.init={short}", f"--model={short}"} <= {word for step in steps.values() for word in step.argv}
     for step in steps.values():
         words = step.argv[step.argv.index(step.command.command) + 1 :]
-        importlib.import_module(COMMANDS[step.command.command].module).arguments_parser().parse_args(words)
+        load(step.command.command)[1].parse_args(words)
 
 
 def test_the_recipe_is_one_of_equal_lengths():

@@ -6,10 +6,10 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.commands.verdict import arguments_parser, main
 from harp_jax.corpus.trec import Ranking
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.experiments.verdict import BETTER, BOTH, FIRST, SAME, WORSE, decide
+from tests.support.commands import command
 
 QUERIES, DEPTH = 60, 8
 QRELS = {f"q{i}": {f"d{i}.0": 1} for i in range(QUERIES)}
@@ -92,13 +92,13 @@ def test_the_command_writes_the_decision(tmp_path, capsys):
         "--folds=" + write("folds", [f"{q}\t{fold}" for q, fold in FOLDS.items()]),
         "--first=" + write("a.trec", lines(FIRST_STAGE)), "--ranker=" + write("b.trec", lines(run(2.0, "ranker"))),
     ]  # fmt: skip
-    main(arguments_parser().parse_args([*words, f"--output={tmp_path / 'verdict.json'}"]))
+    command("verdict", *words, f"--output={tmp_path / 'verdict.json'}")
     found = json.loads((tmp_path / "verdict.json").read_text())
     assert found["verdict"] == BETTER and found["use"] == BOTH and found["queries"] == QUERIES
     printed = capsys.readouterr()
     assert found["words"] == printed.out.strip() and not printed.err
     few = write("few.trec", lines(dict(list(run(2.0, "ranker").items())[2:])))
-    main(arguments_parser().parse_args([*words[:-1], f"--ranker={few}", f"--output={tmp_path / 'few.json'}"]))
+    command("verdict", *words[:-1], f"--ranker={few}", f"--output={tmp_path / 'few.json'}")
     assert "note: --ranker: 2 queries are missing and count as zero" in capsys.readouterr().err
     with pytest.raises(InputError, match="unknown|measure"):
-        main(arguments_parser().parse_args([*words, "--measure=Wrong@x", f"--output={tmp_path / 'x.json'}"]))
+        command("verdict", *words, "--measure=Wrong@x", f"--output={tmp_path / 'x.json'}")

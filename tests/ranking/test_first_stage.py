@@ -11,12 +11,12 @@ import pytest
 
 import harp_jax as hj
 from harp_jax.base.errors import InputError
-from harp_jax.commands import tune_first_stage
 from harp_jax.commands.first_stage import arguments_parser, main
 from harp_jax.corpus.trec import read_run
 from harp_jax.ranking.first_stage import read_anchors
 from harp_jax.ranking.lexical import Bm25, Bm25f, Collection, QueryLikelihood, make, rescore, search, top
 from harp_jax.ranking.tune_first_stage import GRIDS, LADDERS, wider
+from tests.support.commands import command
 
 DOCS = {
     "D1": "wing lift drag wing",
@@ -245,7 +245,7 @@ def judged(files):
 
 def tune(files, **more):
     given = options(files, **({"qrels": files / "qrels", "output": files / "best.json", "measure": "AP"} | more))
-    tune_first_stage.main(tune_first_stage.arguments_parser().parse_args(given))
+    command("tune-first-stage", *given)
     return json.loads((files / "best.json").read_text())
 
 

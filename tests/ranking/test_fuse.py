@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.commands import fuse, priors
 from harp_jax.corpus.trec import Ranking, ordered, read_run, write_run
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking.fuse import joined, normalised, pooled, reciprocal_ranks, weighted
+from tests.support.commands import command
 
 FIRST = {"q1": Ranking.of(["a", "b", "c"], [9.0, 5.0, 1.0]), "q2": Ranking.of(["x"], [3.0])}
 SECOND = {"q1": Ranking.of(["c", "d", "a"], [0.2, 0.6, 0.4]), "q3": Ranking.of(["y", "z"], [1.0, 2.0])}
@@ -64,7 +64,7 @@ def files(tmp_path):
 
 def fused(files, *options):
     runs = [str(files / "first.trec"), str(files / "second.trec")]
-    fuse.main(fuse.arguments_parser().parse_args([*runs, f"--output={files / 'out.trec'}", *options]))
+    command("fuse", *runs, f"--output={files / 'out.trec'}", *options)
     return {qid: ranking.ranked()[0] for qid, ranking in read_run(str(files / "out.trec")).items()}
 
 
@@ -97,7 +97,7 @@ def test_wrong_options_of_fusion(files):
 
 def prior(files, *options):
     given = [f"--run={files / 'first.trec'}", f"--output={files / 'prior.trec'}", *options]
-    priors.main(priors.arguments_parser().parse_args(given))
+    command("priors", *given)
     return read_run(str(files / "prior.trec"))["a0"]
 
 

@@ -14,18 +14,13 @@ from harp_jax import config as configs
 from harp_jax.base.files import lines
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn.train import train as train_linklearn
-from harp_jax.commands import first_stage, linklearn_rank, rerank, words
-from harp_jax.commands import queries as queries_of
 from harp_jax.corpus.trec import Qrels, Ranking, Run, in_folds, read_folds, read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.training.train import train
+from tests.support.commands import command
 from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real
-
-
-def command(module, *arguments: str) -> None:
-    module.main(module.arguments_parser().parse_args(list(arguments)))
 
 
 def shuffled(run: Run, number: int) -> Run:
@@ -51,12 +46,12 @@ def test_a_fold_of_knrm_on_cranfield(tmp_path):
     qrels, sources = shared("cranfield", "qrels.txt"), shared("cranfield", "source_documents.tsv")
     bm25, folds, output = (str(tmp_path / name) for name in ("bm25.trec", "folds.tsv", "knrm.trec"))
     common = [f"--docs={docs}", f"--queries={queries}", "--fields=title,body"]
-    command(first_stage, "--model=bm25", *common, f"--exclude={sources}", "--k=200", f"--output={bm25}")
-    command(queries_of, "folds", f"--queries={queries}", f"--output={folds}")
+    command("first-stage", "--model=bm25", *common, f"--exclude={sources}", "--k=200", f"--output={bm25}")
+    command("queries", "folds", f"--queries={queries}", f"--output={folds}")
     vocabulary = str(tmp_path / "words")
     stems = [f"--docs={docs}", "--fields=title,body"]
     stems += ["--stemmer=english", "--stopwords=english", "--vectors", "--dimension=50", "--epochs=3"]
-    command(words, *stems, f"--output={vocabulary}")
+    command("words", *stems, f"--output={vocabulary}")
     c = configs.neural_ir()
     c.docs, c.queries, c.qrels, c.candidates, c.folds = docs, queries, qrels, bm25, folds
     c.fields, c.train_folds = ("title", "body"), ("0", "1", "2", "3")
@@ -65,7 +60,7 @@ def test_a_fold_of_knrm_on_cranfield(tmp_path):
     workdir = str(tmp_path / "knrm")
     train(c, workdir, devices=jax.devices()[:1])
     fold = ["--folds=" + folds, "--fold=4"]
-    command(rerank, f"--model={workdir}", *common, f"--run={bm25}", *fold, f"--output={output}")
+    command("rerank", f"--model={workdir}", *common, f"--run={bm25}", *fold, f"--output={output}")
     held_out, run = in_folds(read_folds(folds), ["4"], folds), read_run(output)
     assert set(run) == set(held_out) and len(run) == 45
     judged = read_qrels(qrels)
@@ -100,7 +95,7 @@ def test_linklearn_of_wikipedia_ranks_cranfield(tmp_path):
     print(done["held_out"])
     output = str(tmp_path / "linklearn.trec")
     common = [f"--docs={docs}", f"--queries={queries}", "--fields=title,body", f"--exclude={sources}", "--k=100"]
-    command(linklearn_rank, f"--model={tmp_path / 'linklearn'}", *common, f"--output={output}")
+    command("linklearn-rank", f"--model={tmp_path / 'linklearn'}", *common, f"--output={output}")
     run = read_run(output)
     assert set(run) == set(read_queries(queries))
     found, random = average_precision(read_qrels(qrels), run)

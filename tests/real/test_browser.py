@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from harp_jax.commands.report import arguments_parser, main
+from harp_jax.commands.evaluate import report as main
+from harp_jax.commands.evaluate import report_parser as arguments_parser
 from tests.support import ROOT
 from tests.support.browser import check_page, chromium
 from tests.support.look_site import DOCS, HOSTILE, write_site

@@ -7,16 +7,12 @@ import json
 
 import pytest
 
-from harp_jax.commands import first_stage, fuse, plan, tune_first_stage
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
+from tests.support.commands import command
 from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real
-
-
-def command(module, *arguments: str) -> None:
-    module.main(module.arguments_parser().parse_args(list(arguments)))
 
 
 def test_five_folds(tmp_path, monkeypatch):
@@ -31,9 +27,9 @@ def test_five_folds(tmp_path, monkeypatch):
     runs = {}
     for model in ("bm25", "ql"):
         tuned, runs[model] = str(tmp_path / f"{model}.json"), str(tmp_path / f"{model}.trec")
-        command(tune_first_stage, f"--model={model}", *tuning, f"--output={tuned}")
+        command("tune-first-stage", f"--model={model}", *tuning, f"--output={tuned}")
         command(
-            first_stage,
+            "first-stage",
             f"--model={model}",
             *common,
             "--k=100",
@@ -50,11 +46,11 @@ def test_five_folds(tmp_path, monkeypatch):
         "settings": "steps=30,init_head=fresh,rank_loss=lce", "rerank": "max_length=256,k=50",
         "measures": "AP nDCG@10 RR@10 oracle(nDCG@10) unjudged@10",
     }  # fmt: skip
-    command(plan, "tables", f"--output={out}", *(f"--set={name}={value}" for name, value in options.items()))
+    command("plan", "tables", f"--output={out}", *(f"--set={name}={value}" for name, value in options.items()))
     (joined,) = out.glob("joined_bm25_none_s0-*.trec")
     runs["fine_tuned"], runs["fused"] = str(joined), str(tmp_path / "fused.trec")
     command(
-        fuse, "--method=weights", runs["bm25"], runs["fine_tuned"], f"--qrels={qrels}", f"--folds={folds}", "--measure=AP",
+        "fuse", "--method=weights", runs["bm25"], runs["fine_tuned"], f"--qrels={qrels}", f"--folds={folds}", "--measure=AP",
         f"--output={runs['fused']}",
     )  # fmt: skip
     judged, found = read_qrels(qrels), {name: read_run(path) for name, path in runs.items()}

@@ -8,7 +8,8 @@ Rankers: `linked_topics` (a wiki whose links follow topics), `slow_neural_ir` (t
 Generation: `corpus` (an invented corpus and the config of a job), `corpus_site` (its pages in other markup), `generation_job`
 (what a job wrote), `mediawiki_dump`, `warc_record`, `malformed` (pages without any order), `steps` (executed lines as a clock).
 Fuzzing: `mutations` (edits of a valid file), `readers` (every reader with valid inputs), `fuzzing` (only InputError may come out).
-Real data: `shared_data` (where it is). The house: `rooms` (order, imports and sizes; prints the picture).
+Commands: `commands` (one in this process). Real data: `shared_data` (where it is).
+The house: `rooms` (order, imports and sizes; prints the picture).
 """
 
 from pathlib import Path

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.commands import words
 from harp_jax.corpus.documents import Documents
 from harp_jax.text.words import WordVocabulary, count_words, load_words, read_stopwords, read_vectors, train_vectors
+from tests.support.commands import command
 
 TEXTS = [("a", "Red fox; red Fox_den"), ("b", "the fox runs"), ("c", "café the 42")]
 
@@ -102,7 +102,7 @@ def test_the_commands_make_a_vocabulary_and_vectors(tmp_path):
     outputs = []
     for name in ("a", "b"):
         options = [docs, "--vectors", "--dimension=8", "--epochs=40", f"--output={tmp_path / name}"]
-        words.main(words.arguments_parser().parse_args(options))
+        command("words", *options)
         outputs.append((tmp_path / name / "vectors.txt").read_bytes())
     assert outputs[0] == outputs[1]
     known = load_words(str(tmp_path / "a"))

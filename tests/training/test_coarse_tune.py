@@ -14,7 +14,6 @@ from harp_jax import config as configs
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.checkpoints.export import export_model
-from harp_jax.commands import query_probe
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
 from harp_jax.input.lanes import Batches
@@ -27,6 +26,7 @@ from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.stages.coarse_tune import coarse_tune_stage
 from harp_jax.training.stages.finetune import finetune_stage
 from harp_jax.training.train import train
+from tests.support.commands import command
 from tests.support.objective import loss_of
 from tests.support.ranking_collection import ranking_config, units_seen
 from tests.support.synthetic import tokenizer
@@ -220,7 +220,7 @@ def test_fine_tuning_goes_on_from_it_with_the_same_marks(clicked, trained, tmp_p
 def test_the_probe_writes_its_guesses_and_a_summary(clicked, trained, tmp_path, capsys):
     given = [f"--model={trained}", f"--docs={clicked / 'docs.tsv'}", f"--clicks={clicked / 'orcas.tsv'}"]
     given += ["--documents=7", "--masks=2", "--max_length=32", f"--output={tmp_path / 'probe.jsonl'}"]
-    query_probe.main(query_probe.arguments_parser().parse_args(given))
+    command("query-probe", *given)
     records = [json.loads(line) for line in (tmp_path / "probe.jsonl").read_text().splitlines()]
     assert len(records) == 7 and all(np.shape(r["predicted"]) == (2, 5) for r in records)
     said = capsys.readouterr().out

@@ -1,0 +1,114 @@
+"""`harp words`, `harp linklearn-train`, `harp linklearn-rank`: what the baselines of the papers need."""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Iterator
+
+from harp_jax.base.cli import ConfigParser, Parser, count, positive
+from harp_jax.base.progress import progress
+from harp_jax.baselines.linklearn.collection import Index
+from harp_jax.baselines.linklearn.collection import count as counted
+from harp_jax.baselines.linklearn.model import load
+from harp_jax.commands.options import add_documents, add_lexical, add_run_output
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
+from harp_jax.ranking.first_stage import candidates, excluded_of
+from harp_jax.ranking.lexical import Collection
+from harp_jax.text.words import count_words, read_stopwords, train_vectors
+
+
+def words_parser() -> Parser:
+    parser = Parser(
+        prog="harp words",
+        description="Count the words of a collection and save their vocabulary, with --vectors word2vec vectors trained on it too.",
+        example="harp words --docs=docs.tsv --stemmer=english --stopwords=english --min_documents=2 --vectors --output=words",
+    )
+    add_documents(parser)
+    parser.add_output("--output", required=True, help="directory to write")
+    parser.add_argument("--stemmer", default="", help="Snowball stemmer such as english (none)")
+    parser.add_argument("--stopwords", default="", help="words to leave out: english, or a file with one a line (none)")
+    parser.add_argument("--min_documents", type=positive, default=1, help="documents that a word must occur in (1)")
+    parser.add_argument("--max_words", type=count, default=0, help="keep only the most frequent words (0: all)")
+    parser.add_argument("--vectors", action="store_true", help="also train word2vec vectors: OUTPUT/vectors.txt")
+    parser.add_argument("--dimension", type=positive, default=100, help="numbers in a vector (100)")
+    parser.add_argument("--epochs", type=positive, default=5, help="passes over the collection (5)")
+    return parser
+
+
+def words(arguments: argparse.Namespace) -> None:
+    docs = Documents.open(arguments.docs, arguments.fields)
+    found = count_words(
+        progress(docs.texts(), total=len(docs), unit="documents", desc="words"),
+        arguments.stemmer,
+        arguments.min_documents,
+        arguments.max_words,
+        read_stopwords(arguments.stopwords),
+    )
+    found.save(arguments.output)
+    print(f"{arguments.output}: {len(found.words)} words of {found.documents} documents")
+    if arguments.vectors:
+        output = os.path.join(arguments.output, "vectors.txt")
+        number = train_vectors(docs, found, output, dimension=arguments.dimension, epochs=arguments.epochs)
+        print(f"{output}: {number} vectors of {arguments.dimension} numbers")
+
+
+def linklearn_train_parser() -> ConfigParser:
+    parser = ConfigParser(
+        prog="harp linklearn-train",
+        description="Learn a term weighting from links (LinkLearn); a finished run is left alone.",
+        example="harp linklearn-train --config=baselines/linklearn --workdir=runs/linklearn --config.docs=\"('pages.jsonl',)\"",
+    )
+    parser.add_argument("--workdir", required=True, help="directory of the run: model.json, metrics")
+    return parser
+
+
+def linklearn_train(arguments: argparse.Namespace) -> None:
+    from harp_jax.baselines.linklearn.train import finished, train
+
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    logging.getLogger("harp_jax").setLevel(logging.INFO)
+    done = finished(arguments.config, arguments.workdir) or train(arguments.config, arguments.workdir)
+    figures = " ".join(f"{name}={value:.4f}" for name, value in done["held_out"].items())
+    print(
+        f"{arguments.workdir}/model.json: step {done['step']}, {done['constraints']} constraints drawn; held-out AP {figures}"
+    )
+
+
+def linklearn_rank_parser() -> Parser:
+    parser = Parser(
+        prog="harp linklearn-rank",
+        description="Rank a collection by a trained LinkLearn; idf and lengths are those of the collection.",
+        example="harp linklearn-rank --model=runs/linklearn --docs=docs.tsv --queries=queries.tsv --output=linklearn.trec",
+    )
+    parser.add_input("--model", model=True, required=True, help="workdir of harp linklearn-train")
+    parser.add_argument("--okapi", action="store_true", help="rank by the Okapi BM25 tuned on the same links instead")
+    add_lexical(parser)
+    add_run_output(parser)
+    parser.add_argument("--k", type=positive, default=1000, help="documents a query (1000)")
+    return parser
+
+
+def linklearn_rank(arguments: argparse.Namespace) -> None:
+    name = "okapi" if arguments.okapi else "linklearn"
+    # A missing model is reported before the documents are read.
+    weighting = load(arguments.model, arguments.okapi)
+    queries = read_queries(arguments.queries)
+    excluded = excluded_of(arguments.exclude)
+    docs = Documents.open(arguments.docs, arguments.fields)
+    collection = Collection(progress(docs.texts(), total=len(docs), unit="documents", desc="index"), arguments.stemmer)
+    model = Index(counted(collection)).weigh(weighting)
+    unmatched: list[str] = []
+
+    def noted() -> Iterator[ScoredQuery]:
+        for qid, query in progress(queries.items(), total=len(queries), unit="queries", desc=name):
+            docids, scores = candidates(model, collection, query, arguments.k, excluded.get(qid, set()))
+            if not docids:
+                unmatched.append(qid)
+            yield qid, docids, scores
+
+    write_run(arguments.output, noted(), tag=name)
+    if unmatched:
+        print(f"note: {len(unmatched)} of {len(queries)} queries match no document: {unmatched[:5]}", file=sys.stderr)
+    print(f"{arguments.output}: {len(queries) - len(unmatched)} queries ranked by {name}")

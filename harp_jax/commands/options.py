@@ -1,0 +1,98 @@
+"""Options that several commands share: one spelling, one type and one help text each."""
+
+from harp_jax.base.cli import Parser, positive
+from harp_jax.base.errors import InputError
+from harp_jax.corpus.documents import FIELDS
+from harp_jax.corpus.trec import Qrels, read_qrels, read_subset
+
+DOCUMENTS = "documents: MS MARCO docs.tsv, JSONL, a folder of either"
+QUERIES = "queries: qid<TAB>text, or JSONL"
+RUN = "candidates: a TREC run, or MS MARCO's three columns"
+
+
+def names(text: str) -> tuple[str, ...]:
+    """The type of options such as --fields=title,body."""
+    return tuple(text.split(","))
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """The type of options such as --k1=0.6,0.9."""
+    return tuple(float(part) for part in text.split(","))
+
+
+def add_documents(parser: Parser, required: bool = True, what: str = DOCUMENTS) -> None:
+    """--docs and --fields."""
+    parser.add_input("--docs", required=required, default="", help=what)
+    parser.add_argument("--fields", type=names, default=FIELDS, help="document fields that are read (title,url,body)")
+
+
+def add_collection(parser: Parser) -> None:
+    """--docs, --fields, --queries."""
+    add_documents(parser)
+    parser.add_input("--queries", required=True, help=QUERIES)
+
+
+def add_lexical(parser: Parser) -> None:
+    """The collection of a lexical model, and the model's stems."""
+    add_collection(parser)
+    parser.add_input("--exclude", default="", help="qid<TAB>docid: pairs that are no candidates")
+    parser.add_argument("--stemmer", default="english", help="Snowball stemmer, '' for none (english)")
+
+
+def add_run_output(parser: Parser) -> None:
+    parser.add_output("--output", required=True, help="the TREC run to write")
+
+
+def add_backend(parser: Parser) -> None:
+    """Where a cross-encoder is computed, and how."""
+    parser.add_argument("--max_length", type=positive, help="tokens of query and document together (as in training)")
+    parser.add_argument(
+        "--backend",
+        choices=("jax", "openvino", "onnx", "auto"),
+        help="what computes a cross-encoder on CPU (jax); auto: the fastest that is installed",
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "bfloat16", "int8"),
+        help="of the computation (float32); int8 where the export has it (harp export --int8)",
+    )
+
+
+def add_table(parser: Parser, qrels: bool = False) -> None:
+    """Of a table of runs: judgments, the queries that count, measures, and rows that a ranker has to beat."""
+    parser.add_input("--qrels", required=qrels, default="", help="judgments: qid 0 docid level")
+    parser.add_input("--queries", default="", help="a file whose lines begin with the query ids to evaluate (all)")
+    parser.add_input("--folds", default="", help="qid<TAB>fold, with --fold: evaluate the queries of some folds")
+    parser.add_argument("--fold", default="", help="folds of --folds, separated by commas")
+    parser.add_argument(
+        "--runs_per_draw",
+        type=positive,
+        default=1,
+        help="consecutive runs of a system that share a draw of training queries; intervals resample draws, then runs (1)",
+    )
+    parser.add_argument(
+        "--baseline", default="", metavar="NAME", help="the run that the others are compared with (report: the first)"
+    )
+    parser.add_argument(
+        "--confirm", default="", help="measures to compare by, chosen beforehand (report: the first; else all)"
+    )
+    parser.add_argument(
+        "--chance", default="", metavar="NAME", help="add a row: the candidates of the run NAME in random order"
+    )
+    parser.add_argument(
+        "--oracle", default="", metavar="NAME", help="add a row: the candidates of the run NAME in the best order"
+    )
+    parser.add_argument(
+        "--blank",
+        action="append",
+        default=[],
+        metavar="NAME=ROW",
+        help="the run ROW is what NAME makes of blank queries (harp rerank --blank_query); several times",
+    )
+
+
+def judgments(qrels: str, queries: str, folds: str, wanted: str) -> Qrels:
+    """The judgments of the queries that count: those listed in the file `queries`, of the `wanted` folds of the file `folds`."""
+    if bool(folds) != bool(wanted):
+        raise InputError("a file of --folds and the names of some of its folds belong together; give both or neither")
+    return read_subset(read_qrels(qrels), queries, folds, wanted.split(",") if wanted else [])
