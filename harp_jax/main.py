@@ -1,7 +1,7 @@
 """Training: python -m harp_jax.main --config=configs/tpu_v3.py --workdir=DIR [--dry_run --topology=v3:2x2]
 
 Rerunning the command resumes the run; SIGTERM saves and ends with status 143. With several hosts, run it on each: with
---multihost on TPU pods and Slurm, otherwise with --coordinator=HOST:PORT --processes=N --process=I.
+--coordinator=auto on TPU pods and Slurm, otherwise with --coordinator=HOST:PORT --processes=N --process=I.
 """
 
 import argparse
@@ -28,8 +28,9 @@ def arguments_parser() -> ConfigParser:
     )
     parser.add_argument("--largest", action="store_true", help="with --dry_run: find the largest batch that fits")
     parser.add_argument("--topology", default="", help="devices of the dry run, such as v3:2x2 (default: local)")
-    parser.add_argument("--multihost", action="store_true", help="one process per host of a TPU pod or Slurm job")
-    parser.add_argument("--coordinator", default="", help="HOST:PORT of process 0, for several processes elsewhere")
+    parser.add_argument(
+        "--coordinator", default="", help="of several processes: HOST:PORT of process 0; auto on TPU pods and Slurm"
+    )
     parser.add_argument(
         "--processes", type=positive, default=1, help="number of processes, with --coordinator (default 1)"
     )
@@ -73,10 +74,10 @@ def start_processes(args: argparse.Namespace) -> None:
     """Connect to the other processes, if there are any."""
     import jax
 
-    if args.coordinator:
-        jax.distributed.initialize(args.coordinator, args.processes, args.process)
-    elif args.multihost:
+    if args.coordinator == "auto":
         jax.distributed.initialize()
+    elif args.coordinator:
+        jax.distributed.initialize(args.coordinator, args.processes, args.process)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import sys
 from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import lines, output_path, replacing
-from harp_jax.commands.options import add_table, judgments
+from harp_jax.commands.options import add_table, judgments, names
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.trec import Qrels, read_folds, read_qrels, read_run, select
 from harp_jax.evaluation.evaluate import MEASURES, check_names, evaluate
@@ -117,13 +117,13 @@ def name_runs(arguments: list[str]) -> dict[str, list[str]]:
     """
     alone = [a for a in arguments if os.path.exists(a) or "=" not in a]
     short = [os.path.basename(path).removesuffix(".gz").rsplit(".", 1)[0] for path in alone]
-    names = {path: path if short.count(name) > 1 else name for name, path in zip(short, alone)}
+    name_of = {path: path if short.count(name) > 1 else name for name, path in zip(short, alone)}
     named: dict[str, list[str]] = {}
     for argument in arguments:
-        name, paths = (names[argument], argument) if argument in names else argument.split("=", 1)
+        name, paths = (name_of[argument], argument) if argument in name_of else argument.split("=", 1)
         if not (name and paths) or name in named:
             raise InputError(f"{argument!r}: write NAME=PATH, or NAME=PATH,PATH for several seeds, and every name once")
-        named[name] = [paths] if argument in names or os.path.exists(paths) else paths.split(",")
+        named[name] = [paths] if argument in name_of or os.path.exists(paths) else paths.split(",")
     return named
 
 
@@ -168,7 +168,7 @@ def report_parser() -> Parser:
         metavar="NAME=DIR",
     )
     parser.add_input("--docs", default="", help="documents, for the texts of wins and losses (those of the plan)")
-    parser.add_argument("--fields", default="", help="document fields to quote (title,url,body)")
+    parser.add_argument("--fields", type=names, help="document fields to quote (title,url,body)")
     parser.add_argument("--query_texts", default="", help="texts of the queries (--queries, if it has them)")
     parser.add_argument("--remark", action="append", default=[], help="a line to print below the table; several times")
     parser.add_argument("--title", default="", help="of the page (Re-ranking)")
@@ -228,12 +228,12 @@ def background(arguments: argparse.Namespace, paths: dict[str, list[str]], focus
     texts = arguments.query_texts or (
         arguments.queries if _has_texts(arguments.queries) else ranking.get("queries", "")
     )
-    fields = arguments.fields or ranking.get("fields") or ",".join(FIELDS)
+    fields = arguments.fields or names(ranking.get("fields") or ",".join(FIELDS))
     return Background(
         pairs=pairs or _places(records, "generate"),
         curves=curves or _places(records, "train"),
         docs=arguments.docs or _present(ranking.get("docs", "")),
-        fields=tuple(fields.split(",")),
+        fields=fields,
         queries=arguments.query_texts or _present(texts),
         model=_present(ranking.get("model", "")),
         paths={name: some[0] for name, some in paths.items()},

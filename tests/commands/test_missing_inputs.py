@@ -88,15 +88,6 @@ def test_a_training_names_all_missing_inputs(capsys):
     )
 
 
-def test_every_stage_has_its_inputs():
-    assert REQUIRED.keys() == STAGES.keys()
-    for stage, names in REQUIRED.items():
-        config = getattr(defaults, stage)()
-        with pytest.raises(InputError, match="missing inputs"):
-            check_inputs(config if stage != "pretrain" else config.copy_and_resolve_references())
-        assert all(name in config for name in names)
-
-
 def test_a_generation_job_names_all_missing_inputs():
     c = generation()
     with pytest.raises(InputError, match=r"config\.source\.paths is .*; config\.tokenizer is .*; config\.encoder is"):

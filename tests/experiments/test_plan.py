@@ -36,20 +36,15 @@ def ran() -> str:
 
 def test_commands_run_once_and_again_only_where_something_they_read_changed(tool):
     plan = [tool("a", "a", "{out}", "input.txt"), tool("b", "b", "{out}", "{a}"), tool("c", "c", "{out}")]
-    execute(resolve(plan, "out"), "out")
-    assert ran() == "abc"
-    execute(resolve(plan, "out"), "out")
-    assert ran() == "abc"
+    steps = resolve(plan, "out")
+    for _ in range(2):
+        execute(steps, "out")
+        assert ran() == "abc"
+    record = json.loads(open(steps[0].record).read())
+    assert record["memory_bytes"] > 1 << 20 and record["seconds"] >= 0
     open("input.txt", "w").write("two")
     execute(resolve(plan, "out"), "out")
     assert ran() == "abcab"
-
-
-def test_the_record_of_a_step_says_what_it_cost(tool):
-    steps = resolve([tool("a", "{out}", "{out}")], "out")
-    execute(steps, "out")
-    record = json.loads(open(steps[0].record).read())
-    assert record["memory_bytes"] > 1 << 20 and record["seconds"] >= 0
 
 
 def test_a_failure_stops_the_plan_and_rerunning_resumes_it(tool):
@@ -195,16 +190,13 @@ def test_braces_without_a_name_of_a_step_are_text(tool, text):
     assert resolve([tool("a", text, "{out}")], "out")[0].argv[-2] == text
 
 
-def test_one_process_at_a_time_runs_a_step(tool, tmp_path):
+def test_one_process_at_a_time_runs_a_step(tool):
     steps = resolve([tool("a", "a", "{out}")], "out")
     lock = steps[0].record.removesuffix(".json") + ".lock"
     with locked(lock, "busy"), pytest.raises(InputError, match="another process runs a of this plan"):
         execute(steps, "out")
     execute(steps, "out")
     assert ran() == "a"
-    (tmp_path / "file").write_text("")
-    with pytest.raises(NotADirectoryError, match="file/.plan"):
-        execute(resolve([tool("a", "a", "{out}")], "file"), "file")
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

@@ -70,14 +70,6 @@ def test_times_are_those_of_finished_steps_and_never_guessed(folder, capsys):
     assert [duration(s) for s in (4, 100, 7200)] == ["4 s", "2 min", "2.0 h"]
 
 
-@pytest.mark.parametrize("command", ["", "python -m harp_jax", "python -m harp_jax queries folds 'unfinished"])
-def test_a_record_without_a_command_counts_for_nothing(folder, command):
-    (folder / "out" / ".plan").mkdir(parents=True)
-    (folder / "out" / ".plan" / "folds.json").write_text(json.dumps({"command": command, "seconds": 5.0}))
-    (kind,) = kinds(resolve([Command("folds", "queries", ["folds", "--output={out}"])], "out"), "out").values()
-    assert kind.seconds == []
-
-
 def test_a_step_alone_needs_what_it_reads(folder, capsys):
     for only, message in (
         ("subsets", "it reads folds, which are not done"),

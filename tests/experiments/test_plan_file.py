@@ -11,7 +11,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.commands.plan import arguments_parser, main
 from harp_jax.commands.table import load
 from harp_jax.config import config_file, read_config
-from harp_jax.experiments.plan import load_plan, parsed, resolve, shipped_plans
+from harp_jax.experiments.plan import load_plan, parsed, shipped_plans
 from tests.support import ROOT
 
 PLAN = '''"""A plan for tests.
@@ -125,12 +125,6 @@ def test_what_is_wrong_in_a_plan_file_is_one_line(tmp_path, monkeypatch, text, m
         run("nothing.py")
 
 
-def test_the_demo_plan_resolves_anywhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    steps = resolve(load_plan("demo").commands(), "demo")
-    assert steps[-1].command.name == "report" and not any("{" in a for s in steps for a in s.argv)
-
-
 BY_FLAGS = ("train", "linklearn-train", "generate", "vocabulary", "survey", "rate")
 PLANS: dict[str, list[str]] = {
     "demo": [],
@@ -138,9 +132,7 @@ PLANS: dict[str, list[str]] = {
     "linklearn": ["steps=30"],
     "neural_ir": [],
     "neural_ir of wiki": ["collection=wiki"],
-    "coarse_tuning of another collection": [
-        "collection=mine", "folds=3", "fine_epochs=1.0", "samples=0.08,0.2", "coarse_epochs=2.0,4.0",
-    ],
+    "coarse_tuning of another collection": ["collection=mine", "folds=3", "fine_epochs=1.0"],
     "linklearn of another corpus": ["linked=a.jsonl", "docs=docs.tsv", "queries=queries.tsv", "qrels=qrels.txt"],
     "tables": [],
     "tables of two runs": [

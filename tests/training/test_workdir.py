@@ -66,9 +66,7 @@ def test_a_changed_config_of_a_workdir_is_named(tmp_path):
 
 def test_sigterm_ends_the_command_with_the_status_of_a_terminated_process(tmp_path, monkeypatch):
     monkeypatch.setattr(harp_jax.training.train, "train", lambda *_: {"interrupted": 1.0})
-    given = argparse.Namespace(
-        config=tiny_config(str(tmp_path)), workdir=str(tmp_path), dry_run=False, coordinator="", multihost=False
-    )
+    given = argparse.Namespace(config=tiny_config(str(tmp_path)), workdir=str(tmp_path), dry_run=False, coordinator="")
     with pytest.raises(SystemExit) as ended:
         main(given)
     assert ended.value.code == 143 and not (tmp_path / "command.txt").exists()

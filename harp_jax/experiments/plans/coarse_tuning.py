@@ -8,14 +8,11 @@ Face directory), orcas.tsv, msmarco-docs.tsv, and COLLECTION/{docs.jsonl, querie
 paper's number of folds (below); any other collection needs --set folds and fine_epochs. Levels above 1 count as 1 (the measures'
 default). Every system is compared with the fine-tuned one by a two-sided paired t-test over queries, trials averaged per query.
 
-The steps probe_… print which words the models expect in the queries of documents. `samples` and `coarse_epochs` add rows of
-coarse-tuning with other shares of the clicks and other lengths (+ fine-tuned): the paper chose its values on the queries that it
-reports, so read these rows on training folds. The settings below are the paper's.
+The steps probe_… print which words the models expect in the queries of documents. The settings below are the paper's.
 
 Hardware: one GPU; not run yet: the collections and ORCAS are not at hand. A small run on other data is in tests/real.
 """
 
-import itertools
 import os
 
 from harp_jax.base.errors import InputError
@@ -38,8 +35,6 @@ def get_plan(
     epochs: float = 0.0,
     folds: int = 0,
     fine_epochs: float = 0.0,
-    samples: tuple[float, ...] = (SAMPLE,),
-    coarse_epochs: tuple[float, ...] = (COARSE_EPOCHS,),
     probe: int = 1000,
 ) -> list[Command]:
     """Options:
@@ -52,8 +47,6 @@ def get_plan(
     epochs: of every training; 0: the paper's
     folds: of the collection, named 0, 1, …; 0: the paper's
     fine_epochs: of fine-tuning; 0: the paper's
-    samples: shares of the clicks that are used; the first is the system coarse_fine
-    coarse_epochs: of coarse-tuning, likewise
     probe: documents of the query probe; 0: no probe
     """
     known = FINE_TUNING.get(os.path.basename(os.path.normpath(collection)), (0, 0))
@@ -63,8 +56,6 @@ def get_plan(
             f"collection={collection} has no settings; give --set folds=… and --set fine_epochs=…, or one of "
             f"{', '.join(FINE_TUNING)}"
         )
-    if not samples or not coarse_epochs:
-        raise InputError("samples and coarse_epochs need a value each; leave them out for the paper's")
     files = Collection(f"{collection}/docs.jsonl", f"{collection}/queries.tsv", f"{collection}/qrels.txt")
     recipe = [f"epochs={tuned_for}", "batch_pairs=128", "row_length=256", "learning_rate=1e-3"]
     source = [f"--config.init={bert}", f"--config.clicks={clicks}", f"--config.docs={click_docs}"]
@@ -76,13 +67,8 @@ def get_plan(
             "continual",
             [*source, "--config.documents_only=True", f"--config.epochs={epochs or CONTINUAL_EPOCHS}"],
         ),
+        coarse_tuned("coarse", [*source, f"--config.sample={SAMPLE}", f"--config.epochs={epochs or COARSE_EPOCHS}"]),
     ]
-    variants: dict[str, str] = {}
-    for sample, length in itertools.product(samples, coarse_epochs):
-        name = f"coarse_{round(1000 * sample)}_{round(10 * length)}" if variants else "coarse"
-        variants[name] = f"{name}_fine"
-        length = epochs or length
-        commands.append(coarse_tuned(name, [*source, f"--config.sample={sample}", f"--config.epochs={length}"]))
     for name in ("pretrained", "continual", "coarse") if probe else ():
         known_queries = [f"--clicks={clicks}", f"--docs={click_docs}", f"--documents={probe}", "--output={out}"]
         commands.append(
@@ -91,8 +77,7 @@ def get_plan(
     for name in ("pretrained", "coarse"):
         commands += not_fine_tuned(name, files)
     systems = {"BM25": ["{bm25}"], "pretrained": ["{run_pretrained}"], "coarse_tuned": ["{run_coarse}"]}
-    starts: list[tuple[str, str, list[str]]] = [("fine_tuned", bert, []), ("cont_pre_fine", "{continual}", [])]
-    starts += [(row, "{" + name + "}", MARKS) for name, row in variants.items()]
+    starts = [("fine_tuned", bert, []), ("cont_pre_fine", "{continual}", []), ("coarse_fine", "{coarse}", MARKS)]
     for system, start, marks in starts:
         for trial in range(trials):
             commands += cross_validation(

@@ -43,12 +43,8 @@ def get_plan(
     steps: updates of every model of (a)
     shares: percent of all training queries of (b); empty: no (b)
     """
-    if draws < 1 or steps < 1:
-        raise InputError(f"draws={draws}, steps={steps}: use 1 or more of both")
-    if len(benchmark.tested) > 1:
-        raise InputError("tested names several folds; a curve is tested on one")
-    if len(benchmark.runs()) > 1:
-        raise InputError("candidates names several runs; a curve re-ranks one")
+    if len(benchmark.tested) > 1 or len(benchmark.runs()) > 1:
+        raise InputError("tested or candidates names several; a curve is of one fold and re-ranks one run")
     commands = [*benchmark.prepared(), *pretraining.systems(transformers, benchmark.seeds)]
     few = [str(size) for size in sizes]
     large = [f"{share}%" for share in shares]

@@ -76,10 +76,10 @@ def get_plan(
     sample: number of them; 0: no sample, but all queries of the fold `tested` (or of all folds)
     """
     check_known("variants", variants, tuple(VARIANTS))
-    if not variants or not pretraining.init:
-        raise InputError("a comparison needs variants, and an encoder that they start from (init)")
-    if not sample and len(benchmark.tested) > 1:
-        raise InputError("tested names several folds; all queries of one fold, or of all folds, are ranked")
+    if not variants or not pretraining.init or (not sample and len(benchmark.tested) > 1):
+        raise InputError(
+            "give variants, the encoder that they start from (init), and without a sample at most one tested fold"
+        )
     ((_, run),) = benchmark.runs().items()
     sampled, chosen, evaluated = [], [], benchmark.evaluation()
     if sample:
