@@ -5,7 +5,6 @@ import contextlib
 import pytest
 
 from data_pipeline.config import generation, plain
-from harp_jax import config as defaults
 from harp_jax.__main__ import main
 from harp_jax.base.cli import Parser
 from harp_jax.base.errors import InputError, how_to_fetch
@@ -13,7 +12,6 @@ from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.config import read_config
 from harp_jax.text.tokenizer import load_tokenizer
 from harp_jax.training.stages.pretrain import pretrain_stage
-from harp_jax.training.stages.table import REQUIRED, STAGES, check_inputs
 from tests.support import ROOT
 
 
