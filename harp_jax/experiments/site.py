@@ -315,7 +315,7 @@ class SiteRun:
     minutes: float = 30.0
 
     def __post_init__(self) -> None:
-        if not self.minutes > 0:
+        if not 0 < self.minutes < math.inf:
             raise InputError(f"--minutes={self.minutes:g}: use a positive number")
 
     def steps(self, steps: int = 0, tasks: tuple[str, ...] = ()) -> dict[str, Step]:
