@@ -27,10 +27,10 @@ from harp_jax.input.lanes import Batches
 from harp_jax.input.packing import Group, make_layout, pair_sequences
 from harp_jax.model import sharding
 from harp_jax.text.tokenizer import Template, Tokenizer
-from harp_jax.training.cost import batch_flops, peak_flops
+from harp_jax.training.machine import batch_flops, peak_flops
 from harp_jax.training.stages.pretrain import pretrain_stage
-from harp_jax.training.state import make_optimizer, place, state_shardings
 from harp_jax.training.step import initial, make_step
+from harp_jax.training.train import make_optimizer, place, state_shardings
 
 
 class CollectionReader:

@@ -4,7 +4,7 @@ import runpy
 
 import pytest
 
-from harp_jax.training.stages.table import STAGES
+from harp_jax.training.train import STAGES
 from tests.support import ROOT
 
 CONFIGS = ROOT / "configs"

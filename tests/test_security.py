@@ -54,7 +54,7 @@ def test_nothing_depends_on_the_time_of_day():
     clocks = {"time.time", "time.time_ns", "datetime.now", "datetime.datetime.now", "datetime.utcnow", "date.today"}
     found = {name for name, tree in modules() for node in ast.walk(tree)
              if isinstance(node, ast.Call) and ast.unparse(node.func) in clocks}  # fmt: skip
-    assert found == {"harp_jax/training/metrics_log.py"}
+    assert found == {"harp_jax/training/workdir.py"}
 
 
 def test_a_model_card_shows_names_of_data_as_text(tmp_path):

@@ -22,12 +22,9 @@ from harp_jax.model import sharding
 from harp_jax.model.attention import choose
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.model.encoders.table import ENCODERS
-from harp_jax.training import memory
-from harp_jax.training.cost import batch_flops, data_sheet, peak_flops
-from harp_jax.training.stages.table import STAGES
-from harp_jax.training.state import abstract_state, make_optimizer, state_shardings
+from harp_jax.training.machine import batch_flops, data_sheet, gib, peak_flops, size_of, tightest
 from harp_jax.training.step import State
-from harp_jax.training.train import jit_step, padded, train
+from harp_jax.training.train import STAGES, abstract_state, jit_step, make_optimizer, padded, state_shardings, train
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +108,7 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
         for name, (shape_, dtype) in batch_shapes(layout, config.lanes).items()
     }
     objective = stage.objective(shape)
-    step = jit_step(config, objective, shape.drops, optimizer, shardings, mesh, stage.spike)
+    step = jit_step(config, stage, objective, shape.drops, optimizer, shardings, mesh)
     program = step.lower(state, batch).compile()
     return Compiled(program, state, shape, layout, mesh, batch_flops(config, stage, shape, objective))
 
@@ -218,13 +215,13 @@ def memory_report(compiled: Compiled) -> list[str]:
 
 def _of_this_machine(compiled: Compiled, total: float) -> list[str]:
     """What is free here, where the step runs on this machine's processors; their devices share its memory."""
-    free = memory.tightest() if compiled.mesh.devices.flat[0].platform == "cpu" else None
+    free = tightest() if compiled.mesh.devices.flat[0].platform == "cpu" else None
     if free is None:
         return []
     needed = total * compiled.mesh.devices.size
-    process = needed + memory.size_of(compiled.state) + LIBRARIES
+    process = needed + size_of(compiled.state) + LIBRARIES
     return [
-        f"this process       about {memory.gib(process)}: the above, the state once more for a checkpoint, libraries",
+        f"this process       about {gib(process)}: the above, the state once more for a checkpoint, libraries",
         f"this machine       {free}" + ("; the step does not fit" if needed > free.free else ""),
     ]
 

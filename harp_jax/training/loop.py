@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -22,11 +23,10 @@ from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.input.lanes import Batches
 from harp_jax.model import sharding
 from harp_jax.objectives.objective import Metrics, not_beaten, summarise
-from harp_jax.training import memory
-from harp_jax.training.metrics_log import MetricsLog
-from harp_jax.training.stages.base import Stage
-from harp_jax.training.state import schedule
+from harp_jax.training.machine import check_memory
+from harp_jax.training.stages.stage import Stage
 from harp_jax.training.step import State
+from harp_jax.training.workdir import MetricsLog
 
 log = logging.getLogger(__name__)
 
@@ -38,30 +38,25 @@ AHEAD, AHEAD_ON_CPU = 1, 0
 MAX_SKIPPED = 100  # updates skipped for Inf, NaN or a spike before the run stops
 
 
+@dataclass
 class Loop:
     """The training loop. When `interrupted` is set (by SIGTERM), it saves and ends after the current step.
 
-    `step`: state, batch → state, metric sums. `evaluate`: parameters, step → held-out metrics. `flops`: of a step with full rows;
-    `peak`: FLOP/s of all devices; 0: MFU is not logged.
+    `step`: state, batch → state, metric sums. `rate`: steps done → learning rate. `evaluate`: parameters, step → held-out metrics.
+    `flops`: of a step with full rows; `peak`: FLOP/s of all devices; 0: MFU is not logged.
     """
 
-    def __init__(
-        self,
-        config: ConfigDict,
-        stage: Stage,
-        mesh: Mesh,
-        step: Callable[[State, dict[str, jax.Array]], tuple[State, Metrics]],
-        evaluate: Callable[[dict, int], dict[str, float]] | None,
-        checkpoints: Checkpoints,
-        metrics: MetricsLog,
-        flops: float = 0.0,
-        peak: float = 0.0,
-    ) -> None:
-        self.config, self.stage, self.mesh, self.step = config, stage, mesh, step
-        self.evaluate, self.checkpoints, self.metrics = evaluate, checkpoints, metrics
-        self.rate = schedule(config, stage.steps)
-        self.interrupted = threading.Event()
-        self.flops, self.peak = flops, peak
+    config: ConfigDict
+    stage: Stage
+    mesh: Mesh
+    step: Callable[[State, dict[str, jax.Array]], tuple[State, Metrics]]
+    rate: Callable[[int], Any]
+    evaluate: Callable[[dict, int], dict[str, float]] | None
+    checkpoints: Checkpoints
+    metrics: MetricsLog
+    flops: float = 0.0
+    peak: float = 0.0
+    interrupted: threading.Event = field(default_factory=threading.Event)
 
     def run(self, state: State, start: int, batches: Batches) -> dict[str, float]:
         """Run steps `start + 1` … `stage.steps`; returns the last logged metrics (none if no step is left),
@@ -70,11 +65,10 @@ class Loop:
         Raises InputError when more than MAX_SKIPPED updates were skipped.
         """
         config, steps = self.config, self.stage.steps
-        pending: list[Metrics] = []
         last: dict[str, float] = {}
         if start == 0 and self.evaluate is not None:
             self.metrics.write(0, self.evaluate(state["params"], 0), "validation")
-        waited, since = 0.0, time.perf_counter()
+        pending, waited, since = [], 0.0, time.perf_counter()
         stream, growth = iter(batches), Growth()
         ahead = AHEAD_ON_CPU if self.mesh.devices.flat[0].platform == "cpu" else AHEAD
         with progress(total=steps, initial=start, unit="steps", desc=config.stage) as bar, _sigterm(self.interrupted):
@@ -82,13 +76,7 @@ class Loop:
                 before = time.perf_counter()
                 batch, cursors = next(stream)
                 waited += time.perf_counter() - before
-                arrays = sharding.put(batch, self.mesh)
-                if number == start + 1 and isinstance(self.step, jax.stages.Wrapped):
-                    # Compiled now: what stays of a compilation would fragment the heap.
-                    self.rate(start)
-                    self.step = self._compiled(self.step, state, arrays)
-                with jax.transfer_guard("disallow"):
-                    state, metrics = self.step(state, arrays)
+                state, metrics = self._update(state, sharding.put(batch, self.mesh), number - 1)
                 pending.append(metrics)
                 if len(pending) > ahead:
                     jax.block_until_ready(pending[-1 - ahead])
@@ -113,13 +101,17 @@ class Loop:
         self.checkpoints.wait()
         return last
 
-    def _compiled(self, step: jax.stages.Wrapped, state: State, arrays: dict[str, jax.Array]) -> jax.stages.Compiled:
-        """The step for these shapes. Raises InputError where it does not fit this machine."""
-        program = step.lower(state, arrays).compile()
-        if self.mesh.devices.flat[0].platform == "cpu":
-            return_free_pages()  # those of the compiler
-            memory.check_step(program, state)
-        return program
+    def _update(self, state: State, batch: dict[str, jax.Array], done: int) -> tuple[State, Metrics]:
+        """One step, after `done` others; the first call compiles it, and raises InputError where it does not fit this machine."""
+        if isinstance(self.step, jax.stages.Wrapped):
+            # Compiled now: what stays of a compilation would fragment the heap.
+            self.rate(done)
+            self.step = self.step.lower(state, batch).compile()
+            if self.mesh.devices.flat[0].platform == "cpu":
+                return_free_pages()  # those of the compiler
+                check_memory(self.step, state)
+        with jax.transfer_guard("disallow"):
+            return self.step(state, batch)
 
     def _evaluate(self, step: int, state: State) -> float:
         """Logs the held-out metrics and at the last step what did not beat its trivial predictor; returns the seconds taken."""

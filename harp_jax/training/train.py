@@ -2,9 +2,10 @@
 
 import contextlib
 import dataclasses
-import functools
 import logging
+import os
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import optax
@@ -12,24 +13,38 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from harp_jax.base.cli import keep_compiled
+from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.checkpoints.checkpoint import Checkpoints
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.config import check_training
+from harp_jax.corpus.paths import is_irds
 from harp_jax.input.lanes import Batches
 from harp_jax.model import sharding
 from harp_jax.objectives.objective import Objective, summarise
-from harp_jax.training import balance
-from harp_jax.training.cost import batch_flops, peak_flops
 from harp_jax.training.loop import Loop, add
-from harp_jax.training.metrics_log import MetricsLog, WandbLog
-from harp_jax.training.stages.base import Stage
-from harp_jax.training.stages.families import Shape
-from harp_jax.training.stages.table import STAGES, check_inputs
-from harp_jax.training.state import Shardings, abstract_state, make_optimizer, place, state_shardings
-from harp_jax.training.step import initial, make_eval, make_step
-from harp_jax.training.workdir import claim_workdir, disk_full_as_input_error
+from harp_jax.training.machine import batch_flops, peak_flops
+from harp_jax.training.stages import pretrain
+from harp_jax.training.stages.coarse_tune import coarse_tune_stage
+from harp_jax.training.stages.finetune import finetune_stage
+from harp_jax.training.stages.neural_ir import neural_ir_stage
+from harp_jax.training.stages.stage import Family, Shape, Stage
+from harp_jax.training.step import State, initial, make_eval, make_step
+from harp_jax.training.workdir import MetricsLog, WandbLog, claim_workdir, disk_full_as_input_error
 
 log = logging.getLogger(__name__)
+
+STAGES: dict[str, Callable[..., Stage]] = {
+    "pretrain": pretrain.pretrain_stage,
+    "finetune": finetune_stage,
+    "coarse_tune": coarse_tune_stage,
+    "neural_ir": neural_ir_stage,
+}
+JUDGED = ("docs", "queries", "qrels", "candidates")
+REQUIRED = {"pretrain": ("data",), "finetune": JUDGED, "coarse_tune": ("docs", "clicks"), "neural_ir": JUDGED}
+OPTIONAL = ("init", "tokenizer", "vectors", "folds", "train_queries")  # read where they are set
+CLIP_NORM = 1.0
+
+Shardings = dict[str, Any]  # the tree of a State, of NamedShardings
 
 
 def train(
@@ -40,7 +55,7 @@ def train(
     A finished run is left alone; its last metrics are returned. After SIGTERM the state is saved and {"interrupted": 1.0}
     returned. `stage` replaces the config's (for example with a custom reader, without TensorFlow); `devices` defaults to all.
 
-    Raises InputError for bad config (`ranges`) or data, for a workdir of another config or in use, and for a full disk.
+    Raises InputError for bad config or data, for a workdir of another config or in use, and for a full disk.
     """
     check_training(config)
     if stage is None:
@@ -53,6 +68,29 @@ def train(
     with contextlib.ExitStack() as cleanup:
         cleanup.enter_context(disk_full_as_input_error(workdir))
         return _train(config, workdir, stage, devices, cleanup)
+
+
+def check_inputs(config: ConfigDict) -> None:
+    """Raises InputError with all inputs that are not set or do not exist."""
+    missing, hint = {}, ""
+    required = REQUIRED[config.stage]
+    for name in (*required, *(name for name in OPTIONAL if config.get(name))):
+        paths = [config[name]] if isinstance(config[name], str) else list(config[name])
+        absent = [
+            path for path in paths if path and not os.path.exists(path) and not is_irds(path) and "://" not in path
+        ]
+        if not any(paths):
+            missing[name] = "is not set"
+        elif absent:
+            missing[name] = f"does not exist ({', '.join(absent)})"
+            hint = hint or (how_to_fetch(absent[0]) if name in ("init", "tokenizer") else "")
+    if "init" in config and not config.init and not config.tokenizer:
+        missing["init"] = "and tokenizer are not set"
+    if missing:
+        raise InputError(
+            f"missing inputs: {', '.join(f'{name} {what}' for name, what in missing.items())}; "
+            f"set each as --config.FIELD=PATH{hint}"
+        )
 
 
 def _train(
@@ -76,39 +114,48 @@ def _train(
     checkpoints = Checkpoints(workdir)
     cleanup.callback(checkpoints.close)
     restored = checkpoints.restore(abstract_state(stage.family, shape, optimizer, shardings))
-    if restored is None and balance.head_is_due(config, stage):
-        trained = balance.with_trained_head(config, workdir, stage, functools.partial(train, devices=devices))
+    if restored is not None:
+        start, state, meta = restored
+        log.info("resuming at step %d of %d", start, stage.steps)
+    else:
+        trained = with_mlm_head(config, workdir, stage, devices)
         if trained is None:
             return {"interrupted": 1.0}
         stage = trained
-    if restored is None:
         params = place(stage.start(shape, jax.random.key(config.seed)), shardings["params"])
-        state = jax.jit(lambda p: initial(p, optimizer), out_shardings=shardings)(params)
+        start, state, meta = 0, jax.jit(lambda p: initial(p, optimizer), out_shardings=shardings)(params), {}
         del params  # the state has a copy
-        start, cursors = 0, None
-    else:
-        start, state, meta = restored
-        cursors = meta["cursors"]
-        log.info("resuming at step %d of %d", start, stage.steps)
 
     objective = stage.objective(shape)
-    step = jit_step(config, objective, shape.drops, optimizer, shardings, mesh, stage.spike)
+    step = jit_step(config, stage, objective, shape.drops, optimizer, shardings, mesh)
     lanes = sharding.host_lanes(mesh, config.lanes)
-    batches = Batches(
-        stage.reader, stage.layout, lanes, stage.shares, stage.window or config.window, config.seed, cursors
-    )
+    window = stage.window or config.window
+    batches = Batches(stage.reader, stage.layout, lanes, stage.shares, window, config.seed, meta.get("cursors"))
     if stage.selection is None:
         evaluate = make_evaluate(config, stage, objective, mesh, lanes)
     else:
         evaluate = stage.selection(shape, workdir)
     first_process = jax.process_index() == 0
     wandb = WandbLog(config.wandb, workdir, config.to_dict()) if config.wandb and first_process else None
-    metrics_log = MetricsLog(workdir, -1 if restored is None else start, first_process, wandb)
-    cleanup.callback(metrics_log.close)
+    metrics = MetricsLog(workdir, -1 if restored is None else start, first_process, wandb)
+    cleanup.callback(metrics.close)
     flops = batch_flops(config, stage, shape, objective)
     peak = peak_flops(list(mesh.devices.flat), shape.dtype) if flops else 0.0
-    loop = Loop(config, stage, mesh, step, evaluate, checkpoints, metrics_log, flops, peak)
+    rate = schedule(config, stage.steps)
+    loop = Loop(config, stage, mesh, step, rate, evaluate, checkpoints, metrics, flops, peak)
     return loop.run(state, start, batches) or last_logged(workdir)
+
+
+def with_mlm_head(config: ConfigDict, workdir: str, stage: Stage, devices: list[jax.Device] | None) -> Stage | None:
+    """The stage, whose MLM head is trained in WORKDIR/mlm_head first if `init` has none; None if that was interrupted."""
+    if not pretrain.head_is_due(config, stage):
+        return stage
+    directory = os.path.join(workdir, pretrain.HEAD_DIRECTORY)
+    log.info("%s has no MLM head: training one for %d steps in %s", config.init, config.mlm_head_steps, directory)
+    head_config, head_stage = pretrain.head_training(config, stage)
+    if "interrupted" in train(head_config, directory, head_stage, devices):
+        return None
+    return pretrain.with_head(stage, directory)
 
 
 def last_logged(workdir: str) -> dict[str, float]:
@@ -124,16 +171,16 @@ def padded(shape: Shape, mesh: Mesh) -> Shape:
 
 def jit_step(
     config: ConfigDict,
+    stage: Stage,
     objective: Objective,
     dropout: bool,
     optimizer: optax.GradientTransformation,
     shardings: Shardings,
     mesh: Mesh,
-    spike: float,
 ) -> jax.stages.Wrapped:
     """The jitted step, partitioned over the mesh; the state is donated."""
     return jax.jit(
-        make_step(objective, optimizer, config.seed, config.prng, dropout, spike),
+        make_step(objective, optimizer, config.seed, config.prng, dropout, stage.spike),
         donate_argnums=0,
         in_shardings=(shardings, sharding.batch_sharding(mesh, config.accumulate)),
         out_shardings=(shardings, sharding.replicated(mesh)),
@@ -157,3 +204,64 @@ def make_evaluate(
         return summarise(sums, stage.tasks) | counts
 
     return evaluate
+
+
+def schedule(config: ConfigDict, steps: int) -> optax.Schedule:
+    """Learning rate by step: linear warmup over `warmup`·steps, then "linear" or "cosine" decay to 0, or "constant"."""
+    warmup = int(config.warmup * steps)
+    rest = max(1, steps - warmup)
+    after = {
+        "linear": lambda: optax.linear_schedule(config.learning_rate, 0.0, rest),
+        "cosine": lambda: optax.cosine_decay_schedule(config.learning_rate, rest),
+        "constant": lambda: optax.constant_schedule(config.learning_rate),
+    }
+    if not warmup:
+        return after[config.schedule]()
+    return optax.join_schedules(
+        [optax.linear_schedule(0.0, config.learning_rate, warmup), after[config.schedule]()], [warmup]
+    )
+
+
+def decayed(params: dict) -> dict:
+    """Mask of the parameters that weight decay applies to: all but biases and layer norms."""
+
+    def walk(tree: dict, name: str) -> dict | bool:
+        if isinstance(tree, dict):
+            return {key: walk(value, key) for key, value in tree.items()}
+        return name not in ("bias", "scale")
+
+    return walk(params, "")  # type: ignore[return-value]
+
+
+def make_optimizer(config: ConfigDict, steps: int) -> optax.GradientTransformation:
+    """Clipping by global norm, Adam (with decoupled weight decay if configured), and the schedule."""
+    chain = [optax.clip_by_global_norm(CLIP_NORM), optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-6)]
+    if config.weight_decay:
+        chain.append(optax.add_decayed_weights(config.weight_decay, mask=decayed))
+    chain.append(optax.scale_by_learning_rate(schedule(config, steps)))
+    return optax.chain(*chain)
+
+
+def abstract_state(
+    family: Family, shape: Shape, optimizer: optax.GradientTransformation, shardings: Shardings
+) -> State:
+    """The state as ShapeDtypeStructs with shardings, without allocating it."""
+    tree = _state_shapes(family, shape, optimizer)
+    return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), tree, shardings)
+
+
+def state_shardings(family: Family, shape: Shape, optimizer: optax.GradientTransformation, mesh: Mesh) -> Shardings:
+    """The sharding of every leaf of the state."""
+    return sharding.param_shardings(mesh, _state_shapes(family, shape, optimizer), family.rules(shape))
+
+
+def _state_shapes(family: Family, shape: Shape, optimizer: optax.GradientTransformation) -> State:
+    wide = dataclasses.replace(shape, dtype="float32")
+    return jax.eval_shape(lambda: initial(family.init_params(wide, jax.random.key(0)), optimizer))
+
+
+def place(params: dict, shardings: dict) -> dict:
+    """Host parameters (numpy) as sharded arrays; every process has all of them and places its shards."""
+    return jax.tree.map(
+        lambda x, s: jax.make_array_from_callback(x.shape, s, lambda index: x[index]), params, dict(shardings)
+    )

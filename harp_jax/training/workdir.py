@@ -1,10 +1,15 @@
-"""The directory of a run: a lock against a second run, a check of the config, an error for a full disk."""
+"""The directory of a run: a lock against a second run, a check of its config and data, its metrics, an error for a full disk.
+
+Metrics are JSON lines, which are authoritative (one object per line, `step` first), TensorBoard events, and on request a run of
+Weights & Biases.
+"""
 
 import contextlib
 import dataclasses
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
@@ -12,26 +17,18 @@ import jax
 from ml_collections import ConfigDict
 
 from harp_jax.base import files
-from harp_jax.base.errors import InputError
+from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import files_below, replacing, write_sums
 from harp_jax.checkpoints.checkpoint import Checkpoints, remove_unfinished
-from harp_jax.checkpoints.recorded import CONFIG, read_config
+from harp_jax.checkpoints.recorded import CONFIG, METRICS, read_config, read_metrics
+from harp_jax.config import flattened
 from harp_jax.input.records import MANIFEST
-from harp_jax.training.stages.base import Stage
+from harp_jax.training.stages.stage import Stage
 
 WHOLE, END = 256 << 20, 1 << 20  # bytes: larger inputs are told apart by their size and ends
 INPUTS = "inputs"  # in config.json: what `inputs_of` returned
 # Config fields that may change when a run resumes.
-FREE_TO_CHANGE = frozenset(
-    (
-        "log_every",
-        "checkpoint_every",
-        "eval_every",
-        "eval_batches",
-        "wandb",
-        "mesh",
-    )
-)
+FREE_TO_CHANGE = {"log_every", "checkpoint_every", "eval_every", "eval_batches", "wandb", "mesh"}
 
 
 def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
@@ -51,20 +48,19 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
     path = os.path.join(workdir, CONFIG)
     if os.path.exists(path):
         other = read_config(workdir).to_dict()
-        before = dict(other.pop(INPUTS, own[INPUTS]))  # configs of older versions have none
-        changed = [name for name, what in own.pop(INPUTS) if before.get(name, what) != what]
+        before = dict(other.pop(INPUTS))
+        changed = [name for name, content in own.pop(INPUTS) if before.get(name, content) != content]
         if changed:
             raise InputError(
                 f"{workdir} was started on other data: {', '.join(changed)} changed since; restore it, or choose another --workdir"
             )
-        keys = sorted(
-            k for k in flatten(own).keys() | flatten(other).keys() if flatten(own).get(k) != flatten(other).get(k)
-        )
-        keys = [k for k in keys if k.split(".")[0] not in FREE_TO_CHANGE]
-        if keys:
+        old, new = dict(flattened(other)), dict(flattened(own))
+        names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+        names = [name for name in names if name.split(".")[0] not in FREE_TO_CHANGE]
+        if names:
             raise InputError(
-                f"{workdir} belongs to another config: {', '.join(f'{k} was {flatten(other).get(k)!r}' for k in keys[:5])}"
-                f"{' …' if len(keys) > 5 else ''}; choose another --workdir, or set these back"
+                f"{workdir} belongs to another config: {', '.join(f'{name} was {old.get(name)!r}' for name in names[:5])}"
+                f"{' …' if len(names) > 5 else ''}; choose another --workdir, or set these back"
             )
         if lock is not None:
             remove_unfinished(workdir)
@@ -110,17 +106,6 @@ def locked(workdir: str) -> IO:
     return files.locked(os.path.join(workdir, "lock"), busy)
 
 
-def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"a": {"b": 1}} → {"a.b": 1}."""
-    out: dict[str, Any] = {}
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            out |= flatten(value, f"{prefix}{key}.")
-        else:
-            out[prefix + key] = value
-    return out
-
-
 @contextlib.contextmanager
 def disk_full_as_input_error(workdir: str) -> Iterator[None]:
     """Raise InputError when the disk is full (or a quota or file size limit reached); complete checkpoints are unchanged."""
@@ -138,3 +123,101 @@ def disk_full_as_input_error(workdir: str) -> Iterator[None]:
 def _newest_checkpoint(workdir: str) -> int:
     """Its step, or 0 where there is none."""
     return max(Checkpoints(workdir).steps(), default=0) if os.path.isdir(os.path.join(workdir, "checkpoints")) else 0
+
+
+class MetricsLog:
+    """Appends to workdir/metrics.jsonl and workdir/tensorboard. Opening removes the lines after the restored step."""
+
+    def __init__(self, workdir: str, restored_step: int, enabled: bool = True, wandb: "WandbLog | None" = None) -> None:
+        self._file = self._board = None
+        self.wandb = wandb
+        if not enabled:
+            return
+        # Not SummaryWriter: it writes in a thread, which dies when the disk is full, and the run would wait for it forever.
+        from tensorboardX.event_file_writer import EventsWriter
+        from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+        self.path = os.path.join(workdir, METRICS)
+        cut_after(self.path, restored_step)
+        self._file = open(self.path, "a", encoding="utf-8")
+        directory = os.path.join(workdir, "tensorboard")
+        os.makedirs(directory, exist_ok=True)
+        self._board = EventsWriter(os.path.join(directory, "events"), f".{os.getpid()}")
+        # Makes TensorBoard discard what a killed run wrote after its last checkpoint.
+        start = SessionLog(status=SessionLog.START)
+        self._board.write_event(Event(wall_time=time.time(), step=restored_step + 1, session_log=start))
+
+    def write(self, step: int, metrics: Mapping[str, float], prefix: str = "train") -> None:
+        """Append one line, {"step", "split", then the metrics as floats}, with `prefix` as the split."""
+        if self._file is None or self._board is None:
+            return
+        line: dict[str, Any] = {
+            "step": step,
+            "split": prefix,
+            **{k: float(f"{float(v):.6g}") for k, v in metrics.items()},
+        }
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.proto.summary_pb2 import Summary
+
+        values = [Summary.Value(tag=f"{prefix}/{name}", simple_value=float(value)) for name, value in metrics.items()]
+        self._board.write_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
+        self._board.flush()
+        if self.wandb is not None:
+            self.wandb.write(step, metrics, prefix)
+
+    def close(self) -> None:
+        if self.wandb is not None:
+            self.wandb.close()
+        if self._file is not None and self._board is not None:
+            # Each line is already on disk; an error here was reported by `write`.
+            with contextlib.suppress(OSError):
+                self._file.close()
+            with contextlib.suppress(OSError):
+                self._board.close()
+
+
+def cut_after(path: str, step: int) -> None:
+    """Remove the lines after `step`: a resumed run writes them again."""
+    if os.path.exists(path):
+        rows = [row for row in read_metrics(os.path.dirname(path)) if row["step"] <= step]
+        with replacing(path) as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+class WandbLog:
+    """A run of the project `project`, named after the workdir; a resumed training continues the same run.
+
+    Follows wandb's own settings, such as WANDB_MODE=offline, which needs no account. Raises InputError without the package and
+    where wandb refuses. What it cannot send later is wandb's to report: training never waits for it.
+    """
+
+    def __init__(self, project: str, workdir: str, config: Mapping[str, Any]) -> None:
+        with needs("config.wandb", "wandb", "wandb"):
+            import wandb
+        place = os.path.abspath(workdir)
+        try:
+            self._run = wandb.init(
+                project=project,
+                name=os.path.basename(place),
+                id=hashlib.sha256(place.encode()).hexdigest()[:16],
+                resume="allow",
+                dir=place,
+                config=dict(config),
+            )
+        except (wandb.Error, OSError) as error:
+            raise InputError(
+                f"wandb does not start: {error}; log in with `wandb login`, set WANDB_MODE=offline, or set --config.wandb="
+            ) from error
+        # A resumed training repeats the steps after its last checkpoint, which wandb's own counter refuses.
+        self._run.define_metric("*", step_metric="trained_step")
+
+    def write(self, step: int, metrics: Mapping[str, float], prefix: str) -> None:
+        """Sends one line of metrics as PREFIX/NAME."""
+        self._run.log({"trained_step": step, **{f"{prefix}/{name}": float(value) for name, value in metrics.items()}})
+
+    def close(self) -> None:
+        """Ends the run; an error here is no error of the training."""
+        with contextlib.suppress(Exception):
+            self._run.finish()

@@ -149,11 +149,11 @@ def test_cost_is_the_mean_over_the_constraints(graph, loss, wiki):
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, loss):
-    from harp_jax.training import metrics_log
+    from harp_jax.checkpoints.recorded import read_metrics
 
     config = linklearn_config(wiki, loss=loss, ranking_svm_constraints=300 if loss == "hinge" else 0)
     done = train(config, str(tmp_path))
-    rows = metrics_log.read(str(tmp_path))
+    rows = read_metrics(str(tmp_path))
     assert done["held_out"]["linklearn"] > rows[0]["average_precision"] + 0.05
     assert done["held_out"]["linklearn"] > 0.9 and done["constraints"] <= 200 * 64
     if loss == "hinge":

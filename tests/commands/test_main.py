@@ -67,7 +67,7 @@ def test_trains_resumes_and_refuses_another_config(place):
         (["--config=nothing.py"], "nothing.py"),
         ([], "required: --config"),
         (["--config=config.py", "--config.tokenizer=nowhere", "--workdir=x"], "nowhere"),
-        (["--config=config.py", "--config.tokenizer=tokenizer", "--workdir=x"], "no training data"),
+        (["--config=config.py", "--config.tokenizer=tokenizer", "--workdir=x"], "missing inputs: data is not set"),
         (
             ["--config=config.py", "--config.init=nowhere", "--workdir=x"],
             r"missing inputs: data is not set, init does not exist \(nowhere\); .*`hf download",

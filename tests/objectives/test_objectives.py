@@ -14,7 +14,7 @@ from harp_jax.model import sharding
 from harp_jax.model.cross_encoder import rules, step_flops
 from harp_jax.objectives.objective import best_predictor, not_beaten, summarise
 from harp_jax.training.dry_run import compile_step
-from harp_jax.training.state import make_optimizer
+from harp_jax.training.train import make_optimizer
 from harp_jax.training.step import (
     LOSS_WINDOW,
     gradients,

@@ -13,9 +13,9 @@ from ml_collections import ConfigDict
 
 from harp_jax import config as defaults
 from harp_jax.base.randomness import generator
+from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.input.packing import Group, make_layout, pair_sequences
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
-from harp_jax.training import metrics_log
 from harp_jax.training.stages.pretrain import pretrain_stage
 from harp_jax.training.train import train
 from tests.support.synthetic import EMPTY, TEMPLATE
@@ -107,5 +107,5 @@ def held_out_accuracy(config: ConfigDict, directory: str, pairs: Pairs) -> dict[
     layout = make_layout(config, stage.vocabulary, readers["train"], stage.shares, 2, 2 * config.batch_pairs)
     stage = dataclasses.replace(stage, reader=readers["train"], held_out=readers["held out"], layout=layout)
     train(config, os.path.join(directory, "run"), stage, jax.devices()[:1])
-    rows = [row for row in metrics_log.read(os.path.join(directory, "run")) if row["split"] == "validation"]
+    rows = [row for row in read_metrics(os.path.join(directory, "run")) if row["split"] == "validation"]
     return {task: rows[-1][f"{task}_accuracy"] for task in config.tasks}

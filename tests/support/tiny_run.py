@@ -12,8 +12,8 @@ from ml_collections import ConfigDict
 
 from harp_jax import config as configs
 from harp_jax.input.packing import make_layout
-from harp_jax.training.stages.base import Stage
 from harp_jax.training.stages.pretrain import pretrain_stage
+from harp_jax.training.stages.stage import Stage
 from tests.support.synthetic import SyntheticReader, tokenizer
 
 

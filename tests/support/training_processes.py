@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from harp_jax.checkpoints.checkpoint import load_params
-from harp_jax.training import metrics_log
+from harp_jax.checkpoints.recorded import read_metrics
 from tests.support import ROOT
 
 # XLA aborts a process that waits 30 or 40 s for the others: on a busy machine one may compile for longer.
@@ -27,7 +27,7 @@ def launch(directory, *options: str, devices: int = 1) -> subprocess.Popen:
 
 
 def losses(workdir: str) -> list[float]:
-    return [row["loss"] for row in metrics_log.read(workdir) if row["split"] == "train"]
+    return [row["loss"] for row in read_metrics(workdir) if row["split"] == "train"]
 
 
 def same_parameters(a: str, b: str) -> bool:

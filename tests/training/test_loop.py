@@ -37,7 +37,7 @@ def test_evaluations_between_log_lines_do_not_count_as_training_time(monkeypatch
     config = pretrain()
     config.log_every, config.eval_every = 4, 3
     stage = SimpleNamespace(steps=8, tasks=(), trivial={})
-    loop = train.Loop(config, stage, sharding.make_mesh(config), step, evaluate, CHECKPOINTS, metrics)
+    loop = train.Loop(config, stage, sharding.make_mesh(config), step, lambda done: 0.0, evaluate, CHECKPOINTS, metrics)
     loop.run({"params": {}, "skipped": 0}, 0, batches())
     logged = [row for row in rows if "tokens_per_second" in row]
     assert [row["tokens_per_second"] for row in logged] == [pytest.approx(10.0)] * 2
@@ -61,6 +61,6 @@ def test_on_cpu_no_step_starts_before_the_last_one_has_ended(monkeypatch):
     config.log_every, config.eval_every = 100, 0
     stage = SimpleNamespace(steps=8, tasks=(), trivial={})
     log = SimpleNamespace(write=lambda *_: None)
-    loop = train.Loop(config, stage, sharding.make_mesh(config), step, None, CHECKPOINTS, log)
+    loop = train.Loop(config, stage, sharding.make_mesh(config), step, lambda done: 0.0, None, CHECKPOINTS, log)
     loop.run({"params": {}, "skipped": 0}, 0, (({}, {}) for _ in range(8)))
     assert len(ended) == 28 and all(ended)

@@ -9,7 +9,7 @@ import pytest
 
 from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
-from harp_jax.training import metrics_log
+from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.training.train import train
 from tests.support.synthetic import tokenizer
 from tests.support.tiny_run import tiny_config, tiny_stage
@@ -42,14 +42,14 @@ def leaves(tree: dict) -> list[np.ndarray]:
 
 
 def test_the_head_learns_and_the_encoder_keeps_every_bit(headless, tmp_path, monkeypatch):
-    monkeypatch.setattr("harp_jax.training.balance.HEAD_RATE", 1e-2)
+    monkeypatch.setattr("harp_jax.training.stages.pretrain.HEAD_RATE", 1e-2)
     workdir = run(tmp_path, headless, mlm_head_steps=30, log_every=10, learning_rate=0.0)
     _, start = load_hf(headless)
     _, trained = load_encoder(os.path.join(workdir, "mlm_head"))
     for name in start:
         for before, after in zip(leaves(start[name]), leaves(trained[name]), strict=True):
             np.testing.assert_array_equal(before, after)
-    rows = [row["mlm_loss"] for row in metrics_log.read(os.path.join(workdir, "mlm_head"))]
+    rows = [row["mlm_loss"] for row in read_metrics(os.path.join(workdir, "mlm_head"))]
     assert rows[-1] < rows[0] - 0.05
     # The run itself starts from that head: with a learning rate of 0 it keeps it.
     assert same_parameters(workdir, os.path.join(workdir, "mlm_head"))

@@ -120,17 +120,16 @@ def pair_accuracy(workdir, path) -> float:
 
 def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
     """The last steps, at a ruinous rate, are not what re-ranking takes; what was selected is not trained on."""
-    from harp_jax.checkpoints.recorded import best
+    from harp_jax.checkpoints.recorded import best, read_metrics
     from harp_jax.corpus.trec import ordered
     from harp_jax.evaluation.evaluate import evaluate
-    from harp_jax.training import metrics_log
 
     write_collection(tmp_path, exact_matches)
     options = {"learning_rate": 1e-2, "steps": 60, "eval_every": 20, "select": "RR@10", "schedule": "constant"}
     config = neural_config(tmp_path, "knrm", **options)
     workdir = str(tmp_path / "run")
     train(config, workdir, devices=jax.devices()[:1])
-    rows = [r for r in metrics_log.read(workdir) if r["split"] == "validation"]
+    rows = [r for r in read_metrics(workdir) if r["split"] == "validation"]
     found = best(workdir)
     assert [r["step"] for r in rows] == [0, 20, 40, 60] and found["queries"] == TRAINED // 10
     # The candidates come in the right order, and KNRM's weights start at zero: no score tells anything apart.

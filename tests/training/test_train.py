@@ -13,10 +13,10 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import Checkpoints
+from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.training import metrics_log
 from harp_jax.training.train import train
-from harp_jax.training.workdir import locked
+from harp_jax.training.workdir import cut_after, locked
 from tests.support.synthetic import tokenizer
 from tests.support.tiny_run import tiny_config, tiny_stage
 from tests.support.training_processes import launch, losses, same_parameters
@@ -136,7 +136,7 @@ def test_inf_skips_the_update_and_stops_the_run_after_a_limit(tmp_path, monkeypa
 
     with pytest.raises(InputError, match="skipped for Inf, NaN or a loss spike"):
         train(config, str(tmp_path / "run"), dataclasses.replace(stage, objective=infinite), jax.devices()[:1])
-    rows = metrics_log.read(str(tmp_path / "run"))
+    rows = read_metrics(str(tmp_path / "run"))
     assert [row["skipped"] for row in rows] == [1.0, 2.0, 3.0, 4.0]
 
 
@@ -156,7 +156,7 @@ def test_vocabulary_of_another_size_is_rejected(one_device, tmp_path):
 
 def test_held_out_metrics_are_written_and_repeatable(tmp_path):
     workdir = run_tiny(tmp_path, steps=4, eval_every=2, eval_batches=2, learning_rate=0.0)
-    rows = [row for row in metrics_log.read(workdir) if row["split"] == "validation"]
+    rows = [row for row in read_metrics(workdir) if row["split"] == "validation"]
     assert [row["step"] for row in rows] == [0, 2, 4]
     assert rows[0]["loss"] == rows[2]["loss"]
 
@@ -167,12 +167,12 @@ def test_a_task_no_better_than_its_trivial_predictor_is_named_at_the_end(tmp_pat
     train(config, str(tmp_path / "run"), stage, jax.devices()[:1])
     named = [record.message for record in caplog.records if "held-out pairs are right" in record.message]
     assert len(named) == 1 and named[0].startswith("qdm: ") and "in-links alone reaches 0.90" in named[0]
-    rows = [row for row in metrics_log.read(str(tmp_path / "run")) if row["split"] == "validation"]
+    rows = [row for row in read_metrics(str(tmp_path / "run")) if row["split"] == "validation"]
     assert all(row["qdm_pairs"] > 0 for row in rows)
 
 
 def test_lines_after_the_restored_step_are_removed(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(json.dumps({"step": n, "split": "train"}) + "\n" for n in range(1, 6)) + '{"step": 6, "lo')
-    metrics_log.cut_after(str(path), 3)
-    assert [row["step"] for row in metrics_log.read(str(tmp_path))] == [1, 2, 3]
+    cut_after(str(path), 3)
+    assert [row["step"] for row in read_metrics(str(tmp_path))] == [1, 2, 3]

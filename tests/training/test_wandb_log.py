@@ -6,7 +6,7 @@ import types
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.training.metrics_log import MetricsLog, WandbLog
+from harp_jax.training.workdir import MetricsLog, WandbLog
 
 
 class Run:

@@ -27,7 +27,7 @@ from harp_jax.baselines.linklearn.links import Graph, Side, read_graph, shared_t
 from harp_jax.baselines.linklearn.model import at_the_edge, tuned
 from harp_jax.config import FIELDS, check_values
 from harp_jax.objectives.losses import PAIRWISE, hinge
-from harp_jax.training.metrics_log import MetricsLog
+from harp_jax.training.workdir import MetricsLog
 
 log = logging.getLogger(__name__)
 

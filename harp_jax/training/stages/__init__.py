@@ -2,6 +2,5 @@
 
 In: a config. Out: a `Stage`, which the training loop runs without knowing its kind.
 Imports: corpus, text, model, input, objectives, checkpoints, baselines, ranking (for selection on held-out queries).
-Files: families (specific to a kind of model); base (the `Stage` record); pretrain, finetune, coarse_tune, neural_ir
-(one stage each); table (stages by name, what each reads).
+Files: stage (the `Stage` record, the families of models); pretrain, finetune, coarse_tune, neural_ir (one stage each).
 """

@@ -20,8 +20,7 @@ from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.coarse_tune import LABELS, CoarseTune
 from harp_jax.objectives.masking import slots
 from harp_jax.text.tokenizer import Marks, Tokenizer, marks_of
-from harp_jax.training.stages.base import NoReader, Stage
-from harp_jax.training.stages.families import CROSS_ENCODER
+from harp_jax.training.stages.stage import CROSS_ENCODER, NoReader, Stage
 
 
 def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderShape]:

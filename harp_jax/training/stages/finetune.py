@@ -14,8 +14,7 @@ from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.finetune import Finetune
 from harp_jax.ranking.selection import Selection, held_out
 from harp_jax.text.tokenizer import Tokenizer, marks_of
-from harp_jax.training.stages.base import NoReader, Stage, selecting
-from harp_jax.training.stages.families import CROSS_ENCODER
+from harp_jax.training.stages.stage import CROSS_ENCODER, NoReader, Stage, selecting
 
 TASK = "rank"
 

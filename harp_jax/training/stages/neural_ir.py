@@ -21,8 +21,7 @@ from harp_jax.input.packing import Reader
 from harp_jax.input.ranking_groups import Judged
 from harp_jax.ranking.selection import Selection, held_out
 from harp_jax.text.words import WordVocabulary, count_words, load_words, read_stopwords, read_vectors
-from harp_jax.training.stages.base import NoReader, Stage, selecting
-from harp_jax.training.stages.families import NEURAL_IR
+from harp_jax.training.stages.stage import NEURAL_IR, NoReader, Stage, selecting
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,10 @@
-"""The two families of models that the loop trains: everything that depends on the kind of model and not on the stage."""
+"""What differs between trainings: the `Stage` record, and the two families of models.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+Mesh, state, step, loop and checkpoints belong to `training/` and are the same for every stage.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import jax
@@ -11,9 +14,14 @@ from ml_collections import ConfigDict
 
 from harp_jax.baselines.neural_ir import ranker
 from harp_jax.baselines.neural_ir.interaction import NeuralConfig
+from harp_jax.input.lanes import Layout
+from harp_jax.input.packing import Group, Reader
+from harp_jax.input.ranking_groups import Judged
 from harp_jax.model import cross_encoder
 from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.objectives.objective import Objective
 from harp_jax.ranking.scorers import Scorer
+from harp_jax.ranking.selection import Selection
 from harp_jax.text.tokenizer import Tokenizer, marks_of
 from harp_jax.text.words import WordVocabulary
 
@@ -32,9 +40,7 @@ class Family(Generic[Shape]):
     name: str  # under which config.json holds the shape
     rules: Callable[[Shape], tuple[tuple[str, P], ...]]
     init_params: Callable[[Shape, jax.Array], dict]
-    flops: (
-        Callable[[Shape, int, int, int, int], float] | None
-    )  # per step, see `cross_encoder.step_flops`; None: not counted
+    flops: Callable[[Shape, int, int, int, int], float] | None  # see `cross_encoder.step_flops`; None: not counted
     scorer: Callable[[Shape, dict, Any, ConfigDict], Scorer]
     save: Callable[[str, Shape, dict[str, Any], Any, ConfigDict], None]
 
@@ -84,3 +90,53 @@ NEURAL_IR: Family[NeuralConfig] = Family(
     scorer=_neural_ranker,
     save=_save_neural_ranker,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage(Generic[Shape]):
+    """A stage: its model, objective, data and schedule."""
+
+    family: Family[Shape]
+    shape: Shape  # of the model, with the vocabulary's size
+    vocabulary: Vocabulary
+    tasks: tuple[str, ...]
+    objective: Callable[[Shape], Objective]  # from a shape whose vocabulary is padded for the mesh
+    reader: Reader
+    held_out: Reader | None = None
+    layout: Layout
+    shares: Mapping[str, float]  # fraction of each of the reader's tasks in the stream
+    steps: int
+    start: Callable[[Shape, jax.Array], dict]  # initial parameters (numpy) from a padded shape and a key
+    selection: Callable[[Shape, str], Selection] | None = None  # from padded shape and workdir
+    # Task → its best trivial predictor and that one's accuracy (`objectives/objective.py`); empty where unknown.
+    trivial: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    untrained: tuple[str, ...] = ()  # heads that the checkpoint of `config.init` lacks
+    spike: float = 8.0  # skip an update whose loss is this many standard deviations above the running mean; 0: never
+    window: int = 0  # groups per window of a lane; 0: config.window
+
+
+class NoReader:
+    """Replaces the data in a dry run: it has task names but no groups."""
+
+    def __init__(self, tasks: tuple[str, ...]) -> None:
+        self.sizes: Mapping[str, int] = dict.fromkeys(tasks, 1)
+
+    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
+        return []
+
+
+def selecting(
+    config: ConfigDict, family: Family[Shape], vocabulary: Vocabulary, held_out: Judged
+) -> Callable[[Shape, str], Selection]:
+    """A `Stage.selection` that evaluates on the judgments `held_out` (see `selection.held_out`)."""
+
+    def make(shape: Shape, workdir: str) -> Selection:
+        return Selection(
+            config,
+            held_out,
+            workdir,
+            lambda params: family.scorer(shape, params, vocabulary, config),
+            lambda directory, params: family.save(directory, shape, params, vocabulary, config),
+        )
+
+    return make
