@@ -149,7 +149,7 @@ def test_the_authors_sentences_are_linked_to_their_passages(folder):
     assert sum(row["n"] for row in table(folder / "theirs", "losses") if row["reason"] == "anchor-malformed") == 20
 
 
-@pytest.mark.parametrize("name", ["enwiki", "harp_json", "html", "linked_jsonl", "simplewiki", "warc", "wikiextractor"])
+@pytest.mark.parametrize("name", ["enwiki", "harp_json", "html", "linked_jsonl", "warc", "wikiextractor"])
 def test_configs_are_valid_and_source_fields_are_checked(name):
     module = importlib.import_module(f"configs.data.{name}")
     assert module.get_config("official").unit == "tokens"

@@ -14,7 +14,6 @@ from harp_jax.model import sharding
 from harp_jax.model.cross_encoder import rules, step_flops
 from harp_jax.objectives.objective import best_predictor, not_beaten, summarise
 from harp_jax.training.dry_run import compile_step
-from harp_jax.training.train import make_optimizer
 from harp_jax.training.step import (
     LOSS_WINDOW,
     gradients,
@@ -24,6 +23,7 @@ from harp_jax.training.step import (
     spikes,
     update_running_loss,
 )
+from harp_jax.training.train import make_optimizer
 from tests.support.objective import loss_of
 from tests.support.tiny_run import tiny_config, tiny_stage
 
