@@ -5,7 +5,8 @@ import pytest
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import Ranking, Run, read_qrels, read_queries
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.ranking.lexical import Collection, first_stage
+from harp_jax.ranking import first_stage
+from harp_jax.ranking.lexical import Collection
 from tests.support.shared_data import shared
 
 pytestmark = pytest.mark.real
