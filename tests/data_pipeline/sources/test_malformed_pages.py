@@ -3,6 +3,9 @@
 Here a few pages as far as the link graph; tests/faults has 2,000 and a page of 100 MB, all the way to the shards.
 """
 
+import bz2
+import json
+import tracemalloc
 from collections import Counter
 
 import pytest
@@ -15,7 +18,7 @@ from data_pipeline.sources.wikitext import Site, plain_text
 from data_pipeline.text.sentences import sentences
 from tests.support import corpus, malformed
 from tests.support.generation_job import linked_documents, table
-from tests.support.mediawiki_dump import HEAD, TAIL
+from tests.support.mediawiki_dump import HEAD, TAIL, page
 from tests.support.source_reading import read, source
 from tests.support.steps import check_linear
 
@@ -34,15 +37,11 @@ def test_the_job_takes_malformed_pages_and_accounts_for_every_one(tmp_path):
     lost = Counter()
     for row in table(tmp_path / "out", "losses"):
         lost[row["reason"]] += row["n"]
-    read = len(table(tmp_path / "out", "addresses"))
-    assert (
-        read + sum(n for reason, n in lost.items() if reason.startswith("page-") and reason != "page-too-short")
-        == PAGES
-    )
+    dropped = sum(n for reason, n in lost.items() if reason.startswith("page-") and reason != "page-too-short")
+    assert len(table(tmp_path / "out", "addresses")) + dropped == PAGES
     links = [link for row in documents.values() for link in row["links"]]
-    assert len(table(tmp_path / "out", "resolved")) + sum(
-        n for reason, n in lost.items() if "anchor-" in reason
-    ) == len(links)
+    dropped = sum(n for reason, n in lost.items() if "anchor-" in reason)
+    assert len(table(tmp_path / "out", "resolved")) + dropped == len(links)
     assert lost["characters-replaced"] > 10 and lost["page-too-large"] and lost["page-namespace"]
     assert sum(link["target"].startswith("Page ") for link in links) >= 2 * len(documents)
 
@@ -65,8 +64,8 @@ def test_twice_the_page_takes_twice_the_steps(number):
         sentences(plain.text)
 
     check_linear(parse, slack=500, size=4)
-    page = malformed.html_page(number)[:10_000] + b"\n"
-    check_linear(lambda times: read_page(page * times, "https://x.org/", "w", LIMIT, []), slack=2000, size=2)
+    markup = malformed.html_page(number)[:10_000] + b"\n"
+    check_linear(lambda times: read_page(markup * times, "https://x.org/", "w", LIMIT, []), slack=2000, size=2)
 
 
 def test_html_pages_are_read_or_counted():
@@ -86,19 +85,27 @@ def test_extracted_text_keeps_its_offsets():
         malformed.check_offsets(LinkedDocument("a", "a", "T", plain.text, links, plain.lead_end))
 
 
-def test_a_long_line_is_measured_and_not_held(tmp_path):
-    import tracemalloc
-
-    with open(tmp_path / "a.jsonl", "wb") as file:
-        file.write(b'{"id": "a", "title": "", "text": "x"}\n{"id": "b", "title": "", "text": "')
-        for _ in range(30):
-            file.write(b"[[" * (1 << 19))
-        file.write(b'"}\n{"id": "c", "title": "", "text": "x"}\n')
-    given = source("linked_jsonl", tmp_path / "a.jsonl", max_page_bytes=1 << 16)
+@pytest.mark.parametrize("format_", ["linked_jsonl", "mediawiki", "multistream"])
+def test_a_page_of_any_size_is_skipped_in_flat_memory(tmp_path, format_):
+    titles, texts = ("First", "Huge", "Last"), ("a", "[[" * (15 << 20), "z")
+    path, index = tmp_path / "pages", ()
+    if format_ == "linked_jsonl":
+        path.write_text("".join(json.dumps({"id": x, "title": x, "text": y}) + "\n" for x, y in zip(titles, texts)))
+    else:
+        parts = [HEAD, "".join(map(page, titles, texts, range(3))), TAIL]
+        streams = [part.encode() if format_ == "mediawiki" else bz2.compress(part.encode()) for part in parts]
+        path.write_bytes(b"".join(streams))
+    if format_ == "multistream":
+        index = (str(tmp_path / "index"),)
+        lines = (f"{len(streams[0])}:{number}:{title}\n" for number, title in enumerate(titles))
+        (tmp_path / "index").write_text("".join(lines))
+        path = path.rename(tmp_path / "pages.bz2")
+    given = source(format_.replace("multistream", "mediawiki"), path, index=index, max_page_bytes=1 << 16)
     tracemalloc.start()
     documents, dropped = read(given)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert [document.id for document in documents] == ["a", "c"] and peak < 8 << 20
-    assert [(each.reason, each.where.rpartition(" ")[2]) for each in dropped] == [("page-too-large", "2")]
-    assert 31.4e6 < int(dropped[0].example.split()[0]) < 31.5e6
+    place, most = ("line 2", 8 << 20) if format_ == "linked_jsonl" else ("Huge", 12 << 20)
+    ((where, reason, example, _),) = dropped
+    assert [document.title for document in documents] == ["First", "Last"] and reason == "page-too-large"
+    assert where.endswith(place) and 31.4e6 < int(example.split()[0]) < 31.5e6 and peak < most

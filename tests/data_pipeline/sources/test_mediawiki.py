@@ -1,12 +1,10 @@
 import bz2
 import gzip
 import lzma
-import tracemalloc
 
 import pytest
 
-from data_pipeline.sources import formats
-from data_pipeline.sources import mediawiki as dump
+from data_pipeline.sources import formats, mediawiki
 from data_pipeline.sources.document import Link
 from harp_jax.base.errors import InputError
 from tests.support import source_reading
@@ -40,8 +38,8 @@ def test_chunks_hold_whole_pages_wherever_blocks_end(tmp_path, monkeypatch):
     text = HEAD + "".join(page(f"P{i:03d}", f"Text {i}. " * (i % 7), i + 1) for i in range(200)) + TAIL
     expected, _ = read(write(tmp_path / "a.xml", text))
     for block in (1, 7, 64, 1000):
-        monkeypatch.setattr(dump, "_BLOCK", block)
-        monkeypatch.setattr(dump, "CHUNK_BYTES", 3000)
+        monkeypatch.setattr(mediawiki, "_BLOCK", block)
+        monkeypatch.setattr(mediawiki, "CHUNK_BYTES", 3000)
         assert read(tmp_path / "a.xml")[0] == expected
         assert len(list(formats.chunks(source_reading.source("mediawiki", tmp_path / "a.xml")))) > 5
 
@@ -49,18 +47,16 @@ def test_chunks_hold_whole_pages_wherever_blocks_end(tmp_path, monkeypatch):
 def test_kinds_of_pages(tmp_path):
     text = HEAD
     text += page("A", "#redirect: [[b#c|d]]") + page("B", "#REDIRECT [[Diskussion:X]]") + page("C", "")
-    text += page("D", "{}", model="json") + page("E", "x" * 300) + page("F", "{{Disambig|x}}")
-    text += page("G (disambiguation)", "g")
-    text += page("H", "x {{disambiguation needed|date=y}}") + page("I", "one{{Human name disambiguation}}")
+    text += page("D", "{}", model="json") + page("E", "x" * 300)
+    text += page("Old", "a", ns="x") + page("Diskussion:A", "b", ns="")
     text += "<page><title>Datei:J</title><id>5</id><revision><text>old export without ns</text></revision></page>"
     text += "<page><title>K</title><id>6</id><revision><text>one</text></revision>"
     text += "<revision><text>two</text></revision></page>"
     documents, dropped = read(write(tmp_path / "a.xml", text + TAIL), max_page_bytes=250)
-    assert [d.address for d in documents] == ["A", "F", "G (disambiguation)", "H", "I", "K"]
-    assert [d.is_disambiguation for d in documents] == [False, True, True, False, True, False]
+    assert [d.address for d in documents] == ["A", "Old", "K"]
     assert documents[0].redirect == "B" and documents[-1].text == "two"
     assert [each.reason for each in dropped] == [
-        "redirect-namespace", "page-empty", "page-model", "page-too-large", "page-namespace",
+        "redirect-namespace", "page-empty", "page-model", "page-too-large", "page-namespace", "page-namespace",
     ]  # fmt: skip
 
 
@@ -68,6 +64,9 @@ def test_kinds_of_pages(tmp_path):
     "title,text,flag",
     [
         ("Mercury (Begriffsklärung)", "x", True),
+        ("G (disambiguation)", "g", True),
+        ("A", "{{Disambig|x}}", True),
+        ("A", "one{{Human name disambiguation}}", True),
         ("A", "x\n[[Category:All disambiguation pages]]", True),
         ("A", "x\n[[Kategorie: Begriffsklärung]]", True),
         ("A", "x\n[[Catégorie:Homonymie]]", True),
@@ -83,25 +82,7 @@ def test_disambiguation_is_a_flag_of_title_templates_and_categories(tmp_path, ti
 
 @pytest.mark.parametrize("run", ["[[a:", "[[Kategorie:" + 30 * "x", "{{disambig", "{{a a a ", "{{dab ", "{{ ", "[[a"])
 def test_looking_for_disambiguation_returns(run):
-    assert not dump.is_disambiguation("A", run * 40_000)  # minutes, where a pattern looks twice
-
-
-def test_a_page_of_any_size_is_skipped_in_flat_memory(tmp_path):
-    path = tmp_path / "a.xml"
-    with open(path, "w") as file:
-        file.write(HEAD + page("First", "a"))
-        file.write(f"<page><title>Huge</title><ns>0</ns><id>2</id><revision><text>{'x' * 1000}")
-        for _ in range(30):
-            file.write("[[" * (1 << 19))
-        file.write("</text></revision></page>" + page("Last", "z") + TAIL)
-    tracemalloc.start()
-    documents, dropped = read(path, max_page_bytes=1 << 16)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert [d.title for d in documents] == ["First", "Last"]
-    ((where, reason, example, _),) = dropped
-    assert where.endswith("a.xml: Huge") and reason == "page-too-large" and 31.4e6 < int(example.split()[0]) < 31.5e6
-    assert peak < 12 << 20
+    assert not mediawiki.is_disambiguation("A", run * 40_000)  # minutes, where a pattern looks twice
 
 
 def test_prefixes_of_other_wikis_belong_to_wikimedia_alone(tmp_path):
@@ -114,12 +95,6 @@ def test_prefixes_of_other_wikis_belong_to_wikimedia_alone(tmp_path):
         (document,), _ = read(write(tmp_path / "a.xml", head + page("A", text) + TAIL))
         assert len(document.links) == targets
         assert document.text == shown.replace("IT:Onboarding|", "")
-
-
-def test_a_namespace_that_is_no_number_is_told_by_the_title(tmp_path):
-    text = HEAD + page("A", "a", ns="x") + page("Diskussion:A", "b", ns="") + TAIL
-    documents, dropped = read(write(tmp_path / "a.xml", text))
-    assert [d.title for d in documents] == ["A"] and [each.reason for each in dropped] == ["page-namespace"]
 
 
 @pytest.mark.parametrize(
@@ -144,20 +119,24 @@ def test_what_is_no_whole_dump_is_an_input_error(tmp_path, data, part):
         assert "bel'" in str(error.value)  # the last page that is whole
 
 
+def flipped(data, place):
+    return data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :]
+
+
 def test_damaged_compression_is_an_input_error(tmp_path):
     streams = [bz2.compress(part.encode()) for part in (SMALL, page("Second", "b" * 500), TAIL)]
-    path = tmp_path / "a.xml.bz2"
-    assert len(read(write(path, b"".join(streams)))[0]) == 3
-    damaged = bytearray(b"".join(streams))
-    damaged[len(streams[0])] ^= 0xFF  # the head of a stream: Python's bz2 ends there without a word
-    with pytest.raises(InputError, match=r"a\.xml\.bz2 is truncated .*Diskussion:Öbel"):
-        read(write(path, bytes(damaged)))
-    damaged = bytearray(b"".join(streams))
-    damaged[len(streams[0]) + 40] ^= 0xFF
-    with pytest.raises(InputError, match=r"a\.xml\.bz2 is (damaged|truncated)"):
-        read(write(path, bytes(damaged)))
-    with pytest.raises(InputError, match=r"a\.xml\.bz2 is damaged"):
-        read(write(path, b"".join(streams)[:-20]))
+    whole, second = b"".join(streams), len(streams[0])
+    assert len(read(write(tmp_path / "a.xml.bz2", whole))[0]) == 3
+    for harmed, message in (
+        (
+            flipped(whole, second),
+            "truncated .*Diskussion:Öbel",
+        ),  # the head of a stream: Python's bz2 ends there silently
+        (flipped(whole, second + 40), "(damaged|truncated)"),
+        (whole[:-20], "damaged"),
+    ):
+        with pytest.raises(InputError, match=rf"a\.xml\.bz2 is {message}"):
+            read(write(tmp_path / "a.xml.bz2", harmed))
 
 
 def test_odd_characters_are_replaced_and_counted(tmp_path):
@@ -176,5 +155,74 @@ def test_several_files_follow_each_other(tmp_path):
     write(tmp_path / "2.xml", "<mediawiki>" + page("B", "[[x]]y") + TAIL)
     documents, _ = read(tmp_path / "*.xml")
     assert [document.title for document in documents] == ["A", "B"]
-    with pytest.raises(InputError, match="no file"):
-        read(tmp_path / "none.xml")
+
+
+def multistream(folder, blocks=6, pages=5):
+    """A dump and its index; returns the source and the bytes where the blocks begin."""
+    streams, lines, offset = [bz2.compress(HEAD.encode())], [], 0
+    for block in range(blocks):
+        offset = sum(map(len, streams))
+        content = ""
+        for number in range(block * pages, (block + 1) * pages):
+            content += page(
+                f"Page: {number} & more", f"Text of {number} with [[Page {number}|a link]]. " * 30, number + 1
+            )
+            lines.append(f"{offset}:{number + 1}:Page: {number} &amp; more")
+        streams.append(bz2.compress(content.encode()))
+    write(folder / "a.xml.bz2", b"".join([*streams, bz2.compress(TAIL.encode())]))
+    write(folder / "a-index.txt.bz2", "\n".join(lines) + "\n", bz2.open)
+    starts = sorted({int(line.split(":")[0]) for line in lines})
+    return source_reading.source("mediawiki", folder / "a.xml.bz2", index=(str(folder / "a-index.txt.bz2"),)), starts
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 1500, 1 << 20])
+def test_the_same_documents_as_without_the_index(tmp_path, monkeypatch, chunk_bytes):
+    monkeypatch.setattr(mediawiki, "_COMPRESSED_BYTES", chunk_bytes)
+    where, _ = multistream(tmp_path)
+    number = len(list(formats.chunks(where)))
+    assert number == {1: 6, 1500: number, 1 << 20: 1}[chunk_bytes]
+    assert (
+        source_reading.read(where) == source_reading.read(where | {"index": ()})
+        and len(source_reading.read(where)[0]) == 30
+    )
+
+
+def test_damage_costs_its_block_and_names_the_place(tmp_path):
+    where, starts = multistream(tmp_path)
+    path = tmp_path / "a.xml.bz2"
+    whole = path.read_bytes()
+    expected = [document.title for document in source_reading.read(where)[0]]
+    for place in (starts[2], starts[2] + 20, (starts[2] + starts[3]) // 2, starts[3] - 3):
+        path.write_bytes(flipped(whole, place))
+        documents, dropped = source_reading.read(where)
+        assert [document.title for document in documents] == expected[:10] + expected[15:]
+        assert [each.reason for each in dropped] == ["page-in-damaged-block"] * 5
+        assert dropped[0].where == f"{path} byte {starts[2]}" and dropped[0].example == "Page: 10 &amp; more"
+
+
+@pytest.mark.parametrize("kept", [slice(-10), slice(-len(bz2.compress(TAIL.encode()))), slice(1000), slice(0)])
+def test_a_truncated_dump_is_an_input_error(tmp_path, kept):
+    where, _ = multistream(tmp_path)
+    path = tmp_path / "a.xml.bz2"
+    path.write_bytes(path.read_bytes()[kept])
+    with pytest.raises(InputError, match=r"a\.xml\.bz2 is (truncated|damaged)"):
+        source_reading.read(where)
+
+
+def test_an_index_that_does_not_fit_is_an_input_error(tmp_path):
+    where, _ = multistream(tmp_path)
+    with pytest.raises(InputError, match="one index per dump"):
+        source_reading.read(where | {"paths": where["paths"] * 2})
+    lines = bz2.open(tmp_path / "a-index.txt.bz2", "rt").read().splitlines()
+    for broken, part in (
+        ([line.replace("Page: ", "Side ") for line in lines], "does not belong to .*a.xml.bz2"),
+        ([f"{int(line.split(':')[0]) + 1}:1:a" for line in lines], "does not belong to"),
+        ([], "does not belong to"),
+        ([*lines[:-1]], "names 4 pages"),
+        (lines[::-1], "line 6"),
+        (["x", *lines], "line 1"),
+        ([*lines, "99999999:9:Z"], "line 31: .* below the"),
+    ):
+        write(tmp_path / "broken.txt", "\n".join(broken))
+        with pytest.raises(InputError, match=part):
+            source_reading.read(where | {"index": (str(tmp_path / "broken.txt"),)})

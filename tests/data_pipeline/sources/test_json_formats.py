@@ -1,0 +1,190 @@
+"""Linked pages, WikiExtractor's output and HARP's sentences, as JSON Lines."""
+
+import bz2
+import gzip
+import html
+import json
+import lzma
+
+import pytest
+
+from data_pipeline.sources import formats, json_formats
+from data_pipeline.sources.document import Link
+from harp_jax.base.errors import InputError
+from tests.support import source_reading
+from tests.support.steps import check_linear
+
+
+def read(format_, path, *records, opener=open):
+    with opener(path, "wt", encoding="utf-8") as file:
+        for record in records:
+            file.write((record if isinstance(record, str) else json.dumps(record)) + "\n")
+    return source_reading.read(source_reading.source(format_, path))
+
+
+def linked(*links, **fields):
+    keys = ("start", "end", "target")
+    return {"id": "p9", "title": "t", "text": "abc", "links": [dict(zip(keys, link)) for link in links]} | fields
+
+
+@pytest.mark.parametrize("name,opener", [("a", open), ("a.gz", gzip.open), ("a.bz2", bz2.open), ("a.xz", lzma.open)])
+def test_linked_pages_have_code_point_offsets(tmp_path, name, opener):
+    text = "Öbel lies on the Rhun 😀 river.\nMore."
+    first = linked((17, 21, "p2"), id="p1", title="Öbel", text=text, lead_end=30)
+    surrogate = '{"id": "q", "title": "", "text": "a\\ud800b"}'
+    (page, other), dropped = read("linked_jsonl", tmp_path / name, first, "", surrogate, opener=opener)
+    assert dropped == []
+    assert (page.address, page.id, page.title, page.text, page.lead_end) == ("p1", "p1", "Öbel", text, 30)
+    assert page.links == (Link(17, 21, "p2"),) and page.text[17:21] == "Rhun"
+    assert (other.text, other.links, other.lead_end) == ("a\ufffdb", (), 3)
+
+
+def test_chunks_keep_every_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_formats, "CHUNK_BYTES", 100)
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        read("linked_jsonl", tmp_path / folder / "same", *[linked(id=f"{folder}{i}", text="x" * 30) for i in range(9)])
+    source = source_reading.source("linked_jsonl", tmp_path / "*" / "same")
+    assert len(list(formats.chunks(source))) > 4
+    assert [d.id for d in source_reading.read(source)[0]] == [f"{folder}{i}" for folder in "ab" for i in range(9)]
+
+
+def test_empty_and_overlapping_links_are_dropped_and_anchors_stripped(tmp_path):
+    spans = [(4, 7, "b"), (0, 5, "a"), (5, 5, "c"), (7, 11, "d"), (8, 11, "")]  # text[7] is a space
+    (page,), dropped = read("linked_jsonl", tmp_path / "a", linked(*spans, text="one two six"))
+    assert page.links == (Link(0, 5, "a"), Link(8, 11, "d"))
+    assert sorted(each.reason for each in dropped) == ["link-empty", "link-empty", "link-overlap"]
+
+
+@pytest.mark.parametrize(
+    "format_,line,part",
+    [
+        ("linked_jsonl", "{", "not JSON"),
+        ("linked_jsonl", "[" * 100000, "not JSON"),
+        ("linked_jsonl", "[1]", "not a JSON object"),
+        ("linked_jsonl", {"id": "p9", "title": "t"}, "'text'.*'p9'"),
+        ("linked_jsonl", linked((1, 4, "q")), r"1\.\.4.*'p9'"),
+        ("linked_jsonl", linked((True, 2, "q")), r"True\.\.2.*'p9'"),
+        ("linked_jsonl", linked((1, 2)), "'target'.*'p9'"),
+        ("linked_jsonl", linked(links=5), "'links'.*'p9'"),
+        ("linked_jsonl", linked(lead_end=4), "lead_end.*'p9'"),
+        ("wikiextractor", "<doc id=1>", "--json"),
+        ("wikiextractor", {"id": 3, "title": "t", "text": ""}, "'id'"),
+        ("harp_json", {"sentence": "a"}, ""),
+        ("harp_json", {"tokenized_sentence": ["a"]}, ""),
+        ("harp_json", {"tokenized_sentence": [1], "anchors": []}, ""),
+    ],
+)  # fmt: skip
+def test_bad_lines_are_input_errors(tmp_path, format_, line, part):
+    with pytest.raises(InputError, match=part) as error:
+        read(format_, tmp_path / "bad.jsonl", "", line)
+    assert "bad.jsonl line 2" in str(error.value)
+
+
+def test_damaged_and_absent_files_are_input_errors(tmp_path):
+    read("linked_jsonl", tmp_path / "cut.gz", *[linked()] * 1000, opener=gzip.open)
+    (tmp_path / "cut.gz").write_bytes((tmp_path / "cut.gz").read_bytes()[:-20])
+    (tmp_path / "latin").write_bytes(b'{"id": "\xe9"}\n')
+    for name, message in (("absent", "no file"), ("cut.gz", r"cut\.gz"), ("latin", "latin")):
+        with pytest.raises(InputError, match=message):
+            source_reading.read(source_reading.source("linked_jsonl", tmp_path / name))
+
+
+def test_redirect_files(tmp_path):
+    path = tmp_path / "r.tsv"
+    source = source_reading.source("linked_jsonl", redirects=(str(path),))
+    path.write_text("a\tp1\nb\tp2\n")
+    assert list(formats.redirects(source)) == [("a", "p1"), ("b", "p2")]
+    path.write_text("a p1\n")
+    with pytest.raises(InputError, match=r"r\.tsv line 1"):
+        list(formats.redirects(source))
+
+
+def shown(text):
+    return source_reading.shown(json_formats.plain_text(text, "T"))
+
+
+RAW = 'The <a href="Bus%20%28vehicle%29">bus</a> of <a href="AT%26T">AT&T</a> &c.'
+RAW_SHOWN = "The [bus->Bus (vehicle)] of [AT&T->AT&T] &c."
+
+
+@pytest.mark.parametrize(
+    "text,expected",
+    [
+        (RAW, RAW_SHOWN),
+        (html.escape(RAW), RAW_SHOWN),
+        (html.escape(RAW, quote=False), RAW_SHOWN),
+        ("T\n\none\ntwo\n\nthree", "one\ntwo\nthree"),
+        ("Lead.\nSection::::Life.\nBULLET::::- item\nBULLET::::- more", "Lead.\nitem\nmore"),
+        ('<a href="eiffel%20tower#Past">the tower</a>', "[the tower->Eiffel tower]"),
+        ('<a href="File:x.jpg">f</a> <a href="wikt:y">g</a> <a href="#z">h</a>', "f g h"),
+        ('<a href="x"> a </a>b<a href="y"></a>c', "[a->X] bc"),
+        ('<a href="x">a <a href="y">b</a> c</a>', "a [b->Y] c"),
+        ('<a href="x">a\nb</a>', "a\nb"),
+        ('<a href="x">a <i>b</i> < c</a>', "[a b < c->X]"),
+        ("a\0b\x02&#3;c<br>d<nowiki>e", "abcde"),
+        ("", ""),
+    ],
+)
+def test_extracted_text_and_links(text, expected):
+    assert shown(text) == expected
+
+
+def test_extracted_sections():
+    plain = json_formats.plain_text('Lead.\nSection::::A.\nBody <a href="x">y.', "T")
+    assert plain.text[: plain.lead_end] == "Lead." and plain.dropped == [("link-malformed", '<a href="x">')]
+    assert json_formats.plain_text("One.\nTwo.", "T").lead_end == len("One.\nTwo.")
+
+
+def test_folders_of_extracted_text(tmp_path):
+    for folder, name, opener in (("AA", "wiki_00", open), ("AA", "wiki_01", open), ("AB", "wiki_00.bz2", bz2.open)):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        article = {"id": "1", "url": "https://x.org", "title": f"{folder} {name[5:7]}", "text": RAW}
+        empty = article | {"title": "bus (disambiguation)", "text": ""}
+        read("wikiextractor", tmp_path / folder / name, article, empty, opener=opener)
+    documents, dropped = source_reading.read(source_reading.source("wikiextractor", tmp_path))
+    assert [document.address for document in documents] == ["AA 00", "AA 01", "AB 00"]
+    assert [each.reason for each in dropped] == ["page-empty"] * 3
+    (document,), _ = read("wikiextractor", tmp_path / "a", empty | {"text": "Buses."})
+    assert document.address == "Bus (disambiguation)" and document.is_disambiguation
+
+
+@pytest.mark.parametrize(
+    "markup", ['<a href="x">', "</a>", '<a href="', "<a ", '<a href="x">y</a>', "&lt;a", "Section::::\n"]
+)
+def test_unbalanced_links_take_linear_steps(markup):
+    check_linear(lambda n: json_formats.plain_text(markup * n, "T"))
+    json_formats.plain_text(markup * 40000, "T")  # a quadratic pattern would take minutes
+
+
+def sentence(tokens, *anchors):
+    return {"sentence": " ".join(tokens), "tokenized_sentence": tokens, "anchors": [[anchor] for anchor in anchors]}
+
+
+def anchor(text, first, last, passage="A passage."):
+    return {"text": text, "pos": [first, last], "passage": passage}
+
+
+def test_sentences_and_passages(tmp_path):
+    tokens = ["The", "“old", "town”,", "by", "the", "River", "Ä."]
+    anchors = anchor("old town", 1, 2), anchor("River Ä", 5, 6, "A river."), anchor("by", 3, 3)
+    records = sentence(tokens, *anchors), sentence(["No", "link"])
+    (first, town, river, other), dropped = read("harp_json", tmp_path / "a.jsonl", *records)
+    assert [first.text[start:end] for start, end, _ in first.links] == ["old town", "by", "River Ä"]
+    assert [link.target for link in first.links] == [town.address, town.address, river.address]
+    assert (town.text, town.lead_end, river.text, other.text) == ("A passage.", 10, "A river.", "No link")
+    assert dropped == [] and len({document.id for document in (first, town, river, other)}) == 4
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        anchor("a b", 1, 0), anchor("a b", 0, 2), anchor("a b", -1, 1), anchor("a", 0, 1), anchor("b", 0, 0),
+        anchor("", 0, 0), anchor("a", 0, 0, ""), {"text": "a", "pos": [0, 0]}, {"pos": [0, 0], "passage": "p"},
+        {"text": "a", "pos": [0], "passage": "p"}, {"text": "a", "pos": ["0", 0], "passage": "p"}, "a", None, 3,
+    ],
+)  # fmt: skip
+def test_malformed_anchors_are_counted(tmp_path, bad):
+    documents, dropped = read("harp_json", tmp_path / "a.jsonl", sentence(["a", "b"], bad, anchor("b", 1, 1)))
+    assert len(documents[0].links) == 1 and [each.reason for each in dropped] == ["anchor-malformed"]
+    assert dropped[0].where.endswith("a.jsonl line 1")
