@@ -15,16 +15,19 @@ import pytest
 import harp_jax.checkpoints.checkpoint
 from harp_jax.api import Reranker, evaluate
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import sha256_file
 from harp_jax.checkpoints.checkpoint import load_newest, load_params
-from harp_jax.checkpoints.export import export_model, push
-from harp_jax.checkpoints.huggingface import load_hf
-from harp_jax.checkpoints.model_card import About, model_card, read_figures
+from harp_jax.checkpoints.export import export_model, push, write_first_layers
+from harp_jax.checkpoints.huggingface import load_hf, save_hf
+from harp_jax.checkpoints.model_card import model_card, read_figures
 from harp_jax.checkpoints.recorded import read_config, read_metrics
 from harp_jax.export import arguments_parser, main
+from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.train import train
 from tests.support import ROOT
 from tests.support.synthetic import VOCAB, tokenizer
+from tests.support.tiny_bert import random_params
 from tests.support.tiny_run import tiny_config, tiny_stage
 
 
@@ -36,13 +39,23 @@ def workdir(tmp_path_factory):
     return os.path.join(directory, "run")
 
 
-def test_command_exports_the_newest_checkpoint(workdir, tmp_path):
-    output = str(tmp_path / "model")
-    command = [sys.executable, "-m", "harp_jax.export", f"--workdir={workdir}", f"--output={output}"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def command(*words: object) -> None:
+    main(arguments_parser().parse_args(list(map(str, words))))
+
+
+def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path, monkeypatch, capsys):
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
+    values = "".join(f"ranker\t{measure}\tq{i}\t{(i % 5) / 4}\n" for measure in ("nDCG@10", "RR@10") for i in range(50))
+    (tmp_path / "table.tsv").write_text("run\tmeasure\tqid\tvalue\n" + values)
+    output = tmp_path / "model"
+    about = ["--license=apache-2.0", "--language=en", "--base_model=someone/base", "--dataset=a", "--dataset=b"]
+    figures = [f"--results={tmp_path / 'table.tsv'}", "--evaluated_on=WikiPassageQA"]
+    command(f"--workdir={workdir}", f"--output={output}", *about, *figures, "--push=me/x")
+    assert "nothing was uploaded" in capsys.readouterr().out
     params, _ = load_params(workdir)
-    config, loaded = load_hf(output)
+    config, loaded = load_hf(str(output))
     # Sharded over two devices the vocabulary of 211 was padded; the export is not.
     assert config.vocab_size == VOCAB < params["encoder"]["embeddings"]["word"]["embedding"].shape[0]
     np.testing.assert_array_equal(
@@ -50,21 +63,54 @@ def test_command_exports_the_newest_checkpoint(workdir, tmp_path):
         params["encoder"]["embeddings"]["word"]["embedding"][:VOCAB],
     )
     jax.tree.map(np.testing.assert_array_equal, loaded["encoder"]["layer_1"], dict(params["encoder"]["layer_1"]))
-    card = (tmp_path / "model" / "README.md").read_text()
-    assert "Step 3, train:" in card and "| loss |" in card
-    assert "harp export --workdir=run --output=model\n" in card
-    assert f"jax {jax.__version__}" in card and '"row_length": 128' in card
+    card = huggingface_hub.ModelCard.load(output / "README.md")
+    data = card.data
+    assert (data.license, data.language, data.base_model, data.datasets) == (
+        "apache-2.0",
+        "en",
+        "someone/base",
+        ["a", "b"],
+    )
+    assert (data.library_name, data.pipeline_tag) == ("sentence-transformers", "text-ranking")
+    found = {result.metric_name: result for result in data.eval_results}
+    assert set(found) == {"nDCG@10", "RR@10"}
+    low, high = found["nDCG@10"].metric_args["interval_95"]
+    # The normal approximation of the mean's error: 1.96 · .354 / √50.
+    assert found["nDCG@10"].metric_value == 0.5
+    assert low == pytest.approx(0.5 - 0.098, abs=0.01) and high == pytest.approx(0.5 + 0.098, abs=0.01)
+    for text in (
+        f"| nDCG@10 | 0.5000 | [{low:.4f}, {high:.4f}] | 50 |",
+        "Step 3, train:",
+        "| loss |",
+        "harp export --workdir=run --output=model\n",
+        f"jax {jax.__version__}",
+        '"row_length": 128',
+    ):
+        assert text in card.text
 
 
-def test_torch_scores_the_export_as_we_do(workdir, tmp_path):
-    from sentence_transformers import CrossEncoder
-
-    export_model(workdir, str(tmp_path / "model"))
-    rng = np.random.default_rng(0)
-    texts = [" ".join(f"w{i}" for i in rng.integers(0, 200, rng.integers(1, 60))) for _ in range(8)]
-    ours = Reranker.from_pretrained(str(tmp_path / "model")).rerank("w1 w2 w3", texts)
-    theirs = CrossEncoder(str(tmp_path / "model"), device="cpu").predict([("w1 w2 w3", text) for text in texts])
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--encoder=x"], "give --workdir, or --encoder with --layers"),
+        (["--encoder=x", "--layers=2", "--workdir=x"], "give --workdir, or --encoder with --layers"),
+        (["--layers=2"], "give --workdir, or --encoder with --layers"),
+        (["--workdir=x", "--system=ranker"], "--system and --evaluated_on describe --results"),
+        *(
+            (["--workdir=x", f"--push={name}"], "name the repository USER/NAME")
+            for name in ("x", "me/", "me/a b", "a/b/c")
+        ),
+        (["--workdir=x", "--calibration=pairs.tsv"], "pairs.tsv, line 2: not query<TAB>document"),
+        (["--workdir=.", "--format=onnx"], "no checkpoint yet"),
+    ],
+)
+def test_what_the_command_refuses(tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pairs.tsv").write_text("a query\ta document\nanother\n")
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(InputError, match=message):
+        command(*words, "--output=model")
+    assert sorted(os.listdir(tmp_path)) == ["config.json", "pairs.tsv"]
 
 
 def test_the_card_names_the_step_of_the_exported_parameters(workdir, tmp_path, monkeypatch):
@@ -131,6 +177,7 @@ TRAIN_LIMITED = """
 import resource, sys
 from harp_jax.base.cli import ending_well
 from harp_jax.training.train import train
+from tests.support.tiny_bert import random_params
 from tests.support.tiny_run import tiny_config, tiny_stage
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 config = tiny_config(sys.argv[1] + "/given", steps=2)
@@ -141,30 +188,20 @@ with ending_well():
 """
 
 
-@pytest.mark.parametrize("command", ["export", "vocabulary", "train"])
-def test_a_full_disk_is_one_line_and_leaves_nothing(workdir, tmp_path, command):
+@pytest.mark.parametrize("name", ["export", "vocabulary", "train"])
+def test_a_full_disk_is_one_line_and_leaves_nothing(workdir, tmp_path, name):
     """No file may grow beyond 2 KiB: `safetensors` and `tokenizers` raise exceptions of their own for that."""
-    (tmp_path / "docs.jsonl").write_text(
-        "".join(
-            json.dumps({"id": f"d{i}", "title": "", "text": f"some words of number{i} here", "links": []}) + "\n"
-            for i in range(900)
-        )
-    )
-    source = f"--config.source.paths=('{tmp_path / 'docs.jsonl'}',)"
+    documents = [{"id": f"d{i}", "title": "", "text": f"some words of number{i} here", "links": []} for i in range(900)]
+    (tmp_path / "docs.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents))
+    source, output = f"--config.source.paths=('{tmp_path / 'docs.jsonl'}',)", f"--output={tmp_path / 'out'}"
     words = {
-        "export": ["-m", "harp_jax.export", f"--workdir={workdir}", f"--output={tmp_path / 'out'}"],
-        "vocabulary": [
-            "-m",
-            "harp_jax",
-            "vocabulary",
-            "--config=data/linked_jsonl",
-            source,
-            f"--output={tmp_path / 'out'}",
-        ],
+        "export": ["-m", "harp_jax.export", f"--workdir={workdir}", output],
+        "vocabulary": ["-m", "harp_jax", "vocabulary", "--config=data/linked_jsonl", source, output],
         "train": ["-c", TRAIN_LIMITED, str(tmp_path)],
-    }[command]
+    }[name]
+    limit = "" if name == "train" else "ulimit -f 2;"
     done = subprocess.run(
-        ["bash", "-c", f'{"" if command == "train" else "ulimit -f 2;"} exec "$0" "$@"', sys.executable, *words],
+        ["bash", "-c", f'{limit} exec "$0" "$@"', sys.executable, *words],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -187,7 +224,7 @@ def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, 
     reranker = Reranker.from_pretrained(str(tmp_path / "model"), max_length=None)
     assert reranker.scorer.max_length == 48 < config.model.max_positions
     rng = np.random.default_rng(0)
-    texts = [" ".join(f"w{i}" for i in rng.integers(0, 200, 100)) for _ in range(4)]
+    texts = [" ".join(f"w{i}" for i in rng.integers(0, 200, n)) for n in (1, 7, 30, 60, 100, 100)]
     ours = reranker.rerank("w1 w2 w3", texts)
     theirs = CrossEncoder(str(tmp_path / "model"), device="cpu").predict([("w1 w2 w3", text) for text in texts])
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
@@ -195,14 +232,18 @@ def test_an_export_reads_as_many_tokens_as_it_was_trained_on(workdir, tmp_path, 
     assert np.abs(longer - ours).max() > 1e-4 * np.abs(ours).max()
 
 
-def test_ranker_leaves_out_the_heads_of_pretraining(workdir, tmp_path):
-    export_model(workdir, str(tmp_path / "all"))
-    export_model(workdir, str(tmp_path / "ranker"), ranker=True)
-    assert set(load_hf(str(tmp_path / "all"))[1]) == {"encoder", "pooler", "score", "mlm"}
-    assert set(load_hf(str(tmp_path / "ranker"))[1]) == {"encoder", "pooler", "score"}
-    pairs = [("w1 w2 w3", "w4 w1")]
-    both = [Reranker.from_pretrained(str(tmp_path / name)).predict(pairs) for name in ("all", "ranker")]
-    np.testing.assert_array_equal(*both)
+def test_an_export_scores_as_its_workdir_with_or_without_heads(workdir, tmp_path, monkeypatch):
+    pairs = [("w1 w2 w3", " ".join(f"w{i}" for i in range(n))) for n in (1, 5, 80, 150)]
+    expected = Reranker.from_pretrained(workdir)
+    step, params, config = load_newest(workdir)
+    monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "load_newest", lambda _: (step, params, config))
+    for stage, ranker, heads in (("pretrain", False, {"mlm"}), ("pretrain", True, set()), ("finetune", False, set())):
+        config.stage = stage
+        export_model(workdir, str(tmp_path / "model"), ranker=ranker)
+        assert set(load_hf(str(tmp_path / "model"))[1]) == {"encoder", "pooler", "score"} | heads
+        found = Reranker.from_pretrained(str(tmp_path / "model"))
+        assert found.scorer.max_length == expected.scorer.max_length == 128
+        np.testing.assert_array_equal(found.predict(pairs), expected.predict(pairs))
 
 
 def test_export_adds_a_format_and_a_later_export_replaces_it(workdir, tmp_path):
@@ -212,29 +253,6 @@ def test_export_adds_a_format_and_a_later_export_replaces_it(workdir, tmp_path):
     assert (model / "onnx" / "model.onnx").is_file()
     export_model(workdir, str(model))
     assert not (model / "onnx").exists() and os.listdir(tmp_path) == ["model"]
-
-
-def test_fine_tuned_models_have_no_mlm_head(workdir, tmp_path, monkeypatch):
-    step, params, config = load_newest(workdir)
-    config.stage = "finetune"
-    monkeypatch.setattr(harp_jax.checkpoints.checkpoint, "load_newest", lambda _: (step, params, config))
-    export_model(workdir, str(tmp_path / "model"))
-    assert set(load_hf(str(tmp_path / "model"))[1]) == {"encoder", "pooler", "score"}
-
-
-def test_a_workdir_without_checkpoints_is_refused(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(InputError, match="no checkpoint yet"):
-        export_model(str(tmp_path), str(tmp_path / "model"))
-    assert os.listdir(tmp_path) == ["config.json"]
-
-
-def test_a_workdir_scores_as_its_export(workdir, tmp_path):
-    export_model(workdir, str(tmp_path / "model"))
-    pairs = [("w1 w2 w3", " ".join(f"w{i}" for i in range(n))) for n in (1, 5, 80, 150)]
-    before, after = Reranker.from_pretrained(workdir), Reranker.from_pretrained(str(tmp_path / "model"))
-    assert before.scorer.max_length == after.scorer.max_length == 128
-    np.testing.assert_array_equal(before.predict(pairs), after.predict(pairs))
 
 
 def test_the_card_names_no_folder_of_this_machine_and_no_figure_of_it(workdir, tmp_path):
@@ -275,27 +293,6 @@ def test_the_card_keeps_no_password_and_no_part_of_a_path_with_spaces(tmp_path, 
     assert "- toy\n" in card and "cross-encoder (toy, 2 layers" in card and "bert" not in card.lower()
 
 
-def test_the_card_has_metadata_and_figures_with_intervals(workdir, tmp_path):
-    from huggingface_hub import ModelCard
-
-    values = "".join(f"ranker\t{measure}\tq{i}\t{(i % 5) / 4}\n" for measure in ("nDCG@10", "RR@10") for i in range(50))
-    (tmp_path / "table.tsv").write_text("run\tmeasure\tqid\tvalue\n" + values)
-    figures = read_figures(str(tmp_path / "table.tsv"))
-    about = About("apache-2.0", "en", "someone/base", ("someone/links",), figures, "WikiPassageQA")
-    export_model(workdir, str(tmp_path / "model"), about=about)
-    card = ModelCard.load(tmp_path / "model" / "README.md")
-    assert (card.data.license, card.data.language, card.data.base_model) == ("apache-2.0", "en", "someone/base")
-    assert card.data.datasets == ["someone/links"] and card.data.library_name == "sentence-transformers"
-    assert card.data.pipeline_tag == "text-ranking"
-    found = {result.metric_name: result for result in card.data.eval_results}
-    assert set(found) == {"nDCG@10", "RR@10"}
-    low, high = found["nDCG@10"].metric_args["interval_95"]
-    # The normal approximation of the mean's error: 1.96 · .354 / √50.
-    assert found["nDCG@10"].metric_value == 0.5
-    assert low == pytest.approx(0.5 - 0.098, abs=0.01) and high == pytest.approx(0.5 + 0.098, abs=0.01)
-    assert f"| nDCG@10 | 0.5000 | [{low:.4f}, {high:.4f}] | 50 |" in (tmp_path / "model" / "README.md").read_text()
-
-
 def test_figures_are_read_from_the_values_per_query(tmp_path):
     runs = {"ranker, tuned": {"q1": {"d": 1.0}, "q2": {"e": 1.0}}, "BM25": {"q1": {"d": 1.0}, "q2": {"d": 1.0}}}
     path = tmp_path / "table.tsv"
@@ -316,61 +313,55 @@ def test_figures_are_read_from_the_values_per_query(tmp_path):
             read_figures(str(path), system)
 
 
-def test_push_without_a_token_lists_the_files(tmp_path, monkeypatch):
+def test_push_uploads_with_a_token_and_lists_the_files_without(tmp_path, monkeypatch):
     import huggingface_hub
 
-    monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
     (tmp_path / "onnx").mkdir()
     (tmp_path / "README.md").write_text("x")
     (tmp_path / "onnx" / "model.onnx").write_bytes(bytes(2_000_000))
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
     said = push(str(tmp_path), "me/ranker")
     assert "nothing was uploaded. 2 files (2.0 MB) would go to me/ranker" in said
     assert "  onnx/model.onnx  2.0 MB\n" in said and "HF_TOKEN" in said
-    for name in ("ranker", "me/", "me/my ranker", "a/b/c"):
-        with pytest.raises(InputError, match="name the repository USER/NAME"):
-            push(str(tmp_path), name)
-
-
-def test_options_of_the_command(workdir, tmp_path, monkeypatch, capsys):
-    import huggingface_hub
-
-    monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
-    (tmp_path / "table.tsv").write_text("run\tmeasure\tqid\tvalue\nranker\tRR@10\tq1\t1\nranker\tRR@10\tq2\t0.5\n")
-
-    def run(*more):
-        main(arguments_parser().parse_args([f"--workdir={workdir}", f"--output={tmp_path / 'model'}", *more]))
-
-    given = ["--license=apache-2.0", "--dataset=a", "--dataset=b", "--push=me/x"]
-    run("--ranker", f"--results={tmp_path / 'table.tsv'}", *given)
-    assert "nothing was uploaded" in capsys.readouterr().out
-    card = (tmp_path / "model" / "README.md").read_text()
-    assert (
-        "license: apache-2.0" in card and "- a\n- b\n" in card and "| RR@10 | 0.7500 | [0.5000, 1.0000] | 2 |" in card
-    )
-    for wrong, message in (
-        ("--system=ranker", "--system and --evaluated_on describe --results"),
-        ("--push=x", "name the repository USER/NAME"),
-        ("--int8", "--int8 belongs to --format"),
-    ):
-        with pytest.raises(InputError, match=message):
-            run(wrong)
-
-
-def test_push_uploads_with_a_token_and_says_when_the_hub_is_out_of_reach(tmp_path, monkeypatch):
-    import huggingface_hub
-
-    (tmp_path / "README.md").write_text("x")
     monkeypatch.setattr(huggingface_hub, "get_token", lambda: "hf_x")
-    done = []
-    monkeypatch.setattr(
-        huggingface_hub.HfApi, "create_repo", lambda _, name, **more: done.append((name, more["private"]))
-    )
-    monkeypatch.setattr(huggingface_hub.HfApi, "upload_folder", lambda _, **given: done.append(given["folder_path"]))
-    assert push(str(tmp_path), "me/ranker").startswith("uploaded 1 files")
+    real, done = huggingface_hub.HfApi, []
+    monkeypatch.setattr(real, "create_repo", lambda _, name, **more: done.append((name, more["private"])))
+    monkeypatch.setattr(real, "upload_folder", lambda _, **given: done.append(given["folder_path"]))
+    assert push(str(tmp_path), "me/ranker").startswith("uploaded 2 files")
     assert done == [("me/ranker", True), str(tmp_path)]
     monkeypatch.undo()
     monkeypatch.setenv("HF_TOKEN", "hf_x")
-    real = huggingface_hub.HfApi
     monkeypatch.setattr(huggingface_hub, "HfApi", lambda: real(endpoint="http://127.0.0.1:9"))
     with pytest.raises(InputError, match="cannot upload to me/ranker"):
         push(str(tmp_path), "me/ranker")
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    directory = str(tmp_path_factory.mktemp("encoder") / "hf")
+    shape = BertShape(tokenizer().size, 3, 32, 2, 64, 64)
+    save_hf(directory, shape, random_params(shape), tokenizer(), "")
+    return directory
+
+
+def test_first_layers_have_the_hidden_states_of_the_encoders_layer_in_torch(encoder, tmp_path):
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    command(f"--encoder={encoder}", "--layers=2", f"--output={tmp_path / 'start'}")
+    shape, params = load_hf(str(tmp_path / "start"))
+    assert (shape.layers, shape.hidden) == (2, 32) and set(params) == {"encoder"}
+    assert set(params["encoder"]) == {"embeddings", "layer_0", "layer_1"}
+    ids = torch.tensor([[2, 10, 20, 30, 3]])
+    with torch.no_grad():
+        whole = transformers.AutoModel.from_pretrained(encoder)(ids, output_hidden_states=True).hidden_states[2]
+        start = transformers.AutoModel.from_pretrained(str(tmp_path / "start"))(ids).last_hidden_state
+    torch.testing.assert_close(start, whole, rtol=0, atol=0)
+
+
+def test_other_weights_and_too_many_layers_are_refused(encoder, tmp_path):
+    with pytest.raises(InputError, match="has 3 layers; choose --layers from 1 to 3, not 4"):
+        write_first_layers(encoder, 4, str(tmp_path / "start"))
+    with pytest.raises(InputError, match="it is another model or damaged"):
+        write_first_layers(encoder, 2, str(tmp_path / "start"), sha256="0" * 64)
+    write_first_layers(
+        encoder, 2, str(tmp_path / "start"), sha256=sha256_file(os.path.join(encoder, "model.safetensors"))
+    )
