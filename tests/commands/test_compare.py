@@ -45,31 +45,28 @@ def test_a_collection_stands_for_its_files(beir, tmp_path):
     assert read_qrels(str(plain)) == {"1": {"d1": 1}}  # a folder whose judgments are named so
 
 
-def test_judged_queries_are_written_with_their_judgments(beir, tmp_path, capsys):
-    options = [f"--queries={beir}", f"--qrels={beir}/qrels/test.tsv", f"--output={tmp_path}/judged"]
+def judged(*options):
     queries.main(queries.arguments_parser().parse_args(["judged", *options]))
+
+
+def test_judged_queries_are_written_with_their_judgments(beir, tmp_path, capsys):
+    given, output = f"--queries={beir}", f"--output={tmp_path}/judged"
+    judged(given, f"--qrels={beir}/qrels/test.tsv", output)
     assert "3 of 4 queries have judgments" in capsys.readouterr().out
-    assert read_queries(f"{tmp_path}/judged/queries.tsv") == {
-        "0": "red cat mat",
-        "1": "red dog mat",
-        "2": "red sat mat",
-    }
+    texts = {str(n): f"red {word} mat" for n, word in enumerate(("cat", "dog", "sat"))}
+    assert read_queries(f"{tmp_path}/judged/queries.tsv") == texts
     assert read_qrels(f"{tmp_path}/judged/qrels.txt") == {"0": {"d1": 1}, "1": {"d2": 2}, "2": {"d4": 1}}
     (tmp_path / "other.txt").write_text("x 0 d1 1\n")
     with pytest.raises(InputError, match="has the text of none of the 1 judged queries, x first; check both"):
-        queries.main(
-            queries.arguments_parser().parse_args(["judged", options[0], f"--qrels={tmp_path}/other.txt", options[2]])
-        )
+        judged(given, f"--qrels={tmp_path}/other.txt", output)
 
 
-def test_a_collection_is_not_lost_to_its_judged_queries(tmp_path):
+@pytest.mark.parametrize("given", ["queries.tsv", ""])
+def test_a_collection_is_not_lost_to_its_judged_queries(tmp_path, given):
     (tmp_path / "queries.tsv").write_text("1\tred\n2\tblue\n")
     (tmp_path / "judgments").write_text("1 0 d1 1\n")
-    words = [f"--queries={tmp_path}/queries.tsv", f"--qrels={tmp_path}/judgments", f"--output={tmp_path}"]
     with pytest.raises(InputError, match="it is the input .* which would be lost"):
-        queries.main(queries.arguments_parser().parse_args(["judged", *words]))
-    with pytest.raises(InputError, match="it is the input .* which would be lost"):
-        queries.main(queries.arguments_parser().parse_args(["judged", f"--queries={tmp_path}", *words[1:]]))
+        judged(f"--queries={tmp_path / given}", f"--qrels={tmp_path}/judgments", f"--output={tmp_path}")
     assert read_queries(f"{tmp_path}/queries.tsv") == {"1": "red", "2": "blue"}
 
 
@@ -116,28 +113,20 @@ def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
     assert os.listdir(tmp_path / "out") == ["report.md"]
 
 
-def test_a_dry_run_lists_the_commands(beir, tmp_path, capsys):
-    run(
-        str(beir),
-        f"--model=mine={tmp_path}/site/ranker",
-        "--fuse",
-        "--dry_run",
-        "--backend=auto",
-        "--max_length=30",
-        "-o",
-        f"{tmp_path}/out",
-    )
-    printed = capsys.readouterr().out
-    steps = [line.split()[2].rstrip(":") for line in printed.splitlines() if line.startswith("to do")]
-    assert steps == ["judged", "folds", "bm25", "ranker1", "both1", "report"]
-    assert "--max_length=30 --backend=auto" in printed
-    assert "--count=3" in printed and "--oracle=BM25" in printed and "cost: 6 steps to do" in printed
-    assert "k1 and b of BM25 are the defaults" in printed
-    run(str(beir), f"--model={tmp_path}/site/ranker", "--tune", "--dry_run", "-o", f"{tmp_path}/out")
-    printed = capsys.readouterr().out
-    steps = [line.split()[2].rstrip(":") for line in printed.splitlines() if line.startswith("to do")]
-    assert steps == ["judged", "folds", "tuned_bm25", "bm25", "ranker1", "report"]
-    assert "2 of 3 folds" in printed and "k1 and b of BM25" in printed and "defaults" not in printed
+@pytest.mark.parametrize(
+    ("options", "steps", "printed", "absent"),
+    [
+        (["--fuse", "--backend=auto", "--max_length=30"], ["judged", "folds", "bm25", "ranker1", "both1", "report"],
+         ["--max_length=30 --backend=auto", "--count=3", "--oracle=BM25", "k1 and b of BM25 are the defaults"], "tuned_bm25"),
+        (["--tune"], ["judged", "folds", "tuned_bm25", "bm25", "ranker1", "report"],
+         ["2 of 3 folds", "k1 and b of BM25", "cost: 6 steps to do"], "defaults"),
+    ],
+)  # fmt: skip
+def test_a_dry_run_lists_the_commands(beir, tmp_path, capsys, options, steps, printed, absent):
+    run(str(beir), f"--model=mine={tmp_path}/site/ranker", "--dry_run", *options, "-o", f"{tmp_path}/out")
+    said = capsys.readouterr().out
+    assert [line.split()[2].rstrip(":") for line in said.splitlines() if line.startswith("to do")] == steps
+    assert all(words in said for words in printed) and absent not in said
 
 
 @pytest.mark.real

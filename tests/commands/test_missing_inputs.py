@@ -21,23 +21,28 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def error_of(capsys, *words: str) -> str:
+HUB = "a model of the Hugging Face Hub is fetched with `hf download {0} --local-dir {1}`: name the folder {1}"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("rerank --docs=docs.tsv --queries=q.tsv --model=cross-encoder/tiny --run=irds:a/b --output=o",
+         "no such file or folder: --model=cross-encoder/tiny, --queries=q.tsv; check the paths; "
+         + HUB.format("cross-encoder/tiny", "tiny")),
+        ("evaluate HARP=a.trec,docs.tsv b.trec --qrels=qrels.txt",
+         "no such file or folder: a.trec, b.trec, --qrels=qrels.txt; check the paths"),
+        ("site pages --start=org/bert --output=o",
+         "no such file or folder: pages, --start=org/bert; check the paths; " + HUB.format("org/bert", "bert")),
+        ("train --config=finetune --workdir=w --config.init=bert-base-uncased/ --config.docs=docs.tsv",
+         "missing inputs: queries is not set, qrels is not set, candidates is not set, init does not exist "
+         "(bert-base-uncased/); set each as --config.FIELD=PATH; " + HUB.format("bert-base-uncased", "bert-base-uncased")),
+    ],
+)  # fmt: skip
+def test_a_command_names_all_absent_inputs(capsys, words, said):
     with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    assert ended.value.code == 2
-    return capsys.readouterr().err
-
-
-def test_a_command_names_all_absent_inputs(capsys):
-    given = ["--docs=docs.tsv", "--queries=q.tsv", "--model=cross-encoder/tiny", "--run=irds:a/b", "--output=o"]
-    assert error_of(capsys, "rerank", *given) == (
-        "error: no such file or folder: --model=cross-encoder/tiny, --queries=q.tsv; check the paths; a model of the "
-        "Hugging Face Hub is fetched with `hf download cross-encoder/tiny --local-dir tiny`: name the folder tiny\n"
-    )
-    line = error_of(capsys, "evaluate", "HARP=a.trec,docs.tsv", "b.trec", "--qrels=qrels.txt")
-    assert line == "error: no such file or folder: a.trec, b.trec, --qrels=qrels.txt; check the paths\n"
-    line = error_of(capsys, "site", "pages", "--start=org/bert", "--output=o")
-    assert "no such file or folder: pages, --start=org/bert;" in line and "hf download org/bert" in line
+        main(words.split())
+    assert ended.value.code == 2 and capsys.readouterr().err == f"error: {said}\n"
 
 
 @pytest.mark.parametrize(
@@ -70,22 +75,6 @@ def test_no_output_replaces_what_is_read(inputs, outputs, said, tmp_path):
         parser.check_paths(arguments)
 
 
-def test_a_training_names_all_missing_inputs(capsys):
-    line = error_of(
-        capsys,
-        "train",
-        "--config=finetune",
-        "--workdir=w",
-        "--config.init=bert-base-uncased/",
-        "--config.docs=docs.tsv",
-    )
-    assert line == (
-        "error: missing inputs: queries is not set, qrels is not set, candidates is not set, init does not exist "
-        "(bert-base-uncased/); set each as --config.FIELD=PATH; a model of the Hugging Face Hub is fetched with `hf download "
-        "bert-base-uncased --local-dir bert-base-uncased`: name the folder bert-base-uncased\n"
-    )
-
-
 def test_a_generation_job_names_all_missing_inputs():
     c = generation()
     with pytest.raises(InputError, match=r"config\.source\.paths is .*; config\.tokenizer is .*; config\.encoder is"):
@@ -103,24 +92,19 @@ def test_unknown_fields_are_named_together_with_their_stages():
     assert "--config.docs (belongs to finetune, coarse_tune, neural_ir, linklearn" in text
     assert "--config.stepz (did you mean steps?)" in text
     assert "--config.model.name (belongs to neural_ir" in text and "--config.zzz (of no stage)" in text
-    with pytest.raises(
-        InputError, match=r"no field of a generation job: --config.learning_rate \(belongs to pretrain, "
-    ):
+    with pytest.raises(InputError, match=r"no field of a generation job: .*learning_rate \(belongs to pretrain, "):
         read_config(str(ROOT / "configs/data/html.py"), ["--config.learning_rate=1.0"])
 
 
-@pytest.mark.parametrize("path", ["bert-base-uncased", "cross-encoder/ms-marco-MiniLM-L-6-v2", "bert-base-uncased/"])
-def test_ids_of_the_hub_come_with_the_command_that_fetches_them(path):
-    name = path.rstrip("/")
+def test_ids_of_the_hub_come_with_the_command_that_fetches_them():
     for load in (load_encoder, load_tokenizer):
-        with pytest.raises(InputError, match=f"`hf download {name} --local-dir {name.rpartition('/')[2]}`"):
-            load(path)
+        with pytest.raises(InputError, match="`hf download cross-encoder/MiniLM-L-6-v2 --local-dir MiniLM-L-6-v2`"):
+            load("cross-encoder/MiniLM-L-6-v2")
 
 
 def test_paths_are_no_ids_of_the_hub():
-    assert not any(
-        map(how_to_fetch, ("/models/bert", "../bert", "./bert", "a/b/c", "models/bert/vocab.txt", "gs://a/b"))
-    )
+    paths = ("/models/bert", "../bert", "./bert", "a/b/c", "models/bert/vocab.txt", "gs://a/b")
+    assert not any(map(how_to_fetch, paths))
 
 
 def test_of_a_field_given_twice_the_last_value_holds():

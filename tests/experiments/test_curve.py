@@ -39,12 +39,8 @@ def row(files, name, worst, draws=range(4)):
 
 
 def test_a_point_is_the_mean_of_its_runs_with_an_interval(files, capsys):
-    rows = [
-        row(files, "first", 2, [0]),
-        row(files, "HARP@10", 4),
-        row(files, "HARP@100", 1),
-        row(files, "MLM@10", 4, [0, 1]),
-    ]
+    rows = [row(files, "first", 2, [0]), row(files, "HARP@10", 4), row(files, "HARP@100", 1)]
+    rows.append(row(files, "MLM@10", 4, [0, 1]))
     run(files, *rows, runs_per_draw=2)
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     found = {tuple(line[:2]): line[2:] for line in lines if len(line) == 6}
@@ -73,7 +69,6 @@ def test_only_the_queries_of_a_fold_count(files, capsys):
         (["HARP@10", "HARP@25%"], {}, "all sizes numbers of queries, or all shares"),
         (["HARP"], {}, "SYSTEM@SIZE=RUN"),
         (["HARP@10"], {"runs_per_draw": 3}, "4 runs are not a whole number of draws of 3"),
-        (["HARP@-5"], {}, "'-5' is no number of queries"),
         (["HARP@10"], {"fold": "1"}, "belong together"),
     ],
 )
@@ -86,6 +81,5 @@ def test_wrong_options_are_named(files, names, more, message):
 def test_names_are_drawn_as_they_are(files):
     """Dollars are not mathematics, and a name that begins with _ is in the legend."""
     run(files, row(files, "costs $5^$@10", 4, [0]), row(files, "_A@10", 1, [0]))
-    assert (files / "curve.svg").read_text().count("<!-- ") >= 4
-    for text in ("costs $5^$", "_A"):
-        assert f"<!-- {text} -->" in (files / "curve.svg").read_text().replace("<!--  ", "<!-- "), text
+    picture = (files / "curve.svg").read_text().replace("<!--  ", "<!-- ")
+    assert "<!-- costs $5^$ -->" in picture and "<!-- _A -->" in picture

@@ -58,7 +58,9 @@ def test_trainings_are_counted_by_updates(folder):
 def test_times_are_those_of_finished_steps_and_never_guessed(folder, capsys):
     run("plan.py", "--output=out", "--dry_run")
     printed = capsys.readouterr().out
+    assert "to do  folds: python -m harp_jax queries folds --queries=queries.tsv --count=2 --output=out/" in printed
     assert "cost: 2 steps to do, 0 done" in printed and "queries: 2 to do, time unknown: none is done" in printed
+    assert not os.path.exists("out")
     os.makedirs("out/.plan")
     record = {"name": "folds", "command": "python -m harp_jax queries folds --count=9 --output=x", "seconds": 90.0}
     for number, seconds in enumerate((90.0, 150.0)):
@@ -84,33 +86,22 @@ def test_a_step_alone_needs_what_it_reads(folder, capsys):
     assert "done  folds" in printed and "to do  subsets" in printed and "1 steps to do, 1 done" in printed
 
 
-def rules(text: str) -> dict[str, dict[str, str]]:
-    """Name → the lines of a Snakemake file's rules."""
-    found = {}
-    for block in re.split(r"^rule ", text, flags=re.MULTILINE)[1:]:
-        name, _, body = block.partition(":\n")
-        found[name] = {
-            part: re.findall(rf"^    {part}:(.*?)(?=^    \w|\Z)", body, re.M | re.S)
-            for part in ("input", "output", "shell")
-        }
-    return found
+def plan_commands(count: int) -> list[Command]:
+    contents: dict = {}
+    exec(PLAN, contents)
+    return contents["get_plan"](count)
 
 
 def test_a_plan_as_a_snakemake_file_has_a_rule_a_step(folder, capsys):
     run("plan.py", "--output=out dir", "--set", "count=3", "--snakefile=Snakefile")
     assert "2 rules" in capsys.readouterr().out and not os.path.exists("out dir")
-    found = rules((folder / "Snakefile").read_text())
-    steps = {s.command.name: s for s in resolve([*plan_commands(3)], "out dir")}
+    blocks = re.split(r"^rule ", (folder / "Snakefile").read_text(), flags=re.MULTILINE)[1:]
+    found = {name: body for name, _, body in (block.partition(":\n") for block in blocks)}
+    steps = {s.command.name: s.record for s in resolve(plan_commands(3), "out dir")}
     assert found.keys() == {"all_steps", "folds", "subsets"}
-    assert steps["folds"].record in found["subsets"]["input"][0] and not found["folds"]["input"]
-    assert steps["subsets"].record in found["all_steps"]["input"][0]
-    assert "--only=folds" in found["folds"]["shell"][0] and "--set=count=3" in found["folds"]["shell"][0]
-
-
-def plan_commands(count: int) -> list[Command]:
-    contents: dict = {}
-    exec(PLAN, contents)
-    return contents["get_plan"](count)
+    assert steps["folds"] in found["subsets"].partition("output:")[0] and "input:" not in found["folds"]
+    assert steps["subsets"] in found["all_steps"]
+    assert "--only=folds" in found["folds"] and "--set=count=3" in found["folds"]
 
 
 def test_braces_of_arguments_are_not_filled_in_by_snakemake(folder):

@@ -1,6 +1,5 @@
 """Plan files: their options, their help, and that the project's own plans fit its commands."""
 
-import os
 import runpy
 from ast import literal_eval
 from functools import reduce
@@ -18,12 +17,7 @@ PLAN = '''"""A plan for tests.
 
 More about it.
 """
-
 from harp_jax.experiments.plan import Command
-
-
-
-
 def get_plan(seeds: tuple[int, ...] = (0, 1), steps: int = 600, name: str = "a", rate: float = 0.1, fast: bool = False):
     """Options:
 
@@ -70,29 +64,17 @@ def test_the_fields_of_a_dataclass_are_options():
 
 
 def test_help_describes_the_plan_and_its_options(plan, capsys):
-    for words in ([plan, "--help"], ["--jobs=2", plan, "-h"]):
-        with pytest.raises(SystemExit) as stopped:
-            run(*words)
-        printed = capsys.readouterr().out
-        assert stopped.value.code == 0 and "A plan for tests.\n\nMore about it." in printed
-        assert "seeds  of every training (0,1)" in printed and "fast" in printed and "usage: harp plan" in printed
-    with pytest.raises(SystemExit):
-        run("--help")
-    assert "--dry_run" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stopped:
+        run("--jobs=2", plan, "-h")
+    printed = capsys.readouterr().out
+    assert stopped.value.code == 0 and "A plan for tests.\n\nMore about it." in printed
+    assert "seeds  of every training (0,1)" in printed and "fast" in printed and "usage: harp plan" in printed
 
 
 def test_without_a_plan_the_shipped_ones_are_listed(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run()
-    printed = capsys.readouterr().out
-    assert [line.split()[0] for line in printed.splitlines()] == [name for name, _ in shipped_plans()]
-    assert "demo" in printed and "invented wiki" in printed
-
-
-def test_a_dry_run_runs_nothing(plan, capsys):
-    run("--jobs=1", plan, "--output=out", "--dry_run", "--set", "steps=7")
-    assert "to do  a: python -m harp_jax words '(0, 1)' 7 0.1 False --output=out/a-" in capsys.readouterr().out
-    assert not os.path.exists("out")
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [name for name, _ in shipped_plans()]
 
 
 COMMAND = "from harp_jax.experiments.plan import Command\ndef get_plan(): return "
@@ -104,25 +86,23 @@ COMMAND = "from harp_jax.experiments.plan import Command\ndef get_plan(): return
         ("def get_plan(:", "line 1: invalid syntax; correct the file"),
         ("import nothing_of_that_name", "line 1: ModuleNotFoundError: No module named 'nothing_of_that_name'"),
         ("import sys; sys.exit(3)", "line 1: SystemExit: 3"),
-        ("get_plan = 3", "TypeError: 3 is not a callable object"),
         ("def get_plan(steps): return []", "TypeError: .*missing 1 required positional argument: 'steps'"),
         ("def get_plan():\n    return undefined", "line 2: NameError: name 'undefined' is not defined"),
         ("def get_plan(): return None", "TypeError: 'NoneType' object is not iterable"),
         ("def get_plan(): return [1]", r"get_plan\(\) returned 1; return a list of Command"),
         (COMMAND + "[Command('a', 'word', [])]", "runs 'word', which is no command"),
-        (COMMAND + "[Command('a', 'words', ['{b}'])]", "step a has {b} in its arguments"),
+        (COMMAND + "[Command('a', 'words', ['{b}'])]", "step a has {b} in its arguments, and no earlier step has"),
+        (COMMAND + "[Command('a', 'words', ['{out}'])] * 2", "used twice"),
         (COMMAND + "[Command('a', 'words', [])]", "no --output"),
+        ("", r"no plan 'wrong\.py'; name a Python file with get_plan\(\), or one of .*demo"),
     ],
 )
 def test_what_is_wrong_in_a_plan_file_is_one_line(tmp_path, monkeypatch, text, message):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "wrong.py").write_text(text)
+    if text:
+        (tmp_path / "wrong.py").write_text(text)
     with pytest.raises(InputError, match=message):
         run("wrong.py", *([] if "--output" in message else ["--output=out"]))
-    with pytest.raises(
-        InputError, match=r"no plan 'nothing\.py'; name a Python file with get_plan\(\), or one of .*demo"
-    ):
-        run("nothing.py")
 
 
 BY_FLAGS = ("train", "linklearn-train", "generate", "vocabulary", "survey", "rate")
@@ -200,49 +180,58 @@ def test_pairs_are_generated_of_every_task_that_is_trained_on(name, settings, mo
     assert trained
 
 
-def test_table_2_has_a_table_for_each_run_and_names_what_it_compares():
+@pytest.mark.parametrize(
+    ("name", "settings", "expected", "absent"),
+    [
+        ("tables", PLANS["tables of two runs"], {
+            "table_ance": {"--baseline=harp", "--blank=harp=harp_blank", "--blank=prop_target=prop_target_blank",
+                           "--fold=0,1", "--confirm=RR@10", "ANCE=ance.trec",
+                           "harp={joined_ance_harp_s0},{joined_ance_harp_s1}"},
+            "pre_prop_target_s0": {"--config.data=('marco',)"},
+            "pre_harp_s1": {"--config.init=minilm", "--config.seed=1"},
+            "train_bm25_harp_s0_f0": {"--config.train_folds=('1', '2', '3', '4')"},
+        }, {"pairs", "train_bm25_harp_s0_f4"}),
+        ("tables", ["transformers=harp,no_qdm,no_mlm"], {
+            "pre_no_qdm_s0": {"--config.tasks=('rqp', 'rdp', 'acm')"},
+            "pre_no_mlm_s0": {"--config.mlm_weight=0.0"},
+            "table_bm25": {"--baseline=harp"},
+        }, set()),
+        ("figure4", ["seeds=0,1", "draws=2", "tested=3"], {
+            "subsets_few": {"--train_folds=0,1,2,4", "--sizes=10,50,200", "--draws=2"},
+            "subsets_large": {"--sizes=25%,50%,100%", "--draws=1"},
+            "train_few_harp_50_d1_s0": {"--config.train_queries={subsets_few}/draw-01/50.txt", "--config.steps=100"},
+            "run_few_harp_50_d1_s0": {"--fold=3"},
+            "few": {"harp@50={run_few_harp_50_d0_s0},{run_few_harp_50_d0_s1},{run_few_harp_50_d1_s0},{run_few_harp_50_d1_s1}",
+                    "--runs_per_draw=2", "--fold=3", "BM25={bm25}"},
+        }, set()),
+    ],
+    ids=["two runs", "ablations", "figure 4"],
+)  # fmt: skip
+def test_a_plan_passes_its_options_to_its_commands(name, settings, expected, absent):
+    commands = {c.name: set(c.arguments) for c in load_plan(name).commands(settings)}
+    for step, words in expected.items():
+        assert words <= commands[step], step
+    assert not absent & commands.keys()
+    assert not any("steps=" in word for word in commands.get("train_large_harp_50_d0_s0", ()))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["transformers=bert", "lexical=tf", "scale=huge", "tested=7", "candidates=a/x.trec,b/x.trec", "tested=0"],
+)
+def test_wrong_options_of_tables_are_named(wrong):
+    with pytest.raises(InputError, match=wrong.partition("=")[0]):
+        load_plan("tables").commands([wrong, "ensembles=true"])
+
+
+def test_rows_of_a_table_are_its_systems_and_their_ensembles():
     commands = {c.name: c.arguments for c in load_plan("tables").commands(PLANS["tables of two runs"])}
-    table = commands["table_ance"]
-    assert {"--baseline=harp", "--blank=harp=harp_blank", "--blank=prop_target=prop_target_blank"} <= set(table)
-    assert "--fold=0,1" in table and "--confirm=RR@10" in table and "ANCE=ance.trec" in table
-    assert "harp={joined_ance_harp_s0},{joined_ance_harp_s1}" in table
     rows = [row.split("=")[0] for row in commands["table_bm25"] if not row.startswith("--")]
-    assert (
-        rows[0] == "bm25" and rows.count("bm25") == 1 and {"ql", "bm25f", "expanded", "inlinks", "length"} <= set(rows)
-    )
-    assert "--config.data=('marco',)" in commands["pre_prop_target_s0"] and "pairs" not in commands
-    assert "--config.init=minilm" in commands["pre_harp_s1"] and "--config.seed=1" in commands["pre_harp_s1"]
-    assert "--config.train_folds=('1', '2', '3', '4')" in commands["train_bm25_harp_s0_f0"]
-    assert "train_bm25_harp_s0_f4" not in commands
-    wrongs = ["transformers=bert", "lexical=tf", "scale=huge", "tested=7", "candidates=a/x.trec,b/x.trec"]
-    for wrong in (*wrongs, "tested=0"):
-        with pytest.raises(InputError, match=wrong.partition("=")[0]):
-            load_plan("tables").commands([wrong, "ensembles=true"])
-
-
-def test_ablations_leave_one_task_or_mlm_out():
-    commands = {c.name: c.arguments for c in load_plan("tables").commands(["transformers=harp,no_qdm,no_mlm"])}
-    assert "--config.tasks=('rqp', 'rdp', 'acm')" in commands["pre_no_qdm_s0"]
-    assert "--config.mlm_weight=0.0" in commands["pre_no_mlm_s0"] and "--baseline=harp" in commands["table_bm25"]
-
-
-def test_ensembles_are_of_seeds_and_of_all_systems():
+    assert rows[0] == "bm25" and rows.count("bm25") == 1
+    assert {"ql", "bm25f", "expanded", "inlinks", "length"} <= set(rows)
     options = ["transformers=mlm,harp", "lexical=", "neural_rankers=", "ensembles=true", "seeds=0,1"]
     commands = {c.name: c.arguments for c in load_plan("tables").commands(options)}
     rows = [row.split("=")[0] for row in commands["table_bm25"] if not row.startswith("--")]
     systems = ["mlm", "mlm+BM25", "mlm ensemble", "harp", "harp_blank", "harp+BM25", "harp ensemble"]
     assert rows == ["BM25", *systems, "all"] and "--baseline=harp+BM25" in commands["table_bm25"]
     assert commands["all_bm25"][:3] == ["{bm25}", "{joined_bm25_mlm_s0}", "{joined_bm25_harp_s0}"]
-
-
-def test_figure_4_draws_from_the_folds_that_are_not_tested():
-    commands = {c.name: c.arguments for c in load_plan("figure4").commands(["seeds=0,1", "draws=2", "tested=3"])}
-    assert {"--train_folds=0,1,2,4", "--sizes=10,50,200", "--draws=2"} <= set(commands["subsets_few"])
-    assert {"--sizes=25%,50%,100%", "--draws=1"} <= set(commands["subsets_large"])
-    assert "--config.train_queries={subsets_few}/draw-01/50.txt" in commands["train_few_harp_50_d1_s0"]
-    assert (
-        "--config.steps=100" in commands["train_few_harp_50_d1_s0"] and "--fold=3" in commands["run_few_harp_50_d1_s0"]
-    )
-    points = "harp@50=" + ",".join("{run_few_harp_50_" + f"d{d}_s{s}" + "}" for d in range(2) for s in range(2))
-    assert {points, "--runs_per_draw=2", "--fold=3"} <= set(commands["few"]) and "BM25={bm25}" in commands["few"]
-    assert not any("steps=" in argument for argument in commands["train_large_harp_50_d0_s0"])

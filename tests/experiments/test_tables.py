@@ -13,15 +13,7 @@ from harp_jax.experiments.plan import load_plan, resolve
 from tests.support import ROOT, corpus
 from tests.support.ranking_collection import write_collection
 
-SIZE = [
-    "mesh.data=-1",
-    "model.layers=1",
-    "model.hidden=32",
-    "model.heads=2",
-    "model.max_positions=64",
-    "row_length=64",
-    "lanes=1",
-]
+SIZE = "mesh.data=-1,model.layers=1,model.hidden=32,model.heads=2,model.max_positions=64,row_length=64,lanes=1"
 
 
 @pytest.fixture
@@ -51,16 +43,9 @@ def test_table_2_of_a_neural_ranker(folder, monkeypatch, capsys):
         return 0, 0
 
     monkeypatch.setattr(Children, "run", here)
-    options = [
-        "transformers=",
-        "neural_rankers=knrm",
-        "lexical=bm25,ql,length",
-        "blank=",
-        "tested=0",
-        "fields=body",
-        "depth=10",
-    ]
-    options += ["neural=lanes=8,steps=4,batch_pairs=32,window=16", "measures=RR@10 AP", "folds=folds.tsv"]
+    options = ["transformers=", "neural_rankers=knrm", "lexical=bm25,ql,length", "blank=", "tested=0"]
+    options += ["fields=body", "depth=10", "measures=RR@10 AP", "folds=folds.tsv"]
+    options.append("neural=lanes=1,steps=4,batch_pairs=32,window=16")
     steps = resolve(load_plan("tables").commands(options), "out")
     execute(steps, "out")
     found = rows(steps[-1].place)
@@ -76,33 +61,22 @@ def test_table_2_of_a_neural_ranker(folder, monkeypatch, capsys):
 
 @pytest.mark.real
 @pytest.mark.parametrize(
-    "plan, options, last",
+    "options",
     [
-        (
-            "tables",
-            ["transformers=none,mlm,harp", "neural_rankers=", "lexical=ql,bm25f,expanded,inlinks", "tested=0,1"],
-            "table_bm25",
-        ),
-        (
-            "tables",
-            ["transformers=none,harp", "seeds=0,1", "tested=0,1", "lexical=", "neural_rankers=", "ensembles=true"],
-            "table_bm25",
-        ),
-        ("tables", ["transformers=harp,no_mlm,no_qdm", "tested=0", "lexical=", "neural_rankers="], "table_bm25"),
-        ("figure4", ["transformers=none,harp", "sizes=4,8", "draws=2", "steps=3", "shares=50,100"], "large"),
+        ["transformers=none,mlm,harp", "neural_rankers=", "lexical=ql,bm25f,expanded,inlinks", "tested=0,1"],
+        ["transformers=none,harp", "seeds=0,1", "tested=0,1", "lexical=", "neural_rankers=", "ensembles=true"],
+        ["transformers=harp,no_mlm,no_qdm", "tested=0", "lexical=", "neural_rankers="],
+        ["transformers=none,harp", "sizes=4,8", "draws=2", "steps=3", "shares=50,100"],
     ],
 )
-def test_every_table_of_transformers(folder, plan, options, last):
+def test_every_table_of_transformers(folder, options):
     """Links, pairs, pre-training, fine-tuning and the table, with one layer and a few updates; only the wiring is tested."""
+    plan, last = ("figure4", "large") if "sizes=4,8" in options else ("tables", "table_bm25")
     corpus.write(folder / "corpus")
-    pages = [
-        json.loads(line)
-        for path in sorted((folder / "corpus").glob("*.jsonl"))
-        for line in path.read_text().splitlines()
-    ]
+    lines = [line for path in sorted((folder / "corpus").glob("*.jsonl")) for line in path.read_text().splitlines()]
     words = [row.split("\t")[3] for row in (folder / "docs.tsv").read_text().splitlines()]
     with open(folder / "pages.jsonl", "w") as file:
-        for page in pages:
+        for page in map(json.loads, lines):
             number = int(page["id"][1:])
             page["id"] = f"d{number}"
             page["text"] += f"\n{words[number % 40]}"
@@ -111,9 +85,9 @@ def test_every_table_of_transformers(folder, plan, options, last):
             file.write(json.dumps(page) + "\n")
     settings = ["source=pages.jsonl", "encoder=idf", "tokenizer=corpus/vocab.txt"]
     settings.append("generation=validation_fraction=0.2,workers=1,memory_limit=500MB")
-    settings.append(f"pretrain={','.join(['steps=3', 'batch_tokens=600', 'eval_every=0', 'window=64', *SIZE])}")
+    settings.append(f"pretrain=steps=3,batch_tokens=600,eval_every=0,window=64,{SIZE}")
     settings += ["fields=body", "depth=10", "folds=folds.tsv", "rerank=max_length=64"]
-    settings.append(f"settings={','.join(['epochs=1.0', 'negatives=3', 'batch_pairs=16', 'window=16', *SIZE])}")
+    settings.append(f"settings=epochs=1.0,negatives=3,batch_pairs=16,window=16,{SIZE}")
     settings += options
     command = [sys.executable, "-m", "harp_jax", "plan", plan, "--output=out", *(f"--set={s}" for s in settings)]
     environment = {**os.environ, "JAX_NUM_CPU_DEVICES": "1"}  # a step for eight devices takes a minute to compile
