@@ -45,28 +45,23 @@ def test_digest_does_not_depend_on_the_sharding():
     assert digests(cut).tolist() == digests(x).tolist()
 
 
-def test_restores_the_newest_with_its_cursors(tmp_path):
+def test_an_empty_workdir_restores_nothing_and_others_the_newest_with_its_cursors(tmp_path):
+    assert Checkpoints(str(tmp_path)).restore(abstract(state())) is None
     step, restored, meta = save_two(tmp_path).restore(abstract(state()))
     assert step == 2 and meta["cursors"] == {"0": {"window": 2}}
     np.testing.assert_array_equal(restored["params"]["kernel"], state(2)["params"]["kernel"])
 
 
-def test_an_empty_directory_and_a_damaged_array_are_walked_over(tmp_path):
+def test_an_empty_directory_and_a_damaged_array_are_passed_over(tmp_path):
     save_two(tmp_path).close()
     os.makedirs(tmp_path / "checkpoints" / "3")
-    data = [
-        os.path.join(root, name)
-        for root, _, names in os.walk(tmp_path / "checkpoints" / "2" / "state")
-        for name in names
-        if os.path.getsize(os.path.join(root, name)) > 500 and "/d/" in os.path.join(root, name)
-    ]
+    newest = tmp_path / "checkpoints" / "2" / "state"
+    data = [path for path in newest.rglob("d/*") if path.stat().st_size > 500]
     assert data
     for path in data:
-        with open(path, "r+b") as file:
-            content = bytearray(file.read())
-            content[len(content) // 2] ^= 0x10
-            file.seek(0)
-            file.write(content)
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 0x10
+        path.write_bytes(content)
     checkpoints = Checkpoints(str(tmp_path))
     step, restored, _ = checkpoints.restore(abstract(state()))
     np.testing.assert_array_equal(restored["params"]["kernel"], state(step)["params"]["kernel"])
@@ -80,21 +75,17 @@ def test_an_empty_directory_and_a_damaged_array_are_walked_over(tmp_path):
 def test_storage_that_does_not_answer_is_no_damage(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "RETRY_SECONDS", 0.0)
     checkpoints = save_two(tmp_path)
-    read, failures = checkpoints._read, []
+    read, failures = checkpoints._read, [1]
 
-    def fails(times: int):
-        def reading(*arguments):
-            failures.append(len(failures))
-            if len(failures) <= times:
-                raise OSError(errno.EIO, "Input/output error")
-            return read(*arguments)
+    def reading(*arguments):
+        if failures:
+            failures.pop()
+            raise OSError(errno.EIO, "Input/output error")
+        return read(*arguments)
 
-        return reading
-
-    monkeypatch.setattr(checkpoints, "_read", fails(1))
-    assert checkpoints.restore(abstract(state()))[0] == 2
-    failures.clear()
-    monkeypatch.setattr(checkpoints, "_read", fails(99))
+    monkeypatch.setattr(checkpoints, "_read", reading)
+    assert checkpoints.restore(abstract(state()))[0] == 2 and not failures
+    failures.extend([1] * 99)
     with pytest.raises(InputError, match=r"cannot read checkpoint 2 .*Input/output error; nothing was changed"):
         checkpoints.restore(abstract(state()))
     assert checkpoints.steps() == [1, 2] and not os.path.exists(tmp_path / "checkpoints_damaged")
@@ -102,14 +93,7 @@ def test_storage_that_does_not_answer_is_no_damage(tmp_path, monkeypatch):
 
 def test_nothing_that_verifies_is_an_error_not_a_fresh_start(tmp_path):
     save_two(tmp_path).close()
-    for step in (1, 2):
-        for root, _, names in os.walk(tmp_path / "checkpoints" / str(step) / "meta"):
-            for name in names:
-                with open(os.path.join(root, name), "w") as file:
-                    file.write("{}")
+    for path in (tmp_path / "checkpoints").glob("*/meta/*"):
+        path.write_text("{}")
     with pytest.raises(InputError, match="none of the checkpoints"):
         Checkpoints(str(tmp_path)).restore(abstract(state()))
-
-
-def test_an_empty_workdir_restores_nothing(tmp_path):
-    assert Checkpoints(str(tmp_path)).restore(abstract(state())) is None

@@ -11,7 +11,6 @@ from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.export import check_formats, truncated
 from harp_jax.checkpoints.formats import FILES, feed, write_onnx, write_openvino
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.export import read_pairs
 from harp_jax.input.packing import pair_rows
 from harp_jax.ranking.scorers import CrossEncoderScorer
 from harp_jax.text.tokenizer import NO_MARKS
@@ -38,19 +37,18 @@ def ranker():
     return params, pairs, scorer.score(pairs)
 
 
-def onnx_scores(path: str, pairs) -> np.ndarray:
-    import onnxruntime
+def scores(path: str, pairs) -> np.ndarray:
+    inputs = feed(*pair_rows(pairs, len(pairs), 0, small_tokenizer()))
+    if path.endswith(".onnx"):
+        import onnxruntime
 
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return session.run(["logits"], feed(*pair_rows(pairs, len(pairs), 0, small_tokenizer())))[0][:, 0]
-
-
-def openvino_scores(path: str, pairs) -> np.ndarray:
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        return session.run(["logits"], inputs)[0][:, 0]
     import openvino
 
     # The default precision is that of the machine, bfloat16 on some.
     model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    return model(feed(*pair_rows(pairs, len(pairs), 0, small_tokenizer())))["logits"][:, 0]
+    return model(inputs)["logits"][:, 0]
 
 
 def weights(path: str) -> int:
@@ -78,9 +76,8 @@ def test_drift_of_scores_and_of_ndcg_is_bounded(ranker, tmp_path, name):
     else:
         pytest.importorskip("openvino"), pytest.importorskip("nncf")
         write_openvino(str(tmp_path), CONFIG, params, small_tokenizer(), pairs[::24])
-    scores_of = {"onnx": onnx_scores, "openvino": openvino_scores}[name]
     for int8 in (False, True):
-        found = scores_of(str(tmp_path / FILES[name, int8]), pairs)
+        found = scores(str(tmp_path / FILES[name, int8]), pairs)
         assert found.shape == expected.shape and np.isfinite(found).all()
         if (name, int8) in DRIFT:
             assert np.sqrt(np.mean((found - expected) ** 2)) <= DRIFT[name, int8] * expected.std()
@@ -114,9 +111,8 @@ jax.numpy.zeros(1)
 warnings.filterwarnings("error", "os.fork")
 from tests.support.tiny_bert import CONFIG, random_params, small_tokenizer
 from harp_jax.checkpoints.formats import write_openvino
-pairs = [((2, 3), (4, 5, 6))] * 3
-write_openvino(sys.argv[1], CONFIG, random_params(CONFIG), small_tokenizer(), pairs)
-print(sorted(name for name in sys.modules if name.startswith("openvino_telemetry")))
+write_openvino(sys.argv[1], CONFIG, random_params(CONFIG), small_tokenizer(), [((2, 3), (4, 5, 6))] * 3)
+assert not [name for name in sys.modules if name.startswith("openvino_telemetry")]
 """
 
 
@@ -125,8 +121,7 @@ def test_conversions_report_nothing_to_anybody(tmp_path):
     pytest.importorskip("openvino"), pytest.importorskip("nncf")
     command = [sys.executable, "-c", CONVERTED, str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.splitlines()[-1] == "[]" and "os.fork" not in done.stderr
+    assert done.returncode == 0 and "os.fork" not in done.stderr, done.stderr[-2000:]
 
 
 @pytest.mark.parametrize(
@@ -141,9 +136,3 @@ def test_conversions_report_nothing_to_anybody(tmp_path):
 def test_what_cannot_be_written_is_refused_before_anything_is_read(formats, int8, calibration, message):
     with pytest.raises(InputError, match=message):
         check_formats(formats, int8, calibration)
-
-
-def test_calibration_lines_of_another_form_are_named(tmp_path):
-    (tmp_path / "pairs.tsv").write_text("a query\ta document\nanother\n")
-    with pytest.raises(InputError, match="line 2: not query<TAB>document"):
-        read_pairs(str(tmp_path / "pairs.tsv"))

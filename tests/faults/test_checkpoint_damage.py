@@ -27,8 +27,8 @@ def test_a_flipped_byte_in_any_file_gives_the_same_values_or_the_checkpoint_befo
     monkeypatch.setattr(checkpoint, "RETRY_SECONDS", 0.0)
     save_two(tmp_path / "whole").close()
     newest = tmp_path / "whole" / "checkpoints" / "2"
-    files = sorted(os.path.join(root, name) for root, _, names in os.walk(newest) for name in names)
-    files = [os.path.relpath(path, tmp_path / "whole") for path in files if os.path.getsize(path)]
+    files = sorted(path for path in newest.rglob("*") if path.is_file() and path.stat().st_size)
+    files = [str(path.relative_to(tmp_path / "whole")) for path in files]
     assert len(files) > 8
     rng = np.random.default_rng(0)
     assert all(any(part in name for name in files) for part in ALWAYS_READ)
@@ -36,12 +36,10 @@ def test_a_flipped_byte_in_any_file_gives_the_same_values_or_the_checkpoint_befo
         for trial in range(3):
             place = tmp_path / f"{number}_{trial}"
             shutil.copytree(tmp_path / "whole", place)
-            with open(place / name, "r+b") as file:
-                content = bytearray(file.read())
-                at = int(rng.integers(len(content)))
-                content[at] ^= int(rng.integers(1, 256))
-                file.seek(0)
-                file.write(content)
+            content = bytearray((place / name).read_bytes())
+            at = int(rng.integers(len(content)))
+            content[at] ^= int(rng.integers(1, 256))
+            (place / name).write_bytes(content)
             damaged = Checkpoints(str(place))
             step, found, meta = damaged.restore(abstract(state()))
             damaged.close()
@@ -63,24 +61,10 @@ def test_a_full_disk_stops_the_run_and_keeps_the_checkpoint_before(tmp_path):
     assert started.wait(timeout=60) == 0
     before = Checkpoints(workdir).steps()
     # No file may grow beyond 16 KiB from here on: what a full disk does to a checkpoint's arrays.
-    command = [
-        "bash",
-        "-c",
-        'ulimit -f 16 && exec "$0" "$@"',
-        sys.executable,
-        "-m",
-        "tests.support.tiny_run",
-        str(tmp_path / "full"),
-        *options,
-    ]
-    limited = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "JAX_NUM_CPU_DEVICES": "1", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    run = [sys.executable, "-m", "tests.support.tiny_run", str(tmp_path / "full"), *options]
+    command = ["bash", "-c", 'ulimit -f 16 && exec "$0" "$@"', *run]
+    environment = {**os.environ, "JAX_NUM_CPU_DEVICES": "1", "PYTHONPATH": str(ROOT)}
+    limited = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
     assert limited.returncode == 2, limited.stderr[-2000:]
     errors = [line for line in limited.stderr.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1 and f"resumes from step {before[-1]}" in errors[0], limited.stderr[-2000:]

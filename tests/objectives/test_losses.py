@@ -12,20 +12,27 @@ from harp_jax.objectives import losses
 RNG = np.random.default_rng(0)
 
 
-def slow_softmax_margin(p: float, n: float) -> float:
-    total = math.exp(p) + math.exp(n)
-    return max(0.0, 1 - math.exp(p) / total + math.exp(n) / total)
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
 
 
 @pytest.mark.parametrize(
     "loss, slow, tolerance",
     [
         (losses.hinge, lambda p, n: max(0.0, 1 - p + n), 1e-6),  # Eq. 6
-        (losses.logistic, lambda p, n: -math.log(1 / (1 + math.exp(n - p))), 1e-5),  # RankNet's cross-entropy
-        (losses.softmax_margin, slow_softmax_margin, 1e-5),  # the softmax, then the hinge, of HARP's authors
+        (losses.logistic, lambda p, n: -math.log(sigmoid(p - n)), 1e-5),  # RankNet's cross-entropy
+        # The softmax, then the hinge, of HARP's authors.
+        (losses.softmax_margin, lambda p, n: max(0.0, 1 - sigmoid(p - n) + sigmoid(n - p)), 1e-5),
+        # Eq. 18 with its minus sign; the second score's sign is the label.
+        (
+            lambda s, n: losses.relevance(s, (n > 0).astype(float)),
+            lambda s, n: -math.log(sigmoid(s) if n > 0 else 1 - sigmoid(s)),
+            1e-5,
+        ),
     ],
+    ids=["hinge", "logistic", "softmax_margin", "relevance"],
 )
-def test_pairwise_losses_equal_their_definitions(loss, slow, tolerance):
+def test_losses_of_scores_equal_their_definitions(loss, slow, tolerance):
     pos, neg = RNG.normal(size=50), RNG.normal(size=50)
     np.testing.assert_allclose(loss(pos, neg), [slow(p, n) for p, n in zip(pos, neg)], rtol=tolerance)
 
@@ -38,13 +45,6 @@ def test_masked_cross_entropy_is_eq_15():
             p = [math.exp(x) for x in logits[i, j]]
             expected[i, j] = -math.log(p[targets[i, j]] / sum(p))
     np.testing.assert_allclose(losses.masked_cross_entropy(logits, targets), expected, rtol=1e-5)
-
-
-def test_relevance_is_eq_18_with_its_minus_sign():
-    scores, labels = RNG.normal(size=20), RNG.integers(0, 2, 20).astype(float)
-    sigma = [1 / (1 + math.exp(-s)) for s in scores]
-    expected = [-(y * math.log(s) + (1 - y) * math.log(1 - s)) for s, y in zip(sigma, labels)]
-    np.testing.assert_allclose(losses.relevance(scores, labels), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("present", [8, 3])
