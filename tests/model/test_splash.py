@@ -50,10 +50,11 @@ def value_and_grads(
         out = attend(q, k, v, segments, segments, implementation)
         return (out.astype("float32" if dtype == "bfloat16" else dtype) * direction).sum(), out
 
-    segments, direction = place(jnp.asarray(segments)), place(jnp.asarray(direction, "float32"))
+    segments = place(jnp.asarray(segments))
+    direction = place(jnp.asarray(direction, "float32" if dtype == "bfloat16" else dtype))
     (_, out), grads = jax.jit(jax.value_and_grad(mixed, (0, 1, 2), has_aux=True))(q, k, v)
     assert out.dtype == dtype
-    return [np.asarray(x.astype("float32"), np.float64) for x in (out, *grads)]
+    return [np.asarray(x).astype(np.float64) for x in (out, *grads)]
 
 
 def exact(q, k, v, direction, segments) -> list[np.ndarray]:
@@ -70,11 +71,16 @@ def exact(q, k, v, direction, segments) -> list[np.ndarray]:
     return [out, dq, dk, np.einsum("rhts,rthd->rshd", weights, direction)]
 
 
-@pytest.mark.parametrize("length", [128, 384, 1024])
-def test_equals_the_definition_in_float32(interpreted, length):
+@pytest.mark.parametrize(
+    "implementation, dtype, length, tolerance",
+    [*(("splash", "float32", length, 2e-6) for length in (128, 384, 1024)), ("xla", "float64", 24, 2e-14)],
+)
+def test_equals_the_definition(interpreted, implementation, dtype, length, tolerance):
     arrays = case(2, length, 2, 64)
-    for found, expected in zip(value_and_grads("splash", "float32", *arrays), exact(*arrays)):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
+    with jax.enable_x64(dtype == "float64"):
+        found = value_and_grads(implementation, dtype, *arrays)
+    for mine, expected in zip(found, exact(*arrays)):
+        np.testing.assert_allclose(mine, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
 
 def test_bfloat16_is_as_exact_as_plain_products(interpreted):
@@ -127,23 +133,29 @@ def test_encoder_gradients_are_the_same_for_every_remat_policy(interpreted, rema
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * max(np.abs(b).max(), 1))
 
 
-def test_auto_by_platform_dtype_and_length():
-    chosen = lambda platform, dtype="bfloat16", drops=False, n=512: choose("auto", dtype, drops, platform, n)  # noqa: E731
-    assert [chosen(platform) for platform in ("cpu", "gpu", "tpu")] == ["xla", "cudnn", "splash"]
-    assert [chosen("tpu", "float32"), chosen("gpu", "float32")] == ["splash", "xla"]
-    assert {chosen("tpu", drops=True), chosen("gpu", drops=True), chosen("tpu", n=100), chosen("tpu", "float64")} == {
-        "xla"
-    }
-
-
-def test_unsupported_inputs_of_kernels_are_rejected():
-    for wanted, given, message in (
-        ("splash", ("float32", False, "cpu", 512), "needs a TPU .* not CPU"),
-        ("splash", ("float32", False, "tpu", 100), "rows of a multiple of 128 tokens, not TPU and float32 rows of 100"),
-        ("cudnn", ("bfloat16", False, "cpu", 512), "needs a GPU, not CPU"),
-    ):
-        with pytest.raises(InputError, match=message):
-            choose(wanted, *given)
+@pytest.mark.parametrize(
+    "wanted, dtype, drops, platform, length, expected",
+    [
+        ("auto", "bfloat16", False, "cpu", 512, "xla"),
+        ("auto", "bfloat16", False, "gpu", 512, "cudnn"),
+        ("auto", "bfloat16", False, "tpu", 512, "splash"),
+        ("auto", "float32", False, "tpu", 512, "splash"),
+        ("auto", "float32", False, "gpu", 512, "xla"),
+        ("auto", "bfloat16", True, "tpu", 512, "xla"),
+        ("auto", "bfloat16", True, "gpu", 512, "xla"),
+        ("auto", "bfloat16", False, "tpu", 100, "xla"),
+        ("auto", "float64", False, "tpu", 512, "xla"),
+        ("splash", "float32", False, "cpu", 512, "needs a TPU .* not CPU"),
+        ("splash", "float32", False, "tpu", 100, "rows of a multiple of 128 tokens, not TPU and float32 rows of 100"),
+        ("cudnn", "bfloat16", False, "cpu", 512, "needs a GPU, not CPU"),
+    ],
+)
+def test_kernel_by_platform_dtype_and_length(wanted, dtype, drops, platform, length, expected):
+    if wanted == "auto":
+        assert choose(wanted, dtype, drops, platform, length) == expected
+        return
+    with pytest.raises(InputError, match=expected):
+        choose(wanted, dtype, drops, platform, length)
 
 
 @pytest.mark.parametrize("attention", ["cudnn", "splash"])

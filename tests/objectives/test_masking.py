@@ -26,15 +26,18 @@ def masked(rate: float = 0.15, key: jax.Array = KEY):
 
 def test_rates_are_15_percent_and_80_10_10():
     tokens, ids, out = masked()
-    kinds = np.zeros(3)
-    chosen = 0
+    kinds, chosen = np.zeros(3), 0
+    unmasked = np.ones_like(tokens, bool)
     for row in range(tokens.shape[0]):
         for position, target, weight in zip(out[POSITIONS][row], out[TARGETS][row], out[WEIGHTS][row]):
             if weight:
                 chosen += 1
+                unmasked[row, position] = False
                 assert target == tokens[row, position] and ids[row, position] >= 0
                 new = out["tokens"][row, position]
                 kinds[0 if new == MASK else 2 if new == target else 1] += 1
+    np.testing.assert_array_equal(out["tokens"][unmasked], tokens[unmasked])
+    assert (out["tokens"] != masked(key=jax.random.fold_in(KEY, 1))[2]["tokens"]).any()
     # Each row masks a binomial number of its candidates, at most M.
     expected = variance = 0.0
     for candidates in np.asarray((ids >= 0).sum(axis=1)):
@@ -48,44 +51,19 @@ def test_rates_are_15_percent_and_80_10_10():
     assert stats.chisquare(kinds, chosen * np.array([0.8, 0.1, 0.1])).pvalue > 0.001
 
 
-def test_nothing_else_changes():
-    tokens, _, out = masked()
-    changed = np.asarray(out["tokens"] != tokens)
-    predicted = np.zeros_like(changed)
-    for row in range(tokens.shape[0]):
-        predicted[row, np.asarray(out[POSITIONS][row])[np.asarray(out[WEIGHTS][row]) > 0]] = True
-    assert not (changed & ~predicted).any()
-
-
-def test_random_replacements_are_uniform():
-    _, _, out = masked(rate=0.5)
-    tokens, _ = tokens_and_ids()
-    new = np.asarray(out["tokens"])[
-        (np.asarray(out["tokens"]) != np.asarray(tokens)) & (np.asarray(out["tokens"]) != MASK)
-    ]
-    counts = np.bincount(new // 100, minlength=10)
-    assert stats.chisquare(counts).pvalue > 0.001
+def test_random_replacements_and_bits_are_uniform():
+    tokens, _, out = masked(rate=0.5)
+    new = out["tokens"][(out["tokens"] != tokens) & (out["tokens"] != MASK)]
+    assert stats.chisquare(np.bincount(new // 100, minlength=10)).pvalue > 0.001
+    for word in token_bits(KEY, jnp.arange(100_000), 0):  # of consecutive ids
+        assert stats.chisquare(np.bincount(np.asarray(word) >> 27, minlength=32)).pvalue > 0.001
 
 
 def test_the_same_text_is_masked_alike_at_any_position():
     tokens, ids = tokens_and_ids(4, 128)
-    out = mask_tokens(KEY, {"tokens": tokens}, ids, 0.15, 40, MASK, VOCAB)
-    order = jnp.asarray([2, 0, 3, 1])
-    shifted = mask_tokens(
-        KEY, {"tokens": jnp.roll(tokens[order], 17, axis=1)}, jnp.roll(ids[order], 17, axis=1), 0.15, 40, MASK, VOCAB
-    )
-    np.testing.assert_array_equal(jnp.roll(out["tokens"][order], 17, axis=1), shifted["tokens"])
-
-
-def test_another_step_masks_other_tokens():
-    assert (masked()[2]["tokens"] != masked(key=jax.random.fold_in(KEY, 1))[2]["tokens"]).any()
-
-
-def test_bits_are_uniform_over_consecutive_ids():
-    first, second = token_bits(KEY, jnp.arange(100_000), 0)
-    for word in (first, second):
-        counts = np.bincount(np.asarray(word) >> 27, minlength=32)
-        assert stats.chisquare(counts).pvalue > 0.001
+    mask = jax.jit(lambda tokens, ids: mask_tokens(KEY, {"tokens": tokens}, ids, 0.15, 40, MASK, VOCAB)["tokens"])
+    move = lambda x: jnp.roll(x[jnp.asarray([2, 0, 3, 1])], 17, axis=1)  # noqa: E731
+    np.testing.assert_array_equal(move(mask(tokens, ids)), mask(move(tokens), move(ids)))
 
 
 def test_wordpieces_of_a_word_are_masked_together():
@@ -100,12 +78,10 @@ def test_wordpieces_of_a_word_are_masked_together():
             expected.append(word if word >= 0 else own)  # pieces whose word begins in no text stand alone
         assert named[row].tolist() == expected
     out = mask_tokens(KEY, {"tokens": tokens}, jnp.asarray(named), 0.15, slots(512, 0.15), MASK, VOCAB)
-    hidden: dict[int, set[bool]] = {}
-    for row, position, weight in zip(*np.nonzero(np.ones_like(out[POSITIONS])), np.asarray(out[WEIGHTS]).ravel()):
-        if weight:
-            hidden.setdefault(int(row), set()).add(int(out[POSITIONS][row, position]))
+    positions, weights = np.asarray(out[POSITIONS]), np.asarray(out[WEIGHTS])
     whole = split = 0
-    for row, chosen in hidden.items():
+    for row in range(len(positions)):
+        chosen = set(positions[row][weights[row] > 0].tolist())
         if len(chosen) < slots(512, 0.15):  # a full row leaves the rest of its last word
             for name in set(named[row][list(chosen)].tolist()):
                 pieces = set(np.flatnonzero(named[row] == name).tolist())
