@@ -9,6 +9,9 @@ from harp_jax.ranking.lexical import MODELS
 from harp_jax.ranking.priors import FEATURES, prior_files
 from harp_jax.ranking.tune_first_stage import GRIDS, tune_files
 
+# Options of tuning, and the model whose default values they show.
+AXES = {"k1": "bm25", "b": "bm25", "anchor_weight": "bm25f", "mu": "ql"}
+
 
 def arguments_parser() -> Parser:
     parser = Parser(
@@ -75,9 +78,9 @@ def tune_parser() -> Parser:
     parser.add_input("--qrels", required=True, help="judgments of the training queries")
     parser.add_argument("--measure", default="nDCG@10", help="what to tune for, as ir-measures names it (nDCG@10)")
     parser.add_input("--folds", default="", help="qid<TAB>fold: choose for each fold on the others")
-    for field in ("k1", "b"):
-        values = ",".join(f"{value:g}" for value in GRIDS["bm25"][field])
-        parser.add_argument(f"--{field}", type=numbers, help=f"values to try (bm25: {values}, and beyond)")
+    for field, model in AXES.items():
+        values = ",".join(f"{value:g}" for value in GRIDS[model][field])
+        parser.add_argument(f"--{field}", type=numbers, help=f"values to try ({model}: {values}, and beyond)")
     parser.add_output("--output", required=True, help="the parameters, as JSON for harp first-stage --parameters")
     return parser
 
@@ -90,7 +93,7 @@ def tune(arguments: argparse.Namespace) -> None:
         output=arguments.output,
         model=arguments.model,
         measure=arguments.measure,
-        axes={field: values for field in ("k1", "b") if (values := getattr(arguments, field))},
+        axes={field: values for field in AXES if (values := getattr(arguments, field))},
         run=arguments.run,
         folds=arguments.folds,
     )
