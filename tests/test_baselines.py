@@ -9,33 +9,23 @@ from harp_jax.configs.baselines import bert, harp, ict, prop, recommended, wlp
 from data_pipeline.config import generation
 from data_pipeline.tasks.table import TASKS
 from harp_jax import config as configs
-from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.input.packing import Group, Sequence, make_layout, plan
 from tests.support.synthetic import TEMPLATE
 
-MAY_DIFFER = {"data", "tasks", "pair_weight"}
+CONTROLS = [(control, {"data", "tasks", "pair_weight"}) for control in (bert, ict, wlp, prop)]
 
 
-@pytest.mark.parametrize("control", [bert, ict, wlp, prop])
-def test_controls_share_the_budget_of_harp(control):
+@pytest.mark.parametrize("control, may_differ", [*CONTROLS, (recommended, {"tasks", "mlm_weight", "model"})])
+def test_controls_share_the_budget_of_harp(control, may_differ):
     mine, theirs = control.get_config().to_dict(), harp.get_config().to_dict()
     differing = {name for name in theirs if mine[name] != theirs[name]}
-    assert differing and differing <= MAY_DIFFER and mine.keys() == theirs.keys()
+    assert differing and differing <= may_differ and mine.keys() == theirs.keys()
     assert mine["batch_tokens"] > 0  # pairs of another task are longer or shorter
     assert set(mine["tasks"]) <= set(TASKS)
-
-
-def test_presets_of_training_and_their_names():
-    official = configs.pretrain("official")
-    assert (official.pair_loss, official.task_sampling, official.model.attention_dropout) == (
-        "softmax_margin",
-        "proportional",
-        0.1,
-    )
-    assert configs.pretrain("paper").mlm_side == "both" and configs.pretrain().mlm_side == "document"
-    with pytest.raises(InputError, match="unknown preset"):
-        configs.pretrain("authors")
+    if control is recommended:
+        assert mine["model"] | {"dropout": 0.1} == theirs["model"]
+        assert configs.pretrain("recommended").tasks == generation("recommended").tasks == mine["tasks"]
 
 
 class Lengths:
@@ -77,10 +67,3 @@ def test_a_batch_beyond_the_sample_gets_the_rows_that_it_needs():
     config.update({"lanes": 1, "batch_tokens": 100_000, "row_length": 256})
     layout = make_layout(config, SimpleNamespace(cls=1, sep=2, pad=0), Lengths((130, 170)), {"some": 1.0}, 2, 64)
     assert layout.rows * 152.5 >= 0.985 * 100_000  # 149.5 tokens on average, and three specials
-
-
-def test_the_recommended_recipe_has_the_budget_of_harp():
-    mine, theirs = recommended.get_config().to_dict(), harp.get_config().to_dict()
-    assert {name for name in theirs if mine[name] != theirs[name]} == {"tasks", "mlm_weight", "model"}
-    assert mine["model"] | {"dropout": 0.1} == theirs["model"]
-    assert configs.pretrain("recommended").tasks == generation("recommended").tasks == mine["tasks"]

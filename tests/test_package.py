@@ -20,7 +20,10 @@ from harp_jax.api import load_config
 from harp_jax.base.errors import InputError
 from harp_jax.base.version import __version__
 from harp_jax.evaluation import render
+from harp_jax.ranking.adapters import MtebCrossEncoder, transformer
+from harp_jax.ranking.lexical import Collection
 from harp_jax.text.tokenizer import BARE
+from harp_jax.text.words import read_stopwords
 from tests.support import ROOT
 
 BUILD = "import sys, setuptools.build_meta as b; folder = sys.argv[1]; b.build_sdist(folder), b.build_wheel(folder)"
@@ -129,16 +132,21 @@ READER = (("pairs",), ("rqp",), "train", 1, 64, "all", 0, BARE)
 
 
 @pytest.mark.parametrize(
-    "module, extra, call",
+    "module, package, extra, call",
     [
-        ("ir_measures", "eval", calling("harp_jax.evaluation.measures", "parse_measures", "RR@10")),
-        ("matplotlib", "plots", calling("harp_jax.experiments.curve", "as_svg", [], "RR@10")),
-        ("jinja2", "eval", lambda: render.environment.__wrapped__()),
-        ("tensorflow", "data", calling("harp_jax.input.tfrecords", "RecordReader", *READER)),
-        ("tensorflow", "data", lambda: generate(load_config("data/linked_jsonl", **UNIFORM), "pairs")),
+        ("ir_measures", "ir_measures", "eval", calling("harp_jax.evaluation.measures", "parse_measures", "RR@10")),
+        ("matplotlib", "matplotlib", "plots", calling("harp_jax.experiments.curve", "as_svg", [], "RR@10")),
+        ("jinja2", "jinja2", "eval", lambda: render.environment.__wrapped__()),
+        ("bm25s.tokenization", "bm25s", "bm25", lambda: Collection([("d", "text")])),
+        ("Stemmer", "PyStemmer", "bm25", lambda: Collection([("d", "text")])),
+        ("bm25s.stopwords", "bm25s", "bm25", lambda: read_stopwords("english")),
+        ("pyterrier", "python-terrier", "pyterrier", lambda: transformer(None)),
+        ("mteb.models.model_meta", "mteb", "mteb", lambda: MtebCrossEncoder("model")),
+        ("tensorflow", "tensorflow", "data", calling("harp_jax.input.tfrecords", "RecordReader", *READER)),
+        ("tensorflow", "tensorflow", "data", lambda: generate(load_config("data/linked_jsonl", **UNIFORM), "pairs")),
     ],
 )
-def test_what_needs_an_extra_names_it(module, extra, call, monkeypatch):
+def test_what_needs_an_extra_names_it(module, package, extra, call, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(InputError, match=rf"needs the package {module}; install harp_jax\[{extra}\]"):
+    with pytest.raises(InputError, match=rf"needs the package {package}; install harp_jax\[{extra}\]"):
         call()

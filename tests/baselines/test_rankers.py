@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from harp_jax.base.randomness import generator
-from harp_jax.baselines.neural_ir.duet import graph_table, sliding_max, word_graphs
-from harp_jax.baselines.neural_ir.interaction import NeuralConfig, WordTables, cosines, kernel_levels
+from harp_jax.baselines.neural_ir.duet import graph_table, sliding_max
+from harp_jax.baselines.neural_ir.interaction import NeuralConfig, WordTables, cosines
 from harp_jax.baselines.neural_ir.ranker import build, init_params
 from harp_jax.text.words import WordVocabulary
 from tests.support import slow_neural_ir as slow
@@ -129,12 +129,6 @@ def test_cosines_are_computed_in_full_precision():
     assert "precision = [HIGHEST, HIGHEST]" in lowered
 
 
-def test_eleven_kernels_are_those_of_the_paper():
-    mu, sigma = kernel_levels(11)
-    np.testing.assert_allclose(mu, [-0.9, -0.7, -0.5, -0.3, -0.1, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0], atol=1e-6)
-    np.testing.assert_allclose(sigma, [0.1] * 10 + [0.001])
-
-
 @pytest.mark.parametrize("window", [1, 2, 5, 8, 13])
 def test_sliding_maxima_and_their_gradient(window):
     x = generator("sliding").standard_normal((2, 13, 3)).astype(np.float32)
@@ -146,8 +140,3 @@ def test_sliding_maxima_and_their_gradient(window):
     for b, i, f in np.ndindex(expected.shape):
         slow[b, i + np.argmax(x[b, i : i + window, f]), f] += weights[b, i, f]
     np.testing.assert_allclose(gradient, slow, rtol=0, atol=1e-5)
-
-
-def test_graphs_of_a_word():
-    assert sorted(word_graphs("duck")) == sorted(["d", "u", "c", "k", "du", "uc", "ck", "duc", "uck", "duck"])
-    assert word_graphs("aa") == ["a", "a", "aa"]

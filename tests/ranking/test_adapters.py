@@ -84,13 +84,3 @@ def test_mteb_scores_pairs_batch_by_batch(directory):
     batches = [[{"text": [pair[side] for pair in PAIRS[:2]]}, {"text": [PAIRS[2][side]]}] for side in (0, 1)]
     given = {"task_metadata": None, "hf_split": "test", "hf_subset": "default"}
     np.testing.assert_array_equal(model.predict(*batches, **given), Reranker.from_pretrained(directory).predict(PAIRS))
-
-
-def test_absent_packages_are_named(directory, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyterrier", None)
-    monkeypatch.setitem(sys.modules, "mteb", None)
-    monkeypatch.setitem(sys.modules, "mteb.models.model_meta", None)
-    with pytest.raises(InputError, match=r"install harp_jax\[pyterrier\]"):
-        transformer(Reranker.from_pretrained(directory))
-    with pytest.raises(InputError, match=r"install harp_jax\[mteb\]"):
-        MtebCrossEncoder(directory)

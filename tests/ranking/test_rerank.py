@@ -13,15 +13,14 @@ from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS
 from harp_jax.checkpoints.huggingface import save_hf
-from harp_jax.commands.rerank import arguments_parser, main
-from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.paths import document_files
 from harp_jax.corpus.trec import read_run, write_run
-from harp_jax.model.cross_encoder import Ranker
-from harp_jax.ranking.rerank import Parts, fingerprint, rankings
+from harp_jax.ranking import rerank as ranking_rerank
+from harp_jax.ranking.rerank import Parts, fingerprint
 from harp_jax.ranking.scorers import CrossEncoderScorer, Windows
 from harp_jax.text.tokenizer import Marks
-from tests.support.tiny_bert import CONFIG, WORDS, pair_batch, random_params, small_tokenizer
+from tests.support.commands import command
+from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenizer
 
 RNG = np.random.default_rng(0)
 VOCABULARY = [word for word in WORDS.split() if not word.startswith("##")]
@@ -52,30 +51,17 @@ def files(tmp_path, monkeypatch):
     return tmp_path
 
 
-def options(files, model, **more):
+def reranked(files, model, *flags, **more) -> str:
     named = {name: files / f"{name}.tsv" for name in ("docs", "queries")}
     named |= {"model": model, "run": files / "bm25.trec", "output": files / "out.trec", **more}
-    return [f"--{name}={value}" for name, value in named.items()]
-
-
-def one_by_one(model: str, query: str, documents: list[str]) -> np.ndarray:
-    """Each pair in its own row, without batching."""
-    scorer = CrossEncoderScorer.load(model)
-    scores = []
-    for document in documents:
-        words = document.split()
-        room = CONFIG.max_positions - 3 - len(query.split())
-        batch = pair_batch(scorer.tokenizer, [(query, " ".join(words[:room]))], CONFIG.max_positions)
-        network = Ranker(scorer.config)
-        hidden = network.apply({"params": scorer._params}, batch, method="encode")
-        first = np.zeros((1, 1), np.int32)
-        scores.append(network.apply({"params": scorer._params}, hidden, first, method="scores")[0, 0])
-    return np.array(scores)
+    command("rerank", *(f"--{name}={value}" for name, value in named.items()), *flags)
+    return (files / "out.trec").read_text()
 
 
 def test_batches_change_nothing(model):
     query, documents = QUERIES["q1"], list(DOCS.values())[:10]
-    expected = one_by_one(model, query, documents)
+    alone = Reranker.from_pretrained(model)
+    expected = np.array([alone.rerank(query, [document])[0] for document in documents])
     for batch_tokens in (None, 64, 100, 2000):
         scores = Reranker.from_pretrained(model, batch_tokens=batch_tokens).rerank(query, documents)
         assert scores.dtype == np.float32
@@ -85,12 +71,11 @@ def test_batches_change_nothing(model):
         Reranker.from_pretrained(model).rerank(query, "a document")
 
 
-def test_command_reranks_the_run(files, model):
-    done = subprocess.run(
-        [sys.executable, "-m", "harp_jax", "rerank", *options(files, model)], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert "1 of 5 queries have no candidates" in done.stderr
+@pytest.mark.parametrize("at_once", [12, 20, 10**6])
+def test_command_reranks_the_run_in_chunks_of_queries(files, model, monkeypatch, capsys, at_once):
+    monkeypatch.setattr(ranking_rerank, "pairs_at_once", lambda: at_once)
+    lines = reranked(files, model).splitlines()
+    assert "1 of 5 queries have no candidates" in capsys.readouterr().err
     run = read_run(str(files / "out.trec"))
     assert list(run) == list(CANDIDATES)
     reranker = Reranker.from_pretrained(model)
@@ -99,7 +84,7 @@ def test_command_reranks_the_run(files, model):
         assert sorted(run[qid].docids) == sorted(docids)
         assert (np.diff(np.float32(run[qid].scores)) < 0).all()
         np.testing.assert_allclose(run[qid].scores, [scores[docid] for docid in run[qid].docids], rtol=0, atol=1e-5)
-    assert (files / "out.trec").read_text().splitlines()[0].endswith(" harp_jax")
+    assert lines[0].endswith(" harp_jax")
 
 
 def test_neither_torch_nor_tensorflow_is_imported(files, model):
@@ -112,20 +97,8 @@ def test_neither_torch_nor_tensorflow_is_imported(files, model):
     assert done.returncode == 0, done.stderr
 
 
-def test_chunks_of_queries_change_nothing(files, model, monkeypatch):
-    import harp_jax.ranking.rerank
-
-    scorer, run = CrossEncoderScorer.load(model), read_run(str(files / "bm25.trec"))
-    docs = Documents.open(str(files / "docs.tsv"))
-    whole = list(rankings(scorer, run, QUERIES, docs))
-    monkeypatch.setattr(harp_jax.ranking.rerank, "pairs_at_once", lambda: 20)
-    for (qid, docids, scores), (other, same, again) in zip(whole, rankings(scorer, run, QUERIES, docs), strict=True):
-        assert (qid, docids) == (other, same)
-        np.testing.assert_allclose(scores, again, rtol=0, atol=1e-5)
-
-
 def test_k_keeps_the_best_of_the_first_stage(files, model):
-    main(arguments_parser().parse_args(options(files, model, k=3)))
+    reranked(files, model, k=3)
     run = read_run(str(files / "out.trec"))
     assert {qid: set(ranking.docids) for qid, ranking in run.items()} == {q: set(d[:3]) for q, d in CANDIDATES.items()}
 
@@ -133,7 +106,7 @@ def test_k_keeps_the_best_of_the_first_stage(files, model):
 def test_long_queries_are_truncated_with_a_note(files, model, capsys):
     long = prose(60)
     (files / "queries.tsv").write_text("".join(f"{q}\t{long if q == 'q1' else text}\n" for q, text in QUERIES.items()))
-    main(arguments_parser().parse_args(options(files, model)))
+    reranked(files, model)
     assert "the query was truncated in 12 pairs" in capsys.readouterr().err
 
 
@@ -146,7 +119,7 @@ def test_long_queries_are_truncated_with_a_note(files, model, capsys):
             r"2 documents that .*docs.tsv lacks, E7 first",
         ),
         ({"max_length": 41}, "the model takes 8 to 40 tokens"),
-        ({"fields": "title,text"}, "unknown document field"),
+        ({"backend": "onnx", "dtype": "bfloat16"}, "--backend=onnx does not compute in bfloat16"),
     ],
 )
 def test_bad_input_is_refused_before_scoring(files, model, breakage, message):
@@ -154,7 +127,7 @@ def test_bad_input_is_refused_before_scoring(files, model, breakage, message):
         (files / "bad.trec").write_text(breakage["run"])
         breakage = {"run": files / "bad.trec"}
     with pytest.raises(InputError, match=message):
-        main(arguments_parser().parse_args(options(files, model, **breakage)))
+        reranked(files, model, **breakage)
     assert not (files / "out.trec").exists()
 
 
@@ -164,12 +137,11 @@ def test_models_that_cannot_rank(files, tmp_path):
     save_hf(str(tmp_path / "encoder"), CONFIG, params, small_tokenizer(), "")
     with pytest.raises(InputError, match="has no score"):
         Reranker.from_pretrained(str(tmp_path / "encoder"))
-    CrossEncoderScorer(CONFIG, random_params(CONFIG), small_tokenizer())
     save_hf(str(tmp_path / "other"), CONFIG, random_params(CONFIG), small_tokenizer(), "")
     (tmp_path / "other" / SUMS).unlink()
     (tmp_path / "other" / "tokenizer.json").unlink()
     (tmp_path / "other" / "vocab.txt").write_text("\n".join([*small_tokenizer().tokens, "one_more", "two_more"]))
-    with pytest.raises(InputError, match=r"48 tokens, but .* has 46"):
+    with pytest.raises(InputError, match="48 tokens .* has 46 word"):
         Reranker.from_pretrained(str(tmp_path / "other"))
 
 
@@ -181,8 +153,7 @@ def test_the_default_length_is_the_recorded_one(model, tmp_path, recorded, expec
     directory = tmp_path / "foreign"
     shutil.copytree(model, directory)
     (directory / SUMS).unlink()
-    config = json.loads((directory / "tokenizer_config.json").read_text())
-    config["model_max_length"] = recorded
+    config = json.loads((directory / "tokenizer_config.json").read_text()) | {"model_max_length": recorded}
     if recorded == "absent":
         del config["model_max_length"]
     (directory / "tokenizer_config.json").write_text(json.dumps(config))
@@ -190,18 +161,11 @@ def test_the_default_length_is_the_recorded_one(model, tmp_path, recorded, expec
     assert CrossEncoderScorer.load(str(directory), max_length=32).max_length == 32
 
 
-def reranked(files, model, **more) -> str:
-    main(arguments_parser().parse_args(options(files, model, **more)))
-    return (files / "out.trec").read_text()
-
-
 def test_a_killed_run_resumes_and_ends_with_the_same_bytes(files, model, monkeypatch, capsys):
-    import harp_jax.ranking.rerank
-
-    monkeypatch.setattr(harp_jax.ranking.rerank, "pairs_at_once", lambda: 12)  # a query a chunk
+    monkeypatch.setattr(ranking_rerank, "pairs_at_once", lambda: 12)  # a query a chunk
     whole = reranked(files, model)
     capsys.readouterr()
-    scored, real = [], harp_jax.ranking.rerank.rerank_chunk
+    scored, real = [], ranking_rerank.rerank_chunk
 
     def dies_at(limit):
         def chunk(scorer, chunk, *rest):
@@ -213,49 +177,36 @@ def test_a_killed_run_resumes_and_ends_with_the_same_bytes(files, model, monkeyp
         return chunk
 
     (files / "out.trec").unlink()
-    monkeypatch.setattr(harp_jax.ranking.rerank, "rerank_chunk", dies_at(2))
+    monkeypatch.setattr(ranking_rerank, "rerank_chunk", dies_at(2))
     with pytest.raises(KeyboardInterrupt):
         reranked(files, model)
     assert not (files / "out.trec").exists() and (files / "out.trec.parts").exists()
-    monkeypatch.setattr(harp_jax.ranking.rerank, "rerank_chunk", dies_at(99))
+    monkeypatch.setattr(ranking_rerank, "rerank_chunk", dies_at(99))
     assert reranked(files, model) == whole
     assert scored == list(CANDIDATES)
     assert "resuming after 24 of 48 pairs" in capsys.readouterr().err
     assert not (files / "out.trec.parts").exists()
 
 
-def test_parts_of_other_inputs_are_not_used(files, model, monkeypatch):
-    import harp_jax.ranking.rerank
+LEFT = ("", "key.tmp.77", "000000.trec 000001.trec.tmp.77", "000003.trec key.tmp.1", "key 000000.trec")
 
-    monkeypatch.setattr(harp_jax.ranking.rerank, "pairs_at_once", lambda: 12)
-    expected = reranked(files, model, k=3)
-    (files / "out.trec.parts").mkdir()
-    (files / "out.trec.parts" / "key").write_text('"another"')
-    (files / "out.trec.parts" / "000000.trec").write_text("nonsense")
-    assert reranked(files, model, k=3) == expected
-    (files / "out.trec.parts").mkdir()
-    (files / "out.trec.parts" / "diary.txt").write_text("dear diary")
-    for key in (None, '"another"'):
-        if key:
-            (files / "out.trec.parts" / "key").write_text(key)
+
+def test_parts_of_other_inputs_or_without_a_key_are_not_used(files, model, monkeypatch):
+    """A kill may take the key."""
+    monkeypatch.setattr(ranking_rerank, "pairs_at_once", lambda: 12)
+    expected, parts = reranked(files, model, k=3), files / "out.trec.parts"
+    for left in LEFT:
+        parts.mkdir()
+        for name in left.split():
+            (parts / name).write_text('"another"' if name == "key" else "nonsense")
+        assert reranked(files, model, k=3) == expected, left
+        assert not parts.exists()
+    parts.mkdir()
+    for name in ("diary.txt", "key"):
+        (parts / name).write_text('"another"')
         with pytest.raises(InputError, match=r"out\.trec\.parts holds diary\.txt, no part of a run; move it away"):
             reranked(files, model, k=3)
-        assert (files / "out.trec.parts" / "diary.txt").exists()
-
-
-@pytest.mark.parametrize(
-    "left", [[], ["key.tmp.77"], ["000000.trec", "000001.trec.tmp.77"], ["000003.trec", "key.tmp.1"]]
-)
-def test_parts_whose_key_a_kill_took_are_made_again(files, model, monkeypatch, left):
-    import harp_jax.ranking.rerank
-
-    monkeypatch.setattr(harp_jax.ranking.rerank, "pairs_at_once", lambda: 12)
-    expected = reranked(files, model, k=3)
-    (files / "out.trec.parts").mkdir()
-    for name in left:
-        (files / "out.trec.parts" / name).write_text("nonsense")
-    assert reranked(files, model, k=3) == expected
-    assert not (files / "out.trec.parts").exists()
+        assert (parts / "diary.txt").exists()
 
 
 def test_parts_of_a_killed_run_are_kept_and_a_second_writer_is_refused(tmp_path):
@@ -336,7 +287,7 @@ def test_options_of_the_command(files, model):
     plain = reranked(files, model)
     assert reranked(files, model, windows=1) == plain
     assert reranked(files, model, windows=4, max_length=16) != reranked(files, model, max_length=16)
-    main(arguments_parser().parse_args([*options(files, model), "--blank_query"]))
+    reranked(files, model, "--blank_query")
     scores = {}
     for ranking in read_run(str(files / "out.trec")).values():
         for docid, score in zip(ranking.docids, ranking.scores):
@@ -382,14 +333,12 @@ def test_marks_travel_with_the_model(tmp_path):
 
 
 def test_queries_without_text_are_left_out_with_a_note(files, model, capsys):
-    whole = reranked(files, model).splitlines()
+    before = [line for line in reranked(files, model).splitlines() if line.startswith(("q1", "q3"))]
     assert "left out" not in capsys.readouterr().err
     (files / "queries.tsv").write_text("".join(f"{q}\t{QUERIES[q]}\n" for q in ("q1", "q3")))
     kept = reranked(files, model)
     assert "note: 2 of 4 queries of the run are not in" in (said := capsys.readouterr().err)
     assert said.count("left out") == 1 and "left out: q0, q2\n" in said
-    run, before = read_run(str(files / "out.trec")), [line for line in whole if line.startswith(("q1", "q3"))]
-    assert list(run) == ["q1", "q3"]
     assert [line.split()[:4] for line in kept.splitlines()] == [line.split()[:4] for line in before]
 
 

@@ -11,8 +11,6 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS
 from harp_jax.checkpoints.formats import FILES, model_files, write_onnx, write_openvino
 from harp_jax.checkpoints.huggingface import save_hf
-from harp_jax.commands.rerank import arguments_parser, main
-from harp_jax.corpus.trec import read_run, write_run
 from harp_jax.ranking import runtimes
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend
@@ -126,24 +124,6 @@ def test_a_changed_model_is_named_or_converted_again(model, cache, tmp_path, bac
     (tmp_path / "bare" / FILES[backend, True]).write_bytes(b"of another model")
     with pytest.raises(InputError, match="is not listed in SHA256SUMS"):
         load_scorer(str(tmp_path / "bare"), "int8", backend=backend)
-
-
-def test_the_command_ranks_as_with_jax(model, tmp_path):
-    packages("onnx")
-    docs = {f"d{i}": document for i, (_, document) in enumerate(PAIRS)}
-    (tmp_path / "docs.tsv").write_text("".join(f"{d}\t\t\t{text}\n" for d, text in docs.items()))
-    (tmp_path / "queries.tsv").write_text("q\tred cat\n")
-    write_run(str(tmp_path / "bm25.trec"), [("q", list(docs), -np.arange(len(docs)))])
-    runs = {}
-    for backend in ("jax", "onnx"):
-        given = {"model": model, "docs": tmp_path / "docs.tsv", "queries": tmp_path / "queries.tsv"}
-        given |= {"run": tmp_path / "bm25.trec", "output": tmp_path / f"{backend}.trec", "backend": backend}
-        main(arguments_parser().parse_args([f"--{name}={value}" for name, value in given.items()]))
-        ranking = read_run(str(tmp_path / f"{backend}.trec"))["q"]
-        runs[backend] = dict(zip(ranking.docids, ranking.scores))
-    assert runs["jax"].keys() == runs["onnx"].keys()
-    for docid, score in runs["jax"].items():
-        assert runs["onnx"][docid] == pytest.approx(score, abs=1e-4)
 
 
 def test_auto_takes_the_fastest_that_can_compute_the_model(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.text.tokenizer import SPECIAL_TOKENS, Template, Tokenizer, load_tokenizer
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
 from tests.support.tiny_bert import small_tokenizer
 
 TEXTS = [
@@ -165,11 +165,3 @@ def test_truncation_and_padding_of_the_file_are_not_used(tmp_path):
     }  # fmt: skip
     ours = load_tokenizer(changed(tmp_path, "tokenizer.json", truncation=cut, padding=pad))
     assert ours == small_tokenizer() and len(ours.encode("the cat sat in the mat")) == 6
-
-
-def test_the_template_of_a_pair():
-    t = small_tokenizer()
-    assert t.template == Template((t.cls,), (t.sep,), (t.sep,), (t.sep,), 1)
-    assert (t.template.around_pair, t.template.around_text) == (3, 2)
-    assert t.normalise("The CÀT") == "the cat"
-    assert [t.tokens[i] for i in t.continues.nonzero()[0]] == ["##s", "##ed", "##ing"]

@@ -1,13 +1,10 @@
 """The word vocabulary, its idf table, and word vectors from text files and from word2vec itself."""
 
-import sys
-
 import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.corpus.documents import Documents
-from harp_jax.text.words import WordVocabulary, count_words, load_words, read_stopwords, read_vectors, train_vectors
+from harp_jax.text.words import WordVocabulary, count_words, load_words, read_stopwords, read_vectors
 from tests.support.commands import command
 
 TEXTS = [("a", "Red fox; red Fox_den"), ("b", "the fox runs"), ("c", "café the 42")]
@@ -111,21 +108,3 @@ def test_the_commands_make_a_vocabulary_and_vectors(tmp_path):
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
     near, far = (unit[known.ids["sun"]] @ unit[known.ids[other]] for other in ("moon", "cat"))
     assert near > far
-
-
-def word_vectors_of(path, docs):
-    (path / "docs.tsv").write_text(docs)
-    train_vectors(Documents.open(f"{path}/docs.tsv"), load_words(str(path)), f"{path}/vectors.txt")
-
-
-def test_packages_that_are_not_there_are_named_with_their_extra(tmp_path, monkeypatch):
-    WordVocabulary(("fox",), (1,), 1).save(str(tmp_path))
-    pytest.importorskip("gensim")
-    with pytest.raises(InputError, match=r"no document of .*docs\.tsv has a word of the vocabulary"):
-        word_vectors_of(tmp_path, "a\tcat dog\nb\tcat\n")
-    monkeypatch.setitem(sys.modules, "gensim.models", None)
-    monkeypatch.setitem(sys.modules, "bm25s.stopwords", None)
-    with pytest.raises(InputError, match=r"gensim; install harp_jax\[vectors\]"):
-        word_vectors_of(tmp_path, "a\tfox\n")
-    with pytest.raises(InputError, match=r"bm25s; install harp_jax\[bm25\]"):
-        read_stopwords("english")
