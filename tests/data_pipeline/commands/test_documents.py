@@ -56,34 +56,31 @@ def test_a_folder_of_html(tmp_path, capsys):
         write_documents(str(tmp_path / "empty"), str(output))
 
 
-def kinds(folder):
-    crawl = gzip.compress(record("https://x.org/lock", PAGES["lock.html"]))
-    dump = HEAD + xml_page("Lock", "A '''gate''' for [[boat]]s.", 7) + TAIL
-    files = {
-        "crawl.warc.gz": ("warc", crawl), "dump.xml": ("mediawiki", dump.encode()),
-        "dump.xml.gz": ("mediawiki", gzip.compress(dump.encode())), "page": ("html", PAGES["lock.html"].encode()),
-        "linked.jsonl": ("linked_jsonl", b'{"id": "a", "title": "Lock", "text": "A gate.", "links": []}\n'),
-        "wiki_00": ("wikiextractor", b'{"id": "1", "title": "Lock", "text": "A &lt;a href=\\"Gate\\"&gt;gate&lt;/a&gt;."}\n'),
-        "harp.json": ("harp_json", b'{"tokenized_sentence": ["a", "gate"], "anchors": []}\n'),
-    }  # fmt: skip
-    for name, (kind, content) in files.items():
-        (folder / name).write_bytes(content)
-        yield kind, str(folder / name)
+DUMP = (HEAD + xml_page("Lock", "A gate for [[boat]]s.", 7) + TAIL).encode()
+FILES = {
+    "crawl.warc.gz": ("warc", gzip.compress(record("https://x.org/lock", PAGES["lock.html"]))), "dump.xml": ("mediawiki", DUMP),
+    "dump.xml.gz": ("mediawiki", gzip.compress(DUMP)), "page": ("html", PAGES["lock.html"].encode()),
+    "linked.jsonl": ("linked_jsonl", b'{"id": "a", "title": "Lock", "text": "A gate.", "links": []}\n'),
+    "wiki_00": ("wikiextractor", b'{"id": "1", "title": "Lock", "text": "A &lt;a href=\\"Gate\\"&gt;gate&lt;/a&gt;."}\n'),
+    "harp.json": ("harp_json", b'{"tokenized_sentence": ["a", "gate"], "anchors": []}\n'),
+}  # fmt: skip
 
 
 def test_the_format_is_told_by_content(tmp_path):
-    assert format_of_content(site(tmp_path / "site")) == "html"
-    found = list(kinds(tmp_path))
-    assert [format_of_content(path) for _, path in found] == [kind for kind, _ in found]
-    assert [are_pages(path) for _, path in found] == [True] * 4 + [False] * 3
-    assert are_pages(str(tmp_path / "site")) and not are_pages(str(tmp_path / "absent"))
+    folder = site(tmp_path / "site")
+    assert format_of_content(folder) == "html" and are_pages(folder)
+    for name, (kind, content) in FILES.items():
+        path, output = tmp_path / name, tmp_path / "docs.jsonl"
+        path.write_bytes(content)
+        assert format_of_content(str(path)) == kind
+        assert are_pages(str(path)) == (kind in ("warc", "mediawiki", "html"))
+        if name in ("crawl.warc.gz", "dump.xml"):
+            assert write_documents(str(path), str(output)).format == kind and "gate" in rows(output)[0][2]
     (tmp_path / "x.bin").write_bytes(b"\x00\x01")
+    assert not are_pages(str(tmp_path / "absent"))
     for path in ("x.bin", "absent"):
         with pytest.raises((InputError, FileNotFoundError)):
             format_of_content(str(tmp_path / path))
-    for kind, path in found[:2]:
-        assert write_documents(path, str(tmp_path / "docs.jsonl")).format == kind
-        assert "gate" in rows(tmp_path / "docs.jsonl")[0][2]
 
 
 def test_pages_stand_for_their_documents_wherever_a_collection_is_named(tmp_path, monkeypatch, capsys):
@@ -109,16 +106,14 @@ def test_an_output_among_the_pages_or_over_other_files_is_refused(tmp_path):
         assert write_documents(folder, str(inside)).documents == 4
     inside.unlink()
     assert {path.name: path.read_bytes() for path in (tmp_path / "site").iterdir()} == before
-    (tmp_path / "docs.jsonl.work").mkdir()
-    (tmp_path / "docs.jsonl.work" / "mine").write_text("x")
+    output, work = str(tmp_path / "docs.jsonl"), tmp_path / "docs.jsonl.work"
+    work.mkdir()
+    (work / "mine").write_text("x")
     with pytest.raises(InputError, match=r"docs\.jsonl\.work is needed as a work directory and holds other files"):
-        write_documents(folder, str(tmp_path / "docs.jsonl"))
-    assert (tmp_path / "docs.jsonl.work" / "mine").read_text() == "x"
-    (tmp_path / "docs.jsonl.work" / "lock").write_text("")  # of a killed command
-    with (
-        locked(str(tmp_path / "docs.jsonl.work" / "lock"), ""),
-        pytest.raises(InputError, match="another process is writing"),
-    ):
-        write_documents(folder, str(tmp_path / "docs.jsonl"))
-    assert write_documents(folder, str(tmp_path / "docs.jsonl")).documents == 4
+        write_documents(folder, output)
+    assert (work / "mine").read_text() == "x"
+    (work / "lock").write_text("")  # of a killed command
+    with locked(str(work / "lock"), ""), pytest.raises(InputError, match="another process is writing"):
+        write_documents(folder, output)
+    assert write_documents(folder, output).documents == 4
     assert sorted(os.listdir(tmp_path)) == ["docs.jsonl", "site"]

@@ -43,18 +43,15 @@ def test_same_seed_same_bytes(output, tmp_path):
 def test_pages_are_prose_with_links_that_lead_somewhere(documents):
     articles = [d for d in documents if not d.redirect and not d.is_disambiguation]
     addresses = {d.address for d in documents}
-    assert len(articles) == 400 and len({d.address for d in documents}) == len(documents)
-    assert len({d.id for d in documents}) == len(documents)
+    assert len(articles) == 400 and len(addresses) == len({d.id for d in documents}) == len(documents)
     assert all(d.redirect in addresses for d in documents if d.redirect)
     assert sum(d.redirect is not None for d in documents) > 50 and sum(d.is_disambiguation for d in documents) > 20
+    several = 0
     for article in articles:
         assert len(article.text.split()) >= 40 and len(article.links) >= 4
-        assert len(sentences(article.text[: article.lead_end])) == 2
         assert all(link.target in addresses for link in article.links)
         # A question's words must not stand in the lead of a page that links elsewhere.
         assert all(link.start >= article.lead_end for link in article.links)
-    several = 0
-    for article in articles:
         inside = [sum(s <= link.start < e for link in article.links) for s, e in sentences(article.text)]
         several += sum(count >= 2 for count in inside)
     assert several > 500
@@ -104,13 +101,12 @@ def test_no_question_is_worded_like_its_page_or_a_link_to_it():
 
 
 def true_links(pages):
-    """How many links tell a fact of their page."""
-    told = [(page, fact.link) for page in pages for fact in page.facts]
-    true = {
-        page.id: {w for f in page.facts for w in sample_wiki.WORDINGS[page.kind][f.number].split(" | ")}
-        for page in pages
-    }
-    return sum(link in true[page.id] for page, link in told) / len(told)
+    """The fraction of links that tell a fact of their page."""
+    found = []
+    for page in pages:
+        wordings = {w for fact in page.facts for w in sample_wiki.WORDINGS[page.kind][fact.number].split(" | ")}
+        found += [fact.link in wordings for fact in page.facts]
+    return sum(found) / len(found)
 
 
 def test_links_tell_the_truth_and_nothing_in_the_control():
@@ -123,8 +119,7 @@ def test_bm25_is_decent_but_not_perfect(output):
     bm25s = pytest.importorskip("bm25s")
     docs = rows(output, "docs.tsv")
     retriever = bm25s.BM25()
-    corpus = bm25s.tokenize([row[2] + " " + row[3] for row in docs], show_progress=False)
-    retriever.index(corpus, show_progress=False)
+    retriever.index(bm25s.tokenize([row[2] + " " + row[3] for row in docs], show_progress=False), show_progress=False)
     queries = rows(output, "queries.tsv")
     relevant = {row[0]: row[2] for row in rows(output, "qrels.txt", " ")}
     tokens = bm25s.tokenize([query for _, query in queries], show_progress=False)
@@ -132,10 +127,9 @@ def test_bm25_is_decent_but_not_perfect(output):
     ranks = []
     for (qid, _), found in zip(queries, results):
         ids = [docs[i][0] for i in found]
-        ranks.append(ids.index(relevant[qid]) + 1 if relevant[qid] in ids else 0)
-    reciprocal = sum(1 / rank for rank in ranks if 0 < rank <= 10) / len(ranks)
-    print(f"\nBM25 RR@10 {reciprocal:.3f}, R@100 {sum(rank > 0 for rank in ranks) / len(ranks):.3f}")
-    assert 0.25 < reciprocal < 0.6 and sum(rank > 0 for rank in ranks) > 0.95 * len(ranks)
+        ranks += [ids.index(relevant[qid]) + 1] if relevant[qid] in ids else []
+    assert 0.25 < sum(1 / rank for rank in ranks if rank <= 10) / len(queries) < 0.6
+    assert len(ranks) > 0.95 * len(queries)
 
 
 def test_too_few_pages_are_refused(tmp_path):

@@ -133,10 +133,8 @@ def test_sections_of_a_page_are_held_out_together():
 
 def test_words_of_the_sentence_are_the_nearest_ones():
     sentence = "The gate, says a lock keeper, opens the Lock at noon for boats."
-    start = sentence.index("Lock")
-    assert in_context(sentence, start, "lock", 0) == "lock"
-    assert in_context(sentence, start, "lock", 2) == "opens lock noon"
-    assert in_context(sentence, start, "lock", 4) == "keeper opens lock noon boats"
+    contexts = [in_context(sentence, sentence.index("Lock"), "lock", n) for n in (0, 2, 4)]
+    assert contexts == ["lock", "opens lock noon", "keeper opens lock noon boats"]
     assert in_context("Lock", 0, "lock", 3) == "lock"
 
 
