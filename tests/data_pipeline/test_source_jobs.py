@@ -20,9 +20,8 @@ from harp_jax.input.records import read_manifest
 from tests.support import corpus
 from tests.support.corpus_site import linked, web_page
 from tests.support.generation_job import linked_documents, table
-from tests.support.mediawiki_dump import HEAD, TAIL
-from tests.support.mediawiki_dump import page as xml_page
-from tests.support.warc_record import record
+from tests.support.source_files import HEAD, TAIL, record
+from tests.support.source_files import page as xml_page
 
 
 def config(folder, format_, paths, **fields):

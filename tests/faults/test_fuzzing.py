@@ -9,8 +9,7 @@ from multiprocessing import get_context
 import pytest
 
 from harp_jax.base.errors import InputError
-from tests.support.fuzzing import attempt, replace
-from tests.support.mutations import INSERTED, NESTED
+from tests.support.fuzzing import INSERTED, NESTED, attempt, replace
 from tests.support.readers import READERS
 from tests.support.steps import steps
 

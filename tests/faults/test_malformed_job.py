@@ -10,7 +10,7 @@ from data_pipeline.sources.html_pages import read_page
 from harp_jax.input.records import read_manifest
 from tests.support import corpus, malformed
 from tests.support.generation_job import table
-from tests.support.mediawiki_dump import HEAD, TAIL
+from tests.support.source_files import HEAD, TAIL
 
 pytestmark = pytest.mark.faults
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.support import ROOT, corpus
 from tests.support.corpus_site import web_page
-from tests.support.warc_record import record
+from tests.support.source_files import record
 
 pytestmark = pytest.mark.faults
 pytest.importorskip("pyspark", reason="needs pyspark: make spark")

@@ -6,8 +6,9 @@ Models and runs: `synthetic` (invented pairs, their tokenizer and reader), `tiny
 `ranking_collection` (a collection to fine-tune on, judged queries), `objective` (the loss of one batch).
 Rankers: `linked_topics` (a wiki whose links follow topics), `slow_neural_ir` (the neural rankers as loops in numpy).
 Generation: `corpus` (an invented corpus and the config of a job), `corpus_site` (its pages in other markup), `generation_job`
-(what a job wrote), `mediawiki_dump`, `warc_record`, `malformed` (pages without any order), `steps` (executed lines as a clock).
-Fuzzing: `mutations` (edits of a valid file), `readers` (every reader with valid inputs), `fuzzing` (only InputError may come out).
+(what a job wrote), `source_files` (dumps, crawls), `source_reading`, `malformed` (pages without any order), `steps` (executed
+lines as a clock).
+Fuzzing: `readers` (every reader with valid inputs), `fuzzing` (mutates them; only InputError may come out).
 Commands: `commands` (one in this process). Real data: `shared_data` (where it is).
 The house: `rooms` (order, imports and sizes; prints the picture).
 """

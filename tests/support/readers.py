@@ -8,13 +8,22 @@ import bz2
 import gzip
 import json
 import os
-import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.mediawiki_dump import HEAD, TAIL, page
-from tests.support.warc_record import record
+from data_pipeline.sources import formats
+from harp_jax.checkpoints.encoder import load_ranker
+from harp_jax.checkpoints.huggingface import save_hf
+from harp_jax.corpus.clicks import Clicks
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.labels import read_labels
+from harp_jax.corpus.trec import read_qrels, read_queries, read_run
+from harp_jax.model.encoders.bert import BertShape
+from harp_jax.text.tokenizer import load_tokenizer
+from tests.support.source_files import HEAD, TAIL, page, record
+from tests.support.tiny_bert import random_params, small_tokenizer
 
 Files = dict[str, bytes]
 QRELS = b"q1 0 d1 1\nq1 0 d2 0\nq2 0 d3 2\nq2 0 d4 -2\n"
@@ -33,21 +42,18 @@ HTML = (
     b"home</a></nav><main><h1 id=top>Bak kori</h1><p>Bak kori is <a href='muta.html#old'>Muta</a>, and &eacute; &#233;.</p>"
     b"<h2 id=old>Old</h2><p>It is <b>old</b> <a href=#top>up</a>.</p><table><tr><td>1<td>2</table></main></body></html>"
 )
-DUMP = (
-    HEAD
-    + page("Bak", "'''Bak''' is near [[Muta|the Muta]] {{a|b}}.<ref>x</ref>\n\n== Old ==\n* [[Sel]]\n{| \n|1\n|}", 1)
-    + page("Muta", "#REDIRECT [[Bak]]", 2, redirect="Bak")
-    + page("Sel", "A [[Bak#Old|old]] town &amp; [http://x.org y].", 3)
-    + TAIL
-).encode()
+WIKI = {
+    "Bak": page(
+        "Bak", "'''Bak''' is near [[Muta|the Muta]] {{a|b}}.<ref>x</ref>\n\n== Old ==\n* [[Sel]]\n{| \n|1\n|}", 1
+    ),
+    "Muta": page("Muta", "#REDIRECT [[Bak]]", 2, redirect="Bak"),
+    "Sel": page("Sel", "A [[Bak#Old|old]] town &amp; [http://x.org y].", 3),
+}
+DUMP = (HEAD + "".join(WIKI.values()) + TAIL).encode()
 
 
 def _lines(*records: object) -> bytes:
     return b"".join(json.dumps(found, ensure_ascii=False).encode() + b"\n" for found in records)
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, indent=1).encode()
 
 
 @dataclass(frozen=True)
@@ -70,22 +76,26 @@ class Reader:
 
 
 def _documents(directory: Path, name: str) -> None:
-    from harp_jax.corpus.documents import Documents
-
-    cache = directory / "cache"
-    try:
-        docs = Documents.open(str(directory / name), cache_dir=str(cache))
+    with tempfile.TemporaryDirectory() as cache:
+        docs = Documents.open(str(directory / name), cache_dir=cache)
         for docid in list(docs.ids())[:5]:
             docs[docid]
         list(docs.texts())
-    finally:
-        shutil.rmtree(cache, ignore_errors=True)
+
+
+def _clicks(directory: Path) -> None:
+    with tempfile.TemporaryDirectory() as cache:
+        docs = Documents.open(str(directory / "docs.tsv"), cache_dir=cache)
+        clicks = Clicks.open(str(directory / "clicks.tsv"), docs, 1.0, 0, cache_dir=cache)
+        clicks.pair(len(clicks) - 1)
+
+
+def _file(reader: Callable[[str], object], name: str) -> Callable[[Path], object]:
+    return lambda directory: reader(str(directory / name))
 
 
 def _source(format_: str, name: str, **fields: object) -> Callable[[Path], None]:
     def read(directory: Path) -> None:
-        from data_pipeline.sources import formats
-
         source = {"format": format_, "paths": (str(directory / name),), "redirects": (), "index": ()}
         source |= {"base_url": "https://x.org/", "split": "auto", "max_page_bytes": 2 << 20}
         source |= {k: (str(directory / v[0]),) if isinstance(v, tuple) else v for k, v in fields.items()}
@@ -95,82 +105,28 @@ def _source(format_: str, name: str, **fields: object) -> Callable[[Path], None]
     return read
 
 
-def _redirects(directory: Path) -> None:
-    from data_pipeline.sources import formats
-
-    list(formats.redirects({"redirects": (str(directory / "redirects.tsv"),)}))
-
-
-def _detected(directory: Path) -> None:
-    from data_pipeline.sources.formats import format_of_content
-
-    format_of_content(str(directory / "pages"))
-
-
-def _trec(name: str) -> Callable[[Path], object]:
-    def read(directory: Path) -> object:
-        from harp_jax.corpus import trec
-
-        file = next(path for path in directory.iterdir() if path.is_file())
-        return getattr(trec, name)(str(file))
-
-    return read
-
-
-def _clicks(directory: Path) -> None:
-    from harp_jax.corpus.clicks import Clicks
-    from harp_jax.corpus.documents import Documents
-
-    cache = directory / "cache"
-    try:
-        docs = Documents.open(str(directory / "docs.tsv"), cache_dir=str(cache))
-        clicks = Clicks.open(str(directory / "clicks.tsv"), docs, 1.0, 0, cache_dir=str(cache))
-        clicks.pair(len(clicks) - 1)
-    finally:
-        shutil.rmtree(cache, ignore_errors=True)
-
-
 def _tokenizer(directory: Path) -> None:
-    from harp_jax.text.tokenizer import load_tokenizer
-
     load_tokenizer(str(directory)).encode("the cat sat")
 
 
 def _tokenizer_files(directory: Path) -> None:
-    from tests.support.tiny_bert import small_tokenizer
-
     small_tokenizer().save(str(directory))
     os.remove(directory / "SHA256SUMS")
 
 
 def _model_files(directory: Path) -> None:
-    from harp_jax.checkpoints.huggingface import save_hf
-    from harp_jax.model.encoders.bert import BertShape
-    from tests.support.tiny_bert import random_params, small_tokenizer
-
     shape = BertShape(vocab_size=46, layers=1, hidden=8, heads=2, intermediate=8, max_positions=16)
     os.rmdir(directory)
     save_hf(str(directory), shape, random_params(shape), small_tokenizer(), "card")
     os.remove(directory / "SHA256SUMS")
 
 
-def _model(directory: Path) -> None:
-    from harp_jax.checkpoints.encoder import load_ranker
-
-    load_ranker(str(directory))
-
-
 def _multistream_files() -> Files:
-    head, *pages = DUMP.split(b"  <page>")
-    last, _, _ = pages[-1].rpartition(b"</mediawiki>")
-    bodies = [head, *(b"  <page>" + found for found in pages[:-1]), b"  <page>" + last, b"</mediawiki>\n"]
-    dump, index = b"", b""
-    for number, body in enumerate(bodies):
-        if 0 < number < len(bodies) - 1:
-            title = body.partition(b"<title>")[2].partition(b"</title>")[0]
-            index += b"%d:%d:%s\n" % (len(dump), number, title)
-        dump += bz2.compress(body)
-    return {"dump.xml.bz2": dump, "index.txt": index}
+    dump, index = bz2.compress(HEAD.encode()), b""
+    for number, (title, text) in enumerate(WIKI.items(), 1):
+        index += b"%d:%d:%s\n" % (len(dump), number, title.encode())
+        dump += bz2.compress(text.encode())
+    return {"dump.xml.bz2": dump + bz2.compress(TAIL.encode()), "index.txt": index}
 
 
 JSONL = _lines({"id": "d1", "title": "T", "url": "u", "text": "one two"}, {"_id": "d2", "body": "\u00e9 three"})
@@ -179,45 +135,38 @@ QUERIES = b"q1\tfirst query\nq2\tsecond\tquery\n"
 QUERIES_JSONL = _lines({"_id": "q1", "text": "first"}, {"_id": "q2", "text": "second"})
 CLICKS = b"q1\tfirst\td1\thttps://x\nq2\tsecond\td2\thttps://y\nq1\tfirst\td1\thttps://x\n"
 WARC = record("https://x.org/a", HTML) + record("https://x.org/b", b"", "301 Moved", headers="Location: /a\r\n")
-EXTRACTED = {
-    "id": "1",
-    "title": "Bak",
-    "text": 'Bak\nBak is near <a href="Muta">the Muta</a>.\nSection::::Old.\n&lt;a href="Sel"&gt;x&lt;/a&gt;',
-}
-
-
-def _labels(directory: Path) -> None:
-    from harp_jax.corpus.labels import read_labels
-
-    read_labels(str(directory / "labels.tsv"))
-
+EXTRACTED_TEXT = 'Bak\nBak is near <a href="Muta">the Muta</a>.\nSection::::Old.\n&lt;a href="Sel"&gt;x&lt;/a&gt;'
+EXTRACTED = _lines({"id": "1", "title": "Bak", "text": EXTRACTED_TEXT})
+BEIR = b"query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t0\n"
 
 READERS: dict[str, Reader] = {
     "documents.jsonl": Reader({"docs.jsonl": JSONL}, lambda d: _documents(d, "docs.jsonl")),
     "documents.tsv": Reader({"docs.tsv": TSV}, lambda d: _documents(d, "docs.tsv")),
     "documents.gz": Reader({"docs.jsonl.gz": gzip.compress(JSONL, mtime=0)}, lambda d: _documents(d, "docs.jsonl.gz")),
     "linked_jsonl": Reader({"linked.jsonl": _lines(*LINKED)}, _source("linked_jsonl", "linked.jsonl")),
-    "wikiextractor": Reader({"wiki_00": _lines(EXTRACTED)}, _source("wikiextractor", "wiki_00")),
+    "wikiextractor": Reader({"wiki_00": EXTRACTED}, _source("wikiextractor", "wiki_00")),
     "harp_json": Reader({"pairs.json": _lines(HARP, HARP)}, _source("harp_json", "pairs.json")),
     "html": Reader({"page.html": HTML}, _source("html", "page.html")),
     "warc": Reader({"crawl.warc": WARC}, _source("warc", "crawl.warc")),
     "warc.gz": Reader(
-        {"crawl.warc.gz": gzip.compress(WARC[: len(record("https://x.org/a", HTML))], mtime=0)}, _source("warc", "crawl.warc.gz")
+        {"crawl.warc.gz": gzip.compress(record("https://x.org/a", HTML), mtime=0)}, _source("warc", "crawl.warc.gz")
     ),
     "dump": Reader({"dump.xml": DUMP}, _source("mediawiki", "dump.xml")),
     "multistream": Reader(_multistream_files(), _source("mediawiki", "dump.xml.bz2", index=("index.txt",))),
-    "format of pages": Reader({"pages": _lines(*LINKED)}, _detected),
-    "redirects": Reader({"redirects.tsv": b"old\tp1\nolder\told\n"}, _redirects),
-    "queries.tsv": Reader({"queries.tsv": QUERIES}, _trec("read_queries")),
-    "queries.jsonl": Reader({"queries.jsonl": QUERIES_JSONL}, _trec("read_queries")),
-    "qrels": Reader({"qrels.txt": QRELS}, _trec("read_qrels")),
-    "qrels of BEIR": Reader({"test.tsv": b"query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t0\n"}, _trec("read_qrels")),
-    "run": Reader({"run.trec": RUN}, _trec("read_run")),
-    "run of MS MARCO": Reader({"run.tsv": b"q1\td1\t1\nq1\td2\t2\nq2\td1\t1\n"}, _trec("read_run")),
+    "format of pages": Reader({"pages": _lines(*LINKED)}, _file(formats.format_of_content, "pages")),
+    "redirects": Reader(
+        {"redirects.tsv": b"old\tp1\nolder\told\n"}, lambda d: list(formats.redirects({"redirects": (str(d / "redirects.tsv"),)}))
+    ),
+    "queries.tsv": Reader({"queries.tsv": QUERIES}, _file(read_queries, "queries.tsv")),
+    "queries.jsonl": Reader({"queries.jsonl": QUERIES_JSONL}, _file(read_queries, "queries.jsonl")),
+    "qrels": Reader({"qrels.txt": QRELS}, _file(read_qrels, "qrels.txt")),
+    "qrels of BEIR": Reader({"test.tsv": BEIR}, _file(read_qrels, "test.tsv")),
+    "run": Reader({"run.trec": RUN}, _file(read_run, "run.trec")),
+    "run of MS MARCO": Reader({"run.tsv": b"q1\td1\t1\nq1\td2\t2\nq2\td1\t1\n"}, _file(read_run, "run.tsv")),
     "clicks": Reader({"clicks.tsv": CLICKS, "docs.tsv": TSV}, _clicks, fuzzed=("clicks.tsv",)),
-    "labels": Reader({"labels.tsv": b"# mine\none two\td1\t1\n#three\td2\t0\nfour\td3\n"}, _labels),
+    "labels": Reader({"labels.tsv": b"# mine\none two\td1\t1\n#three\td2\t0\nfour\td3\n"}, _file(read_labels, "labels.tsv")),
     "vocabulary": Reader(_tokenizer_files, _tokenizer, fuzzed=("vocab.txt", "tokenizer_config.json")),
     "tokenizer.json": Reader(_tokenizer_files, _tokenizer, fuzzed=("tokenizer.json",)),
-    "config.json": Reader(_model_files, _model, fuzzed=("config.json",)),
-    "safetensors": Reader(_model_files, _model, fuzzed=("model.safetensors",)),
+    "config.json": Reader(_model_files, lambda d: load_ranker(str(d)), fuzzed=("config.json",)),
+    "safetensors": Reader(_model_files, lambda d: load_ranker(str(d)), fuzzed=("model.safetensors",)),
 }  # fmt: skip

@@ -13,9 +13,8 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import locked
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.paths import are_pages
-from tests.support.mediawiki_dump import HEAD, TAIL
-from tests.support.mediawiki_dump import page as xml_page
-from tests.support.warc_record import record
+from tests.support.source_files import HEAD, TAIL, record
+from tests.support.source_files import page as xml_page
 
 LOCK = "<p>A gate for boats, see <a href='weir.html#w'>the weir</a> and <a href='weir.html#f'>fish</a>."
 PAGES = {

@@ -14,7 +14,7 @@ from data_pipeline.links.link_graph import in_sentences
 from data_pipeline.links.parsing import parse_documents
 from data_pipeline.sources.document import LinkedDocument
 from data_pipeline.sources.wikitext import Site
-from tests.support.mediawiki_dump import HEAD, TAIL, page
+from tests.support.source_files import HEAD, TAIL, page
 from tests.support.steps import check_linear
 
 FILLER = " ".join(["prose"] * 12)

@@ -18,7 +18,7 @@ from data_pipeline.sources.wikitext import Site, plain_text
 from data_pipeline.text.sentences import sentences
 from tests.support import corpus, malformed
 from tests.support.generation_job import linked_documents, table
-from tests.support.mediawiki_dump import HEAD, TAIL, page
+from tests.support.source_files import HEAD, TAIL, page
 from tests.support.source_reading import read, source
 from tests.support.steps import check_linear
 

@@ -8,7 +8,7 @@ from data_pipeline.sources import formats, mediawiki
 from data_pipeline.sources.document import Link
 from harp_jax.base.errors import InputError
 from tests.support import source_reading
-from tests.support.mediawiki_dump import HEAD, TAIL, page, write
+from tests.support.source_files import HEAD, TAIL, page, write
 
 
 def read(path, **fields):

@@ -8,7 +8,7 @@ import pytest
 from data_pipeline.sources import warc
 from harp_jax.base.errors import InputError
 from tests.support import source_reading
-from tests.support.warc_record import record
+from tests.support.source_files import record
 
 
 def chunked(body):
