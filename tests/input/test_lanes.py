@@ -38,21 +38,18 @@ def test_hosts_with_fewer_lanes_get_their_part_of_the_same_batches():
         assert_equal(expected, {name: np.concatenate([first[name], second[name]]) for name in first})
 
 
-def test_the_thread_makes_the_same_batches():
+def test_the_thread_makes_the_same_batches_and_raises_its_errors():
     batches = Batches(READER, LAYOUT, range(2), SHARES, 32, seed=1)
     for (expected, cursor), (found, found_cursor) in zip(stream(range(2), 8), batches):
         assert_equal(expected, found)
         assert cursor == found_cursor
 
-
-def test_errors_of_the_thread_are_raised():
     class Broken(SyntheticReader):
         def read(self, lane, task, start, count):
             raise ValueError("broken shard")
 
-    batches = Batches(Broken(), LAYOUT, range(2), SHARES, 32, seed=1)
     with pytest.raises(ValueError, match="broken shard"):
-        next(iter(batches))
+        next(iter(Batches(Broken(), LAYOUT, range(2), SHARES, 32, seed=1)))
 
 
 def test_the_mixture_is_uniform_or_proportional():

@@ -1,10 +1,13 @@
 """Packing loses no token, splits no group, and fills the slots."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
+from harp_jax.config import pretrain
 from harp_jax.input.packing import (
     Group,
     PackedLayout,
@@ -17,8 +20,9 @@ from harp_jax.input.packing import (
     plan,
     text_sequence,
 )
-from tests.support.synthetic import EMPTY, TEMPLATE
+from tests.support.synthetic import EMPTY, TEMPLATE, tokenizer
 
+SMALL = PackedLayout(rows=1, row_length=128, sequences=8, group_size=2, pad=0)
 LAYOUT = PackedLayout(rows=6, row_length=512, sequences=32, group_size=2, pad=0)
 
 
@@ -38,10 +42,11 @@ def lengths(groups: list[Group]) -> list[tuple[int, ...]]:
     return [tuple(len(s) for s in g.sequences) for g in groups]
 
 
-def test_every_group_is_placed_once_and_nothing_overlaps():
-    groups = wiki_like_groups(300)
+def test_every_group_is_placed_once_nothing_overlaps_and_95_percent_of_the_slots_are_tokens():
+    groups = wiki_like_groups(1024)
     batches = list(plan(lengths(groups), LAYOUT))
-    assert sorted(p.group for batch in batches for p in batch) == list(range(300))
+    assert sorted(p.group for batch in batches for p in batch) == list(range(1024))
+    tokens = 0
     for batch in batches:
         used = np.zeros((LAYOUT.rows, LAYOUT.row_length), int)
         for placement in batch:
@@ -49,12 +54,7 @@ def test_every_group_is_placed_once_and_nothing_overlaps():
                 assert start + len(sequence) <= LAYOUT.row_length
                 used[row, start : start + len(sequence)] += 1
         assert used.max() == 1
-
-
-def test_at_least_95_percent_of_the_slots_are_tokens():
-    groups = wiki_like_groups(1024)
-    batches = list(plan(lengths(groups), LAYOUT))
-    tokens = sum(sum(pair) for pair in lengths(groups))
+        tokens += used.sum()
     assert tokens / (len(batches) * LAYOUT.rows * LAYOUT.row_length) >= 0.95
 
 
@@ -84,7 +84,7 @@ def test_mask_ids_are_equal_exactly_where_the_text_is_shared():
     query, document, other = np.arange(5, 9), np.arange(20, 60), np.arange(70, 100)
     shared_document = Group(0, pair_sequences(query, document, query[::-1][:2], EMPTY, 128, TEMPLATE))
     shared_query = Group(1, pair_sequences(query, document, EMPTY, other, 128, TEMPLATE, mask_side="both"))
-    layout = PackedLayout(rows=2, row_length=128, sequences=8, group_size=2, pad=0)
+    layout = replace(SMALL, rows=2)
     groups = [shared_document, shared_query]
     batch = fill(groups, next(plan(lengths(groups), layout)), layout, lane=0)
 
@@ -121,22 +121,17 @@ def test_the_longer_text_is_truncated_as_by_longest_first_of_transformers():
 def test_a_text_alone():
     sequence = text_sequence(np.arange(5, 300), 128, TEMPLATE)
     assert len(sequence) == 128
-    layout = PackedLayout(rows=1, row_length=128, sequences=8, group_size=2, pad=0)
-    batch = fill([Group(0, (sequence,))], next(plan([(128,)], layout)), layout, 0)
+    batch = fill([Group(0, (sequence,))], next(plan([(128,)], SMALL)), SMALL, 0)
     assert not batch["group_valid"].any() and (batch["mask_ids"] >= 0).sum() == 126
 
 
 def test_a_group_that_fits_no_batch_is_named():
-    layout = PackedLayout(rows=1, row_length=128, sequences=8, group_size=2, pad=0)
     with pytest.raises(InputError, match=r"\(100, 100\).*batch_pairs"):
-        list(plan([(100, 100)], layout))
+        list(plan([(100, 100)], SMALL))
 
 
 @pytest.mark.parametrize(("pairs", "lanes"), [(128, 8), (32, 2), (48, 4)])
 def test_the_mean_number_of_pairs_is_the_configured_one(pairs, lanes):
-    from harp_jax.config import pretrain
-    from tests.support.synthetic import tokenizer
-
     groups = wiki_like_groups(4000)
 
     class Reader:
@@ -146,11 +141,8 @@ def test_the_mean_number_of_pairs_is_the_configured_one(pairs, lanes):
     config = pretrain()
     config.batch_pairs, config.lanes = pairs, lanes
     layout = make_layout(config, tokenizer(), Reader(), {"qdm": 1.0}, 2, 2 * pairs)
-    found = (
-        lanes
-        * len(groups)
-        / sum(1 for at in range(0, 4000, 1000) for _ in plan(lengths(groups)[at : at + 1000], layout))
-    )
+    batches = sum(1 for at in range(0, 4000, 1000) for _ in plan(lengths(groups)[at : at + 1000], layout))
+    found = lanes * len(groups) / batches
     # A lane has whole rows: the mean is within half a row.
     half_a_row = 0.5 * lanes * layout.row_length / np.mean([sum(pair) for pair in lengths(groups)])
     assert abs(found - pairs) <= half_a_row + 0.03 * pairs

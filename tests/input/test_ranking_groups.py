@@ -12,7 +12,8 @@ from scipy.stats import chisquare
 from harp_jax import config as configs
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.trec import Ranking, in_folds, read_folds, split_queries
+from harp_jax.corpus.trec import Ranking, split_queries
+from harp_jax.input import ranking_groups
 from harp_jax.input.ranking_groups import Judged, RankingData
 from tests.support.tiny_bert import small_tokenizer
 
@@ -52,8 +53,7 @@ def names(unit) -> list[str]:
 
 
 def test_units_and_what_is_left_out(files, caplog):
-    with caplog.at_level(logging.WARNING):
-        found = data(files, missed_positives=True)
+    found = data(files, missed_positives=True)
     assert found.units == [("q1", "D0"), ("q1", "D1"), ("q2", "D9"), ("q5", "D5")]
     assert found.report == {
         "judged, not among the queries": 1,
@@ -63,14 +63,9 @@ def test_units_and_what_is_left_out(files, caplog):
         "not retrieved": 0,
     }
     assert "1 queries are left out of training: no candidates" in caplog.text
-
-
-def test_relevant_documents_that_the_first_stage_missed_are_left_out_by_default(files, caplog):
-    assert configs.finetune().missed_positives == configs.neural_ir().missed_positives is False
-    with caplog.at_level(logging.WARNING):
-        found = data(files)
-    assert found.units == [("q1", "D1"), ("q5", "D5")]  # not D0 of q1, and nothing of q2
-    assert found.report["not retrieved"] == 2
+    # By default without the relevant documents that the first stage missed: D0 of q1, and q2.
+    found = data(files)
+    assert found.units == [("q1", "D1"), ("q5", "D5")] and found.report["not retrieved"] == 2
     assert "2 relevant documents are left out of training: not retrieved" in caplog.text
 
 
@@ -94,18 +89,20 @@ def test_how_the_first_stage_orders_the_training_pairs_is_logged(files, caplog, 
     assert warned == missed and ("set --config.missed_positives=False" in caplog.text) == missed
 
 
-def test_positive_first_then_candidates_not_judged_relevant(files):
-    found = data(files, negatives=3, missed_positives=True)
-    for epoch in range(20):
+def test_positive_first_then_uniform_candidates_not_judged_relevant(files):
+    found = data(files, negatives=2, missed_positives=True)
+    counts: Counter = Counter()
+    for epoch in range(2000):
         unit = found.unit(epoch, 0)
         positive, *negatives = names(unit)
-        assert positive == "D0"
-        assert len(set(negatives)) == 3
-        assert set(negatives) <= {"D2", "D3", "D4", "D5", "D6"}
-        for query, document in unit:
-            assert query.tolist() == TOKENIZER.encode("the cat")
-            assert query.dtype == document.dtype == np.int32
-    positive, *negatives = names(found.unit(0, 2))
+        assert positive == "D0" and len(set(negatives)) == 2
+        counts.update(negatives)
+    assert set(counts) == {"D2", "D3", "D4", "D5", "D6"}
+    assert chisquare(list(counts.values())).pvalue > 0.01
+    for query, document in unit:
+        assert query.tolist() == TOKENIZER.encode("the cat")
+        assert query.dtype == document.dtype == np.int32
+    positive, *negatives = names(data(files, negatives=3, missed_positives=True).unit(0, 2))
     assert (positive, sorted(negatives)) == ("D9", ["D3", "D4"])
 
 
@@ -120,22 +117,13 @@ def test_a_unit_depends_on_its_key_only(files):
     assert len({tuple(names(one.unit(epoch, 0))) for epoch in range(20)}) > 5
 
 
-def test_negatives_are_uniform(files):
-    found = data(files, negatives=2, missed_positives=True)
-    counts = Counter(name for epoch in range(2000) for name in names(found.unit(epoch, 0))[1:])
-    assert set(counts) == {"D2", "D3", "D4", "D5", "D6"}
-    assert chisquare(list(counts.values())).pvalue > 0.01
-
-
 def test_long_documents_are_truncated_and_the_cache_is_emptied(files, monkeypatch):
-    import harp_jax.input.ranking_groups
-
+    monkeypatch.setattr(ranking_groups, "CACHED_DOCUMENTS", 3)
     (files / "docs.tsv").write_text("".join(f"{d}\t\t\t{(text + ' ') * 500}\n" for d, text in DOCS.items()))
     found = data(files, max_length=20, missed_positives=True)
-    assert {len(document) for _, document in found.unit(0, 0)} == {20}
-    monkeypatch.setattr(harp_jax.input.ranking_groups, "CACHED_DOCUMENTS", 3)
     for epoch in range(5):
-        assert names(found.unit(epoch, 0))[0] == "D0"
+        unit = found.unit(epoch, 0)
+        assert names(unit)[0] == "D0" and {len(document) for _, document in unit} == {20}
     assert len(found._tokens) <= 3 + 8
 
 
@@ -166,20 +154,6 @@ def test_judgments_of_folds(files):
             Judged.read(config)
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [("q1\t0\nq1\t1\n", "line 2: query q1 is listed twice"), ("q1\n", "line 1: 1 columns"), ("\n", "folds is empty")],
-)
-def test_bad_folds(tmp_path, text, message):
-    (tmp_path / "folds").write_text(text)
-    with pytest.raises(InputError, match=message):
-        read_folds(str(tmp_path / "folds"))
-
-
-def test_folds_by_number_or_name():
-    assert in_folds({"a": "0", "b": "x"}, [0, "x"]) == {"a", "b"}
-
-
 judgments = st.dictionaries(
     st.integers(0, 40).map(lambda i: f"q{i}"),
     st.dictionaries(st.integers(0, 30).map(lambda i: f"D{i}"), st.integers(-1, 2), max_size=3),
@@ -197,8 +171,7 @@ def test_split_never_shares_a_relevant_document(qrels, fraction, seed):
     assert split_queries(dict(reversed(qrels.items())), fraction, seed)[1].keys() == held.keys()
 
 
-def test_split_has_the_configured_fraction():
+def test_split_has_the_configured_fraction_and_depends_on_the_seed():
     qrels = {f"q{i}": {f"D{i // 2}": 1} for i in range(400)}
-    train, held = split_queries(qrels, 0.1, 0)
-    assert len(held) == 40
-    assert split_queries(qrels, 0.1, 1)[1].keys() != held.keys()
+    one, two = (split_queries(qrels, 0.1, seed)[1].keys() for seed in (0, 1))
+    assert len(one) == 40 and one != two

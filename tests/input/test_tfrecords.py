@@ -1,16 +1,19 @@
 """Shards to groups: every record once per epoch, in an order that is a function of (seed, task, epoch), seekable anywhere."""
 
 import json
-import os
+import struct
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.input.tfrecords import RecordReader
+from harp_jax.training.stages.pretrain import pretrain_stage
 from tests.support.shards_fixture import write_job
 from tests.support.synthetic import TEMPLATE, pair
+from tests.support.tiny_run import tiny_config
 
 LANES = 4
 
@@ -28,9 +31,8 @@ def reader(directory: str, *tasks: str, seed: int = 0) -> RecordReader:
 
 
 def identity(groups) -> list[tuple]:
-    return [
-        tuple((tuple(s.query), None if s.document is None else tuple(s.document)) for s in g.sequences) for g in groups
-    ]
+    texts = lambda s: (tuple(s.query), None if s.document is None else tuple(s.document))  # noqa: E731
+    return [tuple(texts(sequence) for sequence in group.sequences) for group in groups]
 
 
 def epoch_share(found: RecordReader, lane: int, task: str, epoch: int = 0) -> int:
@@ -69,11 +71,9 @@ def test_reading_is_seekable_across_epochs(directory, task):
 
 
 def test_shards_shorter_than_the_lanes_leave_no_lane_without_records(tmp_path):
-    path = str(tmp_path / "job")
-    write_job(path, {"rqp": [3, 2, 3]})
-    found = reader(path, "rqp")
-    shares = [epoch_share(found, lane, "rqp") for lane in range(LANES)]
-    assert shares == [2, 2, 2, 2]
+    write_job(str(tmp_path), {"rqp": [3, 2, 3]})
+    found = reader(str(tmp_path), "rqp")
+    assert [epoch_share(found, lane, "rqp") for lane in range(LANES)] == [2, 2, 2, 2]
     assert all(len(found.read(lane, "rqp", 0, 9)) == 9 for lane in range(LANES))
 
 
@@ -91,32 +91,25 @@ def test_text_records_are_single_sequences_with_every_token_maskable(directory):
     assert sequence.document is None and sequence.query_text == 0 and len(sequence) == len(sequence.query) + 2
 
 
-def damaged(directory: str, tmp_path, change) -> str:
-    path = str(tmp_path / "job")
-    write_job(path, {"rqp": [10]})
-    change(path, os.path.join(path, "harp-rqp_train.tfrecord-00000-of-00001"))
-    return path
-
-
-def flip(_: str, shard: str) -> None:
-    content = bytearray(open(shard, "rb").read())
+def flip(shard: Path) -> None:
+    content = bytearray(shard.read_bytes())
     content[len(content) // 2] ^= 1
-    open(shard, "wb").write(content)
+    shard.write_bytes(content)
 
 
-def truncate_at_a_record(_: str, shard: str) -> None:
-    import struct
-
-    content = open(shard, "rb").read()
-    end = 0
-    for _unused in range(6):
+def truncate_at_a_record(shard: Path) -> None:
+    content, end = shard.read_bytes(), 0
+    for _ in range(3):
         end += 16 + struct.unpack("<Q", content[end : end + 8])[0]
-    open(shard, "wb").write(content[:end])
+    shard.write_bytes(content[:end])
 
 
-def write(directory: str, name: str, content: str) -> None:
-    with open(os.path.join(directory, name), "w", encoding="latin-1") as file:
-        file.write(content)
+def swap(shard: Path) -> None:
+    """The two shards hold equally many records."""
+    other = shard.with_name(shard.name.replace("00000-of", "00001-of"))
+    shard.rename(shard.with_suffix(".x"))
+    other.rename(shard)
+    shard.with_suffix(".x").rename(other)
 
 
 @pytest.mark.parametrize(
@@ -124,28 +117,18 @@ def write(directory: str, name: str, content: str) -> None:
     [
         (flip, "is missing or damaged: sha256 .*, manifest.json lists"),
         (truncate_at_a_record, "is missing or damaged: bytes .*, manifest.json lists"),
-        (lambda _, s: os.remove(s), "is missing or damaged: bytes no file"),
-        (lambda d, _: write(d, "manifest.json", "{}"), "is no manifest of a generation job"),
-        (lambda d, _: write(d, "manifest.json", "\xff{"), "is no manifest of a generation job"),
-        (lambda d, _: write(d, "dataset_info.json", "{"), "TFDS cannot read dataset_info.json"),
-        (lambda d, _: write(d, "features.json", "[]"), "TFDS cannot read dataset_info.json"),
+        (swap, "is missing or damaged: (sha256|bytes)"),
+        (Path.unlink, "is missing or damaged: bytes no file"),
+        (lambda shard: (shard.parent / "manifest.json").write_bytes(b"\xff{"), "is no manifest of a generation job"),
+        (lambda shard: (shard.parent / "dataset_info.json").write_text("{"), "TFDS cannot read dataset_info.json"),
+        (lambda shard: (shard.parent / "features.json").write_text("[]"), "TFDS cannot read dataset_info.json"),
     ],
 )
-def test_damage_is_named_never_skipped(directory, tmp_path, change, message):
-    path = damaged(directory, tmp_path, change)
+def test_damage_is_named_never_skipped(tmp_path, change, message):
+    write_job(str(tmp_path), {"rqp": [4, 4]})
+    change(tmp_path / "harp-rqp_train.tfrecord-00000-of-00002")
     with pytest.raises(InputError, match=message):
-        reader(path, "rqp").read(0, "rqp", 0, 3)
-
-
-def test_swapped_shards_of_equal_count_are_named(tmp_path):
-    path = str(tmp_path / "job")
-    write_job(path, {"rqp": [4, 4]})
-    names = [os.path.join(path, f"harp-rqp_train.tfrecord-0000{i}-of-00002") for i in range(2)]
-    os.rename(names[0], names[0] + "x")
-    os.rename(names[1], names[0])
-    os.rename(names[0] + "x", names[1])
-    with pytest.raises(InputError, match="is missing or damaged: (sha256|bytes)"):
-        reader(path, "rqp").read(0, "rqp", 0, 3)
+        reader(str(tmp_path), "rqp").read(0, "rqp", 0, 3)
 
 
 def test_missing_data_are_named(directory, tmp_path):
@@ -158,19 +141,10 @@ def test_missing_data_are_named(directory, tmp_path):
 
 
 def test_data_of_another_vocabulary_are_rejected(directory, tmp_path):
-
-    from harp_jax.training.stages.pretrain import pretrain_stage
-    from tests.support.tiny_run import tiny_config
-
-    config = tiny_config(str(tmp_path), data=(directory,))
-    manifest = json.load(open(os.path.join(directory, "manifest.json")))
-    stage = pretrain_stage(config)
-    assert stage.reader.sizes == {"rqp": 63, "qdm": 102}
-    manifest["tokenizer_sha256"] = "0" * 64
-    other = tmp_path / "other"
-    write_job(str(other), {"rqp": [9], "qdm": [9]})
-    (other / "manifest.json").write_text(json.dumps(manifest))
-    config = tiny_config(str(tmp_path), data=(str(other),))
+    stage = pretrain_stage(tiny_config(str(tmp_path), data=(directory,)))
+    assert stage.reader.sizes == {"rqp": 63, "qdm": 102} and np.isclose(sum(stage.shares.values()), 1)
+    write_job(str(tmp_path / "other"), {"rqp": [9], "qdm": [9]})
+    manifest = tmp_path / "other" / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "tokenizer_sha256": "0" * 64}))
     with pytest.raises(InputError, match="another vocabulary"):
-        pretrain_stage(config)
-    assert np.isclose(sum(stage.shares.values()), 1)
+        pretrain_stage(tiny_config(str(tmp_path), data=(str(tmp_path / "other"),)))

@@ -21,26 +21,13 @@ def write_job(directory: str, records: dict[str, list[int]]) -> None:
         for number, count in enumerate(counts):
             path = shard_path(directory, split_name(task, "train"), number, len(counts))
             with tensorflow().io.TFRecordWriter(path) as writer:
-                for i in range(count):
-                    writer.write(_example(task, 1000 * number + i))
-            shards.append(
-                {
-                    "file": os.path.basename(path),
-                    "records": count,
-                    "bytes": os.path.getsize(path),
-                    "sha256": sha256_file(path),
-                }
-            )
+                for key in range(1000 * number, 1000 * number + count):
+                    values = [ids.tolist() for ids in pair(key, task)]
+                    features = {"text": values[1]} if task == "mlm" else dict(zip(PAIR_FEATURES, values))
+                    writer.write(serialise(task, f"{task}:{key}", f"page{key}", features))
+            size, digest = os.path.getsize(path), sha256_file(path)
+            shards.append({"file": os.path.basename(path), "records": count, "bytes": size, "sha256": digest})
         splits[split_name(task, "train")] = {"records": sum(counts), "shards": shards}
     write_tfds_metadata(directory, splits, "synthetic")
     with open(os.path.join(directory, "manifest.json"), "w") as file:
         json.dump({"splits": splits, "tokenizer_sha256": tokenizer().sha256}, file)
-
-
-def _example(task: str, number: int) -> bytes:
-    values = pair(number, task)
-    if task == "mlm":
-        features = {"text": values[1].tolist()}
-    else:
-        features = {name: v.tolist() for name, v in zip(PAIR_FEATURES, values)}
-    return serialise(task, f"{task}:{number}", f"page{number}", features)
