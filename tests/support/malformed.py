@@ -15,13 +15,8 @@ TOKENS = [
 ]  # fmt: skip
 BYTES = [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80", b"\x00", b"\xe2\x80", b"\xef\xbf\xbf"]
 NESTED = [
-    ("{{a|", "}}"),
-    ("[[File:x|", "]]"),
-    ("\n{|\n|", "\n|}"),
-    ("<ref>", "</ref>"),
-    ("{{{", "}}}"),
-    ("<table>", "</table>"),
-]
+    ("{{a|", "}}"), ("[[File:x|", "]]"), ("\n{|\n|", "\n|}"), ("<ref>", "</ref>"), ("{{{", "}}}"), ("<table>", "</table>"),
+]  # fmt: skip
 HTML_TOKENS = [
     "<div>", "</div>", "<p>", "<p", "<a href=x>", "<a href='", "</a>", "<ul><li>", "</ul>", "<table><tr><td>", "</table>",
     "<b id={0}>", "<font size={0}>", "<!--", "-->", "<script>", "</script>", "<svg>", "<template>", "<select>", "<h1>",
@@ -45,9 +40,8 @@ def wikitext(number: int) -> str:
         depth = draw.choice([10, 500, 5000])
         missing = draw.choice([0, 0, 1, depth // 2, depth])
         return opening * depth + " ".join(draw.choices(WORDS, k=10)) + closing * (depth - missing)
-    return "".join(
-        chr(draw.choice([draw.randrange(0x110000), draw.randrange(256)])) for _ in range(draw.choice([10, 3000]))
-    )
+    length = draw.choice([10, 3000])
+    return "".join(chr(draw.choice([draw.randrange(0x110000), draw.randrange(256)])) for _ in range(length))
 
 
 def wiki_page(number: int) -> bytes:

@@ -8,7 +8,6 @@ from data_pipeline.sources.main_content import main_content
 from tests.support.steps import check_linear
 
 PROSE = "The lock of the canal was built by hand, and it has carried boats of every kind since that summer. "
-SOURCE = {"max_page_bytes": 2 << 20}
 
 
 def prose(word: str, sentences: int = 4) -> str:
@@ -16,7 +15,7 @@ def prose(word: str, sentences: int = 4) -> str:
 
 
 def text_of(page: str) -> str:
-    (document,) = read_page(page.encode(), "https://x.org/a", "w", SOURCE, [])
+    (document,) = read_page(page.encode(), "https://x.org/a", "w", {"max_page_bytes": 2 << 20}, [])
     return document.text
 
 

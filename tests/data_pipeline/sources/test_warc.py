@@ -70,14 +70,9 @@ def test_damage_is_an_input_error_with_its_place(tmp_path, name):
     parts = [gzip.compress(part) for part in RECORDS] if name.endswith("gz") else RECORDS
     data = b"".join(parts)
     third = sum(map(len, parts[:3]))
-    for harmed in (
-        data[: third + 10],
-        data[:-30],
-        data[:third] + b"\xff\xff\xff" + data[third + 3 :],
-        data[:third] + b"junk" + data[third:],
-        data[:third] + data[third + 1 :],
-        b"no crawl at all",
-    ):
+    first, rest = data[:third], data[third:]
+    replaced, inserted, removed = first + b"\xff\xff\xff" + rest[3:], first + b"junk" + rest, first + rest[1:]
+    for harmed in (data[: third + 10], data[:-30], replaced, inserted, removed, b"no crawl at all"):
         (tmp_path / name).write_bytes(harmed)
         with pytest.raises(InputError, match=rf"{name} is damaged after byte \d+"):
             read(tmp_path / name)
