@@ -108,19 +108,6 @@ def test_large_files_count_by_content_time_and_size_are_not_enough(tmp_path):
     assert identity("--fields=title,body", contents) == ""
 
 
-def test_remembered_digests_are_used_and_survive_damage(tmp_path):
-    large, cache = tmp_path / "large", tmp_path / "cache.json"
-    large.write_bytes(bytes(SMALL + 1))
-    contents = Contents(str(cache))
-    found = contents(str(large))
-    contents.save()
-    cache.write_text(cache.read_text().replace(found, "remembered"))
-    assert Contents(str(cache))(str(large)) == "remembered"
-    for damage in ("", "[]"):
-        cache.write_text(damage)
-        assert Contents(str(cache))(str(large)) == found
-
-
 @pytest.mark.parametrize(
     ("file", "argument"),
     [

@@ -44,23 +44,26 @@ def test_draws_are_nested_and_their_own():
         draw_subsets(QRELS, [41], 1, 0)
 
 
-def subsets(files, *more):
-    given = [f"--qrels={files / 'qrels'}", f"--output={files / 'out'}", *more]
+def subsets(path, *more):
+    (path / "qrels").write_text("".join(f"{q} 0 {d} {level}\n" for q, j in QRELS.items() for d, level in j.items()))
+    given = [f"--qrels={path / 'qrels'}", f"--output={path / 'out'}", *more]
     main(arguments_parser().parse_args(["subsets", *given]))
-    return {path.stem: path.read_text().split() for path in (files / "out").glob("draw-00/*.txt")}
+    return {file.stem: file.read_text().split() for file in (path / "out").glob("draw-00/*.txt")}
 
 
-def test_the_command_writes_lists_of_the_training_folds(files):
-    given = ["--sizes=2,4", "--draws=2", f"--folds={files / 'folds'}", "--train_folds=a,b", f"--run={files / 'run'}"]
-    found = subsets(files, *given)
+def test_the_command_writes_lists_of_the_training_folds(tmp_path):
+    (tmp_path / "run").write_text("".join(f"q{i} d{i} 1\n" for i in range(40)))
+    (tmp_path / "folds").write_text("".join(f"q{i}\t{'abc'[i % 3]}\n" for i in range(40)))
+    folds = [f"--folds={tmp_path / 'folds'}", "--train_folds=a,b", f"--run={tmp_path / 'run'}"]
+    found = subsets(tmp_path, "--sizes=2,4", "--draws=2", *folds)
     assert found["2"] == found["4"][:2] and all(int(q[1:]) % 3 < 2 for q in found["4"])
-    assert (files / "out" / "draw-01" / "4.txt").exists()
+    assert (tmp_path / "out" / "draw-01" / "4.txt").exists()
 
 
-def test_shares_of_all_queries_are_sizes_too(files, capsys):
-    found = subsets(files, "--sizes=4,25%,100%", "--draws=1")
+def test_shares_of_all_queries_are_sizes_too(tmp_path, capsys):
+    found = subsets(tmp_path, "--sizes=4,25%,100%", "--draws=1")
     assert "1 draws of 4, 25% (10), 100% (40) of 40 queries" in capsys.readouterr().out
     assert len(found["25%"]) == 10 and found["4"] == found["25%"][:4]
     for wrong in ("0%", "101%", "a%", "%", "0"):
         with pytest.raises(SystemExit):
-            subsets(files, f"--sizes={wrong}", "--draws=1")
+            subsets(tmp_path, f"--sizes={wrong}", "--draws=1")

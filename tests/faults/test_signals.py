@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -16,12 +17,6 @@ from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenize
 
 pytestmark = pytest.mark.faults
 
-SURVEYED = (
-    "--config.min_article_words=0",
-    "--config.validation_fraction=0.4",
-    "--config.workers=1",
-    "--max_queries=50",
-)
 ENDS = {signal.SIGINT: 130, signal.SIGTERM: -signal.SIGTERM, signal.SIGKILL: -signal.SIGKILL}
 
 
@@ -34,9 +29,8 @@ def data(tmp_path_factory) -> Path:
     texts = [" ".join(draw.choices(words, k=40)) + f" x{i}" for i in range(20_000)]
     (path / "docs.tsv").write_text("".join(f"d{i}\t{text}\n" for i, text in enumerate(texts)))
     (path / "queries.tsv").write_text("".join(f"q{i}\t{' '.join(draw.choices(words, k=4))}\n" for i in range(60)))
-    (path / "run.trec").write_text(
-        "".join(f"q{q} Q0 d{300 * q + d} {d} {50 - d} x\n" for q in range(60) for d in range(50))
-    )
+    run = [f"q{q} Q0 d{300 * q + d} {d} {50 - d} x\n" for q in range(60) for d in range(50)]
+    (path / "run.trec").write_text("".join(run))
     (path / "qrels.txt").write_text("".join(f"q{q} 0 d{300 * q + 7} 1\n" for q in range(60)))
     pages = [f'{{"id": "p{i}", "title": "", "text": "{texts[i]}", "links": [{{"start": 0, "end": 3, "target": "p{i // 2}"}}]}}\n'
              for i in range(300)]  # fmt: skip
@@ -47,21 +41,25 @@ def data(tmp_path_factory) -> Path:
 
 def command(name: str, data: Path, output: Path) -> list[str]:
     docs, queries = f"--docs={data}/docs.tsv", f"--queries={data}/queries.tsv"
+    pages = ["--config=data/linked_jsonl", f"--config.source.paths=('{data}/pages.jsonl',)"]
+    surveyed = [
+        "--config.min_article_words=0",
+        "--config.validation_fraction=0.4",
+        "--config.workers=1",
+        "--max_queries=50",
+    ]
+    trained = ["--config=baselines/linklearn", f"--config.docs=('{data}/pages.jsonl',)", "--config.steps=60"]
     arguments = {
-        "words": [docs, f"--output={output}"],
-        "first-stage": [docs, queries, f"--output={output}"],
-        "rerank": [docs, queries, f"--run={data}/run.trec", f"--model={data}/model", f"--output={output}"],
-        "anchors": [
-            "--config=data/linked_jsonl",
-            f"--config.source.paths=('{data}/pages.jsonl',)",
-            f"--output={output}",
-        ],
-        "survey": ["--config=data/linked_jsonl", f"--config.source.paths=('{data}/pages.jsonl',)", *SURVEYED, f"--output={output}"],
-        "tune-first-stage": [docs, queries, f"--qrels={data}/qrels.txt", f"--output={output}"],
-        "linklearn-train": ["--config=baselines/linklearn", f"--config.docs=('{data}/pages.jsonl',)", "--config.steps=60",
-                            f"--workdir={output}"],
-    }  # fmt: skip
-    return [sys.executable, "-m", "harp_jax", name, *arguments[name]]
+        "words": [docs],
+        "first-stage": [docs, queries],
+        "rerank": [docs, queries, f"--run={data}/run.trec", f"--model={data}/model"],
+        "anchors": pages,
+        "survey": [*pages, *surveyed],
+        "tune-first-stage": [docs, queries, f"--qrels={data}/qrels.txt"],
+        "linklearn-train": trained,
+    }
+    option = "--workdir" if name == "linklearn-train" else "--output"
+    return [sys.executable, "-m", "harp_jax", name, *arguments[name], f"{option}={output}"]
 
 
 def start(name: str, data: Path, output: Path) -> subprocess.Popen:
@@ -74,11 +72,7 @@ def content(output: Path) -> dict[str, bytes]:
     """Name → bytes of the files of an output, except logs, which hold times."""
     files = [output] if output.is_file() else [file for file in output.rglob("*") if file.is_file()]
     named = {str(file.relative_to(output.parent)): file for file in files}
-    return {
-        name: file.read_bytes()
-        for name, file in named.items()
-        if "metrics.jsonl" not in name and "tfevents" not in name
-    }
+    return {name: file.read_bytes() for name, file in named.items() if not re.search("metrics.jsonl|tfevents", name)}
 
 
 def processes_of(group: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import jax
 import numpy as np
 
 from harp_jax import config as configs
@@ -40,6 +41,13 @@ def ranking_config(path, **changes):
     for name, value in changes.items():
         c.update_from_flattened_dict({name: value})
     return c
+
+
+def scored_batch(stage, rows: int):
+    """Initial parameters whose scores differ, and the first batch."""
+    params = stage.start(stage.shape, jax.random.key(0))
+    params["score"]["kernel"] = params["score"]["kernel"] * 2e3
+    return params, Batches(stage.reader, stage.layout, range(2), stage.shares, rows, 0).make()[0]
 
 
 def units_seen(stage) -> Counter:

@@ -1,6 +1,7 @@
 """Training runs in separate processes, which tests kill, and the files that they wrote."""
 
 import os
+import socket
 import subprocess
 import sys
 
@@ -16,7 +17,8 @@ PATIENCE = "--xla_cpu_collective_timeout_seconds=300 --xla_cpu_collective_call_t
 
 
 def launch(directory, *options: str, devices: int = 1) -> subprocess.Popen:
-    """Start `tiny_run` in `directory` on `devices` CPU devices; `options` are FIELD=VALUE."""
+    """Start `tiny_run` in `directory`, which is created, on `devices` CPU devices; `options` are FIELD=VALUE."""
+    os.makedirs(directory, exist_ok=True)
     command = [sys.executable, "-m", "tests.support.tiny_run", str(directory), *options]
     environment = {**os.environ, "JAX_NUM_CPU_DEVICES": str(devices), "PYTHONPATH": str(ROOT)}
     if devices > 1:
@@ -24,6 +26,23 @@ def launch(directory, *options: str, devices: int = 1) -> subprocess.Popen:
     return subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
+
+
+def two_processes(directory, *options: str, devices: int = 2) -> list[subprocess.Popen]:
+    """One training in two processes of `devices` each; options that begin with 1: are of the second."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        common = (f"coordinator=127.0.0.1:{free.getsockname()[1]}", "processes=2")
+    both = [option for option in options if not option.startswith("1:")]
+    second = [option.removeprefix("1:") for option in options if option not in both]
+    first = launch(directory, *common, *both, "process=0", devices=devices)
+    return [first, launch(directory, *common, *both, *second, "process=1", devices=devices)]
+
+
+def kill(*processes: subprocess.Popen) -> None:
+    for process in processes:
+        process.kill()
+        process.wait()
 
 
 def losses(workdir: str) -> list[float]:

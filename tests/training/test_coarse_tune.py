@@ -16,7 +16,6 @@ from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.checkpoints.export import export_model
 from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents
-from harp_jax.input.lanes import Batches
 from harp_jax.input.ranking_groups import STREAM
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
@@ -28,7 +27,7 @@ from harp_jax.training.stages.finetune import finetune_stage
 from harp_jax.training.train import train
 from tests.support.commands import command
 from tests.support.objective import loss_of
-from tests.support.ranking_collection import ranking_config, units_seen
+from tests.support.ranking_collection import ranking_config, scored_batch, units_seen
 from tests.support.synthetic import tokenizer
 
 
@@ -75,24 +74,14 @@ def test_the_log_is_sampled_once_and_absent_documents_are_left_out(clicked, tmp_
 
 def test_what_the_log_lost_is_said_and_a_pair_counts_once(clicked, tmp_path, caplog):
     docs = Documents.open(str(clicked / "docs.tsv"), cache_dir=str(tmp_path))
-    rows = [
-        "q1\ta\td1\tu",
-        "q2\tb\td1\tu",
-        "q1\ta\td1\tv",
-        "q1\ta\tgone\tu",
-        "q2\tb\td3\tu",
-        "q1\ta\td1\tu",
-        "q9\tc\tgone\tu",
-    ]
-    (tmp_path / "log").write_text("\n".join(rows))
+    rows = ["q1 a d1 u", "q2 b d1 u", "q1 a d1 v", "q1 a gone u", "q2 b d3 u", "q1 a d1 u", "q9 c gone u"]
+    (tmp_path / "log").write_text("\n".join(rows).replace(" ", "\t"))
     with caplog.at_level(logging.WARNING):
         clicks = Clicks.open(str(tmp_path / "log"), docs, 1.0, 0, str(tmp_path))
     found = [clicks.pair(i) for i in range(len(clicks))]
     assert found == [("q1", "a", "d1"), ("q2", "b", "d1"), ("q2", "b", "d3")]
-    assert clicks.clicked("q2") == {"d1", "d3"} and [clicks.document(i) for i in range(clicks.documents)] == [
-        "d1",
-        "d3",
-    ]
+    assert clicks.clicked("q2") == {"d1", "d3"}
+    assert [clicks.document(i) for i in range(clicks.documents)] == ["d1", "d3"]
     assert f"2 clicks of {tmp_path / 'log'} are left out: {docs.path} lacks their documents" in caplog.text
     assert f"2 clicks of {tmp_path / 'log'} are left out: they repeat an earlier query and document" in caplog.text
 
@@ -100,7 +89,6 @@ def test_what_the_log_lost_is_said_and_a_pair_counts_once(clicked, tmp_path, cap
 @pytest.mark.parametrize(
     "text, sample, message",
     [
-        ("q1\ttext\td1\n", 1.0, "line 1: not ORCAS'"),
         ("q1\ttext\td1\tu\nq2\t\td1\tu\n", 1.0, "line 2: not ORCAS'"),
         ("q1\ttext\tnowhere\tu\n", 1.0, "no pair is left"),
         ("q1\ttext\td1\tu\n", 0.0, "no pair is left"),
@@ -138,24 +126,9 @@ def test_an_epoch_has_every_pair_or_document_once(clicked, monkeypatch):
     assert len(set(texts)) == 40 and not set(unused) & {i for text in texts for i in text}
 
 
-def every_output(ranker, params, batch, masked):
-    """Scores and MLM logits without the objective's shortcuts."""
-
-    @jax.jit
-    def compute(params, batch):
-        apply = lambda *inputs, method: ranker.apply({"params": params}, *inputs, method=method)  # noqa: E731
-        hidden = apply({**batch, "tokens": masked["tokens"]}, method="encode")
-        scores = apply(hidden, batch["cls_offset"], method="scores")
-        return scores, apply(hidden, masked[POSITIONS], method="mlm_logits")
-
-    return compute(params, batch)
-
-
 def test_the_loss_is_that_of_a_loop(clicked):
     stage = coarse_tune_stage(coarse_config(clicked))
-    params = stage.start(stage.shape, jax.random.key(0))
-    params["score"]["kernel"] = params["score"]["kernel"] * 2e3
-    batch, _ = Batches(stage.reader, stage.layout, range(2), stage.shares, 32, 0).make()
+    params, batch = scored_batch(stage, 32)
     objective = stage.objective(stage.shape)
     key = jax.random.key(1, impl="threefry2x32")
     loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, key))(params, batch)
@@ -164,7 +137,15 @@ def test_the_loss_is_that_of_a_loop(clicked):
     unused = [stage.vocabulary.vocab[f"[unused{i}]"] for i in range(2)]
     assert not np.isin(batch["tokens"][changed], unused).any()
     assert (changed & (batch["token_type_ids"] == 0)).any() and (changed & (batch["token_type_ids"] == 1)).any()
-    scores, logits = jax.tree.map(np.asarray, every_output(objective.ranker, params, batch, masked))
+
+    @jax.jit
+    def every_output(params, shown):
+        """Scores and MLM logits without the objective's shortcuts."""
+        hidden = objective.ranker.apply({"params": params}, shown, method="encode")
+        scores = objective.ranker.apply({"params": params}, hidden, shown["cls_offset"], method="scores")
+        return scores, objective.ranker.apply({"params": params}, hidden, masked[POSITIONS], method="mlm_logits")
+
+    scores, logits = map(np.asarray, every_output(params, {**batch, "tokens": masked["tokens"]}))
     each = []
     for lane, by_lane in enumerate(scores.reshape(2, -1)):
         for member, label in zip(batch["members"][lane, :, 0], batch["group_task"][lane]):
@@ -186,9 +167,8 @@ def test_a_mark_that_is_no_token_is_named(clicked, collection):
 @pytest.mark.parametrize("changes", [{"batch_pairs": 30}, {"lanes": 4, "batch_pairs": 8}])
 def test_epochs_are_counted_by_what_batches_hold(clicked, changes):
     """Regression: counting the partial last batch of a small sample as a whole one doubled the epochs."""
-    stage = coarse_tune_stage(
-        coarse_config(clicked, **{"lanes": 1, "window": 1024, "steps": 0, "epochs": 4.0, **changes})
-    )
+    fixed = {"lanes": 1, "window": 1024, "steps": 0, "epochs": 4.0}
+    stage = coarse_tune_stage(coarse_config(clicked, **{**fixed, **changes}))
     assert sum(units_seen(stage).values()) == pytest.approx(4 * 80, rel=0.15)
 
 
@@ -199,12 +179,9 @@ def trained(clicked, tmp_path_factory):
     return workdir
 
 
-def test_the_run_reports_both_kinds_of_pairs(trained):
+def test_fine_tuning_goes_on_from_it_with_the_same_marks(clicked, trained, tmp_path):
     last = json.loads((trained / "metrics.jsonl").read_text().splitlines()[-1])
     assert {"clicked_accuracy", "replaced_accuracy", "mlm_loss"} <= last.keys()
-
-
-def test_fine_tuning_goes_on_from_it_with_the_same_marks(clicked, trained, tmp_path):
     marks = {"query_mark": "[unused0]", "document_mark": "[unused1]"}
     stage = finetune_stage(ranking_config(clicked, init=str(trained), tokenizer="", init_head="pretrained", **marks))
     (group,) = stage.reader.read(0, "rank", 0, 1)
@@ -223,9 +200,7 @@ def test_the_probe_writes_its_guesses_and_a_summary(clicked, trained, tmp_path, 
     command("query-probe", *given)
     records = [json.loads(line) for line in (tmp_path / "probe.jsonl").read_text().splitlines()]
     assert len(records) == 7 and all(np.shape(r["predicted"]) == (2, 5) for r in records)
-    said = capsys.readouterr().out
-    assert "documents: 7" in said and "mask 2: in the part of the document that was read" in said
-    assert "a guess is in a known query" in said
+    assert "mask 2: in the part of the document that was read" in capsys.readouterr().out
 
 
 def test_the_probe_asks_the_masks_beside_the_document(trained, tmp_path):

@@ -1,9 +1,12 @@
-"""The search for the largest batch, on devices whose memory is a formula."""
+"""The search for the largest batch, on devices whose memory is a formula; the measured rate of a training."""
 
 import pytest
 
 from harp_jax import config as configs
+from harp_jax.base.cli import TERMINATED
 from harp_jax.base.errors import InputError
+from harp_jax.commands import site
+from harp_jax.training import dry_run
 from harp_jax.training.dry_run import Bytes, compile_step, search_rows
 
 
@@ -29,3 +32,13 @@ def test_finds_the_largest_batch_to_a_sixteenth_in_few_trials(most, saved):
 def test_neural_rankers_have_no_dry_run():
     with pytest.raises(InputError, match="a dry run is for BERT"):
         compile_step(configs.neural_ir(), [])
+
+
+def test_an_interrupted_measurement_writes_nothing(tmp_path, monkeypatch):
+    """Two steps, of which the first compiled, were written as 103 s a step."""
+    monkeypatch.setattr(dry_run, "train", lambda config, workdir: {"interrupted": 1.0})
+    assert dry_run.seconds_per_step(configs.pretrain(), str(tmp_path)) is None
+    arguments = site.rate_parser().parse_args(["--config=site", f"--output={tmp_path / 'rate.json'}"])
+    with pytest.raises(SystemExit) as stopped:
+        site.rate(arguments)
+    assert stopped.value.code == TERMINATED and not list(tmp_path.iterdir())

@@ -13,13 +13,12 @@ from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.corpus.trec import Ranking
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.input.lanes import Batches
 from harp_jax.input.packing import plan
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS, mask_one_each
 from harp_jax.training.stages.finetune import finetune_stage
 from harp_jax.training.train import train
 from tests.support.objective import loss_of
-from tests.support.ranking_collection import ranking_config, units_seen
+from tests.support.ranking_collection import ranking_config, scored_batch, units_seen
 
 
 def packed_scores(ranker, params, batch):
@@ -42,9 +41,7 @@ def slow_loss(name: str, scores: list[float]) -> list[float]:
 def test_each_loss_equals_a_loop_over_its_groups(collection, name):
     config = ranking_config(collection, rank_loss=name)
     stage = finetune_stage(config)
-    params = stage.start(stage.shape, jax.random.key(0))
-    params["score"]["kernel"] = params["score"]["kernel"] * 2e3
-    batch, _ = Batches(stage.reader, stage.layout, range(2), stage.shares, 16, 0).make()
+    params, batch = scored_batch(stage, 16)
     objective = stage.objective(stage.shape)
     loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, jax.random.key(0)))(params, batch)
     scores = np.asarray(jax.jit(lambda p, b: packed_scores(objective.ranker, p, b))(params, batch))
@@ -88,11 +85,8 @@ def test_the_head_is_fresh_or_pretrained(collection, tmp_path):
         again = ranking_config(collection, init=str(tmp_path / "run"), tokenizer="", init_head=head)
         stage = finetune_stage(again)
         found[head] = stage.start(stage.shape, jax.random.key(7))
-    kernel = "encoder", "layer_0", "mlp", "up", "kernel"
-    a, b = found["fresh"], found["pretrained"]
-    for part in kernel:
-        a, b = a[part], b[part]
-    np.testing.assert_array_equal(a, b)
+    kernels = [found[head]["encoder"]["layer_0"]["mlp"]["up"]["kernel"] for head in found]
+    np.testing.assert_array_equal(*kernels)
     assert (found["fresh"]["score"]["kernel"] != found["pretrained"]["score"]["kernel"]).any()
 
 
@@ -115,10 +109,9 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path, monke
     assert found["step"] == next(r["step"] for r in rows if r["RR@10"] == max(x["RR@10"] for x in rows))
     assert len(os.listdir(os.path.join(workdir, "selected"))) == 2 and found["queries"] == 9
     export_model(workdir, str(tmp_path / "model"))
-    selection = finetune_stage(config).selection(finetune_stage(config).shape, str(tmp_path / "again"))
-    assert not {d for q in selection.held_out for d in selection.held_out[q]} & {
-        d for _, d in finetune_stage(config).reader.data.units
-    }
+    stage = finetune_stage(config)
+    selection = stage.selection(stage.shape, str(tmp_path / "again"))
+    assert not {d for judged in selection.held_out.values() for d in judged} & {d for _, d in stage.reader.data.units}
     scorer = Reranker.from_pretrained(str(tmp_path / "model")).scorer
     run = {q: Ranking.of(d, s) for q, d, s in rankings(scorer, selection.run, selection.queries, selection.docs)}
     again = evaluate(selection.held_out, {"": run}, "RR@10").mean[""]["RR@10"]
@@ -135,18 +128,26 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path, monke
         before = path.read_bytes()
         path.write_bytes(before.replace(old, new, 1))
         for load in (load_encoder, Reranker.from_pretrained):
-            with pytest.raises(
-                InputError, match=f"{path.name} (was changed since it was written|is not a JSON object)"
-            ):
+            with pytest.raises(InputError, match=f"{path.name} (was changed since it was|is not a JSON object)"):
                 load(workdir)
         path.write_bytes(before)
 
 
-def test_selection_says_what_it_lacks(collection):
-    with pytest.raises(InputError, match="needs evaluations"):
-        finetune_stage(ranking_config(collection, select="RR@10"))
-    with pytest.raises(InputError, match="no group of the 30 training queries"):
-        finetune_stage(ranking_config(collection, select="RR@10", eval_every=5, select_queries=0))
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"select": "RR@10"}, "needs evaluations"),
+        ({"select": "RR@10", "eval_every": 5, "select_queries": 0}, "no group of the 30 training queries"),
+        ({"candidates": "q0 Q0 nowhere 1 1.0 x\n"}, "candidate nowhere of query q0"),
+        ({"train_folds": (), "train_queries": "q3\nq99\n"}, "1 queries have no judgments, q99 first"),
+    ],
+)
+def test_what_a_training_lacks_is_named(collection, tmp_path, changes, message):
+    for name in {"candidates", "train_queries"} & changes.keys():
+        (tmp_path / name).write_text(changes[name])
+        changes = changes | {name: str(tmp_path / name)}
+    with pytest.raises(InputError, match=message):
+        finetune_stage(ranking_config(collection, **changes))
 
 
 def test_some_queries_only(collection, tmp_path):
@@ -154,15 +155,12 @@ def test_some_queries_only(collection, tmp_path):
     few = str(tmp_path / "few")
     assert finetune_stage(ranking_config(collection, train_folds=(), train_queries=few)).reader.sizes == {"rank": 3}
     assert finetune_stage(ranking_config(collection, train_queries=few)).reader.sizes == {"rank": 1}
-    (tmp_path / "few").write_text("q3\nq99\n")
-    with pytest.raises(InputError, match="1 queries have no judgments, q99 first"):
-        finetune_stage(ranking_config(collection, train_folds=(), train_queries=few))
 
 
 def test_masked_query_prediction_never_hides_the_mark_of_a_query(collection):
     """[Q] stands before every query: there is nothing to learn in predicting it."""
     stage = finetune_stage(ranking_config(collection, mqp_weight=0.5, query_mark="w205"))
-    batch, _ = Batches(stage.reader, stage.layout, range(2), stage.shares, 16, 0).make()
+    _, batch = scored_batch(stage, 16)
     objective = stage.objective(stage.shape)
     (token,) = objective.marks
     assert (batch["tokens"] == token).sum() >= batch["group_valid"].sum()
@@ -172,22 +170,22 @@ def test_masked_query_prediction_never_hides_the_mark_of_a_query(collection):
         assert not ((np.asarray(masked[TARGETS]) == token) & (np.asarray(masked[WEIGHTS]) > 0)).any()
 
 
-@pytest.mark.parametrize("lanes, batch_pairs", [(1, 32), (2, 4), (4, 8)])
-def test_epochs_are_counted_by_what_batches_hold(collection, caplog, lanes, batch_pairs):
-    """A lane needs a row for each member of a group, so small batches on many lanes hold more pairs than they are asked for."""
-    config = ranking_config(collection, lanes=lanes, batch_pairs=batch_pairs, steps=0, epochs=4.0)
-    stage = finetune_stage(config)
+@pytest.mark.parametrize(
+    "lanes, batch_pairs, candidates, negatives", [(1, 32, 20, 3), (2, 4, 20, 3), (4, 8, 20, 3), (2, 32, 3, 7)]
+)
+def test_epochs_are_counted_by_what_batches_hold(
+    collection, tmp_path, caplog, lanes, batch_pairs, candidates, negatives
+):
+    """A lane needs a row for each member of a group, so small batches on many lanes hold more pairs than they are asked for.
+
+    In the last row queries have fewer candidates than negatives are requested.
+    """
+    run = (collection / "run.trec").read_text().splitlines(keepends=True)
+    (tmp_path / "run.trec").write_text("".join(line for line in run if int(line.split()[3]) <= candidates))
+    changes = {"lanes": lanes, "batch_pairs": batch_pairs, "negatives": negatives, "steps": 0, "epochs": 4.0}
+    stage = finetune_stage(ranking_config(collection, candidates=str(tmp_path / "run.trec"), **changes))
     assert sum(units_seen(stage).values()) == pytest.approx(4 * stage.reader.sizes["rank"], rel=0.15)
     assert ("lower `lanes`" in caplog.text) == (batch_pairs < 32)
-
-
-def test_epochs_are_counted_by_queries_where_some_have_fewer_candidates_than_negatives(collection, tmp_path):
-    run = (collection / "run.trec").read_text().splitlines(keepends=True)
-    (tmp_path / "short.trec").write_text("".join(line for line in run if int(line.split()[3]) <= 3))
-    config = ranking_config(collection, negatives=7, batch_pairs=32, candidates=str(tmp_path / "short.trec"))
-    config.steps, config.epochs = 0, 4.0
-    stage = finetune_stage(config)
-    assert sum(units_seen(stage).values()) == pytest.approx(4 * stage.reader.sizes["rank"], rel=0.15)
 
 
 @pytest.mark.parametrize("lanes", [1, 8])
@@ -201,9 +199,7 @@ def test_two_epochs_see_each_query_about_twice(collection, lanes):
 def test_masked_query_prediction_hides_one_query_token_of_the_positive(collection):
     config = ranking_config(collection, mqp_weight=0.5)
     plain, stage = finetune_stage(ranking_config(collection)), finetune_stage(config)
-    params = stage.start(stage.shape, jax.random.key(0))
-    params["score"]["kernel"] = params["score"]["kernel"] * 2e3
-    batch, _ = Batches(stage.reader, stage.layout, range(2), stage.shares, 16, 0).make()
+    params, batch = scored_batch(stage, 16)
     key = jax.random.key(1, impl="threefry2x32")
     masked = mask_one_each(key, batch, batch["mask_ids"], stage.layout.sequences, 4)
     changed = np.asarray(masked["tokens"]) != batch["tokens"]
@@ -245,10 +241,3 @@ def test_the_hidden_query_token_is_uniform():
     assert (np.asarray(masked[WEIGHTS]).sum(1) == 1).all()
     counts = np.bincount(np.asarray(masked[TARGETS])[np.asarray(masked[WEIGHTS]) > 0], minlength=18)[11:16]
     assert counts.sum() == 3000 and chisquare(counts).pvalue > 0.01
-
-
-def test_a_candidate_without_text_is_named(collection, tmp_path):
-    other = tmp_path / "run.trec"
-    other.write_text("q0 Q0 nowhere 1 1.0 x\n")
-    with pytest.raises(InputError, match="candidate nowhere of query q0"):
-        finetune_stage(ranking_config(collection, candidates=str(other)))

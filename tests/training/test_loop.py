@@ -10,35 +10,38 @@ from harp_jax.config import pretrain
 from harp_jax.model import sharding
 from harp_jax.training import loop as train
 
-CHECKPOINTS = SimpleNamespace(steps=lambda: [], save=lambda *_: None, wait=lambda: None)
+
+def run(monkeypatch, config, step, evaluate, batches) -> list[dict]:
+    """Eight steps; returns the rows of metrics."""
+    monkeypatch.setattr(train.sharding, "put", lambda batch, mesh: batch)
+    monkeypatch.setattr(train, "summarise", lambda sums, tasks: {"loss": 0.0})
+    rows = []
+    checkpoints = SimpleNamespace(steps=lambda: [], save=lambda *_: None, wait=lambda: None)
+    metrics = SimpleNamespace(write=lambda number, row, split="train": rows.append(row))
+    stage = SimpleNamespace(steps=8, tasks=(), trivial={})
+    mesh = sharding.make_mesh(config)
+    loop = train.Loop(config, stage, mesh, step, lambda done: 0.0, evaluate, checkpoints, metrics)
+    loop.run({"params": {}, "skipped": 0}, 0, batches)
+    return rows
 
 
 def test_evaluations_between_log_lines_do_not_count_as_training_time(monkeypatch):
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(train.time, "perf_counter", lambda: clock.now)
-    monkeypatch.setattr(train.sharding, "put", lambda batch, mesh: batch)
-    monkeypatch.setattr(train, "summarise", lambda sums, tasks: {"loss": 0.0})
 
-    def step(state, batch):
-        clock.now += 3.0
-        return state, {"tokens": 40.0, "gradient_norm": 1.0}
+    def after(seconds, result):
+        clock.now += seconds
+        return result
 
-    def evaluate(params, number):
-        clock.now += 1000.0
-        return {}
-
-    def batches():
-        while True:
-            clock.now += 1.0
-            yield {}, {}
-
-    rows = []
-    metrics = SimpleNamespace(write=lambda number, row, split="train": rows.append(row))
     config = pretrain()
     config.log_every, config.eval_every = 4, 3
-    stage = SimpleNamespace(steps=8, tasks=(), trivial={})
-    loop = train.Loop(config, stage, sharding.make_mesh(config), step, lambda done: 0.0, evaluate, CHECKPOINTS, metrics)
-    loop.run({"params": {}, "skipped": 0}, 0, batches())
+    rows = run(
+        monkeypatch,
+        config,
+        lambda state, batch: after(3.0, (state, {"tokens": 40.0, "gradient_norm": 1.0})),
+        lambda params, number: after(1000.0, {}),
+        (after(1.0, ({}, {})) for _ in range(9)),
+    )
     logged = [row for row in rows if "tokens_per_second" in row]
     assert [row["tokens_per_second"] for row in logged] == [pytest.approx(10.0)] * 2
     assert [row["seconds_per_step"] for row in logged] == [pytest.approx(4.0)] * 2
@@ -47,8 +50,6 @@ def test_evaluations_between_log_lines_do_not_count_as_training_time(monkeypatch
 
 def test_on_cpu_no_step_starts_before_the_last_one_has_ended(monkeypatch):
     """Also where JAX's backend was started with asynchronous dispatch, as it is here."""
-    monkeypatch.setattr(train.sharding, "put", lambda batch, mesh: batch)
-    monkeypatch.setattr(train, "summarise", lambda sums, tasks: {"loss": 0.0})
     slow = jax.jit(lambda x: jax.lax.fori_loop(0, 100, lambda _, y: jnp.cos(y @ y), x)[0, 0])
     matrix, ended, metrics = jnp.ones((200, 200)), [], []
 
@@ -59,8 +60,5 @@ def test_on_cpu_no_step_starts_before_the_last_one_has_ended(monkeypatch):
 
     config = pretrain()
     config.log_every, config.eval_every = 100, 0
-    stage = SimpleNamespace(steps=8, tasks=(), trivial={})
-    log = SimpleNamespace(write=lambda *_: None)
-    loop = train.Loop(config, stage, sharding.make_mesh(config), step, lambda done: 0.0, None, CHECKPOINTS, log)
-    loop.run({"params": {}, "skipped": 0}, 0, (({}, {}) for _ in range(8)))
+    run(monkeypatch, config, step, None, (({}, {}) for _ in range(8)))
     assert len(ended) == 28 and all(ended)

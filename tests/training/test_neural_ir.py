@@ -15,10 +15,13 @@ from harp_jax.baselines.neural_ir.interaction import NeuralConfig
 from harp_jax.baselines.neural_ir.ranker import init_params
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.encoder import load_encoder
+from harp_jax.checkpoints.export import export_model
+from harp_jax.checkpoints.recorded import best, read_metrics
 from harp_jax.commands.rerank import arguments_parser
 from harp_jax.commands.rerank import main as rerank_main
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.trec import read_queries, read_run
+from harp_jax.corpus.trec import ordered, read_queries, read_run
+from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.input.lanes import Batches
 from harp_jax.ranking.rerank import load_scorer, rankings
 from harp_jax.ranking.scorers import NeuralScorer
@@ -118,15 +121,17 @@ def pair_accuracy(workdir, path) -> float:
     return float(np.mean([scores[0] > scores[1:] for scores in scored]))
 
 
-def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
-    """The last steps, at a ruinous rate, are not what re-ranking takes; what was selected is not trained on."""
-    from harp_jax.checkpoints.recorded import best, read_metrics
-    from harp_jax.corpus.trec import ordered
-    from harp_jax.evaluation.evaluate import evaluate
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    path = tmp_path_factory.mktemp("planted")
+    write_collection(path, exact_matches)
+    return path
 
-    write_collection(tmp_path, exact_matches)
+
+def test_the_best_on_held_out_training_queries_is_kept_and_ranks(planted, tmp_path):
+    """The last steps, at a ruinous rate, are not what re-ranking takes; what was selected is not trained on."""
     options = {"learning_rate": 1e-2, "steps": 60, "eval_every": 20, "select": "RR@10", "schedule": "constant"}
-    config = neural_config(tmp_path, "knrm", **options)
+    config = neural_config(planted, "knrm", **options)
     workdir = str(tmp_path / "run")
     train(config, workdir, devices=jax.devices()[:1])
     rows = [r for r in read_metrics(workdir) if r["split"] == "validation"]
@@ -141,9 +146,7 @@ def test_the_best_on_held_out_training_queries_is_kept_and_ranks(tmp_path):
     ranked = rankings(load_scorer(workdir), selection.run, selection.queries, selection.docs)
     again = evaluate(selection.held_out, {"": dict(ordered(ranked))}, selection.measure).mean[""]
     assert next(iter(again.values())) == pytest.approx(found["value"], abs=1e-6)
-    path = os.path.join(found["model"], "parameters.safetensors")
-    with open(path, "r+b") as file:
-        file.truncate(40)
+    os.truncate(os.path.join(found["model"], "parameters.safetensors"), 40)
     with pytest.raises(InputError, match="safetensors was changed since it was written"):
         load_scorer(workdir)
 
@@ -165,13 +168,6 @@ def test_learns_the_signal_it_is_designed_for(name, make, options, tmp_path):
     assert pair_accuracy(workdir, tmp_path) >= 0.99
 
 
-@pytest.fixture(scope="module")
-def planted(tmp_path_factory):
-    path = tmp_path_factory.mktemp("planted")
-    write_collection(path, exact_matches)
-    return path
-
-
 @pytest.mark.parametrize("loss", ["hinge", "lce"])
 def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
     config = neural_config(planted, "knrm", rank_loss=loss, window=24, negatives=4, batch_pairs=48)
@@ -189,9 +185,16 @@ def test_batches_that_are_not_full_give_the_loss_of_their_groups(planted, loss):
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
-def test_vectors_are_not_for_duet(planted):
-    with pytest.raises(InputError, match="vectors: DUET reads n-graphs"):
-        neural_ir_stage(neural_config(planted, "duet", vectors="vectors.txt"))
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("duet", {"vectors": "vectors.txt"}, "vectors: DUET reads n-graphs"),
+        ("knrm", {"model": {"train_vectors": False}, "weight_decay": 0.1}, "would shrink word vectors"),
+    ],
+)
+def test_fields_that_a_model_does_not_take_are_refused(planted, name, changes, message):
+    with pytest.raises(InputError, match=message):
+        neural_ir_stage(neural_config(planted, name, **changes))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -213,9 +216,7 @@ def test_a_stage_without_data_reads_no_file(tmp_path, name):
 @pytest.mark.parametrize("negatives, accumulate, good", [(1, 1, 4096), (4, 1, 1024), (4, 2, 1024), (7, 1, 585)])
 def test_windows_hold_whole_batches(planted, negatives, accumulate, good):
     config = neural_config(planted, "knrm", batch_pairs=4096, window=256, negatives=negatives, accumulate=accumulate)
-    with pytest.raises(
-        InputError, match=f"window=256: a step has {good} groups per lane .* set --config.window={good}$"
-    ):
+    with pytest.raises(InputError, match=f"a step has {good} groups per lane .* set --config.window={good}$"):
         neural_ir_stage(config)
     config.window, config.epochs = good, 20.0
     stage = neural_ir_stage(config)
@@ -271,30 +272,26 @@ def test_frozen_vectors_do_not_change(planted, tmp_path):
     ids = load_words(str(tmp_path / "run" / "tokenizer")).ids
     for number in (0, 8, 120):
         np.testing.assert_array_equal(params["vectors"][ids[word(number)]], [number, 1, -number])
-    config.weight_decay = 0.1
-    with pytest.raises(InputError, match="would shrink word vectors"):
-        neural_ir_stage(config)
 
 
-def test_other_workdirs_and_lengths_are_refused(trained, tmp_path):
-    with pytest.raises(InputError, match="the model takes 16 words"):
-        load_scorer(trained, max_length=40)
-    with pytest.raises(InputError, match="--dtype=bfloat16: the neural ranker .* does not compute in it"):
-        load_scorer(trained, "bfloat16")
-    with pytest.raises(InputError, match="its model_type is None"):
-        load_encoder(trained)
-    from harp_jax.checkpoints.export import export_model
-
-    with pytest.raises(InputError, match="its model_type is None"):
-        export_model(trained, str(tmp_path / "exported"))
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda model, _: load_scorer(model, max_length=40), "the model takes 16 words"),
+        (lambda model, _: load_scorer(model, "bfloat16"), "--dtype=bfloat16: the neural ranker .* does not compute"),
+        (lambda model, _: load_encoder(model), "its model_type is None"),
+        (lambda model, output: export_model(model, str(output)), "its model_type is None"),
+    ],
+)
+def test_a_neural_ranker_is_no_encoder_and_has_its_own_length_and_dtype(trained, tmp_path, call, message):
+    with pytest.raises(InputError, match=message):
+        call(trained, tmp_path / "exported")
 
 
 def test_a_vocabulary_of_other_texts_is_refused_or_warned_of(planted, trained, tmp_path, caplog, capsys):
     for name, known in (("foreign", "alpha beta"), ("thin", " ".join(map(word, range(70))))):
         count_words([("x", known)]).save(str(tmp_path / name))
-    with pytest.raises(
-        InputError, match=r"^0\.0% of the words of the training queries are in the vocabulary \(2 words"
-    ):
+    with pytest.raises(InputError, match=r"^0\.0% of the words of the training queries are .* vocabulary \(2 words"):
         neural_ir_stage(neural_config(planted, "knrm", tokenizer=str(tmp_path / "foreign")))
     neural_ir_stage(neural_config(planted, "knrm"))
     assert "words of the" not in caplog.text
@@ -306,9 +303,8 @@ def test_a_vocabulary_of_other_texts_is_refused_or_warned_of(planted, trained, t
     with pytest.raises(InputError, match=r"^0\.0% of the words of the documents .* re-rank the collection that"):
         reranked(trained, planted, tmp_path / "out.trec", docs=tmp_path / "docs.tsv")
     assert not (tmp_path / "out.trec").exists()
-    (tmp_path / "queries.tsv").write_text(
-        "".join(f"q{n}\tzeta eta {word(n % 200)}\n" for n in range(TRAINED + HELD_OUT))
-    )
+    queries = [f"q{number}\tzeta eta {word(number % 200)}\n" for number in range(TRAINED + HELD_OUT)]
+    (tmp_path / "queries.tsv").write_text("".join(queries))
     reranked(trained, planted, tmp_path / "out.trec", queries=tmp_path / "queries.tsv")
     assert "note: only 33% of the words of the queries are in the vocabulary" in capsys.readouterr().err
 

@@ -12,8 +12,11 @@ from harp_jax.training.workdir import MetricsLog, WandbLog
 class Run:
     """A run of the stand-in: what was logged, and whether it ended."""
 
-    def __init__(self, given: dict) -> None:
+    def __init__(self, **given) -> None:
+        if given["project"] == "refused":
+            raise NoKey("no API key")
         self.given, self.logged, self.finished = given, [], False
+        RUNS.append(self)
 
     def define_metric(self, name: str, step_metric: str) -> None:
         self.step_metric = step_metric
@@ -26,20 +29,10 @@ class Run:
         raise RuntimeError("no network")
 
 
-@pytest.fixture
-def stand_in(monkeypatch):
-    module = types.ModuleType("wandb")
-    module.Error, module.runs = type("Error", (Exception,), {}), []
+class NoKey(Exception): ...
 
-    def init(**given):
-        if given["project"] == "refused":
-            raise module.Error("no API key")
-        module.runs.append(Run(given))
-        return module.runs[-1]
 
-    module.init = init
-    monkeypatch.setitem(sys.modules, "wandb", module)
-    return module
+RUNS: list[Run] = []
 
 
 def logged(workdir, restored: int, *steps: int) -> None:
@@ -49,10 +42,11 @@ def logged(workdir, restored: int, *steps: int) -> None:
     log.close()
 
 
-def test_a_resumed_training_continues_the_run(tmp_path, stand_in):
+def test_a_resumed_training_continues_the_run(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(Error=NoKey, init=Run))
     logged(tmp_path, -1, 1, 2, 3)
     logged(tmp_path, 2, 3)  # a kill lost step 3
-    first, second = stand_in.runs
+    first, second = RUNS
     assert first.given["id"] == second.given["id"] and second.given["resume"] == "allow"
     assert first.given["project"] == "links" and first.given["config"] == {"seed": 0}
     assert first.logged[1] == {"trained_step": 2, "train/loss": 0.5} and first.step_metric == "trained_step"

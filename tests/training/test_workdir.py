@@ -16,16 +16,27 @@ def claim(config, workdir) -> None:
     claim_workdir(str(workdir), config, tiny_stage(config)).close()
 
 
-def test_a_resume_on_other_data_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        (
+            "pairs/manifest.json",
+            ("[1, 2]", "[2, 1]"),
+            r"was started on other data: .*manifest\.json changed since; restore it",
+        ),
+        ("run/config.json", ('"seed": 0', '"seed": 1'), r"config\.json was changed since it was written"),
+    ],
+)
+def test_a_run_on_other_data_or_with_a_changed_config_is_refused(tmp_path, file, change, message):
     (tmp_path / "pairs").mkdir()
     (tmp_path / "pairs" / "manifest.json").write_text('{"shards": [1, 2]}')
     config = tiny_config(str(tmp_path), data=(str(tmp_path / "pairs"),))
     claim(config, tmp_path / "run")
     claim(config, tmp_path / "run")
-    (tmp_path / "pairs" / "manifest.json").write_text('{"shards": [2, 1]}')
-    with pytest.raises(InputError, match=r"was started on other data: .*manifest\.json changed since; restore it"):
+    path = tmp_path / file
+    path.write_text(path.read_text().replace(*change))
+    with pytest.raises(InputError, match=message):
         claim(config, tmp_path / "run")
-    (tmp_path / "pairs" / "manifest.json").write_text('{"shards": [1, 2]}')
 
 
 def test_large_inputs_are_told_apart_by_their_ends(tmp_path, monkeypatch):
@@ -33,26 +44,11 @@ def test_large_inputs_are_told_apart_by_their_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(workdir, "END", 4)
     path = tmp_path / "docs.tsv"
     found = []
-    for text in (
-        "0123456789",
-        "012x456789",
-        "0123456789abcdef",
-        "0123456789abcdeg",
-        "x123456789abcdef",
-        "0123456789abcdef0",
-    ):
+    texts = "0123456789 012x456789 0123456789abcdef 0123456789abcdeg x123456789abcdef 0123456789abcdef0"
+    for text in texts.split():
         path.write_text(text)
         found.append(workdir.large_content(str(path)))
     assert len(set(found)) == 6
-
-
-def test_a_changed_config_of_a_workdir_is_named(tmp_path):
-    config = tiny_config(str(tmp_path))
-    claim(config, tmp_path / "run")
-    path = tmp_path / "run" / "config.json"
-    path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
-    with pytest.raises(InputError, match=r"config\.json was changed since it was written"):
-        claim(config, tmp_path / "run")
 
 
 def test_sigterm_ends_the_command_with_the_status_of_a_terminated_process(tmp_path, monkeypatch):
