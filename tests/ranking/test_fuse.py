@@ -81,18 +81,13 @@ def test_wrong_options_of_fusion(files):
     for options in (["--method=weights"], ["--method=rrf", f"--qrels={files / 'qrels'}"]):
         with pytest.raises(InputError, match="belong to --method=weights"):
             fused(files, *options)
+    weights = ("--method=weights", f"--qrels={files / 'qrels'}", f"--folds={files / 'folds'}")
     (files / "folds").write_text("a0\ta\nb0\tb\n")
     with pytest.raises(InputError, match="query a1 of the runs is in no fold"):
-        fused(files, "--method=weights", f"--qrels={files / 'qrels'}", f"--folds={files / 'folds'}")
+        fused(files, *weights)
     for measure in ("unjudged@10", "oracle(RR@10)"):
         with pytest.raises(InputError, match="name one measure of the ranking"):
-            fused(
-                files,
-                "--method=weights",
-                f"--qrels={files / 'qrels'}",
-                f"--folds={files / 'folds'}",
-                f"--measure={measure}",
-            )
+            fused(files, *weights, f"--measure={measure}")
 
 
 def prior(files, *options):

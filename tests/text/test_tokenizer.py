@@ -82,16 +82,15 @@ def test_prefixes_are_the_first_ids(limit):
 
 def test_bad_vocabularies(tmp_path):
     vocab = tmp_path / "vocab.txt"
-    vocab.write_text("\n".join(t for t in SPECIAL_TOKENS if t != "[MASK]"))
-    with pytest.raises(InputError, match=r"lacks \[MASK\]"):
-        load_tokenizer(str(vocab))
-    vocab.write_text("\n".join((*SPECIAL_TOKENS, "cat", "cat")))
-    with pytest.raises(InputError, match="same token twice"):
-        load_tokenizer(str(vocab))
-    with pytest.raises(InputError, match="no tokenizer at"):
-        load_tokenizer(str(tmp_path / "absent"))
-    with pytest.raises(InputError, match="no tokenizer at ''; set `tokenizer`"):
-        load_tokenizer("")
+    for tokens, place, message in (
+        ([t for t in SPECIAL_TOKENS if t != "[MASK]"], vocab, r"lacks \[MASK\]"),
+        ([*SPECIAL_TOKENS, "cat", "cat"], vocab, "same token twice"),
+        ([], tmp_path / "absent", "no tokenizer at"),
+        ([], "", "no tokenizer at ''; set `tokenizer`"),
+    ):
+        vocab.write_text("\n".join(tokens))
+        with pytest.raises(InputError, match=message):
+            load_tokenizer(str(place))
     vocab.write_text("\n".join(SPECIAL_TOKENS))
     (tmp_path / "tokenizer_config.json").write_text("{")
     with pytest.raises(InputError, match="is not a JSON object"):
