@@ -1,22 +1,21 @@
 """The generation job on a Spark cluster of two executors: the local engine's bytes, also after kills."""
 
 import gzip
-import hashlib
 import json
 import os
 import random
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, corpus
+from tests.support import corpus
 from tests.support.corpus_site import web_page
+from tests.support.generation_job import hashes, start
 from tests.support.source_files import record
 
 pytestmark = pytest.mark.faults
@@ -36,7 +35,7 @@ def made(tmp_path_factory):
     fields = dict(encoder="idf", workers=2, tasks=tasks, prop_distribution="contrastive")
     config = corpus.write_config(root / "config.py", folder, **fields)
     assert start(config, root / "local").wait(timeout=600) == 0
-    return config, hashes(root / "local")
+    return config, written(root / "local")
 
 
 @pytest.fixture
@@ -45,18 +44,9 @@ def beside(made) -> Path:
     return Path(tempfile.mkdtemp(dir=made[0].parent))
 
 
-def start(config: Path, output: Path, *flags: str) -> subprocess.Popen:
-    arguments = [sys.executable, "-m", "data_pipeline.main", f"--config={config}", f"--output={output}", *flags]
-    # Jobs of a minute do not earn back what the second compiler costs on two cores.
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    environment = os.environ | {"JAVA_TOOL_OPTIONS": java, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.DEVNULL, env=environment)
-
-
-def hashes(directory: Path) -> dict[str, str]:
-    """Shards and manifest."""
-    files = [*directory.glob("harp-*"), directory / "manifest.json"]
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+def written(directory: Path) -> dict[str, str]:
+    """Hashes of shards and manifest."""
+    return hashes(directory) | hashes(directory, "manifest.json")
 
 
 def wait_for(path: Path, process: subprocess.Popen) -> None:
@@ -85,7 +75,7 @@ def executors(pid: int) -> list[int]:
 def test_cluster_writes_the_local_engines_bytes(made, beside):
     config, expected = made
     assert start(config, beside, *CLUSTER).wait(timeout=900) == 0
-    assert hashes(beside) == expected
+    assert written(beside) == expected
     assert not (beside / ".work").exists()
 
 
@@ -99,7 +89,7 @@ def test_an_executor_killed_mid_job_changes_nothing(made, beside, begun):
     assert len(found) == 2
     os.kill(found[0], signal.SIGKILL)
     assert process.wait(timeout=900) == 0
-    assert hashes(beside) == expected
+    assert written(beside) == expected
 
 
 @pytest.mark.parametrize("first, second", [(CLUSTER, ()), ((), CLUSTER)], ids=["cluster", "local"])
@@ -111,7 +101,7 @@ def test_a_job_killed_on_one_engine_is_finished_by_the_other(made, beside, first
     process.wait()
     assert not (beside / "manifest.json").exists()
     assert start(config, beside, *second).wait(timeout=900) == 0
-    assert hashes(beside) == expected
+    assert written(beside) == expected
 
 
 @pytest.mark.parametrize("format_", ["html", "warc"])
@@ -134,11 +124,11 @@ def test_web_formats_on_a_cluster(tmp_path, format_):
     source = dict(format=format_, paths=(str(path),), redirects=(), base_url="https://x.org/")
     config = corpus.write_config(tmp_path / "config.py", folder, encoder="idf", workers=2, source=source)
     assert start(config, tmp_path / "local").wait(timeout=600) == 0
-    expected = hashes(tmp_path / "local")
+    expected = written(tmp_path / "local")
     losses = json.loads((tmp_path / "local" / "manifest.json").read_text())["losses"]
     assert len(expected) > 5 and losses["link-boilerplate"]["count"] == 3 * corpus.PAGES
     assert start(config, tmp_path / "out", *CLUSTER).wait(timeout=900) == 0
-    assert hashes(tmp_path / "out") == expected
+    assert written(tmp_path / "out") == expected
 
 
 def test_a_destination_that_most_links_lead_to_is_divided_among_tasks(tmp_path):
@@ -159,8 +149,8 @@ def test_a_destination_that_most_links_lead_to_is_divided_among_tasks(tmp_path):
             fill = str if pa.types.is_string(field.type) else int
             columns.setdefault(field.name, [fill(i * 7919 % rows) for i in range(rows)])
         # A hot share is divided by the tasks that wrote it.
-        for part, start in enumerate(range(0, rows, rows // 16)):
-            write(job, name, part, "test", 0, table(name, columns).slice(start, rows // 16))
+        for part, first in enumerate(range(0, rows, rows // 16)):
+            write(job, name, part, "test", 0, table(name, columns).slice(first, rows // 16))
     engine = SparkEngine(job, 2, "1GB")
     try:
         # At this size Spark would send one side to all tasks, and find nothing large enough to divide.

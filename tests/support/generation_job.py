@@ -1,13 +1,18 @@
-"""The generation job as far as the link graph, and what a job wrote: tables, records, hashes of the shards."""
+"""The generation job as far as the link graph or as a process, and what a job wrote: tables, records, hashes of the shards."""
 
 import hashlib
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 from data_pipeline.config import plain
 from data_pipeline.engine.local import LocalEngine
 from data_pipeline.engine.store import bucket_parts, read
 from data_pipeline.links import link_graph
 from data_pipeline.links.parsing import parse_documents
+from tests.support import ROOT
 
 
 def linked_documents(c, output, engine_class=LocalEngine) -> dict[str, dict]:
@@ -23,8 +28,17 @@ def linked_documents(c, output, engine_class=LocalEngine) -> dict[str, dict]:
     return {row["id"]: row for row in table(output, "documents")}
 
 
-def hashes(directory: Path) -> dict[str, str]:
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(directory.glob("harp-*"))}
+def start(config: Path, output: Path, *flags: str, **options: Any) -> subprocess.Popen:
+    """The command, as a process with `options` of Popen."""
+    words = [sys.executable, "-m", "data_pipeline.main", f"--config={config}", f"--output={output}", *flags]
+    # Jobs of a minute do not earn back what Java's second compiler costs on two cores.
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAVA_TOOL_OPTIONS": java}
+    return subprocess.Popen(words, cwd=ROOT, env=environment, **{"stderr": subprocess.DEVNULL} | options)
+
+
+def hashes(directory: Path, pattern: str = "harp-*") -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(directory.glob(pattern))}
 
 
 def table(output: Path, name: str) -> list[dict]:

@@ -1,4 +1,4 @@
-"""What both engines promise to each other: SQL that they compute alike, and errors of one line."""
+"""SQL that both engines compute alike, and the command's errors of one line."""
 
 import importlib.util
 import os
@@ -26,19 +26,13 @@ FORBIDDEN = re.compile(
 )
 
 
-def statements() -> dict[str, str]:
-    """Every SQL constant of the job."""
-    found = {}
+def test_sql_keeps_to_what_both_engines_compute_alike():
+    found: dict[str, str] = {}
     for module in (web_sites, link_graph, manifest, pipeline, prop, acm, adp, qdm, wlp):
         for name, value in vars(module).items():
             if name.endswith("_SQL"):
                 for key, sql in value.items() if isinstance(value, dict) else [("", value)]:
                     found[f"{module.__name__}.{name}{key}"] = sql
-    return found
-
-
-def test_sql_keeps_to_what_both_engines_compute_alike():
-    found = statements()
     assert len(found) >= 12
     for name, sql in found.items():
         assert not FORBIDDEN.search(sql), f"{name}: {FORBIDDEN.search(sql)[0]}"
@@ -59,11 +53,11 @@ def test_types_and_sizes():
     [
         (["--engine=spark"], "Java 17" if importlib.util.find_spec("pyspark") else "harp_jax[spark]"),
         (["--master=local[2]"], "--engine=spark"),
-        (["--engine=flink"], "flink"),
+        (["--config.speed=3"], "speed"),
+        (["--config.encoder=absent"], "absent"),
     ],
 )
-def test_what_is_missing_is_said_in_one_line(tmp_path, flags, message):
-    """Without Java the engine says so; what has been done till then is kept for the next run."""
+def test_bad_usage_is_one_line_and_status_2(tmp_path, flags, message):
     folder = corpus.write(tmp_path / "corpus", files=1)
     arguments = ["--config=configs/data/demo.py", f"--config.source.paths=('{folder}/pages-0.jsonl',)"]
     arguments += ["--config.source.format=linked_jsonl", f"--config.tokenizer={folder}/vocab.txt"]
@@ -73,4 +67,4 @@ def test_what_is_missing_is_said_in_one_line(tmp_path, flags, message):
     )  # fmt: skip
     lines = [line for line in result.stderr.splitlines() if "error: " in line]
     assert result.returncode == 2 and len(lines) == 1 and message in lines[0], result.stderr
-    assert "Traceback" not in result.stderr
+    assert "Traceback" not in result.stderr and not (tmp_path / "out" / "manifest.json").exists()

@@ -23,13 +23,11 @@ from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import load_terms
 from harp_jax.base.randomness import generator
 from harp_jax.input.records import read_manifest
-from harp_jax.input.tfrecords import RecordReader
 from tests.support import corpus
-from tests.support.synthetic import TEMPLATE
+from tests.support.generation_job import records, table
 
 SETUP = Setup(generation().to_dict(), None, Sampler(lambda word: True), candidates=100)
 TASKS = ("rqp", "qdm", "rdp", "acm", "adp", "ict", "wlp", "prop")
-CONTROLS = ("ict", "wlp", "prop")
 
 
 def test_ict_passages_are_whole_sentences_in_order():
@@ -58,12 +56,13 @@ def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
     assert stats.binomtest(kept, 6_000, 0.1).pvalue > 0.01
 
 
-def test_ict_drops_what_has_no_rest_or_no_other_passage():
-    with pytest.raises(NoPair, match="one-sentence"):
-        ict.sides([[1, 2]], [[[1, 2]], [[3]]], 0, 0.1, generator("ict"))
-    with pytest.raises(NoPair, match="no-other-passage-of-two-sentences"):
-        ict.sides([[1], [2]], [[[1], [2]], [[3]]], 0, 0.1, generator("ict"))
-    assert ict.sides([[1], [2]], [[[1], [2]], [[3], [4]]], 0, 1.0, generator("ict")).neg_doc == [3, 4]
+@pytest.mark.parametrize(
+    ("passage", "other", "message"),
+    [([[1, 2]], [[3]], "one-sentence"), ([[1], [2]], [[3]], "no-other-passage-of-two-sentences")],
+)
+def test_ict_drops_what_has_no_rest_or_no_other_passage(passage, other, message):
+    with pytest.raises(NoPair, match=message):
+        ict.sides(passage, [passage, other], 0, 0.1, generator("ict"))
 
 
 def test_ict_documents_are_not_told_apart_by_their_length():
@@ -180,17 +179,6 @@ def made(tmp_path_factory):
     return folder, output
 
 
-def table(output, name):
-    return read({"work": str(output / ".work")}, name).to_pylist()
-
-
-def records(output):
-    import tensorflow_datasets as tfds
-
-    builder = tfds.builder_from_directory(str(output))
-    return [row for split in builder.info.splits for row in tfds.as_numpy(builder.as_dataset(split=split))]
-
-
 def test_every_task_reports_every_trivial_predictor(made):
     manifest = read_manifest(str(made[1]))
     assert set(manifest["tasks"]) == set(TASKS)
@@ -252,7 +240,9 @@ def test_ict_queries_and_documents_come_from_the_page(made):
 def test_random_term_distribution_is_the_mean_over_pages(made):
     folder, output = made
     terms = load_terms(str(folder / "vocab.txt"), "")
-    weights = {row["doc"]: np.frombuffer(row["weights"], np.float16) for row in weigh_rows(output)}
+    place = {"passage_weights": str(output / "term_weights" / "passage_weights")}
+    weighed = read({"work": "", "elsewhere": place}, "passage_weights").to_pylist()
+    weights = {row["doc"]: np.frombuffer(row["weights"], np.float16) for row in weighed}
     passages = table(output, "passages")
     assert set(weights) == {row["doc"] for row in passages}  # pages without in-links, too
     mean: Counter = Counter()
@@ -275,36 +265,21 @@ def test_random_term_distribution_is_the_mean_over_pages(made):
     assert stats.chisquare([*observed, 5_000 - sum(observed)], [*expected, 5_000 - sum(expected)]).pvalue > 0.01
 
 
-def weigh_rows(output):
-    place = {"passage_weights": str(output / "term_weights" / "passage_weights")}
-    return read({"work": "", "elsewhere": place}, "passage_weights").to_pylist()
-
-
 def test_pages_that_no_pair_may_show_are_in_no_control(made):
     """They link to others: WLP drops them, ICT and PROP do not read them."""
     assert read_manifest(str(made[1]))["losses"]["wlp-page-not-shown"]["count"] > 1
-    pages = {row["page"] for row in records(made[1]) if row["task"].decode() in CONTROLS}
+    pages = {row["page"] for row in records(made[1]) if row["task"].decode() in ("ict", "wlp", "prop")}
     assert len(pages) > 40 and not pages & {b"p3", b"p4"}
-
-
-def test_training_reads_the_controls_as_it_reads_harp(made):
-    reader = RecordReader((str(made[1]),), CONTROLS, "train", 1, 256, "document", 0, TEMPLATE)
-    for number, task in enumerate(CONTROLS):
-        for group in reader.read(0, task, 0, 8):
-            assert group.task == number and len(group.sequences) == 2
 
 
 def test_plain_collections_without_links_make_ict_and_prop(made, tmp_path):
     folder, _ = made
     config = corpus.config(folder, encoder="", tasks=("ict", "prop"), workers=1)
     config.source.redirects = ()
-    plain = tmp_path / "plain.jsonl"
-    plain.write_text(
-        "".join(json.dumps(corpus.page(i) | {"links": []}) + "\n" for i in range(corpus.PAGES)), encoding="utf-8"
-    )
-    config.source.paths = (str(plain),)
-    generate(config, str(tmp_path / "out"), SerialEngine)
-    manifest = read_manifest(str(tmp_path / "out"))
+    pages = [json.dumps(corpus.page(number) | {"links": []}) + "\n" for number in range(corpus.PAGES)]
+    (tmp_path / "plain.jsonl").write_text("".join(pages))
+    config.source.paths = (str(tmp_path / "plain.jsonl"),)
+    manifest = generate(config, tmp_path / "out", SerialEngine)
     assert manifest["term_weights_sha256"] is None
     assert manifest["tasks"]["prop"]["pairs"] + manifest["losses"]["prop-no-contrast"]["count"] == 5 * corpus.PAGES
     assert manifest["tasks"]["ict"]["pairs"] > 10

@@ -16,6 +16,7 @@ from data_pipeline.tasks.adp import K1, B, Slice, mine
 from data_pipeline.text.terms import load_terms
 from harp_jax.base.randomness import generator
 from tests.support import corpus
+from tests.support.generation_job import table
 
 
 def bm25(query, text, texts):
@@ -38,9 +39,8 @@ def test_search_agrees_with_a_slow_bm25_and_breaks_ties_by_place():
         query = rng.integers(0, 40, 4).tolist()
         without = 100 + number
         scores = [0.0 if 100 + i == without else bm25(query, text, texts) for i, text in enumerate(texts)]
-        wanted = sorted((i for i, score in enumerate(scores) if score > 0), key=lambda i: (-round(scores[i], 9), i))[
-            :10
-        ]
+        found = [i for i, score in enumerate(scores) if score > 0]
+        wanted = sorted(found, key=lambda i: (-round(scores[i], 9), i))[:10]
         assert pages.search(query, 10, without).tolist() == wanted
     assert len(pages.search([99], 10, 0)) == 0
 
@@ -68,11 +68,10 @@ def test_negatives_share_a_word_with_the_anchor_and_are_not_the_positive(made):
 
 def test_with_a_window_the_anchor_stands_in_the_query_as_in_its_sentence(made):
     """Sampled words would stand between the anchor's words, and in another order than the sentence's."""
-    sentences = [
-        " ".join(w for w in row["words"].split() if w.isalnum()) for row in read(made, "sentences").to_pylist()
-    ]
-    c = made["config"]
-    decode, rows = load_terms(c["tokenizer"], "", "words").tokenizer.decode, read(made, "requests").to_pylist()
+    texts = [row["words"].split() for row in read(made, "sentences").to_pylist()]
+    sentences = [" ".join(filter(str.isalnum, words)) for words in texts]
+    decode = load_terms(made["config"]["tokenizer"], "", "words").tokenizer.decode
+    rows = read(made, "requests").to_pylist()
     queries = [decode(np.frombuffer(row["query"], np.int32)) for row in rows]
     assert len({len(query.split()) - len(row["anchor"].split()) for row, query in zip(rows, queries)}) > 3
     for row, query in zip(rows, queries):
@@ -97,7 +96,6 @@ def test_pages_without_links_are_no_negatives_where_text_tasks_read_them(tmp_pat
     for tasks in (("adp",), ("adp", "prop")):
         out = folder / "-".join(tasks)
         generate(corpus.config(folder, tasks=tasks, workers=1, keep_work=True), str(out), SerialEngine)
-        job = {"work": str(out / ".work")}
-        addresses = {row["doc"]: row["id"] for row in read(job, "pages").to_pylist()}
-        found.append({(row["key"], addresses[row["destination"]]) for row in read(job, "mined").to_pylist()})
+        addresses = {row["doc"]: row["id"] for row in table(out, "pages")}
+        found.append({(row["key"], addresses[row["destination"]]) for row in table(out, "mined")})
     assert len(found[0]) > 100 and found[0] == found[1]

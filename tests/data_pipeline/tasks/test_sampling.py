@@ -18,12 +18,12 @@ def is_term(word):
     return word != (5,)
 
 
-def slow_distribution(excluded, temperature=None):
+def slow_distribution(excluded, temperature=None, scale=1.0):
     """Term by term from the text of section 3.2.1."""
     beta = {}
     for w_k in dict.fromkeys(WORDS):
         if is_term(w_k) and w_k not in excluded:
-            beta[w_k] = sum(a for w_t, a in zip(WORDS, WEIGHTS) if w_t == w_k)
+            beta[w_k] = scale * sum(a for w_t, a in zip(WORDS, WEIGHTS) if w_t == w_k)
     if temperature is None:
         z = sum(math.exp(b) for b in beta.values())
         return {w: math.exp(b) / z for w, b in beta.items()}
@@ -32,28 +32,41 @@ def slow_distribution(excluded, temperature=None):
     return {w: p / sum(powers.values()) for w, p in powers.items()}
 
 
+def assert_drawn(drawn, p):
+    """Counts of draws against their probabilities."""
+    n = drawn.total()
+    assert set(drawn) == set(p)
+    assert stats.chisquare([drawn[each] for each in p], [n * q for q in p.values()]).pvalue > 0.01
+
+
 @pytest.mark.parametrize("excluded", [set(), {(2,)}, {(1,), (4, 9)}])
-@pytest.mark.parametrize("temperature", [None, 1.0, 0.5])
-def test_distribution(excluded, temperature):
-    sampler = (
-        Sampler(is_term) if temperature is None else Sampler(is_term, weighting="normalised", temperature=temperature)
+@pytest.mark.parametrize(("temperature", "scale"), [(None, 1.0), (None, 12.0), (1.0, 1.0), (0.5, 1.0)])
+def test_distribution(excluded, temperature, scale):
+    """`scale`: 12 for attention that is summed over 12 heads."""
+    fields = (
+        dict(attention_scale=scale) if temperature is None else dict(weighting="normalised", temperature=temperature)
     )
-    words, p = sampler.distribution(Weighted(WORDS, WEIGHTS), excluded)
-    expected = slow_distribution(excluded, temperature)
+    words, p = Sampler(is_term, **fields).distribution(Weighted(WORDS, WEIGHTS), excluded)
+    expected = slow_distribution(excluded, temperature, scale)
     assert words == list(expected)
     np.testing.assert_allclose(p, list(expected.values()), rtol=1e-12)
 
 
-def test_lengths_follow_a_poisson_distribution_without_zero():
-    sampler, rng = Sampler(is_term, query_length=3.0), generator("lengths")
-    lengths = Counter(sampler.length(rng) for _ in range(20_000))
-    assert min(lengths) == 1
-    # P(x) = λ^x e^-λ / (x! (1 - e^-λ)); everything from 9 on in one class.
-    p = [3.0**x * math.exp(-3.0) / math.factorial(x) / (1 - math.exp(-3.0)) for x in range(1, 9)]
-    observed = [lengths[x] for x in range(1, 9)]
-    result = stats.chisquare([*observed, 20_000 - sum(observed)], [20_000 * q for q in [*p, 1 - sum(p)]])
-    assert result.pvalue > 0.01
-    assert abs(sum(x * n for x, n in lengths.items()) / 20_000 - 3 / (1 - math.exp(-3))) < 0.05
+@pytest.mark.parametrize(
+    ("sampling", "longest", "mean", "tolerance"),
+    [("paper", 9, 3 / (1 - math.exp(-3)), 0.05), ("official", 5, 2.56, 0.03)],  # the authors' mean
+)
+def test_lengths_are_of_a_poisson_or_the_integer_parts_of_a_normal_distribution(sampling, longest, mean, tolerance):
+    """Both from one on; everything from `longest` on is one class."""
+    sampler, rng = Sampler(is_term, query_length=3.0, sampling=sampling), generator("lengths", sampling)
+    drawn = [sampler.length(rng) for _ in range(20_000)]
+    if sampling == "paper":
+        # P(x) = λ^x e^-λ / (x! (1 - e^-λ))
+        p = {x: 3.0**x * math.exp(-3.0) / math.factorial(x) / (1 - math.exp(-3.0)) for x in range(1, longest)}
+    else:
+        p = {x: (stats.norm.sf(x - 3) - stats.norm.sf(x - 2)) / stats.norm.sf(-2) for x in range(1, longest)}
+    assert_drawn(Counter(min(length, longest) for length in drawn), p | {longest: 1 - sum(p.values())})
+    assert abs(np.mean(drawn) - mean) < tolerance
 
 
 def test_draws_without_replacement_follow_the_distribution():
@@ -61,9 +74,17 @@ def test_draws_without_replacement_follow_the_distribution():
     rng = generator("draws")
     draws = Counter(tuple(without_replacement(rng, p, 2)) for _ in range(20_000))
     expected = {(i, j): p[i] * p[j] / (1 - p[i]) for i in range(4) for j in range(4) if i != j}
-    assert set(draws) == set(expected)
-    result = stats.chisquare([draws[pair] for pair in expected], [20_000 * q for q in expected.values()])
-    assert result.pvalue > 0.01
+    assert_drawn(draws, expected)
+
+
+def test_official_draws_are_with_replacement():
+    sampler, rng = Sampler(is_term, weighting="normalised", sampling="official"), generator("replacement")
+    text = Weighted([(1,), (2,), (3,)], np.array([0.5, 0.3, 0.2]))
+    p = {(1,): 0.625, (2,): 0.375}
+    drawn = Counter(tuple(sampler.sample(rng, text, {(3,)}, 2, "text")) for _ in range(8_000))
+    assert_drawn(drawn, {(a, b): p[a] * p[b] for a in p for b in p})
+    with pytest.raises(NoPair):
+        sampler.sample(rng, text, set(text.words), 1, "text")
 
 
 @pytest.mark.parametrize("weighting", ["softmax", "normalised"])
@@ -71,9 +92,7 @@ def test_first_sampled_term_follows_eq_3(weighting):
     sampler = Sampler(is_term, weighting=weighting)
     rng = generator("first", weighting)
     first = Counter(sampler.sample(rng, Weighted(WORDS, WEIGHTS), {(3,)}, 2, "text")[0] for _ in range(10_000))
-    expected = slow_distribution({(3,)}, None if weighting == "softmax" else 1.0)
-    assert set(first) == set(expected)
-    assert stats.chisquare([first[w] for w in expected], [10_000 * q for q in expected.values()]).pvalue > 0.01
+    assert_drawn(first, slow_distribution({(3,)}, None if weighting == "softmax" else 1.0))
 
 
 def test_first_words_of_a_ranking_within_a_set_are_a_sample_from_the_set():
@@ -83,8 +102,7 @@ def test_first_words_of_a_ranking_within_a_set_are_a_sample_from_the_set():
         next(word for word in sampler.ranking(rng, Weighted(WORDS, WEIGHTS), set()) if word in inside)
         for _ in range(10_000)
     )
-    p = slow_distribution(set(WORDS) - inside, 1.0)
-    assert stats.chisquare([first[w] for w in p], [10_000 * q for q in p.values()]).pvalue > 0.01
+    assert_drawn(first, slow_distribution(set(WORDS) - inside, 1.0))
 
 
 def test_sampled_words_are_distinct_and_a_short_pool_is_a_loss():

@@ -20,6 +20,7 @@ TERMS = Terms(
     Tokenizer.of_words((*SPECIAL_TOKENS, ".", "the", *(f"w{i}" for i in range(40)), "##x")), frozenset({"the"})
 )
 SAMPLER = Sampler(TERMS.is_term, weighting="normalised")
+OFFICIAL = replace(SAMPLER, sampling="official")
 SETUP = Setup(generation().to_dict(), TERMS, SAMPLER, candidates=50)
 
 
@@ -64,9 +65,8 @@ def test_rqp_queries_are_equally_long_and_s2_has_no_anchor_word():
             continue
         assert (request.key, request.positive, request.words_of, request.negative) == ("page@110", 7, 7, None)
         assert request.anchor == ["w1x"]  # without its full stop
-        pos_query, pos_doc, neg_query, neg_doc = rqp.sides(
-            request, Passages(POSITIVE, None, PAGE), SETUP, generator("s2", seed)
-        )
+        sides = rqp.sides(request, Passages(POSITIVE, None, PAGE), SETUP, generator("s2", seed))
+        pos_query, pos_doc, neg_query, neg_doc = sides
         assert pos_doc == POSITIVE and not neg_doc
         s1, s2 = Counter(pos_query), Counter(neg_query)
         assert s1[X] == 1 and sum(s1.values()) - 1 == sum(s2.values())
@@ -97,14 +97,30 @@ def test_rqp_can_restrict_its_context_to_the_page():
         assert set(sides.pos_query) <= {8, X, *(7 + i for i in (0, 2, 3, 6))}
         # Four terms of the sentence are in the page: longer queries are shortened, on both sides.
         assert len(sides.pos_query) == min(request.length, 4) + 2 == len(sides.neg_query) + 1
-
-
-def test_rqp_of_a_sentence_without_terms_of_the_page_compares_the_anchor_alone():
-    sampler = replace(SAMPLER, context_in_page=True)
+    # Without terms of the page the anchor alone is compared.
     page = Weighted([word(i) for i in range(20, 30)], np.full(10, 0.05))
-    request = only(rqp.request(SENTENCE, 0, having(sampler), generator("alone")))
     sides = rqp.sides(request, Passages(POSITIVE, None, page), having(sampler), generator("s2"))
     assert sides.pos_query == [8, X] and len(sides.neg_query) == 1
+
+
+def test_rqp_losses():
+    request = only(rqp.request(SENTENCE, 1, SETUP, generator("short")))
+    with pytest.raises(NoPair, match="page-has-too-few-terms"):
+        rqp.sides(request, Passages(POSITIVE, None, Weighted([word(1)], np.ones(1))), SETUP, generator("s2"))
+    with pytest.raises(NoPair, match="anchor-without-words"):
+        rqp.request(replace(SENTENCE, anchors=[anchor(1, ".", 3, 4, 7)]), 0, SETUP, generator("short"))
+
+
+def test_rqp_official_has_its_anchor_last_and_in_the_pools():
+    setup, repeated, found, lengths = having(OFFICIAL), 0, 0, set()
+    for seed in range(200):
+        request = only(rqp.request(SENTENCE, 1, setup, generator("last", seed)))
+        sides = rqp.sides(request, Passages([1], None, PAGE), setup, generator("s2", seed))
+        assert sides.pos_query[-2:] == [11, 12]
+        repeated += bool(set(sides.pos_query[:-2]) & {11, 12})
+        found += bool(set(sides.neg_query) & {11, 12})
+        lengths.add(len(sides.neg_query) - len(sides.pos_query))
+    assert repeated and found and len(lengths) > 3
 
 
 def test_adp_negatives_are_as_popular_as_its_positives():
@@ -119,12 +135,8 @@ def test_adp_has_the_query_of_its_link_and_no_pair_without_a_found_page():
     request = only(adp.request(SENTENCE, 0, SETUP, generator("adp", 1)))
     assert (request.key, request.positive, request.negative, request.words_of) == ("page@110", 7, None, None)
     assert {8, X} <= set(request.query) and request.anchor == ["w1x"]
-    assert adp.sides(request, Passages(POSITIVE, NEGATIVE, None), SETUP, generator("x")) == (
-        request.query,
-        POSITIVE,
-        (),
-        NEGATIVE,
-    )
+    sides = adp.sides(request, Passages(POSITIVE, NEGATIVE, None), SETUP, generator("x"))
+    assert sides == (request.query, POSITIVE, (), NEGATIVE)
     with pytest.raises(NoPair, match="no-page-shares-a-word-of-the-anchor"):
         adp.sides(request, Passages(POSITIVE, None, None), SETUP, generator("x"))
 
@@ -144,10 +156,8 @@ def test_adp_window_is_the_sentence_around_the_anchor():
     counts = np.bincount(lengths, minlength=13)
     expected = stats.poisson.pmf(np.arange(13), 6.0)
     expected[1] += expected[0]
-    assert (
-        counts[0] == 0
-        and stats.chisquare(counts[1:13], counts[1:13].sum() * expected[1:] / expected[1:].sum()).pvalue > 0.01
-    )
+    expected = counts[1:13].sum() * expected[1:] / expected[1:].sum()
+    assert counts[0] == 0 and stats.chisquare(counts[1:13], expected).pvalue > 0.01
     assert stats.chisquare([places[n] for n in range(7)]).pvalue > 0.01
 
 
@@ -155,21 +165,11 @@ def test_adp_window_takes_from_the_other_side_where_the_sentence_ends_and_skips_
     words = [word(1), "the", ".", *(word(i) for i in range(2, 30))]
     for place in (0, 30):
         sentence = replace(SENTENCE, words=words, anchors=[anchor(110, "a", place, place + 1, 7)])
-        short = {
-            len(only(adp.request(sentence, 0, having(adp_window=8.0), generator(place, n))).query) for n in range(50)
-        }
+        drawn = [only(adp.request(sentence, 0, having(adp_window=8.0), generator(place, n))) for n in range(50)]
+        short = {len(request.query) for request in drawn}
         assert len(short) > 5 and min(short) > 1  # as long as drawn
         whole = only(adp.request(sentence, 0, having(adp_window=200.0), generator(place))).query
         assert list(whole) == [8, THE, *(7 + i for i in range(2, 30))]
-
-
-def test_short_pages_and_anchors_of_punctuation_are_losses():
-    request = only(rqp.request(SENTENCE, 1, SETUP, generator("short")))
-    with pytest.raises(NoPair, match="page-has-too-few-terms"):
-        rqp.sides(request, Passages(POSITIVE, None, Weighted([word(1)], np.ones(1))), SETUP, generator("s2"))
-    sentence = replace(SENTENCE, anchors=[anchor(1, ".", 3, 4, 7)])
-    with pytest.raises(NoPair, match="anchor-without-words"):
-        rqp.request(sentence, 0, SETUP, generator("short"))
 
 
 def test_qdm_negatives_are_uniform_over_the_other_ranks():
@@ -180,35 +180,42 @@ def test_qdm_negatives_are_uniform_over_the_other_ranks():
 
 
 def test_qdm_asks_only_about_ambiguous_anchors():
-    ((key, build),) = qdm.requests(
-        SENTENCE, having(replace(SAMPLER, query_length=0.1))
-    )  # one text has several destinations
+    ((key, build),) = qdm.requests(SENTENCE, having(replace(SAMPLER, query_length=0.1)))
     request = only(build(generator("ambiguous")))
     (draw,) = request.draws
-    assert (request.positive, request.negative, draw.key, draw.anchor) == (
-        7,
-        None,
-        request.key,
-        "w1x.",
-    ) and key == draw.key
-    assert draw.rank in (0, 3, 4)
-    assert qdm.sides(request, Passages(POSITIVE, NEGATIVE, None), SETUP, generator("x")) == (
-        request.query,
-        POSITIVE,
-        (),
-        NEGATIVE,
-    )
+    assert (request.positive, request.negative, draw.anchor) == (7, None, "w1x.")
+    assert draw.key == request.key == key and draw.rank in (0, 3, 4)
+    sides = qdm.sides(request, Passages(POSITIVE, NEGATIVE, None), SETUP, generator("x"))
+    assert sides == (request.query, POSITIVE, (), NEGATIVE)
+
+
+def test_qdm_takes_any_ten_occurrences_or_the_first():
+    anchors = [Anchor(0, "a", 0, 1, 7, 0, 0, 1, 3, i, 40) for i in range(40)]
+    taken = [[i for i in range(40) if qdm.chosen(anchors[i], 10, False, seed)] for seed in range(200)]
+    assert all(len(found) == 10 for found in taken)
+    assert stats.chisquare(list(Counter(i for found in taken for i in found).values())).pvalue > 0.01
+    assert [i for i in range(40) if qdm.chosen(anchors[i], 10, True, 0)] == list(range(10))
+    assert all(qdm.chosen(each, 0, True, 0) for each in anchors)
+    assert qdm.chosen(anchors[3]._replace(occurrences=5), 10, False, 0)
 
 
 def test_rdp_importance_sums_repeated_anchors_and_averages_over_pieces():
     anchors = [anchor(0, "a", 2, 3, 7), anchor(1, "b", 6, 8, 9), anchor(2, "a", 9, 10, 7)]
-    sentence = replace(SENTENCE, anchors=anchors)
-    lengths = np.array([len(TERMS.ids([w])) for w in WORDS])
-    eta = rdp.importance(sentence, lengths)
+    sentence = replace(SENTENCE, anchors=anchors, to_cls=np.array([0.5, 0.2, 0.3]))
     # γ of Eq. 10: attention per wordpiece; w1x has two pieces that share the word's stored sum.
-    cls = SENTENCE.cls
-    assert eta["a"] == (pytest.approx(cls[2] / 2 + cls[9]), 7)
-    assert eta["b"] == (pytest.approx((cls[6] + cls[7]) / 2), 9)
+    cls, lengths = SENTENCE.cls, SENTENCE.lengths
+    a, b = pytest.approx(cls[2] / 2 + cls[9]), pytest.approx((cls[6] + cls[7]) / 2)
+    assert rdp.importance(sentence, lengths) == {"a": (a, 7), "b": (b, 9)}
+    assert rdp.importance(sentence, lengths, summed=False) == {"a": (cls[2] / 2, 7), "b": (b, 9)}
+    assert rdp.importance(sentence, lengths, "to_cls") == {"a": (0.8, 7), "b": (0.2, 9)}
+    assert rdp.importance(sentence, lengths, "to_cls", False) == {"a": (0.5, 7), "b": (0.2, 9)}
+    found = rdp.request(sentence, having(rdp_direction="to_cls", rdp_pairs="all"), generator("all"))
+    assert [(r.key, r.positive, r.negative) for r in found] == [("page@100+0>1", 7, 9)]
+
+
+def test_rdp_all_pairs_keep_ties_and_equal_destinations():
+    found = rdp.every_pair(np.array([0.3, 0.1, 0.3, 0.2]))
+    assert sorted(found) == [(0, 1), (0, 2), (0, 3), (2, 1), (2, 3), (3, 1)]
 
 
 @pytest.mark.parametrize("weighting", ["softmax", "normalised"])
@@ -241,9 +248,7 @@ def test_acm_pairs_are_uniform_over_anchors_with_different_pages():
     anchors = [anchor(i, "a", i, i + 1, destination) for i, destination in enumerate([1, 1, 2, 3])]
     rng = generator("acm")
     pairs = Counter(acm.choose(anchors, rng) for _ in range(5_000))
-    assert set(pairs) == {
-        (i, j) for i in range(4) for j in range(4) if anchors[i].destination != anchors[j].destination
-    }
+    assert set(pairs) == {(i, j) for i in range(4) for j in range(4) if i != j and {i, j} != {0, 1}}
     assert stats.chisquare(list(pairs.values())).pvalue > 0.01
     assert acm.choose(anchors[:2], rng) is None
 
@@ -269,6 +274,15 @@ def test_acm_query_is_the_anchor_with_words_of_its_page():
         acm.sides(request, Passages(POSITIVE, None, PAGE), SETUP, generator("query"))
 
 
+def test_acm_queries_drawn_anew_differ_and_share_the_anchor():
+    request = Request("acm", "k", "p", 1, (), ["w0"], 4, words_of=2)
+    sides = acm.sides(request, Passages([1], [2], PAGE), having(OFFICIAL), generator("anew"))
+    assert sides.neg_query and sides.neg_query != sides.pos_query and 7 in sides.neg_query and 7 in sides.pos_query
+    assert not acm.sides(request, Passages([1], [2], PAGE), SETUP, generator("anew")).neg_query
+    with pytest.raises(NoPair, match="documents-equal"):
+        acm.sides(request, Passages([1], [1], PAGE), having(OFFICIAL), generator("anew"))
+
+
 def test_running_text_is_cut_between_sentences():
     sentences = [[1] * 4, [2] * 3, [3] * 5, [], [4] * 23, [5] * 2]
     pieces = list(mlm.pieces("p", sentences, 10))
@@ -276,11 +290,6 @@ def test_running_text_is_cut_between_sentences():
     assert [token for piece in pieces for token in piece.text] == [token for s in sentences for token in s]
     assert all(0 < len(piece.text) <= 10 and piece.page == "p" for piece in pieces)
     assert [list(piece.text) for piece in pieces][:2] == [[1] * 4 + [2] * 3, [3] * 5]
-
-
-def test_keys_do_not_collide_between_links_of_a_sentence():
-    keys = {SENTENCE.anchor_key(a) for a in SENTENCE.anchors} | {SENTENCE.key}
-    assert len(keys) == 3 and isinstance(Request("rqp", "k", "p", 1).query, tuple)
 
 
 def test_what_was_drawn_twice_and_is_equal_is_stored_once():

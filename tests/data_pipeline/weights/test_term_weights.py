@@ -34,7 +34,7 @@ from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.input.records import read_manifest
 from harp_jax.model.cross_encoder import Ranker, init_params
 from harp_jax.model.encoders.bert import BertShape
-from harp_jax.text.tokenizer import load_tokenizer
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
 from tests.support import corpus
 
 SHAPE = dict(layers=2, hidden=32, heads=4, intermediate=64)
@@ -60,6 +60,12 @@ def slow_attention(config, params, tokenizer, tokens):
     return np.asarray(rows(params, batch, jnp.arange(n)[None]))[0]
 
 
+def weigh(folder, tokenizer, sequences, dtype="float32", devices=None):
+    """Number → (rows, attention to [CLS]) of each sequence."""
+    encoder = Encoder(str(folder), tokenizer, dtype, 512, jax.local_devices()[:devices])
+    return {i: (rows, to_cls) for i, rows, to_cls in encoder.rows(sequences)}
+
+
 def test_rows_of_cls_and_anchors(encoder_dir):
     folder, config, params, tokenizer = encoder_dir
     rng = np.random.default_rng(0)
@@ -67,23 +73,23 @@ def test_rows_of_cls_and_anchors(encoder_dir):
     for size in (1, 7, 30, 31, 3):
         spans = [(s, min(size, s + 2)) for s in range(0, min(size, 9), 3)] if size != 30 else []
         sequences.append(Sequence(rng.integers(5, tokenizer.size, size).astype(np.int32), spans))
-    encoder = Encoder(str(folder / "hf"), tokenizer, "float32", 512)
-    rows = list(encoder.rows(sequences))
-    found, to_cls = {i: row for i, row, _ in rows}, {i: column for i, _, column in rows}
+    # An alphabet without spaces, each letter a link: every anchor is the whole word of 33 pieces, which are queried once.
+    alphabet = [(4, 37)] * 33 + [(2, 3), (36, 40)]
+    sequences.append(Sequence(rng.integers(5, tokenizer.size, 40).astype(np.int32), alphabet))
+    (batch,) = batches(sequences[-1:], 512, 1, tokenizer)
+    assert 1 + 38 <= batch.queries.shape[1] <= 512
+    found = weigh(folder / "hf", tokenizer, sequences)
     assert sorted(found) == list(range(len(sequences)))
     for i, (tokens, spans) in enumerate(sequences):
-        attention = slow_attention(config, params, tokenizer, tokens)
-        assert found[i].shape == (1 + len(spans), len(tokens))
-        np.testing.assert_allclose(found[i][0], attention[0, 1:-1], atol=1e-5)
-        for row, (start, end) in zip(found[i][1:], spans):
-            slow = sum(attention[1 + piece, 1:-1] for piece in range(start, end)) / (end - start)
-            np.testing.assert_allclose(row, slow, atol=1e-5)
-        slow = [attention[0, 0], *(attention[1 + start : 1 + end, 0].mean() for start, end in spans)]
-        np.testing.assert_allclose(to_cls[i], slow, atol=1e-5)
+        attention, (rows, to_cls) = slow_attention(config, params, tokenizer, tokens), found[i]
+        assert rows.shape == (1 + len(spans), len(tokens))
+        for row, column, (start, end) in zip(rows, to_cls, [(-1, 0), *spans], strict=True):
+            np.testing.assert_allclose(row, attention[1 + start : 1 + end, 1:-1].mean(axis=0), atol=1e-5)
+            np.testing.assert_allclose(column, attention[1 + start : 1 + end, 0].mean(), atol=1e-5)
 
 
 def test_batches_hold_every_sequence_once_in_few_shapes():
-    tokenizer = load_tokenizer_of_five()
+    tokenizer = Tokenizer.of_words(SPECIAL_TOKENS)
     rng = np.random.default_rng(1)
     sequences = [Sequence(np.full(n, 4, np.int32), [(0, 1)]) for n in rng.integers(1, 511, 300)]
     made = list(batches(sequences, 4096, 4, tokenizer))
@@ -92,26 +98,6 @@ def test_batches_hold_every_sequence_once_in_few_shapes():
     assert len({batch.tokens.shape for batch in made}) <= len(LENGTHS)
     slots, tokens = sum(batch.tokens.size for batch in made), sum(int(batch.segment_ids.sum()) for batch in made)
     assert tokens / slots > 0.8
-
-
-def load_tokenizer_of_five():
-    from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
-
-    return Tokenizer.of_words(SPECIAL_TOKENS)
-
-
-def test_anchors_that_share_a_word_ask_for_its_pieces_once(encoder_dir):
-    """An alphabet without spaces, each letter a link: every anchor is the whole word of 33 pieces."""
-    folder, config, params, tokenizer = encoder_dir
-    tokens = np.random.default_rng(2).integers(5, tokenizer.size, 40).astype(np.int32)
-    sequence = Sequence(tokens, [(4, 37)] * 33 + [(2, 3), (36, 40)])
-    (batch,) = batches([sequence], 512, 1, tokenizer)
-    assert 1 + 38 <= batch.queries.shape[1] <= 512
-    ((_, rows, to_cls),) = Encoder(str(folder / "hf"), tokenizer, "float32", 512).rows([sequence])
-    attention = slow_attention(config, params, tokenizer, tokens)
-    for row, column, (start, end) in zip(rows[1:], to_cls[1:], sequence.spans):
-        np.testing.assert_allclose(row, attention[1 + start : 1 + end, 1:-1].mean(axis=0), atol=1e-5)
-        np.testing.assert_allclose(column, attention[1 + start : 1 + end, 0].mean(), atol=1e-5)
 
 
 def test_word_sums_and_spans():
@@ -144,11 +130,9 @@ def weighed(encoder_dir, tmp_path_factory):
 
 def test_job_with_attention_weights_stores_them_and_takes_them_back(encoder_dir, weighed, tmp_path):
     folder, config, params, tokenizer = encoder_dir
-    encoder, output = str(folder / "hf"), tmp_path / "out"
-    shutil.copytree(weighed, output)
     job = {
-        "work": str(output / ".work"),
-        "elsewhere": {"sentence_weights": str(output / "term_weights" / "sentence_weights")},
+        "work": str(weighed / ".work"),
+        "elsewhere": {"sentence_weights": str(weighed / "term_weights" / "sentence_weights")},
     }
     sentences, weights = (read(job, name, 1).to_pylist() for name in ("sentences", "sentence_weights"))
     assert len(sentences) == len(weights) > 10
@@ -160,19 +144,15 @@ def test_job_with_attention_weights_stores_them_and_takes_them_back(encoder_dir,
         slow = [sum(attention[0, 1 + piece] for piece in range(a, b)) for a, b in pairwise(bounds)]
         np.testing.assert_allclose(from_bytes(weight["cls"]), slow, rtol=2e-3, atol=1e-5)
         assert len(from_bytes(weight["anchors"])) == len(sentence["anchors"]) * len(lengths)
-    again = tmp_path / "again"
+    artefact = shutil.copytree(weighed / "term_weights", tmp_path / "term_weights")
     given = corpus.config(
-        folder,
-        tokenizer=encoder,
-        encoder="",
-        term_weights=str(output / "term_weights"),
-        tasks=("rqp", "rdp"),
-        workers=1,
+        folder, tokenizer=str(folder / "hf"), encoder="", term_weights=str(artefact), tasks=("rqp", "rdp"), workers=1
     )
+    again = tmp_path / "again"
     generate(given, str(again), SerialEngine)
-    shards = sorted(path.name for path in output.glob("harp-*"))
-    assert all((again / name).read_bytes() == (output / name).read_bytes() for name in shards)
-    target = next((output / "term_weights" / "passage_weights").rglob("*.parquet"))
+    shards = sorted(path.name for path in weighed.glob("harp-*"))
+    assert all((again / name).read_bytes() == (weighed / name).read_bytes() for name in shards)
+    target = next((artefact / "passage_weights").rglob("*.parquet"))
     os.truncate(target, target.stat().st_size - 1)
     with pytest.raises(InputError, match="do not match"):
         generate(given, str(tmp_path / "damaged"))
@@ -216,12 +196,9 @@ def test_padded_vocabulary_changes_nothing(encoder_dir, tmp_path):
     pads = {WORDS: lambda x: np.pad(x, ((0, 7), (0, 0))), "cls.predictions.bias": lambda x: np.pad(x, (0, 7))}
     padded = altered(folder / "hf", tmp_path / "hf", pads, vocab_size=config.vocab_size + 7)
     sequences = [Sequence(np.arange(5, 5 + n, dtype=np.int32), [(0, 1)]) for n in (4, 9)]
-    found = [
-        {i: rows for i, rows, _ in Encoder(str(path), tokenizer, "float32", 256).rows(sequences)}
-        for path in (folder / "hf", padded)
-    ]
-    for i in range(2):
-        np.testing.assert_array_equal(found[0][i], found[1][i])
+    jax.tree.map(
+        np.testing.assert_array_equal, *(weigh(path, tokenizer, sequences) for path in (folder / "hf", padded))
+    )
 
 
 def test_encoder_of_few_positions_reads_that_far(encoder_dir, tmp_path):
@@ -245,9 +222,8 @@ def test_two_devices_and_bfloat16_give_nearly_the_same_weights(encoder_dir):
     ]
 
     def weights(devices, dtype):
-        encoder = Encoder(str(folder / "hf"), tokenizer, dtype, 512, jax.local_devices()[:devices])
-        found = {i: rows for i, rows, _ in encoder.rows(sequences)}
-        return np.concatenate([found[i].ravel() for i in range(len(sequences))])
+        found = weigh(folder / "hf", tokenizer, sequences, dtype, devices)
+        return np.concatenate([found[i][0].ravel() for i in range(len(sequences))])
 
     one, two, rough = weights(1, "float32"), weights(2, "float32"), weights(2, "bfloat16")
     np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-7)
@@ -258,47 +234,27 @@ def test_two_devices_and_bfloat16_give_nearly_the_same_weights(encoder_dir):
     assert np.abs(one - rough).max() < 0.05 * one.max()
 
 
-def workdir(path, config, params, step=3):
-    """A training workdir with one checkpoint."""
-    path.mkdir(parents=True)
-    (path / "config.json").write_text(json.dumps({"encoder": dataclasses.asdict(config)}))
-    checkpoints = Checkpoints(str(path))
-    checkpoints.save(step, {"params": params}, {})
-    checkpoints.close()
-    return str(path)
-
-
-def test_an_encoder_is_known_by_its_content(encoder_dir, tmp_path):
+def test_an_encoder_is_known_by_its_content(encoder_dir, weighed, tmp_path):
+    """Weights of another encoder are not taken over; those of the same encoder elsewhere are."""
     folder, config, params, _ = encoder_dir
     known = identify(str(folder / "hf"))
     assert known["positions"] == config.max_positions
-    shutil.copytree(folder / "hf", tmp_path / "copy")
-    assert identify(str(tmp_path / "copy")) == known
-    assert identify(workdir(tmp_path / "run", config, params)) == known
-    # The same step with other parameters is another encoder; so is another number of heads.
-    other = jax.tree.map(lambda x: x + 1e-3, params)
-    assert identify(workdir(tmp_path / "other", config, other)) != known
-    assert identify(workdir(tmp_path / "heads", dataclasses.replace(config, heads=2), regrouped(params))) != known
+    moved = shutil.copytree(folder / "hf", tmp_path / "moved")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.json").write_text(json.dumps({"encoder": dataclasses.asdict(config)}))
+    checkpoints = Checkpoints(str(run))
+    checkpoints.save(3, {"params": params}, {})
+    checkpoints.close()
+    assert identify(str(moved)) == identify(str(run)) == known
+    other = altered(folder / "hf", tmp_path / "other", {WORDS: lambda x: 1.1 * x})
+    heads = altered(folder / "hf", tmp_path / "heads", {}, num_attention_heads=2)
+    assert known not in (identify(str(other)), identify(str(heads)))
 
-
-def regrouped(params):
-    """The same numbers as two heads."""
-
-    def change(x):
-        shape = tuple({4: 2, 8: 16}[n] if n in (4, 8) else n for n in x.shape)
-        return x.reshape(shape) if (4, 8) in pairwise(x.shape) else x
-
-    return jax.tree.map(change, params)
-
-
-def test_weights_of_another_encoder_are_not_taken_over(encoder_dir, weighed, tmp_path):
-    folder = encoder_dir[0]
     given = dict(tokenizer=str(folder / "hf"), tasks=("rqp", "rdp"), workers=1)
-    other = altered(folder / "hf", tmp_path / "hf", {WORDS: lambda x: 1.1 * x})
     with pytest.raises(InputError, match="differing keys: encoder"):
         generate(corpus.config(folder, encoder=str(other), **given), str(weighed))
-    shutil.copytree(folder / "hf", tmp_path / "moved")
-    generate(corpus.config(folder, encoder=str(tmp_path / "moved"), **given), str(weighed))
+    generate(corpus.config(folder, encoder=str(moved), **given), str(weighed))
     # Where manifest and work directory are gone, the weights themselves say whose they are.
     artefact = str(weighed / "term_weights")
     meta = read_meta(artefact)
