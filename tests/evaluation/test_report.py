@@ -180,7 +180,7 @@ def test_intervals_cover_the_mean_and_bars_stay_on_their_axis(runs):
 def test_wrong_options_are_named(runs, tmp_path):
     with pytest.raises(InputError, match="write NAME=PATH"):
         named(["run.trec"], "run")
-    with pytest.raises(InputError, match="a is given twice"):
+    with pytest.raises(InputError, match="every name once"):
         named(["a=1", "a=2"], "run")
     for option in ("baseline", "focus"):
         with pytest.raises(InputError, match=f"no run is named 'absent' for --{option}; the runs are bm25"):
@@ -260,7 +260,7 @@ def test_a_finished_plan_is_reported_by_its_directory(plan, capsys):
     main(arguments_parser().parse_args([str(plan), f"--output={plan}/report.html"]))
     text = Strict((plan / "report.html").read_text()).text
     assert "good ranks better than bm25." in text and "plan: table" in text and "text of 0a" in text
-    with pytest.raises(InputError, match="the tables of .* are table"):
+    with pytest.raises(InputError, match="its tables are table"):
         main(arguments_parser().parse_args([str(plan), "--step=absent", f"--output={plan}/report.html"]))
     with pytest.raises(InputError, match="report a plan, or runs"):
         main(arguments_parser().parse_args([str(plan), "--qrels=x", f"--output={plan}/report.html"]))
