@@ -1,6 +1,7 @@
 """The house: rooms import only rooms that stand above them, in a line, and take no private names across files."""
 
 import ast
+import re
 
 import pytest
 
@@ -113,3 +114,28 @@ def test_every_folder_of_tests_is_a_room() -> None:
     allowed = {tests / name for name in (*rooms, "data_pipeline", "support", "faults", "real")}
     allowed |= {tests / "data_pipeline" / name for name in ROOMS["data_pipeline"]}
     assert not {str(path.parent.relative_to(ROOT)) for path in TESTS if path.parent not in allowed | {tests}}
+
+
+# In code, not in comments, docstrings and messages. Who may name BERT: its own file, the table of encoders, the tokenizers of
+# vocab.txt, the default of a fresh encoder, and an export for a file name of sentence-transformers.
+BERT = re.compile(r"wordpiece|\[CLS\]|\[SEP\]|\[MASK\]|^##$|(?<!s_)bert(?!_config)|^30522$", re.IGNORECASE)
+MAY_SAY_BERT = (
+    "model/encoders/bert.py", "model/encoders/table.py", "text/tokenizer.py", "config.py", "checkpoints/export.py",
+    "experiments", "commands", "baselines",
+)  # fmt: skip
+
+
+def test_no_other_file_says_bert():
+    found = []
+    for path in files("harp_jax"):
+        name = str(path.relative_to(ROOT / "harp_jax"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            said = node.value if isinstance(node, ast.Constant) else getattr(node, "id", getattr(node, "attr", ""))
+            if (
+                isinstance(said, int | str)
+                and " " not in str(said)
+                and "\n" not in str(said)
+                and BERT.search(str(said))
+            ):
+                found += [f"{name}:{node.lineno} {said}"] if not name.startswith(MAY_SAY_BERT) else []
+    assert not found
