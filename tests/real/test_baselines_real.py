@@ -90,7 +90,7 @@ def test_linklearn_of_wikipedia_ranks_cranfield(tmp_path):
     qrels, sources = shared("cranfield", "qrels.txt"), shared("cranfield", "source_documents.tsv")
     c = configs.linklearn()
     c.docs, c.redirects = linked_slice(str(tmp_path), 500), (shared("wiki", "redirects.tsv"),)
-    c.steps, c.eval_every, c.eval_queries = 100, 50, 50
+    c.steps, c.eval_every = 100, 50
     done = train_linklearn(c, str(tmp_path / "linklearn"))
     print(done["held_out"])
     output = str(tmp_path / "linklearn.trec")
