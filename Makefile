@@ -1,6 +1,6 @@
 # make demo     links make a ranker: dump → pairs → pre-training → fine-tuning → table, on an invented wiki (eight minutes, 2 cores)
 # make test     all tests
-# make check    ruff, mypy, the audit and the fast tests, under two minutes: before every commit
+# make check    ruff, mypy, the audit and the fast tests, under 90 seconds: before every commit
 # make lint     ruff and mypy
 # make docs     the documentation as a site, in build/docs
 # make audit    bandit over the code; known vulnerabilities of the pinned packages, where the advisories can be reached
@@ -87,7 +87,7 @@ audit: .venv/test .venv/audit
 
 # Tests without trainings, generation jobs and their processes.
 FAST := tests/test_rooms.py tests/test_configs.py tests/commands/test_command_line.py tests/corpus tests/evaluation tests/text \
-	tests/input/test_lanes.py tests/input/test_packing.py tests/input/test_task_mix.py tests/objectives/test_losses.py \
+	tests/input/test_lanes.py tests/input/test_packing.py tests/objectives/test_losses.py \
 	tests/data_pipeline/text tests/data_pipeline/sources
 check: lint audit
 	$(BIN)/python -m pytest -m "not real and not faults" $(FAST)

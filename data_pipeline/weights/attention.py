@@ -40,14 +40,14 @@ QUERIES = (1, 16, 64, LONGEST)
 
 
 def word_sums(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Attention over wordpieces [..., pieces] to attention over words [..., words]: the sum over a word's pieces."""
+    """Attention over tokens [..., tokens] to attention over words [..., words]: the sum over a word's tokens."""
     if not len(lengths):
         return rows[..., :0]
     return np.add.reduceat(rows, np.concatenate([[0], np.cumsum(lengths)[:-1]]), axis=-1)
 
 
 def piece_spans(lengths: np.ndarray, anchors: abc.Sequence[abc.Mapping[str, Any]]) -> list[tuple[int, int]]:
-    """Each anchor's span of wordpieces, from its span of words."""
+    """Each anchor's span of tokens, from its span of words."""
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     return [(int(bounds[anchor["start"]]), int(bounds[anchor["end"]])) for anchor in anchors]
 
@@ -55,9 +55,9 @@ def piece_spans(lengths: np.ndarray, anchors: abc.Sequence[abc.Mapping[str, Any]
 def attending(
     tokens: np.ndarray, lengths: np.ndarray, anchors: abc.Sequence[abc.Mapping[str, Any]], anchor_row: str
 ) -> list[tuple[int, int]]:
-    """For each anchor the span of wordpieces whose attention weighs its context (HARP Eq. 1).
+    """For each anchor the span of tokens whose attention weighs its context (HARP Eq. 1).
 
-    "span": the anchor's wordpieces; "first_token": the first occurrence of its first wordpiece in the sentence.
+    "span": the anchor's tokens; "first_token": the first occurrence of its first token in the sentence.
     """
     spans = piece_spans(lengths, anchors)
     if anchor_row == "span":
@@ -67,7 +67,7 @@ def attending(
 
 
 class Sequence(NamedTuple):
-    """tokens [n] int32 without special tokens; the spans of wordpieces whose attention is returned, in addition to [CLS]."""
+    """tokens [n] int32 without special tokens; the spans of tokens whose attention is returned, in addition to [CLS]."""
 
     tokens: np.ndarray
     spans: list[tuple[int, int]]

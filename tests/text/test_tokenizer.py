@@ -154,6 +154,9 @@ def test_added_tokens_are_tokens(tmp_path):
     ours, theirs = load_tokenizer(directory), transformers.AutoTokenizer.from_pretrained(directory)
     assert ours.size == len(theirs) == 47 and 46 in ours.special
     assert ours.encode("[Q] the cat") == theirs.encode("[Q] the cat", add_special_tokens=False)
+    (tmp_path / "added_tokens.json").write_text('{"[Q]": 46, "[D]": 47}')  # as older versions of transformers wrote
+    with pytest.raises(InputError, match=r"adds '\[D\]' as 47, which is not in tokenizer\.json"):
+        load_tokenizer(directory)
 
 
 def test_truncation_and_padding_of_the_file_are_not_used(tmp_path):
