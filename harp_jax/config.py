@@ -128,6 +128,9 @@ OWN: Mapping[str, Fields] = {
         "pair_loss": Field(
             "hinge", '"softmax_margin" is that of the authors\' code', ("hinge", "logistic", "softmax_margin")
         ),
+        "pair_reduction": Field(
+            "mean", 'over all pairs of a batch; "sum": of the tasks\' means, as in Eq. 16', ("mean", "sum")
+        ),
         "mlm_weight": Field(1.0, "0: nothing is masked or predicted", WEIGHT),
         "mlm_head_steps": Field(
             300, "where `init` has no MLM head: train it alone for so long, the encoder frozen; 0: do not", STEPS
@@ -217,7 +220,7 @@ FIELDS: Mapping[str, Fields] = {**{stage: {**LOOP, **own} for stage, own in OWN.
 # "recommended" is for small encoders and short trainings (docs/experiments/recommended.md): one link task alone, nothing dropped.
 PRESETS: dict[str, dict[str, Any]] = {
     "recommended": {"tasks": ("adp",), "mlm_weight": 0.0, "model.dropout": 0.0},
-    "paper": {"mlm_side": "both"},
+    "paper": {"mlm_side": "both", "pair_reduction": "sum"},
     "official": {
         "pair_loss": "softmax_margin",
         "task_sampling": "proportional",

@@ -17,14 +17,16 @@ from harp_jax.objectives.objective import Batch, Metrics, fill
 class Pretrain:
     """HARP Eq. 16, an `Objective`.
 
-    Pair losses are averaged over all pairs of the batch, not per task: a task with three pairs in a batch must not weigh as
-    much as one with a hundred.
+    `pair_reduction` "mean": the pair losses are averaged over all pairs of the batch. "sum": the sum of the tasks' means, as in
+    the equation, where four tasks weigh four times as much against MLM; a task with few pairs in a batch weighs as much as one
+    with many. MLM is averaged over the predicted tokens either way.
     """
 
     ranker: Ranker
     tasks: tuple[str, ...]
     pair_weight: float
     pair_loss: str
+    pair_reduction: str
     mlm_weight: float
     predictions: int  # maximum masked positions per row; 0: no MLM
     mask_token: int
@@ -46,7 +48,9 @@ class Pretrain:
         return mask_tokens(key, batch, ids, self.mlm_rate, self.predictions, self.mask_token, self.vocab_size)
 
     def counts(self, masked: Batch) -> Metrics:
-        pairs = {"pairs": masked["group_valid"].sum()}
+        valid = masked["group_valid"]
+        of_task = masked["group_task"][..., None] == jnp.arange(len(self.tasks))
+        pairs = {"pairs": valid.sum(), "pairs_of_task": (of_task & valid[..., None]).sum((0, 1))}  # the latter [tasks]
         return {**pairs, "predicted": masked[WEIGHTS].sum()} if self.predictions else pairs
 
     def loss(
@@ -58,7 +62,8 @@ class Pretrain:
         sides = by_group(found.scores, masked["members"])
         pair = PAIRWISE[self.pair_loss](sides[..., 0], sides[..., 1])
         valid = masked["group_valid"].astype(pair.dtype)
-        pairs = (self.pair_weight * valid * pair).sum() / jnp.maximum(counts["pairs"], 1)
+        total = counts["pairs_of_task"][masked["group_task"]] if self.pair_reduction == "sum" else counts["pairs"]
+        pairs = (self.pair_weight * valid * pair / jnp.maximum(total, 1)).sum()
 
         loss, mlm = pairs, Metrics()
         if self.predictions:

@@ -50,7 +50,7 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
     )
 
     single = dataclasses.replace(stage.layout, rows=1, group_size=1)
-    hinges = []
+    hinges: dict[int, list[float]] = {0: [], 1: []}  # by task
 
     @jax.jit
     def first_score(params, one):
@@ -68,10 +68,13 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
                 alone = group._replace(sequences=(sequence,))
                 one = fill([alone], next(plan([(len(sequence),)], single)), single, 0)
                 scores.append(float(first_score(params, one)))
-            hinges.append(max(0.0, 1 - scores[0] + scores[1]))
-    assert sums["pairs"] == len(hinges)
-    assert np.std(hinges) > 0.1
-    assert float(loss) == pytest.approx(0.7 * np.mean(hinges), rel=1e-5)
+            hinges[group.task].append(max(0.0, 1 - scores[0] + scores[1]))
+    every = hinges[0] + hinges[1]
+    assert sums["pairs"] == len(every) and np.std(every) > 0.1
+    assert float(loss) == pytest.approx(0.7 * np.mean(every), rel=1e-5)
+    summed = dataclasses.replace(objective, pair_reduction="sum")
+    loss, _ = jax.jit(lambda p, b: loss_of(summed, p, b, jax.random.key(0)))(params, batch)
+    assert float(loss) == pytest.approx(0.7 * (np.mean(hinges[0]) + np.mean(hinges[1])), rel=1e-5)
 
 
 def test_summaries_divide_by_the_counts_and_nothing_is_predicted_without_weight(setting):
@@ -90,7 +93,7 @@ def test_summaries_divide_by_the_counts_and_nothing_is_predicted_without_weight(
 def test_four_microbatches_give_the_gradients_of_one_batch(setting):
     config, stage, params = setting
     objective = dataclasses.replace(
-        stage.objective(stage.shape.computing_in("float64")), mlm_weight=1.0, predictions=19
+        stage.objective(stage.shape.computing_in("float64")), mlm_weight=1.0, predictions=19, pair_reduction="sum"
     )
     layout = dataclasses.replace(stage.layout, microbatches=4)
     parts = batch_of(config, stage, layout)

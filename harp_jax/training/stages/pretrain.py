@@ -37,6 +37,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderS
             tasks=tasks,
             pair_weight=config.pair_weight,
             pair_loss=config.pair_loss,
+            pair_reduction=config.pair_reduction,
             mlm_weight=config.mlm_weight,
             predictions=slots(config.row_length) if config.mlm_weight else 0,
             mask_token=tokenizer.mask,
