@@ -17,7 +17,7 @@ from harp_jax.evaluation.provenance import Record, behind, records_in
 from harp_jax.evaluation.render import as_html, as_markdown
 from harp_jax.evaluation.report import Background, summary
 from harp_jax.evaluation.report import report as build_report
-from harp_jax.evaluation.significance import ROUNDS
+from harp_jax.evaluation.significance import ONE_RUN, ROUNDS
 from harp_jax.evaluation.tables import FORMATS
 from harp_jax.experiments.verdict import decide
 from harp_jax.ranking.fuse import NORMALISE
@@ -96,6 +96,8 @@ def draw(arguments: argparse.Namespace, qrels: Qrels) -> None:
     with replacing(arguments.curve) as file:
         file.write(picture)
     print(as_text(found, measure))
+    if one_run := sorted({p.system for p in found if p.size and p.runs == 1}):
+        print(f"one run of {', '.join(one_run)}: the intervals {ONE_RUN}")
     print(f"curve: {arguments.curve}")
 
 
@@ -208,7 +210,8 @@ def report(arguments: argparse.Namespace) -> None:
         background=background(arguments, paths, focus),
         runs_per_draw=arguments.runs_per_draw,
     )
-    printed = "\n".join([str(table), *found.facts[:1], *found.remarks, *summary(table, focus)])
+    remarks = [remark for remark in found.remarks if remark != table.one_run]  # the table ends with it
+    printed = "\n".join([str(table), *found.facts[:1], *remarks, *summary(table, focus)])
     pages = {arguments.output: as_html(found), arguments.markdown: as_markdown(found), arguments.text: printed + "\n"}
     for path, text in pages.items():
         if path:

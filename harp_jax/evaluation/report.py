@@ -232,7 +232,7 @@ def report(
         systems=systems_of(table, blank),
         focus=focus,
         warnings=warnings(table, focus),
-        remarks=[*remarks, *table.notes()],
+        remarks=[*remarks, *table.notes(), *filter(None, [table.one_run])],
         panels=panels,
         panels_left_out=max(0, len(rows) - MOST_LINES),
         data=[training_data(name, path) for name, path in known.pairs.items()],

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from harp_jax.evaluation.measures import is_tested, parse_measures
-from harp_jax.evaluation.significance import LEVEL, Comparison
+from harp_jax.evaluation.significance import LEVEL, ONE_RUN, Comparison
 
 if TYPE_CHECKING:
     import pandas
@@ -44,6 +44,22 @@ class Table:
     def marked(self) -> set[tuple[str, str]]:
         """(run, measure) pairs that differ significantly from the baseline."""
         return {(c.run, c.measure) for c in self.comparisons if c.significant}
+
+    @property
+    def one_run(self) -> str:
+        """The line under a table that compares systems of one run: what its intervals leave out; "" if there are none."""
+        names = [name for name in dict.fromkeys(c.run for c in self.comparisons) if self.seeds.get(name, 1) == 1]
+        return f"one run of {', '.join(names)}: the intervals {ONE_RUN}" if names else ""
+
+    @property
+    def too_few(self) -> str:
+        """A sentence where there are too few groups to resample, else ""."""
+        if not self.few_groups:
+            return ""
+        return (
+            f"queries that share relevant documents form an effective {self.few_groups:.1f} groups, too few to "
+            "resample: intervals and tests take single queries as if they were independent, and are too sure"
+        )
 
     def verdict(self, name: str) -> str:
         """What a system does not beat; "" if it is above chance and its blank row, or neither is known."""
@@ -85,7 +101,8 @@ class Table:
         ]
         head = ["measure", "Δ", "95 % interval", "p t", "Holm", "p rand.", "Holm", "verdict"]
         legend = f"{MARK} differs from {self.baseline}: p < {LEVEL} in both tests after Holm's correction\n"
-        return f"{text}\n{legend if marked else ''}\n{_aligned([f'against {self.baseline}', *head], compared)}"
+        against = _aligned([f"against {self.baseline}", *head], compared)
+        return "\n".join([text, legend if marked else "", against, *filter(None, [self.one_run])])
 
     def latex(self) -> str:
         """A booktabs tabular: the best value of each measure is bold (not of unjudged@10 and oracle(…)), significant
@@ -104,7 +121,8 @@ class Table:
         head = " & ".join(["Run", *map(_escaped, self.measures), *([""] if self.verdicts else [])]) + r" \\"
         columns = "l" + "r" * len(self.measures) + ("l" if self.verdicts else "")
         body = [r"\toprule", head, r"\midrule", *rows, r"\bottomrule"]
-        return "\n".join([rf"\begin{{tabular}}{{{columns}}}", *body, r"\end{tabular}"])
+        said = [f"% {self.one_run}"] if self.one_run else []
+        return "\n".join([rf"\begin{{tabular}}{{{columns}}}", *body, r"\end{tabular}", *said])
 
     def to_frame(self) -> "pandas.DataFrame":
         """A pandas frame of the means: one row per run, one column per measure."""
@@ -129,7 +147,7 @@ class Table:
         return lines
 
     def notes(self) -> list[str]:
-        """Warnings: queries that count as zero or are left out, intervals that are too narrow."""
+        """Warnings: queries that count as zero or are left out, too few groups of queries."""
         found = []
         for name in self.missing:
             for qids, what in (
@@ -148,17 +166,7 @@ class Table:
             found.append(
                 f"verdicts by {self.judged_by}: the 95 % bootstrap interval of the difference includes 0 or lies below it"
             )
-        if self.comparisons and max(self.seeds.values(), default=1) == 1:
-            found.append(
-                "one run of each system: intervals and p-values are about other queries, not about another training seed "
-                "(over both, the interval of one run covers .83 to .92 where it says .95); give a trained system several runs"
-            )
-        if self.few_groups:
-            found.append(
-                f"queries that share relevant documents form an effective {self.few_groups:.1f} groups, too few to "
-                "resample: intervals and tests take single queries as if they were independent, and are too sure"
-            )
-        return found
+        return [*found, *filter(None, [self.too_few])]
 
     def _with_seeds(self, name: str) -> str:
         count = self.seeds.get(name, 1)

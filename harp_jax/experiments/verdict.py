@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 
 from harp_jax.corpus.trec import Qrels, Run, ordered
 from harp_jax.evaluation.evaluate import evaluate
+from harp_jax.evaluation.significance import ONE_RUN
 from harp_jax.evaluation.tables import Table
 from harp_jax.ranking.fuse import fitted
 
@@ -42,7 +43,8 @@ class Verdict:
     """What to use and why. `weight` is the ranker's, relative to 1 for the first stage, both normalised by `normalise`; 0: use
     the first stage alone. `fitted_weight` is the one that is best on all queries, also where the gain is not shown. `before` is the
     sum with the run of the ranker's start; `training` is the sum with the ranker, compared with `before`. `links` is a run that
-    uses the links without a model; `beside_links` is its sum with the ranker, compared with it.
+    uses the links without a model; `beside_links` is its sum with the ranker, compared with it. `remark` says why the tests may be
+    too sure.
     """
 
     measure: str
@@ -56,6 +58,7 @@ class Verdict:
     training: Gain | None = None
     links: Gain | None = None
     beside_links: Gain | None = None
+    remark: str = ""
 
     @property
     def verdict(self) -> str:
@@ -92,7 +95,8 @@ class Verdict:
                 f"No difference to {first} is shown: use {first} alone. More links, more training, or labelled queries may "
                 "change that."
             )
-        return " ".join(filter(None, [found, advice, self._of_training(first), self._of_links()]))
+        remarks = [f"One run of the ranker: the intervals {ONE_RUN}.", self.remark and f"Note: {self.remark}."]
+        return " ".join(filter(None, [found, advice, self._of_training(first), self._of_links(), *remarks]))
 
     def _of_training(self, first: str) -> str:
         """What the training adds to the sum with the start's own run."""
@@ -140,19 +144,22 @@ def decide(
         return dict(ordered(fitted([one, other], qrels, folds, measure, normalise)[1]))
 
     runs = {"first": first, "ranker": ranker, "both": in_sum(first, ranker)}
+    training = beside = None
     if before is not None:
         runs["before"] = in_sum(first, before)
+        (training,) = _gains(
+            evaluate(qrels, {"before": runs["before"], "both": runs["both"]}, measure, "before")
+        ).values()
     if links is not None:
-        runs |= {"links": links, "beside_links": in_sum(links, ranker)}
+        runs["links"] = links
+        (beside,) = _gains(evaluate(qrels, {"links": links, "sum": in_sum(links, ranker)}, measure, "links")).values()
     weights, _ = fitted([first, ranker], qrels, {}, measure, normalise)
     table = evaluate(qrels, runs, measure, baseline="first")
     gains = _gains(table)
     name = table.measures[0]
-    training = _gains(evaluate(qrels, runs, measure, baseline="before"))["both"] if before is not None else None
-    beside = _gains(evaluate(qrels, runs, measure, baseline="links"))["beside_links"] if links is not None else None
     return Verdict(
         name, table.queries, table.mean["first"][name], gains["ranker"], gains["both"], weights[""][1], normalise,
-        gains.get("before"), training, gains.get("links"), beside,
+        gains.get("before"), training, gains.get("links"), beside, table.too_few,
     )  # fmt: skip
 
 

@@ -231,9 +231,17 @@ def test_intervals_of_few_groups_draw_single_queries_and_the_table_says_so():
     table = evaluate(qrels, {"old": old, "new": new}, "RR@10", "old", rounds=500)
     assert any("an effective 2.2 groups" in note for note in table.notes())
     runs = {"a": many(30, 3)[1], "b": [many(30, 1)[1]] * 2}
-    assert not evaluate(many(30, 3)[0], runs, "RR@10", "a", rounds=100).notes()
-    (note,) = evaluate(many(30, 3)[0], runs | {"b": runs["a"]}, "RR@10", "a", rounds=100).notes()
-    assert note.startswith("one run of each system")
+    found = evaluate(many(30, 3)[0], runs, "RR@10", "a", rounds=100)
+    assert not found.notes() and not found.one_run
+
+
+def test_a_table_with_one_run_of_a_system_ends_with_what_its_intervals_leave_out():
+    """Also beside a system of several runs, and beside random orders, of which there are many."""
+    qrels, run = many(30, 3)
+    table = evaluate(qrels, {"a": run, "b": [run] * 2, "c": run}, "RR@10", "a", rounds=100, chance="a")
+    assert table.seeds["chance"] > 1 and table.one_run.startswith("one run of c: the intervals do not include training")
+    assert table.text().endswith(f"\n{table.one_run}") and table.latex().endswith(f"\n% {table.one_run}")
+    assert not evaluate(qrels, {"a": run}, "RR@10", chance="a", rounds=100).one_run
 
 
 def test_runs_of_the_same_draw_are_told_to_the_intervals(tmp_path, capsys):

@@ -32,7 +32,8 @@ def test_a_ranker_that_adds_evidence_is_used_with_a_weight():
     found = decide(QRELS, FOLDS, FIRST_STAGE, run(2.0, "ranker"))
     assert found.verdict == BETTER and found.use == BOTH and found.weight == found.fitted_weight > 0
     assert found.both.mean > found.first and found.both.interval[0] > 0
-    assert "use it, with weight" in found.words()
+    assert "use it, with weight" in found.words() and found.words().count("One run of the ranker") == 1
+    assert not found.remark
     assert found.first == evaluate(QRELS, {"x": FIRST_STAGE}, "RR@10").mean["x"]["RR@10"]
 
 
@@ -42,6 +43,11 @@ def test_a_ranker_that_adds_nothing_is_not_used(signal):
     assert found.verdict in (SAME, WORSE) and found.use == FIRST and found.weight == 0
     assert "use BM25 alone" in found.words()
     assert found.ranker.verdict == (WORSE if signal < 0 else found.ranker.verdict)
+
+
+def test_the_verdict_on_questions_about_a_few_pages_says_that_its_tests_are_too_sure():
+    qrels = {qid: {"d0.0": 1} | judged for qid, judged in QRELS.items()}
+    assert "Note: queries that share relevant documents form" in decide(qrels, FOLDS, FIRST_STAGE, FIRST_STAGE).words()
 
 
 def test_what_the_training_adds_is_told_from_what_the_start_had():
