@@ -4,7 +4,7 @@
 # make lint     ruff and mypy
 # make docs     the documentation as a site, in build/docs
 # make audit    bandit over the code; known vulnerabilities of the pinned packages, where the advisories can be reached
-# make real     slow proofs on real data in ../shared/data and real weights, and the TPU compile (HARP_LARGEST=1: the largest batch)
+# make real     slow proofs on real data in ../shared/data and real weights, and compiles for TPUs and GPUs (HARP_LARGEST=1: the largest batch)
 # make faults   kills, signals, limits of memory, and ten thousand mutated inputs to every reader (under 20 minutes, 2 cores)
 # make package  wheel and sdist, installed in an empty environment: the documentation's commands outside the repository
 # make spark    the tests of the Spark engine, about eight minutes (PySpark is fetched; Java 17 must be there)
@@ -46,8 +46,13 @@ help:
 
 # Compiles for TPUs that are not there. Kept out of .venv: where libtpu is installed, every import of jax looks for a TPU.
 .venv/libtpu: .venv/python constraints.txt
-	$(PIP) install --quiet --no-deps --target .venv/libtpu.tmp "$$(grep '^libtpu==' constraints.txt)"
+	$(PIP) install --quiet --no-deps --target .venv/libtpu.tmp --constraint constraints.txt libtpu
 	rm -rf $@ && mv .venv/libtpu.tmp $@
+
+# Compiles for NVIDIA GPUs that are not there: JAX's plugin and CUDA's libraries, 4.5 GB.
+.venv/cuda: .venv/python constraints.txt
+	$(PIP) install --quiet --target .venv/cuda.tmp --constraint constraints.txt 'jax-cuda13-plugin[with-cuda]'
+	rm -rf $@ && mv .venv/cuda.tmp $@
 
 # Runs a plan in a slow proof. In an environment of its own: its packages are not ours.
 .venv/snakemake: .venv/python constraints.txt
@@ -97,8 +102,9 @@ check: lint audit
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs,wandb]' selenium cohere
 	touch $@
 
-real: .venv/real .venv/libtpu .venv/snakemake | $(MINILM)
-	HARP_LIBTPU=$(CURDIR)/.venv/libtpu HARP_SNAKEMAKE=$(CURDIR)/.venv/snakemake/bin/snakemake HARP_MINILM=$(MINILM) $(BIN)/python -m pytest -m real -s
+real: .venv/real .venv/libtpu .venv/cuda .venv/snakemake | $(MINILM)
+	HARP_LIBTPU=$(CURDIR)/.venv/libtpu HARP_CUDA=$(CURDIR)/.venv/cuda HARP_SNAKEMAKE=$(CURDIR)/.venv/snakemake/bin/snakemake \
+		HARP_MINILM=$(MINILM) $(BIN)/python -m pytest -m real -s
 
 faults: .venv/test
 	$(BIN)/python -m pytest -m faults -n $(WORKERS) --dist loadfile

@@ -27,7 +27,9 @@ def arguments_parser() -> ConfigParser:
         "--dry_run", action="store_true", help="compile the step; print memory, FLOPs, collectives, time"
     )
     parser.add_argument("--largest", action="store_true", help="with --dry_run: find the largest batch that fits")
-    parser.add_argument("--topology", default="", help="devices of the dry run, such as v3:2x2 (default: local)")
+    parser.add_argument(
+        "--topology", default="", help="devices of the dry run, such as h100:8 or v3:2x2 (default: local)"
+    )
     parser.add_argument(
         "--coordinator", default="", help="of several processes: HOST:PORT of process 0; auto on TPU pods and Slurm"
     )

@@ -277,10 +277,12 @@ def load_newest(workdir: str) -> tuple[int, dict, ConfigDict]:
     directory = os.path.join(os.path.abspath(workdir), "checkpoints")
     import orbax.checkpoint as ocp
 
-    handlers = {"state": ocp.PyTreeCheckpointHandler(), "meta": ocp.JsonCheckpointHandler()}
+    registry = ocp.handlers.DefaultCheckpointHandlerRegistry()
+    registry.add("state", ocp.args.PyTreeRestore, ocp.PyTreeCheckpointHandler())
+    registry.add("meta", ocp.args.JsonRestore, ocp.JsonCheckpointHandler())
     digest, found = config_digest(workdir), None
     if os.path.isdir(directory):
-        with ocp.CheckpointManager(directory, item_handlers=handlers) as manager:
+        with ocp.CheckpointManager(directory, handler_registry=registry) as manager:
             found = _newest(list(manager.all_steps()), lambda step: _read_params(manager, step, digest), directory)
     if found is None:
         raise InputError(f"{workdir} holds no checkpoint yet; train first")

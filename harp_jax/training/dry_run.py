@@ -1,4 +1,4 @@
-"""Cost of a run before it starts: compiles the real step for the local devices, or for a TPU that is not attached."""
+"""Cost of a run before it starts: compiles the real step for the local devices, or for TPUs and GPUs that are not attached."""
 
 import dataclasses
 import logging
@@ -22,8 +22,10 @@ from harp_jax.model import sharding
 from harp_jax.model.attention import choose
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.model.encoders.table import ENCODERS
-from harp_jax.training.machine import batch_flops, data_sheet, gib, peak_flops, size_of, tightest
+from harp_jax.training.machine import batch_flops, data_sheet, gib, peak_flops, size_of, tightest, usable_memory
+from harp_jax.training.program import Contents, collectives, contents
 from harp_jax.training.step import State
+from harp_jax.training.topologies import compiler_options, topology_devices
 from harp_jax.training.train import STAGES, abstract_state, jit_step, make_optimizer, padded, state_shardings, train
 
 log = logging.getLogger(__name__)
@@ -33,44 +35,6 @@ FILL = 0.97  # fraction of slots that are real tokens, measured on Wikipedia
 # Bytes of a training process beside its arrays: JAX, TensorFlow and what compilations leave. Measured on CPU with the demo's model
 # (2.30 GiB in all, of which .69 a step with its state) and 2 × 128 (1.52 and .16).
 LIBRARIES = 1.25 * 2**30
-COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
-_BYTES = {
-    "f64": 8,
-    "s64": 8,
-    "u64": 8,
-    "f32": 4,
-    "s32": 4,
-    "u32": 4,
-    "bf16": 2,
-    "f16": 2,
-    "u16": 2,
-    "s8": 1,
-    "u8": 1,
-    "pred": 1,
-}
-
-
-def topology_devices(topology: str) -> list[jax.Device]:
-    """The devices of a TPU topology such as "v3:2x2" (needs libtpu, but no TPU); the local devices for an empty name.
-
-    Raises InputError for an unknown topology.
-    """
-    if not topology:
-        return jax.devices()
-    os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # otherwise libtpu queries a metadata server that does not exist
-    from jax.experimental import topologies
-
-    try:
-        found: list[Any] = list(topologies.get_topology_desc(topology, platform="tpu").devices)
-    except Exception as error:
-        first = (str(error).splitlines() or [""])[0]
-        raise InputError(
-            f"no topology {topology!r} ({first[:120]}); install the extra [tpu] and use one such as v3:2x2, v4:2x2x1 or v5e:2x4"
-        ) from error
-    if found[0].device_kind.startswith(("TPU v2", "TPU v3")):
-        return found
-    # From v4 on the two cores of a chip are one device; the topology lists both, but JAX cannot make a mesh of the second.
-    return [device for device in found if device.core_on_chip == 0]
 
 
 class Compiled(NamedTuple):
@@ -81,6 +45,7 @@ class Compiled(NamedTuple):
     shape: EncoderShape
     layout: PackedLayout
     mesh: Mesh
+    lanes: int
     flops: float
 
 
@@ -109,8 +74,8 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
     }
     objective = stage.objective(shape)
     step = jit_step(config, stage, objective, shape.drops, optimizer, shardings, mesh)
-    program = step.lower(state, batch).compile()
-    return Compiled(program, state, shape, layout, mesh, batch_flops(config, stage, shape, objective))
+    program = step.lower(state, batch).compile(compiler_options(devices[0]))
+    return Compiled(program, state, shape, layout, mesh, config.lanes, batch_flops(config, stage, shape, objective))
 
 
 def without_files(config: ConfigDict) -> ConfigDict:
@@ -130,24 +95,6 @@ def without_files(config: ConfigDict) -> ConfigDict:
     return config
 
 
-def collectives(hlo: str, loops: int = 1) -> list[tuple[str, int]]:
-    """(kind, bytes of the result) of every collective that compiled HLO executes, largest first.
-
-    Those in the loop over microbatches appear once in the text and are counted `loops` times.
-    """
-    found: list[tuple[str, int]] = []
-    times = loops
-    for line in hlo.splitlines():
-        if line and not line[0].isspace():
-            times = 1 if line.startswith("ENTRY") else loops
-        match = re.search(r"= (.*?) (" + "|".join(COLLECTIVES) + r")(-start)?\(", line)
-        if match:
-            sizes = re.findall(r"([a-z]+\d*)\[([\d,]*)\]", match.group(1))
-            total = sum(_BYTES.get(t, 4) * math.prod(int(n) for n in dims.split(",") if n) for t, dims in sizes)
-            found.extend([(match.group(2), total)] * times)
-    return sorted(found, key=lambda item: -item[1])
-
-
 def dry_run(config: ConfigDict, topology: str = "") -> str:
     """A text report: bytes per device by kind, FLOPs per step, collectives with their bytes, and a lower bound of the time.
 
@@ -165,7 +112,9 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
         ) from error
     shape, layout, mesh, flops = compiled.shape, compiled.layout, compiled.mesh, compiled.flops
     rows, length = layout.rows * config.lanes * layout.microbatches, config.row_length
-    found = collectives(compiled.program.as_text() or "", layout.microbatches)
+    hlo = compiled.program.as_text() or ""
+    found = collectives(hlo, layout.microbatches)
+    inside = contents(hlo, layout.microbatches) if devices[0].platform == "gpu" else None
     drops = shape.attention_dropout > 0
     attention = choose(shape.attention, shape.dtype, drops, devices[0].platform, length)
     parts = f" in {layout.microbatches} microbatches" if layout.microbatches > 1 else ""
@@ -177,19 +126,37 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
         f"up to {layout.sequences} sequences a row",
         *memory_report(compiled),
         f"FLOPs per step     {flops:.3e} (analytic; {flops / len(devices):.3e} per device)",
+        *(contents_report(inside) if inside else []),
         f"collectives        {len(found)}: " + ("none" if not found else ""),
     ]
     for kind in sorted({kind for kind, _ in found}):
         sizes = [size for k, size in found if k == kind]
         lines.append(f"  {kind:<17}{len(sizes)} ×, {_mib(sum(sizes))} in total, largest {_mib(max(sizes))}")
-    return "\n".join([*lines, *time_report(config, devices, compiled, found)])
+    return "\n".join([*lines, *time_report(config, devices, compiled, found, inside)])
+
+
+def contents_report(inside: Contents) -> list[str]:
+    """What the compiled step of one GPU consists of, and what should not be in it."""
+    total = inside.flops()
+    lines = [
+        f"products           {total:.3e} FLOPs per device, {inside.flops('bf16', 'f16') / total:.2%} with 16-bit factors",
+        f"kernels            {inside.kernels:,}, which read and write at most {inside.traffic / 1e9:.1f} GB",
+    ]
+    if any(inside.attention):
+        lines.append("cuDNN attention    {} calls forward, {} backward".format(*inside.attention))
+    wide = [product for product in inside.products if product.dtype == "f32"]
+    for product in sorted(wide, key=lambda p: -p.flops)[:4]:
+        lines.append(f"  float32 product  {product.flops / total:.3%}  {product.source}")
+    moved = sum(size for size, _ in inside.moves)
+    lines.append(f"only moved         {len(inside.moves)} transposes and copies of over 1 MiB, {_mib(moved)} in total")
+    return lines + [f"  {_mib(size):<17}{source}" for size, source in inside.moves[:4]]
 
 
 def memory_analysis(program: jax.stages.Compiled) -> Any:
     """XLA's sizes of a program on one device (`argument_size_in_bytes`, …). Raises InputError if the backend reports none."""
     found = program.memory_analysis()
     if found is None:
-        raise InputError("this backend does not report the memory of a program; name a TPU with --topology")
+        raise InputError("this backend does not report the memory of a program; name a device with --topology")
     return found
 
 
@@ -201,16 +168,23 @@ def memory_report(compiled: Compiled) -> list[str]:
     temporary, program = found.temp_size_in_bytes, found.generated_code_size_in_bytes
     batch = max(0, found.argument_size_in_bytes - sum(kinds.values()))
     total = found.argument_size_in_bytes + temporary + program
-    peak = data_sheet(compiled.mesh.devices.flat[0].device_kind)
+    usable = usable_memory(compiled.mesh.devices.flat[0].device_kind)
     return [
         f"parameters         {_mib(kinds['params'])} per device",
         f"optimizer          {_mib(kinds['opt_state'])} per device (Adam's moments)",
         f"batch              {_mib(batch)} per device",
         f"temporaries        {_mib(temporary)} per device (activations, gradients)",
         f"program            {_mib(program)}",
-        f"total              {_mib(total)} per device" + (f" of {_mib(peak.gib * 2**30)}" if peak else ""),
+        f"total              {_mib(total)} per device" + (f" of {_mib(usable)} usable" if usable else ""),
+        *([_room(compiled, usable - total + temporary, temporary)] if usable else []),
         *_of_this_machine(compiled, total),
     ]
+
+
+def _room(compiled: Compiled, room: float, temporary: float) -> str:
+    """How many rows the activations have room for. Linear, so near the limit, where the compiler recomputes, too few."""
+    rows = compiled.layout.rows * compiled.lanes
+    return f"fits               about {int(rows * room / temporary):,} rows in a microbatch; --largest finds how many"
 
 
 def _of_this_machine(compiled: Compiled, total: float) -> list[str]:
@@ -227,7 +201,11 @@ def _of_this_machine(compiled: Compiled, total: float) -> list[str]:
 
 
 def time_report(
-    config: ConfigDict, devices: list[jax.Device], compiled: Compiled, found: list[tuple[str, int]]
+    config: ConfigDict,
+    devices: list[jax.Device],
+    compiled: Compiled,
+    found: list[tuple[str, int]],
+    inside: Contents | None,
 ) -> list[str]:
     """The roofline: lower bound of the time per step, its bottlenecks, and the hours of the run derived from it."""
     shape, layout, flops = compiled.shape, compiled.layout, compiled.flops
@@ -240,11 +218,12 @@ def time_report(
         cost = compiled.program.cost_analysis() or {}
         # XLA counts the body of the loop over microbatches once. The update, outside of the loop, is small in comparison.
         moved = float((cost[0] if isinstance(cost, list) else cost).get("bytes accessed", 0.0)) * layout.microbatches
+        moved = inside.traffic if inside else moved  # XLA reports none for GPUs
         sent = sum(size for _, size in found) * 2 * (n - 1) / n
         parts = {"computing": flops / n / peak.flops, "memory": moved / peak.memory, "links": sent / peak.links}
         assumed = (
             f"{peak.flops / 1e12:.1f} TFLOP/s, {peak.memory / 1e9:.0f} GB/s of memory, {peak.links / 1e9:.0f} GB/s of links "
-            "per device by data sheet; memory traffic estimated by XLA, which overestimates fused operations"
+            "per device by data sheet; memory traffic from the compiled program, at most"
         )
     floor = max(parts["computing"], parts.get("memory", 0.0)) + parts.get("links", 0.0)
     best = parts["computing"] + parts.get("links", 0.0)
@@ -265,10 +244,9 @@ def largest_batch(config: ConfigDict, topology: str = "") -> str:
     About six compilations: five minutes for BERT-base. Raises InputError if the memory is unknown or nothing fits.
     """
     devices = topology_devices(topology)
-    peak = data_sheet(devices[0].device_kind)
-    if peak is None:
-        raise InputError(f"the memory size of {devices[0].device_kind} is unknown; name a TPU with --topology")
-    limit = peak.gib * 2**30
+    limit = usable_memory(devices[0].device_kind)
+    if limit is None:
+        raise InputError(f"the memory size of {devices[0].device_kind} is unknown; name a device with --topology")
 
     def needed(lane_rows: int) -> Bytes | None:
         try:

@@ -7,6 +7,7 @@ systemd), of the process (`ulimit -v`, `ulimit -d`), and the machine's memory; o
 import functools
 import logging
 import math
+import os
 import resource
 import time
 from collections.abc import Iterator
@@ -40,10 +41,11 @@ class Peak(NamedTuple):
     flops: float  # FLOP/s of bfloat16 matrix products; multiply and add count as two
     memory: float  # bytes/s of its memory
     links: float  # bytes/s sent to other devices, all links together, one direction
-    gib: float  # GiB of memory
+    gib: float  # GiB of memory, as the driver reports it
 
 
-# Vendors' data sheets. Links: ICI of TPUs (v2, v3: four links of 62 GB/s a chip, shared by two cores), NVLink of GPUs in a machine.
+# Vendors' data sheets; products without sparsity, with float32 sums. Links: ICI of TPUs (v2, v3: four links of 62 GB/s a chip,
+# shared by two cores), NVLink of GPUs in a machine, and PCIe of the L4 and the RTX 4090.
 PEAKS: dict[str, Peak] = {
     "TPU v2": Peak(22.5e12, 350e9, 124e9, 8),
     "TPU v3": Peak(61.5e12, 450e9, 124e9, 16),
@@ -51,16 +53,28 @@ PEAKS: dict[str, Peak] = {
     "TPU v5 lite": Peak(197e12, 819e9, 200e9, 16),
     "TPU v5": Peak(459e12, 2765e9, 600e9, 95),
     "TPU v6 lite": Peak(918e12, 1640e9, 448e9, 32),
-    "NVIDIA A100": Peak(312e12, 2039e9, 300e9, 80),
-    "NVIDIA H100": Peak(989e12, 3350e9, 450e9, 80),
+    "NVIDIA A100": Peak(312e12, 2039e9, 300e9, 79),
+    "NVIDIA A100-SXM4-40GB": Peak(312e12, 1555e9, 300e9, 39),
+    "NVIDIA H100": Peak(989e12, 3350e9, 450e9, 79),
     "NVIDIA H200": Peak(989e12, 4800e9, 450e9, 141),
+    "NVIDIA B200": Peak(2250e12, 7672e9, 900e9, 178),
+    "NVIDIA L4": Peak(121e12, 300e9, 32e9, 22),
+    "NVIDIA GeForce RTX 4090": Peak(165e12, 1008e9, 32e9, 23.5),
 }
+GPU_SHARE = 0.75  # of a GPU's memory, which JAX reserves where XLA_PYTHON_CLIENT_MEM_FRACTION does not say otherwise
 
 
 def data_sheet(kind: str) -> Peak | None:
     """The entry with the longest name that is a prefix of the device kind, or None."""
     names = [name for name in PEAKS if kind.startswith(name)]
     return PEAKS[max(names, key=len)] if names else None
+
+
+def usable_memory(kind: str) -> float | None:
+    """Bytes of a device that a program may use: JAX reserves a part of a GPU; all of a TPU. None for unknown kinds."""
+    peak = data_sheet(kind)
+    share = float(os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION", GPU_SHARE)) if kind.startswith("NVIDIA") else 1.0
+    return peak.gib * 2**30 * share if peak else None
 
 
 def peak_flops(devices: list[jax.Device], dtype: str) -> float:

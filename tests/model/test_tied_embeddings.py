@@ -9,6 +9,7 @@ from ml_collections import ConfigDict
 from harp_jax import config as defaults
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.training import dry_run
+from harp_jax.training.program import collectives
 from tests.support.tiny_run import tiny_config
 
 
@@ -30,7 +31,7 @@ def config_of(stage: str, directory: str) -> ConfigDict:
 def test_every_gradient_is_sent_once(tmp_path, stage):
     """All-reduces on a data mesh carry the parameters' size and a few scalars, the word embeddings once."""
     compiled = dry_run.compile_step(config_of(stage, str(tmp_path)), jax.devices())
-    sent = dry_run.collectives(compiled.program.as_text())
+    sent = collectives(compiled.program.as_text())
     tree = jax.eval_shape(lambda: init_params(compiled.shape, jax.random.key(0)))
     if stage == "finetune":  # masked query prediction has a linear decoder
         del tree["mlm"]["transform"], tree["mlm"]["norm"]

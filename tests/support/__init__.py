@@ -9,7 +9,8 @@ Generation: `corpus` (an invented corpus and the config of a job), `corpus_site`
 (what a job wrote), `source_files` (dumps, crawls), `source_reading`, `malformed` (pages without any order), `steps` (executed
 lines as a clock).
 Fuzzing: `readers` (every reader with valid inputs), `fuzzing` (mutates them; only InputError may come out).
-Commands: `commands` (one in this process). Real data: `shared_data` (where it is).
+Commands: `commands` (one in this process), `dry_runs` (compiles for devices that are not attached).
+Real data: `shared_data` (where it is).
 The house: `rooms` (order, imports and sizes; prints the picture).
 """
 

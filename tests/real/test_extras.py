@@ -1,0 +1,45 @@
+"""Every extra resolves with our constraints, on every Python at hand that we support."""
+
+import json
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+pytestmark = pytest.mark.real
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+# JAX of a Python, and the only libtpu that its extra accepts.
+EXPECTED = {"3.11": ("0.10.2", "0.0.42.1"), "3.12": ("0.11.2", "0.0.48.1"), "3.13": ("0.11.2", "0.0.48.1")}
+
+
+def interpreter(version: str) -> str:
+    """A working Python of a version, on the path or among pyenv's."""
+    found = [shutil.which(f"python{version}"), *Path.home().glob(f".pyenv/versions/{version}.*/bin/python")]
+    for path in filter(None, found):
+        if subprocess.run([path, "-m", "pip", "--version"], capture_output=True).returncode == 0:
+            return str(path)
+    pytest.skip(f"no Python {version} with pip here")
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["together", "apart"])
+@pytest.mark.parametrize("version", EXPECTED)
+def test_every_extra_resolves_with_our_constraints(version, apart, tmp_path):
+    """Together is more than one by one: each alone is a subset. But mkdocs-material and mteb exclude each other."""
+    extras = [name for name in EXTRAS if (name == "mteb") == apart]
+    report = tmp_path / "report.json"
+    command = [interpreter(version), "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet"]
+    wanted = [f"--report={report}", "--constraint=constraints.txt", f"{ROOT}[{','.join(extras)}]"]
+    done = subprocess.run([*command, *wanted], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    versions = {
+        i["metadata"]["name"].lower(): i["metadata"]["version"] for i in json.loads(report.read_text())["install"]
+    }
+    jax, libtpu = EXPECTED[version]
+    assert versions["jax"] == versions["jaxlib"] == jax
+    if not apart:
+        assert versions["jax-cuda13-plugin"] == versions["jax-cuda12-plugin"] == jax and versions["libtpu"] == libtpu
+    print(f"Python {version}: {len(versions)} packages, JAX {jax}, libtpu {libtpu}")
