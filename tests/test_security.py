@@ -84,18 +84,33 @@ def get_plan(): return [Command("words", "words", ["--docs=docs.tsv", "--output=
 """
 
 
+# A pool starts for any size; only `main` sets the environment, so the others show what -P does.
+START = """import sys
+import data_pipeline.commands.documents
+from harp_jax.__main__ import main
+from harp_jax.base.cli import run
+from harp_jax.commands.table import load
+if __name__ == "__main__":
+    data_pipeline.commands.documents.SMALL = 0
+    main() if sys.argv[1] == "documents" else run(*load(sys.argv.pop(1)))
+"""
+
+
 @pytest.mark.parametrize(
-    "command", ["first-stage --docs=site --queries=queries.tsv --output=run.trec", "plan plan.py --output=out"]
+    "command",
+    ["first-stage --docs=site --queries=queries.tsv --output=run.trec", "plan plan.py --output=out", "documents site --output=d"],
 )
 def test_no_module_beside_the_data_is_imported(command, tmp_path):
     """Children of a command, and workers of its pools, once had the working folder on their path."""
-    (tmp_path / "site").mkdir()
+    for folder in ("site", "bin"):
+        (tmp_path / folder).mkdir()
     for name, text in {
         "site/a.html": PAGE, "site/b.html": PAGE, "queries.tsv": "1\tfish\n", "docs.tsv": "d\tu\tt\tb\n", "plan.py": PLAN,
-        **{f"{name}.py": "open('ran', 'w'); raise SystemExit(7)" for name in ("duckdb", "numpy", "pyarrow", "random")},
+        **{f"{name}.py": "open('ran', 'w'); raise SystemExit(7)" for name in ("duckdb", "numpy", "pyarrow", "pickle")},
+        "bin/start.py": START,
     }.items():  # fmt: skip
         (tmp_path / name).write_text(text)
     environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    line = [sys.executable, "-P", "-m", "harp_jax", *command.split()]
+    line = [sys.executable, str(tmp_path / "bin" / "start.py"), *command.split()]
     done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and not (tmp_path / "ran").exists(), done.stderr
