@@ -98,7 +98,11 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(
     "command",
-    ["first-stage --docs=site --queries=queries.tsv --output=run.trec", "plan plan.py --output=out", "documents site --output=d"],
+    [
+        "first-stage --docs=site --queries=queries.tsv --output=run.trec",
+        "plan plan.py --output=out",
+        "documents site --output=d",
+    ],
 )
 def test_no_module_beside_the_data_is_imported(command, tmp_path):
     """Children of a command, and workers of its pools, once had the working folder on their path."""
