@@ -4,9 +4,8 @@ import argparse
 
 from harp_jax.base.cli import Parser, positive
 from harp_jax.commands.options import RUN, add_documents, add_lexical, add_run_output, numbers
-from harp_jax.ranking.first_stage import Candidates, first_stage_files
+from harp_jax.ranking.first_stage import FEATURES, Candidates, first_stage_files, prior_files
 from harp_jax.ranking.lexical import MODELS
-from harp_jax.ranking.priors import FEATURES, prior_files
 from harp_jax.ranking.tune_first_stage import GRIDS, tune_files
 
 # Options of tuning, and the model whose default values they show.

@@ -62,7 +62,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "verdict": Entry("harp_jax.commands.evaluate:verdict", "decide between a first stage, a ranker and their sum"),
         "report": Entry("harp_jax.commands.evaluate:report", "write a table and training curves as one HTML page"),
         "compare": Entry("harp_jax.commands.compare", "compare re-rankers with BM25 on a judged collection; a report"),
-        "look": Entry("harp_jax.commands.look", "serve a local page: BM25, the re-ranker and both, and labels"),
+        "look": Entry("harp_jax.commands.site:look", "serve a local page: BM25, the re-ranker and both, and labels"),
         "query-probe": Entry(
             "harp_jax.commands.rerank:query_probe", "test how a model completes queries (coarse-tuning)"
         ),

@@ -17,7 +17,7 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.baselines.neural_ir import ranker as neural
 from harp_jax.baselines.neural_ir.groups import known_words
-from harp_jax.baselines.neural_ir.interaction import NeuralConfig
+from harp_jax.baselines.neural_ir.models import NeuralConfig, build, word_tables
 from harp_jax.checkpoints.encoder import load_encoder, load_ranker, tokenizer_of
 from harp_jax.checkpoints.huggingface import check_vocabulary
 from harp_jax.input.packing import fit, pair_rows
@@ -434,7 +434,7 @@ class NeuralScorer:
         self.batch_tokens = batch_tokens or (16_384 if jax.default_backend() == "cpu" else 262_144)
         self.lengths = (*(n for n in WORD_LENGTHS if n < self.max_length), self.max_length)
         self.truncated_queries = 0
-        module, tables = neural.build(config), neural.word_tables(config, words)
+        module, tables = build(config), word_tables(config, words)
         self.use(jax.device_put(params))
         self._score = jax.jit(lambda p, query, document: module.apply({"params": p}, query, document, tables))
 

@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 from harp_jax.base.randomness import generator
-from harp_jax.baselines.neural_ir.duet import graph_table, sliding_max
-from harp_jax.baselines.neural_ir.interaction import NeuralConfig, WordTables, cosines
-from harp_jax.baselines.neural_ir.ranker import build, init_params
+from harp_jax.baselines.neural_ir.models import (
+    NeuralConfig,
+    WordTables,
+    build,
+    cosines,
+    graph_table,
+    init_params,
+    sliding_max,
+)
 from harp_jax.text.words import WordVocabulary
 from tests.support import slow_neural_ir as slow
 

@@ -16,7 +16,7 @@ import pytest
 
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
-from harp_jax.commands import look
+from harp_jax.commands import site
 from harp_jax.corpus.labels import LabelFile, read_labels
 from harp_jax.look.server import LARGEST_BODY, MOST_DOCUMENTS, RequestError, listen, make_app, read_object
 from harp_jax.look.shelf import WINDOW, Shelf, Sources, of_site, snippet
@@ -282,7 +282,7 @@ def test_wrong_options_are_named(place, tmp_path, monkeypatch):
         ([str(place[0]), "--weight=-1"], "--weight=-1: use 0 to 1000"),
     ):
         with pytest.raises(InputError, match=said):
-            look.main(look.arguments_parser().parse_args(options))
+            site.look(site.look_parser().parse_args(options))
     with listen(0) as taken, pytest.raises(InputError, match="choose another, or 0 for any free one"):
         listen(taken.getsockname()[1])
     with pytest.raises(InputError, match="--port=70000: .*0-65535"):

@@ -11,8 +11,7 @@ import pytest
 from harp_jax import config as configs
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.baselines.neural_ir.interaction import NeuralConfig
-from harp_jax.baselines.neural_ir.ranker import init_params
+from harp_jax.baselines.neural_ir.models import NeuralConfig, init_params
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.checkpoints.export import export_model

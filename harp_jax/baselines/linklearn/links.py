@@ -20,8 +20,8 @@ from harp_jax.base.files import expand, lines
 from harp_jax.base.randomness import hash64
 from harp_jax.baselines.linklearn.collection import Counts, count
 from harp_jax.corpus.records import checked_text, parse_object
+from harp_jax.ranking.first_stage import read_redirects
 from harp_jax.ranking.lexical import Collection
-from harp_jax.ranking.priors import read_redirects
 
 log = logging.getLogger(__name__)
 

@@ -3,6 +3,6 @@
 In: word ids of queries and documents (`text.words`).
 Out: scores, and the loss that trains them.
 Imports: corpus, text, input (groups to train on), objectives (the ranking losses), checkpoints.
-Files: `interaction` (shape, word vectors, cosines; KNRM, Conv-KNRM, DRMM), `duet`, `groups` (batches; do the texts fit the
-vocabulary?), `ranker` (the module of a shape, its loss, its files).
+Files: `models` (KNRM, Conv-KNRM, DRMM, DUET; the module of a shape), `groups` (batches; do the texts fit the vocabulary?),
+`ranker` (its loss, its files).
 """

@@ -1,4 +1,4 @@
-"""A neural ranker in use: the Linen module of a shape, the loss that trains it, its parameters on disk."""
+"""A neural ranker in use: the loss that trains it, its parameters on disk."""
 
 import os
 from collections.abc import Mapping
@@ -13,8 +13,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_sums, replacing, write_sums
-from harp_jax.baselines.neural_ir.duet import Duet, graph_table
-from harp_jax.baselines.neural_ir.interaction import ConvKnrm, Drmm, Knrm, NeuralConfig, WordTables
+from harp_jax.baselines.neural_ir.models import NeuralConfig, WordTables
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.recorded import best, read_config
 from harp_jax.objectives.losses import ranking_loss
@@ -22,24 +21,6 @@ from harp_jax.objectives.objective import Batch, Metrics
 from harp_jax.text.words import WordVocabulary, load_words
 
 PARAMETERS = "parameters.safetensors"
-
-
-def build(config: NeuralConfig) -> Any:
-    """The Linen module of a shape."""
-    return {"drmm": Drmm, "duet": Duet, "knrm": Knrm, "conv_knrm": ConvKnrm}[config.name](config)
-
-
-def init_params(config: NeuralConfig, key: jax.Array) -> dict:
-    """A fresh parameter tree, float32."""
-    ids = jnp.zeros((1, 1), jnp.int32)
-    tables = WordTables(np.zeros(1, np.float32), np.zeros((1, 1), np.int32))
-    return build(config).init(key, ids, ids, tables)["params"]
-
-
-def word_tables(shape: NeuralConfig, words: WordVocabulary) -> WordTables:
-    """What the model uses of the words besides their vectors."""
-    graphs = graph_table(words, shape.graphs) if shape.name == "duet" else np.zeros((1, 1), np.int32)
-    return WordTables(words.idf, graphs)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.baselines.neural_ir.groups import GroupLayout, GroupReader
-from harp_jax.baselines.neural_ir.interaction import NeuralConfig
-from harp_jax.baselines.neural_ir.ranker import NeuralRank, build, init_params, word_tables
+from harp_jax.baselines.neural_ir.models import NeuralConfig, build, init_params, word_tables
+from harp_jax.baselines.neural_ir.ranker import NeuralRank
 from harp_jax.corpus.documents import Documents
 from harp_jax.input.lanes import epoch_window
 from harp_jax.input.packing import Reader

@@ -12,8 +12,8 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 from ml_collections import ConfigDict
 
-from harp_jax.baselines.neural_ir import ranker
-from harp_jax.baselines.neural_ir.interaction import NeuralConfig
+from harp_jax.baselines.neural_ir import models, ranker
+from harp_jax.baselines.neural_ir.models import NeuralConfig
 from harp_jax.input.lanes import Layout
 from harp_jax.input.packing import Group, Reader
 from harp_jax.input.ranking_groups import Judged
@@ -85,7 +85,7 @@ CROSS_ENCODER: Family[EncoderShape] = Family(
 NEURAL_IR: Family[NeuralConfig] = Family(
     name="neural_ir",
     rules=lambda shape: ((r".", P()),),  # small, therefore replicated
-    init_params=ranker.init_params,
+    init_params=models.init_params,
     flops=None,
     scorer=_neural_ranker,
     save=_save_neural_ranker,
