@@ -1,14 +1,18 @@
 """Trains LinkLearn on hyperlinks.
 
-Stochastic descent of the constraints' cost (Eq. 6) with early stopping on the artificial retrieval task: each validation
+Stochastic descent of the constraints' cost with early stopping on the artificial retrieval task: each validation
 document is a query, the documents linked with it are relevant. Tuned Okapi is measured on the same task, and Ranking SVM if
 the config says so. Writes model.json (for `harp linklearn-rank`) and metrics.jsonl. One process; a killed run starts again.
+
+The paper's cost is a sum over documents and all their constraints (Eq. 6 and 7),
+Σ_d Σ_{l⁺ ∈ L(d)} Σ_{l⁻ ∉ L(d)} |1 - sim(d, l⁺) + sim(d, l⁻)|₊, in which a document counts in proportion to its links. Here a step
+draws documents uniformly, and of each one linked and `negatives` unlinked documents, so that the sum of the documents' means is
+minimised, Σ_d 1 / (|L(d)|·|L̄(d)|) Σ Σ |…|₊: every document counts alike, and hubs do not decide.
 """
 
 import json
 import logging
 import os
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -26,7 +30,7 @@ from harp_jax.baselines.linklearn.collection import Index, Weighting, idf
 from harp_jax.baselines.linklearn.links import Graph, Side, read_graph, shared_terms, split
 from harp_jax.baselines.linklearn.model import at_the_edge, tuned
 from harp_jax.config import FIELDS, check_values
-from harp_jax.objectives.losses import PAIRWISE, hinge
+from harp_jax.objectives.losses import PAIRWISE
 from harp_jax.training.workdir import MetricsLog
 
 log = logging.getLogger(__name__)
@@ -77,7 +81,7 @@ class Task:
 
 @dataclass
 class Trainer:
-    """The cost of drawn constraints and its descent. `loss` is "hinge" (Eq. 7) or "logistic" (RankNet, Eq. 9, p = 1)."""
+    """The cost of drawn constraints and its descent. `pair_loss` is "hinge" (Eq. 7) or "logistic" (RankNet, Eq. 9, p = 1)."""
 
     side: Side
     config: ConfigDict
@@ -128,8 +132,8 @@ class Trainer:
     def cost(self, params: dict, batch: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
         """Mean cost of the batch's constraints, and the share of satisfied ones."""
         sims = f.similarities(params, batch, self.pairs).reshape(-1, 1 + self.config.negatives)
-        loss: Callable[..., jax.Array] = hinge if self.config.loss == "hinge" else PAIRWISE["logistic"]
-        return loss(sims[:, :1], sims[:, 1:]).mean(), (sims[:, :1] > sims[:, 1:]).mean()
+        each = PAIRWISE[self.config.pair_loss](sims[:, :1], sims[:, 1:])
+        return each.mean(), (sims[:, :1] > sims[:, 1:]).mean()
 
     def _descend(
         self, params: dict, opt_state: optax.OptState, batch: dict
