@@ -5,7 +5,7 @@ harp train --config=configs/coarse_tune_orcas.py --workdir=runs/coarse --config.
 Data: orcas.tsv and msmarco-docs.tsv in the current folder (.gz is fine). Then fine-tune from it, with the same marks:
 
 harp train --config=configs/finetune.py --workdir=runs/tuned --config.init=runs/coarse \
-    --config.query_mark="[unused0]" --config.document_mark="[unused1]" --config.init_head=pretrained …
+    --config.marks="('[unused0]','[unused1]')" --config.init_head=pretrained …
 
 The control, MLM on the clicked documents only, for 40 epochs: --config.documents_only=True --config.epochs=40
 
@@ -23,8 +23,7 @@ def get_config():
     c.docs = "msmarco-docs.tsv"
     c.fields = ("title", "url", "body")
     c.init = "bert-tiny"  # prajjwal1/bert-tiny: 2 layers, hidden size 128; a local Hugging Face directory
-    c.query_mark = "[unused0]"  # [Q]
-    c.document_mark = "[unused1]"  # [D]
+    c.marks = ("[unused0]", "[unused1]")  # [Q] and [D]
     c.sample = 0.08  # the paper tuned it on the queries it reports; tune inside folds
     c.row_length = 256
     c.batch_pairs = 80

@@ -112,6 +112,7 @@ JUDGED: Fields = {
 }
 
 RANK_LOSSES = ("bce", "hinge", "logistic", "lce")
+TAUGHT = ("margin_mse", "kl")
 NEGATIVES = (1, 10_000)
 
 OWN: Mapping[str, Fields] = {
@@ -150,10 +151,14 @@ OWN: Mapping[str, Fields] = {
         **ENCODER,
         **JUDGED,
         "init_head": Field("fresh", "the paper keeps embeddings and attention layers only", ("fresh", "pretrained")),
-        "query_mark": Field("", 'token before every query, such as "[unused0]"; [Q] in coarse-tuning'),
-        "document_mark": Field("", "token before every document; [D] in coarse-tuning"),
+        "marks": Field((), "tokens before every query and every document; those of coarse-tuning, if it went before"),
         "negatives": Field(7, "for each positive, drawn from the candidates", NEGATIVES),
-        "rank_loss": Field("bce", "Eq. 18", RANK_LOSSES),
+        "rank_loss": Field(
+            "bce",
+            'Eq. 18; "margin_mse" and "kl" (of the softmax over a group) distil `teacher`',
+            (*RANK_LOSSES, *TAUGHT),
+        ),
+        "teacher": Field("", "a TREC run whose scores of the candidates teach; candidates that it lacks are left out"),
         "mqp_weight": Field(0.0, "of masked query prediction (SJTF), added to the ranking loss; 0: off", WEIGHT),
         "batch_pairs": Field(128, "query-document pairs in a batch, on average", COUNT),
         "learning_rate": LOOP["learning_rate"]._replace(default=1e-5),
@@ -167,8 +172,7 @@ OWN: Mapping[str, Fields] = {
         "documents_only": Field(
             False, "the control: MLM on the clicked documents, without queries (continual pre-training)"
         ),
-        "query_mark": Field("[unused0]", "[Q]"),
-        "document_mark": Field("[unused1]", "[D]"),
+        "marks": Field(("[unused0]", "[unused1]"), "[Q] and [D]"),
         "batch_pairs": Field(80, "sequences in a batch, on average", COUNT),
         "row_length": ENCODER["row_length"]._replace(default=256),
         "learning_rate": Field(1e-3, "of bert-tiny", SHARE),
@@ -201,7 +205,7 @@ LINKLEARN: Fields = {
     "docs": Field((), "linked documents, JSONL; documents without links may be in separate files"),
     "redirects": Field((), "alias<TAB>id"),
     "stemmer": Field("english", "a Snowball stemmer; empty: none"),
-    "loss": Field("hinge", "or RankNet's cross-entropy", ("hinge", "logistic")),
+    "pair_loss": Field("hinge", "or RankNet's cross-entropy", ("hinge", "logistic")),
     "negatives": Field(15, "unlinked documents for each linked one", NEGATIVES),
     "negatives_from": Field(
         "uniform", 'as in the paper; "linked": in proportion to links, against popularity', ("uniform", "linked")
@@ -328,6 +332,10 @@ def check_training(config: ConfigDict) -> None:
     shape = config.model
     for wrong, message in (
         (config.mesh.data == 0, "mesh.data=0: use a number of devices, or -1 for all that remain"),
+        (
+            stage == "finetune" and (config.rank_loss in TAUGHT) != bool(config.teacher),
+            "teacher is a run that rank_loss=margin_mse and kl learn from: set both or neither",
+        ),
         (not config.steps and not config.epochs, "steps=0 and --config.epochs=0: set either"),
         (
             not config.get("init", "") and shape.get("hidden", 0) % shape.get("heads", 1),

@@ -45,10 +45,18 @@ def test_training_fields_out_of_range(field, run):
             run(config)
 
 
-def test_a_training_without_steps_is_refused():
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epochs": 0.0}, r"--config\.steps=0 and --config\.epochs=0"),
+        ({"rank_loss": "kl"}, r"--config\.teacher is a run that .* learn from: set both or neither"),
+        ({"teacher": "big.trec"}, "set both or neither"),
+    ],
+)
+def test_fine_tuning_fields_that_need_others(changes, message):
     config = defaults.finetune()
-    config.epochs = 0.0
-    with pytest.raises(InputError, match=r"--config\.steps=0 and --config\.epochs=0"):
+    config.update(changes)
+    with pytest.raises(InputError, match=message):
         train(config, "never")
 
 

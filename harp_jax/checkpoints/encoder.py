@@ -16,6 +16,7 @@ from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.model.encoders.table import ENCODERS, encoder_of, recorded_shape
 from harp_jax.model.products import fastest_dtype
+from harp_jax.objectives.finetune import DECODER
 from harp_jax.text.tokenizer import Marks, Tokenizer, load_tokenizer, recorded_marks
 
 
@@ -62,6 +63,7 @@ def load_encoder(path: str) -> tuple[EncoderShape, dict]:
         params, config = load_params(path)
         # The run's attention may be a kernel of a device that is not this one.
         shape = replace(recorded_shape(config, path), attention="auto")
+        params.pop(DECODER, None)  # of another training
         params = _resize_vocab(params, shape.vocab_size)
         if chosen := best(path):
             params |= load_hf(chosen["model"])[1]

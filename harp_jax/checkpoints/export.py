@@ -23,6 +23,7 @@ from harp_jax.checkpoints.model_card import NOTHING, About, model_card
 from harp_jax.checkpoints.recorded import best
 from harp_jax.input.packing import fit
 from harp_jax.model.encoders.table import recorded_shape
+from harp_jax.objectives.finetune import DECODER
 from harp_jax.text.tokenizer import Marks, Tokenizer, load_tokenizer, marks_of
 
 NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)  # of a repository
@@ -73,11 +74,11 @@ def export_model(
         step = chosen["step"]
         _, params = load_hf(chosen["model"])
     if ranker or config.get("stage") == "finetune":
-        params = {name: tree for name, tree in params.items() if name != "mlm"}
+        params = {name: tree for name, tree in params.items() if name not in ("mlm", DECODER)}
     # Whoever loads the export truncates where training did, so that the reported model is the selected one.
     tokenizer = replace(load_tokenizer(os.path.join(workdir, "tokenizer")), max_length=config.row_length)
     card = model_card(workdir, config.to_dict(), output, step, about, ranker="mlm" not in params)
-    marks = marks_of(tokenizer, config.get("query_mark", ""), config.get("document_mark", ""))
+    marks = marks_of(tokenizer, config.get("marks", ()))
 
     def more(directory: str) -> None:
         if "onnx" in formats:

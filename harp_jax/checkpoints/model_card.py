@@ -161,7 +161,7 @@ def model_card(
     if chosen:
         picked = f"Selected: step {chosen['step']}, by {chosen['measure']} {chosen['value']:.4f} on {chosen['queries']} held-out"
         measured = [f"{picked} training queries.", "", *measured]
-    marks = [config.get(field, "") for field in ("query_mark", "document_mark")]
+    marks = config.get("marks", ())
     if any(marks):
         data.append(
             f"- marks before query and document: {marks[0] or 'none'}, {marks[1] or 'none'} (harp_jax adds them)"

@@ -192,6 +192,7 @@ HARP_TASKS = ("rqp", "qdm", "rdp", "acm")
 TASKS = (*HARP_TASKS, "ict", "wlp", "prop")
 RECOMMENDED_TASKS = tuple(PRESETS["recommended"]["tasks"])
 NONE = "none"  # the control without pre-training
+NOT_PRETRAINED = {NONE: [], "sjtf": ["mqp_weight=1.0"]}  # → what their fine-tuning changes
 ABLATIONS: dict[str, list[str]] = {
     "no_mlm": ["mlm_weight=0.0"],
     **{f"no_{task}": [f"tasks={tuple(t for t in HARP_TASKS if t != task)!r}"] for task in HARP_TASKS},
@@ -288,19 +289,20 @@ class Pretraining:
 
     def systems(self, names: Sequence[str], seeds: Sequence[int]) -> list[Command]:
         """The step pairs, and a step pre_NAME_sSEED for each system but NONE."""
-        check_known("transformers", names, (NONE, *CONFIGS, *ABLATIONS))
-        trained = [name for name in names if name != NONE]
+        check_known("transformers", names, (*NOT_PRETRAINED, *CONFIGS, *ABLATIONS))
+        trained = [name for name in names if name not in NOT_PRETRAINED]
         steps = [self.trained(f"pre_{name}_s{seed}", name, seed) for name in trained for seed in seeds]
         return [*(self.generated(tasks_of(names)) if trained else []), *steps]
 
     def start(self, pretrained: str) -> list[str]:
-        """Fields of a fine-tuning that starts from the step `pretrained`, or without pre-training for NONE."""
-        if pretrained != NONE:
+        """Fields of a fine-tuning that starts from the step `pretrained`, or without pre-training for NOT_PRETRAINED."""
+        if pretrained not in NOT_PRETRAINED:
             return ["init={" + pretrained + "}"]
+        own = NOT_PRETRAINED[pretrained]
         if self.init:
-            return [f"init={self.init}"]
+            return [f"init={self.init}", *own]
         size = [f"{field}={value}" for field, value in SCALES[self.scale].items() if field.startswith("model.")]
-        return ["init=", f"tokenizer={self.vocabulary}", *size]
+        return ["init=", f"tokenizer={self.vocabulary}", *size, *own]
 
 
 PRETRAINING = Pretraining()  # the defaults of plans

@@ -49,10 +49,11 @@ class Sequence(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Sequences that one loss compares, the positive first; `task` indexes the run's tasks."""
+    """Sequences that one loss compares, the positive first; `task` indexes the run's tasks. A teacher has a score for each."""
 
     task: int
     sequences: tuple[Sequence, ...]
+    teacher: tuple[float, ...] = ()
 
 
 class Reader(Protocol):
@@ -74,6 +75,7 @@ class PackedLayout:
     group_size: int  # maximum sequences per group
     pad: int  # the id that fills the rows
     microbatches: int = 1  # of each lane that a step accumulates
+    teacher: bool = False  # batches have the scores of a teacher
     tokens: float = 0.0  # end batches at this many real tokens, ± half a group; 0: when the rows are full
     step_groups: float = 0.0  # groups per step over all lanes and microbatches, estimated from a sample; 0: unknown
 
@@ -219,6 +221,7 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
     members: [1, groups, group_size] int32, indices into this lane's scores [rows·K], -1 for absent members
     group_task: [1, groups] int32
     group_valid: [1, groups] bool, whether the group has sequences to compare
+    teacher: [1, groups, group_size] float32, with `layout.teacher`: its scores, 0 for absent members
     """
     shape = (layout.rows, layout.row_length)
     tokens = np.full(shape, layout.pad, np.int32)
@@ -228,6 +231,7 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
     members = np.full((1, layout.groups, layout.group_size), -1, np.int32)
     task = np.zeros((1, layout.groups), np.int32)
     valid = np.zeros((1, layout.groups), bool)
+    teacher = np.zeros(members.shape, np.float32)
     filled = [0] * layout.rows
     counting = np.arange(layout.row_length, dtype=np.int32)
     texts_per_group = 2 * layout.group_size
@@ -263,6 +267,8 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
             members[0, number, member] = row * layout.sequences + seat
         task[0, number] = group.task
         valid[0, number] = len(group.sequences) > 1
+        teacher[0, number, : len(group.teacher)] = group.teacher
+    scores = {"teacher": teacher} if layout.teacher else {}
     return {
         "tokens": tokens,
         "segment_ids": segments,
@@ -273,6 +279,7 @@ def fill(groups: list[Group], placements: list[Placement], layout: PackedLayout,
         "members": members,
         "group_task": task,
         "group_valid": valid,
+        **scores,
     }
 
 
@@ -291,6 +298,8 @@ def batch_shapes(layout: PackedLayout, lanes: int) -> dict[str, tuple[tuple[int,
     shapes["members"] = ((*groups, layout.group_size), np.int32)
     shapes["group_task"] = (groups, np.int32)
     shapes["group_valid"] = (groups, np.bool_)
+    if layout.teacher:
+        shapes["teacher"] = shapes["members"][0], np.float32
     return shapes
 
 
@@ -331,7 +340,7 @@ def make_layout(
     window = window or config.window
     seats = max(2, config.row_length // 16)  # rows of 512 hold up to 25 sequences on Wikipedia
     layout = PackedLayout(1, config.row_length, seats, group_size, tokenizer.pad)
-    layout = replace(layout, microbatches=config.accumulate)
+    layout = replace(layout, microbatches=config.accumulate, teacher=bool(config.get("teacher", "")))
     parts = config.lanes * config.accumulate
     lengths = [
         tuple(len(s) for s in group.sequences)

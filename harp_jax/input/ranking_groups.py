@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 CACHED_DOCUMENTS = 65_536  # documents whose token ids are cached: at most 4 bytes a token
 STREAM = "clicks"
 REPLACED = 0.5  # fraction of the pairs whose document is replaced by another (NotPair)
+UNTAUGHT = "no score of the teacher"
 DRAWS = 20  # tries to draw a replacement that the query never clicked
 
 
@@ -82,8 +83,9 @@ class RankingData:
 
     `report` counts what is left out: queries without text, relevant document or candidates, relevant documents that `docs`
     lacks or (without `missed_positives`) that were not retrieved. `preference` is also logged, with a warning if the run
-    contradicts most pairs. Raises InputError if no unit is left, and for candidates
-    that `docs` lacks.
+    contradicts most pairs. With a `teacher` documents without its score are left out of the groups, and counted; its scores are
+    divided by their standard deviation within a query, averaged over the queries, so that logits, cosines and BM25 teach alike.
+    Raises InputError if no unit is left, and for candidates that `docs` lacks.
     """
 
     def __init__(
@@ -95,13 +97,16 @@ class RankingData:
         seed: int = 0,
         marks: Marks = NO_MARKS,
         missed_positives: bool = False,
+        teacher: Run | None = None,
     ) -> None:
         self.docs, self.queries = judged.docs, judged.queries
         self.qrels, self.candidates = judged.qrels, judged.candidates
         self.tokenizer, self.negatives, self.max_length, self.seed = tokenizer, negatives, max_length, seed
-        self.marks, self.missed_positives = marks, missed_positives
-        of_queries = ("judged, not among the queries", "no relevant document", "no candidates")
+        self.marks, self.missed_positives, self.teacher = marks, missed_positives, teacher
+        self.without = "no candidates" if teacher is None else "no candidates with a score of the teacher"
+        of_queries = ("judged, not among the queries", "no relevant document", self.without)
         self.report = dict.fromkeys((*of_queries, "document absent", "not retrieved"), 0)
+        self.report |= {} if teacher is None else {UNTAUGHT: 0}
         self.units = [(qid, docid) for qid in judged.qrels for docid in self._positives(qid)]
         for what, count in self.report.items():
             if count:
@@ -113,6 +118,7 @@ class RankingData:
                 f"no query can be trained on ({self.report}); check that qrels, queries, candidates and docs match"
                 + (", or set --config.missed_positives=True" if self.report["not retrieved"] else "")
             )
+        self.scale = 1.0 if teacher is None else self._scale(teacher)
         self.preference = self._preference()
         log.info("%s", self.preference)
         if self.preference.above < 0.5:
@@ -127,7 +133,7 @@ class RankingData:
         """The units of some judgments, with the numbers of a config of `finetune` or `neural_ir`."""
         marks = NO_MARKS
         if not isinstance(tokenizer, WordVocabulary):
-            marks = marks_of(tokenizer, config.query_mark, config.document_mark)
+            marks = marks_of(tokenizer, config.marks)
         return cls(
             judged,
             tokenizer,
@@ -136,6 +142,7 @@ class RankingData:
             seed=config.seed,
             marks=marks,
             missed_positives=config.missed_positives,
+            teacher=read_run(config.teacher, queries=judged.qrels) if config.get("teacher", "") else None,
         )
 
     def __len__(self) -> int:
@@ -160,6 +167,14 @@ class RankingData:
         drawn = draw.choice(len(pool), min(self.negatives, len(pool)), replace=False)
         return qid, positive, [pool[i] for i in drawn]
 
+    def taught(self, epoch: int, index: int) -> tuple[float, ...]:
+        """The teacher's scores of a unit, in the order of `unit`; () without a teacher."""
+        if self.teacher is None:
+            return ()
+        qid, positive, negatives = self.chosen(epoch, index)
+        scores = dict(zip(self.teacher[qid].docids, self.teacher[qid].scores))
+        return tuple(scores[docid] / self.scale for docid in (positive, *negatives))
+
     def _positives(self, qid: str) -> list[str]:
         relevant = [docid for docid, level in self.qrels[qid].items() if level > 0]
         present = [docid for docid in relevant if docid in self.docs]
@@ -167,22 +182,47 @@ class RankingData:
         for what, lacking in (
             ("judged, not among the queries", qid not in self.queries),
             ("no relevant document", not present),
-            ("no candidates", not self._negatives(qid)),
+            (self.without, not self._negatives(qid)),
         ):
             if lacking:
                 self.report[what] += 1
                 return []
-        if self.missed_positives:
-            return present
-        retrieved = set(self.candidates[qid].docids)
-        self.report["not retrieved"] += sum(docid not in retrieved for docid in present)
-        return [docid for docid in present if docid in retrieved]
+        if not self.missed_positives:
+            present = self._within(present, self.candidates, qid, "not retrieved")
+        return present if self.teacher is None else self._within(present, self.teacher, qid, UNTAUGHT)
+
+    def _within(self, docids: list[str], run: Run, qid: str, otherwise: str) -> list[str]:
+        """The documents that a run ranks; the others are counted in the report."""
+        known = set(run[qid].docids)
+        self.report[otherwise] += sum(docid not in known for docid in docids)
+        return [docid for docid in docids if docid in known]
 
     def _negatives(self, qid: str) -> list[str]:
         if qid not in self.candidates:
             return []
         judged = self.qrels[qid]
-        return [docid for docid in self.candidates[qid].docids if judged.get(docid, 0) <= 0]
+        found = [docid for docid in self.candidates[qid].docids if judged.get(docid, 0) <= 0]
+        if self.teacher is None:
+            return found
+        known = set(self.teacher[qid].docids) if qid in self.teacher else ()
+        return [docid for docid in found if docid in known]
+
+    def _scale(self, teacher: Run) -> float:
+        """What the teacher's scores are divided by. Logs how many candidates have none; InputError if they tell nothing apart."""
+        queries = dict.fromkeys(qid for qid, _ in self.units)
+        candidates = sum(len(self.candidates[qid]) for qid in queries)
+        known = sum(len({*self.candidates[qid].docids} & {*teacher[qid].docids}) for qid in queries)
+        if known < candidates:
+            log.warning(
+                "%d of %d candidates are left out of training: the teacher has no score for them",
+                candidates - known, candidates,
+            )  # fmt: skip
+        scale = float(np.mean([np.std(teacher[qid].scores) for qid in queries]))
+        if not scale:
+            raise InputError(
+                "the teacher gives all documents of a query the same score; nothing can be learned from it"
+            )
+        return scale
 
     def _preference(self) -> Preference:
         place: dict[str, dict[str, int]] = {}
@@ -270,9 +310,11 @@ class RankingReader:
         for epoch, number in self.epochs.units(lane, start, count):
             pairs = [self.truncate(q, d) for q, d in self.data.unit(epoch, number)]
             sequences = [Sequence(query, document, -1, -1, self.template) for query, document in pairs]
+            teacher = self.data.taught(epoch, number)
             if self.predicting:
                 sequences.insert(1, Sequence(*pairs[0], 0, -1, self.template))
-            groups.append(Group(0, tuple(sequences)))
+                teacher = (*teacher[:1], *teacher)
+            groups.append(Group(0, tuple(sequences), teacher))
         return groups
 
 

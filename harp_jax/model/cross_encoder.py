@@ -87,13 +87,6 @@ class Ranker(nn.Module):
         picked = jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
         return self.mlm(picked, self.encoder.embeddings.word.embedding)
 
-    def linear_logits(self, hidden: jax.Array) -> jax.Array:
-        """Vocabulary logits [rows, M, vocab] float32 of hidden states [rows, M, hidden] by the word embeddings and a bias."""
-        wide = jnp.promote_types(self.config.dtype, jnp.float32)
-        words = self.encoder.embeddings.word.embedding.astype(hidden.dtype)
-        product = lambda words, rows: jnp.einsum("...h,vh->...v", rows, words, preferred_element_type=wide)  # noqa: E731
-        return by_parts(product, words, hidden) + self.mlm.bias.astype(wide)
-
     def mlm_losses(self, hidden: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Loss (float32) and hit (bool) of each target, [rows, M]; hidden: [rows, M, hidden]."""
         return self.mlm.losses(hidden, self.encoder.embeddings.word.embedding, targets)

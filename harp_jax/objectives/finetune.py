@@ -2,23 +2,29 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from harp_jax.model.cross_encoder import Ranker
-from harp_jax.objectives.losses import Forward, by_group, forward, masked_cross_entropy, ranking_loss
+from harp_jax.model.cross_encoder import Ranker, vocabulary_cross_entropy
+from harp_jax.model.encoders.encoder import EncoderShape
+from harp_jax.model.layers import initializer
+from harp_jax.objectives.losses import Forward, by_group, forward, ranking_loss
 from harp_jax.objectives.masking import TARGETS, WEIGHTS, mask_one_each, without_marks
 from harp_jax.objectives.objective import Batch, Metrics, fill
+
+DECODER = "decoder"  # the parameters of masked query prediction
 
 
 @dataclass(frozen=True)
 class Finetune:
     """Relevance of judged documents against negatives (HARP Eq. 18, or a pairwise or listwise loss), an `Objective`.
 
+    The losses of distillation compare with the batch's array `teacher` [lanes, groups, size] float32 instead of with the judgments.
+
     `mqp_weight` > 0 adds masked query prediction (SJTF): the second member of each group is the positive pair again with one
-    query token masked; a linear decoder, the word embedding matrix, predicts the token from its hidden state.
+    query token masked; a linear decoder predicts the token from its hidden state. The decoder belongs to the training:
+    parameters `decoder`: {embedding [vocab, hidden], bias [vocab]}, which no export has.
     """
 
     ranker: Ranker
@@ -54,7 +60,8 @@ class Finetune:
     ) -> tuple[jax.Array, Metrics]:
         found = forward(self.ranker, params, masked, dropout_key)
         members = self._ranked(by_group(found.scores, masked["members"]))
-        loss, metrics = ranking_loss(self.rank_loss, members, self._present(masked), counts)
+        teacher = self._ranked(masked["teacher"]) if "teacher" in masked else None
+        loss, metrics = ranking_loss(self.rank_loss, members, self._present(masked), counts, teacher)
         if self.mqp_weight > 0:
             mqp = self._query_prediction(found, masked)
             loss = loss + self.mqp_weight * mqp["mlm"] / jnp.maximum(counts["predicted"], 1)
@@ -63,8 +70,13 @@ class Finetune:
 
     def _query_prediction(self, found: Forward, masked: Batch) -> Metrics:
         """Metric sums of the masked query tokens: cross-entropy, hits and count."""
-        logits: Any = self.ranker.apply({"params": found.params}, found.hidden, method="linear_logits")
-        targets, weights = masked[TARGETS], masked[WEIGHTS]
-        loss = masked_cross_entropy(logits, targets) * weights
-        hits = (jnp.argmax(logits, -1) == targets) * weights
+        decoder, weights = found.params[DECODER], masked[WEIGHTS]
+        answers = vocabulary_cross_entropy(found.hidden, decoder["embedding"], decoder["bias"], masked[TARGETS])
+        loss, hits = (each * weights for each in answers)
         return {"mlm": loss.sum(), "mlm_hits": hits.sum(), "mlm_tokens": weights.sum()}
+
+
+def init_decoder(shape: EncoderShape, key: jax.Array) -> dict[str, jax.Array]:
+    """A new linear decoder, float32: truncated normal, zero bias."""
+    words = initializer(shape)(key, (shape.vocab_size, shape.hidden), jnp.float32)
+    return {"embedding": words, "bias": jnp.zeros(shape.vocab_size)}

@@ -74,11 +74,6 @@ def softmax_margin(positive: jax.Array, negative: jax.Array) -> jax.Array:
 PAIRWISE: dict[str, Callable[..., jax.Array]] = {"hinge": hinge, "logistic": logistic, "softmax_margin": softmax_margin}
 
 
-def masked_cross_entropy(logits: jax.Array, targets: jax.Array) -> jax.Array:
-    """-log p(target) for each position (HARP Eq. 15). logits: [..., vocab] float32, targets: [...] int32."""
-    return optax.softmax_cross_entropy_with_integer_labels(logits, targets)
-
-
 def relevance(scores: jax.Array, labels: jax.Array) -> jax.Array:
     """Binary cross-entropy of logits (HARP Eq. 18, with the minus sign that is missing in the paper)."""
     return optax.sigmoid_binary_cross_entropy(scores, labels)
@@ -90,10 +85,26 @@ def localised_contrastive(scores: jax.Array, valid: jax.Array) -> jax.Array:
     return jax.nn.logsumexp(masked, axis=-1) - scores[..., 0]
 
 
-def ranking_loss(name: str, members: jax.Array, present: jax.Array, counts: Metrics) -> tuple[jax.Array, Metrics]:
-    """HARP Eq. 18 (bce), listwise (lce) or pairwise loss and metric sums of groups' scores `members` [..., size], positives first.
+def margin_mse(scores: jax.Array, teacher: jax.Array) -> jax.Array:
+    """((s₀ - sᵢ) - (t₀ - tᵢ))² for i ≥ 1 (Hofstätter et al., 2020). scores, teacher: [..., size]; returns [..., size - 1]."""
+    off = scores - teacher
+    return jnp.square(off[..., :1] - off[..., 1:])
 
-    present: [..., size] bool, whether a member exists. The loss is averaged over groups, members or negatives (`counts`).
+
+def listwise_kl(scores: jax.Array, teacher: jax.Array, valid: jax.Array) -> jax.Array:
+    """KL(softmax(teacher) ‖ softmax(scores)) over the members of a group. scores, teacher, valid: [..., size]; returns [...]."""
+    # Not -inf: the gradient of a group without members would be NaN.
+    student, wanted = (jax.nn.log_softmax(jnp.where(valid, x, -1e9), axis=-1) for x in (scores, teacher))
+    return (jnp.exp(wanted) * (wanted - student)).sum(-1)
+
+
+def ranking_loss(
+    name: str, members: jax.Array, present: jax.Array, counts: Metrics, teacher: jax.Array | None = None
+) -> tuple[jax.Array, Metrics]:
+    """HARP Eq. 18 (bce), listwise (lce), pairwise loss or distillation (margin_mse, kl), with metric sums.
+
+    members, teacher: [..., size], scores of groups, positives first; present: [..., size] bool, whether a member exists.
+    The loss is averaged over groups, members or negatives (`counts`).
     """
     valid, negatives = present.any(-1), present[..., 1:]
     if name == "bce":
@@ -102,8 +113,16 @@ def ranking_loss(name: str, members: jax.Array, present: jax.Array, counts: Metr
     elif name == "lce":
         each = jnp.where(valid, localised_contrastive(members, present), 0.0)
         loss = each.sum() / jnp.maximum(counts["groups"], 1)
+    elif name == "kl":
+        assert teacher is not None
+        each = jnp.where(valid, listwise_kl(members, teacher, present), 0.0)
+        loss = each.sum() / jnp.maximum(counts["groups"], 1)
     else:
-        each = PAIRWISE[name](members[..., :1], members[..., 1:])
+        if name == "margin_mse":
+            assert teacher is not None
+            each = margin_mse(members, teacher)
+        else:
+            each = PAIRWISE[name](members[..., :1], members[..., 1:])
         loss = jnp.where(negatives, each, 0.0).sum() / jnp.maximum(counts["negatives"], 1)
     right = ((members[..., :1] > members[..., 1:]) & negatives).sum()
     return loss, {"loss": loss, "pairs": negatives.sum(), "right": right, "groups": valid.sum()}

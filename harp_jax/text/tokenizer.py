@@ -380,20 +380,21 @@ MARKS = "harp_jax_marks"  # in config.json of an export that has any
 NO_MARKS = Marks()
 
 
-def marks_of(tokenizer: Tokenizer, query: str, document: str) -> Marks:
-    """The marks for two tokens; "" means none. InputError for a token missing from the vocabulary."""
-    for token in (query, document):
+def marks_of(tokenizer: Tokenizer, tokens: Sequence[str]) -> Marks:
+    """The marks for two tokens ("" for none), or for (). InputError for one missing from the vocabulary, or another number."""
+    if len(tokens) not in (0, 2):
+        raise InputError(f"marks={tuple(tokens)!r}: name two tokens, of queries and of documents, or none: ()")
+    for token in tokens:
         if token and (not isinstance(token, str) or token not in tokenizer.vocab):
             raise InputError(
-                f"the vocabulary has no token {token!r} for a mark; use one of its [unused…] tokens, or set "
-                "query_mark and document_mark to ''"
+                f"the vocabulary has no token {token!r} for a mark; use two of its [unused…] tokens, or set marks to ()"
             )
-    return Marks(*(tokenizer.vocab[token] if token else -1 for token in (query, document)))
+    return Marks(*(tokenizer.vocab[token] if token else -1 for token in tokens))
 
 
 def recorded_marks(directory: str, tokenizer: Tokenizer) -> Marks:
     """The marks that a training workdir or an export was trained with."""
     path = os.path.join(directory, "config.json")
     config = read_json(path) if os.path.exists(path) else {}
-    found = config.get(MARKS) or [config.get("query_mark", ""), config.get("document_mark", "")]
-    return marks_of(tokenizer, *(found if isinstance(found, list) and len(found) == 2 else (found, "")))
+    found = config.get(MARKS) or config.get("marks") or []
+    return marks_of(tokenizer, found if isinstance(found, list) else [found, ""])

@@ -41,7 +41,7 @@ STAGES: dict[str, Callable[..., Stage]] = {
 }
 JUDGED = ("docs", "queries", "qrels", "candidates")
 REQUIRED = {"pretrain": ("data",), "finetune": JUDGED, "coarse_tune": ("docs", "clicks"), "neural_ir": JUDGED}
-OPTIONAL = ("init", "tokenizer", "vectors", "folds", "train_queries")  # read where they are set
+OPTIONAL = ("init", "tokenizer", "vectors", "folds", "train_queries", "teacher")  # read where they are set
 CLIP_NORM = 1.0
 
 Shardings = dict[str, Any]  # the tree of a State, of NamedShardings

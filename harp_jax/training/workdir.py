@@ -82,7 +82,7 @@ def inputs_of(config: ConfigDict) -> list[list[str]]:
     many gigabytes that of their ends, and the size.
     """
     manifests = [os.path.join(directory, MANIFEST) for directory in config.get("data", ())]
-    small = [config.get(name, "") for name in ("queries", "qrels", "candidates", "folds", "train_queries")]
+    small = [config.get(name, "") for name in ("queries", "qrels", "candidates", "folds", "train_queries", "teacher")]
     large = [config.get(name, "") for name in ("docs", "clicks")]
     found = [[path, files.sha256_file(path)] for path in (*manifests, *small) if path and os.path.isfile(path)]
     return found + [[path, large_content(path)] for path in large if path and os.path.isfile(path)]

@@ -132,7 +132,7 @@ def test_okapi_at_the_edge_of_its_grid_is_warned_of(wiki, tmp_path, caplog, monk
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_cost_is_the_mean_over_the_constraints(graph, loss, wiki):
     training, _ = split(graph, 0.5, 0)
-    trainer = Trainer(training, linklearn_config(wiki, loss=loss))
+    trainer = Trainer(training, linklearn_config(wiki, pair_loss=loss))
     batch = trainer.batch()
     sims = np.asarray(f.similarities(trainer.params, batch, trainer.pairs)).reshape(16, 5)
     gaps = [row[0] - other for row in sims for other in row[1:]]
@@ -144,7 +144,7 @@ def test_cost_is_the_mean_over_the_constraints(graph, loss, wiki):
 def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, loss):
     from harp_jax.checkpoints.recorded import read_metrics
 
-    config = linklearn_config(wiki, loss=loss, ranking_svm_constraints=300 if loss == "hinge" else 0)
+    config = linklearn_config(wiki, pair_loss=loss, ranking_svm_constraints=300 if loss == "hinge" else 0)
     done = train(config, str(tmp_path))
     rows = read_metrics(str(tmp_path))
     assert done["held_out"]["linklearn"] > rows[0]["average_precision"] + 0.05

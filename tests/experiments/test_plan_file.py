@@ -117,7 +117,7 @@ PLANS: dict[str, list[str]] = {
         "candidates=ANCE=ance.trec,bm25.trec", "pairs=enwiki", "target_pairs=marco", "seeds=0,1", "tested=0,1",
         "blank=harp,prop_target", "settings=epochs=1.0,negatives=3", "rerank=max_length=256", "init=minilm",
     ],
-    "tables with ensembles": ["seeds=0,1", "ensembles=true"],
+    "tables with ensembles": ["seeds=0,1", "ensembles=true", "transformers=none,sjtf,harp"],
     "tables with ablations": ["scale=full", "pretrain=steps=10,batch_tokens=500", "transformers=harp,no_mlm,no_rqp"],
     "figure4": ["seeds=0,1", "draws=2"],
     "zero_shot": ["init=minilm", "scale=small"],

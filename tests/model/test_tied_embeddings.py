@@ -7,9 +7,10 @@ import pytest
 from ml_collections import ConfigDict
 
 from harp_jax import config as defaults
-from harp_jax.model.cross_encoder import init_params
 from harp_jax.training import dry_run
 from harp_jax.training.program import collectives
+from harp_jax.training.stages.finetune import WITH_DECODER
+from harp_jax.training.stages.stage import CROSS_ENCODER
 from tests.support.tiny_run import tiny_config
 
 
@@ -23,7 +24,7 @@ def config_of(stage: str, directory: str) -> ConfigDict:
     if stage == "finetune":
         config.mqp_weight = 0.5
     else:
-        config.query_mark = config.document_mark = ""
+        config.marks = ()
     return config
 
 
@@ -32,9 +33,10 @@ def test_every_gradient_is_sent_once(tmp_path, stage):
     """All-reduces on a data mesh carry the parameters' size and a few scalars, the word embeddings once."""
     compiled = dry_run.compile_step(config_of(stage, str(tmp_path)), jax.devices())
     sent = collectives(compiled.program.as_text())
-    tree = jax.eval_shape(lambda: init_params(compiled.shape, jax.random.key(0)))
-    if stage == "finetune":  # masked query prediction has a linear decoder
-        del tree["mlm"]["transform"], tree["mlm"]["norm"]
+    family = WITH_DECODER if stage == "finetune" else CROSS_ENCODER
+    tree = jax.eval_shape(lambda: family.init_params(compiled.shape, jax.random.key(0)))
+    if stage == "finetune":  # masked query prediction has a linear decoder of its own
+        del tree["mlm"]
     size = 4 * sum(math.prod(x.shape) for x in jax.tree.leaves(tree))
     assert compiled.mesh.size == 8 and {kind for kind, _ in sent} == {"all-reduce"}
     assert size <= sum(total for _, total in sent) <= size + 256

@@ -37,22 +37,35 @@ def test_losses_of_scores_equal_their_definitions(loss, slow, tolerance):
     np.testing.assert_allclose(loss(pos, neg), [slow(p, n) for p, n in zip(pos, neg)], rtol=tolerance)
 
 
-def test_masked_cross_entropy_is_eq_15():
-    logits, targets = RNG.normal(size=(4, 3, 11)).astype(np.float32), RNG.integers(0, 11, (4, 3))
-    expected = np.zeros((4, 3))
-    for i in range(4):
-        for j in range(3):
-            p = [math.exp(x) for x in logits[i, j]]
-            expected[i, j] = -math.log(p[targets[i, j]] / sum(p))
-    np.testing.assert_allclose(losses.masked_cross_entropy(logits, targets), expected, rtol=1e-5)
-
-
 @pytest.mark.parametrize("present", [8, 3])
 def test_lce_is_a_softmax_over_those_present(present):
     scores = RNG.normal(size=8).astype(np.float32)
     valid = np.arange(8) < present
     expected = -math.log(math.exp(scores[0]) / sum(math.exp(s) for s in scores[:present]))
     assert float(losses.localised_contrastive(scores, valid)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["margin_mse", "kl"])
+def test_distillation_equals_loops_over_those_present_and_ignores_empty_groups(name):
+    scores, teacher = RNG.normal(size=(2, 6, 5)).astype(np.float32)
+    sizes = np.array([5, 3, 2, 0, 5, 4])
+    present = np.arange(5) < sizes[:, None]
+    expected = []
+    for s, t, size in zip(scores.astype(float), teacher.astype(float), sizes):
+        if name == "margin_mse":
+            expected += [((s[0] - s[i]) - (t[0] - t[i])) ** 2 for i in range(1, size)]
+        elif size:
+            p, q = (np.exp(x[:size]) / np.exp(x[:size]).sum() for x in (t, s))
+            expected.append(sum(a * math.log(a / b) for a, b in zip(p, q)))
+    counts = {"groups": 5, "members": 19, "negatives": 14}
+
+    def loss(scores, teacher):
+        return losses.ranking_loss(name, scores, present, counts, teacher)[0]
+
+    found, gradient = jax.value_and_grad(loss)(scores, teacher)
+    assert float(found) == pytest.approx(np.mean(expected), rel=1e-4)
+    assert np.isfinite(gradient).all() and not np.asarray(gradient)[~present].any()
+    assert float(loss(teacher + 3, teacher)) == pytest.approx(0, abs=1e-6)  # the order and the margins alone matter
 
 
 def test_vocabulary_cross_entropy_has_the_values_and_gradients_of_its_logits():
@@ -64,7 +77,8 @@ def test_vocabulary_cross_entropy_has_the_values_and_gradients_of_its_logits():
         def plain(hidden, embedding, bias):
             logits = jax.numpy.einsum("rmh,vh->rmv", hidden, embedding) + bias
             hits = jax.numpy.argmax(logits, -1) == targets
-            return (weights * losses.masked_cross_entropy(logits, targets)).sum(), hits
+            chosen = jax.numpy.take_along_axis(logits, targets[..., None], -1)[..., 0]
+            return (weights * (jax.nn.logsumexp(logits, axis=-1) - chosen)).sum(), hits  # Eq. 15
 
         def fused(*arrays):
             loss, hits = vocabulary_cross_entropy(*arrays, targets)

@@ -182,16 +182,18 @@ def trained(clicked, tmp_path_factory):
 def test_fine_tuning_goes_on_from_it_with_the_same_marks(clicked, trained, tmp_path):
     last = json.loads((trained / "metrics.jsonl").read_text().splitlines()[-1])
     assert {"clicked_accuracy", "replaced_accuracy", "mlm_loss"} <= last.keys()
-    marks = {"query_mark": "[unused0]", "document_mark": "[unused1]"}
-    stage = finetune_stage(ranking_config(clicked, init=str(trained), tokenizer="", init_head="pretrained", **marks))
+    marks = ("[unused0]", "[unused1]")
+    stage = finetune_stage(
+        ranking_config(clicked, init=str(trained), tokenizer="", init_head="pretrained", marks=marks)
+    )
     (group,) = stage.reader.read(0, "rank", 0, 1)
-    ids = [stage.vocabulary.vocab[mark] for mark in marks.values()]
+    ids = [stage.vocabulary.vocab[mark] for mark in marks]
     assert all([int(s.query[0]), int(s.document[0])] == ids for s in group.sequences)
     coarse, params = load_encoder(str(trained))[1], stage.start(stage.shape, jax.random.key(0))
     np.testing.assert_array_equal(params["score"]["kernel"], coarse["score"]["kernel"])
     export_model(str(trained), str(tmp_path / "model"))
     scorer = CrossEncoderScorer.load(str(tmp_path / "model"))
-    assert [scorer.tokenizer.tokens[i] for i in scorer.marks.ids] == list(marks.values())
+    assert [scorer.tokenizer.tokens[i] for i in scorer.marks.ids] == list(marks)
 
 
 def test_the_probe_writes_its_guesses_and_a_summary(clicked, trained, tmp_path, capsys):

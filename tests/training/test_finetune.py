@@ -1,12 +1,13 @@
 """Fine-tuning through the shared loop: groups from judgments and candidates, each loss against a loop, a ranker that learns."""
 
+import dataclasses
 import os
 from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
-from scipy.stats import chisquare
+from scipy.stats import chisquare, kendalltau
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.encoder import load_encoder
@@ -26,7 +27,7 @@ def packed_scores(ranker, params, batch):
     return ranker.apply({"params": params}, hidden, batch["cls_offset"], method="scores")
 
 
-def slow_loss(name: str, scores: list[float]) -> list[float]:
+def slow_loss(name: str, scores: list[float], teacher: list[float] | None = None) -> list[float]:
     sigma = [1 / (1 + np.exp(-s)) for s in scores]
     if name == "bce":
         return [-np.log(sigma[0]), *(-np.log(1 - s) for s in sigma[1:])]
@@ -34,12 +35,29 @@ def slow_loss(name: str, scores: list[float]) -> list[float]:
         return [max(0.0, 1 - scores[0] + s) for s in scores[1:]]
     if name == "logistic":
         return [np.log(1 + np.exp(s - scores[0])) for s in scores[1:]]
+    if name == "margin_mse":
+        return [(scores[0] - s - (teacher[0] - t)) ** 2 for s, t in zip(scores[1:], teacher[1:])]
+    if name == "kl":
+        p, q = (np.exp(x) / np.sum(np.exp(x)) for x in (teacher, scores))
+        return [np.sum(p * np.log(p / q))]
     return [-np.log(np.exp(scores[0]) / np.sum(np.exp(scores)))]
 
 
-@pytest.mark.parametrize("name", ["bce", "hinge", "logistic", "lce"])
-def test_each_loss_equals_a_loop_over_its_groups(collection, name):
-    config = ranking_config(collection, rank_loss=name)
+WORTH = {f"d{i}": float(x) for i, x in enumerate(np.random.default_rng(0).normal(0, 3, 40))}
+
+
+@pytest.fixture
+def teacher(tmp_path):
+    """A teacher that likes some documents, whatever the query, and does not know d8."""
+    (tmp_path / "teacher.trec").write_text(
+        "".join(f"q{i} Q0 {d} 1 {s} x\n" for i in range(40) for d, s in WORTH.items() if d != "d8")
+    )
+    return str(tmp_path / "teacher.trec")
+
+
+@pytest.mark.parametrize("name", ["bce", "hinge", "logistic", "lce", "margin_mse", "kl"])
+def test_each_loss_equals_a_loop_over_its_groups(collection, teacher, name):
+    config = ranking_config(collection, rank_loss=name, teacher=teacher if name in ("margin_mse", "kl") else "")
     stage = finetune_stage(config)
     params, batch = scored_batch(stage, 16)
     objective = stage.objective(stage.shape)
@@ -47,9 +65,10 @@ def test_each_loss_equals_a_loop_over_its_groups(collection, name):
     scores = np.asarray(jax.jit(lambda p, b: packed_scores(objective.ranker, p, b))(params, batch))
     expected = []
     for lane, by_lane in enumerate(scores.reshape(2, -1)):
-        for members, valid in zip(batch["members"][lane], batch["group_valid"][lane]):
+        taught = batch.get("teacher", np.zeros(batch["members"].shape))[lane]
+        for members, valid, known in zip(batch["members"][lane], batch["group_valid"][lane], taught):
             if valid:
-                expected += slow_loss(name, [float(by_lane[m]) for m in members if m >= 0])
+                expected += slow_loss(name, [float(by_lane[m]) for m in members if m >= 0], known[members >= 0])
     assert np.std(expected) > 0.01
     assert float(loss) == pytest.approx(np.mean(expected), rel=1e-4)
     assert sums["groups"] == batch["group_valid"].sum()
@@ -77,14 +96,50 @@ def test_learns_to_rank_what_it_has_seen(collection, tmp_path):
     assert last["loss"] < first["loss"] - 0.05 and last["pair_accuracy"] > 0.7
 
 
+@pytest.mark.parametrize("name", ["margin_mse", "kl"])
+def test_a_student_ranks_the_candidates_of_other_queries_as_its_teacher_does(collection, teacher, tmp_path, name):
+    """The labels say otherwise: they are the queries' own documents."""
+    from harp_jax.api import Reranker
+    from harp_jax.checkpoints.export import export_model
+
+    config = ranking_config(collection, rank_loss=name, teacher=teacher, steps=150, learning_rate=5e-3, negatives=7)
+    train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
+    export_model(str(tmp_path / "run"), str(tmp_path / "model"))
+    model = Reranker.from_pretrained(str(tmp_path / "model"))
+    texts = dict(line.split("\t\t\t") for line in (collection / "docs.tsv").read_text().splitlines())
+    queries = dict(line.split("\t") for line in (collection / "queries.tsv").read_text().splitlines())
+    docids = [docid for docid in WORTH if docid != "d8"]
+    found = [
+        kendalltau(model.predict([(queries[f"q{i}"], texts[d]) for d in docids]), [WORTH[d] for d in docids]).statistic
+        for i in range(3, 40, 4)  # fold 3, which is not trained on
+    ]
+    assert np.mean(found) > 0.8
+
+
+def test_what_the_teacher_does_not_score_is_left_out_also_beside_masked_queries(collection, teacher, caplog):
+    config = ranking_config(collection, rank_loss="kl", teacher=teacher, mqp_weight=0.5)
+    stage = finetune_stage(config)
+    data = stage.reader.data
+    assert ("q8", "d8") not in data.units and len(data.units) == 29 and data.report["no score of the teacher"] == 1
+    assert "candidates are left out of training: the teacher has no score for them" in caplog.text
+    _, batch = scored_batch(stage, 16)
+    known = {np.float32(worth / data.scale) for worth in WORTH.values()} | {np.float32(0)}
+    assert data.scale == pytest.approx(np.std([w for d, w in WORTH.items() if d != "d8"]))
+    assert set(batch["teacher"].ravel()) <= known and batch["teacher"].shape == batch["members"].shape
+    valid = batch["group_valid"]
+    np.testing.assert_array_equal(batch["teacher"][valid][:, 0], batch["teacher"][valid][:, 1])  # the masked copy
+
+
 def test_the_head_is_fresh_or_pretrained(collection, tmp_path):
-    config = ranking_config(collection, steps=1)
+    """Also after masked query prediction, whose decoder stays behind."""
+    config = ranking_config(collection, steps=1, mqp_weight=0.5)
     train(config, str(tmp_path / "run"), devices=jax.devices()[:1])
     found = {}
     for head in ("fresh", "pretrained"):
         again = ranking_config(collection, init=str(tmp_path / "run"), tokenizer="", init_head=head)
         stage = finetune_stage(again)
         found[head] = stage.start(stage.shape, jax.random.key(7))
+        assert set(found[head]) == {"encoder", "pooler", "score", "mlm"}
     kernels = [found[head]["encoder"]["layer_0"]["mlp"]["up"]["kernel"] for head in found]
     np.testing.assert_array_equal(*kernels)
     assert (found["fresh"]["score"]["kernel"] != found["pretrained"]["score"]["kernel"]).any()
@@ -139,11 +194,15 @@ def test_selection_keeps_the_best_of_all_evaluations(collection, tmp_path, monke
         ({"select": "RR@10"}, "needs evaluations"),
         ({"select": "RR@10", "eval_every": 5, "select_queries": 0}, "no group of the 30 training queries"),
         ({"candidates": "q0 Q0 nowhere 1 1.0 x\n"}, "candidate nowhere of query q0"),
+        (
+            {"teacher": "".join(f"q{i} Q0 d{j} 1 0.5 x\n" for i in range(40) for j in range(40)), "rank_loss": "kl"},
+            "the same score",
+        ),
         ({"train_folds": (), "train_queries": "q3\nq99\n"}, "1 queries have no judgments, q99 first"),
     ],
 )
 def test_what_a_training_lacks_is_named(collection, tmp_path, changes, message):
-    for name in {"candidates", "train_queries"} & changes.keys():
+    for name in {"candidates", "train_queries", "teacher"} & changes.keys():
         (tmp_path / name).write_text(changes[name])
         changes = changes | {name: str(tmp_path / name)}
     with pytest.raises(InputError, match=message):
@@ -159,7 +218,7 @@ def test_some_queries_only(collection, tmp_path):
 
 def test_masked_query_prediction_never_hides_the_mark_of_a_query(collection):
     """[Q] stands before every query: there is nothing to learn in predicting it."""
-    stage = finetune_stage(ranking_config(collection, mqp_weight=0.5, query_mark="w205"))
+    stage = finetune_stage(ranking_config(collection, mqp_weight=0.5, marks=("w205", "")))
     _, batch = scored_batch(stage, 16)
     objective = stage.objective(stage.shape)
     (token,) = objective.marks
@@ -199,7 +258,10 @@ def test_two_epochs_see_each_query_about_twice(collection, lanes):
 def test_masked_query_prediction_hides_one_query_token_of_the_positive(collection):
     config = ranking_config(collection, mqp_weight=0.5)
     plain, stage = finetune_stage(ranking_config(collection)), finetune_stage(config)
-    params, batch = scored_batch(stage, 16)
+    padded = dataclasses.replace(stage.shape, vocab_size=stage.vocabulary.size + 3)
+    params = stage.start(padded, jax.random.key(0))
+    params["score"]["kernel"] = params["score"]["kernel"] * 2e3
+    batch = scored_batch(stage, 16)[1]
     key = jax.random.key(1, impl="threefry2x32")
     masked = mask_one_each(key, batch, batch["mask_ids"], stage.layout.sequences, 4)
     changed = np.asarray(masked["tokens"]) != batch["tokens"]
@@ -211,9 +273,9 @@ def test_masked_query_prediction_hides_one_query_token_of_the_positive(collectio
     assert (batch["tokens"][rows[0], at] == np.asarray(masked[TARGETS])[rows]).all()
     assert (np.asarray(masked["tokens"])[rows[0], at] == 4).all()
 
-    objective = stage.objective(stage.shape)
+    objective = stage.objective(padded)
     loss, sums = jax.jit(lambda p, b: loss_of(objective, p, b, key))(params, batch)
-    # The ranking part, from the same batch without the copies; the prediction, from hidden states and embeddings.
+    # The ranking part, from the same batch without the copies; the prediction, from hidden states and the decoder.
     shown = {**batch, "tokens": masked["tokens"]}
     scores = np.asarray(jax.jit(lambda p, b: packed_scores(objective.ranker, p, b))(params, shown)).reshape(2, -1)
     ranking = []
@@ -222,9 +284,9 @@ def test_masked_query_prediction_hides_one_query_token_of_the_positive(collectio
             if there:
                 ranking += slow_loss("bce", [float(scores[lane][m]) for m in np.delete(group, 1) if m >= 0])
     hidden = jax.jit(lambda p, b: objective.ranker.apply({"params": p}, b, method="encode"))(params, shown)
-    logits = (
-        np.asarray(hidden)[rows[0], at] @ params["encoder"]["embeddings"]["word"]["embedding"].T + params["mlm"]["bias"]
-    )
+    decoder = params["decoder"]
+    assert len(decoder["bias"]) > stage.vocabulary.size and (decoder["bias"][stage.vocabulary.size :] < -1e8).all()
+    logits = np.asarray(hidden)[rows[0], at] @ decoder["embedding"].T + decoder["bias"]
     expected = np.mean([np.log(np.exp(x).sum()) - x[t] for x, t in zip(logits, np.asarray(masked[TARGETS])[rows])])
     assert float(sums["mlm"] / sums["mlm_tokens"]) == pytest.approx(expected, rel=1e-4)
     assert float(loss) == pytest.approx(np.mean(ranking) + 0.5 * expected, rel=1e-4)

@@ -1,4 +1,4 @@
-"""The six systems of the coarse-tuning paper (its Tables 1 and 2) on a collection, five trials each, with the query probe.
+"""The six systems of the coarse-tuning paper on a collection, five trials each (its Tables 1 and 2), and the query probe (Table 3).
 
 harp plan coarse_tuning --output=coarse --set collection=robust04
 
@@ -8,7 +8,9 @@ Face directory), orcas.tsv, msmarco-docs.tsv, and COLLECTION/{docs.jsonl, querie
 paper's number of folds (below); any other collection needs --set folds and fine_epochs. Levels above 1 count as 1 (the measures'
 default). Every system is compared with the fine-tuned one by a two-sided paired t-test over queries, trials averaged per query.
 
-The steps probe_… print which words the models expect in the queries of documents. The settings below are the paper's.
+The steps probe_… print which words the models expect in the queries of documents: the four columns of Table 3, over many documents
+instead of one, and continual pre-training. Of the fine-tuned models those of the first trial and fold are probed; fine-tuning
+leaves the MLM head as it was. The settings below are the paper's.
 
 Hardware: one GPU; not run yet: the collections and ORCAS are not at hand. A small run on other data is in tests/real.
 """
@@ -21,7 +23,7 @@ from harp_jax.experiments.steps import Collection, comparison, cross_validation,
 
 FINE_TUNING = {"robust04": (3, 4), "gov2": (1, 3), "covid": (5, 5), "dl": (4, 2)}  # epochs, folds
 COARSE, TUNE = "configs/coarse_tune_orcas.py", "configs/finetune.py"
-MARKS = ["query_mark=[unused0]", "document_mark=[unused1]"]
+MARKS = ["marks=('[unused0]','[unused1]')"]
 MEASURES = "RR nDCG@5 nDCG@15 nDCG@30 AP"
 SAMPLE, COARSE_EPOCHS, CONTINUAL_EPOCHS = 0.08, 4.0, 40.0  # of the paper
 
@@ -69,11 +71,6 @@ def get_plan(
         ),
         coarse_tuned("coarse", [*source, f"--config.sample={SAMPLE}", f"--config.epochs={epochs or COARSE_EPOCHS}"]),
     ]
-    for name in ("pretrained", "continual", "coarse") if probe else ():
-        known_queries = [f"--clicks={clicks}", f"--docs={click_docs}", f"--documents={probe}", "--output={out}"]
-        commands.append(
-            Command(f"probe_{name}", "query-probe", ["--model={" + name + "}", *known_queries], suffix=".jsonl")
-        )
     for name in ("pretrained", "coarse"):
         commands += not_fine_tuned(name, files)
     systems = {"BM25": ["{bm25}"], "pretrained": ["{run_pretrained}"], "coarse_tuned": ["{run_coarse}"]}
@@ -91,6 +88,11 @@ def get_plan(
                 rerank=["max_length=256"],
             )
         systems[system] = output_of(*(f"joined_{system}_t{trial}" for trial in range(trials)))
+    trained = {"fine_tuned": "train_fine_tuned_t0_f0", "coarse_fine": "train_coarse_fine_t0_f0"}
+    for name in ("pretrained", "continual", "coarse", *trained) if probe else ():
+        known_queries = [f"--clicks={clicks}", f"--docs={click_docs}", f"--documents={probe}", "--output={out}"]
+        model = "--model={" + trained.get(name, name) + "}"
+        commands.append(Command(f"probe_{name}", "query-probe", [model, *known_queries], suffix=".jsonl"))
     table = comparison("table", systems, qrels=files.qrels, measures=MEASURES, baseline="fine_tuned", chance="BM25")
     return [*commands, table]
 

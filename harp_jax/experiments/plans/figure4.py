@@ -17,6 +17,7 @@ from harp_jax.experiments.plan import Command
 from harp_jax.experiments.steps import (
     BENCHMARK,
     NONE,
+    NOT_PRETRAINED,
     PRETRAINING,
     Benchmark,
     Pretraining,
@@ -79,7 +80,7 @@ def _curve(
             runs = []
             for draw in range(draws):
                 for seed in benchmark.seeds:
-                    start = pretraining.start(system if system == NONE else f"pre_{system}_s{seed}")
+                    start = pretraining.start(system if system in NOT_PRETRAINED else f"pre_{system}_s{seed}")
                     queries = "train_queries={subsets_" + name + "}/" + f"draw-{draw:02d}/{size}.txt"
                     commands += trained_ranker(
                         f"{name}_{system}_{identifier(size)}_d{draw}_s{seed}",

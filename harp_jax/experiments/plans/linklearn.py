@@ -75,7 +75,7 @@ def get_plan(
     systems = {
         "linklearn": ["--config.ranking_svm_constraints=20000"],
         "linked_negatives": ["--config.negatives_from=linked"],
-        "ranknet": ["--config.loss=logistic"],
+        "ranknet": ["--config.pair_loss=logistic"],
         **({"rows": [f"--config.docs={(linked[0], *rows, *linked[1:])!r}"]} if rows else {}),
     }
     runs: dict[str, list[str]] = {"BM25": ["{bm25}"], "QL": ["{ql}"], "okapi": []}

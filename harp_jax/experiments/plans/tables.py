@@ -17,7 +17,10 @@ real tokens: what a task leaves free goes to the others.
 
 `ensembles` adds, for each transformer, the sum with the candidates' score in the weight that is best on the other folds (+), the
 mean of its seeds' normalised scores, and last the weighted sum of all transformers and the candidates. A gain of HARP that the
-sum with BM25 closes was lexical.
+sum with BM25 closes was lexical. Table 3's row HARP (ensemble) is missing: it joins BERT, RoBERTa and ELECTRA on MS MARCO's eval
+set, whose judgments are not public. The mean of the seeds is the nearest row; `harp fuse --method=mean` joins any runs.
+
+Fine-tuned alone: `sjtf`, which also predicts masked query tokens (configs/baselines/sjtf.py).
 
 † marks what differs from HARP (with `ensembles` from HARP with the candidates): p < .05 in both tests after Holm's correction. By
 the first measure a system is called "not above chance" or "no better than with its query blanked" (`blank`). The claim that
@@ -34,6 +37,7 @@ from harp_jax.experiments.steps import (
     BENCHMARK,
     NEURAL,
     NONE,
+    NOT_PRETRAINED,
     PRETRAINING,
     Benchmark,
     Pretraining,
@@ -64,7 +68,7 @@ def get_plan(
 
     lexical: rows without neural networks
     neural_rankers: rows of neural rankers
-    transformers: rows of transformers; none is the one without pre-training, recommended the preset of small encoders
+    transformers: rows of transformers; none and sjtf are not pre-trained, recommended is the preset of small encoders
     target_pairs: finished pairs of PROP on the target collection
     blank: those of the transformers that also rank blank queries
     ensembles: rows of sums with the candidates, of all seeds, and of all systems
@@ -98,7 +102,7 @@ def get_plan(
                 if system in neural_rankers:
                     commands += benchmark.neural_ranker(f"{name}_s{seed}", system, run, seed)
                 else:
-                    start = pretraining.start(system if system == NONE else f"pre_{system}_s{seed}")
+                    start = pretraining.start(system if system in NOT_PRETRAINED else f"pre_{system}_s{seed}")
                     commands += benchmark.transformer(f"{name}_s{seed}", run, seed, start, system in blank)
             rows[system] = seeds_of(f"joined_{name}", benchmark.seeds)
             if system in blank:

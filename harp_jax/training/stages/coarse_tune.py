@@ -26,7 +26,7 @@ from harp_jax.training.stages.stage import CROSS_ENCODER, NoReader, Stage
 def coarse_tune_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderShape]:
     """Coarse-tuning, or continual pre-training with `documents_only`. Raises InputError for bad config or data."""
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
-    marks = marks_of(tokenizer, config.query_mark, config.document_mark)
+    marks = marks_of(tokenizer, config.marks)
     reader: Reader = _read_data(config, tokenizer, marks) if with_data else NoReader((STREAM,))
 
     shares = {STREAM: 1.0}

@@ -2,7 +2,11 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
+import jax
+import numpy as np
+from jax.sharding import PartitionSpec as P
 from ml_collections import ConfigDict
 
 from harp_jax.checkpoints.encoder import encoder_and_tokenizer, starting_params
@@ -11,12 +15,22 @@ from harp_jax.input.packing import Reader, make_layout
 from harp_jax.input.ranking_groups import Judged, RankingData, RankingReader
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape
-from harp_jax.objectives.finetune import Finetune
+from harp_jax.objectives.finetune import DECODER, Finetune, init_decoder
 from harp_jax.ranking.selection import Selection, held_out
 from harp_jax.text.tokenizer import Tokenizer, marks_of
 from harp_jax.training.stages.stage import CROSS_ENCODER, NoReader, Stage, selecting
 
 TASK = "rank"
+# Masked query prediction adds its decoder to the parameters; scorers and exports leave it out.
+WITH_DECODER = replace(
+    CROSS_ENCODER,
+    rules=lambda shape: (
+        *CROSS_ENCODER.rules(shape),
+        (r"decoder/embedding$", P("model", "fsdp")),
+        (r"decoder/bias$", P("model")),
+    ),
+    init_params=lambda shape, key: {**CROSS_ENCODER.init_params(shape, key), DECODER: init_decoder(shape, key)},
+)
 
 
 def finetune_stage(config: ConfigDict, with_data: bool = True, judged: Judged | None = None) -> Stage[EncoderShape]:
@@ -26,7 +40,13 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: Judged | 
     """
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
     predicting = config.mqp_weight > 0
-    marks = marks_of(tokenizer, config.query_mark, config.document_mark)
+    start = starting_params(
+        loaded,
+        ("pooler", "score") if config.init_head == "fresh" else (),
+        tokenizer.size,
+        config.model.initialisation,
+    )
+    marks = marks_of(tokenizer, config.marks)
     reader: Reader = NoReader((TASK,))
     selection: Callable[[EncoderShape, str], Selection] | None = None
     if with_data:
@@ -52,7 +72,7 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: Judged | 
         )
 
     return Stage(
-        family=CROSS_ENCODER,
+        family=WITH_DECODER if predicting else CROSS_ENCODER,
         shape=encoder,
         vocabulary=tokenizer,
         tasks=(TASK,),
@@ -61,16 +81,28 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: Judged | 
         layout=layout,
         shares=shares,
         steps=steps,
-        start=starting_params(
-            loaded,
-            ("pooler", "score") if config.init_head == "fresh" else (),
-            tokenizer.size,
-            config.model.initialisation,
-        ),
+        start=with_decoder(start, tokenizer.size) if predicting else start,
         selection=selection,
         spike=0.0,  # the losses of small batches of judged pairs vary too much for a spike test
         window=window,
     )
+
+
+def with_decoder(
+    start: Callable[[EncoderShape, jax.Array], dict], vocab_size: int
+) -> Callable[[EncoderShape, jax.Array], dict]:
+    """The starting parameters with a new decoder; rows that sharding adds to the vocabulary get no probability."""
+
+    def started(shape: EncoderShape, key: jax.Array) -> dict:
+        fresh = jax.device_get(init_decoder(replace(shape, vocab_size=vocab_size), jax.random.fold_in(key, 2)))
+        extra = shape.vocab_size - vocab_size
+        padded = {
+            "embedding": np.pad(fresh["embedding"], ((0, extra), (0, 0))),
+            "bias": np.pad(fresh["bias"], (0, extra), constant_values=-1e9),
+        }
+        return {**start(shape, key), DECODER: padded}
+
+    return started
 
 
 def _read_data(
