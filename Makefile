@@ -95,7 +95,7 @@ FAST := tests/test_rooms.py tests/test_configs.py tests/commands/test_command_li
 	tests/input/test_lanes.py tests/input/test_packing.py tests/objectives/test_losses.py \
 	tests/data_pipeline/text tests/data_pipeline/sources
 check: lint audit
-	$(BIN)/python -m pytest -m "not real and not faults" $(FAST)
+	$(BIN)/python -m pytest -m "not real and not faults" -n $(WORKERS) --dist loadfile $(FAST)
 
 # What only the slow proofs use: a driver of Debian's chromium (where it is installed), a client of `POST /v1/rerank`, the docs as a site.
 .venv/real: .venv/test

@@ -68,7 +68,7 @@ class Parser(argparse.ArgumentParser):
         fail(f"{message}; see {self.prog} --help")
 
     def _with_underscores(self, word: str) -> str:
-        """The option as it is spelled here; -o is --output."""
+        """The option with underscores; -o is --output."""
         if word == "-o" and "--output" in self._option_string_actions:
             return "--output"
         name, equals, value = word.partition("=")

@@ -273,7 +273,7 @@ def locked(path: str, busy: str) -> IO[str]:
     while True:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
-            lock = open(path, "a")  # what a link planted here names is not emptied
+            lock = open(path, "a")  # append: does not truncate a file that a planted link points to
         except FileNotFoundError:  # the last holder has just removed the folder
             continue
         try:

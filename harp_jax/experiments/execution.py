@@ -306,7 +306,7 @@ def _rule(name: str, needed: Sequence[str], record: str, log: str, command: str)
     if needed:
         lines += ["    input:", *(f"        {_quoted(path)}," for path in needed)]
     if record:
-        # Snakemake fills in {…} of commands, hence the doubled braces; a name in a rule is taken as it is.
+        # Snakemake fills in {…} of commands, hence the doubled braces; names of rules are left unchanged.
         lines += [f"    output: {_quoted(record)}", f"    log: {_quoted(log)}"]
         lines.append(f"    shell: {command.replace('{', '{{').replace('}', '}}')!r}")
     return [*lines, ""]

@@ -41,10 +41,9 @@ class Gain:
 @dataclass(frozen=True)
 class Verdict:
     """What to use and why. `weight` is the ranker's, relative to 1 for the first stage, both normalised by `normalise`; 0: use
-    the first stage alone. `fitted_weight` is the one that is best on all queries, also where the gain is not shown. `before` is the
-    sum with the run of the ranker's start; `training` is the sum with the ranker, compared with `before`. `links` is a run that
-    uses the links without a model; `beside_links` is its sum with the ranker, compared with it. `remark` says why the tests may be
-    too sure.
+    the first stage alone. `fitted_weight` is the one that is best on all queries, also without a significant gain. `before` is the
+    sum with the run of the initial encoder; `training` compares the sum with the ranker with `before`. `links` is a run that uses
+    the links without a model; `beside_links` compares its sum with the ranker with it. `remark` says why the tests may be too sure.
     """
 
     measure: str
@@ -99,23 +98,23 @@ class Verdict:
         return " ".join(filter(None, [found, advice, self._of_training(first), self._of_links(), *remarks]))
 
     def _of_training(self, first: str) -> str:
-        """What the training adds to the sum with the start's own run."""
+        """Whether training improves the sum, compared with the initial encoder's run."""
         if self.before is None or self.training is None:
             return ""
         said = {
-            BETTER: "the training adds to it",
-            SAME: "that the training adds to it is not shown",
-            WORSE: "the training made it worse: rank with the start's vectors (harp rerank --cosine)",
+            BETTER: "training improves it",
+            SAME: "no significant gain from training",
+            WORSE: "training made it worse: rank with the initial embeddings (harp rerank --cosine)",
         }[self.training.verdict]
-        return f"{first} + the start's own vectors, without training: {self.before}; {said} {self.training.change}."
+        return f"{first} + the initial encoder's embeddings, before training: {self.before}; {said} {self.training.change}."
 
     def _of_links(self) -> str:
         """What the ranker adds to a ranking that uses the links without a model."""
         if self.links is None or self.beside_links is None:
             return ""
         said = {
-            BETTER: "the ranker adds to it",
-            SAME: "that the ranker adds to it is not shown, and it needs no model",
+            BETTER: "the ranker improves it",
+            SAME: "no significant gain from the ranker, and the links need no model",
             WORSE: "the ranker makes it worse: use it alone",
         }[self.beside_links.verdict]
         return (
@@ -136,7 +135,7 @@ def decide(
 ) -> Verdict:
     """The verdict on two runs of the same queries; `folds` (qid → fold) divides them for cross-fitting.
 
-    `before`: what the start of the ranker's training ranked; `links`: what the links rank without a model. Raises InputError for
+    `before`: the run of the encoder before training; `links`: the run of the links without a model. Raises InputError for
     unknown measures, and for queries without a fold.
     """
 

@@ -53,10 +53,10 @@ def test_the_verdict_on_questions_about_a_few_pages_says_that_its_tests_are_too_
 def test_what_the_training_adds_is_told_from_what_the_start_had():
     strong, weak = run(3.0, "ranker"), run(0.5, "start")
     found = decide(QRELS, FOLDS, FIRST_STAGE, strong, before=weak)
-    assert found.training.verdict == BETTER and "the training adds to it (+" in found.words()
+    assert found.training.verdict == BETTER and "training improves it (+" in found.words()
     assert found.training.difference == pytest.approx(found.both.mean - found.before.mean)
     spoiled = decide(QRELS, FOLDS, FIRST_STAGE, weak, before=strong)
-    assert "made it worse: rank with the start's vectors" in spoiled.words()
+    assert "made it worse: rank with the initial embeddings" in spoiled.words()
 
 
 def test_a_ranker_is_also_compared_with_links_used_without_a_model():
@@ -64,9 +64,9 @@ def test_a_ranker_is_also_compared_with_links_used_without_a_model():
     ranker, links = run(2.0, "ranker"), run(6.0, "links")
     found = decide(QRELS, FOLDS, FIRST_STAGE, ranker, links=links)
     assert found.verdict == BETTER and found.links.mean == evaluate(QRELS, {"x": links}, "RR@10").mean["x"]["RR@10"]
-    assert found.beside_links.verdict == SAME and "that the ranker adds to it is not shown" in found.words()
+    assert found.beside_links.verdict == SAME and "no significant gain from the ranker" in found.words()
     added = decide(QRELS, FOLDS, FIRST_STAGE, run(3.0, "ranker"), links=run(0.5, "links"))
-    assert added.beside_links.verdict == BETTER and "the ranker adds to it (+" in added.words()
+    assert added.beside_links.verdict == BETTER and "the ranker improves it (+" in added.words()
 
 
 def test_the_figure_of_a_query_does_not_depend_on_weights_that_it_chose():
