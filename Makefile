@@ -90,8 +90,8 @@ audit: .venv/test .venv/audit
 	.venv/audit/bin/bandit --quiet --recursive --configfile=pyproject.toml harp_jax data_pipeline configs
 	$(BIN)/python -m tests.support.audit .venv/audit/bin/pip-audit constraints.txt
 
-# Tests without trainings, generation jobs and their processes.
-FAST := tests/test_rooms.py tests/test_configs.py tests/commands/test_command_line.py tests/corpus tests/evaluation tests/text \
+# Tests without trainings, generation jobs, their processes, and simulations of significance tests.
+FAST := --ignore=tests/evaluation/test_significance.py tests/test_rooms.py tests/test_configs.py tests/commands/test_command_line.py tests/corpus tests/evaluation tests/text \
 	tests/input/test_lanes.py tests/input/test_packing.py tests/objectives/test_losses.py \
 	tests/data_pipeline/text tests/data_pipeline/sources
 check: lint audit

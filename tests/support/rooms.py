@@ -4,7 +4,7 @@ python -m tests.support.rooms
 """
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.support import ROOT
@@ -39,8 +39,10 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports(path: Path) -> Iterator[tuple[int, str, str]]:
+@cache
+def imports(path: Path) -> list[tuple[int, str, str]]:
     """(line, module, imported name) of every import of the project's own packages, lazy ones too."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in ROOMS:
             for alias in node.names:
@@ -48,11 +50,12 @@ def imports(path: Path) -> Iterator[tuple[int, str, str]]:
                 is_module = (ROOT / inner.replace(".", "/")).is_dir() or (
                     ROOT / f"{inner.replace('.', '/')}.py"
                 ).exists()
-                yield node.lineno, inner if is_module else node.module, "" if is_module else alias.name
+                found.append((node.lineno, inner if is_module else node.module, "" if is_module else alias.name))
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] in ROOMS:
-                    yield node.lineno, alias.name, ""
+                    found.append((node.lineno, alias.name, ""))
+    return found
 
 
 def lines(path: Path) -> int:
