@@ -46,6 +46,10 @@ def main(args: argparse.Namespace) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("harp_jax").setLevel(logging.INFO)
     if args.dry_run:
+        # Before JAX is imported, which looks for cuDNN then (topologies.py).
+        sys.path += [
+            os.environ[name] for name in ("HARP_LIBTPU", "HARP_CUDA") if args.topology and os.environ.get(name)
+        ]
         from harp_jax.training.dry_run import dry_run, largest_batch
 
         print((largest_batch if args.largest else dry_run)(args.config, args.topology))

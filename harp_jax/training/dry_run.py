@@ -22,6 +22,7 @@ from harp_jax.model import sharding
 from harp_jax.model.attention import choose
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.model.encoders.table import ENCODERS
+from harp_jax.model.products import fastest_dtype
 from harp_jax.training.machine import batch_flops, data_sheet, gib, peak_flops, size_of, tightest, usable_memory
 from harp_jax.training.program import Contents, collectives, contents
 from harp_jax.training.step import State
@@ -57,7 +58,10 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
     check_training(config)
     if config.stage == "neural_ir":
         raise InputError("a dry run is for BERT; a neural ranker fits on any device, train it without --dry_run")
-    stage = STAGES[config.stage](without_files(config), with_data=False)
+    plain = without_files(config)
+    if plain.dtype == "auto":
+        plain.dtype = fastest_dtype(devices[0].platform)  # not of this machine
+    stage = STAGES[config.stage](plain, with_data=False)
     assert isinstance(stage.layout, PackedLayout)
     mesh, layout = sharding.make_mesh(config, devices), stage.layout
     if rows is not None:

@@ -3,11 +3,11 @@
 "v3:2x2", "v4:2x2x1", "v5e:2x4": TPU topologies as libtpu names them. "h100", "h100:8", "a100-40:4": GPUs of the table below and
 how many; more than eight are machines of eight. The packages may lie outside the environment: HARP_LIBTPU and HARP_CUDA name
 directories into which they were installed (`make .venv/libtpu .venv/cuda`), since an installed libtpu slows every import of jax.
+`harp train` adds them to the path; elsewhere PYTHONPATH must name them, because JAX looks for cuDNN when it is imported.
 """
 
 import os
 import re
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -103,8 +103,6 @@ def _tpus(topology: str) -> list[jax.Device]:
 
 def _described(variable: str, extra: str, describe: Callable[[Callable], Any]) -> list[Any]:
     """The devices of a topology description; `variable` may name a directory with the packages of jax[`extra`]."""
-    if os.environ.get(variable):
-        sys.path.append(os.environ[variable])
     from jax.experimental import topologies
 
     try:
