@@ -8,6 +8,7 @@ run and leaves earlier checkpoints unchanged.
 
 import contextlib
 import errno
+import functools
 import hashlib
 import json
 import logging
@@ -20,6 +21,8 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
@@ -56,10 +59,16 @@ def leaf_digest(x: jax.Array) -> jax.Array:
     return jnp.stack(words)
 
 
-@jax.jit
 def digests(state: Any) -> Any:
-    """`leaf_digest` of every leaf."""
-    return jax.tree.map(leaf_digest, state)
+    """`leaf_digest` of every leaf, on every device of their mesh: each process reads them all."""
+    place = getattr(jax.tree.leaves(state)[0], "sharding", None)
+    everywhere = NamedSharding(place.mesh, P()) if isinstance(place, NamedSharding) else None
+    return _digests(everywhere)(state)
+
+
+@functools.cache
+def _digests(out: NamedSharding | None) -> Callable[[Any], Any]:
+    return jax.jit(lambda state: jax.tree.map(leaf_digest, state), out_shardings=out)
 
 
 def _named(tree: Any) -> dict[str, list[int]]:
