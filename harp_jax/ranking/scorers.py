@@ -5,6 +5,7 @@ in batches of few shapes (`score_by_length`). A long document is scored by its f
 windows (MaxP, Dai and Callan 2019: `best_of`).
 """
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -304,10 +305,16 @@ def _score_rows(config: EncoderShape, params: dict, tokens: jax.Array, second: j
     """Scores [rows] of one sequence per row."""
     model = Ranker(config)
     first = jax.numpy.zeros((tokens.shape[0], 1), jax.numpy.int32)
-    # The last layer computes only [CLS].
-    cls = model.apply({"params": params}, _batch(tokens, second, end), True, first, method="encode")
-    scores: Any = model.apply({"params": params}, cls, first, method="scores")
+    with exact(config.dtype):
+        # The last layer computes only [CLS].
+        cls = model.apply({"params": params}, _batch(tokens, second, end), True, first, method="encode")
+        scores: Any = model.apply({"params": params}, cls, first, method="scores")
     return scores[:, 0]
+
+
+def exact(dtype: str) -> contextlib.AbstractContextManager:
+    """Within it float32 products are float32. By default a GPU multiplies 11 bits (TF32) and a TPU 8 (bfloat16), and scores tie."""
+    return jax.default_matmul_precision("highest") if dtype == "float32" else contextlib.nullcontext()
 
 
 def _batch(tokens: jax.Array, second: jax.Array, end: jax.Array) -> dict[str, jax.Array]:
@@ -406,7 +413,8 @@ def _embed_rows(config: EncoderShape, params: dict, tokens: jax.Array, end: jax.
     """Unit vectors [rows, hidden] float32 of one text per row; `end` [rows] is its length."""
     jnp = jax.numpy
     batch = _batch(tokens, end, end)
-    hidden: Any = Ranker(config).apply({"params": params}, batch, True, method="encode")
+    with exact(config.dtype):
+        hidden: Any = Ranker(config).apply({"params": params}, batch, True, method="encode")
     mean = (hidden.astype(jnp.float32) * batch["segment_ids"][..., None]).sum(1) / jnp.maximum(end, 1)[:, None]
     return mean / jnp.maximum(jnp.linalg.norm(mean, axis=1, keepdims=True), 1e-9)
 
