@@ -32,6 +32,7 @@ def get_config():
     )
     c.batch_pairs = 128
     c.row_length = 512
+    c.dtype = "bfloat16"  # with the attention kernels of TPUs and GPUs; parameters and Adam stay float32
     c.epochs = 2.0
     c.learning_rate = 1e-5
     c.warmup = 0.1
