@@ -120,6 +120,22 @@ def test_an_interrupt_between_two_renames_puts_the_old_folder_back(tmp_path, mon
     assert (tmp_path / "model" / "weights").read_text() == "old" and os.listdir(tmp_path) == ["model"]
 
 
+@pytest.mark.parametrize("name", ["weights", "weights-2"])
+def test_a_folder_that_somebody_trained_further_is_not_replaced(tmp_path, name):
+    """A changed file, or one more: `harp_jax_version` in config.json once was enough to replace the folder."""
+    with output_folder(str(tmp_path / "model")) as folder:
+        write(f"{folder}/config.json", '{"harp_jax_version": "1"}')
+        write(f"{folder}/weights", "ours")
+    write(tmp_path / "model" / name, "theirs")
+
+    def again() -> None:
+        with output_folder(str(tmp_path / "model")) as folder:
+            write(f"{folder}/weights")
+
+    assert f"it holds {name}, which was changed or was not written by harp_jax" in refusal(call=again)
+    assert (tmp_path / "model" / name).read_text() == "theirs"
+
+
 def test_a_full_disk_is_one_line_and_costs_nothing(tmp_path):
     code = (
         "import resource, signal, sys\n"
