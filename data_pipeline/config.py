@@ -24,11 +24,12 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from data_pipeline.engine.job import ALL_WEIGHTS, SENTENCES, Config
-from data_pipeline.sources.formats import FORMATS, format_of_content
+from data_pipeline.sources.formats import FORMATS, Language, format_of_content, language_of
 from data_pipeline.tasks.table import HARP, TASKS, needs
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import expand
 from harp_jax.config import Field, Fields, check_values, defaults, with_preset
+from harp_jax.text.languages import primary
 
 SPLITS = ("auto", "pages", "sections")
 SOURCE: Fields = {
@@ -84,7 +85,10 @@ FIELDS: Fields = {
     "page_identity": Field(
         "id", '"text": pages whose first sections are equal in lower case are one page', ("id", "text")
     ),
-    "stopwords": Field("", "file with one word per line; empty: the built-in list of English function words"),
+    "language": Field(
+        "", "of the pages, such as de: sentences, stopwords; empty: that of <html lang> or of the dump's head, else en"
+    ),
+    "stopwords": Field("", "file with one word per line; empty: the function words of the language"),
     "unit": Field(
         "words", 'what is sampled; or "tokens", of which no stopword list has parts of words', ("words", "tokens")
     ),
@@ -193,7 +197,9 @@ def plain(config: ConfigDict) -> Config:
         if c["context_in_page"] and c["sampling"] == "official"
         else "",
     )
-    return c | {"source": plain_source(config)}
+    source = plain_source(config)
+    found = Language(c["language"], "as given") if primary(c["language"]) else language_of(source)
+    return c | {"source": source, "language": found.tag, "language_from": found.origin}
 
 
 def plain_source(config: ConfigDict) -> dict[str, Any]:

@@ -72,9 +72,9 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
 
     Raises InputError for bad input and for an output directory that belongs to another job.
     """
+    require_tensorflow()
     output, c = os.fspath(output), plain(config)
     mebibytes(c["memory_limit"])  # a wrong value is reported before the work starts
-    require_tensorflow()
     tokenizer = load_tokenizer(c["tokenizer"])
     inputs = fingerprint(c, tokenizer.sha256)
     lock = claim(output, c, inputs)

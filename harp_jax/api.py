@@ -55,7 +55,7 @@ def first_stage(
     queries: QueriesData,
     k: int = 100,
     model: str = "bm25",
-    stemmer: str = "english",
+    language: str = "en",
     anchors: Mapping[str, str] | Path | None = None,
     **parameters: float,
 ) -> Scores:
@@ -65,7 +65,7 @@ def first_stage(
     (parameters `anchor_weight`, `anchor_b`); other models append them to the documents.
 
     Queries that match no document are absent from the result. Documents are indexed in memory. Raises InputError for unknown
-    models, stemmers and parameters.
+    models, languages and parameters.
 
     >>> import harp_jax as hj
     >>> hj.first_stage({"d1": "a red cat", "d2": "a blue dog"}, {"q1": "cats"})
@@ -78,7 +78,7 @@ def first_stage(
         texts: Mapping[str, str] | None = read_anchors(os.fspath(anchors))
     else:
         texts = anchors if anchors is None else dict(texts_of(anchors, "anchors of document"))
-    collection = indexed(to_documents(docs).texts(), model, stemmer, texts)
+    collection = indexed(to_documents(docs).texts(), model, language, texts)
     found = retrieve(model, collection, [(parameters, to_queries(queries))], k)
     return _plain(dict(trec.ordered((qid, docids, scores) for qid, docids, scores in found if docids)))
 

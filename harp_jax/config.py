@@ -204,7 +204,7 @@ OWN: Mapping[str, Fields] = {
 LINKLEARN: Fields = {
     "docs": Field((), "linked documents, JSONL; documents without links may be in separate files"),
     "redirects": Field((), "alias<TAB>id"),
-    "stemmer": Field("english", "a Snowball stemmer; empty: none"),
+    "language": Field("en", "of stems and stopwords, such as de; empty: none"),
     "pair_loss": Field("hinge", "or RankNet's cross-entropy", ("hinge", "logistic")),
     "negatives": Field(15, "unlinked documents for each linked one", NEGATIVES),
     "negatives_from": Field(

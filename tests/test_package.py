@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from data_pipeline.pipeline import generate
+from data_pipeline.text.sentences import sentences
 from harp_jax.api import load_config
 from harp_jax.base.errors import InputError
 from harp_jax.base.version import __version__
@@ -140,6 +141,8 @@ READER = (("pairs",), ("rqp",), "train", 1, 64, "all", 0, BARE)
         ("bm25s.tokenization", "bm25s", "bm25", lambda: Collection([("d", "text")])),
         ("Stemmer", "PyStemmer", "bm25", lambda: Collection([("d", "text")])),
         ("bm25s.stopwords", "bm25s", "bm25", lambda: read_stopwords("english")),
+        ("stopwordsiso", "stopwordsiso", "bm25", lambda: Collection([("d", "text")], "de")),
+        ("sentencex", "sentencex", "data", lambda: sentences("Ein Satz.", "de")),
         ("pyterrier", "python-terrier", "pyterrier", lambda: transformer(None)),
         ("mteb.models.model_meta", "mteb", "mteb", lambda: MtebCrossEncoder("model")),
         ("tensorflow", "tensorflow", "data", calling("harp_jax.input.tfrecords", "RecordReader", *READER)),

@@ -13,15 +13,17 @@ from one reading of the pages, with the fields of a generation config, so that `
 A page is held out as in the generation job: by the hash of its id, sections of a page together, a share of
 `validation_fraction`. Pairs of these pages are in the validation split, which no training reads. A query is an anchor text of a
 held-out page that no other page uses, for any destination: a text that was trained on is not tested. Texts that equal the
-title of their destination are left out too, since BM25 finds those without help. The pages with the link are no candidates: they
-contain the words of the query, and would rank first.
+title of their destination are left out too, since BM25 finds those without help. At most PER_PAGE queries are of one page: what a
+single list of links says is no test. The pages with the link are no candidates: they contain the words of the query, and would
+rank first. Queries are spelled as in the page: whoever ranks them folds case and accents as its documents'.
 """
 
 import argparse
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,10 +38,11 @@ from data_pipeline.engine.tables import Row, summary_of_dropped, table
 from data_pipeline.links import link_graph
 from data_pipeline.links.web_sites import TITLE_SEPARATOR
 from data_pipeline.tasks.records import split_of
-from data_pipeline.text.terms import STOPWORDS
+from data_pipeline.text.terms import STOPWORDS, normalise_anchor, read_stopwords
 from harp_jax.base import files
 from harp_jax.base.cli import ConfigParser, count, positive
 from harp_jax.base.randomness import hash64
+from harp_jax.text.languages import ENGLISH, phrases
 
 SURVEY = "survey.json"
 WRITTEN = ("docs.jsonl", "anchors.tsv", "queries.tsv", "qrels.txt", "sources.tsv", SURVEY)
@@ -52,8 +55,8 @@ ANCHOR_USE_SQL = """
     FROM resolved r JOIN source_pages s ON r.doc = s.doc WHERE r.problem = '' GROUP BY r.anchor
 """
 HELD_OUT_SQL = """
-    SELECT r.anchor, r.doc, r.link_start, r.sentence_start, r.sentence_end, r.bucket, p.id AS id, d.title AS title, u.trained,
-        q.id AS source
+    SELECT r.anchor, r.doc, r.link_start, r.link_end, r.sentence_start, r.sentence_end, r.bucket, p.id AS id, d.title AS title,
+        u.trained, q.id AS source
     FROM resolved r
     JOIN source_pages s ON r.doc = s.doc
     JOIN pages q ON r.doc = q.doc
@@ -63,8 +66,8 @@ HELD_OUT_SQL = """
     WHERE r.problem = '' AND s.held = 1
 """
 WAITING = 16  # texts held in memory for each query
+PER_PAGE = 3  # queries of one page
 _WORD = re.compile(r"\w+")
-_SPACES = re.compile(r"\s+")
 
 
 def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int = 0) -> dict[str, Any]:
@@ -93,10 +96,10 @@ def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int
 
 @dataclass
 class Query:
-    """A held-out anchor text. `place` is (doc, start of the link, start and end of its sentence) of its first occurrence."""
+    """A held-out anchor text. `place` is (doc, start and end of the link, and of its sentence) of its first occurrence."""
 
     anchor: str
-    place: tuple[int, int, int, int]
+    place: tuple[int, int, int, int, int]
     relevant: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)  # held-out pages with such a link, which are no candidates
     in_title: bool = False  # all words of the anchor occur in the title of a destination
@@ -160,7 +163,12 @@ def choose(job: Job, count: int, words: int = 0) -> HeldOut:
     left = [query for anchor, query in kept.items() if anchor not in titles]
     found.texts = round(len(left) * ((1 << 64) / limit))
     found.in_title = round(sum(query.in_title for query in left) / max(1, len(left)) * found.texts)
-    found.queries = sorted(left, key=lambda query: (_key(query.anchor), query.anchor))[:count]
+    pages: Counter[str] = Counter()
+    for query in sorted(left, key=lambda query: (_key(query.anchor), query.anchor)):
+        page = query.sources[0].partition("#")[0]
+        pages[page] += 1
+        if pages[page] <= PER_PAGE and len(found.queries) < count:
+            found.queries.append(query)
     _write_texts(job, found.queries, words)
     return found
 
@@ -179,7 +187,7 @@ def _rows(job: Job) -> Iterator[Row]:
 def _add(kept: dict[str, Query], row: Row) -> None:
     query = kept.get(row["anchor"])
     if query is None:
-        place = (row["doc"], row["link_start"], row["sentence_start"], row["sentence_end"])
+        place = (row["doc"], row["link_start"], row["link_end"], row["sentence_start"], row["sentence_end"])
         query = kept[row["anchor"]] = Query(row["anchor"], place)
     if row["id"] not in query.relevant:
         query.relevant.append(row["id"])
@@ -190,41 +198,38 @@ def _add(kept: dict[str, Query], row: Row) -> None:
 
 def is_title(anchor: str, title: str) -> bool:
     """Whether a normalised anchor text is the title, or one of the headings in the title of a section."""
-    return anchor in (_plain(title), *map(_plain, title.split(TITLE_SEPARATOR)))
-
-
-def _plain(text: str) -> str:
-    return _SPACES.sub(" ", text).strip().lower()
+    return anchor in map(normalise_anchor, (title, *title.split(TITLE_SEPARATOR)))
 
 
 def _write_texts(job: Job, queries: list[Query], words: int) -> None:
     """Sets `Query.text`. The words of the sentence are the nearest ones to the anchor that are no stopwords, in their order."""
-    for query in queries:
-        query.text = query.anchor
-    if not words:
-        return
     wanted = {query.place[0]: "" for query in queries}
     for bucket in buckets(job, "documents"):
         found = read(job, "documents", bucket, ["doc", "text"])
         for doc, text in zip(found.column("doc").to_pylist(), found.column("text").to_pylist()):
             if doc in wanted:
                 wanted[doc] = text
+    language = job["config"]["language"]
+    stopwords = read_stopwords(job["config"]["stopwords"], language)
     for query in queries:
-        doc, start, first, last = query.place
-        query.text = in_context(wanted[doc][first:last], start - first, query.anchor, words)
+        doc, start, end, first, last = query.place
+        query.text = in_context(wanted[doc][first:last], start - first, end - first, words, language, stopwords)
 
 
-def in_context(sentence: str, start: int, anchor: str, words: int) -> str:
-    """The anchor with the `words` nearest words of its sentence that are neither stopwords nor its own, in lower case."""
-    own = set(_WORD.findall(anchor))
-    end = start + len(anchor)
-    near: dict[str, tuple[int, int]] = {}
-    for match in _WORD.finditer(sentence.lower()):
+def in_context(
+    sentence: str, start: int, end: int, words: int, language: str = ENGLISH, stopwords: Container[str] = STOPWORDS
+) -> str:
+    """The anchor [start, end) with the `words` nearest words of its sentence that are no stopwords, no numbers and not its own."""
+    pattern, anchor = phrases(language), " ".join(sentence[start:end].split())
+    own = set(pattern.findall(anchor.lower()))
+    near: dict[str, tuple[int, int, str]] = {}
+    for match in pattern.finditer(sentence):
         word, distance = match[0], max(start - match.end(), match.start() - end)
-        if distance >= 0 and word not in own and word not in STOPWORDS:
-            near[word] = min(near.get(word, (distance, match.start())), (distance, match.start()))
-    chosen = sorted(near.items(), key=lambda item: item[1])[:words]
-    around = sorted((place, word) for word, (_, place) in chosen)
+        folded = word.lower()
+        if distance >= 0 and folded not in own and folded not in stopwords and not word.isnumeric():
+            place = (distance, match.start(), word)
+            near[folded] = min(near.get(folded, place), place)
+    around = sorted((place, word) for _, place, word in sorted(near.values())[:words])
     before = [word for place, word in around if place < start]
     return " ".join([*before, anchor, *(word for place, word in around if place >= start)])
 
@@ -240,6 +245,8 @@ def _summary(engine: Engine, found: HeldOut) -> dict[str, Any]:
     losses = engine.query("SELECT reason, n, location, example FROM losses", ["losses"])
     return {
         "format": source["format"],
+        "language": engine.job["config"]["language"],
+        "language_from": engine.job["config"]["language_from"],
         "links": links,
         "links_kept": kept,
         "anchor_texts": texts,
@@ -272,9 +279,10 @@ def as_text(summary: dict[str, Any]) -> str:
     """The survey as lines: what was found, what was dropped and why, what can be tested."""
     s = summary
     lines = [
-        f"{s['documents']:,} documents ({s['format']}), {s['links']:,} links, {s['links_kept']:,} of them kept, with "
-        f"{s['anchor_texts']:,} anchor texts on {s['pages_with_links']:,} documents",
-        "dropped: " + ", ".join(f"{reason} {entry['count']:,}" for reason, entry in _largest(s["losses"])),
+        f"{s['documents']:,} documents ({s['format']}), language {s['language']} ({s['language_from']}), {s['links']:,} links, "
+        f"{s['links_kept']:,} of them kept, with {s['anchor_texts']:,} anchor texts on {s['pages_with_links']:,} documents",
+        "dropped, each with an example:",
+        *(f"  {reason} {entry['count']:,}: {_example(entry)}" for reason, entry in _largest(s["losses"])),
         f"held out: {s['pages_held_out']:,} documents with {s['held_out_links']:,} links; {s['held_out_trained']:,} have a "
         f"text that other pages use, {s['held_out_titles']:,} the title of their destination",
         f"{s['held_out_texts']:,} texts are left, {_share(s['held_out_in_title'], s['held_out_texts'])} of them made of words "
@@ -285,6 +293,11 @@ def as_text(summary: dict[str, Any]) -> str:
 
 def _largest(losses: dict[str, Any]) -> list[tuple[str, Any]]:
     return sorted(losses.items(), key=lambda item: (-item[1]["count"], item[0]))
+
+
+def _example(entry: dict[str, Any]) -> str:
+    where, what = entry["examples"][0]
+    return f"{what} ({where})" if what and what != where else where
 
 
 def _share(part: int, whole: int) -> str:

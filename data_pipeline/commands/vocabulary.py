@@ -1,10 +1,13 @@
-"""Train an uncased WordPiece vocabulary that depends on the text alone: `harp vocabulary`.
+"""Train an uncased vocabulary that depends on the text alone, WordPiece or Unigram: `harp vocabulary`.
 
 `WordPieceTrainer` breaks ties by ids that it assigns in the order of a randomly seeded hash map. Here the characters and their ##
-forms get sorted ids first, so the same text always gives the same vocabulary.
+forms get sorted ids first, so the same text always gives the same vocabulary. `UnigramTrainer` sums probabilities in such an order:
+scores are rounded, and pieces sorted by score. Unigram (as XLM-R's, lower-cased) finds words in scripts without spaces, where
+WordPiece sees each Chinese character alone and a Japanese sentence in Kana as one word.
 """
 
 import argparse
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 ALPHABET = 1000  # characters at most, as in BERT; rarer ones become [UNK]
 MIN_FREQUENCY = 2
+KINDS = ("wordpiece", "unigram")
 
 
 def train(texts: Callable[[], Iterable[str]], size: int) -> Tokenizer:
@@ -47,6 +51,45 @@ def train(texts: Callable[[], Iterable[str]], size: int) -> Tokenizer:
         )
     tokens = _run(texts, forms, alphabet, size)
     return Tokenizer.of_words((*SPECIAL_TOKENS, *sorted(set(tokens) - set(SPECIAL_TOKENS))))
+
+
+def train_unigram(texts: Iterable[str], size: int) -> Tokenizer:
+    """A vocabulary of at most `size` pieces, the five special ones included; single characters are always pieces.
+
+    Reads all text into memory. Raises InputError where there is no text, or more characters than `size` allows.
+    """
+    from tokenizers import Tokenizer as Encoder
+    from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+    def encoder(model: models.Model) -> Encoder:
+        made = Encoder(model)
+        made.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
+        made.pre_tokenizer, made.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+        return made
+
+    trained = encoder(models.Unigram())
+    names = dict(cls="<s>", pad="<pad>", sep="</s>", unk="<unk>", mask="<mask>")
+    trainer = trainers.UnigramTrainer(
+        vocab_size=size, special_tokens=list(names.values()), unk_token=names["unk"], show_progress=False
+    )
+    lines = [text for text in texts if not text.isspace()]
+    if not lines:
+        raise InputError("there is no text to train a vocabulary on; check config.source")
+    try:
+        trained.train_from_iterator(lines, trainer)
+    except Exception as error:  # tokenizers raises nothing more special
+        raise InputError(f"a vocabulary of {size} tokens: {error}; raise the size") from error
+    pieces = json.loads(trained.to_str())["model"]["vocab"][len(names) :]
+    # Characters that no piece needed are below all others, in the order of a hash map.
+    lowest = min((score for piece, score in pieces if len(piece) > 1), default=0.0)
+    rounded = ((piece, round(max(score, lowest), 5)) for piece, score in pieces)
+    scored = sorted(rounded, key=lambda each: (-each[1], each[0]))
+    made = encoder(models.Unigram([*((name, 0.0) for name in names.values()), *scored], unk_id=3))
+    made.add_special_tokens(list(names.values()))
+    made.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> $B:1 </s>:1", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    return Tokenizer(made.to_str(), tuple(names.items()))
 
 
 def _empty() -> "BertWordPieceTokenizer":
@@ -81,17 +124,25 @@ def paragraphs(source: Source) -> Iterator[str]:
 def arguments_parser() -> ConfigParser:
     parser = ConfigParser(
         prog="harp vocabulary",
-        description="Train an uncased WordPiece vocabulary from the documents that a generation config reads.",
+        description="Train an uncased WordPiece or Unigram vocabulary from the documents that a generation config reads.",
         example="harp vocabulary --config=data/html --config.source.paths=\"('site/',)\" --output=vocabulary",
     )
     parser.add_output(
-        "--output", required=True, help="directory for vocab.txt, tokenizer.json and tokenizer_config.json"
+        "--output", required=True, help="directory for tokenizer.json, tokenizer_config.json and vocab.txt (WordPiece)"
+    )
+    parser.add_argument(
+        "--kind",
+        default="wordpiece",
+        choices=KINDS,
+        help="unigram: for scripts without spaces between words (wordpiece)",
     )
     parser.add_argument("--size", type=positive, default=8000, help="tokens, the five special ones included (8000)")
     return parser
 
 
 def main(arguments: argparse.Namespace) -> None:
-    tokenizer = train(partial(paragraphs, plain_source(arguments.config)), arguments.size)
+    texts = partial(paragraphs, plain_source(arguments.config))
+    unigram = arguments.kind == "unigram"
+    tokenizer = train_unigram(texts(), arguments.size) if unigram else train(texts, arguments.size)
     tokenizer.save(arguments.output)
     print(f"{arguments.output}: {tokenizer.size} tokens, sha256 {tokenizer.sha256}")

@@ -62,7 +62,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         "source_pages": dict(doc=_l, held=_i),
         "anchor_use": dict(anchor=_s, trained=_l),
         "held_out": dict(
-            anchor=_s, doc=_l, link_start=_i, sentence_start=_i, sentence_end=_i, id=_s, title=_s, trained=_l,
+            anchor=_s, doc=_l, link_start=_i, link_end=_i, sentence_start=_i, sentence_end=_i, id=_s, title=_s, trained=_l,
             source=_s,
         ),
         "anchor_destination": dict(anchor=_s, destination=_l, rank=_l),

@@ -17,6 +17,7 @@ from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import count_words, normalise_anchor
 from harp_jax.base.randomness import signed64
+from harp_jax.text.languages import ENGLISH
 
 # Chains of up to 2⁴ redirects are followed; MediaWiki follows one.
 DOUBLINGS = 4
@@ -96,7 +97,7 @@ def extract_links(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     counts = DropCounts()
     for batch in read(job, "documents", number).select(["doc", "id", "text", "links"]).to_batches(max_chunksize=256):
         for document in batch.to_pylist():
-            for link, sentence in in_sentences(document["text"], document["links"]):
+            for link, sentence in in_sentences(document["text"], document["links"], job["config"]["language"]):
                 shown = document["text"][link["start"] : link["end"]]
                 anchor = normalise_anchor(shown)
                 reason = anchors.reason_to_drop(anchor, job["config"]) if sentence else "anchor-across-paragraphs"
@@ -112,7 +113,7 @@ def extract_links(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     return {"links": table("links", rows), "losses": counts.table()}
 
 
-def in_sentences(text: str, links: list[Row]) -> list[tuple[Row, list[int]]]:
+def in_sentences(text: str, links: list[Row], language: str = ENGLISH) -> list[tuple[Row, list[int]]]:
     """Each link with [start, end] of its sentence; an empty list if the anchor spans paragraphs or is white space.
 
     A link across a sentence boundary (Yahoo! Inc.) joins the sentences. Linear in the text and in the links.
@@ -126,7 +127,7 @@ def in_sentences(text: str, links: list[Row]) -> list[tuple[Row, list[int]]]:
             paragraph = text.rfind("\n", max(0, paragraph_end), link["start"]) + 1 or max(0, paragraph_end)
             line_end = text.find("\n", link["start"])
             paragraph_end = len(text) if line_end < 0 else line_end
-            spans = sentences(text[paragraph:paragraph_end])
+            spans = sentences(text[paragraph:paragraph_end], language)
             bounds, at, joined_until = [(paragraph + start, paragraph + end) for start, end in spans], 0, -1
         while at < len(bounds) and bounds[at][1] <= link["start"]:
             at += 1

@@ -1,5 +1,6 @@
 """The first stage of every job over linked pages: documents, addresses, redirects, excluded destinations; and its documents."""
 
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -17,8 +18,9 @@ REDIRECTS_PER_FILE = 1 << 17
 
 
 def parse_documents(engine: Engine) -> None:
-    """Parses the sources; reads redirects and excluded destinations."""
+    """Parses the sources; reads redirects and excluded destinations. Prints the language."""
     job, source = engine.job, engine.job["config"]["source"]
+    print("language: {language} ({language_from})".format(**job["config"]), file=sys.stderr)
 
     def chunks() -> Iterator[tuple[int, Chunk]]:
         yield from enumerate(formats.chunks(source))

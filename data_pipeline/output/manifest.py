@@ -247,7 +247,7 @@ def worked_example(engine: Engine) -> dict[str, Any] | None:
     # Of equals a longer sentence: it has more words to choose from.
     best = min(found, key=lambda number: (-len(found[number]), -min(len(sentences[number].words), LONG), number))
     sentence, c = sentences[best], job["config"]
-    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
+    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
     decode = terms.tokenizer.decode
     anchored = {place for anchor in sentence.anchors for place in range(anchor.start, anchor.end)}
     weights = np.where([terms.is_term(word) for word in sentence.words], sentence.by_anchor[0], 0.0)

@@ -220,6 +220,14 @@ _AFTER = 0.05  # of the core's prose: what stands after it with less is left out
 _LINKS = 0.6  # of a block's text
 _FEW = 0.25  # of the page's prose: names that leave less, and less than MIN_PROSE, mean something else on this site
 _LINES = frozenset(("p", "li", "dt", "dd")) | HEADINGS
+_PAGER = 160  # characters outside the links of a pager, at most: titles of the pages that it leads to
+_LEADS = frozenset("prev previous next up home first last start begin top contents toc index".split())  # noqa: SIM905
+_LEAD_TEXTS = frozenset(
+    """prev, previous, previous page, next, next page, up, home, top, contents, index, zurück, weiter, nach oben, zum anfang,
+    inhalt, précédent, suivant, niveau supérieur, sommaire, anterior, siguiente, subir, inicio, próximo, indietro, avanti, risali,
+    vorige, volgende, omhoog, назад, вперёд, вверх, 前へ, 次へ, 上へ, 上に戻る, ホーム, 目次, 前のページ, 次のページ, 上一页,
+    下一页, 上一级, 起始页, 目录""".replace("\n    ", " ").split(", ")
+)
 _WRAPPERS = ("form", "noscript")  # around whole pages of some sites, however short
 
 
@@ -266,7 +274,11 @@ def _anchors(page: Elements) -> dict[int, str]:
 def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
     """Which elements are left out, those below them included."""
     count = len(page.tags)
-    out, article, code = [False] * count, [False] * count, [False] * count
+    out, article, code, spoken = [False] * count, [False] * count, [False] * count, [False] * count
+    links = _totals(
+        page.parents, [int(tag == "a" and "href" in given) for tag, given in zip(page.tags, page.attributes)]
+    )
+    leading = _totals(page.parents, _leading(page))
     most, little_prose = _MOST * page.prose[0], page.prose[0] < 4 * MIN_PROSE
     for i in range(1, count):
         tag, attributes, parent = page.tags[i], page.attributes[i], page.parents[i]
@@ -282,12 +294,45 @@ def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
         found = is_apart(tag, attributes)
         # The header of an article is content, that of the page is not.
         found = found or (tag == "header" and not article[i] and not page.titles[i])
-        found = found or (by_name and is_named_boilerplate(tag, attributes, names, page.text[i], page.linked[i]))
+        # A word of a sentence may be in a class that elsewhere names a menu: <span class="button">.
+        spoken[i] = tag in INLINE and (page.own[parent] > 0 or spoken[parent])
+        named = by_name and not spoken[i]
+        found = found or (named and is_named_boilerplate(tag, attributes, names, page.text[i], page.linked[i]))
+        found = found or is_pager(page, i, links, leading)
         out[i] = found and page.prose[i] <= most and not (tag in _WRAPPERS and _is_most_text(page, i))
         # On a page without other prose, that of its footer is the most.
-        if little_prose and not out[i] and page.text[i] <= _MOST * page.text[0]:
+        if little_prose and not out[i] and not spoken[i] and page.text[i] <= _MOST * page.text[0]:
             out[i] = is_about_the_site(tag, names)
     return out
+
+
+def _leading(page: Elements) -> list[int]:
+    """1 for each link to the previous or next page, or up: by the page's <link rel>, its own rel, or its text."""
+    head = page.nodes[0].parent
+    given = [link.attributes for link in head.css("link[rel][href]")] if head is not None else []
+    targets = {link["href"] for link in given if not _LEADS.isdisjoint((link["rel"] or "").lower().split())}
+    found = []
+    for tag, node, attributes in zip(page.tags, page.nodes, page.attributes):
+        href = attributes.get("href") if tag == "a" else None
+        leads = href is not None and (
+            href in targets
+            or not _LEADS.isdisjoint((attributes.get("rel") or "").lower().split())
+            or " ".join((node.text() or "").lower().split()).strip("<>«»←→↑[] ") in _LEAD_TEXTS
+        )
+        found.append(int(leads))
+    return found
+
+
+def is_pager(page: Elements, i: int, links: list[int], leading: list[int]) -> bool:
+    """Prev, Up, Next, Home: a block with at least two such links and no others, and little besides."""
+    unlinked = page.text[i] - page.linked[i]
+    if leading[i] < 2 or leading[i] < links[i] or page.prose[i] or page.tags[i] in INLINE:
+        return False
+    inside = range(i + 1, i + page.sizes[i])
+    alone = page.tags[i] not in _LINES and not any(
+        page.tags[n] in _LINES and page.text[n] > page.linked[n] for n in inside
+    )
+    return unlinked < _PAGER and 2 * unlinked <= page.text[0] - page.linked[0] and (alone or unlinked < page.linked[i])
 
 
 def _is_most_text(page: Elements, i: int) -> bool:

@@ -1,4 +1,4 @@
-"""The source formats, reading a source in any of them, and detecting the format of a file or folder.
+"""The source formats, reading a source in any of them, and detecting the format and the language of files or folders.
 
 A format has `chunks(source)`, which runs in the parent and splits the files into chunks of about 4 MiB of raw input, and
 `parse(chunk, source)`, a pure function that worker processes run. Every format becomes `LinkedDocument`s, chunk by chunk.
@@ -10,6 +10,7 @@ import lzma
 import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from data_pipeline.sources import html_pages, json_formats, mediawiki, urls, war
 from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument, Source
 from harp_jax.base import files
 from harp_jax.base.errors import InputError
+from harp_jax.text.languages import ENGLISH
 
 
 def _stripped(source: Source) -> Callable[[str], str]:
@@ -144,3 +146,35 @@ def _head(path: str) -> bytes:
             return file.read(_HEAD)
     except (OSError, EOFError, InputError, lzma.LZMAError, zlib.error):
         return b""
+
+
+# Detecting the language.
+_PAGES_ASKED = 200
+_HTML_LANGUAGE = re.compile(
+    rb"<html\b[^<>]{0,1000}?\slang\s*=\s*[\"']?\s*([a-z]{2,3}(?:[-_][a-z0-9]{1,8})*)(?=[\"'\s/>])", re.IGNORECASE
+)
+
+
+class Language(NamedTuple):
+    """A language tag, and where it is from, in words."""
+
+    tag: str
+    origin: str
+
+
+def language_of(source: Source) -> Language:
+    """The language that most of the first pages name (`<html lang>`), or that of the first dump; English where none is named.
+
+    One language a job: pages in others are read by its rules.
+    """
+    paths = files.expand(tuple(source["paths"]))
+    if source["format"] == "mediawiki":
+        return Language(mediawiki.language(paths[0]), "by the head of the dump")
+    if source["format"] not in ("html", "warc"):
+        return Language(ENGLISH, "assumed: JSON lines name none")
+    pages = itertools.islice(files_of({**source, "redirects": (), "index": ()}), _PAGES_ASKED)
+    named = [match[1].decode().lower() for page in pages for match in _HTML_LANGUAGE.finditer(_head(page))]
+    if not named:
+        return Language(ENGLISH, "assumed: no <html lang>")
+    ((tag, times),) = Counter(named).most_common(1)
+    return Language(tag, f"by <html lang> of {times} of the {len(named)} first pages that have one")

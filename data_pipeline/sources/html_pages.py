@@ -1,9 +1,10 @@
 """HTML: a page (bytes and URL) to a LinkedDocument, and folders of pages (a mirror, a documentation build) or single files.
 
 Offsets refer to the extracted text. The address is that of the canonical link if the page has one, else of its URL. A page that
-names another address is a redirect, too. Lists of links (indices, tables of contents, site maps, forms for searching) keep
-their text and lose their links: those repeat titles and names without a sentence around them, and there are many: 42 % of the
-links of Python's documentation.
+names another address is a redirect, too. Lists of links (back-of-book indices, tables of contents, site maps, forms for searching)
+keep their text and lose their links: those repeat titles and names without a sentence around them, and there are many: 42 % of the
+links of Python's documentation. Numbers of chapters are no words: a title begins after its own, an anchor after that of a reference
+("Section 9.21", "Abschnitt 4.5, „Drehen“"), without its quotation marks; a link with nothing else is dropped.
 
 A file's URL is `source.base_url` plus its path below the given folder; without a base URL, `file:///` plus that path, so that
 relative links resolve. Read are files named .html, .htm and .xhtml, other files that begin like HTML, and all files that
@@ -181,6 +182,33 @@ _INDEX_PAGES = re.compile(
 )
 MIN_LINKS = 30
 _LINKED = 0.7  # of the characters
+_ENTRIES = 0.8  # of the links: in lines without a sentence around them, as in an index
+_SENTENCE = 40  # characters outside links, at least, of a line that is more than an entry
+_LABELS = """section sections chapter appendix part figure fig table example listing abschnitt kapitel anhang teil abbildung tabelle
+    beispiel chapitre annexe partie tableau exemple sección capítulo apéndice parte figura tabla ejemplo sezione capitolo appendice
+    tabella esempio seção capítulo apêndice tabela exemplo hoofdstuk paragraaf bijlage tabel rozdział sekcja раздел глава приложение
+    kapitel avsnitt 付録 附录 附錄 章 節 节 図 图 圖 表 例"""
+_NUMBER = r"(?:\d+|[A-Z])(?:\.\d+)*"
+_NUMBERED = (
+    rf"(?:(?i:{'|'.join(_LABELS.split())})\.?\s*(?-i:{_NUMBER})(?![\w.]*\w)\.?|§+\s*\d+(?:\.\d+)*|"
+    r"第\s*\d+(?:\.\d+)*\s*[章節节部条編编]|(?:\d+\.)+(?!\S)|\d+(?:\.\d+)*(?=[「『“„]))"
+)
+_NUMBER_OF_TITLE = re.compile(rf"{_NUMBERED}[\s:.,–—-]*(?=\S)")
+_NUMBER_OF_ANCHOR = re.compile(rf"(\x02\d+\x05){_NUMBERED}[\s:,]*(?=[^\s\x03])")
+_NOTHING_ELSE = re.compile(rf"\x02(\d+)\x05({_NUMBERED})\x03")
+_QUOTES = {
+    '"': '"',
+    "'": "'",
+    "„": "“”",
+    "“": "”",
+    "‚": "‘’",
+    "‘": "’",
+    "«": "»",
+    "»": "«",
+    "「": "」",
+    "『": "』",
+    "《": "》",
+}
 
 
 def read_page(
@@ -242,59 +270,63 @@ def _document(
     if content.outside:
         shown = f"{content.outside} of {content.outside + len(content.hrefs)}"
         dropped.append(Dropped(where, "link-outside-content", shown, content.outside))
-    text, placed, lead_end, spans = _assembled(content)
+    text, placed, lead_end, spans, numbers = _assembled(content)
     if not text:
         dropped.append(Dropped(where, "page-empty", ""))
         return None
     title = content.heading
     if not title and (element := tree.css_first("title")) is not None:
         title = text_of(element)
-    title = CONTROLS.sub("", title.rstrip(" \u00b6"))[:500]
+    title = _title(title.rstrip(" \u00b6"))
     outline = _outline(content, spans, title) if source.get("split", "pages") != "pages" else None
     kept = {number for _, _, number in placed}
     for number, href in enumerate(content.hrefs):
         if number not in kept:
-            dropped.append(Dropped(where, urls.resolve(base, href)[1] or "link-empty", href))
+            reason = "link-number" if number in numbers else urls.resolve(base, href)[1] or "link-empty"
+            dropped.append(Dropped(where, reason, href))
     links: list[Link] = []
-    for start, end, number in placed:
+    for start, end, number in (_unquoted(text, *place) for place in placed):
         target, reason = _target(base, content.hrefs[number], address, outline is not None)
         if target is None:
             dropped.append(Dropped(where, reason, content.hrefs[number]))
         else:
             links.append(Link(start, end, target))
-    if _is_index_page(address, len(text), links):
+    if _is_index_page(address, text, links):
         dropped.append(Dropped(where, "page-index", title))
         dropped.append(Dropped(where, "link-on-index-page", title, len(links)))
         links = []
     return LinkedDocument(address, address, title, text, tuple(links), lead_end, outline=outline)
 
 
-def _assembled(content: Content) -> tuple[str, list[tuple[int, int, int]], int, list[list[tuple[int, int]]]]:
-    """Text, links (start, end, number), the end of the lead, and the spans of every section."""
+def _assembled(content: Content) -> tuple[str, list[tuple[int, int, int]], int, list[list[tuple[int, int]]], set[int]]:
+    """Text, links (start, end, number), the end of the lead, the spans of every section, and links that only number one."""
     pieces: list[str] = []
     links: list[tuple[int, int, int]] = []
     spans: list[list[tuple[int, int]]] = [[] for _ in content.sections]
     length, lead_end = 0, -1
+    numbers: set[int] = set()
     for block in content.blocks:
         text = ODD_SPACE.sub(" ", INVISIBLE.sub("", block.text))
-        plain, found, _ = offsets(tidy(SPACES.sub(" ", text)))
+        text = tidy(SPACES.sub(" ", text))
+        numbers |= {int(number) for number, _ in _NOTHING_ELSE.findall(text)}
+        plain, found, _ = offsets(_NUMBER_OF_ANCHOR.sub(r"\1", text))
         if not plain:
             continue
         if block.heading and length and lead_end < 0:
             lead_end = length - 1
-        links += [(start + length, end + length, number) for start, end, number in found]
+        links += [(start + length, end + length, number) for start, end, number in found if number not in numbers]
         if not block.begins:
             spans[block.section].append((length, length + len(plain)))
         pieces.append(plain)
         length += len(plain) + 1
     text = "\n".join(pieces)
-    return text, links, len(text) if lead_end < 0 else lead_end, spans
+    return text, links, len(text) if lead_end < 0 else lead_end, spans, numbers
 
 
 def _outline(content: Content, spans: list[list[tuple[int, int]]], title: str) -> Outline:
     sections = [Section("", title, 0, tuple(spans[0]))]
     for section, places in zip(content.sections[1:], spans[1:]):
-        name = CONTROLS.sub("", section.title)[:500]
+        name = _title(section.title)
         fragment = CONTROLS.sub("", section.anchors[0]) if section.anchors else ""
         sections.append(Section(fragment, name, section.parent, tuple(places)))
     return Outline(tuple(sections), {CONTROLS.sub("", name): n for name, n in content.fragments.items()})
@@ -311,11 +343,38 @@ def _target(base: str, href: str, own: str, sections: bool) -> tuple[str | None,
     return (f"{target}#{fragment}" if fragment else target), ""
 
 
-def _is_index_page(address: str, length: int, links: Sequence[Link]) -> bool:
-    """`length`: characters of the page's text."""
+def _title(text: str) -> str:
+    """Of a page or section, without its number."""
+    text = CONTROLS.sub("", text)
+    number = _NUMBER_OF_TITLE.match(text)
+    return text[number.end() if number else 0 :][:500]
+
+
+def _unquoted(text: str, start: int, end: int, number: int) -> tuple[int, int, int]:
+    """A link without the quotation marks around its text."""
+    quoted = end - start > 2 and text[end - 1] in _QUOTES.get(text[start], "")
+    return (start + 1, end - 1, number) if quoted else (start, end, number)
+
+
+def _is_index_page(address: str, text: str, links: Sequence[Link]) -> bool:
+    """By the address; by many links that are most of the text, or that stand in lines without a sentence."""
     if _INDEX_PAGES.search(address.partition("?")[0]):
         return True
-    return len(links) >= MIN_LINKS and sum(link.end - link.start for link in links) > _LINKED * length
+    if len(links) < MIN_LINKS:
+        return False
+    if sum(link.end - link.start for link in links) > _LINKED * len(text):
+        return True
+    entries, sentences, at = 0, 0, 0
+    start = 0
+    for line in text.split("\n"):
+        first, outside = at, len(line)
+        while at < len(links) and links[at].start < start + len(line):
+            outside -= links[at].end - links[at].start
+            at += 1
+        sentences += outside if outside >= _SENTENCE else 0
+        entries += at - first if outside < _SENTENCE else 0
+        start += len(line) + 1
+    return entries > _ENTRIES * len(links) and sentences < (1 - _LINKED) * len(text)
 
 
 def _attribute(tree: "LexborHTMLParser", selector: str, name: str) -> str | None:
@@ -325,9 +384,12 @@ def _attribute(tree: "LexborHTMLParser", selector: str, name: str) -> str | None
 
 def _refresh(tree: "LexborHTMLParser", base: str) -> str | None:
     """The target of `<meta http-equiv="refresh" content="0; url=...">`, which documentation sites use for moved pages."""
-    content = _attribute(tree, 'meta[http-equiv="refresh" i][content]', "content")
-    match = _REFRESH.match(html.unescape(content or ""))
-    return urls.resolve(base, match[2])[0] if match and int(match[1]) <= 10 else None
+    for node in tree.css('meta[http-equiv="refresh" i][content]'):
+        match = _REFRESH.match(html.unescape(node.attributes.get("content") or ""))
+        # In <noscript> it is for browsers that cannot display the page.
+        if match and int(match[1]) <= 10 and (node.parent is None or node.parent.tag != "noscript"):
+            return urls.resolve(base, match[2])[0]
+    return None
 
 
 def _decoded(data: bytes, charset: str | None, where: str, dropped: list[Dropped]) -> str:

@@ -40,6 +40,7 @@ _DAMAGE = (OSError, EOFError, lzma.LZMAError, zlib.error)
 _HEAD_BYTES = 4 << 20
 _PAGE_END = b"</page>"
 _ROOT = re.compile(rb"<mediawiki(?=[\s>])(?:[^<>]*?\bxml:lang=[\"']([\w-]+)[\"'])?[^<>]*>")
+_DATABASE = re.compile(rb"<dbname>([a-z]{2,3})(?:_[a-z_]+)?wik")
 _TITLE = re.compile(rb"<title>([^<]*)</title>")
 _END = re.compile(rb"\s*</mediawiki>\s*")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:[xX][0-9a-fA-F]+|[0-9]+);")
@@ -85,6 +86,11 @@ def chunks(source: Source) -> Iterator[Chunk]:
     for file_number, path in enumerate(files.expand(tuple(source["paths"]))):
         for number, payload in enumerate(_payloads(path, int(source["max_page_bytes"]))):
             yield Chunk(chunk_name(file_number, path, number), payload)
+
+
+def language(path: str) -> str:
+    """That of a dump by its xml:lang, else by the name of its database (dewiki)."""
+    return _read_siteinfo(path, _read_blocks(path))[0].language
 
 
 def addresser(source: Source) -> Callable[[str], str]:
@@ -195,7 +201,8 @@ def _read_siteinfo(path: str, blocks: Iterator[bytes]) -> tuple[SiteInfo, bytes]
             f"{path} is not a MediaWiki XML dump: it has no <mediawiki> element; check config.source.paths"
         )
     end = head.find(b"</siteinfo>", root.end()) + len(b"</siteinfo>")
-    language = root[1].decode("ascii", "replace") if root[1] else "en"
+    named = root[1] or ((wiki := _DATABASE.search(head)) and wiki[1])
+    language = named.decode("ascii", "replace") if named else "en"
     if end < len(b"</siteinfo>"):
         return SiteInfo((), True, language, True), head[root.end() :]
     try:

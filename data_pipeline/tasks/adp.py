@@ -128,7 +128,7 @@ def mine(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over the buckets of `requests`: the negative of each request of ADP, if BM25 finds a page."""
     c = job["config"]
     requests = read(job, "requests", number, ["task", "key", "anchor", "positive"]).to_pylist()
-    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
+    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
     pages = _slice(job, number, SLICE, terms)
     found = []
     for row in requests:

@@ -55,7 +55,7 @@ def log_odds(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
 def predict(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
     """Map over `validation`: per task and predictor 2 · wins + ties, and the number of pairs."""
     c, arrays = job["config"], dict(np.load(os.path.join(job["work"], "predictors.npz")))
-    terms = load_terms(c["tokenizer"], c["stopwords"])
+    terms = load_terms(c["tokenizer"], c["stopwords"], language=c["language"])
     frequency = DocumentFrequency(os.path.join(job["work"], FREQUENCY))
     points: dict[tuple[str, str], list[int]] = {}
     for row in read(job, "validation", number).to_pylist():

@@ -26,7 +26,9 @@ def pieces(page: str, sentences: Iterable[Sequence[int]], limit: int) -> Iterato
 
 def records(job: Job, number: int) -> Iterator[TextRecord]:
     c = job["config"]
-    limit = LONGEST - load_terms(c["tokenizer"], c["stopwords"]).tokenizer.template.around_text
+    limit = (
+        LONGEST - load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"]).tokenizer.template.around_text
+    )
     for page, sentences in running_text(job, number):
         yield from pieces(page, sentences, limit)
 

@@ -158,7 +158,7 @@ SAMPLER_FIELDS = [each.name for each in fields(Sampler) if each.name != "is_term
 def setup_of(job: Job) -> Setup:
     """The setup of a job, whose sampler has the config's fields of the same names."""
     c = job["config"]
-    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
+    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
     sampler = Sampler(terms.is_term, **{name: c[name] for name in SAMPLER_FIELDS})
     return Setup(c, terms, sampler, job.get("candidates", 0), job.get("unlinked", 0))
 

@@ -1,12 +1,16 @@
-"""Sentence boundaries by rules, in one pass: a regular expression finds candidates, the neighbouring words decide.
+"""Sentence boundaries: by `sentencex` (Wikimedia's rules and abbreviations of 240 languages), in English by rules of our own.
 
-For English prose; for other languages in Latin, Greek or Cyrillic script only the general rules apply, for Chinese and Japanese
-their own full stops. Text with spaces around punctuation ("Eek ! The Cat is a series .") works too.
-Known limits: a sentence that begins in lower case is joined to the one before, and so is one that follows an
-abbreviation without beginning with a usual opening word.
+On 300 hand-labelled English paragraphs (tests/real) the rules find 482 of 486 boundaries and 10 too many, sentencex 466 and 25; it
+reads 40 MB/s, they 8. One pass: a regular expression finds candidates, the neighbouring words decide. Text with spaces around
+punctuation ("Eek ! The Cat is a series .") works too. Known limits of the rules: a sentence that begins in lower case is joined to
+the one before, and so is one that follows an abbreviation without beginning with a usual opening word.
 """
 
 import re
+from collections.abc import Iterator
+
+from harp_jax.base.errors import needs
+from harp_jax.text.languages import ENGLISH, primary
 
 _CANDIDATE = re.compile(
     # Closing marks and references may follow the stop; the space after them is often missing.
@@ -20,6 +24,7 @@ _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]{1,2}$|[A-Z][a-z]\.[A-Z]$")
 _OPENERS = ('"', "“", "‘", "«")
 _NUMERAL = re.compile(r"[0-9]|[IVXLC]+$")
 _LOOK_BACK = 28
+WINDOW = 8192  # characters that sentencex reads at once: its time grows with the square of a paragraph of quotations
 
 # Abbreviations that never end a sentence: a name or a number follows.
 _BEFORE_NAMES = frozenset(
@@ -46,8 +51,36 @@ _OPENING_WORDS = frozenset(
 )  # fmt: skip
 
 
-def sentences(text: str) -> list[tuple[int, int]]:
+def sentences(text: str, language: str = ENGLISH) -> list[tuple[int, int]]:
     """Spans (start, end) in code points, in order, without surrounding white space; none contains a line feed."""
+    if (code := primary(language)) == ENGLISH:
+        return _english(text)
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for paragraph in text.split("\n"):
+        for first, last in _bounds(paragraph, code):
+            body = paragraph[first:last]
+            if kept := body.strip():
+                first += len(body) - len(body.lstrip())
+                spans.append((start + first, start + first + len(kept)))
+        start += len(paragraph) + 1
+    return spans
+
+
+def _bounds(paragraph: str, language: str) -> Iterator[tuple[int, int]]:
+    """Sentences of at most WINDOW characters; the last one of a window is read again, with what follows."""
+    with needs(f"sentences of the language {language!r}", "sentencex", "data"):
+        import sentencex
+    start = 0
+    while start < len(paragraph):
+        part = paragraph[start : start + WINDOW]
+        found = [(b["start_index"], b["end_index"]) for b in sentencex.get_sentence_boundaries(language, part)]
+        whole = len(found) < 2 or start + len(part) == len(paragraph)
+        yield from ((start + first, start + last) for first, last in (found if whole else found[:-1]))
+        start += len(part) if whole else found[-1][0]
+
+
+def _english(text: str) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     start = counted = quotes = 0
 

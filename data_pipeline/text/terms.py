@@ -1,9 +1,9 @@
 """Words: what queries are sampled from, and compared by.
 
-A *word* is a normalised string in lower case without white space: what the tokenizer's pre-tokenizer splits off, without the
-punctuation beside it. Its token ids are what the tokenizer makes of it in its place: with byte-level BPE "cat" at the start of a
-query has another id than after a space. A *term* is a word that may be sampled: no stopword, no punctuation, not unknown to the
-vocabulary.
+A *word* is a string as the tokenizer normalises it, without white space: what its pre-tokenizer splits off, without the punctuation
+beside it; in scripts without spaces, one token. Its token ids are what the tokenizer makes of it in its place: with byte-level BPE
+"cat" at the start of a query has another id than after a space. A *term* is a word that may be sampled: no stopword, no
+punctuation, not unknown to the vocabulary.
 """
 
 import re
@@ -18,6 +18,8 @@ import numpy as np
 
 from harp_jax.base.files import lines
 from harp_jax.base.randomness import signed64
+from harp_jax.text import languages
+from harp_jax.text.languages import ENGLISH, HAN_KANA, SOUTH_EAST, primary
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
@@ -67,24 +69,28 @@ def unpack_words(packed: str) -> list[Word]:
 
 @dataclass(frozen=True)
 class Terms:
-    """A tokenizer with a stopword list. With unit "tokens" every token counts as a word, spelled as in the vocabulary."""
+    """A tokenizer with a stopword list. With unit "tokens" every token counts as a word, spelled as in the vocabulary.
+
+    English words may contain Chinese or Japanese ones whole, as far as the tokenizer leaves them so.
+    """
 
     tokenizer: Tokenizer
     stopwords: frozenset[str]
     unit: str = "words"
+    language: str = ENGLISH
 
     @cached_property
     def word(self) -> Callable[[str], Word]:
         """The word that a piece of text is."""
 
         def normalised(text: str) -> Word:
-            return "".join(self.tokenizer.normalise(text).lower().split()) or "?"
+            return "".join(self.tokenizer.normalise(text).split()) or "?"
 
         return lru_cache(CACHED)(normalised)
 
     @cached_property
     def _stopped(self) -> frozenset[Word]:
-        return frozenset(map(self.word, self.stopwords))
+        return frozenset(self.word(word).lower() for word in self.stopwords)
 
     @cached_property
     def first_ids(self) -> Callable[[Word], tuple[int, ...]]:
@@ -112,7 +118,7 @@ class Terms:
         """Whether a word may be sampled."""
 
         def decided(word: Word) -> bool:
-            return word not in self._stopped and any(map(str.isalnum, word)) and self._known(word)
+            return word.lower() not in self._stopped and any(map(str.isalnum, word)) and self._known(word)
 
         return lru_cache(CACHED)(decided)
 
@@ -154,6 +160,9 @@ class Terms:
             blank = kinds[:-1] == 2
             kinds[:-1][blank] = kinds[1:][blank]
             begins[1:] = (np.diff(np.asarray(encoding.word_ids, np.int32)) != 0) | (kinds[1:] != kinds[:-1])
+            if primary(self.language) != ENGLISH and not text.isascii():
+                unspaced = [_UNSPACED_LETTER.match(text, first) is not None for first in offsets[:, 0].tolist()]
+                begins[1:] |= np.array(unspaced[1:], bool) & ~blank
         starts = np.flatnonzero(begins)
         ends = np.append(starts[1:], len(ids))
         kept = int(np.searchsorted(ends, limit, side="right"))
@@ -172,10 +181,8 @@ def _is_punctuation(character: str) -> bool:
 
 
 # Scripts without spaces between words, with the average letters per word; their punctuation ends words.
-_UNSPACED = (
-    (re.compile("[\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"), 2),
-    (re.compile("[\u0e01-\u0edf\u1000-\u109f\u1780-\u17dd\uaa60-\uaa7f]"), 5),  # Thai, Lao, Burmese, Khmer
-)
+_UNSPACED = ((re.compile(f"[{HAN_KANA}]"), 2), (re.compile(f"[{SOUTH_EAST}]"), 5))
+_UNSPACED_LETTER = re.compile(f"[{HAN_KANA}{SOUTH_EAST}]")
 _STOPS = re.compile("[\u3000-\u3004\u3006-\u303f\uff00-\uff65]+")
 
 
@@ -191,18 +198,21 @@ def count_words(text: str) -> int:
 
 
 def normalise_anchor(text: str) -> str:
-    """The anchor text in the form that is compared: NFKC, case-folded, single spaces."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    """The anchor text in the form that is compared: NFKC, lower case, single spaces; ß stays, as it does in documents."""
+    return " ".join(unicodedata.normalize("NFKC", text).lower().split())
 
 
-def read_stopwords(path: str) -> frozenset[str]:
-    """The words of a list (one per line), or `STOPWORDS` for an empty path; InputError for a file that cannot be read."""
+def read_stopwords(path: str, language: str = ENGLISH) -> frozenset[str]:
+    """The words of a list (one per line); for an empty path `STOPWORDS`, or those of another language (text/languages.py).
+
+    InputError for a file that cannot be read.
+    """
     if not path:
-        return STOPWORDS
+        return STOPWORDS if primary(language) == ENGLISH else languages.stopwords(language)
     return frozenset(line.strip().lower() for _, line in lines(path) if line.strip())
 
 
 @lru_cache(maxsize=2)
-def load_terms(tokenizer: str, stopwords: str, unit: str = "words") -> Terms:
+def load_terms(tokenizer: str, stopwords: str, unit: str = "words", language: str = ENGLISH) -> Terms:
     """The terms of a tokenizer and a stopword list; loaded once per process."""
-    return Terms(load_tokenizer(tokenizer), read_stopwords(stopwords), unit)
+    return Terms(load_tokenizer(tokenizer), read_stopwords(stopwords, language), unit, language)

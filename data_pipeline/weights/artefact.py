@@ -75,7 +75,7 @@ def verify(folder: str, belongs_to: str, encoder: Mapping[str, Any] | None = Non
 # The fields that determine the sentences and passages.
 WEIGHTED_BY = (
     "min_article_words", "min_section_words", "exclude_destinations", "drop_anchors", "document_title", "max_doc_tokens",
-    "source.format", "source.max_page_bytes", "source.base_url", "source.split", "page_identity", "unit", "anchor_row",
+    "language", "source.format", "source.max_page_bytes", "source.base_url", "source.split", "page_identity", "unit", "anchor_row",
 )  # fmt: skip
 
 
@@ -144,7 +144,7 @@ def _weigher(job: Job) -> Callable[[Span], np.ndarray]:
     if job["config"]["encoder"] == "uniform":
         return lambda span: span.lengths / max(1, len(span.tokens))
     c = job["config"]
-    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"])
+    terms = load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
     frequency = DocumentFrequency(os.path.join(job["work"], FREQUENCY))
 
     def idf(span: Span) -> np.ndarray:

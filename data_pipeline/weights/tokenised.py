@@ -19,7 +19,7 @@ BATCH = 512
 
 def _terms(job: Job) -> Terms:
     c = job["config"]
-    return load_terms(c["tokenizer"], c["stopwords"], c["unit"])
+    return load_terms(c["tokenizer"], c["stopwords"], c["unit"], c["language"])
 
 
 def tokenise_sentences(job: Job, number: int, payload: None) -> dict[str, pa.Table]:
@@ -82,7 +82,7 @@ def tokenise_passages(job: Job, number: int, payload: None) -> dict[str, pa.Tabl
     """
     terms = _terms(job)
     shown = min(job["window"], job["config"]["max_doc_tokens"])
-    with_sentences = SENTENCE_ENDS in job["needs"]
+    with_sentences, language = SENTENCE_ENDS in job["needs"], job["config"]["language"]
     in_links = {row["doc"]: row["in_links"] for row in read(job, "candidates", number).to_pylist()}
     words: dict[int, int] = {}
     rows: list[Row] = []
@@ -98,7 +98,7 @@ def tokenise_passages(job: Job, number: int, payload: None) -> dict[str, pa.Tabl
                 dict(
                     doc=doc, in_links=in_links[doc], words=pack_words(span.words), tokens=pack(span.tokens),
                     lengths=pack(span.lengths),
-                    sentences=pack(_sentence_ends(lead, span, starts) if with_sentences else []),
+                    sentences=pack(_sentence_ends(lead, span, starts, language) if with_sentences else []),
                 )
             )  # fmt: skip
             for key in set(map(terms.hashed, span.words)):
@@ -109,10 +109,10 @@ def tokenise_passages(job: Job, number: int, payload: None) -> dict[str, pa.Tabl
     }
 
 
-def _sentence_ends(text: str, span: Span, starts: np.ndarray) -> list[int]:
+def _sentence_ends(text: str, span: Span, starts: np.ndarray, language: str) -> list[int]:
     """The ends of the sentences of a text, in tokens; starts: [words] in code points."""
     bounds = np.concatenate([[0], np.cumsum(span.lengths)])
-    ends = [int(bounds[np.searchsorted(starts, end, side="left")]) for _, end in sentences(text)]
+    ends = [int(bounds[np.searchsorted(starts, end, side="left")]) for _, end in sentences(text, language)]
     return sorted({end for end in ends if end})
 
 
@@ -124,7 +124,7 @@ def running_text(job: Job, number: int) -> Iterator[tuple[str, list[list[int]]]]
         for document in batch.to_pylist():
             if document["doc"] in kept:
                 text = document["text"]
-                found = [text[start:end] for start, end in sentences(text)]
+                found = [text[start:end] for start, end in sentences(text, job["config"]["language"])]
                 yield document["id"], [encoding.ids for encoding in terms.tokenizer.encode_batch(found)]
 
 

@@ -49,7 +49,7 @@ def _add_model(parser: Parser) -> None:
 
 
 def _candidates(a: argparse.Namespace) -> Candidates:
-    return Candidates(a.docs, a.fields, a.stemmer, a.exclude, a.k, a.anchors)
+    return Candidates(a.docs, a.fields, a.language, a.exclude, a.k, a.anchors)
 
 
 def main(arguments: argparse.Namespace) -> None:

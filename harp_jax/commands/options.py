@@ -4,6 +4,7 @@ from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.trec import Qrels, read_qrels, read_subset
+from harp_jax.text.languages import ENGLISH
 
 DOCUMENTS = "documents: MS MARCO docs.tsv, JSONL, a folder of either"
 QUERIES = "queries: qid<TAB>text, or JSONL"
@@ -36,7 +37,7 @@ def add_lexical(parser: Parser) -> None:
     """The collection of a lexical model, and the model's stems."""
     add_collection(parser)
     parser.add_input("--exclude", default="", help="qid<TAB>docid: pairs that are no candidates")
-    parser.add_argument("--stemmer", default="english", help="Snowball stemmer, '' for none (english)")
+    parser.add_argument("--language", default=ENGLISH, help="of stems and stopwords, such as de; '' for none (en)")
 
 
 def add_run_output(parser: Parser) -> None:

@@ -27,9 +27,16 @@ def arguments_parser() -> Parser:
     parser.add_output("--output", required=True, help="directory that receives everything")
     parser.add_argument("--format", default="", help="of the pages, if their content is misleading")
     parser.add_argument("--base_url", default="", help="where a folder of HTML is served")
+    parser.add_argument("--language", default="", help="of the pages, such as de (<html lang>, the dump's; else en)")
     parser.add_input("--redirects", action="append", default=[], help="a file of alias<TAB>address; several times")
     parser.add_input(
         "--start", model=True, default="", help="Hugging Face BERT to start from (a small encoder from scratch)"
+    )
+    parser.add_argument(
+        "--vocabulary",
+        default="wordpiece",
+        choices=("wordpiece", "unigram"),
+        help="without --start (wordpiece); unigram: for scripts without spaces between words",
     )
     parser.add_argument("--layers", type=count, default=0, help="of the start to keep, its first ones (all)")
     parser.add_input("--labels", default="", help="query<TAB>docid<TAB>level lines to fine-tune and decide on")
@@ -48,8 +55,18 @@ def arguments_parser() -> Parser:
 
 def main(arguments: argparse.Namespace) -> None:
     a = arguments
-    given = ("format", "base_url", "start", "layers", "labels", "max_queries", "context_words", "depth", "seed")
-    options = {name: getattr(a, name) for name in given}
+    given = (
+        "format",
+        "base_url",
+        "language",
+        "vocabulary",
+        "start",
+        "layers",
+        "labels",
+        "max_queries",
+        "context_words",
+    )
+    options = {name: getattr(a, name) for name in (*given, "depth", "seed")}
     run = SiteRun({**options, "pages": tuple(a.pages), "redirects": tuple(a.redirects)}, a.output, a.minutes)
     if a.dry_run:
         print(run.dry_run())
@@ -89,7 +106,7 @@ def look_parser() -> Parser:
         choices=("jax", "openvino", "onnx", "auto"),
         help="that computes the scores (jax); auto: the fastest that is installed",
     )
-    parser.add_argument("--stemmer", default="english", help="Snowball stemmer, '' for none (english)")
+    parser.add_argument("--language", default="", help="of stems and stopwords, such as de (en; DIR's)")
     parser.add_argument("--port", type=count, default=8808, help="on 127.0.0.1; 0: any free one (8808)")
     return parser
 
@@ -103,7 +120,7 @@ def look(arguments: argparse.Namespace) -> None:
 
     given = {name: getattr(arguments, name) for name in ("model", "docs", "anchors", "queries", "parameters")}
     fields = arguments.fields or (SITE_FIELDS if arguments.site else FIELDS)
-    sources = Sources(**given, fields=fields, labels=arguments.labels or LABELS)
+    sources = Sources(**given, fields=fields, labels=arguments.labels or LABELS, language=arguments.language)
     if arguments.site:
         sources = of_site(arguments.site, sources)
     if arguments.weight is not None:
@@ -112,7 +129,7 @@ def look(arguments: argparse.Namespace) -> None:
     labels = LabelFile(sources.labels)
     listening = listen(arguments.port)
     keep_compiled()
-    shelf = Shelf(sources, arguments.stemmer, arguments.depth, arguments.backend)
+    shelf = Shelf(sources, arguments.depth, arguments.backend)
     app = make_app(shelf, labels)
     print(f"http://127.0.0.1:{listening.getsockname()[1]}  (Ctrl-C ends it; labels go to {labels.path})", flush=True)
     serve(app, listening)

@@ -28,6 +28,7 @@ from harp_jax.experiments.steps import cross_validation, fitted_sum, trained_ran
 from harp_jax.input.records import read_manifest, split_name
 from harp_jax.ranking.first_stage import anchor_rows, indexed
 from harp_jax.ranking.lexical import Collection, make, search
+from harp_jax.text.languages import ENGLISH
 
 MIN_QUERIES = 50  # the 95 % interval of RR@10 is then about ±.1
 MIN_LINKS = 500  # training pairs of one epoch; fewer were never tried
@@ -129,8 +130,11 @@ def site_plan(
     context_words: int = 3,
     depth: int = 20,
     seed: int = 0,
+    language: str = "",
+    vocabulary: str = "wordpiece",
     steps: int = 0,
     tasks: tuple[str, ...] = (),
+    stems: str = ENGLISH,
 ) -> list[Command]:
     """The steps up to the training's rate, and with `steps` of pre-training all that follow.
 
@@ -145,11 +149,15 @@ def site_plan(
     context_words: of an anchor's sentence that are added to its query
     depth: candidates of BM25 that are re-ranked for each query
     seed: of pairs and training
+    language: of sentences, stopwords and stems; empty: that of the pages
+    vocabulary: of a small encoder from scratch: wordpiece, or unigram for scripts without spaces
     tasks: of pre-training, where the pages make no pairs of some of configs/site.py; empty: those
+    stems: language of BM25, which the survey found
     """
     source = [f"--config={DATA}", f"--config.source.format={format}", f"--config.source.paths={pages!r}"]
     source += [f"--config.source.base_url={base_url}"] if base_url else []
     source += [f"--config.source.redirects={redirects!r}"] if redirects else []
+    source += [f"--config.language={language}"] if language else []
     shortened = []
     if layers:
         shortened = [Command("start", "export", [f"--encoder={start}", f"--layers={layers}", "--output={out}"])]
@@ -163,7 +171,7 @@ def site_plan(
     commands = [
         Command("survey", "survey", survey),
         *shortened,
-        *([] if start else [Command("vocabulary", "vocabulary", [*source, "--output={out}"])]),
+        *([] if start else [Command("vocabulary", "vocabulary", [*source, f"--kind={vocabulary}", "--output={out}"])]),
         Command("pairs", "generate", pairs),
         Command("rate", "rate", [*training, "--output={out}"], suffix=".json"),
     ]
@@ -171,21 +179,21 @@ def site_plan(
         commands += [
             Command("harp", "train", [*training, f"--config.steps={steps}", "--workdir={out}"]),
             Command("ranker", "export", ["--workdir={harp}", "--ranker", "--output={out}"]),
-            *bm25(depth),
-            *(with_labels(labels, depth, seed) if labels else []),
-            *tested(start, bool(labels)),
+            *bm25(depth, stems),
+            *(with_labels(labels, depth, seed, stems) if labels else []),
+            *tested(start, bool(labels), stems),
             published(bool(labels), depth),
         ]
     return commands
 
 
-def bm25(depth: int) -> list[Command]:
+def bm25(depth: int, stems: str) -> list[Command]:
     """BM25's candidates of the held-out anchors, k1 and b of each half tuned on the other; and those of all, for other queries.
 
     With the defaults Python's documentation had .605 RR@10; fitted on the other half it has .639.
     """
     halves = [f"--queries={HELD_OUT.queries}", f"--qrels={HELD_OUT.qrels}", "--count=2", "--output={out}"]
-    options = [SOURCES, f"--k={depth}"]
+    options = [SOURCES, f"--k={depth}", f"--language={stems}"]
     judged = [f"--qrels={HELD_OUT.qrels}", f"--measure={MEASURE}", "--output={out}"]
     return [
         Command("folds", "queries", ["folds", *halves], suffix=".tsv"),
@@ -202,11 +210,17 @@ def published(labelled: bool, depth: int) -> Command:
     return Command("model", "export", ["--workdir={" + workdir + "}", "--ranker", *figures, "--output={out}"])
 
 
-def with_labels(labels: str, depth: int, seed: int) -> list[Command]:
+def with_labels(labels: str, depth: int, seed: int, stems: str) -> list[Command]:
     """The ranker fine-tuned on all labels, and the verdict on rankers that were fine-tuned on one half and tested on the other."""
     judged = f"--qrels={LABELLED.qrels}"
     folds = [f"--queries={LABELLED.queries}", judged, "--count=2", "--output={out}"]
-    candidates = [*LABELLED.options, "--parameters={parameters}", f"--k={depth}", "--output={out}"]
+    candidates = [
+        *LABELLED.options,
+        "--parameters={parameters}",
+        f"--k={depth}",
+        f"--language={stems}",
+        "--output={out}",
+    ]
     training: dict[str, Any] = {
         "config": FINETUNE,
         "candidates": "{bm25_labels}",
@@ -228,13 +242,13 @@ def with_labels(labels: str, depth: int, seed: int) -> list[Command]:
     ]  # fmt: skip
 
 
-def tested(start: str, labelled: bool) -> list[Command]:
+def tested(start: str, labelled: bool, stems: str) -> list[Command]:
     """BM25's candidates of the held-out anchors (step bm25), re-ranked, fused, and the verdict on them."""
     judged = f"--qrels={HELD_OUT.qrels}"
     candidates = [*HELD_OUT.options, "--run={bm25}", f"--max_length={MAX_LENGTH}", "--output={out}"]
     inlinks = ["--run={bm25}", "--feature=inlinks", "--anchors={survey}/anchors.tsv", "--output={out}"]
     anchors = [*HELD_OUT.options, "--run={bm25}", "--model=bm25f", "--anchors={survey}/anchors.tsv", "--output={out}"]
-    anchors += ["--folds={folds}"]
+    anchors += ["--folds={folds}", f"--language={stems}"]
     tuning = [*anchors, judged, f"--measure={MEASURE}"]
     rows = {
         "BM25": "bm25",
@@ -318,13 +332,13 @@ class SiteRun:
         if not 0 < self.minutes < math.inf:
             raise InputError(f"--minutes={self.minutes:g}: use a positive number")
 
-    def steps(self, steps: int = 0, tasks: tuple[str, ...] = ()) -> dict[str, Step]:
-        """The steps of the plan by name, up to the training where `steps` is 0.
+    def steps(self, steps: int = 0, tasks: tuple[str, ...] = (), stems: str = ENGLISH) -> dict[str, Step]:
+        """The steps of the plan by name, up to the training where `steps` is 0; `stems` is the language of BM25.
 
         Raises InputError for an output within what is read.
         """
         check_outside(self.output, (*self.options["pages"], self.options.get("start", "")))
-        planned = resolve(site_plan(**self.options, steps=steps, tasks=tasks), self.output)
+        planned = resolve(site_plan(**self.options, steps=steps, tasks=tasks, stems=stems), self.output)
         return {step.command.name: step for step in planned}
 
     def dry_run(self) -> str:
@@ -333,7 +347,13 @@ class SiteRun:
         tasks = self.tasks(prepared) if prepared["pairs"].done else ()
         rate = self.steps(tasks=tasks)["rate"]
         number = self.training_steps(rate, prepared["pairs"], tasks) if rate.done and tasks else 0
-        planned = list(self.steps(number or max(1, round(60 * self.minutes / GUESSED)), tasks).values())
+        known = number or max(1, round(60 * self.minutes / GUESSED))
+        stems = (
+            survey_of(prepared["survey"])["language"]
+            if prepared["survey"].done
+            else self.options.get("language") or ENGLISH
+        )
+        planned = list(self.steps(known, tasks, stems).values())
         lines = [listing(planned), summary(planned, self.output)]
         if not number:
             lines.append(
@@ -352,7 +372,7 @@ class SiteRun:
         prepared = self.steps()
         surveyed = prepared["survey"].done
         carry_out([prepared["survey"]], self.output)
-        survey = read_json(os.path.join(prepared["survey"].place, "survey.json"))
+        survey = survey_of(prepared["survey"])
         if surveyed and "text" in survey:  # otherwise the command has just printed it
             print(survey["text"], flush=True)
         check_survey(survey)
@@ -366,7 +386,7 @@ class SiteRun:
         carry_out([rate], self.output)
         number = self.training_steps(rate, prepared["pairs"], tasks)
         print(f"{number} steps of training, within {self.minutes:g} minutes; tasks: {', '.join(tasks)}", flush=True)
-        planned = self.steps(number, tasks)
+        planned = self.steps(number, tasks, survey["language"])
         carry_out(list(planned.values()), self.output)
         for name, step in results.items():
             link(planned[step].place, os.path.join(self.output, name))
@@ -380,6 +400,11 @@ class SiteRun:
         """Steps within the minutes: a function of the recorded rate, so that a command that is repeated trains for as many."""
         seconds = float(read_json(rate.place, "remove it and run again")["seconds_per_step"])
         return steps_within(self.minutes, seconds, pairs.place, tasks, read_config(PRETRAIN).batch_pairs)
+
+
+def survey_of(step: Step) -> dict[str, Any]:
+    """What the finished step `survey` found."""
+    return read_json(os.path.join(step.place, "survey.json"))
 
 
 def carry_out(steps: list[Step], output: str) -> None:
@@ -406,9 +431,11 @@ class Site:
         self.directory, self.options, self._temporary = directory, options, temporary
 
     @classmethod
-    def from_html(cls, folder: str | os.PathLike[str], base_url: str = "", directory: str = "") -> "Site":
+    def from_html(
+        cls, folder: str | os.PathLike[str], base_url: str = "", language: str = "", directory: str = ""
+    ) -> "Site":
         """Reads a folder of HTML that is served at `base_url`; its documents go to `directory` (a temporary one)."""
-        return cls.from_pages(folder, format="html", base_url=base_url, directory=directory)
+        return cls.from_pages(folder, format="html", base_url=base_url, language=language, directory=directory)
 
     @classmethod
     def from_pages(
@@ -417,9 +444,10 @@ class Site:
         format: str = "",
         base_url: str = "",
         redirects: Sequence[str] = (),
+        language: str = "",
         directory: str = "",
     ) -> "Site":
-        """Reads HTML, a WARC, a MediaWiki dump or linked JSONL, whose format is detected unless `format` names it.
+        """Reads HTML, a WARC, a MediaWiki dump or linked JSONL; format and language are detected unless they are named.
 
         Raises InputError for bad input.
         """
@@ -429,13 +457,13 @@ class Site:
         source = {"format": format, "paths": paths, "base_url": base_url, "redirects": tuple(redirects)}
         config = read_config("data/site")
         config.update_from_flattened_dict({f"source.{name}": value for name, value in source.items()})
+        config.language = language
         temporary = tempfile.TemporaryDirectory(prefix="harp-site-") if not directory else None
         place = os.path.join(temporary.name, "survey") if temporary else directory
         # By name, at the call: harp_jax works without the generation job.
         importlib.import_module("data_pipeline.commands.survey").write_survey(config, place)
-        return cls(
-            place, {"pages": paths, "format": format, "base_url": base_url, "redirects": tuple(redirects)}, temporary
-        )
+        options = {"pages": paths, "format": format, "base_url": base_url, "redirects": tuple(redirects)}
+        return cls(place, options | {"language": language}, temporary)
 
     @cached_property
     def documents(self) -> dict[str, str]:
@@ -453,7 +481,9 @@ class Site:
 
     @cached_property
     def _index(self) -> Collection:
-        return indexed(self.documents.items(), "bm25", "english")
+        return indexed(
+            self.documents.items(), "bm25", read_json(os.path.join(self.directory, "survey.json"))["language"]
+        )
 
     def bm25(self, query: str, k: int = 10) -> list[tuple[str, float]]:
         """The best `k` documents of a query as (docid, score); fewer where fewer share a word with it."""

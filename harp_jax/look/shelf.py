@@ -1,7 +1,6 @@
 """Loads model, documents and queries for the page, and computes a query's rankings and snippets."""
 
 import os
-import re
 import threading
 import time
 from collections.abc import Collection as Container
@@ -21,12 +20,11 @@ from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, i
 from harp_jax.ranking.fuse import normalised
 from harp_jax.ranking.lexical import make
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.text.words import stemmer_of
+from harp_jax.text.languages import ENGLISH, pieces, stemmer
 
 SHOWN = 10  # results of each ranking
 CALLED = 5  # anchor texts per document
 PROPOSED = 200  # suggested queries
-WORD = re.compile(r"\w+")
 READ = 20_000  # characters searched for a snippet
 WINDOW = 36  # words of a snippet
 LABELS = "labels.tsv"
@@ -40,7 +38,8 @@ class Sources:
     """Paths of model, documents and queries. `exclude` has "qid docid" lines of pages to leave out; `parameters` are BM25's,
     from `harp tune-first-stage`.
 
-    `weight` is the ranker's weight in the sum with BM25 (both scaled to 0…1); `verdict` is its test result in words.
+    `weight` is the ranker's weight in the sum with BM25 (both scaled to 0…1); `verdict` is its test result in words; `language`
+    is that of stems and stopwords.
     """
 
     model: str = ""
@@ -53,6 +52,7 @@ class Sources:
     labels: str = LABELS
     weight: float = 1.0
     verdict: str = ""
+    language: str = ""
 
     def check(self) -> None:
         """InputError unless model and documents are given, and for a weight out of range."""
@@ -85,6 +85,9 @@ def of_site(folder: str, given: Sources) -> Sources:
         found["exclude"] = ""  # it refers to the site's own queries
     labels = given.labels if given.labels != LABELS else os.path.join(folder, LABELS)
     sources = replace(given, **found, labels=labels)  # type: ignore[arg-type]
+    surveyed = os.path.join(survey, "survey.json")
+    if not given.language and os.path.exists(surveyed):
+        sources = replace(sources, language=read_json(surveyed).get("language", ""))
     path = os.path.join(folder, "verdict.json")
     if not os.path.exists(path):
         return sources
@@ -102,14 +105,14 @@ class Shelf:
     cannot be read.
     """
 
-    def __init__(self, sources: Sources, stemmer: str = "english", depth: int = 20, backend: str = "jax") -> None:
-        self.sources, self.depth, self.stemmer = sources, depth, stemmer_of(stemmer)
+    def __init__(self, sources: Sources, depth: int = 20, backend: str = "jax") -> None:
+        self.sources, self.depth, self.language = sources, depth, sources.language or ENGLISH
         ((parameters, _),) = settings_of("bm25", {}, sources.parameters, "", {})
         self.docs = Documents.open(sources.docs, sources.fields)
         titled = "title" in sources.fields and len(sources.fields) > 1
         self.titles = Documents.open(sources.docs, ("title",)) if titled else None
         texts = progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="index")
-        self.collection = indexed(texts, "bm25", stemmer)
+        self.collection = indexed(texts, "bm25", self.language)
         self.model = make("bm25", self.collection, parameters)
         called: dict[str, list[tuple[str, int]]] = {}
         for docid, text, count in anchor_rows(sources.anchors) if sources.anchors else ():
@@ -171,7 +174,7 @@ class Shelf:
         """A document's title, snippet with the `wanted` stems, and anchor texts."""
         text, title = self.docs[docid], self.titles[docid] if self.titles else ""
         body = text[len(title) :] if title and text.startswith(title) else text
-        return {"title": title, "snippet": snippet(wanted, body, self.stemmer), "anchors": self.anchors.get(docid, [])}
+        return {"title": title, "snippet": snippet(wanted, body, self.language), "anchors": self.anchors.get(docid, [])}
 
 
 def _results(docids: Sequence[str], scores: np.ndarray) -> list[dict[str, Any]]:
@@ -183,24 +186,24 @@ def _results(docids: Sequence[str], scores: np.ndarray) -> list[dict[str, Any]]:
     ]
 
 
-def snippet(wanted: Container[str], text: str, stemmer: Any) -> Segments:
+def snippet(wanted: Container[str], text: str, language: str) -> Segments:
     """The window of `text` with the most distinct `wanted` stems (ties: first), or its beginning if none match."""
     text = " ".join(text[:READ].split())
-    spans = [match.span() for match in WORD.finditer(text)]
+    spans = pieces(text, language)
     if not spans:
         return [(text[:200], False)] if text else []
-    stems = _stems([text[start:end] for start, end in spans], stemmer)
-    matches = [place for place, stem in enumerate(stems) if stem in wanted]
+    matching = _matching(wanted, text, spans, language)
+    matches = [place for place, stem in enumerate(matching) if stem]
     first = 0
     if matches:
         starts = [max(0, min(place - WINDOW // 4, len(spans) - WINDOW)) for place in matches]
-        first = max(starts, key=lambda start: (len(set(wanted).intersection(stems[start : start + WINDOW])), -start))
+        first = max(starts, key=lambda start: (len(set(filter(None, matching[start : start + WINDOW]))), -start))
     last = min(first + WINDOW, len(spans))
     found: Segments = []
     at = spans[first][0] if first else 0
     for place in range(first, last):
         start, end = spans[place]
-        if stems[place] in wanted:
+        if matching[place]:
             found += [(text[at:start], False), (text[start:end], True)]
             at = end
     end = spans[last][0] if last < len(spans) else len(text)
@@ -212,6 +215,14 @@ def snippet(wanted: Container[str], text: str, stemmer: Any) -> Segments:
     ]
 
 
-def _stems(words: list[str], stemmer: Any) -> list[str]:
-    lowered = [word.lower() for word in words]
-    return stemmer.stemWords(lowered) if stemmer else lowered
+def _matching(wanted: Container[str], text: str, spans: list[tuple[int, int]], language: str) -> list[str]:
+    """For each span the wanted stem that it is or, in scripts without spaces, is part of; else ""."""
+    stems = [text[start:end].lower() for start, end in spans]
+    if found := stemmer(language):
+        stems = found.stemWords(stems)
+    matching = [stem if stem in wanted else "" for stem in stems]
+    for place in range(1, len(spans)):
+        pair = stems[place - 1] + stems[place]
+        if spans[place - 1][1] == spans[place][0] and pair in wanted:
+            matching[place - 1 : place + 1] = matching[place - 1] or pair, pair
+    return matching

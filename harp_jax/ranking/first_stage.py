@@ -26,6 +26,7 @@ from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.records import checked_id
 from harp_jax.corpus.trec import Run, ScoredQuery, read_folds, read_queries, read_run, write_run
 from harp_jax.ranking.lexical import Collection, Model, make, rescore, search
+from harp_jax.text.languages import ENGLISH
 
 FEATURES = ("inlinks", "length")  # of priors
 COUNT = re.compile("0*[1-9][0-9]{0,17}")
@@ -117,11 +118,11 @@ def settings_of(name: str, given: Mapping[str, float], tuned: str, folds: str, q
 
 @dataclass(frozen=True)
 class Candidates:
-    """Settings of the index: documents, fields, stemmer, excluded pairs, number of candidates, file of anchor texts."""
+    """Settings of the index: documents, fields, language, excluded pairs, number of candidates, file of anchor texts."""
 
     docs: str
     fields: tuple[str, ...] = FIELDS
-    stemmer: str = "english"
+    language: str = ENGLISH
     exclude: str = ""
     k: int | None = None
     anchors: str = ""
@@ -144,7 +145,7 @@ class Candidates:
                 raise InputError(f"{self.anchors} has no anchor text of a document in --docs; use the ids of --docs")
             print(f"note: {anchored} of {len(docs)} documents have anchor texts", file=sys.stderr)
         texts = progress(docs.texts(), total=len(docs), unit="documents", desc="index")
-        return indexed(texts, model, self.stemmer, anchors)
+        return indexed(texts, model, self.language, anchors)
 
     def ranked(self, name: str, collection: Collection, settings: Settings, run: Run | None) -> Iterator[ScoredQuery]:
         """The collection's best `k` documents (default: 100), or the best `k` candidates of `run` (default: all)."""
@@ -154,12 +155,12 @@ class Candidates:
 
 
 def indexed(
-    texts: Iterable[tuple[str, str]], model: str, stemmer: str, anchors: Mapping[str, str] | None = None
+    texts: Iterable[tuple[str, str]], model: str, language: str, anchors: Mapping[str, str] | None = None
 ) -> Collection:
     """(docid, text) pairs, tokenised for a model: anchor texts (docid → text) are a field of bm25f, else appended to the text."""
     if anchors is None or model == "bm25f":
-        return Collection(texts, stemmer, anchors)
-    return Collection(((docid, f"{text} {anchors.get(docid, '')}") for docid, text in texts), stemmer)
+        return Collection(texts, language, anchors)
+    return Collection(((docid, f"{text} {anchors.get(docid, '')}") for docid, text in texts), language)
 
 
 def first_stage_files(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from harp_jax.base.errors import InputError, needs
-from harp_jax.text.words import stemmer_of
+from harp_jax.text.languages import ENGLISH, lexical_stopwords, splitter, stemmer
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -60,20 +60,22 @@ class Field:
 
 
 class Collection:
-    """(docid, text) pairs as stems: lower-cased words of at least two characters, without English stopwords.
+    """(docid, text) pairs as stems: lower-cased words of at least two characters, without stopwords (text/languages.py).
 
-    `stemmer` is the name of a Snowball stemmer, or "" for none. `anchors` (docid → anchor texts) are a separate field for BM25F.
-    Raises InputError for an empty collection.
+    `language` is a tag such as "de", or "" for whole words and no stopwords. `anchors` (docid → anchor texts) are a separate field
+    for BM25F. Raises InputError for an empty collection.
     """
 
     def __init__(
-        self, texts: Iterable[tuple[str, str]], stemmer: str = "english", anchors: Mapping[str, str] | None = None
+        self, texts: Iterable[tuple[str, str]], language: str = ENGLISH, anchors: Mapping[str, str] | None = None
     ) -> None:
         with needs("lexical ranking", "bm25s", "bm25"):
             from bm25s.tokenization import Tokenizer
 
         self.docids: list[str] = []
-        self._tokenizer = Tokenizer(stemmer=stemmer_of(stemmer), stopwords="english")
+        self._tokenizer = Tokenizer(
+            stemmer=stemmer(language), stopwords=lexical_stopwords(language), splitter=splitter(language)
+        )
         # As in bm25s, a document without words gets the empty word.
         stems = self._tokenizer.streaming_tokenize(self._noting_ids(texts))
         self.tokens = [array("i", ids) for ids in stems]  # half the memory of lists

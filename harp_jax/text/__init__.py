@@ -3,6 +3,6 @@
 In: strings, and vocabularies on disk.
 Out: token ids, vocabularies, word vectors [size, dimension] float32.
 Imports: corpus.
-Files: `tokenizer` (tokenizer.json, BERT's tokenizer from a vocabulary, marks before queries and documents), `words` (Snowball
-stemmers, a vocabulary of whole words; trains and reads word2vec).
+Files: `tokenizer` (tokenizer.json, BERT's tokenizer from a vocabulary, marks before queries and documents), `languages`
+(stopwords, stems and words by a language's tag), `words` (a vocabulary of whole words; trains and reads word2vec).
 """

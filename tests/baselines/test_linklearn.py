@@ -46,7 +46,7 @@ def ranked(*options):
 
 def linklearn_config(wiki, **changes):
     c = configs.linklearn()
-    c.docs, c.stemmer = paths(wiki), ""
+    c.docs, c.language = paths(wiki), ""
     c.negatives, c.steps, c.eval_every = 4, 200, 50
     c.learning_rate = 1e-2
     c.update(changes)

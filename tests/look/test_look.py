@@ -265,13 +265,15 @@ def test_other_hosts_methods_and_content_types_are_refused(client):
 
 def test_snippets_show_where_a_document_answers():
     text = "filler words " * 60 + "here the red cat sits " + "more filler " * 60
-    found = snippet({"red", "cat"}, text, None)
+    found = snippet({"red", "cat"}, text, "")
     assert (
         [part for part, matched in found if matched] == ["red", "cat"] and found[0][0] == "… " and found[-1][0] == " …"
     )
     assert len("".join(part for part, _ in found).split()) <= WINDOW + 2
-    assert snippet({"absent"}, "one two", None) == [("one two", False)] and snippet({"x"}, "", None) == []
-    assert snippet({"x"}, "?!", None) == [("?!", False)]
+    assert snippet({"absent"}, "one two", "en") == [("one two", False)] and snippet({"x"}, "", "en") == []
+    assert snippet({"x"}, "?!", "en") == [("?!", False)]
+    japanese = snippet({"設定", "定を", "house"}, "カーネルの設定をHouses", "ja")
+    assert japanese == [("カーネルの", False), ("設", True), ("定", True), ("を", True), ("Houses", False)]
 
 
 def test_wrong_options_are_named(place, tmp_path, monkeypatch):

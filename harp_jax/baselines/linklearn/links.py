@@ -45,7 +45,7 @@ class Graph:
         return self.neighbours[self.starts[d] : self.starts[d + 1]]
 
 
-def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer: str = "english") -> Graph:
+def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), language: str = "en") -> Graph:
     """Reads linked documents, streaming; drops links to missing documents and within an article.
 
     The files of one path or glob are one source, with texts of similar length and style. Documents with the same id, such as
@@ -69,7 +69,7 @@ def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), stemmer:
             source.append(number)
             yield docid, f"{title} {text}"
 
-    counts = count(Collection(texts(), stemmer))
+    counts = count(Collection(texts(), language))
     if len(docids) > len(numbers):
         log.warning("%d documents have the id of an earlier one; links lead to the first", len(docids) - len(numbers))
     pairs = [(d, numbers.get(aliases.get(target, target), d)) for d, target in links]

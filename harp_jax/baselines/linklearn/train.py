@@ -148,7 +148,7 @@ def train(config: ConfigDict, workdir: str) -> dict[str, Any]:
     check_values(config, FIELDS["linklearn"])
     if not config.docs:
         raise InputError("docs is empty; set --config.docs to linked documents (JSONL)")
-    graph = read_graph(tuple(config.docs), tuple(config.redirects), config.stemmer)
+    graph = read_graph(tuple(config.docs), tuple(config.redirects), config.language)
     training, validation = split(graph, TRAINED_ON, config.seed)
     task = Task(validation, EVAL_QUERIES, EVAL_DOCUMENTS, config.seed)
     log.info(

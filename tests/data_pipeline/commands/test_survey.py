@@ -132,15 +132,18 @@ def test_sections_of_a_page_are_held_out_together():
 
 
 def test_words_of_the_sentence_are_the_nearest_ones():
-    sentence = "The gate, says a lock keeper, opens the Lock at noon for boats."
-    contexts = [in_context(sentence, sentence.index("Lock"), "lock", n) for n in (0, 2, 4)]
-    assert contexts == ["lock", "opens lock noon", "keeper opens lock noon boats"]
-    assert in_context("Lock", 0, "lock", 3) == "lock"
+    sentence = "The gate, says a lock Keeper, opens the Lock at noon, 12, for boats."
+    at = sentence.index("Lock")
+    contexts = [in_context(sentence, at, at + 4, n) for n in (0, 2, 4)]
+    assert contexts == ["Lock", "opens Lock noon", "Keeper opens Lock noon boats"]
+    assert in_context("Lock", 0, 4, 3) == "Lock"
+    japanese = "このカーネルの設定を変更する。"
+    assert in_context(japanese, 7, 9, 3, "ja", {"の", "を"}) == "カーネル 設定 変更 する"
 
 
 def test_titles_are_compared_without_case_and_by_heading():
     assert is_title("old mill", "Old  Mill") and is_title("water", "Weir: Water") and is_title("weir", "Weir: Water")
-    assert not is_title("mill", "Old Mill")
+    assert not is_title("mill", "Old Mill") and is_title("große straße", "Große Straße")
 
 
 def test_the_command_says_what_is_missing(tmp_path):

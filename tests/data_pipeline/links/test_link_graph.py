@@ -90,7 +90,7 @@ def dump() -> str:
 
 def plain_config(source=None, **fields):
     c = generation()
-    c.update(tokenizer="t", encoder="uniform", source=source or {"paths": ("x",)}, **fields)
+    c.update(tokenizer="t", encoder="uniform", language="en", source=source or {"paths": ("x",)}, **fields)
     return plain(c)
 
 

@@ -48,11 +48,39 @@ def shown(page, url=URL):
         ("<base href='//['><a href=x>a</a>", "[a->/guide/x]"),
         ("<p>a\x02\x03\x04\x05b &#2;0&#5;c&#3;&#4;d", "a b 0 c d"),
         ("</font>" * 300 + "<p>" + "".join(f"<font color={i}>" for i in range(300)) + "<p>word" * 300, "|".join(["word"] * 300)),
+        ("<noscript><meta http-equiv=refresh content='0; url=x'></noscript><p>a", "a"),
+        ("<p>Press <span class=guilabel><b class=button>OK</b></span> or <b class=menu>File</b>.", "Press OK or File."),
+        ("<p>See <a href=q>Abschnitt 4.5, „Drehen“</a>, <a href=r>Section 9.21</a>.", "See „[Drehen->/guide/q]“, Section 9.21."),
+        ("<p>Siehe <a href=q>第3章「回転」</a>, <a href=r>3 Doors</a>.", "Siehe 「[回転->/guide/q]」, [3 Doors->/guide/r]."),
+        ("<p>A short page.<p><a href=a>Prev</a> <a href=b>Up</a> <a href=c>Next</a>", "A short page."),
+        ("<table><tr><td><a href=a>前へ</a><td>Title<td><a href=c>次へ</a></table><p>A short page.", "A short page."),
+        ("<p>The <a href=a>Next</a> button leads on.", "The [Next->/guide/a] button leads on."),
         ("<svg>" + "<path d='M0'/>" * 3000 + "</svg><p>text", "text"),
     ],
 )  # fmt: skip
 def test_shows_what_a_reader_reads(page, expected):
     assert shown(page) == expected
+
+
+@pytest.mark.parametrize(
+    "given, title",
+    [
+        ("4.5. Drehen", "Drehen"), ("Kapitel 3: Bar", "Bar"), ("Appendix A. Terms", "Terms"), ("第3章 概要", "概要"),
+        ("2001: A Space Odyssey", "2001: A Space Odyssey"), ("3.11 Release", "3.11 Release"), ("Part I", "Part I"),
+        ("Example usage", "Example usage"), ("Section 9.21", "Section 9.21"), ("404 Not Found", "404 Not Found"),
+    ],
+)  # fmt: skip
+def test_the_number_of_a_title_is_no_word(given, title):
+    (document,), _ = read(f"<h1>{given}</h1><p>a")
+    assert document.title == title
+
+
+def test_a_back_of_book_index_loses_its_links():
+    entry = (
+        "<dt>Term {0}, of kind {0}<dd>see <a href=p{0}.html>The title of page {0}</a>, <a href=q{0}.html>Other {0}</a>"
+    )
+    (document,), dropped = read("<h1>Index of terms</h1><dl>" + "".join(map(entry.format, range(40))) + "</dl>")
+    assert not document.links and {"page-index", "link-on-index-page"} <= {each.reason for each in dropped}
 
 
 def test_every_link_that_is_no_anchor_of_the_text_is_counted():

@@ -33,7 +33,10 @@ def job(tmp_path):
     save_frequency(str(tmp_path / FREQUENCY), words, 3)
     counts = [("qdm", "pos_doc", 5, 5), ("qdm", "neg_doc", 6, 5)]
     save_tables(str(tmp_path / "predictors.npz"), tokenizer.size, counts)
-    return {"work": str(tmp_path), "config": {"tokenizer": str(tmp_path / "tokenizer"), "stopwords": ""}}
+    return {
+        "work": str(tmp_path),
+        "config": {"tokenizer": str(tmp_path / "tokenizer"), "stopwords": "", "language": "en"},
+    }
 
 
 def test_scores(job):

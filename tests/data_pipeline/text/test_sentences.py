@@ -59,6 +59,24 @@ def test_boundaries_labelled_by_hand(line):
     assert [text[start:end] for start, end in sentences(text)] == [part.strip() for part in line.split("|")]
 
 
+# By sentencex. "|" as above.
+OTHERS = {
+    "de": "Dr. Müller wohnt in der Str. 5.| Am 3. Mai kam er 😀 z. B. bzw. ca. um 8 Uhr nach Hause.| Und dann?",
+    "fr": "Mme Dupont habite ici.| Il est parti.",
+    "ja": "彼は来た。|彼女は去った！|終わり",
+    "zh-Hans": "他来了。|她走了！",
+    "hi": "वह आया।| वह गया।",
+}
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_boundaries_of_other_languages(language):
+    text = OTHERS[language].replace("|", "")
+    spans = sentences(text + "\n" + text, language)
+    expected = [part.strip() for part in OTHERS[language].split("|")]
+    assert [(text + "\n" + text)[start:end] for start, end in spans] == 2 * expected
+
+
 def test_never_crosses_a_paragraph_and_loses_no_letter():
     text = "\n\n  One. Two\nthree. \n \nFour (a. b) cc.\t\u00a0Five\n"
     spans = sentences(text)
@@ -66,7 +84,8 @@ def test_never_crosses_a_paragraph_and_loses_no_letter():
     assert sentences("") == sentences(" \n\t\n") == []
 
 
-def test_random_text_keeps_its_invariants():
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_random_text_keeps_its_invariants(language):
     random_ = random.Random(0)
     parts = [
         "a", "Bee", ". ", "! ", "? ", "... ", '"', " ", "\n", "(", ")", "U.S. ", "Dr. ", "1. ", "。", "’", "'", "\u3000",
@@ -74,7 +93,7 @@ def test_random_text_keeps_its_invariants():
     for _ in range(3000):
         text = "".join(random_.choices(parts, k=random_.randint(0, 40)))
         position = 0
-        for start, end in sentences(text):
+        for start, end in sentences(text, language):
             sentence = text[start:end]
             assert position <= start < end and sentence == sentence.strip() and "\n" not in sentence
             assert not text[position:start].strip()
@@ -91,4 +110,5 @@ RUNS = [
 @pytest.mark.parametrize("part", RUNS)
 def test_steps_grow_linearly(part):
     check_linear(lambda n: sentences(part * n), most=2.1)
+    sentences(part * 10_000, "de")  # in windows, or "。」" would take a minute
     sentences(part * 50_000)  # regular expressions are one step: a quadratic one would take minutes

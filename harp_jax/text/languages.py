@@ -1,0 +1,121 @@
+"""What ranking and sampling know of a language, by its tag ("de", "pt-BR"): stopwords, a stemmer, and where words begin and end.
+
+Stopwords are those of stopwordsiso (58 languages), stems Snowball's (36); a language that a list lacks has none. English words and
+stopwords are bm25s's own, so that its figures stay comparable.
+
+Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer: pairs of neighbouring letters are the words of lexical ranking, as in
+Lucene's analyser of Chinese and Japanese. A query finds a word inside a sentence so, without a dictionary, but not a word of a
+single letter. docs/experiments/languages.md has the comparison with letters and triples.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from harp_jax.base.errors import InputError, needs
+
+ENGLISH = "en"
+# Letters of scripts without spaces between words: Chinese and Japanese, then Thai, Lao, Burmese, Khmer.
+HAN_KANA = "\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+SOUTH_EAST = "\u0e01-\u0edf\u1000-\u109f\u1780-\u17dd\uaa60-\uaa7f"
+# A Korean word carries its particles, for which there is no stemmer.
+HANGUL = "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7fb"
+_TAG = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8})*")
+_SAME = {"nb": "no", "nn": "no", "iw": "he", "in": "id", "fil": "tl", "yue": "zh", "cmn": "zh"}
+Words = Callable[[str], list[str]]
+
+
+def primary(tag: str) -> str:
+    """The language of a tag, as the lists name it: "de" of "de-AT"; "" of "". Raises InputError for what is no tag."""
+    if not tag:
+        return ""
+    if not _TAG.fullmatch(tag):
+        raise InputError(f"language {tag!r} is no language tag; write one such as en, de or pt-BR, or '' for none")
+    code = re.split("[-_]", tag.lower(), maxsplit=1)[0]
+    return _SAME.get(code, code)
+
+
+def stemmer(tag: str) -> Any:
+    """Snowball's stemmer of a language (PyStemmer: `stemWord`, `stemWords`); None where there is none, and for ""."""
+    if not (code := primary(tag)):
+        return None
+    with needs("stems", "PyStemmer", "bm25"):
+        import Stemmer
+    try:
+        return Stemmer.Stemmer(code)
+    except KeyError:
+        return None
+
+
+def stopwords(tag: str) -> frozenset[str]:
+    """The function words of a language in lower case; none for "" and where stopwordsiso has no list."""
+    if not (code := primary(tag)):
+        return frozenset()
+    with needs("stopwords", "stopwordsiso", "bm25"):
+        import stopwordsiso
+    return frozenset(word.lower() for word in stopwordsiso.stopwords(code))
+
+
+def lexical_stopwords(tag: str) -> list[str]:
+    """Those of lexical ranking, sorted: bm25s's own for English, else `stopwords`."""
+    if primary(tag) != ENGLISH:
+        return sorted(stopwords(tag))
+    with needs("stopwords", "bm25s", "bm25"):
+        from bm25s.stopwords import STOPWORDS_EN
+    return sorted(STOPWORDS_EN)
+
+
+@lru_cache(maxsize=8)
+def splitter(tag: str) -> Words:
+    """Lower-cased text → the words of lexical ranking: at least two letters or digits, or the pairs of a run without spaces."""
+    if primary(tag) == ENGLISH:
+        return re.compile(r"(?u)\b\w\w+\b").findall
+    word, letter = _patterns()
+
+    def words(text: str) -> list[str]:
+        found: list[str] = []
+        for run in word.findall(unicodedata.normalize("NFKC", text).lower()):
+            letters = letter.findall(run)
+            pairs = list(map("".join, pairwise(letters))) or letters
+            found += pairs or [run] * (len(run) > 1)
+        return found
+
+    return words
+
+
+def pieces(text: str, tag: str) -> list[tuple[int, int]]:
+    """[start, end) of the words of a text, and of each letter of a run without spaces."""
+    if primary(tag) == ENGLISH:
+        return [match.span() for match in re.finditer(r"\w+", text)]
+    word, letter = _patterns()
+    found: list[tuple[int, int]] = []
+    for match in word.finditer(text):
+        start, end = match.span()
+        found += [inner.span() for inner in letter.finditer(text, start, end)] or [(start, end)]
+    return found
+
+
+# What stands for a word of a query in scripts without spaces: a run of one script, of Chinese and Thai ones short parts.
+_KANA = "\u3041-\u30ff"
+_PHRASES = re.compile(
+    f"[\u3041-\u309f]+|[\u30a0-\u30ff]+|(?:(?![{_KANA}])[{HAN_KANA}]){{1,4}}|[{SOUTH_EAST}]{{1,8}}|[^\\W{HAN_KANA}{SOUTH_EAST}]+"
+)
+_WORDS = re.compile(r"\w+")
+
+
+def phrases(tag: str) -> re.Pattern[str]:
+    """What is added to a query as a word of its sentence."""
+    return _WORDS if primary(tag) == ENGLISH else _PHRASES
+
+
+@lru_cache(maxsize=1)
+def _patterns() -> tuple[Any, Any]:
+    """Of a word or a run without spaces, and of a letter of such a run."""
+    with needs("words", "regex", "bm25"):
+        import regex
+    # Vowel signs and accents are marks of the letter before them, and no \w of Python's own expressions.
+    letters = HAN_KANA + SOUTH_EAST + HANGUL
+    return regex.compile(rf"(?:[{letters}]\p{{M}}*)+|[^\W{letters}]+"), regex.compile(rf"[{letters}]\p{{M}}*")
