@@ -44,7 +44,8 @@ def dot_general(
     dense = tuple(contracted) == tuple(range(lhs.ndim - len(contracted), lhs.ndim))
     dense = dense and tuple(first) == tuple(range(len(contracted))) and not lhs_batch and not rhs_batch
     narrow = lhs.dtype == rhs.dtype == jnp.bfloat16
-    if dense and narrow and place_of(lhs).platform == "cpu":
+    # The parameter knows its mesh. What cuDNN returns does not, and in a dry run it would seem to lie on this machine's CPU.
+    if dense and narrow and place_of(rhs).platform == "cpu":
         return _dense(lhs, rhs, len(contracted))
     return lax.dot_general(lhs, rhs, dimension_numbers, precision=precision, **options)
 
