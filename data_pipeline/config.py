@@ -70,7 +70,7 @@ FIELDS: Fields = {
     "term_weights": Field("", "a finished term_weights/ directory of the same input, used instead of the encoder"),
     "tasks": Field(
         HARP,
-        'also "adp", and the controls "ict", "wlp", "prop"; without links only "ict", "prop", "mlm"',
+        'also "adp", and the controls "title", "lead", "ict", "wlp", "prop"; without links only "ict", "prop", "mlm"',
     ),
     "seed": Field(0, "of all sampling", (-(1 << 62), 1 << 62)),
     "min_article_words": Field(100, "shorter pages are dropped, as in the paper (section 4.1.1)", (0, 1 << 30)),
@@ -117,7 +117,7 @@ FIELDS: Fields = {
     ),
     "text_pages": Field(
         "all",
-        'pages used by ICT and PROP, or "linked": those that links lead to, the documents of HARP',
+        'pages used by the controls, or "linked": those that links lead to, the documents of HARP',
         ("all", "linked"),
     ),
     "max_query_tokens": Field(256, "only sentences (RDP) come close to it", (1, 1 << 20)),
@@ -138,7 +138,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "recommended": {
         "tasks": ("adp",),
         # Compared with sampled words, RR@10 without labels: .50 → .56 after 240 updates (12 words: .54), .55 → .57 after 960.
-        "adp_window": 6.0,
+        "adp_queries": ("window",),
         "weighting": "normalised",  # a softmax over shares of attention draws uniformly (.003 bits from it)
         "context_in_page": True,  # for RQP, if it is added: else a word that the page lacks identifies S1
         "qdm_negative": "occurrence",  # as positives are drawn; uniform, in-links tell .68 of the pairs apart

@@ -42,10 +42,11 @@ BUCKETS = 512
 ASSEMBLED_SQL = """
     SELECT r.task, r.key, r.page, r.query, r.anchor, r.context, r.length, r.bucket,
         p.tokens AS positive, p.in_links AS positive_in_links,
-        n.tokens AS negative, n.in_links AS negative_in_links,
+        n.tokens AS negative, n.in_links AS negative_in_links, m.more AS more, m.more_lengths AS more_lengths,
         w.words AS words, w.tokens AS tokens, w.sentences AS sentences, a.weights AS weights
     FROM requests r
     LEFT JOIN negatives d ON r.task = d.task AND r.key = d.key
+    LEFT JOIN mined m ON r.task = m.task AND r.key = m.key
     LEFT JOIN passages p ON r.positive = p.doc
     LEFT JOIN passages n ON COALESCE(r.negative, d.destination) = n.doc
     LEFT JOIN passages w ON r.words_of = w.doc
@@ -161,7 +162,7 @@ def make_pair_requests(engine: Engine) -> None:
 
 
 def assemble(engine: Engine) -> None:
-    inputs = ["requests", "negatives", "passages", "passage_weights"]
+    inputs = ["requests", "negatives", "mined", "passages", "passage_weights"]
     engine.join("assembled", ASSEMBLED_SQL, inputs, partitioned=True)
 
 

@@ -82,6 +82,11 @@ ENCODER: Fields = {
     ),
 }
 
+RANK_LOSSES = ("bce", "hinge", "logistic", "lce")
+TAUGHT = ("margin_mse", "kl")
+TAUGHT_PAIRS = ("kl", "lce_kl")
+NEGATIVES = (1, 10_000)
+
 TEXT: Fields = {
     "docs": Field("", "documents"),
     "fields": Field(("title", "url", "body"), "of a document, in this order"),
@@ -111,27 +116,28 @@ JUDGED: Fields = {
     "steps": Field(0, "0: `epochs` over the training positives", STEPS),
 }
 
-RANK_LOSSES = ("bce", "hinge", "logistic", "lce")
-TAUGHT = ("margin_mse", "kl")
-NEGATIVES = (1, 10_000)
-
 OWN: Mapping[str, Fields] = {
     "pretrain": {
         **ENCODER,
         "data": Field((), "output directories of the generation job"),
         "tasks": Field(
-            ("rqp", "qdm", "rdp", "acm"), 'also "adp" and the controls "ict", "wlp", "prop"; "mlm" is running text'
+            ("rqp", "qdm", "rdp", "acm"),
+            'also "adp" and the controls "title", "lead", "ict", "wlp", "prop"; "mlm" is running text',
         ),
         "task_sampling": Field(
             "uniform", "over the tasks, as in the paper; or by their record counts", ("uniform", "proportional")
         ),
         "pair_weight": Field(1.0, "of the pair losses; 0: the MLM-only control, on the same batches", WEIGHT),
         "pair_loss": Field(
-            "hinge", '"softmax_margin" is that of the authors\' code', ("hinge", "logistic", "softmax_margin")
+            "hinge",
+            '"softmax_margin" is that of the authors\' code; "lce": softmax over a positive and its negatives; "kl": '
+            'to the scores that harp teach added to the pairs; "lce_kl": the sum of both',
+            ("hinge", "logistic", "softmax_margin", "lce", *TAUGHT_PAIRS),
         ),
         "pair_reduction": Field(
             "mean", 'over all pairs of a batch; "sum": of the tasks\' means, as in Eq. 16', ("mean", "sum")
         ),
+        "negatives": Field(1, "of a pair, the first ones of its record (config.hard_negatives of the job)", NEGATIVES),
         "mlm_weight": Field(1.0, "0: nothing is masked or predicted", WEIGHT),
         "mlm_head_steps": Field(
             300, "where `init` has no MLM head: train it alone for so long, the encoder frozen; 0: do not", STEPS
@@ -315,7 +321,8 @@ def check_values(config: Mapping[str, Any], fields: Fields) -> None:
         if not allowed:
             continue
         choices = isinstance(allowed[0], str)
-        if not (value in allowed if choices else allowed[0] <= value <= allowed[1]):
+        given = value if isinstance(value, list | tuple) else [value]
+        if not (set(given) <= set(allowed) and given if choices else allowed[0] <= value <= allowed[1]):
             use = f"one of {', '.join(allowed)}" if choices else f"{allowed[0]:g} to {allowed[1]:g}"
             raise InputError(f"--config.{name}={value!r} is not allowed; use {use}")
 

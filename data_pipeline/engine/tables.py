@@ -85,13 +85,13 @@ SCHEMAS: dict[str, pa.Schema] = {
             task=_s, key=_s, page=_s, query=_b, anchor=_s, context=_s, length=_i, words_of=_l, positive=_l, negative=_l,
         ),
         "draws": dict(task=_s, key=_s, draw=_i, anchor=_s, rank=_l, one=_l, doc=_l, place=_l),
-        "mined": dict(task=_s, key=_s, destination=_l),
+        "mined": dict(task=_s, key=_s, destination=_l, more=_b, more_lengths=_b),
         "sharpness": dict(source=_s, units=_l, n=_l),
         "negatives": dict(task=_s, key=_s, destination=_l),
         "assembled": dict(
             task=_s, key=_s, page=_s, query=_b, anchor=_s, context=_s, length=_i,
-            positive=_b, positive_in_links=_l, negative=_b, negative_in_links=_l, words=_s, tokens=_b, sentences=_b,
-            weights=_b,
+            positive=_b, positive_in_links=_l, negative=_b, negative_in_links=_l, more=_b, more_lengths=_b,
+            words=_s, tokens=_b, sentences=_b, weights=_b,
         ),
         "records": dict(
             task=_s, split=_s, shuffle=_l, key=_s, example=_b, size=_l, query_tokens=_l, doc_tokens=_l, sequences=_l

@@ -27,7 +27,9 @@ from harp_jax.input.records import (
     BYTES_FEATURES,
     DATASET,
     MANIFEST,
+    MORE_FEATURES,
     PAIR_FEATURES,
+    TEACHER,
     TEXT_FEATURES,
     TEXT_TASK,
     split_name,
@@ -93,11 +95,12 @@ def write_tfds_metadata(directory: str, splits: dict[str, Any], description: str
     from tensorflow_datasets.core import splits as tfds_splits
 
     texts = {name: tfds.features.Text() for name in BYTES_FEATURES}
-    lists = {name: tfds.features.Sequence(np.int64) for name in (*PAIR_FEATURES, *TEXT_FEATURES)}
+    lists = {name: tfds.features.Sequence(np.int64) for name in (*PAIR_FEATURES, *MORE_FEATURES, *TEXT_FEATURES)}
     identity = dataset_info.DatasetIdentity(
         name=DATASET, version="1.0.0", data_dir=directory, module_name="data_pipeline.output.manifest"
     )
-    features = tfds.features.FeaturesDict({**texts, **lists})
+    scores = {TEACHER: tfds.features.Sequence(np.float32)}
+    features = tfds.features.FeaturesDict({**texts, **lists, **scores})
     info = dataset_info.DatasetInfo(builder=identity, features=features, description=description)
     info.set_file_format(file_adapters.FileFormat.TFRECORD)
     named = []

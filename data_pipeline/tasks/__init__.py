@@ -2,7 +2,7 @@
 
 In: tables of sentences with anchors, passages and weights; running text.
 Out: tables `requests`, `draws`, `mined`, `assembled`, `records` (serialized TFRecord examples), `predictions`.
-Imports: engine, text, links, weights; harp_jax.input.records.
+Imports: engine, text, links, weights; harp_jax.input.records, harp_jax.ranking.lexical.
 Files:
   sampling     words drawn by their weights (HARP Eq. 2 to 5)
   task         what a task is, and the data that tasks exchange: anchors, sentences, requests, passages, sides
@@ -10,7 +10,10 @@ Files:
   qdm          Query Disambiguation Modeling (HARP 3.2.2)
   rdp          Representative Document Prediction (HARP 3.2.3)
   acm          Anchor Co-occurrence Modeling (HARP 3.2.4)
-  adp          Anchor Destination Prediction: BM25's pages as negatives, beyond the paper
+  hard_negatives   pages that BM25 returns for the words of a request
+  adp          Anchor Destination Prediction: hard negatives, beyond the paper
+  title        a control of ADP that needs no link: a title and its page
+  lead         a control of ADP that needs no link: words of a sentence, and the page without it
   ict          Inverse Cloze Task, a control
   wlp          Wiki Link Prediction, a control
   prop         PROP and B-PROP, controls, with the language model of the collection

@@ -3,7 +3,7 @@ passages, and from pages, to serialized records with statistics.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -19,7 +19,7 @@ from data_pipeline.tasks.task import Anchor, Passages, Request, Sentence, Sides,
 from data_pipeline.text.terms import pack_words, unpack_words
 from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.randomness import hash64
-from harp_jax.input.records import PAIR_FEATURES, TEXT_TASK, PairRecord, TextRecord
+from harp_jax.input.records import MORE_FEATURES, PAIR_FEATURES, TEACHER, TEXT_TASK, PairRecord, TextRecord, parts
 from harp_jax.input.tfrecords import tensorflow
 
 # Overhead of a TFRecord: length and two checksums.
@@ -29,7 +29,7 @@ FRAME_BYTES = 16
 def make_requests(job: Job, number: int, reads: str) -> dict[str, pa.Table]:
     """Map over the buckets of the table `reads`: requests, and draws of negatives. Each key has its own generator."""
     setup, dropped = setup_of(job), DropCounts()
-    tasks = [task for task in chosen(job["config"]) if task.reads == reads]
+    tasks = [task for task in chosen(job["config"]) if task.reads == reads and task.requests]
     rows: list[Row] = []
     draws: list[Row] = []
     for item in ITEMS[reads](job, number):
@@ -80,7 +80,15 @@ def links_of_pages(job: Job, number: int) -> Iterator[list[Row]]:
         yield list(group)
 
 
-ITEMS: dict[str, Any] = {"sentences": weighed_sentences, "ranked": links_of_pages}
+def shown_pages(job: Job, number: int) -> Iterator[Row]:
+    """The passages of a bucket with the ids and titles of their pages."""
+    columns = ["doc", "id", "title"]
+    named = {row["doc"]: row for row in read(job, "documents", number, columns).to_pylist()}
+    for row in read(job, "passages", number).to_pylist():
+        yield row | named[row["doc"]]
+
+
+ITEMS: dict[str, Any] = {"sentences": weighed_sentences, "ranked": links_of_pages, "passages": shown_pages}
 
 
 def split_of(page: str, fraction: float) -> str:
@@ -143,12 +151,15 @@ def _passages(row: Row) -> Passages:
     negative = None if row["negative"] is None else unpack(row["negative"]).tolist()
     if negative == []:  # a page of characters that the tokenizer drops
         raise NoPair("side-empty")
+    flat = parts(unpack(row["more"]), unpack(row["more_lengths"])) if row["more"] else []
+    more = [tokens.tolist() for tokens in flat if len(tokens)]
     if row["words"] is None:
-        return Passages(positive, negative, None)
+        return Passages(positive, negative, None, more=more)
     words = None
     if row["weights"] is not None:
         words = Weighted(unpack_words(row["words"]), from_bytes(row["weights"]))
-    return Passages(positive, negative, words, unpack(row["tokens"]).tolist(), unpack(row["sentences"]).tolist())
+    page, sentences = unpack(row["tokens"]).tolist(), unpack(row["sentences"]).tolist()
+    return Passages(positive, negative, words, page, sentences, more)
 
 
 def pair_record(task: str, key: str, page: str, sides: Sides, query_limit: int, doc_limit: int) -> PairRecord:
@@ -161,7 +172,8 @@ def pair_record(task: str, key: str, page: str, sides: Sides, query_limit: int, 
         raise NoPair("sides-equal")
     if not pos_query or not pos_doc:
         raise NoPair("side-empty")
-    return PairRecord(task, key, page, pos_query, pos_doc, neg_query, neg_doc)
+    more = [list(tokens)[:doc_limit] for tokens in sides.more_docs]
+    return PairRecord(task, key, page, pos_query, pos_doc, neg_query, neg_doc, [each for each in more if each])
 
 
 class Examples:
@@ -181,9 +193,12 @@ class Examples:
         record = pair_record(task, key, page, sides, self.c["max_query_tokens"], self.c["max_doc_tokens"])
         neg_query = record.neg_query or record.pos_query
         neg_doc = record.neg_doc or record.pos_doc
+        more, lengths = MORE_FEATURES
         features = {name: getattr(record, name) for name in PAIR_FEATURES}
-        queries, docs = len(record.pos_query) + len(neg_query), len(record.pos_doc) + len(neg_doc)
-        split = self._add(record.task, record.key, record.page, features, queries, docs, 2)
+        features |= {more: list(itertools.chain(*record.more_docs)), lengths: list(map(len, record.more_docs))}
+        queries = (1 + len(record.more_docs)) * len(record.pos_query) + len(neg_query)
+        docs = len(record.pos_doc) + len(neg_doc) + sum(features[lengths])
+        split = self._add(record.task, record.key, record.page, features, queries, docs, 2 + len(record.more_docs))
         if split == "validation":
             if not record.neg_doc:
                 neg_in_links = pos_in_links
@@ -244,15 +259,17 @@ class Examples:
         }
 
 
-def serialise(task: str, key: str, page: str, features: dict[str, Sequence[int]]) -> bytes:
-    """A serialized tf.train.Example; empty lists are omitted, which readers decode as empty."""
+def serialise(task: str, key: str, page: str, features: Mapping[str, Sequence[int] | Sequence[float]]) -> bytes:
+    """A serialized tf.train.Example, the scores TEACHER as float32; empty lists are omitted, which readers decode as empty."""
     tf = tensorflow()
     named = {
         name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
         for name, text in (("task", task), ("key", key), ("page", page))
     }
     for name, ids in features.items():
-        if len(ids):
+        if name == TEACHER and len(ids):
+            named[name] = tf.train.Feature(float_list=tf.train.FloatList(value=ids))
+        elif len(ids):
             named[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=ids))
     # Without `deterministic` the order of the features is random.
     return tf.train.Example(features=tf.train.Features(feature=named)).SerializeToString(deterministic=True)

@@ -1,10 +1,12 @@
 """The pre-training tasks by name: all that the job knows of them. A new task is a file in this room and a name here."""
 
 from data_pipeline.engine.job import Config
-from data_pipeline.tasks import acm, adp, ict, mlm, prop, qdm, rdp, rqp, wlp
+from data_pipeline.tasks import acm, adp, ict, lead, mlm, prop, qdm, rdp, rqp, title, wlp
 from data_pipeline.tasks.task import Task
 
-TASKS: dict[str, Task] = {each.TASK.name: each.TASK for each in (rqp, qdm, rdp, acm, adp, ict, wlp, prop, mlm)}
+TASKS: dict[str, Task] = {
+    each.TASK.name: each.TASK for each in (rqp, qdm, rdp, acm, adp, title, lead, ict, wlp, prop, mlm)
+}
 
 HARP = ("rqp", "qdm", "rdp", "acm", "mlm")  # the paper's tasks
 

@@ -105,8 +105,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Passages:
-    """The passages of a request: documents as token ids; the page `words_of` as weighted words, and as tokens with the ends of its
-    sentences.
+    """The passages of a request: documents as token ids (`more`: further negatives); the page `words_of` as weighted words, and as
+    tokens with the ends of its sentences.
     """
 
     positive: Sequence[int]
@@ -114,15 +114,20 @@ class Passages:
     words: Weighted | None
     page: Sequence[int] = ()
     sentences: Sequence[int] = ()
+    more: Sequence[Sequence[int]] = ()
 
 
 class Sides(NamedTuple):
-    """Token ids of a pair's two sides; an empty text of the negative side is the positive's, from here to the packed batch."""
+    """Token ids of a pair's two sides; an empty text of the negative side is the positive's, from here to the packed batch.
+
+    more_docs: further negative documents of the positive query.
+    """
 
     pos_query: Sequence[int]
     pos_doc: Sequence[int]
     neg_query: Sequence[int]
     neg_doc: Sequence[int]
+    more_docs: Sequence[Sequence[int]] = ()
 
 
 class PagePair(NamedTuple):
@@ -173,9 +178,9 @@ class Task:
 
     name: of the task and of its splits. fields: its config fields. needs: what the job must make for it (engine/job.py).
     reads: the table whose buckets it starts from.
-    With requests: `requests(sentence, setup)` ("sentences"), or `requests(links of a page, setup)` ("ranked"); `prepare(engine)`
-    runs after all requests are made; `negatives(config)` is SQL for (task, key, destination); then
-    `sides(request, passages, setup, rng)`. Without: `prepare(engine)`, then `records(job, bucket)`.
+    With requests: `requests(sentence, setup)` ("sentences"), `requests(links of a page, setup)` ("ranked") or
+    `requests(page, setup)` ("passages"); `prepare(engine)` runs after all requests are made; `negatives(config)` is SQL for
+    (task, key, destination); then `sides(request, passages, setup, rng)`. Without: `prepare(engine)`, then `records(job, bucket)`.
     """
 
     name: str

@@ -17,6 +17,7 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
+from harp_jax.config import TAUGHT_PAIRS
 from harp_jax.text.tokenizer import Template, Tokenizer
 
 # Number of waiting groups that may fail to fit before a batch is closed. Measured on wiki lengths: 128 fills 97 % of the
@@ -122,10 +123,11 @@ def pair_sequences(
     length: int,
     template: Template,
     mask_side: str = "document",
-) -> tuple[Sequence, Sequence]:
-    """The two sides of a pair record as sequences of at most `length` tokens; an empty negative text is the positive's.
+    more_docs: Iterable[np.ndarray] = (),
+) -> tuple[Sequence, ...]:
+    """The two sides of a pair record, and the positive query with each of `more_docs`, as sequences of at most `length` tokens.
 
-    `mask_side`: the texts that may be masked: "document", "query" or "both".
+    An empty negative text is the positive's. `mask_side`: the texts that may be masked: "document", "query" or "both".
     """
     q, d = mask_side in ("query", "both"), mask_side in ("document", "both")
     sides = []
@@ -136,10 +138,11 @@ def pair_sequences(
             neg_doc if len(neg_doc) else pos_doc,
             (2 if len(neg_query) else 0, 3 if len(neg_doc) else 1),
         ),
+        *((pos_query, document, (0, 2 * number + 5)) for number, document in enumerate(more_docs)),
     ):
         query, document = fit(query, document, length, template)
         sides.append(Sequence(query, document, texts[0] if q else -1, texts[1] if d else -1, template))
-    return sides[0], sides[1]
+    return tuple(sides)
 
 
 def text_sequence(text: np.ndarray, length: int, template: Template) -> Sequence:
@@ -340,7 +343,8 @@ def make_layout(
     window = window or config.window
     seats = max(2, config.row_length // 16)  # rows of 512 hold up to 25 sequences on Wikipedia
     layout = PackedLayout(1, config.row_length, seats, group_size, tokenizer.pad)
-    layout = replace(layout, microbatches=config.accumulate, teacher=bool(config.get("teacher", "")))
+    taught = bool(config.get("teacher", "")) or config.get("pair_loss", "") in TAUGHT_PAIRS
+    layout = replace(layout, microbatches=config.accumulate, teacher=taught)
     parts = config.lanes * config.accumulate
     lengths = [
         tuple(len(s) for s in group.sequences)

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from harp_jax.base.errors import InputError
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
@@ -21,6 +23,8 @@ SPLITS = ("train", "validation")
 
 BYTES_FEATURES = ("task", "key", "page")
 PAIR_FEATURES = ("pos_query", "pos_doc", "neg_query", "neg_doc")
+MORE_FEATURES = ("more_docs", "more_lengths")  # further negative documents, one after another, and their lengths
+TEACHER = "teacher"  # float32 scores of the positive and of each negative (`harp teach`)
 TEXT_FEATURES = ("text",)
 
 MANIFEST = "manifest.json"
@@ -32,7 +36,7 @@ class PairRecord:
     """One preference: the positive side should score higher than the negative side.
 
     `key` is stable across runs; `page` is the source page, by which validation data are split. `neg_query` or `neg_doc` is
-    empty if the negative side has the positive's.
+    empty if the negative side has the positive's. `more_docs`: further negative documents of the positive query.
     """
 
     task: str
@@ -42,6 +46,7 @@ class PairRecord:
     pos_doc: Sequence[int]
     neg_query: Sequence[int]
     neg_doc: Sequence[int]
+    more_docs: Sequence[Sequence[int]] = ()
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,11 @@ class TextRecord:
     key: str
     page: str
     text: Sequence[int]
+
+
+def parts(flat: np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:
+    """Arrays of these lengths, stored one after another."""
+    return np.split(flat, np.cumsum(lengths)[:-1]) if len(lengths) else []
 
 
 def split_name(task: str, split: str) -> str:

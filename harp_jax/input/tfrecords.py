@@ -17,7 +17,18 @@ import numpy as np
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.randomness import generator
 from harp_jax.input.packing import Group, pair_sequences, text_sequence
-from harp_jax.input.records import PAIR_FEATURES, TEXT_FEATURES, TEXT_TASK, Shard, read_manifest, shards_of, split_name
+from harp_jax.input.records import (
+    MORE_FEATURES,
+    PAIR_FEATURES,
+    TEACHER,
+    TEXT_FEATURES,
+    TEXT_TASK,
+    Shard,
+    parts,
+    read_manifest,
+    shards_of,
+    split_name,
+)
 from harp_jax.text.tokenizer import Template
 
 # TensorFlow logs on import, and again if oneDNN is on; it only reads records here.
@@ -67,11 +78,14 @@ class RecordReader:
         mask_side: str,
         seed: int,
         template: Template,
+        negatives: int = 1,
+        taught: bool = False,
         cached_shards: int = 64,
     ) -> None:
         require_tensorflow()
         self.tasks, self.split, self.lanes, self.seed = tuple(tasks), split, lanes, seed
-        self.length, self.mask_side, self.template = length, mask_side, template
+        self.length, self.mask_side, self.template, self.negatives = length, mask_side, template, negatives
+        self.taught = taught
         self.shards = {task: [s for d in directories for s in find_shards(d, task, split)] for task in tasks}
         self.sizes: Mapping[str, int] = {task: sum(s.records for s in shards) for task, shards in self.shards.items()}
         if empty := [task for task, size in self.sizes.items() if not size]:
@@ -143,8 +157,10 @@ class RecordReader:
         if not rows:
             return []
         tf = tensorflow()
-        names = TEXT_FEATURES if task == TEXT_TASK else PAIR_FEATURES
+        names = TEXT_FEATURES if task == TEXT_TASK else (*PAIR_FEATURES, *MORE_FEATURES)
         features = {name: tf.io.RaggedFeature(tf.int64) for name in names}
+        if self.taught and task != TEXT_TASK:
+            features[TEACHER] = tf.io.RaggedFeature(tf.float32)
         parsed = tf.io.parse_example(tf.constant(rows), features)
         columns = []
         for name in names:
@@ -153,10 +169,13 @@ class RecordReader:
         number = self.tasks.index(task)
         if task == TEXT_TASK:
             return [Group(number, (text_sequence(text, self.length, self.template),)) for text in columns[0]]
-        return [
-            Group(number, pair_sequences(pq, pd, nq, nd, self.length, self.template, self.mask_side))
-            for pq, pd, nq, nd in zip(*columns)
-        ]
+        teacher = parsed[TEACHER].to_list() if self.taught else [()] * len(rows)
+        groups = []
+        for pq, pd, nq, nd, more, lengths, scores in zip(*columns, teacher):
+            documents = parts(more, lengths)[: self.negatives - 1]
+            sequences = pair_sequences(pq, pd, nq, nd, self.length, self.template, self.mask_side, documents)
+            groups.append(Group(number, sequences, tuple(scores[: len(sequences)])))
+        return groups
 
 
 @functools.cache

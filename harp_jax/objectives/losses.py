@@ -85,6 +85,12 @@ def localised_contrastive(scores: jax.Array, valid: jax.Array) -> jax.Array:
     return jax.nn.logsumexp(masked, axis=-1) - scores[..., 0]
 
 
+def over_negatives(values: jax.Array, present: jax.Array) -> jax.Array:
+    """Mean [...] of the `values` [..., negatives] of a group's negatives that are `present` [..., 1 + negatives] bool."""
+    there = present[..., 1:].astype(jnp.float32)
+    return (values * there).sum(-1) / jnp.maximum(there.sum(-1), 1)
+
+
 def margin_mse(scores: jax.Array, teacher: jax.Array) -> jax.Array:
     """((s₀ - sᵢ) - (t₀ - tᵢ))² for i ≥ 1 (Hofstätter et al., 2020). scores, teacher: [..., size]; returns [..., size - 1]."""
     off = scores - teacher

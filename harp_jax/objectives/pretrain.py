@@ -8,7 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from harp_jax.model.cross_encoder import Ranker
-from harp_jax.objectives.losses import PAIRWISE, by_group, forward, masked_language_model
+from harp_jax.objectives.losses import (
+    PAIRWISE,
+    by_group,
+    forward,
+    listwise_kl,
+    localised_contrastive,
+    masked_language_model,
+    over_negatives,
+)
 from harp_jax.objectives.masking import MLM_RATE, WEIGHTS, mask_tokens, word_ids
 from harp_jax.objectives.objective import Batch, Metrics, fill
 
@@ -17,9 +25,9 @@ from harp_jax.objectives.objective import Batch, Metrics, fill
 class Pretrain:
     """HARP Eq. 16, an `Objective`.
 
-    `pair_reduction` "mean": the pair losses are averaged over all pairs of the batch. "sum": the sum of the tasks' means, as in
-    the equation, where four tasks weigh four times as much against MLM; a task with few pairs in a batch weighs as much as one
-    with many. MLM is averaged over the predicted tokens either way.
+    The loss of a pair is the mean over its negatives, or of the group ("lce", "kl"). `pair_reduction` "mean": these losses are
+    averaged over all pairs of the batch. "sum": the sum of the tasks' means, as in the equation, where four tasks weigh four times
+    as much against MLM; a task with few pairs weighs as much as one with many. MLM is averaged over the predicted tokens.
     """
 
     ranker: Ranker
@@ -59,9 +67,15 @@ class Pretrain:
         if self.frozen:
             params = {name: tree if name == "mlm" else jax.lax.stop_gradient(tree) for name, tree in params.items()}
         found = forward(self.ranker, params, masked, dropout_key)
-        sides = by_group(found.scores, masked["members"])
-        pair = PAIRWISE[self.pair_loss](sides[..., 0], sides[..., 1])
-        valid = masked["group_valid"].astype(pair.dtype)
+        members, present = by_group(found.scores, masked["members"]), masked["members"] >= 0
+        valid = masked["group_valid"].astype(members.dtype)
+        if self.pair_loss in PAIRWISE:
+            pair = over_negatives(PAIRWISE[self.pair_loss](members[..., :1], members[..., 1:]), present)
+        else:
+            parts = {"lce": localised_contrastive(members, present)}
+            if "teacher" in masked:
+                parts["kl"] = listwise_kl(members, masked["teacher"], present)
+            pair = jnp.where(masked["group_valid"], sum(parts[part] for part in self.pair_loss.split("_")), 0.0)
         total = counts["pairs_of_task"][masked["group_task"]] if self.pair_reduction == "sum" else counts["pairs"]
         pairs = (self.pair_weight * valid * pair / jnp.maximum(total, 1)).sum()
 
@@ -70,7 +84,7 @@ class Pretrain:
             mlm = masked_language_model(self.ranker, found, masked)
             loss = pairs + self.mlm_weight * (mlm["mlm"] / jnp.maximum(counts["predicted"], 1))
 
-        right = (sides[..., 0] > sides[..., 1]) * valid
+        right = over_negatives(members[..., :1] > members[..., 1:], present) * valid
         metrics = {"loss": loss, "pairs": valid.sum(), **mlm, **fill(masked)}
         for number, task in enumerate(self.tasks):
             of_task = valid * (masked["group_task"] == number)

@@ -59,6 +59,20 @@ def test_records_are_read_as_written(directory):
         assert negative.document_text == positive.document_text and negative.query_text == -1
 
 
+def test_more_negatives_are_read_with_the_positives_query_up_to_the_number_asked_for(tmp_path):
+    texts = [[10 * n + 5, 10 * n + 6] for n in range(5)]
+    more = {"more_docs": [*texts[3], *texts[4]], "more_lengths": [2, 2]}
+    write_job(str(tmp_path), {"adp": [4]}, pos_query=texts[0], pos_doc=texts[1], neg_doc=texts[2], **more)
+    for negatives in (1, 2, 3, 9):
+        found = RecordReader((str(tmp_path),), ("adp",), "train", 1, 128, "both", 0, TEMPLATE, negatives)
+        for group in found.read(0, "adp", 0, 4):
+            documents = [sequence.document.tolist() for sequence in group.sequences]
+            assert documents == texts[1 : 2 + min(negatives, 3)]
+            assert {tuple(sequence.query) for sequence in group.sequences} == {tuple(texts[0])}
+            numbers = [sequence.document_text for sequence in group.sequences]
+            assert len(set(numbers)) == len(numbers) and max(numbers) < 2 * len(numbers)
+
+
 @pytest.mark.parametrize("task", ["rqp", "qdm", "rdp", "mlm"])
 def test_reading_is_seekable_across_epochs(directory, task):
     whole = identity(reader(directory, task).read(1, task, 0, 150))

@@ -9,9 +9,10 @@ import pytest
 from harp_jax.base.errors import InputError
 from harp_jax.config import pretrain
 from harp_jax.input.lanes import Batches
-from harp_jax.input.packing import fill, plan
+from harp_jax.input.packing import Group, fill, pair_sequences, plan
 from harp_jax.model import sharding
 from harp_jax.model.cross_encoder import rules, step_flops
+from harp_jax.objectives.losses import forward
 from harp_jax.objectives.objective import best_predictor, not_beaten, summarise
 from harp_jax.training.dry_run import compile_step
 from harp_jax.training.step import (
@@ -25,6 +26,7 @@ from harp_jax.training.step import (
 )
 from harp_jax.training.train import make_optimizer
 from tests.support.objective import loss_of
+from tests.support.synthetic import EMPTY, TEMPLATE, VOCAB
 from tests.support.tiny_run import tiny_config, tiny_stage
 
 
@@ -75,6 +77,38 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
     summed = dataclasses.replace(objective, pair_reduction="sum")
     loss, _ = jax.jit(lambda p, b: loss_of(summed, p, b, jax.random.key(0)))(params, batch)
     assert float(loss) == pytest.approx(0.7 * (np.mean(hinges[0]) + np.mean(hinges[1])), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["hinge", "logistic", "lce"])
+def test_losses_of_several_negatives_equal_a_loop_and_have_gradients(setting, name):
+    """Groups of one, two and three negatives, and places without a group, as batches have them."""
+    config, stage, params = setting
+    objective = dataclasses.replace(stage.objective(stage.shape), pair_loss=name)
+    layout = dataclasses.replace(stage.layout, group_size=4, rows=6)
+    rng = np.random.default_rng(0)
+    text = lambda: rng.integers(5, VOCAB, int(rng.integers(4, 30))).astype(np.int32)  # noqa: E731
+    groups = [
+        Group(0, pair_sequences(text(), text(), EMPTY, text(), 128, TEMPLATE, more_docs=[text() for _ in range(more)]))
+        for more in (0, 1, 2, 2, 0)
+    ]
+    lengths = [tuple(map(len, group.sequences)) for group in groups]
+    batch = fill(groups, next(plan(lengths, layout)), layout, 0)
+    assert batch["group_valid"].sum() == 5 < batch["group_valid"].size
+    loss, sums = loss_of(objective, params, batch, jax.random.key(0, impl="threefry2x32"))
+    found = forward(objective.ranker, params, batch, None).scores.reshape(-1)
+    expected, right = [], []
+    for members in batch["members"][0][:5]:
+        positive, *negatives = (float(found[member]) for member in members if member >= 0)
+        gaps = np.array([positive - negative for negative in negatives])
+        each = {"hinge": np.maximum(0, 1 - gaps), "logistic": np.log1p(np.exp(-gaps))}
+        expected.append(np.log1p(np.exp(-gaps).sum()) if name == "lce" else each[name].mean())
+        right.append((gaps > 0).mean())
+    assert [len(group.sequences) for group in groups] == [2, 3, 4, 4, 2] and np.std(expected) > 0.05
+    assert float(loss) == pytest.approx(0.7 * np.mean(expected), rel=1e-5)
+    assert float(sums["right/rqp"]) == pytest.approx(sum(right), rel=1e-6) and sums["pairs"] == 5
+    gradient, _ = gradients(objective, params, batch, jax.random.key(0, impl="threefry2x32"), None)
+    norms = [float(np.abs(leaf).max()) for leaf in jax.tree.leaves(gradient)]
+    assert np.isfinite(norms).all() and max(norms) > 0
 
 
 def test_summaries_divide_by_the_counts_and_nothing_is_predicted_without_weight(setting):

@@ -20,8 +20,8 @@ ROOMS = {
     ),
 }  # fmt: skip
 GROUND = {"harp_jax": ("config",), "data_pipeline": ()}
-# What the generation job may take from harp_jax: files on disk, text, the encoder and its parameters.
-SHARED = ("base", "corpus", "text", "model", "input", "checkpoints")
+# What the generation job may take from harp_jax: files on disk, text, the encoder and its parameters, rankers (hard negatives).
+SHARED = ("base", "corpus", "text", "model", "input", "checkpoints", "ranking")
 
 
 def files(package: str) -> list[Path]:

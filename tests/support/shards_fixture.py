@@ -12,8 +12,8 @@ from harp_jax.input.tfrecords import tensorflow
 from tests.support.synthetic import pair, tokenizer
 
 
-def write_job(directory: str, records: dict[str, list[int]]) -> None:
-    """`records`: task → how many records each shard of its train split holds ("mlm" is text)."""
+def write_job(directory: str, records: dict[str, list[int]], **given: list[int]) -> None:
+    """`records`: task → how many records each shard of its train split holds ("mlm" is text); `given`: the features of all."""
     os.makedirs(directory, exist_ok=True)
     splits: dict[str, Any] = {}
     for task, counts in records.items():
@@ -23,7 +23,7 @@ def write_job(directory: str, records: dict[str, list[int]]) -> None:
             with tensorflow().io.TFRecordWriter(path) as writer:
                 for key in range(1000 * number, 1000 * number + count):
                     values = [ids.tolist() for ids in pair(key, task)]
-                    features = {"text": values[1]} if task == "mlm" else dict(zip(PAIR_FEATURES, values))
+                    features = {"text": values[1]} if task == "mlm" else given or dict(zip(PAIR_FEATURES, values))
                     writer.write(serialise(task, f"{task}:{key}", f"page{key}", features))
             size, digest = os.path.getsize(path), sha256_file(path)
             shards.append({"file": os.path.basename(path), "records": count, "bytes": size, "sha256": digest})

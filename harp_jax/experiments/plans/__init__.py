@@ -2,5 +2,5 @@
 
 In: options. Out: a list of `Command`.
 Imports: experiments.
-Files: `tables`, `figure4` (HARP), `coarse_tuning`, `linklearn`, `neural_ir` (the other papers), `zero_shot`, `demo`.
+Files: `tables`, `figure4` (HARP), `coarse_tuning`, `linklearn`, `neural_ir` (the other papers), `recipe`, `demo`.
 """

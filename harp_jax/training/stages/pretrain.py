@@ -8,6 +8,7 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.encoder import encoder_and_tokenizer, load_encoder, starting_params
+from harp_jax.config import TAUGHT_PAIRS
 from harp_jax.input.lanes import mixture
 from harp_jax.input.packing import Reader, make_layout
 from harp_jax.model.cross_encoder import Ranker
@@ -30,6 +31,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderS
     if with_data:
         reader, held_out = _read_data(config, tokenizer)
     shares = mixture(reader.sizes, config.task_sampling)
+    group = 1 + config.negatives
 
     def objective(shape: EncoderShape) -> Pretrain:
         return Pretrain(
@@ -53,7 +55,7 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage[EncoderS
         objective=objective,
         reader=reader,
         held_out=held_out,
-        layout=make_layout(config, tokenizer, reader, shares, group_size=2, sequences=2 * config.batch_pairs),
+        layout=make_layout(config, tokenizer, reader, shares, group, group * config.batch_pairs),
         shares=shares,
         trivial=_trivial(config.data, tasks) if with_data and config.pair_weight else {},
         steps=config.steps,
@@ -79,14 +81,28 @@ def _read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple[Reader, Reader
     from harp_jax.input.records import read_manifest
     from harp_jax.input.tfrecords import RecordReader
 
+    taught = config.pair_loss in TAUGHT_PAIRS
     for directory in config.data:
-        found = read_manifest(directory)["tokenizer_sha256"]
+        manifest = read_manifest(directory)
+        if taught and "teacher" not in manifest:
+            raise InputError(
+                f"{directory}: pair_loss={config.pair_loss} needs scores with the pairs; add them by harp teach"
+            )
+        found = manifest["tokenizer_sha256"]
         if found != tokenizer.sha256:
             raise InputError(
                 f"{directory} was generated with another vocabulary ({found[:12]}…, this run's is "
                 f"{tokenizer.sha256[:12]}…); set `tokenizer` to that one or generate the data again"
             )
-    common = (config.lanes, config.row_length, config.mlm_side, config.seed, tokenizer.template)
+    common = (
+        config.lanes,
+        config.row_length,
+        config.mlm_side,
+        config.seed,
+        tokenizer.template,
+        config.negatives,
+        taught,
+    )
     reader = RecordReader(tuple(config.data), tuple(config.tasks), "train", *common)
     if not config.eval_every:
         return reader, None

@@ -13,21 +13,23 @@ from scipy import stats
 from data_pipeline.config import generation
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import read
+from data_pipeline.engine.tables import pack
 from data_pipeline.pipeline import generate
-from data_pipeline.tasks import ict, prop, wlp
+from data_pipeline.tasks import ict, lead, prop, wlp
 from data_pipeline.tasks.diagnostics import NAMES
 from data_pipeline.tasks.prop import UNIT, TermCollection
 from data_pipeline.tasks.sampling import NoPair, Sampler
 from data_pipeline.tasks.task import Passages, Request, Setup
 from data_pipeline.text.sentences import sentences
-from data_pipeline.text.terms import load_terms
+from data_pipeline.text.terms import Terms, load_terms
 from harp_jax.base.randomness import generator
 from harp_jax.input.records import read_manifest
+from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from tests.support import corpus
 from tests.support.generation_job import records, table
 
 SETUP = Setup(generation().to_dict(), None, Sampler(lambda word: True), candidates=100)
-TASKS = ("rqp", "qdm", "rdp", "acm", "adp", "ict", "wlp", "prop")
+TASKS = ("rqp", "qdm", "rdp", "acm", "adp", "title", "ict", "wlp", "prop")
 
 
 def test_ict_passages_are_whole_sentences_in_order():
@@ -41,7 +43,7 @@ def test_ict_takes_any_sentence_and_leaves_it_in_a_tenth_of_the_time():
     rng = generator("ict")
     chosen, kept, negatives = Counter(), 0, Counter()
     for _ in range(6_000):
-        query, document, neg_query, neg_document = ict.sides(passage, passages, 1, 0.1, rng)
+        query, document, neg_query, neg_document, _ = ict.sides(passage, passages, 1, 0.1, rng)
         assert not neg_query and query in passage
         whole = [1, 2, 3, 4, 5, 6]
         assert document in (whole, [token for token in whole if token not in query])
@@ -100,6 +102,30 @@ def test_wlp_candidates_are_the_other_destinations_and_the_sentence_any_of_the_p
     assert set(chosen) == {(10, 11), (12,), (13, 14, 15)} and stats.chisquare(list(chosen.values())).pvalue > 0.01
 
 
+def test_lead_takes_the_sentence_of_its_query_out_of_the_page_and_as_many_tokens_off_the_negatives():
+    terms = Terms(Tokenizer.of_words((*SPECIAL_TOKENS, ".", *(f"w{i}" for i in range(60)))), frozenset())
+    words = [*(f"w{i}" for i in range(30)), ".", *(f"w{i}" for i in range(30, 40)), "."]
+    page = {"id": "p", "doc": 3, "words": " ".join(words), "lengths": pack([1] * 42), "sentences": pack([31, 42])}
+    tokens = terms.ids(words)
+    passages = Passages([], [1] * 70, None, tokens, [31, 42], [[2] * 20])
+    lengths, sentences_of = Counter(), Counter()
+    for number in range(2_000):
+        (request,) = lead.request(page, replace(SETUP, terms=terms), generator("lead", number))
+        query = [terms.tokenizer.tokens[token] for token in request.query]
+        assert f" {' '.join(query)} " in f" {page['words']} " and request.positive == request.words_of == 3
+        assert f" {' '.join(request.anchor)} " in f" {' '.join(query)} " and len(request.anchor) == 2
+        sides = lead.sides(request, passages, SETUP, generator("sides"))
+        rest = tokens[:31] if request.length else tokens[31:]
+        gone = 42 - len(rest)
+        assert sides.pos_doc == rest and not set(rest) & set(request.query)
+        assert (sides.neg_doc, sides.more_docs) == ([1] * (70 - gone), [[2] * max(10, 20 - gone)])
+        lengths[len(query)] += request.length == 0
+        sentences_of[request.length] += 1
+    assert stats.chisquare(list(sentences_of.values())).pvalue > 0.01 and min(lengths) >= 3 and len(lengths) > 8
+    with pytest.raises(NoPair, match="one-sentence"):
+        lead.request(page | {"sentences": pack([42])}, SETUP, generator("lead"))
+
+
 class Listed:
     """A collection in a dict."""
 
@@ -139,7 +165,7 @@ def test_prop_prefers_the_likelier_set_of_the_same_length():
     model, seen = prop.Smoothed(PAGE, COLLECTION, mu), 0
     for seed in range(200):
         try:
-            better, document, worse, neg_document = prop.sides(model, [9, 9], LISTED, generator("sides", seed))
+            better, document, worse, neg_document, _ = prop.sides(model, [9, 9], LISTED, generator("sides", seed))
         except NoPair as dropped:
             assert str(dropped) in ("no-contrast", "collection-has-too-few-terms")
             continue
@@ -235,6 +261,22 @@ def test_ict_queries_and_documents_come_from_the_page(made):
             cut = {tuple(terms.tokenizer.encode(text[s:e])) for s, e in sentences(text)}
             assert tuple(row["pos_query"].tolist()) in cut
             assert not len(row["neg_query"]) and len(row["pos_doc"]) <= ict.PASSAGE_TOKENS
+
+
+def test_titles_are_queries_of_their_own_pages(made):
+    folder, output = made
+    decode = load_terms(str(folder / "vocab.txt"), "").tokenizer.decode
+    pages = {page["id"]: page for page in map(corpus.page, range(corpus.PAGES))}
+    mine = [row for row in records(output) if row["task"] == b"title"]
+    for row in mine:
+        page = pages[row["page"].decode()]
+        assert decode(row["pos_query"].tolist()) == page["title"].lower()
+        assert plain(decode(row["pos_doc"].tolist())) == plain(page["text"][: page["lead_end"]])
+    assert len(mine) > 10
+
+
+def plain(text):
+    return "".join(filter(str.isalnum, text.lower()))
 
 
 def test_random_term_distribution_is_the_mean_over_pages(made):

@@ -1,69 +1,87 @@
-"""The negatives of ADP: BM25 against a slow version, its slices, and the job."""
+"""Hard negatives: what is searched, how they are drawn, and the job."""
 
 import json
-import math
+from collections import Counter
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from data_pipeline.config import plain
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import buckets, read
 from data_pipeline.engine.tables import unpack
 from data_pipeline.pipeline import generate
-from data_pipeline.tasks import adp
-from data_pipeline.tasks.adp import K1, B, Slice, mine
+from data_pipeline.tasks import hard_negatives
+from data_pipeline.tasks.hard_negatives import Slice, drawn, mine
 from data_pipeline.text.terms import load_terms
 from harp_jax.base.randomness import generator
+from harp_jax.input.records import parts
 from tests.support import corpus
 from tests.support.generation_job import table
 
 
-def bm25(query, text, texts):
-    mean = sum(map(len, texts)) / len(texts)
-    score = 0.0
-    for piece in set(query):
-        found = sum(piece in other for other in texts)
-        tf = text.count(piece)
-        idf = math.log(1 + (len(texts) - found + 0.5) / (found + 0.5))
-        score += idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * len(text) / mean))
-    return score
+def test_search_leaves_out_the_positive_and_finds_whole_words_alone():
+    pages = Slice.of(
+        range(100, 104), [1, 2, 3, 4], [b""] * 4, ["red fox", "red foxes run", "infrared lamp", "red lamp"], "en"
+    )
+    assert pages.search("red fox", 10, 0).tolist() == [0, 1, 3]
+    assert pages.search("red fox", 1, 100).tolist() == [1]
+    assert pages.search("fra", 10, 0).tolist() == pages.search("the", 10, 0).tolist() == []
 
 
-def test_search_agrees_with_a_slow_bm25_and_breaks_ties_by_place():
-    rng = generator("slice")
-    texts = [rng.integers(0, 30, int(rng.integers(1, 12))).tolist() for _ in range(60)]
-    texts += texts[:5]
-    pages = Slice(np.arange(100, 165), np.zeros(65, np.int64), [np.array(text, np.int32) for text in texts])
-    for number in range(40):
-        query = rng.integers(0, 40, 4).tolist()
-        without = 100 + number
-        scores = [0.0 if 100 + i == without else bm25(query, text, texts) for i, text in enumerate(texts)]
-        found = [i for i, score in enumerate(scores) if score > 0]
-        wanted = sorted(found, key=lambda i: (-round(scores[i], 9), i))[:10]
-        assert pages.search(query, 10, without).tolist() == wanted
-    assert len(pages.search([99], 10, 0)) == 0
+def test_negatives_are_drawn_in_proportion_to_in_links_or_uniformly_and_never_twice():
+    rng, in_links = generator("drawn"), np.array([60, 25, 10, 5, 0])
+    for popular, weights in ((True, np.maximum(in_links, 1) / 101), (False, np.full(5, 0.2))):
+        draws = [drawn(in_links, 3, popular, rng) for _ in range(5_000)]
+        assert all(len(set(places)) == 3 for places in draws)
+        first = Counter(places[0] for places in draws)
+        assert stats.chisquare([first[i] for i in range(5)], 5_000 * weights).pvalue > 0.01
+    assert sorted(drawn(in_links, 9, True, rng)) == list(range(5))
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = corpus.write(tmp_path_factory.mktemp("hard"))
-    config = corpus.config(folder, tasks=("adp",), workers=1, keep_work=True, adp_window=3.0)
+    config = corpus.config(
+        folder,
+        tasks=("adp",),
+        workers=1,
+        keep_work=True,
+        adp_queries=("window",),
+        hard_negatives=3,
+        negative_search="words",
+    )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(adp, "SLICE", 20)
+        patch.setattr(hard_negatives, "SLICE", 20)
         generate(config, str(folder / "out"), SerialEngine)
         yield {"work": str(folder / "out" / ".work"), "config": plain(config)}
 
 
-def test_negatives_share_a_word_with_the_anchor_and_are_not_the_positive(made):
-    terms = load_terms(made["config"]["tokenizer"], "", "words")
-    passages = {row["doc"]: set(unpack(row["tokens"])) for row in read(made, "passages").to_pylist()}
+def test_negatives_share_a_word_with_the_anchor_or_the_query_and_are_not_the_positive(made):
+    words = {row["doc"]: row["words"].split() for row in read(made, "passages").to_pylist()}
     requests = {row["key"]: row for row in read(made, "requests").to_pylist()}
-    negatives = {row["key"]: row["destination"] for row in read(made, "mined").to_pylist()}
-    assert len(negatives) > 0.5 * len(requests) > 100
-    for key, doc in negatives.items():
-        anchor = set(terms.ids(requests[key]["anchor"].split()))
-        assert doc != requests[key]["positive"] and anchor & passages[doc]
+    mined = read(made, "mined").to_pylist()
+    assert len(mined) > 0.5 * len(requests) > 100
+    decode = load_terms(made["config"]["tokenizer"], "", "words").tokenizer.decode
+    of_anchor = 0
+    for row in mined:
+        request, told = requests[row["key"]], set(words[row["destination"]])
+        assert row["destination"] != request["positive"]
+        asked = set(decode(unpack(request["query"]).tolist()).split())
+        of_anchor += bool(told & set(request["anchor"].split()))
+        assert told & asked
+    assert of_anchor > 0.5 * len(mined)
+
+
+def test_more_negatives_are_passages_of_other_pages(made):
+    by_tokens = {row["tokens"]: row["doc"] for row in read(made, "passages").to_pylist()}
+    numbers = Counter()
+    for row in read(made, "mined").to_pylist():
+        more = [each.astype(np.int32).tobytes() for each in parts(unpack(row["more"]), unpack(row["more_lengths"]))]
+        numbers[len(more)] += 1
+        assert len({row["destination"], *(by_tokens[tokens] for tokens in more)}) == 1 + len(more)
+    assert numbers[2] > 100 and max(numbers) == 2
 
 
 def test_with_a_window_the_anchor_stands_in_the_query_as_in_its_sentence(made):
@@ -81,7 +99,7 @@ def test_with_a_window_the_anchor_stands_in_the_query_as_in_its_sentence(made):
 def test_a_slice_has_the_passages_of_its_bucket_first(made):
     assert len(buckets(made, "passages")) > 1
     for number in buckets(made, "requests"):
-        others = {row["destination"] for row in mine(made, number, None)["mined"].to_pylist()}
+        others = {row["destination"] for row in mine(made, number, ("adp", True))["mined"].to_pylist()}
         own = set(read(made, "passages", number).column("doc").to_pylist())
         assert others & own and len(others) <= 20
 

@@ -66,7 +66,7 @@ def test_rqp_queries_are_equally_long_and_s2_has_no_anchor_word():
         assert (request.key, request.positive, request.words_of, request.negative) == ("page@110", 7, 7, None)
         assert request.anchor == ["w1x"]  # without its full stop
         sides = rqp.sides(request, Passages(POSITIVE, None, PAGE), SETUP, generator("s2", seed))
-        pos_query, pos_doc, neg_query, neg_doc = sides
+        pos_query, pos_doc, neg_query, neg_doc, _ = sides
         assert pos_doc == POSITIVE and not neg_doc
         s1, s2 = Counter(pos_query), Counter(neg_query)
         assert s1[X] == 1 and sum(s1.values()) - 1 == sum(s2.values())
@@ -123,21 +123,13 @@ def test_rqp_official_has_its_anchor_last_and_in_the_pools():
     assert repeated and found and len(lengths) > 3
 
 
-def test_adp_negatives_are_as_popular_as_its_positives():
-    rng = generator("adp")
-    in_links = np.array([60, 25, 10, 5, 0])
-    places = Counter(adp.negative(in_links, rng) for _ in range(5_000))
-    weights = np.maximum(in_links, 1) / 101
-    assert stats.chisquare([places[i] for i in range(5)], 5_000 * weights).pvalue > 0.01
-
-
 def test_adp_has_the_query_of_its_link_and_no_pair_without_a_found_page():
     request = only(adp.request(SENTENCE, 0, SETUP, generator("adp", 1)))
     assert (request.key, request.positive, request.negative, request.words_of) == ("page@110", 7, None, None)
     assert {8, X} <= set(request.query) and request.anchor == ["w1x"]
     sides = adp.sides(request, Passages(POSITIVE, NEGATIVE, None), SETUP, generator("x"))
-    assert sides == (request.query, POSITIVE, (), NEGATIVE)
-    with pytest.raises(NoPair, match="no-page-shares-a-word-of-the-anchor"):
+    assert sides == (request.query, POSITIVE, (), NEGATIVE, ())
+    with pytest.raises(NoPair, match="no-page-shares-a-word-of-the-query"):
         adp.sides(request, Passages(POSITIVE, None, None), SETUP, generator("x"))
 
 
@@ -147,7 +139,7 @@ def test_adp_window_is_the_sentence_around_the_anchor():
     rng, places = generator("window"), Counter()
     lengths = []
     for _ in range(4_000):
-        request = only(adp.request(sentence, 0, having(adp_window=6.0), rng))
+        request = only(adp.request(sentence, 0, having(adp_queries=("window",)), rng))
         first, last = request.query[0], request.query[-1]
         assert list(request.query) == list(range(first, last + 1)) and first <= 27 <= last
         lengths.append(last - first)
@@ -165,11 +157,19 @@ def test_adp_window_takes_from_the_other_side_where_the_sentence_ends_and_skips_
     words = [word(1), "the", ".", *(word(i) for i in range(2, 30))]
     for place in (0, 30):
         sentence = replace(SENTENCE, words=words, anchors=[anchor(110, "a", place, place + 1, 7)])
-        drawn = [only(adp.request(sentence, 0, having(adp_window=8.0), generator(place, n))) for n in range(50)]
+        request = having(adp_queries=("window",))
+        drawn = [only(adp.request(sentence, 0, request, generator(place, n))) for n in range(50)]
         short = {len(request.query) for request in drawn}
         assert len(short) > 5 and min(short) > 1  # as long as drawn
-        whole = only(adp.request(sentence, 0, having(adp_window=200.0), generator(place))).query
+        whole = only(adp.request(sentence, 0, having(adp_queries=("sentence",)), generator(place))).query
         assert list(whole) == [8, THE, *(7 + i for i in range(2, 30))]
+
+
+def test_adp_draws_the_style_of_each_query():
+    sentence = replace(SENTENCE, words=[word(i) for i in range(40)], anchors=[anchor(110, "a", 20, 21, 7)])
+    rng, setup = generator("style"), having(adp_queries=("anchor", "short", "sentence"))
+    lengths = Counter(len(only(adp.request(sentence, 0, setup, rng)).query) for _ in range(3_000))
+    assert stats.chisquare([lengths[n] for n in (1, 2, 3, 31)], [1_000, 500, 500, 1_000]).pvalue > 0.01
 
 
 def test_qdm_negatives_are_uniform_over_the_other_ranks():
@@ -186,7 +186,7 @@ def test_qdm_asks_only_about_ambiguous_anchors():
     assert (request.positive, request.negative, draw.anchor) == (7, None, "w1x.")
     assert draw.key == request.key == key and draw.rank in (0, 3, 4)
     sides = qdm.sides(request, Passages(POSITIVE, NEGATIVE, None), SETUP, generator("x"))
-    assert sides == (request.query, POSITIVE, (), NEGATIVE)
+    assert sides == (request.query, POSITIVE, (), NEGATIVE, ())
 
 
 def test_qdm_takes_any_ten_occurrences_or_the_first():

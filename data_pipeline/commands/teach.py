@@ -1,0 +1,183 @@
+"""Adds the scores of a ranker to the pairs of a finished generation job, as a teacher and to choose negatives: `harp teach`.
+
+Every record gets `teacher`, a score for each of its documents, the positive first. A negative that the ranker places above the
+positive is often an answer: `drop_above` leaves it out; `hardest` keeps the best-scored ones of those that are left. Shards are
+written one by one, the manifest last: a killed command resumes at the shard it was at.
+"""
+
+import argparse
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from data_pipeline.output.manifest import Manifest, remove_unfinished, write_tfds_metadata
+from data_pipeline.tasks.records import serialise
+from harp_jax.base.cli import Parser, count, positive
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json, replacing, sha256_file
+from harp_jax.base.progress import progress
+from harp_jax.input.records import (
+    BYTES_FEATURES,
+    MANIFEST,
+    MORE_FEATURES,
+    PAIR_FEATURES,
+    TEACHER,
+    TEXT_TASK,
+    Shard,
+    job_tokenizer,
+    parts,
+    read_manifest,
+    shards_of,
+)
+from harp_jax.input.tfrecords import tensorflow
+from harp_jax.text.tokenizer import Tokenizer
+
+COSINE = 0.05  # temperature
+BATCH = 16_384  # records scored together: a bi-encoder embeds each of their texts once
+SETTINGS = "teacher.json"  # in the output: what its shards were made with, so that a resumed command makes the same
+Record = dict[str, Any]
+
+
+def teach(pairs: str, output: str, scorer: Any, settings: dict[str, Any]) -> Manifest:
+    """Writes the pairs of the directory `pairs` with the scores of a `ranking.scorers.Scorer` to `output`; returns the manifest.
+
+    `settings`: "model", "temperature", "drop_above" and "hardest". Raises InputError for an output that was made with others.
+    """
+    manifest = read_manifest(pairs)
+    tokenizer = job_tokenizer(pairs, manifest)
+    os.makedirs(output, exist_ok=True)
+    _claim(output, settings | {"pairs": manifest["config_sha256"]})
+    remove_unfinished(output)
+    shards = [(name, shard) for name, split in manifest["splits"].items() for shard in shards_of(pairs, split)]
+    made: dict[str, list[dict[str, Any]]] = {name: [] for name in manifest["splits"]}
+    for name, shard in progress(shards, unit="shards", desc="teach"):
+        path = os.path.join(output, os.path.basename(shard.path))
+        if not os.path.exists(path):
+            _write(path, shard, name.rpartition("_")[0], scorer, tokenizer, settings)
+        records = sum(1 for _ in tensorflow().data.TFRecordDataset(path))
+        size, digest = os.path.getsize(path), sha256_file(path)
+        made[name].append(dict(file=os.path.basename(path), records=records, bytes=size, sha256=digest))
+    splits = {name: {"records": sum(shard["records"] for shard in each), "shards": each} for name, each in made.items()}
+    place = os.path.relpath(os.path.join(pairs, manifest["tokenizer"]), output)
+    found = manifest | {"splits": splits, "teacher": settings, "tokenizer": place}
+    write_tfds_metadata(
+        output, splits, "Pre-training pairs from hyperlinks and anchor texts (HARP), with a teacher's scores."
+    )
+    with replacing(os.path.join(output, MANIFEST)) as file:
+        json.dump(found, file, indent=1)
+    return found
+
+
+def _claim(output: str, settings: dict[str, Any]) -> None:
+    path = os.path.join(output, SETTINGS)
+    if os.path.exists(path):
+        if read_json(path) != settings:
+            raise InputError(f"{output} has pairs with other scores ({path}); use another --output")
+    elif os.listdir(output):
+        raise InputError(f"{output} is not empty; use another --output")
+    with replacing(path) as file:
+        json.dump(settings, file, indent=1)
+
+
+def _write(path: str, shard: Shard, task: str, scorer: Any, tokenizer: Tokenizer, settings: dict[str, Any]) -> None:
+    """A shard with scores; running text is copied."""
+    shard.check_content()
+    tf = tensorflow()
+    with replacing(path, "wb") as file, tf.io.TFRecordWriter(file.name) as writer:
+        for batch in tf.data.TFRecordDataset(shard.path).batch(BATCH):
+            if task == TEXT_TASK:
+                kept = batch.numpy().tolist()
+            else:
+                records = [_parse(example) for example in batch.numpy()]
+                kept = [_serialised(task, record) for record in _taught(records, scorer, tokenizer, settings)]
+            for example in kept:
+                writer.write(example)
+
+
+def _parse(example: bytes) -> Record:
+    features = tensorflow().train.Example.FromString(example).features.feature
+    found: Record = {name: features[name].bytes_list.value[0].decode() for name in BYTES_FEATURES}
+    lists = {name: np.array(features[name].int64_list.value, np.int64) for name in (*PAIR_FEATURES, *MORE_FEATURES)}
+    more, lengths = (lists.pop(name) for name in MORE_FEATURES)
+    return found | lists | {"more_docs": parts(more, lengths)}
+
+
+def _serialised(task: str, record: Record) -> bytes:
+    more, lengths = MORE_FEATURES
+    features = {name: record[name] for name in (*PAIR_FEATURES, TEACHER)}
+    features |= {
+        more: [token for each in record[more] for token in each],
+        lengths: [len(each) for each in record[more]],
+    }
+    return serialise(task, record["key"], record["page"], features)
+
+
+def _taught(records: list[Record], scorer: Any, tokenizer: Tokenizer, settings: dict[str, Any]) -> list[Record]:
+    """The records with their scores, without the negatives that `settings` leave out, and those without a negative."""
+    from harp_jax.ranking.rerank import predict
+
+    texts: list[tuple[str, str]] = []
+    for record in records:
+        query, document = record["pos_query"], record["pos_doc"]
+        other = record["neg_query"] if len(record["neg_query"]) else query
+        sides = [(query, document), (other, record["neg_doc"] if len(record["neg_doc"]) else document)]
+        sides += [(query, each) for each in record["more_docs"]]
+        texts += [(tokenizer.decode(one.tolist()), tokenizer.decode(two.tolist())) for one, two in sides]
+    scores = iter(predict(scorer, texts).tolist())
+    found = []
+    for record in records:
+        positive, *negatives = (next(scores) for _ in range(2 + len(record["more_docs"])))
+        kept = chosen(positive, negatives, settings["drop_above"], settings["hardest"])
+        if len(kept):
+            documents = [record["neg_doc"], *record["more_docs"]]
+            first, *more = (documents[place] for place in kept)
+            taught = [score / settings["temperature"] for score in (positive, *(negatives[place] for place in kept))]
+            found.append(record | {"neg_doc": first, "more_docs": more, TEACHER: taught})
+    return found
+
+
+def chosen(positive: float, negatives: list[float], drop_above: bool, hardest: int) -> list[int]:
+    """Places of the negatives that are kept, in their order, or with `hardest` the best-scored ones first."""
+    kept = [place for place, score in enumerate(negatives) if not drop_above or score < positive]
+    return sorted(kept, key=lambda place: -negatives[place])[:hardest] if hardest else kept
+
+
+def arguments_parser() -> Parser:
+    parser = Parser(
+        prog="harp teach",
+        description="Add a ranker's scores to the pairs of a finished job: a teacher (--config.pair_loss=lce_kl), hard negatives.",
+        example="harp teach pairs --model=ranker --drop_above --hardest=7 --output=taught",
+    )
+    parser.add_argument("pairs", help="output directory of a generation job")
+    parser.add_argument("--model", required=True, help="a re-ranker, or with --cosine an encoder")
+    parser.add_argument("--cosine", action="store_true", help="score by the cosine of the encoder's embeddings")
+    parser.add_argument("--drop_above", action="store_true", help="leave out negatives that score above the positive")
+    parser.add_argument("--hardest", type=count, default=0, help="keep this many of the best-scored negatives (0: all)")
+    parser.add_argument("--max_length", type=positive, default=None, help="tokens of a sequence (the model's)")
+    parser.add_argument(
+        "--temperature",
+        type=float,
+        default=None,
+        help="what scores are divided by (1; with --cosine 0.05, as encoders are trained)",
+    )
+    parser.add_argument("--dtype", default="float32", help="of the computation (float32)")
+    parser.add_output("--output", required=True, help="directory of the pairs with scores")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    from harp_jax.ranking.rerank import load_scorer
+
+    a = arguments
+    scorer = load_scorer(a.model, a.dtype, a.max_length, cosine=a.cosine)
+    temperature = a.temperature or (COSINE if a.cosine else 1.0)
+    settings = {"model": a.model, "cosine": a.cosine, "drop_above": a.drop_above, "hardest": a.hardest}
+    settings |= {"max_length": a.max_length, "dtype": a.dtype, "temperature": temperature}
+    before = sum(split["records"] for split in read_manifest(a.pairs)["splits"].values())
+    found = teach(a.pairs, a.output, scorer, settings)
+    after = sum(split["records"] for split in found["splits"].values())
+    print(
+        f"{a.output}: {after:,} records with scores; {before - after:,} without a negative below the positive left out"
+    )

@@ -1,0 +1,68 @@
+"""A control of ADP that needs no link: words of a lead's sentence match the lead without it, not a page that shares the words.
+
+The Inverse Cloze Task with ADP's queries and negatives. A negative loses as many tokens as the positive does, at its end: else the
+shorter document would be the answer.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from data_pipeline.engine.job import LINKS, SENTENCE_ENDS
+from data_pipeline.engine.tables import Row, unpack
+from data_pipeline.tasks import hard_negatives, title
+from data_pipeline.tasks.adp import context_length
+from data_pipeline.tasks.sampling import NoPair
+from data_pipeline.tasks.task import Attempt, Passages, Request, Setup, Sides, Task
+from data_pipeline.text.terms import unpack_words
+
+ANCHOR = 2  # words that stand for ADP's anchor
+
+
+def requests(page: Row, setup: Setup) -> Iterator[Attempt]:
+    """A request for each page, or for each that links lead to (`text_pages`)."""
+    if page["in_links"] or setup.c["text_pages"] == "all":
+        yield page["id"], partial(request, page, setup)
+
+
+def request(page: Row, setup: Setup, rng: np.random.Generator) -> list[Request]:
+    """A run of words of a sentence, as many as ADP's windows have; `length` is the number of the sentence."""
+    ends = unpack(page["sentences"])
+    if len(ends) < 2:
+        raise NoPair("page-has-one-sentence")
+    at = int(rng.integers(len(ends)))
+    starts = np.cumsum(np.append(0, unpack(page["lengths"])))[:-1]
+    inside = (starts >= (ends[at - 1] if at else 0)) & (starts < ends[at])
+    words = [
+        word for word, there in zip(unpack_words(page["words"]), inside) if there and setup.terms.has_content(word)
+    ]
+    if not words:
+        raise NoPair("sentence-without-words")
+    count = min(len(words), ANCHOR + context_length("window", rng))
+    first = int(rng.integers(len(words) - count + 1))
+    query, doc = words[first : first + count], page["doc"]
+    # BM25 searches for two words, as it does for an anchor: pages found for all of them share more words with the query than the
+    # rest of its own page does, and the model learns to prefer fewer (RR@10 .04, chance .10).
+    place = int(rng.integers(max(1, count - ANCHOR + 1)))
+    anchor, ids = query[place : place + ANCHOR], setup.terms.ids(query)
+    return [Request(TASK.name, page["id"], page["id"], doc, ids, anchor, at, words_of=doc)]
+
+
+def sides(request: Request, passages: Passages, setup: Setup, rng: np.random.Generator) -> Sides:
+    """(q, P without the sentence) against (q, P̃)."""
+    if passages.negative is None:
+        raise NoPair("no-page-shares-a-word-of-the-query")
+    start, end = [0, *passages.sentences][request.length : request.length + 2]
+    positive = [*passages.page[:start], *passages.page[end:]]
+    first, *more = (
+        tokens[: max(len(tokens) // 2, len(tokens) - (end - start))] for tokens in (passages.negative, *passages.more)
+    )
+    return Sides(request.query, positive, (), first, more)
+
+
+TASK = Task(
+    "lead", reads="passages", needs=lambda c: title.needs(c) | {SENTENCE_ENDS, LINKS}, fields=hard_negatives.FIELDS,
+    requests=requests, prepare=partial(hard_negatives.prepare, task="lead", popular=False),
+    negatives=lambda c: hard_negatives.NEGATIVES_SQL.format("lead"), sides=sides,
+)  # fmt: skip
