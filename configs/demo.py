@@ -22,5 +22,5 @@ def get_config():
     c.checkpoint_every = 1000
     c.eval_every = 60
     c.eval_batches = 4
-    c.dtype = "auto"  # bfloat16 on CPUs with AMX or AVX512-BF16, where it halves the time
+    c.dtype = "auto"  # bfloat16 on CPUs with AMX or AMD's AVX512-BF16, where it halves the time
     return c

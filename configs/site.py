@@ -11,7 +11,7 @@ from harp_jax.config import pretrain
 
 def get_config():
     c = pretrain("recommended")  # ADP, no MLM, no dropout; `harp site` leaves out a task with too few pairs
-    c.dtype = "auto"  # bfloat16 on CPUs with AMX or AVX512-BF16, where it halves the time
+    c.dtype = "auto"  # bfloat16 on CPUs with AMX or AMD's AVX512-BF16, where it halves the time
     c.task_sampling = "proportional"  # for tasks that are added: many sites have few pairs of QDM
     c.model.layers = 2
     c.model.hidden = 128

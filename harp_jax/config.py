@@ -76,8 +76,8 @@ ENCODER: Fields = {
     "row_length": Field(512, "tokens per packed row; also the maximum sequence length", (8, 1 << 20)),
     "dtype": Field(
         "float32",
-        'of the computation; parameters stay float32. "auto": bfloat16 on TPU, GPU and CPUs that multiply it (AMX or AVX512-BF16), '
-        "else float32",
+        'of the computation; parameters stay float32. "auto": bfloat16 on TPU, GPU and CPUs that multiply it (AMX, or '
+        "AVX512-BF16 of AMD), else float32",
         ("auto", "float32", "bfloat16", "float16"),
     ),
 }

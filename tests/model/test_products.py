@@ -66,11 +66,12 @@ def test_float32_factors_are_multiplied_as_ever(case):
 def test_auto_is_bfloat16_where_it_is_multiplied(monkeypatch):
     assert [fastest_dtype(platform) for platform in ("tpu", "gpu")] == ["bfloat16", "bfloat16"]
     for flags, dtype in (
-        ("fma avx512f amx_bf16 amx_tile", "bfloat16"),
-        ("fma avx512f avx512_bf16", "bfloat16"),
-        ("fma avx512f avx512_bf160 avx512_fp16", "float32"),
+        ("GenuineIntel\nflags: fma avx512f avx512_bf16 amx_bf16 amx_tile", "bfloat16"),
+        ("AuthenticAMD\nflags: fma avx512f avx512_bf16", "bfloat16"),
+        ("GenuineIntel\nflags: fma avx512f avx512_bf16", "float32"),
+        ("AuthenticAMD\nflags: fma avx512f avx512_bf160 avx512_fp16", "float32"),
     ):
-        monkeypatch.setattr("builtins.open", lambda *_, flags=flags: io.StringIO(f"flags\t: {flags}\n"))
+        monkeypatch.setattr("builtins.open", lambda *_, flags=flags: io.StringIO(f"vendor_id\t: {flags}\n"))
         assert fastest_dtype("cpu") == dtype
 
 
