@@ -16,6 +16,7 @@ Attention dropout is off by default, so that all implementations train the same 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -28,6 +29,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.model.sharding import BATCH
 
 LANES = 128  # of a TPU's vector register; the block sizes of "splash" are multiples of it
+BAND = 64  # queries per block of local attention, at least
 BLOCK = 512  # maximum queries and keys per block: 512 × 512 scores fill a megabyte of the chip's memory
 # Mosaic's matrix products do not accept bfloat16 factors there: "E2001 CompileTimeMosaicUnsupportedRhsType" (libtpu 0.0.51).
 # Float32 factors only cost memory traffic: these cores round factors to bfloat16 anyway.
@@ -84,20 +86,83 @@ def attend(
     segments: jax.Array,
     implementation: str,
     drop: Callable[[jax.Array], jax.Array] = lambda weights: weights,
+    reach: int = 0,
+    at: jax.Array | None = None,
 ) -> jax.Array:
     """softmax(q·kᵀ/√d)·v over the keys of the same segment: [rows, Q, heads, head_dim], in v's dtype.
 
     q: [rows, Q, heads, head_dim]; k and v: [rows, T, heads, head_dim]; query_segments: [rows, Q] int32; segments (of the
     keys): [rows, T] int32. Padding is a segment too, so that no row of the softmax is empty. `drop` is applied to the
     unnormalised weights ("xla" only). "splash" requires all tokens of a row as queries: `query_segments` is `segments`.
+
+    With `reach` only over the keys that are at most `reach` tokens away, at a cost that is linear in T. `at` [rows, Q]: the
+    queries' places in the row (None: Q = T, all of them).
     """
     if implementation == "splash":
         place = place_of(q)
-        return splash(q, k, v, segments, place.mesh, place.kind)
-    mask = (query_segments[:, :, None] == segments[:, None, :])[:, None]
+        return splash(q, k, v, segments, place.mesh, place.kind, reach)
+    if reach and at is None and q.shape[1] > 3 * max(reach, BAND):
+        return _in_blocks(q, k, v, segments, implementation, drop, reach)
+    mask = within(query_segments, segments, reach, at)[:, None]
+    return _masked(q, k, v, mask, implementation, drop)
+
+
+def within(query_segments: jax.Array, segments: jax.Array, reach: int, at: jax.Array | None) -> jax.Array:
+    """Which keys a query attends to, [rows, Q, T] bool; arguments as in `attend`."""
+    mask = query_segments[:, :, None] == segments[:, None, :]
+    if reach:
+        places = jnp.arange(segments.shape[1])
+        near = jnp.abs((places[None] if at is None else at)[:, :, None] - places) <= reach
+        mask &= near
+    return mask
+
+
+def _masked(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    mask: jax.Array,
+    implementation: str,
+    drop: Callable[[jax.Array], jax.Array],
+) -> jax.Array:
     if implementation == "cudnn":
         return jax.nn.dot_product_attention(q, k, v, mask=mask, implementation="cudnn")
     return _products(q, k, v, mask, drop)
+
+
+def _in_blocks(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    segments: jax.Array,
+    implementation: str,
+    drop: Callable[[jax.Array], jax.Array],
+    reach: int,
+) -> jax.Array:
+    """Local attention: each block of queries over its own keys and those of the blocks before and after it."""
+    rows, length = segments.shape
+    size = max(reach, BAND)
+    blocks = -(-length // size)
+    tail = blocks * size - length
+
+    def split(x: jax.Array) -> jax.Array:
+        return x.reshape(rows * blocks, size, *x.shape[2:])
+
+    def around(x: jax.Array, outside: int = 0) -> jax.Array:
+        """[rows * blocks, 3 * size, …]: for each block, x of the three; `outside` fills what is beyond the row."""
+        wide = [(0, 0), (size, tail + size), *((0, 0) for _ in x.shape[2:])]
+        parts = jnp.pad(x, wide, constant_values=outside).reshape(rows, blocks + 2, size, *x.shape[2:])
+        three = jnp.concatenate([parts[:, :-2], parts[:, 1:-1], parts[:, 2:]], axis=2)
+        return three.reshape(rows * blocks, 3 * size, *x.shape[2:])
+
+    def filled(x: jax.Array, value: int = 0) -> jax.Array:
+        return jnp.pad(x, [(0, 0), (0, tail), *((0, 0) for _ in x.shape[2:])], constant_values=value)
+
+    # Beyond the row is a segment of its own, so that no query's softmax is empty.
+    places = jnp.arange(size, 2 * size)[None]
+    mask = within(split(filled(segments, -1)), around(segments, -1), reach, places)
+    mixed = _masked(split(filled(q)), around(k), around(v), mask[:, None], implementation, drop)
+    return mixed.reshape(rows, blocks * size, *q.shape[2:])[:, :length]
 
 
 def _products(
@@ -119,33 +184,41 @@ def _products(
     return jnp.swapaxes(mixed / weights.sum(-1)[..., None], 1, 2).astype(v.dtype)
 
 
-def probabilities(q: jax.Array, k: jax.Array, query_segments: jax.Array, segments: jax.Array) -> jax.Array:
+def probabilities(
+    q: jax.Array,
+    k: jax.Array,
+    query_segments: jax.Array,
+    segments: jax.Array,
+    reach: int = 0,
+    at: jax.Array | None = None,
+) -> jax.Array:
     """The softmax of `attend`, [rows, heads, Q, T], at least float32; the source of term weights."""
     wide = jnp.promote_types(q.dtype, jnp.float32)
     logits = jnp.einsum("rthd,rshd->rhts", q, k, preferred_element_type=wide) / jnp.sqrt(jnp.asarray(q.shape[-1], wide))
-    mask = (query_segments[:, :, None] == segments[:, None, :])[:, None]
+    mask = within(query_segments, segments, reach, at)[:, None]
     return jax.nn.softmax(jnp.where(mask, logits, jnp.finfo(wide).min), axis=-1)
 
 
 def splash(
-    q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array, mesh: AbstractMesh | None, kind: str
+    q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array, mesh: AbstractMesh | None, kind: str, reach: int = 0
 ) -> jax.Array:
     """`attend` by JAX's Pallas kernel for TPUs: scores never leave the chip, and the backward pass recomputes them.
 
-    One kernel with a full mask and segment ids computes all segments of a row. The partitioner cannot shard a kernel, so it runs
-    under `shard_map`: each device computes its rows and heads, which the projections' sharding already placed there. `mesh`: of
-    the arrays, None on one device; replicated over axes other than the batch's and "model". `kind`: of the device.
+    One kernel with a full or a local mask and segment ids computes all segments of a row. The partitioner cannot shard a kernel,
+    so it runs under `shard_map`: each device computes its rows and heads, which the projections' sharding already placed there.
+    `mesh`: of the arrays, None on one device; replicated over axes other than the batch's and "model". `kind`: of the device.
     """
     factors = jnp.dtype("float32") if kind.startswith(WIDE_FACTORS) else v.dtype
     # The kernel does not scale. Scaled in float32 and rounded once, as in `_products`.
     q = q.astype(jnp.float32) / jnp.sqrt(jnp.float32(q.shape[-1]))
     parts = (q.astype(v.dtype).astype(factors), k.astype(factors), v.astype(factors), segments)
     if mesh is None:
-        return _kernel(*parts).astype(v.dtype)
+        return _kernel(*parts, reach=reach).astype(v.dtype)
     rows, heads = (_present(mesh, axes) for axes in (BATCH[0], "model"))
     spec = P(rows, None, heads, None)
     # The kernel does not declare over which axes its outputs vary, so check_vma is off.
-    over_mesh = jax.shard_map(_kernel, mesh=mesh, in_specs=(spec, spec, spec, P(rows)), out_specs=spec, check_vma=False)
+    kernel, specs = partial(_kernel, reach=reach), (spec, spec, spec, P(rows))
+    over_mesh = jax.shard_map(kernel, mesh=mesh, in_specs=specs, out_specs=spec, check_vma=False)
     return over_mesh(*parts).astype(v.dtype)
 
 
@@ -154,7 +227,7 @@ def _present(mesh: AbstractMesh, axes: str | tuple[str, ...]) -> tuple[str, ...]
     return tuple(axis for axis in ((axes,) if isinstance(axes, str) else axes) if axis in mesh.axis_names) or None
 
 
-def _kernel(q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array) -> jax.Array:
+def _kernel(q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array, *, reach: int) -> jax.Array:
     """One device's part, [rows, T, heads, head_dim]; q is already scaled."""
     # Imported here: Pallas takes half a second to import, and only TPUs need it.
     from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as kernels
@@ -164,7 +237,9 @@ def _kernel(q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array) -> ja
     block = next(size for size in (BLOCK, BLOCK // 2, LANES) if length % size == 0)
     # One fused backward kernel: with a row in one block it computes five products, two kernels would compute seven.
     sizes = kernels.BlockSizes(block, block, block, block, block, block, use_fused_bwd_kernel=True)
-    every = masks.MultiHeadMask([masks.FullMask((length, length))] * heads)
+    square = (length, length)
+    mask = masks.LocalMask(square, (reach, reach), 0) if reach else masks.FullMask(square)
+    every = masks.MultiHeadMask([mask] * heads)
     one_row = kernels.make_splash_mha_single_device(every, block_sizes=sizes, interpret=INTERPRET)
     q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
     mixed = jax.vmap(lambda q, k, v, ids: one_row(q, k, v, kernels.SegmentIds(ids, ids)))(q, k, v, segments)

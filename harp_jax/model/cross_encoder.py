@@ -22,7 +22,7 @@ class MlmHead(nn.Module):
 
     def setup(self) -> None:
         c = self.config
-        self.transform = nn.Dense(c.hidden, dtype=c.dtype, kernel_init=initializer(c))
+        self.transform = nn.Dense(c.hidden, use_bias=c.biased, dtype=c.dtype, kernel_init=initializer(c))
         self.norm = layer_norm(c)
         self.bias = self.param("bias", nn.initializers.zeros, (c.vocab_size,))
 
@@ -53,7 +53,7 @@ class Ranker(nn.Module):
     def setup(self) -> None:
         c = self.config
         self.encoder = ENCODERS[c.model_type].module(c, name=c.model_type)
-        self.pooler = nn.Dense(c.hidden, dtype=c.dtype, kernel_init=initializer(c))
+        self.pooler = ENCODERS[c.model_type].pooler(c)
         # At least float32: bfloat16 scores would tie, and ties are broken by the first stage's order.
         self.score = nn.Dense(1, dtype=jnp.promote_types(c.dtype, jnp.float32), kernel_init=initializer(c))
         self.mlm = MlmHead(c)
@@ -73,14 +73,25 @@ class Ranker(nn.Module):
         """
         return self.encoder(batch, deterministic, positions)
 
-    def scores(self, hidden: jax.Array, cls_offset: jax.Array, deterministic: bool = True) -> jax.Array:
-        """Relevance scores [rows, K] float32 of the sequences that begin at `cls_offset` [rows, K] (MLP of HARP Eq. 7, 17).
+    def scored(
+        self, batch: Mapping[str, jax.Array], positions: jax.Array | None = None, deterministic: bool = True
+    ) -> tuple[jax.Array, jax.Array]:
+        """Relevance scores and, of `positions` [rows, M] (None: of none), hidden states [rows, M, hidden].
 
-        The gather stays within each row: a global gather would make every device collect all activations.
+        Scores [rows, K] float32 are of the sequences that begin at `batch["cls_offset"]` [rows, K] (MLP of HARP Eq. 7, 17). Of
+        other tokens the last layer computes keys and values only, unless the score is computed from the mean of all. Gathers stay
+        within rows: a global gather would make every device collect all activations.
         """
-        cls = jnp.take_along_axis(hidden, cls_offset[:, :, None], axis=1)
-        pooled = self.drop(jnp.tanh(self.pooler(cls)), deterministic)
-        return self.score(pooled)[..., 0]
+        starts = batch["cls_offset"]
+        positions = starts[:, :0] if positions is None else positions
+        if self.config.pooling == "cls":
+            hidden = self.encoder(batch, deterministic, jnp.concatenate([starts, positions], axis=1))
+            pooled, hidden = hidden[:, : starts.shape[1]], hidden[:, starts.shape[1] :]
+        else:
+            hidden = self.encoder(batch, deterministic)
+            pooled = segment_means(hidden, batch["segment_ids"], starts)
+            hidden = jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
+        return self.score(self.drop(self.pooler(pooled), deterministic))[..., 0], hidden
 
     def mlm_logits(self, hidden: jax.Array, positions: jax.Array) -> jax.Array:
         """Vocabulary logits [rows, M, vocab] float32 at `positions` [rows, M] only."""
@@ -97,8 +108,8 @@ class Ranker(nn.Module):
 
     def __call__(self, batch: dict[str, jax.Array], positions: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Scores and MLM logits; uses every parameter, so that `init` creates the whole tree."""
-        hidden = self.encode(batch)
-        return self.scores(hidden, batch["cls_offset"]), self.mlm_logits(hidden, positions)
+        scores, hidden = self.scored(batch, positions)
+        return scores, self.mlm(hidden, self.encoder.embeddings.word.embedding)
 
 
 def init_params(config: EncoderShape, key: jax.Array) -> dict:
@@ -110,11 +121,19 @@ def init_params(config: EncoderShape, key: jax.Array) -> dict:
     return {"encoder": params.pop(config.model_type), **params}
 
 
+def segment_means(hidden: jax.Array, segments: jax.Array, starts: jax.Array) -> jax.Array:
+    """Means [rows, K, hidden], in at least float32, over the segments that begin at `starts` [rows, K]; segments: [rows, T]."""
+    wide = jnp.promote_types(hidden.dtype, jnp.float32)
+    own = jnp.take_along_axis(segments, starts, axis=1)[:, :, None] == segments[:, None, :]
+    sums = jnp.einsum("rkt,rth->rkh", own.astype(hidden.dtype), hidden, preferred_element_type=wide)
+    return (sums / own.sum(-1, dtype=wide)[..., None]).astype(hidden.dtype)
+
+
 HEAD_RULES = (
-    (r"(pooler|transform)/kernel$", P("fsdp", "model")),
+    (r"(pooler(/dense)?|transform)/kernel$", P("fsdp", "model")),
     (r"mlm/bias$", P("model")),
     (r"score/kernel$", P()),
-    (r"(mlm/norm/(scale|bias)|(pooler|transform|score)/bias)$", P()),
+    (r"((mlm|pooler)/norm/(scale|bias)|(pooler|transform|score)/bias)$", P()),
 )
 
 

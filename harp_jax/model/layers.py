@@ -35,17 +35,17 @@ def initializer(config: EncoderShape) -> nn.initializers.Initializer:
 
 def dense(config: EncoderShape) -> dict[str, Any]:
     """Options of every `nn.Dense` and `nn.DenseGeneral`."""
-    return dict(dtype=config.dtype, kernel_init=initializer(config), dot_general=dot_general)
+    return dict(dtype=config.dtype, use_bias=config.biased, kernel_init=initializer(config), dot_general=dot_general)
 
 
 def layer_norm(config: EncoderShape) -> Norm:
     """The layer norm of a shape, computed in at least float32."""
     wide = jnp.promote_types(config.dtype, jnp.float32)
-    return Norm(epsilon=config.layer_norm_eps, dtype=wide, use_fast_variance=False)
+    return Norm(epsilon=config.layer_norm_eps, dtype=wide, use_bias=config.biased, use_fast_variance=False)
 
 
 def rematerialised(layer: type[nn.Module], policy: str) -> type[nn.Module]:
-    """A layer, called with (x, segments, deterministic, positions), with what the backward pass recomputes instead of storing:
+    """A layer, called with (x, its rows, deterministic, positions), with what the backward pass recomputes instead of storing:
 
     "none"    nothing: fastest if memory suffices
     "dots"    all but the projections: attention scores, softmax, GELU, norms, dropout

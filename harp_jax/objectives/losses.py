@@ -22,20 +22,17 @@ class Forward(NamedTuple):
 
 
 def forward(ranker: Ranker, params: Mapping, masked: Batch, dropout_key: jax.Array | None) -> Forward:
-    """Encode each sequence and score it from its first token (HARP Eq. 7, 8 and 17).
+    """Encode and score each sequence (HARP Eq. 7, 8 and 17).
 
-    The last layer is computed only at these and the masked positions, the only outputs that are read; in a 2-layer model it is
-    half of the work.
+    The last layer is computed only at first tokens and masked positions, the only outputs that are read; in a 2-layer model it
+    is half of the work.
     """
     params = copied(params, masked["tokens"])
     rngs = {} if dropout_key is None else {"dropout": dropout_key}
-    deterministic = dropout_key is None
-    cls = masked["cls_offset"]
-    positions = jnp.concatenate([cls, masked[POSITIONS]], axis=1) if POSITIONS in masked else cls
-    hidden: Any = ranker.apply({"params": params}, masked, deterministic, positions, rngs=rngs, method="encode")
-    first = jnp.broadcast_to(jnp.arange(cls.shape[1]), cls.shape)
-    scores: Any = ranker.apply({"params": params}, hidden, first, deterministic, rngs=rngs, method="scores")
-    return Forward(scores, hidden[:, cls.shape[1] :], params)
+    positions, deterministic = masked.get(POSITIONS), dropout_key is None
+    found: Any = ranker.apply({"params": params}, masked, positions, deterministic, rngs=rngs, method="scored")
+    scores, hidden = found
+    return Forward(scores, hidden, params)
 
 
 def by_group(scores: jax.Array, members: jax.Array) -> jax.Array:

@@ -303,13 +303,10 @@ def check_heads(params: Mapping[str, Any]) -> None:
 
 def _score_rows(config: EncoderShape, params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:
     """Scores [rows] of one sequence per row."""
-    model = Ranker(config)
-    first = jax.numpy.zeros((tokens.shape[0], 1), jax.numpy.int32)
+    batch = {**_batch(tokens, second, end), "cls_offset": jax.numpy.zeros((tokens.shape[0], 1), jax.numpy.int32)}
     with exact(config.dtype):
-        # The last layer computes only [CLS].
-        cls = model.apply({"params": params}, _batch(tokens, second, end), True, first, method="encode")
-        scores: Any = model.apply({"params": params}, cls, first, method="scores")
-    return scores[:, 0]
+        found: Any = Ranker(config).apply({"params": params}, batch, method="scored")
+    return found[0][:, 0]
 
 
 def exact(dtype: str) -> contextlib.AbstractContextManager:

@@ -47,11 +47,8 @@ def ranker(tmp_path_factory):
 
 
 def jax_scores(params: dict) -> np.ndarray:
-    batch = pair_batch(small_tokenizer(), PAIRS)
-    model = Ranker(CONFIG)
-    hidden = model.apply({"params": params}, batch, method="encode")
-    first = np.zeros((len(PAIRS), 1), np.int32)
-    return np.asarray(model.apply({"params": params}, hidden, first, method="scores"))[:, 0]
+    batch = {**pair_batch(small_tokenizer(), PAIRS), "cls_offset": np.zeros((len(PAIRS), 1), np.int32)}
+    return np.asarray(Ranker(CONFIG).apply({"params": params}, batch, method="scored")[0])[:, 0]
 
 
 def test_load_gives_back_what_was_saved(exported):

@@ -66,7 +66,7 @@ def ours(config: BertShape, params, batch, offsets=None) -> Arrays:
         apply = lambda *inputs, method: Ranker(config).apply({"params": params}, *inputs, method=method)  # noqa: E731
         hidden = apply(batch, method="encode")
         return {
-            "scores": apply(hidden, offsets, method="scores"),
+            "scores": apply({**batch, "cls_offset": offsets}, method="scored")[0],
             "mlm": apply(hidden, positions, method="mlm_logits"),
             "attention": apply(batch, positions, method="attention_rows"),
             "hidden": hidden,

@@ -56,8 +56,7 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
 
     @jax.jit
     def first_score(params, one):
-        hidden = objective.ranker.apply({"params": params}, one, method="encode")
-        return objective.ranker.apply({"params": params}, hidden, one["cls_offset"], method="scores")[0, 0]
+        return objective.ranker.apply({"params": params}, one, method="scored")[0][0, 0]
 
     for lane in range(config.lanes):
         lane_batches = Batches(stage.reader, stage.layout, range(lane, lane + 1), stage.shares, 64, 0)

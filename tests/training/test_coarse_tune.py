@@ -142,7 +142,7 @@ def test_the_loss_is_that_of_a_loop(clicked):
     def every_output(params, shown):
         """Scores and MLM logits without the objective's shortcuts."""
         hidden = objective.ranker.apply({"params": params}, shown, method="encode")
-        scores = objective.ranker.apply({"params": params}, hidden, shown["cls_offset"], method="scores")
+        scores, _ = objective.ranker.apply({"params": params}, shown, method="scored")
         return scores, objective.ranker.apply({"params": params}, hidden, masked[POSITIONS], method="mlm_logits")
 
     scores, logits = map(np.asarray, every_output(params, {**batch, "tokens": masked["tokens"]}))

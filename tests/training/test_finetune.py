@@ -23,8 +23,7 @@ from tests.support.ranking_collection import ranking_config, scored_batch, units
 
 
 def packed_scores(ranker, params, batch):
-    hidden = ranker.apply({"params": params}, batch, method="encode")
-    return ranker.apply({"params": params}, hidden, batch["cls_offset"], method="scores")
+    return ranker.apply({"params": params}, batch, method="scored")[0]
 
 
 def slow_loss(name: str, scores: list[float], teacher: list[float] | None = None) -> list[float]:

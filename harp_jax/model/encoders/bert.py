@@ -14,9 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
-from harp_jax.base.errors import InputError
 from harp_jax.model.attention import attend, choose, place_of, probabilities
-from harp_jax.model.encoders.encoder import WORDS, Encoder, EncoderShape, Leaf, Tensors
+from harp_jax.model.encoders.encoder import (
+    WORDS,
+    Encoder,
+    EncoderShape,
+    Field,
+    Leaf,
+    Tensors,
+    one_label,
+    read_fields,
+    tied,
+)
 from harp_jax.model.layers import Dropout, Words, dense, gelu, initializer, layer_norm, rematerialised
 
 
@@ -26,9 +35,13 @@ class BertShape(EncoderShape):
     type_vocab: int = 2
     model_type: str = "bert"
 
+    @property
+    def first_position(self) -> int:
+        """The row of the position table that a sequence begins with."""
+        return 0
 
-# The fields of config.json: ours, default (None: required), range; whole numbers where its lower end is one.
-FIELDS: dict[str, tuple[str, Any, int | float, int | float]] = {
+
+FIELDS: dict[str, Field] = {
     "vocab_size": ("vocab_size", None, 1, 1 << 24),
     "num_hidden_layers": ("layers", None, 1, 1000),
     "hidden_size": ("hidden", None, 1, 1 << 16),
@@ -42,6 +55,7 @@ FIELDS: dict[str, tuple[str, Any, int | float, int | float]] = {
     "initializer_range": ("initializer_range", 0.02, 0.0, 100.0),
 }
 FIXED = {"hidden_act": "gelu", "position_embedding_type": "absolute"}  # what is computed here
+DECODER = {"is_decoder": False}
 
 
 def from_config(config: Mapping[str, Any], where: str) -> BertShape:
@@ -49,17 +63,7 @@ def from_config(config: Mapping[str, Any], where: str) -> BertShape:
 
     Attention dropout is off here unless a training config turns it on.
     """
-    for field, value in {**FIXED, "is_decoder": False}.items():
-        if config.get(field, value) != value:
-            raise InputError(f"{where}: {field} is {config[field]!r}, only {value!r} is supported; use another model")
-    shape: dict[str, Any] = {}
-    for field, (ours, default, low, high) in FIELDS.items():
-        value, kind = config.get(field, default), int if isinstance(low, int) else int | float
-        if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
-            noun = "whole number" if kind is int else "number"
-            said = repr(value)[:60]
-            raise InputError(f"{where}: {field} is {said}, not a {noun} of {low} to {high}; write or fetch it again")
-        shape[ours] = value
+    shape = read_fields(config, FIELDS, {**FIXED, **DECODER}, where)
     return BertShape(**{**shape, "attention_dropout": 0.0})
 
 
@@ -137,13 +141,15 @@ class Embeddings(nn.Module):
         # Embeddings in at least float32: the gradient of [SEP] sums thousands of positions, which bfloat16 would lose.
         wide = jnp.promote_types(c.dtype, jnp.float32)
         self.word = Words(c.vocab_size, c.hidden, dtype=wide, embedding_init=initializer(c))
-        self.position = nn.Embed(c.max_positions, c.hidden, dtype=wide, embedding_init=initializer(c))
+        rows = c.first_position + c.max_positions
+        self.position = nn.Embed(rows, c.hidden, dtype=wide, embedding_init=initializer(c))
         self.token_type = nn.Embed(c.type_vocab, c.hidden, dtype=wide, embedding_init=initializer(c))
         self.norm = layer_norm(c)
         self.drop = Dropout(c.dropout)
 
     def __call__(self, tokens: jax.Array, positions: jax.Array, types: jax.Array, deterministic: bool) -> jax.Array:
-        x = self.word(tokens) + self.position(positions) + self.token_type(types)
+        places = positions + self.config.first_position
+        x = self.word(tokens) + self.position(places) + self.token_type(types)
         return self.drop(self.norm(x).astype(self.config.dtype), deterministic)
 
 
@@ -186,6 +192,18 @@ class Bert(nn.Module):
         return self.embeddings(batch["tokens"], batch["position_ids"], batch["token_type_ids"], deterministic)
 
 
+class Pooler(nn.Dense):
+    """A dense layer with tanh."""
+
+    def __call__(self, pooled: jax.Array) -> jax.Array:  # type: ignore[override]
+        return jnp.tanh(super().__call__(pooled))
+
+
+def pooler(config: BertShape) -> Pooler:
+    """What BERT and RoBERTa score: tanh of a dense layer of a sequence's first hidden state."""
+    return Pooler(config.hidden, dtype=config.dtype, kernel_init=initializer(config))
+
+
 RULES: tuple[tuple[str, P], ...] = (
     (r"embeddings/word/embedding$", P("model", "fsdp")),
     (r"embeddings/(position|token_type)/embedding$", P(None, "fsdp")),
@@ -212,7 +230,7 @@ def flops(shape: BertShape, rows: int, length: int, positions: int) -> float:
 Sizes = tuple[int, ...]
 
 
-def _dense_leaves(path: str, name: str, into: int, out: int, kernel: Sizes = (), bias: Sizes = ()) -> list[Leaf]:
+def dense_leaves(path: str, name: str, into: int, out: int, kernel: Sizes = (), bias: Sizes = ()) -> list[Leaf]:
     parts = tuple(path.split("/"))
     return [
         Leaf((*parts, "kernel"), f"{name}.weight", kernel or (into, out), (out, into)),
@@ -220,41 +238,43 @@ def _dense_leaves(path: str, name: str, into: int, out: int, kernel: Sizes = (),
     ]
 
 
-def _norm_leaves(path: str, name: str, size: int) -> list[Leaf]:
+def norm_leaves(path: str, name: str, size: int) -> list[Leaf]:
     parts = tuple(path.split("/"))
     leaves = (((*parts, "scale"), f"{name}.weight"), ((*parts, "bias"), f"{name}.bias"))
     return [Leaf(ours, theirs, (size,), (size,)) for ours, theirs in leaves]
 
 
-def _encoder_leaves(c: BertShape) -> Iterator[Leaf]:
-    for name, rows in (("word", c.vocab_size), ("position", c.max_positions), ("token_type", c.type_vocab)):
+def encoder_leaves(c: BertShape, root: str) -> Iterator[Leaf]:
+    """The encoder's tensors, under the name of Hugging Face's module."""
+    positions = c.first_position + c.max_positions
+    for name, rows in (("word", c.vocab_size), ("position", positions), ("token_type", c.type_vocab)):
         path = ("encoder", "embeddings", name, "embedding")
-        yield Leaf(path, f"bert.embeddings.{name}_embeddings.weight", (rows, c.hidden), (rows, c.hidden))
-    yield from _norm_leaves("encoder/embeddings/norm", "bert.embeddings.LayerNorm", c.hidden)
+        yield Leaf(path, f"{root}.embeddings.{name}_embeddings.weight", (rows, c.hidden), (rows, c.hidden))
+    yield from norm_leaves("encoder/embeddings/norm", f"{root}.embeddings.LayerNorm", c.hidden)
     for i in range(c.layers):
-        ours, theirs = f"encoder/layer_{i}", f"bert.encoder.layer.{i}"
+        ours, theirs = f"encoder/layer_{i}", f"{root}.encoder.layer.{i}"
         split = (c.heads, c.head_dim)
         for part in ("query", "key", "value"):
             name = f"{theirs}.attention.self.{part}"
-            yield from _dense_leaves(f"{ours}/attention/{part}", name, c.hidden, c.hidden, (c.hidden, *split), split)
+            yield from dense_leaves(f"{ours}/attention/{part}", name, c.hidden, c.hidden, (c.hidden, *split), split)
         name = f"{theirs}.attention.output"
-        yield from _dense_leaves(f"{ours}/attention/output", f"{name}.dense", c.hidden, c.hidden, (*split, c.hidden))
-        yield from _norm_leaves(f"{ours}/attention/norm", f"{name}.LayerNorm", c.hidden)
-        yield from _dense_leaves(f"{ours}/mlp/up", f"{theirs}.intermediate.dense", c.hidden, c.intermediate)
-        yield from _dense_leaves(f"{ours}/mlp/down", f"{theirs}.output.dense", c.intermediate, c.hidden)
-        yield from _norm_leaves(f"{ours}/mlp/norm", f"{theirs}.output.LayerNorm", c.hidden)
+        yield from dense_leaves(f"{ours}/attention/output", f"{name}.dense", c.hidden, c.hidden, (*split, c.hidden))
+        yield from norm_leaves(f"{ours}/attention/norm", f"{name}.LayerNorm", c.hidden)
+        yield from dense_leaves(f"{ours}/mlp/up", f"{theirs}.intermediate.dense", c.hidden, c.intermediate)
+        yield from dense_leaves(f"{ours}/mlp/down", f"{theirs}.output.dense", c.intermediate, c.hidden)
+        yield from norm_leaves(f"{ours}/mlp/norm", f"{theirs}.output.LayerNorm", c.hidden)
 
 
 def leaves(c: BertShape) -> dict[str, list[Leaf]]:
     """The tensors of the encoder and of each head; the MLM decoder is tied and so not among them."""
     mlm = "cls.predictions"
     return {
-        "encoder": list(_encoder_leaves(c)),
-        "pooler": _dense_leaves("pooler", "bert.pooler.dense", c.hidden, c.hidden),
-        "score": _dense_leaves("score", "classifier", c.hidden, 1),
+        "encoder": list(encoder_leaves(c, "bert")),
+        "pooler": dense_leaves("pooler", "bert.pooler.dense", c.hidden, c.hidden),
+        "score": dense_leaves("score", "classifier", c.hidden, 1),
         "mlm": [
-            *_dense_leaves("mlm/transform", f"{mlm}.transform.dense", c.hidden, c.hidden),
-            *_norm_leaves("mlm/norm", f"{mlm}.transform.LayerNorm", c.hidden),
+            *dense_leaves("mlm/transform", f"{mlm}.transform.dense", c.hidden, c.hidden),
+            *norm_leaves("mlm/norm", f"{mlm}.transform.LayerNorm", c.hidden),
             Leaf(("mlm", "bias"), f"{mlm}.bias", (c.vocab_size,), (c.vocab_size,)),
         ],
     }
@@ -263,14 +283,10 @@ def leaves(c: BertShape) -> dict[str, list[Leaf]]:
 def read(tensors: Tensors, where: str) -> Tensors:
     """Old files have gamma and beta; a bare BertModel lacks the prefix; a classifier of several labels is no score."""
     state = {_canonical(name): tensor for name, tensor in tensors.items()}
-    if "cls.predictions.decoder.bias" in state:
-        state.setdefault("cls.predictions.bias", state["cls.predictions.decoder.bias"])
-    if "classifier.weight" in state and state["classifier.weight"].shape[0] != 1:
-        state = {name: tensor for name, tensor in state.items() if not name.startswith("classifier.")}
-    decoder, words = state.get("cls.predictions.decoder.weight"), state.get("bert.embeddings.word_embeddings.weight")
-    if decoder is not None and words is not None and not np.array_equal(decoder, words):
-        raise InputError(f"{where}: the MLM decoder is not tied to the word embeddings; use a model where it is")
-    return state
+    state = one_label(state, "classifier.weight")
+    return tied(
+        state, "cls.predictions.decoder", "bert.embeddings.word_embeddings.weight", "cls.predictions.bias", where
+    )
 
 
 def _canonical(name: str) -> str:
@@ -342,4 +358,6 @@ ENCODER = Encoder(
     initialisations={"matching": matching_start},
     last_attention="bert.encoder.layer.{}.attention",
     vocabulary=30522,
+    pooler=pooler,
+    modules=("Tanh",),
 )

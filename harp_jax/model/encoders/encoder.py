@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import flax.linen as nn
 import jax
@@ -33,7 +33,12 @@ class EncoderShape:
     attention: str = "auto"  # see attention.py
     remat: str = "none"  # see `layers.rematerialised`
     initializer_range: float = 0.02
+    pooling: str = "cls"  # the score is computed from a sequence's first hidden state, or from the "mean" of all
+    pad: int = 0  # id of the padding token; RoBERTa counts positions from the one after it
     model_type: str = ""  # Hugging Face's; the key of ENCODERS
+
+    biased: ClassVar[bool] = True  # dense layers and norms have biases
+    widening: ClassVar[float] = 4.0  # intermediate / hidden of the published models, for one from scratch
 
     def __post_init__(self) -> None:
         if self.hidden % self.heads:
@@ -102,6 +107,52 @@ class Encoder:
     # Hugging Face's module whose first output only the last layer's MLP reads, {} for the layer's number; "": not known.
     last_attention: str = ""
     vocabulary: int  # words of the published models, for a dry run without files
+    pooler: Callable[
+        [Any], nn.Module
+    ]  # a Linen module of a shape: pooled hidden states [rows, K, hidden] → what is scored
+    # The modules of sentence-transformers that are equal to the pooler: an activation stands for a dense layer with it.
+    modules: tuple[str, ...]
+    poolings: tuple[str, ...] = ("cls",)  # that config.json can say, see EncoderShape
 
 
 WORDS = ("embeddings", "word", "embedding")
+
+
+def one_label(state: Tensors, classifier: str) -> Tensors:
+    """The tensors, without the heads of a classifier whose weight has several rows: it is no score."""
+    if classifier not in state or len(state[classifier]) == 1:
+        return state
+    heads = (classifier.partition(".")[0] + ".",)
+    return {name: tensor for name, tensor in state.items() if not name.startswith(heads)}
+
+
+def tied(state: Tensors, decoder: str, words: str, bias: str, where: str) -> Tensors:
+    """The tensors with the MLM decoder's bias under the name `bias`; InputError unless its weights are the word embeddings."""
+    if f"{decoder}.bias" in state:
+        state = {bias: state[f"{decoder}.bias"], **state}
+    weights = state.get(f"{decoder}.weight")
+    if weights is not None and words in state and not np.array_equal(weights, state[words]):
+        raise InputError(f"{where}: the MLM decoder is not tied to the word embeddings; use a model where it is")
+    return state
+
+
+# A field of config.json: ours, default (None: required), range; a whole number where its lower end is one.
+Field = tuple[str, Any, int | float, int | float]
+
+
+def read_fields(
+    config: Mapping[str, Any], fields: Mapping[str, Field], fixed: Mapping[str, Any], where: str
+) -> dict[str, Any]:
+    """The fields of a config.json under our names; InputError for a bad value, and where a field of `fixed` differs."""
+    for field, value in fixed.items():
+        if config.get(field, value) != value:
+            raise InputError(f"{where}: {field} is {config[field]!r}, only {value!r} is supported; use another model")
+    shape: dict[str, Any] = {}
+    for field, (ours, default, low, high) in fields.items():
+        value, kind = config.get(field, default), int if isinstance(low, int) else int | float
+        if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
+            noun = "whole number" if kind is int else "number"
+            said = repr(value)[:60]
+            raise InputError(f"{where}: {field} is {said}, not a {noun} of {low} to {high}; write or fetch it again")
+        shape[ours] = value
+    return shape
