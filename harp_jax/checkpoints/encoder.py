@@ -32,16 +32,14 @@ def encoder_and_tokenizer(config: ConfigDict) -> tuple[EncoderShape, Tokenizer, 
     if config.init:
         shape, params = load_encoder(config.init)
         tokenizer = load_tokenizer(config.tokenizer or tokenizer_of(config.init))
-        if tokenizer.size != shape.vocab_size:
-            raise InputError(
-                f"the vocabulary {config.tokenizer or config.init} has {tokenizer.size} tokens, the parameters of "
-                f"{config.init} have {shape.vocab_size}; use the tokenizer that belongs to `init`"
-            )
+        check_vocabulary(tokenizer, shape, config.init)
+        # Some models have a few more rows than tokens.
+        shape, params = replace(shape, vocab_size=tokenizer.size), _resize_vocab(params, tokenizer.size)
     else:
         tokenizer = load_tokenizer(config.tokenizer)
-        shape = encoder_of(m.model_type, "--config.model").shape(
-            tokenizer.size, m.layers, m.hidden, m.heads, 4 * m.hidden, m.max_positions
-        )
+        kind = encoder_of(m.model_type, "--config.model.model_type").shape
+        wide = round(kind.widening * m.hidden)
+        shape = kind(tokenizer.size, m.layers, m.hidden, m.heads, wide, m.max_positions, pad=tokenizer.pad)
     if config.row_length > shape.max_positions:
         raise InputError(
             f"row_length={config.row_length} exceeds the encoder's {shape.max_positions} positions; lower it"

@@ -30,10 +30,15 @@ FILES = {
     ("openvino", False): "openvino/openvino_model.xml",
     ("openvino", True): "openvino/openvino_model_qint8_quantized.xml",
 }
-INPUTS = ("input_ids", "attention_mask", "token_type_ids")  # [rows, length] int64 each
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")  # [rows, length] int64 each; see `inputs`
 OUTPUT = "logits"  # [rows, 1] float32
 OPSET = 17
 TELEMETRY = "openvino_telemetry"
+
+
+def inputs(config: EncoderShape) -> tuple[str, ...]:
+    """The names of a model's inputs: token types only where the encoder tells some apart."""
+    return INPUTS if config.type_vocab > 1 else INPUTS[:2]
 
 
 def model_files(backend: str, int8: bool) -> tuple[str, ...]:
@@ -71,7 +76,7 @@ def readable(path: str) -> Iterator[None]:
 
 
 def torch_ranker(config: EncoderShape, params: dict[str, Any]) -> "torch.nn.Module":
-    """Hugging Face's classifier in torch as a module from INPUTS to OUTPUT, float32; what the exporters trace.
+    """Hugging Face's classifier in torch as a module from `inputs` to OUTPUT, float32; what the exporters trace.
 
     The last layer's MLP is computed for the first token only, all that the score reads, if the encoder names the module before
     it: with 6 layers of 384, 16 x 128 tokens then take 10 % less. InputError without torch or without a score head.
@@ -96,19 +101,19 @@ def torch_ranker(config: EncoderShape, params: dict[str, Any]) -> "torch.nn.Modu
             super().__init__()
             self.model = model
 
-        def forward(self, *inputs: "torch.Tensor") -> "torch.Tensor":
-            return self.model(**dict(zip(INPUTS, inputs))).logits
+        def forward(self, *given: "torch.Tensor") -> "torch.Tensor":
+            return self.model(**dict(zip(inputs(config), given))).logits
 
     return Ranker().eval()
 
 
-def example_inputs() -> tuple["torch.Tensor", ...]:
-    """INPUTS for tracing: two rows of seven tokens, the second padded."""
+def example_inputs(config: EncoderShape) -> tuple["torch.Tensor", ...]:
+    """The inputs for tracing: two rows of seven tokens, the second padded."""
     import torch
 
     ids, mask = torch.zeros(2, 7, dtype=torch.int64), torch.ones(2, 7, dtype=torch.int64)
     mask[1, 5:] = 0
-    return ids, mask, ids
+    return (ids, mask, ids)[: len(inputs(config))]
 
 
 def write_onnx(directory: str, config: EncoderShape, params: dict[str, Any], int8: bool = False) -> None:
@@ -122,12 +127,13 @@ def write_onnx(directory: str, config: EncoderShape, params: dict[str, Any], int
 
     os.makedirs(os.path.join(directory, "onnx"), exist_ok=True)
     path = os.path.join(directory, FILES["onnx", False])
-    axes = {name: {0: "rows", 1: "length"} for name in INPUTS}
+    names = inputs(config)
+    axes = {name: {0: "rows", 1: "length"} for name in names}
     torch.onnx.export(
         module,
-        example_inputs(),
+        example_inputs(config),
         path,
-        input_names=list(INPUTS),
+        input_names=list(names),
         output_names=[OUTPUT],
         dynamic_axes={**axes, OUTPUT: {0: "rows"}},
         opset_version=OPSET,
@@ -150,24 +156,24 @@ def write_openvino(
     openvino = needed("openvino", "openvino")
     os.makedirs(os.path.join(directory, "openvino"), exist_ok=True)
     with without_telemetry():  # some modules are imported by the first call
-        model = openvino.convert_model(torch_ranker(config, params), example_input=example_inputs())
+        model = openvino.convert_model(torch_ranker(config, params), example_input=example_inputs(config))
     model.outputs[0].get_tensor().set_names({OUTPUT})
-    for given, name in zip(model.inputs, INPUTS):
+    for given, name in zip(model.inputs, inputs(config)):
         given.get_tensor().set_names({name})
-    model.reshape({name: openvino.PartialShape([-1, -1]) for name in INPUTS})
+    model.reshape({name: openvino.PartialShape([-1, -1]) for name in inputs(config)})
     openvino.save_model(model, os.path.join(directory, FILES["openvino", False]), compress_to_fp16=False)
     if calibration:
         nncf = needed("nncf", "openvino")
-        rows = nncf.Dataset([feed(*pair_rows([pair], 1, 0, tokenizer)) for pair in calibration])
+        rows = nncf.Dataset([feed(config, *pair_rows([pair], 1, 0, tokenizer)) for pair in calibration])
         with without_telemetry():
             kind = nncf.ModelType.TRANSFORMER
             model = nncf.quantize(model, rows, model_type=kind, subset_size=len(calibration))
         openvino.save_model(model, os.path.join(directory, FILES["openvino", True]), compress_to_fp16=False)
 
 
-def feed(tokens: np.ndarray, second: np.ndarray, end: np.ndarray) -> dict[str, np.ndarray]:
-    """INPUTS [rows, length] int64 of the arrays of `pair_rows`."""
+def feed(config: EncoderShape, tokens: np.ndarray, second: np.ndarray, end: np.ndarray) -> dict[str, np.ndarray]:
+    """The model's inputs [rows, length] int64 of the arrays of `pair_rows`."""
     position = np.arange(tokens.shape[1])
     real = position < end[:, None]
     types = real & (position >= second[:, None])
-    return dict(zip(INPUTS, (tokens.astype(np.int64), real.astype(np.int64), types.astype(np.int64))))
+    return dict(zip(inputs(config), (tokens.astype(np.int64), real.astype(np.int64), types.astype(np.int64))))

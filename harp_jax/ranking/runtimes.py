@@ -195,7 +195,7 @@ class RuntimeScorer(PairTexts):
     def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
         """Scores [pairs] float32: raw logits, larger is more relevant."""
         batches = (
-            (chosen, feed(*pair_rows([pairs[i] for i in chosen], len(chosen), length, self.tokenizer)))
+            (chosen, feed(self.config, *pair_rows([pairs[i] for i in chosen], len(chosen), length, self.tokenizer)))
             for chosen, _, length in batches_by_length(self.row_sizes(pairs), self.lengths, self.batch_tokens)
         )
         scores = np.zeros(len(pairs), np.float32)

@@ -38,7 +38,7 @@ def ranker():
 
 
 def scores(path: str, pairs) -> np.ndarray:
-    inputs = feed(*pair_rows(pairs, len(pairs), 0, small_tokenizer()))
+    inputs = feed(CONFIG, *pair_rows(pairs, len(pairs), 0, small_tokenizer()))
     if path.endswith(".onnx"):
         import onnxruntime
 

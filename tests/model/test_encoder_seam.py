@@ -1,4 +1,4 @@
-"""An architecture that the code does not know goes from pre-training to a re-ranked run by one file and one line."""
+"""Encoders with other tokenizers than BERT's, from pre-training to a re-ranked run and a generation job."""
 
 import dataclasses
 import re
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import jax
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import read
@@ -24,8 +25,8 @@ from harp_jax.checkpoints.export import export_model
 from harp_jax.checkpoints.huggingface import load_hf
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.corpus.trec import read_run, write_run
-from harp_jax.input.packing import Group, fill, make_layout, pair_sequences, plan, text_sequence
-from harp_jax.model.cross_encoder import Ranker, init_params
+from harp_jax.input.packing import Group, make_layout, pair_sequences, text_sequence
+from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 from harp_jax.training.dry_run import dry_run
@@ -35,18 +36,18 @@ from tests.support import corpus
 from tests.support.commands import command
 from tests.support.generation_job import records, table
 from tests.support.tiny_bert import WORDS
-from tests.support.toy_encoder import ENCODER, ToyShape, save_bpe
+from tests.support.tokenizers import save_trained
 
 LINES = [word for word in WORDS.split() if word.isalpha()]
 
 
 def text(*key: object) -> str:
-    rng = generator("toy", *key)
+    rng = generator("seam", *key)
     return " ".join(rng.choice(LINES, rng.integers(6, 30))).capitalize() + "."
 
 
 class PairReader:
-    """Pairs of texts as the toy's tokenizer reads them, a `packing.Reader`; the query is of the positive document's words."""
+    """Pairs of texts as the tokenizer reads them, a `packing.Reader`; the query is of the positive document's words."""
 
     def __init__(self, tokenizer: Tokenizer, length: int) -> None:
         self.tokenizer, self.length = tokenizer, length
@@ -63,28 +64,38 @@ class PairReader:
         return groups
 
 
+@pytest.fixture(scope="module", params=["modernbert", "xlm-roberta"])
+def architecture(request) -> str:
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def known(tmp_path_factory):
-    """ENCODERS with the toy: the one line."""
-    ENCODERS["toy"] = ENCODER
-    yield save_bpe(str(tmp_path_factory.mktemp("toy") / "tokenizer"), [text(i) for i in range(200)])
-    del ENCODERS["toy"]
+def known(architecture, tmp_path_factory) -> str:
+    """A tokenizer as the architecture's published models have one."""
+    return save_trained(architecture, str(tmp_path_factory.mktemp("tokenizer")), [text(i) for i in range(200)])
 
 
-def toy_config(tokenizer: str):
+def small_config(architecture: str, tokenizer: str):
     c = configs.pretrain()
     c.tokenizer, c.tasks, c.mlm_whole_words = tokenizer, ("qdm",), True
-    c.model.model_type, c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = "toy", 2, 32, 2, 96
-    c.model.dropout, c.row_length, c.batch_pairs, c.window, c.lanes, c.dtype = 0.0, 96, 16, 64, 2, "float32"
-    c.steps, c.log_every, c.learning_rate, c.warmup = 60, 5, 5e-3, 0.05
+    c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = 2, 32, 2, 96
+    c.model.model_type, c.model.dropout, c.row_length, c.batch_pairs, c.window, c.lanes = (
+        architecture,
+        0.0,
+        96,
+        16,
+        64,
+        2,
+    )
+    c.dtype, c.steps, c.log_every, c.learning_rate, c.warmup = "float32", 60, 5, 5e-3, 0.05
     return c
 
 
 @pytest.fixture(scope="module")
-def trained(known, tmp_path_factory):
+def trained(architecture, known, tmp_path_factory):
     """(workdir, export, rows of the log) of a pre-training."""
     folder = tmp_path_factory.mktemp("run")
-    config = toy_config(known)
+    config = small_config(architecture, known)
     stage = pretrain_stage(config, with_data=False)
     reader = PairReader(stage.vocabulary, config.row_length)
     layout = make_layout(config, stage.vocabulary, reader, stage.shares, 2, 2 * config.batch_pairs)
@@ -100,11 +111,11 @@ def test_pre_training_learns(trained):
     assert losses[-1] < losses[0] - 1
 
 
-def test_the_export_scores_as_the_workdir_and_harp_rerank_ranks_by_it(trained, tmp_path):
+def test_the_export_scores_as_the_workdir_and_harp_rerank_ranks_by_it(architecture, trained, tmp_path):
     workdir, output = trained
     shape, params = load_encoder(workdir)
     exported_shape, exported = load_hf(output)
-    assert type(shape) is type(exported_shape) is ToyShape
+    assert type(shape) is type(exported_shape) is ENCODERS[architecture].shape
     jax.tree.map(np.testing.assert_array_equal, params, exported)
     docs = {f"d{i}": text("d", i) for i in range(9)}
     pairs = [("cat mat", each) for each in docs.values()]
@@ -122,58 +133,64 @@ def test_the_export_scores_as_the_workdir_and_harp_rerank_ranks_by_it(trained, t
     ]
 
 
-def test_dry_run_shards_and_counts(known):
-    config = toy_config(known)
+def test_dry_run_shards_and_counts(architecture, known):
+    config = small_config(architecture, known)
     config.lanes, config.mesh.data, config.mesh.fsdp, config.mesh.model = 4, 2, 2, 2
     assert "2 × 32, 2 heads" in dry_run(config)  # the sharding rules match every parameter
 
 
-def test_attention_and_packing_of_the_toy(known):
-    """Attention rows are distributions; a packed sequence scores as alone, whatever its place (positions are rotary)."""
-    tokenizer = load_tokenizer(known)
-    shape = ToyShape(tokenizer.size, 2, 32, 2, 64, 96, initializer_range=0.3)
-    params = jax.jit(lambda key: init_params(shape, key))(jax.random.key(0))
-    sequences = PairReader(tokenizer, 64).read(0, "qdm", 0, 1)[0].sequences
-    config = toy_config(known)
-    layout = make_layout(config, tokenizer, PairReader(tokenizer, 64), {"qdm": 1.0}, 2, 32)
-    scores = []
-    for chosen in (sequences, sequences[:1], sequences[1:]):
-        group = Group(0, chosen)
-        rows = dataclasses.replace(layout, rows=1, row_length=sum(map(len, chosen)), microbatches=1)
-        batch = fill([group], next(plan([tuple(map(len, chosen))], rows)), rows, 0)
-        assert not batch["token_type_ids"].any()
-        hidden = Ranker(shape).apply({"params": params}, batch, method="encode")
-        scores.append(Ranker(shape).apply({"params": params}, hidden, batch["cls_offset"], method="scores")[0])
-        attention = Ranker(shape).apply({"params": params}, batch, batch["cls_offset"], method="attention_rows")
-        np.testing.assert_allclose(attention.sum(-1), 1, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(scores[0][:2], [scores[1][0], scores[2][0]], rtol=0, atol=1e-4)
+def test_what_others_load_scores_the_same(trained, tmp_path):
+    """As the class that servers know, strictly, in sentence-transformers, and in ONNX and OpenVINO."""
+    import transformers
+    from sentence_transformers import CrossEncoder
+
+    workdir, output = trained
+    pairs = [("cat mat", text("d", i)) for i in range(5)] + [("red", "red"), ("cat", " ".join(map(text, range(9))))]
+    model = Reranker.from_pretrained(output)
+    expected = model.predict(pairs)
+    scale = np.abs(expected).max()
+    network, info = transformers.AutoModelForSequenceClassification.from_pretrained(output, output_loading_info=True)
+    assert not info["missing_keys"] and not info["mismatched_keys"]
+    assert network.config.id2label == {0: "LABEL_0"} and network.config.architectures == [type(network).__name__]
+    np.testing.assert_allclose(CrossEncoder(output, device="cpu").predict(pairs), expected, rtol=0, atol=1e-5 * scale)
+    export_model(workdir, str(tmp_path / "ranker"), ranker=True, formats=["onnx", "openvino"])
+    state = load_file(str(tmp_path / "ranker" / "model.safetensors"))
+    assert state.keys() == network.state_dict().keys()
+    for backend in ("onnx", "openvino"):
+        found = Reranker.from_pretrained(str(tmp_path / "ranker"), backend=backend, dtype="float32").predict(pairs)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * scale)
+    narrow = Reranker.from_pretrained(output, backend="jax", dtype="bfloat16").predict(pairs)
+    np.testing.assert_allclose(narrow, expected, rtol=0, atol=0.1 * scale)
 
 
-def test_byte_level_bpe(known, tmp_path):
+def test_ids_and_templates_are_those_of_transformers(known, tmp_path):
     import transformers
 
     tokenizer, theirs = load_tokenizer(known), transformers.AutoTokenizer.from_pretrained(known)
     query, document = "Cat sat", "The mat, unseen wörds."
     sides = [np.asarray(tokenizer.encode(each), np.int32) for each in (query, document)]
     sequence = pair_sequences(*sides, sides[0][:0], sides[0][:0], 96, tokenizer.template)[0]
-    assert len(sequence) == len(theirs(query, document)["input_ids"]) == sum(map(len, sides)) + 4
     template = tokenizer.template
     line = [*template.start, *sides[0], *template.between, *sides[1], *template.end]
-    assert line == theirs(query, document)["input_ids"]
+    assert line == theirs(query, document)["input_ids"] and len(sequence) == len(line)
     assert len(text_sequence(sides[1], 96, template)) == len(theirs(document)["input_ids"])
     tokenizer.save(str(tmp_path / "again"))
-    assert load_tokenizer(str(tmp_path / "again")) == tokenizer and tokenizer.unk == -1
+    assert load_tokenizer(str(tmp_path / "again")).sha256 == tokenizer.sha256
     again = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
     assert again(document)["input_ids"] == theirs(document)["input_ids"]
     long = "The cat sat  on the mat. " * 50
     assert tokenizer.encode_prefixes([long], 20) == [tokenizer.encode(long)[:20]]
     continued = [tokenizer.tokens[i] for i in tokenizer.encode(" unseen") if tokenizer.continues[i]]
-    assert continued and not any(token.startswith("Ġ") for token in continued)
+    assert continued and not any(token[0] in "Ġ▁" for token in continued)
+
+
+# A generation job of byte-level BPE; how words are cut is the tokenizer's matter, not the encoder's.
+of_bpe = pytest.mark.parametrize("architecture", ["modernbert"], indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")
 def pairs(trained, tmp_path_factory):
-    """A generation job whose terms the toy weighs, and whose words its byte-level BPE cuts."""
+    """A generation job whose terms the encoder weighs, and whose words its byte-level BPE cuts."""
     folder = corpus.write(tmp_path_factory.mktemp("pairs"))
     tasks = ("rqp", "qdm", "rdp", "acm", "adp", "mlm")
     fields = dict(
@@ -183,7 +200,8 @@ def pairs(trained, tmp_path_factory):
     return folder / "out", manifest, load_terms(trained[1], "")
 
 
-def test_the_toy_weighs_terms(trained, pairs):
+@of_bpe
+def test_the_encoder_weighs_terms(trained, pairs):
     """Weights of words: attention of one unpadded sentence at a time, summed over each word's tokens."""
     output, _, terms = pairs
     shape, params = load_encoder(trained[1])
@@ -207,7 +225,8 @@ def test_the_toy_weighs_terms(trained, pairs):
         np.testing.assert_allclose(from_bytes(weight["cls"]), slow, rtol=2e-3, atol=1e-5)
 
 
-def test_the_toys_pairs_are_of_whole_words(pairs):
+@of_bpe
+def test_pairs_are_of_whole_words(pairs):
     """Queries spell words of their sources: no stopword is sampled, S2 has no word of the anchor, both are equally long."""
     output, manifest, terms = pairs
     words = set(re.findall(r"\w+", " ".join(corpus.page(i)["text"].lower() for i in range(corpus.PAGES))))
@@ -231,6 +250,7 @@ def test_the_toys_pairs_are_of_whole_words(pairs):
     assert max(len(row["text"]) for row in records(output) if row["task"] == b"mlm") <= LONGEST - 2  # special tokens
 
 
+@of_bpe
 def test_a_word_is_the_same_at_the_start_of_a_query(pairs, tmp_path):
     """Byte-level BPE has other ids for it there than after a space; the trivial predictors compare words."""
     terms = pairs[2]

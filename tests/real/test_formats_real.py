@@ -48,7 +48,9 @@ def test_drift_on_real_questions(tmp_path, name):
     else:
         write_openvino(str(tmp_path), config, params, tokenizer, pairs[::3])
     for int8 in (False, True):
-        found = np.concatenate([scores(name, str(tmp_path / FILES[name, int8]), [pair], tokenizer) for pair in pairs])
+        found = np.concatenate(
+            [scores(config, name, str(tmp_path / FILES[name, int8]), [pair], tokenizer) for pair in pairs]
+        )
         drift = float(np.sqrt(np.mean((found - expected) ** 2)) / expected.std())
         lost = 1 - ndcg(found, expected)
         print(f"{name} {'int8' if int8 else 'float32'}: drift {drift:.2g}, nDCG@10 lost {lost:.4f}")
@@ -56,8 +58,8 @@ def test_drift_on_real_questions(tmp_path, name):
         assert lost <= LOST[int8]
 
 
-def scores(name: str, path: str, pairs, tokenizer) -> np.ndarray:
-    inputs = feed(*pair_rows(pairs, len(pairs), 0, tokenizer))
+def scores(config, name: str, path: str, pairs, tokenizer) -> np.ndarray:
+    inputs = feed(config, *pair_rows(pairs, len(pairs), 0, tokenizer))
     return np.asarray(run(name, path)(inputs))[:, 0]
 
 

@@ -4,10 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from harp_jax.base.errors import InputError
-from harp_jax.model.encoders import bert
+from harp_jax.model.encoders import bert, modernbert, roberta
 from harp_jax.model.encoders.encoder import Encoder, EncoderShape
 
-ENCODERS: dict[str, Encoder] = {"bert": bert.ENCODER}
+ENCODERS: dict[str, Encoder] = {
+    "bert": bert.ENCODER,
+    "roberta": roberta.ROBERTA,
+    "xlm-roberta": roberta.XLM_ROBERTA,
+    "modernbert": modernbert.ENCODER,
+}
 
 
 def encoder_of(model_type: Any, where: str) -> Encoder:

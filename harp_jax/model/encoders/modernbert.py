@@ -1,0 +1,384 @@
+"""ModernBERT (Ettin, GTE, mmBERT): rotary positions, norms before the layers, GeGLU, and attention within a window in most layers.
+
+As published: no biases but those of the decoder and the classifier, erf GELU. Warner et al. 2024 (arXiv 2412.13663). In the order
+of bert.py.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec as P
+
+from harp_jax.base.errors import InputError
+from harp_jax.model.attention import attend, choose, place_of, probabilities
+from harp_jax.model.encoders.encoder import (
+    WORDS,
+    Encoder,
+    EncoderShape,
+    Field,
+    Leaf,
+    Tensors,
+    one_label,
+    read_fields,
+    tied,
+)
+from harp_jax.model.layers import Dropout, Words, dense, gelu, initializer, layer_norm, rematerialised
+
+
+@dataclass(frozen=True)
+class ModernBertShape(EncoderShape):
+    layer_norm_eps: float = 1e-5
+    global_every: int = 3  # layers 0, global_every, … attend to all tokens, the others to a window
+    window: int = 128  # tokens of the window, half of them on each side
+    global_theta: float = 160_000.0  # bases of the rotary positions' wave lengths
+    local_theta: float = 10_000.0
+    model_type: str = "modernbert"
+
+    biased: ClassVar[bool] = False
+    widening: ClassVar[float] = 1.5
+
+    def reach(self, layer: int) -> int:
+        """How far the tokens may be that a layer attends to; 0: all."""
+        return self.window // 2 if layer % self.global_every else 0
+
+
+FIELDS: dict[str, Field] = {
+    "vocab_size": ("vocab_size", None, 1, 1 << 24),
+    "num_hidden_layers": ("layers", None, 1, 1000),
+    "hidden_size": ("hidden", None, 1, 1 << 16),
+    "num_attention_heads": ("heads", None, 1, 1024),
+    "intermediate_size": ("intermediate", None, 1, 1 << 20),
+    "max_position_embeddings": ("max_positions", 8192, 1, 1 << 20),
+    "norm_eps": ("layer_norm_eps", 1e-5, 0.0, 1.0),
+    "mlp_dropout": ("dropout", 0.0, 0.0, 1.0),
+    "initializer_range": ("initializer_range", 0.02, 0.0, 100.0),
+    "local_attention": ("window", 128, 2, 1 << 20),
+    "global_attn_every_n_layers": ("global_every", 3, 1, 1000),
+    "global_rope_theta": ("global_theta", 160_000.0, 1.0, 1e12),
+    "local_rope_theta": ("local_theta", 10_000.0, 1.0, 1e12),
+}
+# What is computed here.
+FIXED = {
+    "hidden_activation": "gelu", "classifier_activation": "gelu", "attention_bias": False, "mlp_bias": False,
+    "norm_bias": False, "classifier_bias": False, "decoder_bias": True, "rope_scaling": None,
+}  # fmt: skip
+POOLINGS = ("cls", "mean")
+KINDS = {"global": "full_attention", "local": "sliding_attention"}  # of layers, in transformers 5
+
+
+def from_config(config: Mapping[str, Any], where: str) -> ModernBertShape:
+    """The shape from a config.json of transformers 4 or 5; InputError where this file computes another architecture."""
+    older = dict(config)
+    for ours, theirs in KINDS.items():
+        rope = (config.get("rope_parameters") or {}).get(theirs) or {}
+        if rope.get("rope_type", "default") != "default":
+            raise InputError(
+                f"{where}: rope_type is {rope['rope_type']!r}, only 'default' is supported; use another model"
+            )
+        if "rope_theta" in rope:
+            older[f"{ours}_rope_theta"] = rope["rope_theta"]
+    kinds = config.get("layer_types")
+    if kinds:
+        later = [i for i, kind in enumerate(kinds) if kind == KINDS["global"] and i]
+        older["global_attn_every_n_layers"] = later[0] if later else max(len(kinds), 2)
+    if config.get("classifier_pooling", "cls") not in POOLINGS:
+        raise InputError(f"{where}: classifier_pooling is {config['classifier_pooling']!r}, not one of {POOLINGS}")
+    shape = ModernBertShape(**read_fields(older, FIELDS, FIXED, where), pooling=config.get("classifier_pooling", "cls"))
+    if kinds and list(kinds) != layer_types(shape):
+        raise InputError(
+            f"{where}: layer_types has no period of one full_attention and then sliding_attention; use another model"
+        )
+    return shape
+
+
+def layer_types(shape: ModernBertShape) -> list[str]:
+    """The kind of attention of each layer, as transformers 5 lists it."""
+    return [KINDS["local" if shape.reach(i) else "global"] for i in range(shape.layers)]
+
+
+def to_config(shape: ModernBertShape) -> dict[str, Any]:
+    """The inverse of `from_config`, for transformers 4 and 5 and for servers, which read the older fields."""
+    thetas = {"global": shape.global_theta, "local": shape.local_theta}
+    return {
+        "model_type": "modernbert",
+        **{field: getattr(shape, ours) for field, (ours, *_) in FIELDS.items()},
+        "layer_types": layer_types(shape),
+        "rope_parameters": {
+            KINDS[kind]: {"rope_type": "default", "rope_theta": theta} for kind, theta in thetas.items()
+        },
+        "classifier_pooling": shape.pooling,
+        **{field: value for field, value in FIXED.items() if value is not None},
+    }
+
+
+def frequencies(theta: float, head_dim: int) -> np.ndarray:
+    """[head_dim / 2] float32: rounded as transformers rounds them, since thousands of positions multiply a difference."""
+    exponents = np.arange(0, head_dim, 2, dtype=np.float32) / np.float32(head_dim)
+    return np.float32(1) / (np.float64(theta) ** exponents).astype(np.float32)
+
+
+def rotation(positions: jax.Array, theta: float, head_dim: int) -> tuple[jax.Array, jax.Array]:
+    """Cosines and sines of positions [rows, T], [rows, T, 1, head_dim / 2] float32."""
+    angles = positions[:, :, None, None].astype(jnp.float32) * frequencies(theta, head_dim)
+    return jnp.cos(angles), jnp.sin(angles)
+
+
+def rotated(x: jax.Array, rotation: tuple[jax.Array, jax.Array]) -> jax.Array:
+    """x [rows, T, heads, head_dim], of which numbers i and i + head_dim / 2 are turned by their angle."""
+    wide = jnp.promote_types(x.dtype, jnp.float32)
+    cos, sin = (each.astype(wide) for each in rotation)
+    a, b = jnp.split(x.astype(wide), 2, axis=-1)
+    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1).astype(x.dtype)
+
+
+def picked(x: jax.Array, at: jax.Array | None) -> jax.Array:
+    """x [rows, T, …] at the places `at` [rows, Q]; None: all."""
+    return x if at is None else jnp.take_along_axis(x, at.reshape(*at.shape, *(1,) * (x.ndim - 2)), axis=1)
+
+
+class Layer(nn.Module):
+    config: ModernBertShape
+    number: int
+
+    def setup(self) -> None:
+        c = self.config
+        self.query, self.key, self.value = (nn.DenseGeneral((c.heads, c.head_dim), **dense(c)) for _ in range(3))
+        self.output = nn.DenseGeneral(c.hidden, axis=(-2, -1), **dense(c))
+        self.gate, self.up, self.down = (
+            nn.Dense(size, **dense(c)) for size in (c.intermediate, c.intermediate, c.hidden)
+        )
+        if self.number:  # the embeddings are normed already
+            self.attention_norm = layer_norm(c)
+        self.mlp_norm = layer_norm(c)
+        self.drop, self.drop_weights = Dropout(c.dropout), Dropout(c.attention_dropout)
+
+    def __call__(self, x: jax.Array, row: Mapping[str, Any], deterministic: bool, at: jax.Array | None) -> jax.Array:
+        """Hidden states of all tokens, or of those at the places `at` [rows, Q] only: [rows, T or Q, hidden]."""
+        c, segments = self.config, row["segments"]
+        implementation = "xla"
+        if at is None and not self.is_initializing():
+            dropped = c.attention_dropout > 0
+            implementation = choose(c.attention, c.dtype, dropped, place_of(x).platform, x.shape[1])
+        inner, q, k = self._projected(x, row, at)
+        drop = lambda weights: self.drop_weights(weights, deterministic)  # noqa: E731
+        reach = c.reach(self.number)
+        mixed = attend(q, k, self.value(inner), picked(segments, at), segments, implementation, drop, reach, at)
+        x = picked(x, at) + self.drop(self.output(mixed), deterministic)
+        inner = self.mlp_norm(x)
+        return x + self.drop(self.down(gelu(self.gate(inner)) * self.up(inner)), deterministic)
+
+    def rows(self, x: jax.Array, row: Mapping[str, Any], at: jax.Array) -> jax.Array:
+        """Attention probabilities from the places `at` [rows, Q], averaged over heads: [rows, Q, T] float32."""
+        _, q, k = self._projected(x, row, at)
+        segments = row["segments"]
+        return probabilities(q, k, picked(segments, at), segments, self.config.reach(self.number), at).mean(axis=1)
+
+    def _projected(self, x: jax.Array, row: Mapping[str, Any], at: jax.Array | None) -> tuple[jax.Array, ...]:
+        """The normed input, the rotated queries at `at`, and the rotated keys."""
+        inner = self.attention_norm(x) if self.number else x
+        turn = row["local" if self.config.reach(self.number) else "global"]
+        asking = picked(turn[0], at), picked(turn[1], at)
+        return inner, rotated(self.query(picked(inner, at)), asking), rotated(self.key(inner), turn)
+
+
+class Embeddings(nn.Module):
+    config: ModernBertShape
+
+    def setup(self) -> None:
+        c = self.config
+        wide = jnp.promote_types(c.dtype, jnp.float32)  # see bert.Embeddings
+        self.word = Words(c.vocab_size, c.hidden, dtype=wide, embedding_init=initializer(c))
+        self.norm = layer_norm(c)
+        self.drop = Dropout(c.dropout)
+
+    def __call__(self, tokens: jax.Array, deterministic: bool) -> jax.Array:
+        return self.drop(self.norm(self.word(tokens)).astype(self.config.dtype), deterministic)
+
+
+class ModernBert(nn.Module):
+    """The encoder, with the methods of `bert.Bert`."""
+
+    config: ModernBertShape
+
+    def setup(self) -> None:
+        c = self.config
+        self.embeddings, self.norm = Embeddings(c), layer_norm(c)
+        layer = rematerialised(Layer, c.remat)
+        for i in range(c.layers):
+            setattr(self, f"layer_{i}", layer(c, i))
+
+    def __call__(
+        self, batch: Mapping[str, jax.Array], deterministic: bool = True, positions: jax.Array | None = None
+    ) -> jax.Array:
+        x, row = self._embedded(batch, deterministic)
+        for i in range(self.config.layers):
+            last = i == self.config.layers - 1
+            x = getattr(self, f"layer_{i}")(x, row, deterministic, positions if last else None)
+        return self.norm(x)
+
+    def attention_rows(self, batch: Mapping[str, jax.Array], positions: jax.Array) -> jax.Array:
+        x, row = self._embedded(batch, deterministic=True)
+        for i in range(self.config.layers - 1):
+            x = getattr(self, f"layer_{i}")(x, row, True, None)
+        return getattr(self, f"layer_{self.config.layers - 1}").rows(x, row, positions)
+
+    def _embedded(self, batch: Mapping[str, jax.Array], deterministic: bool) -> tuple[jax.Array, dict[str, Any]]:
+        """Embeddings, and what all layers read of a row: its segments and the angles of its positions."""
+        c, places = self.config, batch["position_ids"]
+        turns = {
+            "global": rotation(places, c.global_theta, c.head_dim),
+            "local": rotation(places, c.local_theta, c.head_dim),
+        }
+        return self.embeddings(batch["tokens"], deterministic), {"segments": batch["segment_ids"], **turns}
+
+
+class Pooler(nn.Module):
+    """ModernBERT's prediction head: a dense layer, GELU and a norm."""
+
+    config: ModernBertShape
+
+    def setup(self) -> None:
+        c = self.config
+        self.dense = nn.Dense(c.hidden, use_bias=False, dtype=c.dtype, kernel_init=initializer(c))
+        self.norm = layer_norm(c)
+
+    def __call__(self, pooled: jax.Array) -> jax.Array:
+        return self.norm(gelu(self.dense(pooled)))
+
+
+RULES: tuple[tuple[str, P], ...] = (
+    (r"embeddings/word/embedding$", P("model", "fsdp")),
+    (r"layer_\d+/(query|key|value)/kernel$", P("fsdp", "model", None)),
+    (r"layer_\d+/output/kernel$", P("model", None, "fsdp")),
+    (r"layer_\d+/(gate|up)/kernel$", P("fsdp", "model")),
+    (r"layer_\d+/down/kernel$", P("model", "fsdp")),
+    (r"encoder/.*norm/scale$", P()),
+)
+
+
+def flops(shape: ModernBertShape, rows: int, length: int, positions: int) -> float:
+    """See `bert.flops`; a token of a local layer attends to the window only."""
+    h, tokens, last = shape.hidden, rows * length, rows * positions
+    total = 0.0
+    for i in range(shape.layers):
+        asking = tokens if i < shape.layers - 1 else last
+        keys = min(length, 2 * shape.reach(i) + 1) if shape.reach(i) else length
+        total += 4 * h * h * (tokens + asking) + asking * (6 * h * shape.intermediate + 4 * keys * h)
+    return total
+
+
+def _matrix(path: str, name: str, into: int, out: int, kernel: tuple[int, ...] = ()) -> Leaf:
+    return Leaf((*path.split("/"), "kernel"), f"{name}.weight", kernel or (into, out), (out, into))
+
+
+def _scale(path: str, name: str, size: int) -> Leaf:
+    return Leaf((*path.split("/"), "scale"), f"{name}.weight", (size,), (size,))
+
+
+def _encoder_leaves(c: ModernBertShape) -> Iterator[Leaf]:
+    h, split = c.hidden, (c.heads, c.head_dim)
+    yield Leaf(("encoder", *WORDS), "model.embeddings.tok_embeddings.weight", (c.vocab_size, h), (c.vocab_size, h))
+    yield _scale("encoder/embeddings/norm", "model.embeddings.norm", h)
+    for i in range(c.layers):
+        ours, theirs = f"encoder/layer_{i}", f"model.layers.{i}"
+        if i:
+            yield _scale(f"{ours}/attention_norm", f"{theirs}.attn_norm", h)
+        for part in ("query", "key", "value"):
+            yield _matrix(f"{ours}/{part}", f"{theirs}.attn.{part}", h, h, (h, *split))
+        yield _matrix(f"{ours}/output", f"{theirs}.attn.Wo", h, h, (*split, h))
+        yield _scale(f"{ours}/mlp_norm", f"{theirs}.mlp_norm", h)
+        for part in ("gate", "up"):
+            yield _matrix(f"{ours}/{part}", f"{theirs}.mlp.{part}", h, c.intermediate)
+        yield _matrix(f"{ours}/down", f"{theirs}.mlp.Wo", c.intermediate, h)
+    yield _scale("encoder/norm", "model.final_norm", h)
+
+
+def leaves(c: ModernBertShape) -> dict[str, list[Leaf]]:
+    """The tensors of the encoder and of each head, after `read`; the MLM decoder is tied and so not among them."""
+    return {
+        "encoder": list(_encoder_leaves(c)),
+        "pooler": [
+            _matrix("pooler/dense", "head.dense", c.hidden, c.hidden),
+            _scale("pooler/norm", "head.norm", c.hidden),
+        ],
+        "score": [
+            _matrix("score", "classifier", c.hidden, 1),
+            Leaf(("score", "bias"), "classifier.bias", (1,), (1,)),
+        ],
+        "mlm": [
+            _matrix("mlm/transform", f"{MLM}head.dense", c.hidden, c.hidden),
+            _scale("mlm/norm", f"{MLM}head.norm", c.hidden),
+            Leaf(("mlm", "bias"), f"{MLM}decoder.bias", (c.vocab_size,), (c.vocab_size,)),
+        ],
+    }
+
+
+# One tensor of Hugging Face's and the leaves that it is the rows of.
+FUSED = {"attn.Wqkv": ("attn.query", "attn.key", "attn.value"), "mlp.Wi": ("mlp.gate", "mlp.up")}
+# Hugging Face calls both heads `head`: in files with both, the names of the MLM head's tensors begin with this.
+MLM = "mlm."
+
+
+def read(tensors: Tensors, where: str) -> Tensors:
+    """A bare ModernBertModel lacks the prefix, and its fused tensors are split; `head` is that of MLM without a classifier."""
+    bare = ("embeddings.", "layers.", "final_norm.")
+    state = {f"model.{name}" if name.startswith(bare) else name: tensor for name, tensor in tensors.items()}
+    if "classifier.weight" not in state:
+        alone = ("head.", "decoder.")
+        state = {f"{MLM}{name}" if name.startswith(alone) else name: tensor for name, tensor in state.items()}
+    split: Tensors = {}
+    for name, tensor in state.items():
+        parts = next((parts for fused, parts in FUSED.items() if name.endswith(f".{fused}.weight")), ())
+        if not parts or len(tensor) % len(parts):
+            split[name] = tensor
+        for part, rows in zip(parts, np.split(tensor, len(parts)) if parts and not len(tensor) % len(parts) else ()):
+            split[f"{name.rsplit('.', 3)[0]}.{part}.weight"] = rows
+    labelled = one_label(split, "classifier.weight")
+    if len(labelled) < len(split):
+        labelled = {name: tensor for name, tensor in labelled.items() if not name.startswith("head.")}
+    return tied(labelled, f"{MLM}decoder", "model.embeddings.tok_embeddings.weight", f"{MLM}decoder.bias", where)
+
+
+def written(state: Tensors) -> Tensors:
+    """The inverse of `read`."""
+    fused: Tensors = {}
+    for name, tensor in state.items():
+        place = next((place for place, parts in FUSED.items() if any(name.endswith(f".{p}.weight") for p in parts)), "")
+        if not place:
+            name = name if "classifier.weight" in state else name.removeprefix(MLM)
+            fused[name] = tensor
+        else:
+            whole = f"{name.rsplit('.', 3)[0]}.{place}.weight"
+            fused[whole] = np.concatenate([fused[whole], tensor]) if whole in fused else tensor
+    return fused
+
+
+def exported_as(heads: Collection[str]) -> str:
+    """With both heads the classifier's class, which re-rankers load; the MLM head is then extra in the file."""
+    return "ModernBert" + (
+        "ForSequenceClassification" if "score" in heads else "ForMaskedLM" if "mlm" in heads else "Model"
+    )
+
+
+ENCODER = Encoder(
+    shape=ModernBertShape,
+    from_config=from_config,
+    to_config=to_config,
+    module=ModernBert,
+    rules=RULES,
+    flops=flops,
+    leaves=leaves,
+    read=read,
+    written=written,
+    exported_as=exported_as,
+    initialisations={},
+    vocabulary=50368,
+    pooler=Pooler,
+    modules=("GELU", "LayerNorm"),
+    poolings=POOLINGS,
+)

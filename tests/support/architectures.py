@@ -1,0 +1,166 @@
+"""Every architecture in torch with random weights of odd shapes, as transformers writes it, and the comparison of ours with it."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from harp_jax.checkpoints.huggingface import load_hf
+from harp_jax.model.cross_encoder import Ranker
+
+# Heads of 12 numbers, a vocabulary that is no multiple of anything, layers of both kinds of attention.
+SHAPE = {
+    "vocab_size": 103, "hidden_size": 36, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 50,
+    "max_position_embeddings": 1030,
+}  # fmt: skip
+POSITIONED = {"hidden_act": "gelu", "attention_probs_dropout_prob": 0.0, "layer_norm_eps": 1e-5}
+MODERN = {**SHAPE, "num_hidden_layers": 4, "local_attention": 14, "pad_token_id": 1, "global_attn_every_n_layers": 3}
+
+
+@dataclass(frozen=True)
+class Architecture:
+    model_type: str
+    fields: dict[str, Any]  # of config.json
+
+
+ARCHITECTURES = {
+    "bert": Architecture("bert", {**SHAPE, **POSITIONED, "type_vocab_size": 2}),
+    "roberta": Architecture("roberta", {**SHAPE, **POSITIONED, "type_vocab_size": 1, "pad_token_id": 1}),
+    "xlm-roberta": Architecture("xlm-roberta", {**SHAPE, **POSITIONED, "type_vocab_size": 1, "pad_token_id": 1}),
+    "modernbert": Architecture("modernbert", MODERN),
+    "modernbert-mean": Architecture("modernbert", {**MODERN, "classifier_pooling": "mean", "local_attention": 128}),
+}
+
+
+def torch_model(name: str, kind: str, sizes: dict[str, Any] | None = None, seed: int = 0) -> Any:
+    """AutoModelFor… `kind` ("SequenceClassification", "MaskedLM") with random biases and norms, which zeros and ones would hide."""
+    import torch
+    import transformers
+
+    chosen = ARCHITECTURES[name]
+    fields = {**chosen.fields, **(sizes or {}), "num_labels": 1}
+    config = transformers.AutoConfig.for_model(chosen.model_type, **fields)
+    model = getattr(transformers, f"AutoModelFor{kind}").from_config(config, attn_implementation="sdpa")
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for path, parameter in model.named_parameters():
+            value = torch.randn(parameter.shape, generator=generator) * 0.2
+            parameter.copy_(value + 1 if "norm" in path.lower() and path.endswith("weight") else value)
+    return model.eval()
+
+
+def save_gradients(model: Any, directory: str) -> None:
+    """The gradients of a model as the tensors of a directory, so that `load_hf` returns them as a parameter tree."""
+    from safetensors.numpy import save_file
+
+    os.makedirs(directory)
+    fields = {**model.config.to_dict(), "architectures": None}
+    with open(os.path.join(directory, "config.json"), "w") as file:
+        json.dump(fields, file)
+    grads = {path: each.grad for path, each in model.named_parameters() if each.grad is not None}
+    save_file(
+        {path: np.ascontiguousarray(grad.numpy().astype(np.float32)) for path, grad in grads.items()},
+        os.path.join(directory, "model.safetensors"),
+    )
+
+
+def rows_of(sequences: Sequence[np.ndarray], types: int) -> tuple[dict[str, np.ndarray], list[int]]:
+    """Each sequence alone in a row, and all of them packed in a last one, backwards; the starts there, by sequence."""
+    count, total = len(sequences), sum(map(len, sequences))
+    batch = {
+        name: np.zeros((count + 1, total + 3), np.int32)
+        for name in ("tokens", "segment_ids", "position_ids", "token_type_ids")
+    }
+    batch["cls_offset"] = np.zeros((count + 1, count), np.int32)
+    starts, at = [0] * count, 0
+    for seat, number in enumerate(reversed(range(count))):
+        sequence = sequences[number]
+        for row, place in ((number, 0), (count, at)):
+            line = slice(place, place + len(sequence))
+            batch["tokens"][row, line] = sequence
+            batch["segment_ids"][row, line] = seat + 1
+            batch["position_ids"][row, line] = np.arange(len(sequence))
+            batch["token_type_ids"][row, line] = second(sequence, types)
+        batch["cls_offset"][count, number] = starts[number] = at
+        at += len(sequence)
+    return batch, starts
+
+
+def second(sequence: np.ndarray, types: int) -> np.ndarray:
+    """The token types of a pair whose document is the second half."""
+    return (np.arange(len(sequence)) >= len(sequence) // 2) * (types > 1)
+
+
+def close(found: np.ndarray, expected: np.ndarray, relative: float, what: str, scale: float = 0.0) -> None:
+    largest = max(np.abs(expected).max(), scale)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=relative * largest, err_msg=what)
+
+
+def check_parity(
+    folder: Path,
+    name: str,
+    sizes: dict[str, Any],
+    lengths: Sequence[int],
+    dtypes: Sequence[str],
+    gradients: bool = True,
+) -> None:
+    """Hidden states, scores and gradients of sequences, alone and packed, against torch: to 1e-5 of the largest value in float32.
+
+    In float64 to 1e-9, to 1e-6 with rotary positions: transformers rotates in float32 whatever the dtype.
+    """
+    import torch
+
+    model = torch_model(name, "SequenceClassification", sizes)
+    model.save_pretrained(folder / "model")
+    shape, params = load_hf(str(folder / "model"))
+    assert {"encoder", "pooler", "score"} == set(params)
+    rng = np.random.default_rng(1)
+    sequences = [rng.integers(2, shape.vocab_size, n) for n in lengths]
+    directions = rng.normal(size=len(sequences)).astype(np.float32)
+    batch, starts = rows_of(sequences, shape.type_vocab)
+    numbers = np.arange(len(sequences), dtype=np.int32)
+
+    def ours(params: Any, batch: Any, dtype: str) -> Any:
+        network = Ranker(shape.computing_in(dtype))
+        places = np.tile(np.arange(batch["tokens"].shape[1], dtype=np.int32), (len(batch["tokens"]), 1))
+        found: Any = network.apply({"params": params}, batch, places, method="scored")
+        scores, hidden = found
+        return ((scores[numbers, 0] * directions).sum(), (scores[-1] * directions).sum()), (scores, hidden)
+
+    for dtype in dtypes:
+        relative = 1e-5 if dtype == "float32" else 1e-6 if shape.model_type == "modernbert" else 1e-9
+        model = model.to(getattr(torch, dtype))
+        outputs = []
+        for sequence in sequences:
+            types = torch.tensor(second(sequence, shape.type_vocab), dtype=torch.long)[None]
+            more = {"token_type_ids": types} if shape.type_vocab > 1 else {}
+            outputs.append(model(torch.tensor(sequence)[None], output_hidden_states=True, **more))
+        expected = np.array([each.logits[0, 0].item() for each in outputs])
+        with jax.enable_x64(dtype == "float64"):
+            wide = jax.tree.map(lambda x, dtype=dtype: np.asarray(x, dtype), params)
+            run = jax.jit(jax.jacrev(ours, has_aux=True) if gradients else ours, static_argnums=2)
+            trees, (scores, hidden) = run(wide, batch, dtype)
+        close(scores[numbers, 0], expected, relative, "scores")
+        close(scores[-1], expected, relative, "scores of packed sequences")
+        for i, (sequence, output) in enumerate(zip(sequences, outputs)):
+            last, n = output.hidden_states[-1][0].detach().numpy(), len(sequence)
+            close(hidden[i, :n], last, relative, f"hidden states of {n}")
+            close(hidden[-1, starts[i] : starts[i] + n], last, relative, f"hidden states of {n}, packed")
+        if not gradients:
+            continue
+        model.zero_grad()
+        sum(each.logits[0, 0] * float(d) for each, d in zip(outputs, directions)).backward()
+        save_gradients(model, str(folder / dtype))
+        for tree in trees:
+            by_path = zip(jax.tree_util.tree_leaves_with_path(tree), jax.tree.leaves(load_hf(str(folder / dtype))[1]))
+            for (path, mine), grad in by_path:
+                where = jax.tree_util.keystr(path)
+                # A key's bias changes all logits of a query alike: its gradient is 0 but for rounding.
+                close(
+                    mine, grad, max(relative, 1e-6), f"gradient of {where}", 1.0 if "['key']['bias']" in where else 0.0
+                )

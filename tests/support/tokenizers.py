@@ -1,0 +1,48 @@
+"""Tokenizers trained in a test, as no hub is reachable: byte-level BPE as ModernBERT's and RoBERTa's, Unigram as XLM-R's."""
+
+import json
+import os
+from collections.abc import Iterable
+
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+
+
+def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 400) -> str:
+    """A directory with the tokenizer of `kind`: "modernbert", "roberta" (both BPE) or "xlm-roberta" (Unigram).
+
+    The latter two name their own class of transformers, "modernbert" the general one, as published models do.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    special = SPECIAL if kind != "modernbert" else ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
+    first, pad, last, unknown, mask = special
+    if kind == "xlm-roberta":
+        made = Tokenizer(models.Unigram())
+        made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+        made.decoder = decoders.Metaspace()
+        trainer = trainers.UnigramTrainer(
+            vocab_size=size, special_tokens=special, unk_token=unknown, show_progress=False
+        )
+    else:
+        made = Tokenizer(models.BPE())
+        made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(
+            vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+        )
+    made.train_from_iterator(texts, trainer)
+    ids = [(token, made.token_to_id(token)) for token in (first, last)]
+    if kind == "roberta":
+        made.post_processor = processors.RobertaProcessing(ids[1], ids[0], add_prefix_space=False)
+    else:
+        twice = f"{last} {last}" if kind == "xlm-roberta" else last
+        made.post_processor = processors.TemplateProcessing(
+            single=f"{first} $A {last}", pair=f"{first} $A {twice} $B {last}", special_tokens=ids
+        )
+    os.makedirs(directory, exist_ok=True)
+    made.save(os.path.join(directory, "tokenizer.json"))
+    roles = {"cls_token": first, "pad_token": pad, "sep_token": last, "mask_token": mask, "unk_token": unknown}
+    name = {"xlm-roberta": "XLMRobertaTokenizer", "roberta": "RobertaTokenizer"}.get(kind, "PreTrainedTokenizerFast")
+    with open(os.path.join(directory, "tokenizer_config.json"), "w") as file:
+        json.dump({"tokenizer_class": name, "model_max_length": 512, **roles}, file)
+    return directory
