@@ -13,11 +13,13 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_sums, output_folder, read_json
 from harp_jax.base.version import __version__
+from harp_jax.checkpoints.modular import modular_head
 from harp_jax.model.encoders.encoder import WORDS, EncoderShape
 from harp_jax.model.encoders.table import ENCODERS, encoder_of
 from harp_jax.text.tokenizer import MARKS, NO_MARKS, Marks, Tokenizer
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLED = "pytorch_model.bin"
 IDENTITY = "torch.nn.modules.linear.Identity"  # the score is a raw logit; CrossEncoder's default would be a sigmoid
 MARK = "harp_jax_version"  # in config.json of what `save_hf` wrote
 HEADS = ("pooler", "score", "mlm")
@@ -47,9 +49,17 @@ def load_hf(directory: str) -> tuple[EncoderShape, dict[str, Any]]:
     check_sums(directory)
     path = os.path.join(directory, "config.json")
     fields = read_json(path, "write or fetch it again")
+    if "auto_map" in fields:
+        raise InputError(
+            f"{path}: the model is code of its own (auto_map), which is not executed here; use one whose model_type is among "
+            f"{', '.join(ENCODERS)} and that has no auto_map"
+        )
     encoder = encoder_of(fields.get("model_type"), path)
     shape = encoder.from_config(fields, path)
-    return shape, _tree(encoder.read(_read_tensors(directory), directory), shape, directory)
+    state = encoder.read(_read_tensors(directory), directory)
+    if head := modular_head(directory, encoder, shape):
+        shape, state = replace(shape, pooling=head.pooling), {**state, **head.tensors}
+    return shape, _tree(state, shape, directory)
 
 
 def _tree(state: dict[str, np.ndarray], config: EncoderShape, where: str) -> dict[str, Any]:
@@ -88,6 +98,13 @@ def _read_tensors(directory: str) -> dict[str, np.ndarray]:
     from safetensors.numpy import load_file
 
     path, index = os.path.join(directory, WEIGHTS), os.path.join(directory, INDEX)
+    pickled = os.path.join(directory, PICKLED)
+    if os.path.exists(pickled) and not os.path.exists(path) and not os.path.exists(index):
+        raise InputError(
+            f'{pickled} is a pickle, which can execute code and is not read here; convert it: python -c "import torch, '
+            f"safetensors.torch as s; s.save_file({{k: v.clone() for k, v in torch.load({pickled!r}, weights_only=True).items()}}, "
+            f'{path!r})"'
+        )
     if not os.path.exists(path) and not os.path.exists(index):
         raise InputError(
             f"no {WEIGHTS} in {directory}; convert a pytorch_model.bin, which is a pickle, with transformers: "

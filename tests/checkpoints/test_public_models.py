@@ -1,0 +1,134 @@
+"""Directories as others publish them: heads of sentence-transformers, both spellings of config.json, and what is refused."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from harp_jax.api import Reranker
+from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.huggingface import load_hf
+from harp_jax.text.tokenizer import load_tokenizer
+from tests.support.architectures import torch_model
+from tests.support.tokenizers import save_trained
+
+TEXTS = [f"the cat sat in the {word} mat, unseen" for word in ["red", "blue", "green", "one", "two", "three", "wörds"]]
+PAIRS = [("cat mat", each) for each in TEXTS] + [("red", "red"), ("the cat", " ".join(TEXTS))]
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokenizers")
+    return {kind: save_trained(kind, str(folder / kind), TEXTS, 300) for kind in ("modernbert", "xlm-roberta")}
+
+
+def saved(kind: str, tokenizer: str, directory, more: int = 0):
+    """A cross-encoder of transformers with its tokenizer, and `more` word embeddings than tokens."""
+    size = load_tokenizer(tokenizer).size + more
+    torch_model(kind, "SequenceClassification", {"vocab_size": size}).save_pretrained(directory)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(f"{tokenizer}/{name}", directory)
+    return directory
+
+
+@pytest.mark.parametrize("kind", ["modernbert-mean", "xlm-roberta"])
+def test_a_cross_encoder_of_transformers_scores_as_there(kind, tokenizers, tmp_path):
+    from sentence_transformers import CrossEncoder
+
+    directory = saved(kind, tokenizers[kind.partition("-mean")[0]], tmp_path / "model", more=30)  # more than tokens
+    import torch
+
+    theirs = CrossEncoder(str(directory), device="cpu").predict(PAIRS, activation_fn=torch.nn.Identity())
+    ours = Reranker.from_pretrained(str(directory)).predict(PAIRS)
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("kind, pooling", [("modernbert", "cls"), ("modernbert", "mean"), ("xlm-roberta", "cls")])
+def test_a_modular_head_scores_as_there_and_stays_when_it_is_exported(kind, pooling, tokenizers, tmp_path):
+    """The chains of Ettin's re-rankers, and the one that is RoBERTa's head."""
+    import torch
+    from sentence_transformers import CrossEncoder
+    from sentence_transformers.base.modules import Dense, Transformer
+    from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling
+
+    base = saved(kind, tokenizers[kind], tmp_path / "base")
+    encoder, torch_nn = Transformer(str(base), transformer_task="feature-extraction"), torch.nn
+    h = encoder.get_embedding_dimension()
+    norm = LayerNorm(h)
+    torch_nn.init.normal_(norm.norm.bias)
+    inner = {
+        "modernbert": [Dense(h, h, bias=False, activation_function=torch_nn.GELU()), norm],
+        "xlm-roberta": [Dense(h, h, activation_function=torch_nn.Tanh())],
+    }[kind]
+    last = Dense(h, 1, activation_function=torch_nn.Identity(), module_output_name="scores")
+    model = CrossEncoder(
+        modules=[encoder, Pooling(h, pooling_mode=pooling), *inner, last],
+        activation_fn=torch_nn.Identity(),
+        device="cpu",
+    )
+    model.save_pretrained(str(tmp_path / "modular"))
+    theirs = model.predict(PAIRS)
+    ours = Reranker.from_pretrained(str(tmp_path / "modular")).predict(PAIRS)
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+
+    chain = json.loads((tmp_path / "modular" / "modules.json").read_text())
+    (tmp_path / "modular" / "modules.json").write_text(json.dumps([chain[0], chain[1], chain[-1]]))
+    with pytest.raises(InputError, match=r"its head \((cls|mean), Identity\) is not one that .* has here \(cls"):
+        load_hf(str(tmp_path / "modular"))
+
+
+def test_both_spellings_of_modernberts_config(tokenizers, tmp_path):
+    directory = saved("modernbert", tokenizers["modernbert"], tmp_path / "model")
+    path = directory / "config.json"
+    newer = json.loads(path.read_text())
+    assert "rope_parameters" in newer and "layer_types" in newer
+    newer["rope_parameters"]["sliding_attention"]["rope_theta"] = 5.0
+    path.write_text(json.dumps(newer))
+    shape = load_hf(str(directory))[0]
+    older = {name: value for name, value in newer.items() if name not in ("rope_parameters", "layer_types")}
+    older |= {"global_rope_theta": 160000.0, "local_rope_theta": 5.0, "global_attn_every_n_layers": 3}
+    path.write_text(json.dumps(older))
+    assert load_hf(str(directory))[0] == shape and (shape.local_theta, shape.global_every) == (5.0, 3)
+
+
+CHANGES = {
+    "another tokenizer": ({}, r"the tokenizer has \d+ tokens .* word embeddings .*; use the tokenizer that"),
+    "code of its own": ({"auto_map": {"AutoModel": "model.X"}}, "code of its own .auto_map., which is not executed here"),
+    "unknown": ({"model_type": "deberta-v2"}, "'deberta-v2', not one of bert, roberta, xlm-roberta, modernbert"),
+    "another period": ({"layer_types": ["full_attention", "full_attention", "sliding_attention", "full_attention"]}, "no period"),
+    "scaled positions": (
+        {"rope_parameters": {"full_attention": {"rope_type": "yarn", "rope_theta": 1.0}}}, "rope_type is 'yarn'"
+    ),
+    "biases": ({"norm_bias": True}, "norm_bias is True, only False is supported"),
+    "pooling": ({"classifier_pooling": "max"}, "classifier_pooling is 'max'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_refused_in_one_line(change, tokenizers, tmp_path):
+    fields, message = CHANGES[change]
+    directory = saved("modernbert", tokenizers["modernbert"], tmp_path / "model", more=0 if fields else -20)
+    path = directory / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+    with pytest.raises(InputError, match=message) as found:
+        Reranker.from_pretrained(str(directory))
+    assert "\n" not in str(found.value)
+
+
+def test_weights_that_are_refused_in_one_line(tokenizers, tmp_path):
+    directory = saved("xlm-roberta", tokenizers["xlm-roberta"], tmp_path / "model")
+    with pytest.raises(InputError, match="max_length=2000: the model takes 8 to 1028 tokens"):
+        Reranker.from_pretrained(str(directory), max_length=2000)
+    weights = directory / "model.safetensors"
+    tensors = load_file(weights)
+    save_file({**tensors, "classifier.out_proj.weight": np.zeros((3, 36), np.float32)}, weights)
+    with pytest.raises(InputError, match="has no pooler and no score"):
+        Reranker.from_pretrained(str(directory))
+    save_file({**tensors, "classifier.dense.weight": np.zeros((36, 35), np.float32)}, weights)
+    with pytest.raises(InputError, match=r"classifier.dense.weight has shape \(36, 35\), by config.json \(36, 36\)"):
+        Reranker.from_pretrained(str(directory))
+    weights.rename(directory / "pytorch_model.bin")
+    with pytest.raises(InputError, match="pytorch_model.bin is a pickle, .* convert it: python -c .*safetensors"):
+        Reranker.from_pretrained(str(directory))
