@@ -114,11 +114,12 @@ def test_every_folder_of_tests_is_a_room() -> None:
     assert not {str(path.parent.relative_to(ROOT)) for path in TESTS if path.parent not in allowed | {tests}}
 
 
-# In code, not in comments, docstrings and messages. Who may name BERT: its own file, the table of encoders, the tokenizers of
-# vocab.txt, the default of a fresh encoder, and an export for a file name of sentence-transformers.
+# In code, not in comments, docstrings and messages. Who may name BERT: its own file and those of its kin, the table of encoders, the
+# tokenizers of vocab.txt, the default of a fresh encoder, and an export for a file name of sentence-transformers.
 BERT = re.compile(r"wordpiece|\[CLS\]|\[SEP\]|\[MASK\]|^##$|(?<!s_)bert(?!_config)|^30522$", re.IGNORECASE)
 MAY_SAY_BERT = (
-    "model/encoders/bert.py", "model/encoders/table.py", "text/tokenizer.py", "config.py", "checkpoints/export.py",
+    "model/encoders/bert.py", "model/encoders/roberta.py", "model/encoders/modernbert.py", "model/encoders/table.py",
+    "text/tokenizer.py", "config.py", "checkpoints/export.py",
     "experiments", "commands", "baselines",
 )  # fmt: skip
 

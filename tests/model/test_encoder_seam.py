@@ -246,7 +246,7 @@ def test_pairs_are_of_whole_words(pairs):
     assert min(seen.values()) > 20
     entry = manifest["tasks"]["rqp"]
     lengths = entry["mean_query_tokens"] + entry["mean_doc_tokens"]
-    assert entry["mean_sequence_tokens"] == pytest.approx(lengths + 4)  # the template's tokens
+    assert entry["mean_sequence_tokens"] == pytest.approx(lengths + terms.tokenizer.template.around_pair)
     assert max(len(row["text"]) for row in records(output) if row["task"] == b"mlm") <= LONGEST - 2  # special tokens
 
 
