@@ -114,7 +114,7 @@ def test_every_folder_of_tests_is_a_room() -> None:
     assert not {str(path.parent.relative_to(ROOT)) for path in TESTS if path.parent not in allowed | {tests}}
 
 
-# In code, not in comments, docstrings and messages. Who may name BERT: its own file and those of its kin, the table of encoders, the
+# In code, not in comments, docstrings and messages. Who may name BERT: its own file, those of its kin, the table of encoders, the
 # tokenizers of vocab.txt, the default of a fresh encoder, and an export for a file name of sentence-transformers.
 BERT = re.compile(r"wordpiece|\[CLS\]|\[SEP\]|\[MASK\]|^##$|(?<!s_)bert(?!_config)|^30522$", re.IGNORECASE)
 MAY_SAY_BERT = (

@@ -98,17 +98,12 @@ def _read_tensors(directory: str) -> dict[str, np.ndarray]:
     from safetensors.numpy import load_file
 
     path, index = os.path.join(directory, WEIGHTS), os.path.join(directory, INDEX)
-    pickled = os.path.join(directory, PICKLED)
-    if os.path.exists(pickled) and not os.path.exists(path) and not os.path.exists(index):
-        raise InputError(
-            f'{pickled} is a pickle, which can execute code and is not read here; convert it: python -c "import torch, '
-            f"safetensors.torch as s; s.save_file({{k: v.clone() for k, v in torch.load({pickled!r}, weights_only=True).items()}}, "
-            f'{path!r})"'
-        )
     if not os.path.exists(path) and not os.path.exists(index):
+        pickled = os.path.join(directory, PICKLED)
         raise InputError(
-            f"no {WEIGHTS} in {directory}; convert a pytorch_model.bin, which is a pickle, with transformers: "
-            "AutoModel.from_pretrained(DIR).save_pretrained(DIR, safe_serialization=True)"
+            f"no {WEIGHTS} in {directory}; {PICKLED} is a pickle, which can execute code and is not read here; convert it: "
+            'python -c "import torch, safetensors.torch as s; s.save_file({k: v.clone() for k, v in '
+            f'torch.load({pickled!r}, weights_only=True).items()}}, {path!r})"'
         )
     tensors: dict[str, np.ndarray] = {}
     try:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.architectures import ARCHITECTURES, check_parity
-from tests.text.test_tokenizer import compare_scripts
+from tests.support.scripts import compare_scripts
 
 pytestmark = pytest.mark.real
 SIZES = {

@@ -1,6 +1,8 @@
 """Lines of ten scripts: sentences, and random words from each script's letters with digits, marks and spaces."""
 
 from harp_jax.base.randomness import generator
+from harp_jax.text.tokenizer import load_tokenizer
+from tests.support.tokenizers import save_trained
 
 SENTENCES = (
     "The cat sat on the mat; it's 3.14 o'clock, isn't it?", "Die Übergröße kostet 5 € – naïve façades!",
@@ -26,3 +28,18 @@ def lines_of_scripts(count: int) -> list[str]:
         words = ["".join(map(chr, rng.integers(low, high + 1, rng.integers(1, 9)))) for _ in range(rng.integers(1, 12))]
         lines.append("".join(word + BETWEEN[rng.integers(len(BETWEEN))] for word in words))
     return lines
+
+
+def compare_scripts(kind: str, directory: str, count: int) -> None:
+    """Ids and offsets of `count` lines by a tokenizer trained on the first 300, here and in transformers."""
+    import transformers
+
+    lines = lines_of_scripts(count)
+    save_trained(kind, directory, lines[:300], 4000)
+    theirs = transformers.AutoTokenizer.from_pretrained(directory)(
+        lines, add_special_tokens=False, return_offsets_mapping=True
+    )
+    for line, mine, ids, offsets in zip(
+        lines, load_tokenizer(directory).encode_batch(lines), theirs["input_ids"], theirs["offset_mapping"]
+    ):
+        assert mine.ids == ids and mine.offsets == offsets, line

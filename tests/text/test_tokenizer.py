@@ -6,9 +6,8 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer, load_tokenizer
-from tests.support.scripts import lines_of_scripts
+from tests.support.scripts import compare_scripts
 from tests.support.tiny_bert import small_tokenizer
-from tests.support.tokenizers import save_trained
 
 TEXTS = [
     "The cat sat, dogs!",
@@ -175,17 +174,3 @@ def test_truncation_and_padding_of_the_file_are_not_used(tmp_path):
 def test_ids_and_offsets_of_ten_scripts_are_those_of_transformers(kind, tmp_path):
     """tests/real/test_encoders_real.py compares 10,000 lines."""
     compare_scripts(kind, str(tmp_path), 300)
-
-
-def compare_scripts(kind: str, directory: str, count: int) -> None:
-    import transformers
-
-    lines = lines_of_scripts(count)
-    save_trained(kind, directory, lines[:300], 1000)
-    theirs = transformers.AutoTokenizer.from_pretrained(directory)(
-        lines, add_special_tokens=False, return_offsets_mapping=True
-    )
-    for line, mine, ids, offsets in zip(
-        lines, load_tokenizer(directory).encode_batch(lines), theirs["input_ids"], theirs["offset_mapping"]
-    ):
-        assert mine.ids == ids and mine.offsets == offsets, line

@@ -57,6 +57,7 @@ FIELDS: dict[str, Field] = {
     "norm_eps": ("layer_norm_eps", 1e-5, 0.0, 1.0),
     "mlp_dropout": ("dropout", 0.0, 0.0, 1.0),
     "initializer_range": ("initializer_range", 0.02, 0.0, 100.0),
+    "pad_token_id": ("pad", 0, 0, 1 << 24),
     "local_attention": ("window", 128, 2, 1 << 20),
     "global_attn_every_n_layers": ("global_every", 3, 1, 1000),
     "global_rope_theta": ("global_theta", 160_000.0, 1.0, 1e12),
