@@ -319,13 +319,14 @@ class Reranker:
         from harp_jax.checkpoints.export import export_model
         from harp_jax.input.ranking_groups import Judged
         from harp_jax.ranking.first_stage import indexed, retrieve
+        from harp_jax.text.languages import ENGLISH
         from harp_jax.training.stages.finetune import finetune_stage
         from harp_jax.training.train import train
 
         if not self.directory:
             raise InputError("this ranker was not loaded from a directory; use Reranker.from_pretrained")
         texts, judged, documents = to_queries(queries), to_qrels(qrels), to_documents(docs)
-        found = retrieve("bm25", indexed(documents.texts(), "bm25", "english"), [({}, texts)], CANDIDATES)
+        found = retrieve("bm25", indexed(documents.texts(), "bm25", ENGLISH), [({}, texts)], CANDIDATES)
         candidates = dict(trec.ordered(one for one in found if one[1]))
         config = load_config("finetune_site", init=self.directory, **changes)
         stage = finetune_stage(config, judged=Judged(documents, texts, judged, candidates))

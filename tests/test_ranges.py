@@ -30,7 +30,7 @@ def test_every_number_of_every_default_has_a_range_and_lies_in_it():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 assert allowed[0] <= value <= allowed[1], name
             elif allowed:
-                assert value in allowed, name
+                assert value in allowed or (value and set(value) <= set(allowed)), name
             assert meaning, name
 
 

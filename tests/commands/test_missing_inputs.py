@@ -79,7 +79,7 @@ def test_a_generation_job_names_all_missing_inputs():
     c = generation()
     with pytest.raises(InputError, match=r"config\.source\.paths is .*; config\.tokenizer is .*; config\.encoder is"):
         plain(c)
-    c.source.paths, c.tokenizer, c.encoder = ("docs.tsv",), "org/vocabulary", "idf"
+    c.source.paths, c.tokenizer, c.encoder, c.language = ("docs.tsv",), "org/vocabulary", "idf", "en"
     assert plain(c)["encoder"] == "idf"
 
 

@@ -29,7 +29,7 @@ def test_wordpieces_as_units_escape_the_stopwords(tmp_path):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_are_valid(tmp_path, preset):
-    plain(corpus.config(tmp_path, preset=preset))
+    plain(corpus.config(tmp_path, preset=preset, language="en"))
 
 
 @pytest.mark.parametrize(

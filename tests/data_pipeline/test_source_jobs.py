@@ -147,7 +147,7 @@ def test_configs_are_valid(name):
     module = importlib.import_module(f"configs.data.{name}")
     assert module.get_config("official").unit == "tokens"
     c = module.get_config()
-    c.tokenizer, c.encoder = c.tokenizer or "t", c.encoder or "uniform"
+    c.tokenizer, c.encoder, c.language = c.tokenizer or "t", c.encoder or "uniform", "en"  # else read from its files
     assert plain(c)["source"]["format"] in formats.FORMATS
 
 
