@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
+from harp_jax.model.attention import place_of
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.model.layers import Dropout, by_parts, gelu, initializer, layer_norm
@@ -195,7 +196,13 @@ def _vocabulary_backward(stored: tuple, cotangents: tuple) -> tuple:
 
 
 def _add_at(x: jax.Array, index: jax.Array, update: jax.Array) -> jax.Array:
-    """x [rows, M, vocab] with `update` [rows, M] added at `index`; rows and M stay batch dimensions, which can be sharded."""
+    """x [rows, M, vocab] with `update` [rows, M] added at `index`; rows and M stay batch dimensions, which can be sharded.
+
+    A CPU adds in place. A GPU would read and write all of x; selecting fuses with what comes before and after.
+    """
+    if place_of(x).platform == "gpu":
+        places = lax.broadcasted_iota(index.dtype, x.shape, 2)
+        return jnp.where(places == index[..., None], x + update[..., None], x)
     dimensions = lax.ScatterDimensionNumbers(
         (), (2,), (2,), operand_batching_dims=(0, 1), scatter_indices_batching_dims=(0, 1)
     )

@@ -25,7 +25,18 @@ class Norm(nn.LayerNorm):
     """Layer norm computed in at least float32 (bfloat16 means lose three digits), returned in the input's dtype."""
 
     def __call__(self, x: jax.Array) -> jax.Array:  # type: ignore[override]
-        return super().__call__(x).astype(x.dtype)
+        return frugal(lambda norm, x: nn.LayerNorm.__call__(norm, x).astype(x.dtype), self, x)
+
+
+def frugal(function: Callable[[Any, jax.Array], jax.Array], module: nn.Module, x: jax.Array) -> jax.Array:
+    """function(module, x), of which a GPU stores x alone for the backward pass and recomputes what lies within: no product.
+
+    XLA would store the float32 inputs of layer norms beside their bfloat16 originals, and GELU's result beside its input.
+    Reading them costs a GPU as much as computing them again. A CPU computes erf too slowly, and a TPU was not compared.
+    """
+    if place_of(x).platform == "gpu" and not module.is_initializing():
+        function = nn.remat(function)
+    return function(module, x)
 
 
 def initializer(config: EncoderShape) -> nn.initializers.Initializer:
@@ -47,7 +58,7 @@ def layer_norm(config: EncoderShape) -> Norm:
 def rematerialised(layer: type[nn.Module], policy: str) -> type[nn.Module]:
     """A layer, called with (x, its rows, deterministic, positions), with what the backward pass recomputes instead of storing:
 
-    "none"    nothing: fastest if memory suffices
+    "none"    nothing but GELU and norms on a GPU (`frugal`): fastest if memory suffices
     "dots"    all but the projections: attention scores, softmax, GELU, norms, dropout
     "layer"   everything but the layer's input: a third more FLOPs, the least memory
     """

@@ -26,7 +26,7 @@ from harp_jax.model.encoders.encoder import (
     read_fields,
     tied,
 )
-from harp_jax.model.layers import Dropout, Words, dense, gelu, initializer, layer_norm, rematerialised
+from harp_jax.model.layers import Dropout, Words, dense, frugal, gelu, initializer, layer_norm, rematerialised
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,8 @@ class Mlp(nn.Module):
         self.drop = Dropout(c.dropout)
 
     def __call__(self, x: jax.Array, deterministic: bool) -> jax.Array:
-        return self.norm(x + self.drop(self.down(gelu(self.up(x))), deterministic))
+        down = frugal(lambda mlp, hidden: mlp.down(gelu(hidden)), self, self.up(x))
+        return self.norm(x + self.drop(down, deterministic))
 
 
 class Layer(nn.Module):
