@@ -123,9 +123,9 @@ def test_starts_from_another_workdir_with_all_its_parameters(one_device, tmp_pat
 
 
 def test_vocabulary_of_another_size_is_rejected(one_device, tmp_path):
-    Tokenizer.of_words(tokenizer().tokens[:-1]).save(str(tmp_path / "other"))
+    Tokenizer.of_words((*tokenizer().tokens, "another")).save(str(tmp_path / "other"))
     config = tiny_config(str(tmp_path), init=one_device, tokenizer=str(tmp_path / "other"))
-    with pytest.raises(InputError, match=r"210 tokens.*have 211"):
+    with pytest.raises(InputError, match=r"212 tokens.*211"):
         tiny_stage(config)
 
 
