@@ -150,4 +150,8 @@ def drawn(in_links: np.ndarray, count: int, popular: bool, rng: np.random.Genera
     in-links a good predictor (.67 on an earlier demo wiki).
     """
     weights = np.maximum(in_links, 1) if popular else np.ones(len(in_links))
-    return without_replacement(rng, weights / weights.sum(), min(count, len(weights)))
+    p = weights / weights.sum()
+    first = int(rng.choice(len(p), p=p))  # alone as jobs of one negative have always drawn it
+    p[first] = 0.0
+    more = without_replacement(rng, p, min(count, len(p)) - 1) if count > 1 else []
+    return [first, *more]
