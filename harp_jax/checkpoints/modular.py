@@ -65,13 +65,13 @@ def _modules(directory: str, path: str) -> list[tuple[str, dict[str, Any], Tenso
 def _name(kind: str, fields: dict[str, Any]) -> str:
     """A module by what it computes: the pooling, the activation of a dense layer, or its class."""
     if kind == "Pooling":
-        return _pooling(fields)
+        return pooling_mode(fields)
     if kind == "Dense" and not fields.get("use_residual"):
         return str(fields.get("activation_function")).rpartition(".")[2]
     return kind
 
 
-def _pooling(fields: dict[str, Any]) -> str:
+def pooling_mode(fields: dict[str, Any]) -> str:
     """The one pooling mode of a Pooling's config.json, also of one written before sentence-transformers 5.4."""
     if "pooling_mode" in fields:
         return str(fields["pooling_mode"])

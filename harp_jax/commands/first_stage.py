@@ -3,11 +3,14 @@
 import argparse
 
 from harp_jax.base.cli import Parser, positive
+from harp_jax.base.errors import InputError
 from harp_jax.commands.options import RUN, add_documents, add_lexical, add_run_output, numbers
 from harp_jax.ranking.first_stage import FEATURES, Candidates, first_stage_files, prior_files
 from harp_jax.ranking.lexical import MODELS
 from harp_jax.ranking.tune_first_stage import GRIDS, tune_files
 
+VECTORS = "vectors"
+PASSAGES = 8  # of `ranking.vectors`, which loads JAX
 # Options of tuning, and the model whose default values they show.
 AXES = {"k1": "bm25", "b": "bm25", "anchor_weight": "bm25f", "mu": "ql"}
 
@@ -15,11 +18,16 @@ AXES = {"k1": "bm25", "b": "bm25", "anchor_weight": "bm25f", "mu": "ql"}
 def arguments_parser() -> Parser:
     parser = Parser(
         prog="harp first-stage",
-        description="Retrieve candidates with BM25, BM25F or query likelihood, or re-rank a run with one of them.",
+        description="Retrieve candidates with BM25, BM25F, query likelihood or an encoder's vectors, or re-rank a run by words.",
         example="harp first-stage --docs=docs.tsv --queries=queries.tsv --k=100 --output=bm25.trec\n"
-        "  harp first-stage --model=bm25f --anchors=anchors.tsv --docs=docs.tsv --queries=queries.tsv --output=bm25f.trec",
+        "  harp first-stage --model=bm25f --anchors=anchors.tsv --docs=docs.tsv --queries=queries.tsv --output=bm25f.trec\n"
+        "  harp first-stage --model=vectors --encoder=all-MiniLM-L6-v2 --docs=docs.tsv --queries=queries.tsv --output=v.trec",
     )
-    _add_model(parser)
+    _add_model(parser, VECTORS)
+    parser.add_input("--encoder", model=True, default="", help="vectors: a Hugging Face encoder, or a training workdir")
+    parser.add_argument(
+        "--passages", type=positive, default=PASSAGES, help=f"vectors: of a document, at most ({PASSAGES})"
+    )
     add_run_output(parser)
     parser.add_argument("--k1", type=float, help="bm25, bm25f: saturation of term frequency (0.9)")
     parser.add_argument("--b", type=float, help="bm25, bm25f: length normalisation (0.4)")
@@ -30,13 +38,15 @@ def arguments_parser() -> Parser:
     return parser
 
 
-def _add_model(parser: Parser) -> None:
-    """The options that retrieving and tuning share."""
+def _add_model(parser: Parser, *more: str) -> None:
+    """The options that retrieving and tuning share; `more` models than the lexical ones."""
     parser.add_argument(
         "--model",
         default="bm25",
-        choices=sorted(MODELS),
-        help="bm25, bm25f: text and anchor texts, ql: query likelihood (bm25)",
+        choices=(*sorted(MODELS), *more),
+        help="bm25, bm25f: text and anchor texts, ql: query likelihood"
+        + "; vectors of --encoder" * bool(more)
+        + " (bm25)",
     )
     add_lexical(parser)
     parser.add_input("--run", default="", help="candidates to re-rank, instead of retrieving from the collection")
@@ -53,6 +63,11 @@ def _candidates(a: argparse.Namespace) -> Candidates:
 
 
 def main(arguments: argparse.Namespace) -> None:
+    if arguments.model == VECTORS:
+        by_vectors(arguments)
+        return
+    if arguments.encoder:
+        raise InputError(f"--encoder belongs to --model={VECTORS}")
     given = {field: getattr(arguments, field, None) for field in MODELS[arguments.model]}
     ranked, documents = first_stage_files(
         _candidates(arguments),
@@ -65,6 +80,23 @@ def main(arguments: argparse.Namespace) -> None:
         folds=arguments.folds,
     )
     print(f"{arguments.output}: {arguments.model} for {ranked} queries over {documents} documents")
+
+
+def by_vectors(a: argparse.Namespace) -> None:
+    from harp_jax.ranking.vectors import vector_files
+
+    lexical = [name for name in (*AXES, "parameters", "folds", "anchors") if getattr(a, name)]
+    if not a.encoder or a.run or lexical:
+        why = (
+            "rank the candidates of --run with harp rerank --cosine"
+            if a.run
+            else "it needs --encoder, and no options of words"
+        )
+        raise InputError(f"--model={VECTORS}: {why}")
+    ranked, documents = vector_files(
+        _candidates(a), model=a.encoder, queries=a.queries, output=a.output, passages=a.passages
+    )
+    print(f"{a.output}: the nearest of {documents} documents for {ranked} queries")
 
 
 def tune_parser() -> Parser:

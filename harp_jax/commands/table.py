@@ -49,7 +49,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
     },
     "ranking": {
-        "first-stage": Entry("harp_jax.commands.first_stage", "retrieve or score candidates with BM25, BM25F or QL"),
+        "first-stage": Entry("harp_jax.commands.first_stage", "retrieve candidates with BM25, BM25F, QL or vectors"),
         "tune-first-stage": Entry("harp_jax.commands.first_stage:tune", "tune BM25, BM25F or QL on training folds"),
         "rerank": Entry("harp_jax.commands.rerank", "re-rank the candidates of a run with a trained ranker"),
         "linklearn-rank": Entry(

@@ -7,6 +7,7 @@ windows (MaxP, Dai and Callan 2019: `best_of`).
 
 import contextlib
 import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,11 +17,13 @@ import jax
 import numpy as np
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json
 from harp_jax.baselines.neural_ir import ranker as neural
 from harp_jax.baselines.neural_ir.groups import known_words
 from harp_jax.baselines.neural_ir.models import NeuralConfig, build, word_tables
 from harp_jax.checkpoints.encoder import load_encoder, load_ranker, tokenizer_of
 from harp_jax.checkpoints.huggingface import check_vocabulary
+from harp_jax.checkpoints.modular import pooling_mode
 from harp_jax.input.packing import fit, pair_rows
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape
@@ -131,7 +134,7 @@ def batches_by_length(
 class Windows:
     """At most `count` windows of a document, each starting half a window after the one before.
 
-    A window is as long as the row without the query. The last one is the first to reach the end of the document.
+    A window is as long as the row without the query. The last one ends with the document: short texts score differently.
     """
 
     count: int
@@ -149,7 +152,7 @@ class Windows:
         stride = max(1, room // 2)
         found = [document[:room]]
         while len(found) < self.count and (len(found) - 1) * stride + room < len(document):
-            start = len(found) * stride
+            start = min(len(found) * stride, len(document) - room)
             found.append(document[start : start + room])
         return found
 
@@ -328,10 +331,10 @@ def _batch(tokens: jax.Array, second: jax.Array, end: jax.Array) -> dict[str, ja
 
 
 class BiEncoderScorer(EncoderTexts):
-    """Baseline: the initial encoder's cosine of mean-pooled vectors, as sentence encoders rank.
+    """Baseline: the initial encoder's cosine of pooled vectors, as sentence encoders rank.
 
-    A ranker trained from this encoder has to beat it. cos(mean of the query's hidden states, mean of the document's). Texts are
-    encoded separately, each once per chunk.
+    A ranker trained from this encoder has to beat it. Vectors are the mean of a text's hidden states, or the first one ("cls"),
+    as a sentence-transformers directory says. Texts are encoded separately, each once per chunk.
     """
 
     def __init__(
@@ -341,11 +344,12 @@ class BiEncoderScorer(EncoderTexts):
         tokenizer: Tokenizer,
         max_length: int | None = None,
         batch_tokens: int | None = None,
+        pooling: str = "mean",
     ) -> None:
         super().__init__(config, tokenizer, max_length, SHORTEST_TEXT)
         self.batch_tokens = slots(batch_tokens)
         self.use(jax.device_put({"encoder": params["encoder"]}))
-        self._embed = jax.jit(partial(_embed_rows, config))
+        self._embed = jax.jit(partial(_embed_rows, config, pooling))
 
     @classmethod
     def load(
@@ -355,7 +359,11 @@ class BiEncoderScorer(EncoderTexts):
         config, params = load_encoder(directory)
         tokenizer = load_tokenizer(tokenizer_of(directory))
         check_vocabulary(tokenizer, config, directory)
-        return cls(config.computing_in(dtype), params, tokenizer, max_length, batch_tokens)
+        path = os.path.join(directory, "1_Pooling", "config.json")
+        pooling = pooling_mode(read_json(path)) if os.path.exists(path) else "mean"
+        if pooling not in ("mean", "cls"):
+            raise InputError(f"{path}: pooling {pooling!r}; use an encoder that pools by mean or cls")
+        return cls(config.computing_in(dtype), params, tokenizer, max_length, batch_tokens, pooling)
 
     def use(self, params: Mapping[str, Any]) -> None:
         """See `Scorer.use`."""
@@ -406,14 +414,15 @@ class BiEncoderScorer(EncoderTexts):
         return self._embed(self._params, tokens, end)
 
 
-def _embed_rows(config: EncoderShape, params: dict, tokens: jax.Array, end: jax.Array) -> jax.Array:
+def _embed_rows(config: EncoderShape, pooling: str, params: dict, tokens: jax.Array, end: jax.Array) -> jax.Array:
     """Unit vectors [rows, hidden] float32 of one text per row; `end` [rows] is its length."""
     jnp = jax.numpy
     batch = _batch(tokens, end, end)
     with exact(config.dtype):
         hidden: Any = Ranker(config).apply({"params": params}, batch, True, method="encode")
-    mean = (hidden.astype(jnp.float32) * batch["segment_ids"][..., None]).sum(1) / jnp.maximum(end, 1)[:, None]
-    return mean / jnp.maximum(jnp.linalg.norm(mean, axis=1, keepdims=True), 1e-9)
+    hidden = hidden.astype(jnp.float32)
+    total = hidden[:, 0] if pooling == "cls" else (hidden * batch["segment_ids"][..., None]).sum(1)
+    return total / jnp.maximum(jnp.linalg.norm(total, axis=1, keepdims=True), 1e-9)
 
 
 class NeuralScorer:

@@ -1,0 +1,139 @@
+"""The nearest documents by an encoder, compared with a slow search, and with torch's mean over passages."""
+
+import shutil
+
+import jax
+import numpy as np
+import pytest
+
+from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.huggingface import save_hf
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.trec import read_run
+from harp_jax.model.cross_encoder import init_params
+from harp_jax.model.encoders.bert import BertShape
+from harp_jax.ranking import vectors
+from harp_jax.ranking.scorers import BiEncoderScorer
+from tests.support.commands import command
+from tests.support.tiny_bert import WORDS, small_tokenizer
+
+RNG = np.random.default_rng(0)
+WHOLE = [word for word in WORDS.split() if not word.startswith("##")]
+DOCS = {f"D{i}": " ".join(RNG.choice(WHOLE, n)) for i, n in enumerate([3, 70, 9, 1, 30, 12, 45, 8, 22, 5])}
+QUERIES = {f"q{i}": " ".join(RNG.choice(WHOLE, 3)) for i in range(5)}
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    directory = str(tmp_path_factory.mktemp("encoder") / "hf")
+    shape = BertShape(small_tokenizer().size, 2, 32, 2, 64, 24, initializer_range=0.3)
+    params = jax.device_get(jax.jit(lambda k: init_params(shape, k))(jax.random.key(0)))
+    save_hf(directory, shape, {"encoder": params["encoder"]}, small_tokenizer(), "")
+    return directory
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(vectors, "PART", 3)
+    (tmp_path / "docs.tsv").write_text("".join(f"{d}\t\t\t{text}\n" for d, text in DOCS.items()))
+    (tmp_path / "queries.tsv").write_text("".join(f"{q}\t{text}\n" for q, text in QUERIES.items()))
+    (tmp_path / "own.tsv").write_text("q1\tD4\nq1\tD0\n")
+    return tmp_path
+
+
+def searched(files, encoder, *flags):
+    named = {
+        "docs": files / "docs.tsv",
+        "queries": files / "queries.tsv",
+        "output": files / "v.trec",
+        "encoder": encoder,
+    }
+    command("first-stage", "--model=vectors", *(f"--{name}={value}" for name, value in named.items()), *flags)
+    return read_run(str(files / "v.trec"))
+
+
+def slow(encoder) -> dict[str, dict[str, float]]:
+    """qid → docid → the best cosine of its windows of 22 tokens that overlap by half, by torch."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    model, ids = transformers.AutoModel.from_pretrained(encoder).double(), small_tokenizer()
+
+    def vector(tokens):
+        with torch.no_grad():
+            return model(torch.tensor([[ids.cls, *tokens, ids.sep]])).last_hidden_state[0].mean(0)
+
+    def windows(tokens):
+        ends = max(len(tokens) - 22, 0)
+        return [tokens[min(start, ends) :][:22] for start in range(0, ends + 11, 11)]
+
+    def encoded(text):
+        return ids.encode_batch([text])[0].ids
+
+    passages = {d: [vector(w) for w in windows(encoded(text))] for d, text in DOCS.items()}
+    asked = {q: vector(encoded(text)) for q, text in QUERIES.items()}
+    return {
+        q: {d: max(float(torch.cosine_similarity(v, p, dim=0)) for p in each) for d, each in passages.items()}
+        for q, v in asked.items()
+    }
+
+
+def test_the_nearest_documents_are_those_of_a_slow_search(files, encoder):
+    expected = slow(encoder)
+    found = searched(files, encoder, "--k=4", f"--exclude={files / 'own.tsv'}")
+    for qid, scores in expected.items():
+        allowed = {d: s for d, s in scores.items() if not (qid == "q1" and d in ("D4", "D0"))}
+        ranking = found[qid]
+        assert len(ranking.docids) == 4
+        np.testing.assert_allclose(
+            sorted(ranking.scores, reverse=True), sorted(allowed.values(), reverse=True)[:4], atol=1e-3
+        )
+        np.testing.assert_allclose(
+            [allowed[d] for d in ranking.docids], ranking.scores, atol=1e-3
+        )  # 16 bits are stored
+
+
+def test_vectors_are_computed_once_and_a_killed_command_goes_on(files, encoder, monkeypatch):
+    first = searched(files, encoder)
+    (folder,) = (files / "cache" / "harp_jax" / "vectors").iterdir()
+    assert len(list(folder.iterdir())) == 4
+    (folder / "000002.npz").unlink()
+    seen = []
+    passages = vectors.VectorIndex._passages
+    monkeypatch.setattr(
+        vectors.VectorIndex, "_passages", lambda self, texts: seen.append(texts) or passages(self, texts)
+    )
+    assert searched(files, encoder) == first
+    assert seen == [[DOCS["D6"], DOCS["D7"], DOCS["D8"]]]
+    assert searched(files, encoder) == first and len(seen) == 1
+    searched(files, encoder, "--passages=1")
+    assert len(seen) == 5  # other windows are other vectors
+
+
+def test_pooling_is_what_the_directory_says(files, encoder, tmp_path):
+    copy = tmp_path / "cls"
+    shutil.copytree(encoder, copy)
+    (copy / "1_Pooling").mkdir()
+    (copy / "1_Pooling" / "config.json").write_text(
+        '{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}'
+    )
+    ids = [np.arange(5, 15, dtype=np.int32)]
+    mean, cls = (BiEncoderScorer.load(str(path)).vectors(ids) for path in (encoder, copy))
+    assert np.abs(mean - cls).max() > 0.01
+    (copy / "1_Pooling" / "config.json").write_text('{"pooling_mode": "max"}')
+    with pytest.raises(InputError, match="pooling 'max'"):
+        BiEncoderScorer.load(str(copy))
+
+
+@pytest.mark.parametrize(
+    "flags, message", [(["--run=x.trec"], "harp rerank --cosine"), (["--k1=2"], "no options of words")]
+)
+def test_options_of_words_are_refused(files, encoder, flags, message):
+    (files / "x.trec").write_text("q1 Q0 D1 1 1 x\n")
+    with pytest.raises(InputError, match=message):
+        searched(files, encoder, *(flag.replace("x.trec", str(files / "x.trec")) for flag in flags))
+
+
+def test_documents_without_text_are_found_too(files, encoder):
+    (files / "docs.tsv").write_text("A\t\t\t\nB\t\t\t" + WHOLE[0] + "\n")
+    assert {*searched(files, encoder)["q0"].docids} == {"A", "B"}
+    assert len(Documents.open(str(files / "docs.tsv"))) == 2
