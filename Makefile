@@ -9,6 +9,7 @@
 # make package  wheel and sdist, installed in an empty environment: the documentation's commands outside the repository
 # make spark    the tests of the Spark engine, about eight minutes (PySpark is fetched; Java 17 must be there)
 # make bench-step       real tokens a second of the pre-training step
+# make bench-input      tokens a second of the input by processes, and the devices which that feeds
 # make bench-dump       MB/s a core from a dump to linked documents, and memory at 1x and 10x the input
 # make bench-content    precision, recall and F of the main content of labelled pages, and MB/s a core, compared with all text
 # make bench-sentences  MB/s a core of sentence splitting
@@ -25,7 +26,7 @@ BIN := .venv/bin
 PIP := PYTHONWARNINGS="ignore:Editable installation" $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo test check lint audit docs real faults package spark bench-step bench-step-peers bench-dump bench-content bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank clean
+.PHONY: help demo test check lint audit docs real faults package spark bench-input bench-step bench-step-peers bench-dump bench-content bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -141,6 +142,9 @@ BENCH_VOCABULARY ?= ../shared/data/vocab/bert-base-uncased-vocab.txt
 bench-step: .venv/test $(BENCH_DOCUMENTS) $(BENCH_VOCABULARY)
 	$(BIN)/python benchmarks/step.py --documents=$(BENCH_DOCUMENTS) --tokenizer=$(BENCH_VOCABULARY) --layers=2 --hidden=128 --heads=2
 	$(BIN)/python benchmarks/step.py --documents=$(BENCH_DOCUMENTS) --tokenizer=$(BENCH_VOCABULARY) --layers=4 --hidden=256 --heads=4
+
+bench-input: .venv/test $(BENCH_DOCUMENTS) $(BENCH_VOCABULARY)
+	$(BIN)/python benchmarks/input.py --documents=$(BENCH_DOCUMENTS) --tokenizer=$(BENCH_VOCABULARY)
 
 BENCH_DUMP ?= ../shared/data/dumps/enwiki-excerpt.xml.bz2
 bench-dump: .venv/test $(BENCH_DUMP)

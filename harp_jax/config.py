@@ -35,6 +35,11 @@ LOOP: Fields = {
     "window": Field(
         1024, "groups of a lane shuffled and packed together; at most an epoch, where `epochs` counts", COUNT
     ),
+    "workers": Field(
+        0,
+        "processes that read and pack, each some of the lanes, the same batches; 0: a thread of the training",
+        (0, 1 << 10),
+    ),
     "learning_rate": Field(1e-4, "its maximum, after warmup", SHARE),
     "schedule": Field("linear", "after warmup: to 0, or constant", ("linear", "cosine", "constant")),
     "warmup": Field(0.1, "fraction of the steps", SHARE),

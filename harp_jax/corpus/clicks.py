@@ -42,6 +42,9 @@ class Clicks:
             build_index(index, lambda connection: _fill(connection, path, docs, sample, seed))
         return cls(index)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Clicks, (self.index,)  # each process opens its own connection
+
     def __len__(self) -> int:
         return self.pairs
 

@@ -6,9 +6,10 @@ cursor of a lane is therefore small: the window, the batch within it, and the nu
 window. Resuming repacks one window; the batches do not depend on the number of hosts.
 """
 
+import copy
 import queue
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,6 +17,11 @@ import numpy as np
 
 from harp_jax.base.randomness import generator
 from harp_jax.input.packing import Group, Placement, Reader
+from harp_jax.input.workers import receive, working
+
+Item = tuple[dict[str, np.ndarray], dict[str, Any]]  # a batch, and the cursors after it
+
+AHEAD_BYTES = 128 << 20  # of batches made before they are needed, at most
 
 
 class Layout(Protocol):
@@ -86,7 +92,7 @@ class Lane:
         self.window, self.seed, self.cursor = window, seed, cursor
         self._loaded = -1
         self._groups: list[Group] = []
-        self._plans: list[list[Placement]] = []
+        self.plans: list[list[Placement]] = []  # of the current window, a (micro)batch each
 
     def counts(self, window: int) -> dict[str, int]:
         """Number of records of each task in a window."""
@@ -101,7 +107,7 @@ class Lane:
         order = generator(self.seed, "window", self.index, cursor.window).permutation(len(groups))
         self._groups = [groups[i] for i in order]
         lengths = [tuple(len(s) for s in group.sequences) for group in self._groups]
-        self._plans = list(self.layout.plan(lengths))
+        self.plans = list(self.layout.plan(lengths))
         self._loaded = cursor.window
 
     def next(self, microbatch: int = 0) -> dict[str, np.ndarray]:
@@ -112,9 +118,9 @@ class Lane:
         if self._loaded != self.cursor.window:
             self._load()
         number = self.index * self.layout.microbatches + microbatch
-        batch = self.layout.fill(self._groups, self._plans[self.cursor.batch], number)
+        batch = self.layout.fill(self._groups, self.plans[self.cursor.batch], number)
         self.cursor.batch += 1
-        if self.cursor.batch == len(self._plans):
+        if self.cursor.batch == len(self.plans):
             for task, count in self.counts(self.cursor.window).items():
                 self.cursor.consumed[task] = self.cursor.consumed.get(task, 0) + count
             self.cursor.window += 1
@@ -123,10 +129,10 @@ class Lane:
 
 
 class Batches:
-    """Batches of several lanes, concatenated along rows (microbatches are stacked), prefetched in a thread.
+    """Batches of several lanes, concatenated along rows (microbatches are stacked), made ahead in a thread or in processes.
 
     Iterating yields (batch, cursors after it); pass such `cursors` to resume after that batch. The iteration raises the
-    errors of the thread.
+    errors of the thread or the processes. The batches do not depend on `workers`.
     """
 
     def __init__(
@@ -138,49 +144,79 @@ class Batches:
         window: int,
         seed: int,
         cursors: Mapping[str, Any] | None = None,
-        ahead: int = 4,
+        workers: int = 0,
     ) -> None:
         cursors = cursors or {}
         self._lanes = [
             Lane(reader, i, layout, shares, window, seed, Cursor.from_json(cursors[str(i)]) if cursors else Cursor())
             for i in lanes
         ]
-        self._ahead = ahead
+        self._microbatches = layout.microbatches
+        self._workers = min(workers, len(lanes))
 
-    def make(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    def make(self) -> Item:
         """The next batch and the cursors after it, computed in the calling thread."""
         micro = []
-        for number in range(self._lanes[0].layout.microbatches):
+        for number in range(self._microbatches):
             parts = [lane.next(number) for lane in self._lanes]
             micro.append({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
         batch = micro[0] if len(micro) == 1 else {name: np.stack([m[name] for m in micro]) for name in micro[0]}
         return batch, {str(lane.index): lane.cursor.to_json() for lane in self._lanes}
 
-    def __iter__(self) -> Iterator[tuple[dict[str, np.ndarray], dict[str, Any]]]:
-        ready: queue.Queue = queue.Queue(self._ahead)
-        stop = threading.Event()
+    def __iter__(self) -> Iterator[Item]:
+        if not self._workers:
+            yield from prefetched(self.make, self._room)
+            return
+        with working([self._part(number) for number in range(self._workers)]) as connections:
+            yield from prefetched(lambda: self._join([receive(connection) for connection in connections]), lambda _: 2)
 
-        def work() -> None:
+    def _room(self, item: Item) -> int:
+        """How many batches like `item` to make ahead: a window, since all lanes begin theirs together, and that takes long."""
+        window = max(len(lane.plans) for lane in self._lanes) // self._microbatches
+        return max(4, min(window, AHEAD_BYTES // sum(array.nbytes for array in item[0].values())))
+
+    def _part(self, number: int) -> "Batches":
+        """The lanes of a worker: neighbours, so that its batches only have to be concatenated."""
+        part = copy.copy(self)
+        bounds = [len(self._lanes) * n // self._workers for n in (number, number + 1)]
+        part._lanes, part._workers = self._lanes[slice(*bounds)], 0
+        return part
+
+    def _join(self, parts: list[Item]) -> Item:
+        axis = 1 if self._microbatches > 1 else 0
+        batch = {name: np.concatenate([part[name] for part, _ in parts], axis) for name in parts[0][0]}
+        return batch, {lane: cursor for _, cursors in parts for lane, cursor in cursors.items()}
+
+
+def prefetched(make: Callable[[], Item], room: Callable[[Item], int]) -> Iterator[Item]:
+    """What `make` returns or raises, called in a thread, up to `room(first result)` times before it is needed."""
+    ready: queue.Queue = queue.Queue(1)
+    stop = threading.Event()
+
+    def work() -> None:
+        item: Any = None
+        while not stop.is_set() and not isinstance(item, BaseException):
             try:
-                while not stop.is_set():
-                    item: Any = self.make()
-                    while not stop.is_set():
-                        try:
-                            ready.put(item, timeout=0.2)
-                            break
-                        except queue.Full:
-                            continue
+                before, item = item, make()
+                if before is None:
+                    ready.maxsize = room(item)
             except BaseException as error:
-                ready.put(error)
+                item = error
+            while not stop.is_set():
+                try:
+                    ready.put(item, timeout=0.2)
+                    break
+                except queue.Full:
+                    continue
 
-        thread = threading.Thread(target=work, name="input", daemon=True)
-        thread.start()
-        try:
-            while True:
-                item = ready.get()
-                if isinstance(item, BaseException):
-                    raise item
-                yield item
-        finally:
-            stop.set()
-            thread.join(timeout=5)
+    thread = threading.Thread(target=work, name="input", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item = ready.get()
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stop.set()
+        thread.join(timeout=5)

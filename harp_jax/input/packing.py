@@ -164,21 +164,26 @@ def plan(lengths: list[tuple[int, ...]], layout: PackedLayout) -> Iterator[list[
     groups did not fit or the batch has `layout.tokens` real tokens. Raises InputError for a group that fits no empty batch.
     """
     waiting = list(range(len(lengths)))
+    most, longest, sizes = layout.groups, list(map(max, lengths)), list(map(sum, lengths))
     while waiting:
         space = [layout.row_length] * layout.rows
         seats = [layout.sequences] * layout.rows
+        widest = (
+            layout.row_length
+        )  # the most room of a row: most groups that fit none are found by it, without a search
         placed: list[Placement] = []
         kept: list[int] = []
         tried, tokens = 0, 0
         for at, index in enumerate(waiting):
             # Stop at the nearer side of the target.
-            if layout.tokens and placed and tokens + sum(lengths[index]) / 2 > layout.tokens:
+            if layout.tokens and placed and tokens + sizes[index] / 2 > layout.tokens:
                 kept.extend(waiting[at:])
                 break
-            slots = _place(lengths[index], space, seats, layout)
+            slots = _place(lengths[index], space, seats, layout) if longest[index] <= widest else None
             if slots is not None:
                 placed.append(Placement(index, slots))
-                tokens += sum(lengths[index])
+                tokens += sizes[index]
+                widest = max(room if left else 0 for room, left in zip(space, seats))
             else:
                 if not placed:
                     raise InputError(
@@ -187,7 +192,7 @@ def plan(lengths: list[tuple[int, ...]], layout: PackedLayout) -> Iterator[list[
                     )
                 kept.append(index)
                 tried += 1
-            if tried >= LOOKAHEAD or len(placed) == layout.groups:
+            if tried >= LOOKAHEAD or len(placed) == most:
                 kept.extend(waiting[at + 1 :])
                 break
         waiting = kept

@@ -71,12 +71,12 @@ class Template:
     alone: tuple[int, ...]
     second_type: int
 
-    @property
+    @cached_property
     def around_pair(self) -> int:
         """Number of special tokens of a pair."""
         return len(self.start) + len(self.between) + len(self.end)
 
-    @property
+    @cached_property
     def around_text(self) -> int:
         """Number of special tokens of a single text."""
         return len(self.start) + len(self.alone)

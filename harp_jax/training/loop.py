@@ -1,5 +1,6 @@
 """The training loop of all stages: step, log, evaluate, checkpoint, stop on SIGTERM."""
 
+import contextlib
 import itertools
 import json
 import logging
@@ -69,9 +70,13 @@ class Loop:
         if start == 0 and self.evaluate is not None:
             self.metrics.write(0, self.evaluate(state["params"], 0), "validation")
         pending, waited, since = [], 0.0, time.perf_counter()
-        stream, growth = iter(batches), Growth()
+        growth = Growth()
         ahead = AHEAD_ON_CPU if self.mesh.devices.flat[0].platform == "cpu" else AHEAD
-        with progress(total=steps, initial=start, unit="steps", desc=config.stage) as bar, _sigterm(self.interrupted):
+        with (
+            contextlib.closing(iter(batches)) as stream,  # type: ignore[type-var]
+            progress(total=steps, initial=start, unit="steps", desc=config.stage) as bar,
+            _sigterm(self.interrupted),
+        ):
             for number in range(start + 1, steps + 1):
                 before = time.perf_counter()
                 batch, cursors = next(stream)
@@ -97,7 +102,6 @@ class Loop:
                     log.warning("interrupted: saved step %d; run the same command again to resume", number)
                     last = {"interrupted": 1.0}
                     break
-        stream.close()  # type: ignore[attr-defined]
         self.checkpoints.wait()
         return last
 

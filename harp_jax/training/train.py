@@ -130,7 +130,8 @@ def _train(
     step = jit_step(config, stage, objective, shape.drops, optimizer, shardings, mesh)
     lanes = sharding.host_lanes(mesh, config.lanes)
     window = stage.window or config.window
-    batches = Batches(stage.reader, stage.layout, lanes, stage.shares, window, config.seed, meta.get("cursors"))
+    cursors = meta.get("cursors")
+    batches = Batches(stage.reader, stage.layout, lanes, stage.shares, window, config.seed, cursors, config.workers)
     if stage.selection is None:
         evaluate = make_evaluate(config, stage, objective, mesh, lanes)
     else:

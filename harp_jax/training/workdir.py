@@ -28,7 +28,7 @@ from harp_jax.training.stages.stage import Stage
 WHOLE, END = 256 << 20, 1 << 20  # bytes: larger inputs are told apart by their size and ends
 INPUTS = "inputs"  # in config.json: what `inputs_of` returned
 # Config fields that may change when a run resumes.
-FREE_TO_CHANGE = {"log_every", "checkpoint_every", "eval_every", "eval_batches", "wandb", "mesh"}
+FREE_TO_CHANGE = {"log_every", "checkpoint_every", "eval_every", "eval_batches", "wandb", "mesh", "workers"}
 
 
 def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:

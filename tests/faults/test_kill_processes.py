@@ -1,5 +1,8 @@
 """Kills of a run of two processes: the next two end with the bits of the uninterrupted run, and one process can take over."""
 
+import os
+import signal
+import subprocess
 import time
 
 import numpy as np
@@ -50,3 +53,26 @@ def test_a_run_of_two_processes_is_resumed_by_one(tmp_path):
     assert 0 < len(losses(workdir)) < 24
     assert launch(tmp_path / "killed", *options, devices=4).wait(timeout=300) == 0
     np.testing.assert_allclose(losses(workdir), losses(str(tmp_path / "whole" / "run")), rtol=1e-4)
+
+
+def test_processes_that_read_survive_a_signal_to_all_and_end_with_a_killed_training(tmp_path):
+    options = ("steps=40", "checkpoint_every=4")
+    assert launch(tmp_path / "whole", *options).wait(timeout=300) == 0
+    workdir = str(tmp_path / "killed" / "run")
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        process = launch(tmp_path / "killed", *options, "workers=2")
+        wait_for([process], workdir, len(losses(workdir)) + 6)
+        found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+        assert len(found) == 2
+        for child in map(int, found if number == signal.SIGTERM else ()):
+            os.kill(child, number)
+        process.send_signal(number)
+        assert process.wait(timeout=60) == (0 if number == signal.SIGTERM else -number), process.stderr.read()
+        until = time.monotonic() + 30
+        while any(os.path.exists(f"/proc/{child}") for child in found):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+    assert launch(tmp_path / "killed", *options, "workers=3").wait(timeout=300) == 0
+    assert losses(workdir) == losses(str(tmp_path / "whole" / "run")) and same_parameters(
+        workdir, str(tmp_path / "whole" / "run")
+    )

@@ -1,12 +1,23 @@
 """The order of training: a function of (seed, position), seekable, independent of hosts, in the configured mixture."""
 
+import collections
+import contextlib
+import itertools
+import os
+import signal
+import subprocess
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
+from harp_jax.base.errors import InputError
 from harp_jax.input.lanes import Batches, Cursor, Lane, mixture
 from harp_jax.input.packing import PackedLayout
-from tests.support.synthetic import SyntheticReader
+from harp_jax.training.stages.finetune import finetune_stage
+from tests.support.ranking_collection import ranking_config, write_collection
+from tests.support.synthetic import DamagedReader, SyntheticReader
 
 LAYOUT = PackedLayout(rows=2, row_length=128, sequences=8, group_size=2, pad=0)
 READER = SyntheticReader()
@@ -67,3 +78,39 @@ def test_consumed_counts_what_the_windows_drew():
         lane.next()
     expected = {task: sum(lane.counts(w)[task] for w in range(3)) for task in READER.tasks}
     assert lane.cursor.consumed == expected and sum(expected.values()) == 96
+
+
+@pytest.mark.parametrize("microbatches", [1, 2])
+@pytest.mark.parametrize("workers", [1, 2, 3, 9])
+def test_processes_make_the_same_batches_also_when_resumed(workers, microbatches):
+    layout = replace(LAYOUT, microbatches=microbatches)
+    make = lambda cursors, workers: Batches(READER, layout, range(4), SHARES, 32, 1, cursors, workers)  # noqa: E731
+    alone = make(None, 0)
+    whole = [alone.make() for _ in range(12)]
+    for start, cursors in ((0, None), (5, whole[4][1])):
+        with contextlib.closing(iter(make(cursors, workers))) as stream:
+            for (expected, after), (found, cursor) in zip(whole[start:], stream):
+                assert_equal(expected, found)
+                assert after == cursor
+
+
+def test_errors_of_a_process_are_raised_and_a_killed_one_is_one_line():
+    with pytest.raises(InputError, match="shard 7 is damaged"):
+        next(iter(Batches(DamagedReader(), LAYOUT, range(2), SHARES, 32, 1, workers=2)))
+    with contextlib.closing(iter(Batches(READER, LAYOUT, range(2), SHARES, 32, 1, workers=2))) as stream:
+        next(stream)
+        children = subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True, text=True).stdout.split()
+        os.kill(int(children[-1]), signal.SIGKILL)
+        with pytest.raises(InputError, match="has ended"):
+            collections.deque(stream, maxlen=0)
+
+
+def test_judgments_and_documents_are_read_in_processes_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    stage = finetune_stage(ranking_config(write_collection(tmp_path)))
+    alone, several = (Batches(stage.reader, stage.layout, range(2), stage.shares, 16, 0, workers=n) for n in (0, 2))
+    with contextlib.closing(iter(several)) as stream:
+        for found, cursor in itertools.islice(stream, 3):
+            expected, after = alone.make()
+            assert_equal(expected, found)
+            assert after == cursor

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.input.tfrecords import RecordReader
+from harp_jax.input.tfrecords import RecordReader, tensorflow
 from harp_jax.training.stages.pretrain import pretrain_stage
 from tests.support.shards_fixture import write_job
 from tests.support.synthetic import TEMPLATE, pair
@@ -89,6 +89,20 @@ def test_shards_shorter_than_the_lanes_leave_no_lane_without_records(tmp_path):
     found = reader(str(tmp_path), "rqp")
     assert [epoch_share(found, lane, "rqp") for lane in range(LANES)] == [2, 2, 2, 2]
     assert all(len(found.read(lane, "rqp", 0, 9)) == 9 for lane in range(LANES))
+
+
+def test_lanes_in_turns_read_a_shard_once_each_epoch_also_where_they_are_more_than_the_cache(tmp_path, monkeypatch):
+    write_job(str(tmp_path), {"rqp": [8] * 16, "qdm": [8] * 16})
+    found = RecordReader(
+        (str(tmp_path),), ("rqp", "qdm"), "train", LANES, 128, "document", 0, TEMPLATE, cached_shards=6
+    )
+    loads, dataset = [], tensorflow().data.TFRecordDataset
+    monkeypatch.setattr(tensorflow().data, "TFRecordDataset", lambda path: loads.append(path) or dataset(path))
+    for start in range(0, 32, 2):
+        for lane in range(LANES):
+            for task in ("rqp", "qdm"):
+                found.read(lane, task, start, 2)
+    assert len(loads) == len(set(loads)) == 32
 
 
 def test_epochs_and_seeds_differ_in_order_not_in_content(directory):

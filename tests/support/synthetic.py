@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.input.packing import Group, pair_sequences, text_sequence
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
@@ -50,3 +51,10 @@ class SyntheticReader:
         if task == "mlm":
             return [Group(number, (text_sequence(pair(k, task)[1], self.length, TEMPLATE),)) for k in keys]
         return [Group(number, pair_sequences(*pair(k, task), self.length, TEMPLATE)) for k in keys]
+
+
+class DamagedReader(SyntheticReader):
+    """Every shard of it is damaged."""
+
+    def read(self, lane: int, task: str, start: int, count: int) -> list[Group]:
+        raise InputError("shard 7 is damaged")

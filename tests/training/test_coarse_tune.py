@@ -3,6 +3,7 @@
 import gzip
 import json
 import logging
+import pickle
 import shutil
 
 import jax
@@ -61,7 +62,7 @@ def test_the_log_is_sampled_once_and_absent_documents_are_left_out(clicked, tmp_
     clicks = Clicks.open(str(clicked / "orcas.tsv"), docs, 1.0, 0, str(tmp_path))
     assert (len(clicks), clicks.documents) == (80, 40) and clicks.clicked("q39") == {"d39", "d0"}
     assert {clicks.document(i) for i in range(40)} == {f"d{i}" for i in range(40)}
-    qid, query, docid = clicks.pair(0)
+    qid, query, docid = pickle.loads(pickle.dumps(clicks)).pair(0)  # as in processes that read
     assert (qid, docid) == ("q0", "d0") and query in (clicked / "queries.tsv").read_text()
     half = {s: Clicks.open(str(clicked / "orcas.tsv"), docs, 0.5, s, str(tmp_path)) for s in (0, 1)}
     taken = {s: {half[s].pair(i) for i in range(len(half[s]))} for s in half}
