@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 def arguments_parser() -> ConfigParser:
     parser = ConfigParser(
         prog="python -m data_pipeline.main",
-        description="Generate pre-training pairs: hyperlinked pages to TFRecord shards and a manifest.",
-        example="python -m data_pipeline.main --config=configs/data/html.py --config.source.paths=\"('site/',)\" --output=pairs",
+        description="Generate pre-training pairs: hyperlinked pages to TFRecord shards and a manifest.\n"
+        "docs/fields.md lists all fields. `harp generate` and `python -m data_pipeline.main` are the same command.",
+        example="harp generate --config=data/html:recommended --config.source.paths=\"('site',)\" \\\n"
+        "    --config.tokenizer=all-MiniLM-L6-v2 --config.encoder=idf --output=pairs",
     )
     parser.add_output(
         "--output", required=True, help="directory for shards and manifest; an unfinished job there resumes"

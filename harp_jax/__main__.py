@@ -6,9 +6,9 @@ import difflib
 import os
 import sys
 
-from harp_jax.base.cli import ending_well, fail, run
+from harp_jax.base.cli import FOLLOW, ending_well, fail, run
 from harp_jax.base.version import __version__
-from harp_jax.commands.table import COMMANDS, GROUPS, TYPED, load
+from harp_jax.commands.table import COMMANDS, GROUPS, TYPED, load, next_command
 
 
 def overview(every: bool = False) -> str:
@@ -25,7 +25,7 @@ def overview(every: bool = False) -> str:
     if not every:
         lines += [
             "",
-            "`harp --help --all` lists the steps of plans too, such as tune-first-stage and queries.",
+            "First time: make demo, or docs/quickstart.md. More commands: harp --help --all.",
         ]
     return "\n".join(lines)
 
@@ -45,8 +45,12 @@ def main(argv: list[str] | None = None) -> None:
     elif words[0] in COMMANDS:
         with ending_well():  # an interrupt, or too little memory, while packages are imported
             command, parser = load(words[0])
-        sys.argv = [f"harp {words[0]}", *words[1:]]  # commands record their command line from here
-        run(command, parser)
+        parser.prog = f"harp {words[0]}"  # three are also started as python -m MODULE
+        sys.argv = [parser.prog, *words[1:]]  # commands record their command line from here
+        by_hand = sys.stderr.isatty() and FOLLOW not in os.environ  # not as a step of a plan
+        arguments = run(command, parser)
+        if by_hand and (following := next_command(words[0], arguments)):
+            print(f"next: {following}", file=sys.stderr)
     else:
         near = difflib.get_close_matches(words[0], COMMANDS, 1)
         fail(

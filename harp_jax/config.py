@@ -369,6 +369,15 @@ def read_config(path: str | None, overrides: Sequence[str] = ()) -> Any:
     from absl import flags
     from ml_collections import config_flags
 
+    if path and not os.path.isfile(config_file(path).partition(":")[0]):
+        names = shipped_configs()
+        near = difflib.get_close_matches(path.partition(":")[0], names, 1)
+        use = (
+            f"did you mean {near[0]}?"
+            if near
+            else f"name a Python file with get_config(), or one of {', '.join(names)}"
+        )
+        raise InputError(f"no config {path!r}; {use}")
     values = flags.FlagValues()
     config_flags.DEFINE_config_file("config", None, "", flag_values=values, lock_config=True)
     given = [f"--config={config_file(path)}"] if path else []
@@ -420,12 +429,18 @@ def config_file(name: str) -> str:
 
 def shipped_file(name: str) -> str:
     """Path of a file below configs/ of this checkout or installation; empty if it does not exist."""
+    return next((str(folder / name) for folder in _shipped_folders() if (folder / name).is_file()), "")
+
+
+def shipped_configs() -> list[str]:
+    """The names of the configs below configs/: tpu_v3, data/html, …"""
+    files = {path.relative_to(folder) for folder in _shipped_folders() for path in folder.rglob("*.py")}
+    return sorted(file.with_suffix("").as_posix() for file in files if file.stem != "__init__")
+
+
+def _shipped_folders() -> list[Path]:
     checkout = Path(__file__).parents[1]
     # In an installation the folder beside the package may hold another project's configs.
     folders = [checkout / "configs"] if (checkout / "setup.py").is_file() else []
     spec = importlib.util.find_spec("harp_jax.configs")
-    folders += [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
-    for folder in folders:
-        if (folder / name).is_file():
-            return str(folder / name)
-    return ""
+    return folders + ([Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else [])

@@ -13,11 +13,12 @@ from harp_jax.base.files import lines
 def arguments_parser() -> Parser:
     parser = Parser(
         prog="python -m harp_jax.export",
-        description="Write a checkpoint as a Hugging Face directory for transformers and sentence-transformers.",
-        example="python -m harp_jax.export --workdir=runs/ranker --output=ranker\n"
+        description="Write a checkpoint as a Hugging Face directory for transformers and sentence-transformers.\n"
+        "`harp export` and `python -m harp_jax.export` are the same command.",
+        example="harp export --workdir=runs/ranker --output=ranker\n"
         "  harp export --encoder=all-MiniLM-L6-v2 --layers=3 --output=start",
     )
-    parser.add_argument("--workdir", default="", help="training workdir; its newest checkpoint that verifies is used")
+    parser.add_input("--workdir", default="", help="training workdir; its newest checkpoint that verifies is used")
     parser.add_input(
         "--encoder", model=True, default="", help="instead: Hugging Face directory, of which --layers are kept"
     )

@@ -19,8 +19,10 @@ from harp_jax.base.files import replacing
 def arguments_parser() -> ConfigParser:
     parser = ConfigParser(
         prog="python -m harp_jax.main",
-        description="Pre-train, coarse-tune or fine-tune a BERT re-ranker, or train a neural ranker; the config names the stage.",
-        example="python -m harp_jax.main --config=configs/tpu_v3.py --workdir=runs/harp --config.init=bert-base-uncased/",
+        description="Pre-train, coarse-tune or fine-tune a re-ranker; the config names the stage.\n"
+        "docs/fields.md lists all fields. `harp train` and `python -m harp_jax.main` are the same command.",
+        example="harp train --config=site --workdir=runs/site --config.init=all-MiniLM-L6-v2 --config.data=\"('pairs',)\"\n"
+        "  python -m harp_jax.main --config=configs/tpu_v3.py --workdir=runs/harp --config.init=bert-base-uncased/",
     )
     parser.add_argument("--workdir", help="directory for config, checkpoints and metrics; rerunning resumes from it")
     parser.add_argument(

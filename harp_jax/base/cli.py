@@ -214,13 +214,16 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def run(main: Callable[[argparse.Namespace], None], parser: Parser, argv: list[str] | None = None) -> None:
-    """Parse the arguments and call `main`; argparse itself exits with status 2 on wrong usage."""
+def run(
+    main: Callable[[argparse.Namespace], None], parser: Parser, argv: list[str] | None = None
+) -> argparse.Namespace:
+    """Parse the arguments, call `main` and return them; argparse itself exits with status 2 on wrong usage."""
     follow()
     with ending_well():
         arguments = parser.parse_args(argv)
         parser.check_paths(arguments)
         main(arguments)
+    return arguments
 
 
 def child(*words: str) -> list[str]:

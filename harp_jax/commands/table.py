@@ -20,7 +20,7 @@ class Entry(NamedTuple):
 
 GROUPS: dict[str, dict[str, Entry]] = {
     "everything in one command": {
-        "site": Entry("harp_jax.commands.site", "from your own pages with links to a re-ranker, tested without labels"),
+        "site": Entry("harp_jax.commands.site", "train a re-ranker on your own pages' links, tested without labels"),
     },
     "pairs from links": {
         "generate": Entry("data_pipeline.main", "linked pages to TFRecord shards of pre-training pairs"),
@@ -40,7 +40,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "training": {
         "train": Entry("harp_jax.main", "pre-train, coarse-tune or fine-tune a config; resumes"),
         "rate": Entry("harp_jax.commands.site:rate", "measure the seconds of a training step"),
-        "export": Entry("harp_jax.export", "a checkpoint, or an encoder's first layers, as a Hugging Face directory"),
+        "export": Entry("harp_jax.export", "a checkpoint, or an encoder's first layers, for Hugging Face"),
         "words": Entry(
             "harp_jax.commands.baselines:words", "word vocabulary and word2vec vectors of the neural rankers"
         ),
@@ -78,7 +78,27 @@ TYPED = (
     "site", "look", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank", "fuse", "evaluate", "compare",
     "report", "plan",
 )  # fmt: skip
+# What comes after a command, printed on a terminal: {output} is the option of the command that ended, capitals are the reader's.
+NEXT = {
+    "sample-wiki": "harp generate --config=data/demo --config.source.paths=\"('{output}/wiki.xml.bz2',)\" "
+    "--config.tokenizer=ENCODER --output=pairs",
+    "generate": "harp inspect {output}",
+    "inspect": "harp train --config=site --workdir=runs/harp --config.init=ENCODER --config.data=\"('{directory}',)\"",
+    "anchors": "harp first-stage --model=bm25f --anchors={output} --docs=DOCS --queries=QUERIES --output=bm25f.trec",
+    "documents": "harp first-stage --docs={output} --queries=QUERIES --output=bm25.trec",
+    "train": "harp export --workdir={workdir} --output=ranker",
+    "first-stage": "harp rerank --model=RANKER --docs={docs} --queries={queries} --run={output} --output=ranker.trec",
+    "rerank": "harp evaluate {run} {output} --qrels=QRELS",
+    "fuse": "harp evaluate {output} --qrels=QRELS",
+}
 COMMANDS: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+
+
+def next_command(name: str, arguments: argparse.Namespace) -> str:
+    """The command to run after this one has ended; empty where there is none, and after a dry run."""
+    if getattr(arguments, "dry_run", False):
+        return ""
+    return NEXT.get(name, "").format_map(vars(arguments))
 
 
 def load(name: str) -> tuple[Callable[[argparse.Namespace], None], Parser]:

@@ -85,8 +85,9 @@ def _from_ir_measures(name: str) -> "ir_measures.Measure":
             raise ValueError(f"use a cutoff of 1 to {DEEPEST:,}")
         ir_measures.calc_aggregate([measure], {"1": {"d": 1}}, {"1": {"d": 1.0}})
     except Exception as error:  # ir-measures lets any exception of its parser and providers through
+        why = f" ({error})" if isinstance(error, ValueError) else ""
         raise InputError(
-            f"unknown measure {name!r} ({type(error).__name__}: {error}); use names of ir-measures (RR@10, nDCG@10, AP, P@5, "
+            f"unknown measure {name!r}{why}; use names of ir-measures (RR@10, nDCG@10, AP, P@5, "
             "R@100, Rprec), oracle(RR@10) or unjudged@10"
         ) from error
     return measure

@@ -113,7 +113,12 @@ def read_manifest(directory: str) -> dict[str, Any]:
         for split in splits.values():
             shards_of(directory, split)
     except FileNotFoundError as error:
-        raise InputError(f"{directory} has no {MANIFEST}: the generation job did not finish; run it again") from error
+        there = epath.Path(directory).exists()
+        raise InputError(
+            f"{directory} has no {MANIFEST}: no output of harp generate, or of a job that did not finish; run it again"
+            if there
+            else f"no folder {directory}; name the --output of harp generate"
+        ) from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} is no manifest of a generation job ({error!r}); {AGAIN}") from error
     return manifest

@@ -301,7 +301,10 @@ def check_heads(params: Mapping[str, Any]) -> None:
     """Raises InputError for an encoder without the pooler and score heads."""
     missing = {"pooler", "score"} - set(params)
     if missing:
-        raise InputError(f"the model has no {' and no '.join(sorted(missing))}; use a fine-tuned or pre-trained export")
+        raise InputError(
+            f"the model has no {' and no '.join(sorted(missing))}: it is an encoder; use a fine-tuned or pre-trained export, or "
+            "rank by the encoder's vectors (harp rerank --cosine)"
+        )
 
 
 def _score_rows(config: EncoderShape, params: dict, tokens: jax.Array, second: jax.Array, end: jax.Array) -> jax.Array:

@@ -1,6 +1,9 @@
 """The list of commands: each can be imported, explains itself with an example that parses, and spells options like the others."""
 
+import argparse
 import os
+import pty
+import select
 import shlex
 import subprocess
 import sys
@@ -8,9 +11,9 @@ import sys
 import pytest
 
 from harp_jax.__main__ import overview
-from harp_jax.base.cli import Parser, ending_well
+from harp_jax.base.cli import FOLLOW, Parser, ending_well
 from harp_jax.base.errors import InputError
-from harp_jax.commands.table import COMMANDS, TYPED, load
+from harp_jax.commands.table import COMMANDS, NEXT, TYPED, load, next_command
 from harp_jax.ranking.lexical import MODELS
 from tests.support import ROOT
 
@@ -43,6 +46,31 @@ def test_the_example_of_help_parses(name, monkeypatch):
             assert vars(parser.parse_args(words[start + 1 :]))
 
 
+@pytest.mark.parametrize("name", NEXT)
+def test_the_command_that_comes_next_parses(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    options = {action.dest: "x" for action in parser_of(name)._actions}
+    _, following, *words = shlex.split(next_command(name, argparse.Namespace(**options | {"dry_run": False})))
+    assert vars(parser_of(following).parse_args(words))
+
+
+def test_what_comes_next_is_said_on_a_terminal_alone(tmp_path):
+    words = [sys.executable, "-m", "harp_jax", "sample-wiki", "--pages=20", f"--output={tmp_path / 'wiki'}"]
+    (ours, terminal), (end, held) = pty.openpty(), os.pipe()
+    for error, environment, said in (
+        (terminal, {}, True),
+        (terminal, {FOLLOW: str(end)}, False),
+        (subprocess.PIPE, {}, False),
+    ):
+        done = subprocess.run(words, cwd=ROOT, stderr=error, env=os.environ | environment, pass_fds=(end,), check=True)
+        shown = done.stderr or b""
+        while select.select([ours], [], [], 0)[0]:
+            shown += os.read(ours, 9999)
+        assert (b"next: harp generate" in shown) == said
+    for descriptor in (ours, terminal, end, held):
+        os.close(descriptor)
+
+
 def test_an_option_means_the_same_everywhere():
     """One spelling with underscores, and one type for a name; help text everywhere."""
     types: dict[str, dict[object, list[str]]] = {}
@@ -60,7 +88,8 @@ def test_an_option_means_the_same_everywhere():
 def test_the_overview_names_every_command_and_needs_no_jax():
     everything = overview(every=True)
     assert all(f"  {name} " in everything and entry.summary in everything for name, entry in COMMANDS.items())
-    assert len(overview().splitlines()) <= 24 and all(f"  {name} " in overview() for name in TYPED)
+    assert len(overview().splitlines()) <= 24 and max(map(len, overview().splitlines())) <= 80
+    assert all(f"  {name} " in overview() for name in TYPED)
     code = "import sys; import harp_jax.__main__ as m; m.main(['--help']); print('jax' in sys.modules, 'numpy' in sys.modules)"
     result = shell(f"python -c {shlex.quote(code)}")
     assert result.stdout.endswith("False False\n"), result.stderr

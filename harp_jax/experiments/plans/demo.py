@@ -92,7 +92,7 @@ def fine_tuned(name: str, seed: int, start: str) -> list[Command]:
 def report(fine_tune: bool) -> list[str]:
     runs = {
         "BM25": "bm25_test",
-        "the start's vectors (cosine)": "run_cosine",
+        "the encoder's vectors, before pre-training": "run_cosine",
         "HARP, no labels": "run_harp_alone",
         "HARP, no labels, query blanked": "run_blank_alone",
     }
