@@ -30,8 +30,11 @@ def test_commands_have_the_options_that_pages_give_them(page, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_links_lead_to_files(page):
-    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
-        assert "://" in target or (page.parent / target).exists(), target
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#\s]+)|src(?:set)?=\"([^\"]+)", text):
+        assert "://" in "".join(target) or (page.parent / "".join(target)).exists(), target
+    for file in re.findall(r"`((?:harp_jax|data_pipeline|configs|tests|benchmarks)/[\w/]+\.py)`", text):
+        assert (ROOT / file).exists(), file
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
