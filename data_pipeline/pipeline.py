@@ -92,6 +92,8 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
         "needs": needs(c),
     }  # fmt: skip
     remove_unfinished(output)
+    wanted, megabytes = ", ".join(task.name for task in chosen(c)), size / 1e6
+    print(f"pairs of {wanted} from {megabytes:.1f} MB of pages; a killed job, run again, resumes", file=sys.stderr)
     running = engine(job, c["workers"], c["memory_limit"], c["temp_directory"])
     with lock:
         try:

@@ -90,6 +90,10 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.dry_run:
         print(f"{listing(steps)}\n{summary(steps, arguments.output, arguments.jobs)}")
         return
+    to_do = sum(not step.done for step in steps)
+    print(
+        f"{to_do} of {len(steps)} steps to do; ended with Ctrl-C and run again, the plan resumes (--dry_run: what they cost)"
+    )
     execute(steps, arguments.output, arguments.jobs)
     made = {command.command for command in commands}
     if "evaluate" in made and "report" not in made and not arguments.only:

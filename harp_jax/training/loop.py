@@ -108,6 +108,11 @@ class Loop:
     def _update(self, state: State, batch: dict[str, jax.Array], done: int) -> tuple[State, Metrics]:
         """One step, after `done` others; the first call compiles it, and raises InputError where it does not fit this machine."""
         if isinstance(self.step, jax.stages.Wrapped):
+            log.info(
+                "%s: %d steps; compiling the first (seconds for a small encoder, a minute or more for BERT-base)",
+                self.config.stage,
+                self.stage.steps - done,
+            )
             # Compiled now: what stays of a compilation would fragment the heap.
             self.rate(done)
             self.step = self.step.lower(state, batch).compile()
