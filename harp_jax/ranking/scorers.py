@@ -222,6 +222,16 @@ class PairTexts(EncoderTexts):
         super().__init__(config, tokenizer, max_length, SHORTEST)
         self.marks = marks
 
+    def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
+        """A note if rows are longer than in training: three layers trained at 80 tokens lost a quarter of RR@10 at 160."""
+        trained = recorded_length(self.tokenizer, self.config)
+        if self.max_length <= trained:
+            return []
+        return [
+            f"--max_length={self.max_length}, but the model was trained with {trained} tokens and may rank longer rows worse; "
+            "--windows reads more of a document"
+        ]
+
     def room(self, query: np.ndarray) -> int:
         """Document tokens that fit in a row with this query: at least half of the row (`packing.fit`)."""
         room, query = self.max_length - self.tokenizer.template.around_pair, self.marks.on_query(query)

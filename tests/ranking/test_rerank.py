@@ -158,7 +158,9 @@ def test_the_default_length_is_the_recorded_one(model, tmp_path, recorded, expec
         del config["model_max_length"]
     (directory / "tokenizer_config.json").write_text(json.dumps(config))
     assert CrossEncoderScorer.load(str(directory)).max_length == expected
-    assert CrossEncoderScorer.load(str(directory), max_length=32).max_length == 32
+    scorer = CrossEncoderScorer.load(str(directory), max_length=32)
+    assert scorer.max_length == 32
+    assert bool(scorer.check([], [], blank=False)) == (expected < 32)  # a note: longer than in training
 
 
 def test_a_killed_run_resumes_and_ends_with_the_same_bytes(files, model, monkeypatch, capsys):
