@@ -226,7 +226,7 @@ def generate(config: "ConfigDict | Path", output: Path) -> dict[str, Any]:
 
 
 class Reranker:
-    """A trained ranker: a BERT cross-encoder, or a pre-BERT neural ranker. `pretrain` trains one on the links of a site,
+    """A trained ranker: a cross-encoder, or a pre-BERT neural ranker. `pretrain` trains one on the links of a site,
     `fit` fine-tunes it on judged queries.
 
     `rank` and `predict` have the arguments, results and scores of sentence-transformers' `CrossEncoder.rank` and `.predict`.
@@ -253,7 +253,7 @@ class Reranker:
         batch_tokens: int | None = None,
         backend: str = "jax",
     ) -> Self:
-        """Loads an export, a Hugging Face directory with a one-label BERT classifier, or a training workdir.
+        """Loads an export, a Hugging Face directory of a one-label cross-encoder, or a training workdir.
 
         `max_length` (default: as in training) counts tokens of query and document, including special tokens; for neural
         rankers, words of the document. `dtype` is float32 or bfloat16, or int8 if the export has it and the backend is not

@@ -51,7 +51,7 @@ def arguments_parser() -> Parser:
         action="append",
         required=True,
         metavar="[NAME=]DIR",
-        help="a BERT cross-encoder: export, Hugging Face directory, training workdir, or the Hub's USER/NAME; several times",
+        help="a cross-encoder: export, Hugging Face directory, training workdir, or the Hub's USER/NAME; several times",
     )
     parser.add_output("--output", required=True, help="directory that receives everything")
     parser.add_input("--docs", default="", help="documents, if not those of COLLECTION")
