@@ -29,7 +29,7 @@ def arguments_parser() -> Parser:
         "--sha256", default="", help="refuse another model.safetensors of --encoder than the one with this hash"
     )
     parser.add_output("--output", required=True, help="directory to write; an earlier export there is replaced")
-    parser.add_input(
+    parser.add_argument(
         "--ranker",
         action="store_true",
         help="leave out the heads of pre-training, which servers refuse to load (always so after fine-tuning)",

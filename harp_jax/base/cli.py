@@ -48,6 +48,7 @@ class Parser(argparse.ArgumentParser):
     def add_input(self, *names: str, model: bool = False, **options: Any) -> None:
         """An option whose PATH, PATH,PATH or NAME=PATH,PATH is read; for a `model` the error says how to fetch it from the Hub."""
         action = self.add_argument(*names, **options)
+        assert action.nargs != 0, f"{names}: a flag is no path"
         self._inputs.append(action)
         self._models += [action] if model else []
 

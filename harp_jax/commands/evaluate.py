@@ -294,21 +294,22 @@ def of_plan(arguments: argparse.Namespace) -> argparse.Namespace:
 def verdict_parser() -> Parser:
     parser = Parser(
         prog="harp verdict",
-        description="Decide whether a first stage, or its weighted sum with a ranker, is to be used. The gain is measured on "
-        "queries that did not choose the weight.",
-        example="harp verdict --qrels=qrels.txt --folds=folds.tsv --first=bm25.trec --ranker=harp.trec --output=verdict.json",
+        description="Decide which scores of the same candidates to add up. Gains are measured on queries that did not choose the "
+        "weights.",
+        example="harp verdict --qrels=qrels.txt --folds=folds.tsv --part=BM25=bm25.trec --part=HARP=harp.trec "
+        "--output=verdict.json",
     )
     parser.add_input("--qrels", required=True, help="judgments: qid 0 docid level")
     parser.add_input(
-        "--folds", required=True, help="qid<TAB>fold (harp queries folds): the weight is fitted on the others"
+        "--folds", required=True, help="qid<TAB>fold (harp queries folds): weights are fitted on the others"
     )
-    parser.add_input("--first", required=True, help="run of the first stage")
-    parser.add_input("--ranker", required=True, help="run of the ranker")
-    parser.add_input("--before", default="", help="run of the ranker's start, untrained: what does the training add?")
     parser.add_input(
-        "--links",
-        default="",
-        help="run that uses the links without a model (BM25F + in-links): does the ranker add to it?",
+        "--part",
+        action="append",
+        default=[],
+        required=True,
+        metavar="NAME=RUN",
+        help="a run; several times, cheap ones first: each is kept where it improves the sum of those before",
     )
     parser.add_argument("--measure", default="RR@10", help="what to decide by, as in ir-measures (RR@10)")
     parser.add_argument("--normalise", default="minmax", choices=NORMALISE, help="scores of a query (minmax)")
@@ -319,13 +320,13 @@ def verdict_parser() -> Parser:
 def verdict(arguments: argparse.Namespace) -> None:
     a = arguments
     folds = read_folds(a.folds)
-    before, links = (read_run(path) if path else None for path in (a.before, a.links))
-    judged, first, ranker = select(read_qrels(a.qrels), folds), read_run(a.first), read_run(a.ranker)
-    for name, run in (("--first", first), ("--ranker", ranker), ("--before", before), ("--links", links)):
-        if run is not None and (missing := sorted(judged.keys() - run.keys())):
+    judged = select(read_qrels(a.qrels), folds)
+    parts = {name: read_run(path) for name, path in named(a.part, "--part", "RUN").items()}
+    for name, run in parts.items():
+        if missing := sorted(judged.keys() - run.keys()):
             some = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
             print(f"note: {name}: {len(missing)} queries are missing and count as zero: {some}", file=sys.stderr)
-    found = decide(judged, folds, first, ranker, a.measure, a.normalise, before, links)
+    found = decide(judged, folds, parts, a.measure, a.normalise)
     with replacing(a.output) as file:
         json.dump(found.as_dict(), file, indent=1)
     print(found.words())

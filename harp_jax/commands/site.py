@@ -9,9 +9,11 @@ import sys
 
 from harp_jax.base.cli import TERMINATED, ConfigParser, Parser, count, keep_compiled, positive
 from harp_jax.base.files import output_path, replacing
-from harp_jax.commands.options import names
+from harp_jax.commands.options import QUERIES, names
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.experiments.site import SiteRun
+
+RECOMMENDED = "recommended"  # the row of the sum in `harp search`
 
 
 def arguments_parser() -> Parser:
@@ -74,8 +76,50 @@ def main(arguments: argparse.Namespace) -> None:
     found = run.run()
     where = f" (labels of {a.labels})" if a.labels else " (anchors of held-out pages)"
     print(f"\n{found['words'].replace(' queries:', f' queries{where}:', 1)}")
-    print(f"ranker: {os.path.join(a.output, 'ranker')}  report: {os.path.join(a.output, 'report.html')}")
-    print(f"see it: harp look {a.output}")
+    print(f"report: {os.path.join(a.output, 'report.html')}  see it: harp look {a.output}")
+    print(f"your own queries: harp search {a.output} --queries=queries.tsv --output=runs")
+
+
+def search_parser() -> Parser:
+    parser = Parser(
+        prog="harp search",
+        description="Rank a site's documents for your own queries by everything that harp site tested, each part alone and the "
+        "sum that it recommends: a TREC run each, of the same candidates, and a table where there are judgments.",
+        example="harp search x --queries=queries.tsv --qrels=qrels.txt --output=runs",
+    )
+    parser.add_argument("site", metavar="DIR", help="output of harp site")
+    parser.add_input("--queries", required=True, help=QUERIES)
+    parser.add_input("--qrels", default="", help="judgments: qid 0 docid level")
+    parser.add_argument("--measures", default="RR@10 nDCG@10", help="of the table (RR@10 nDCG@10)")
+    parser.add_output("--output", required=True, help="directory that receives the runs")
+    return parser
+
+
+def search(a: argparse.Namespace) -> None:
+    from harp_jax.base.progress import progress
+    from harp_jax.corpus.trec import read_qrels, read_queries, read_run, select, write_run
+    from harp_jax.evaluation.evaluate import evaluate
+    from harp_jax.experiments.steps import identifier
+    from harp_jax.ranking.combined import CombinedSearch, Settings
+    from harp_jax.ranking.fuse import BM25
+
+    queries, qrels = read_queries(a.queries), read_qrels(a.qrels) if a.qrels else {}
+    keep_compiled()
+    settings = Settings.load(a.site)
+    combined = CombinedSearch(a.site, settings.everything)
+    found = {qid: combined.scores(query) for qid, query in progress(queries.items(), unit="queries", desc="search")}
+    os.makedirs(a.output, exist_ok=True)
+    runs = {}
+    for part in (*combined.names, RECOMMENDED):
+        scores = {
+            qid: one.total(settings.weights) if part == RECOMMENDED else one.parts[part] for qid, one in found.items()
+        }
+        path = os.path.join(a.output, f"{identifier(part)}.trec")
+        write_run(path, ((qid, found[qid].docids, each) for qid, each in scores.items()), tag=identifier(part))
+        runs[part] = read_run(path)
+    print(f"{a.output}: {len(queries)} queries by {', '.join(runs)}; recommended: {' + '.join(settings.weights)}")
+    if judged := select(qrels, queries):
+        print(evaluate(judged, runs, a.measures, baseline=BM25, confirm=a.measures.split()[0]))
 
 
 def look_parser() -> Parser:
@@ -96,7 +140,9 @@ def look_parser() -> Parser:
     parser.add_input("--queries", default="", help="queries to propose: qid<TAB>text, or JSONL")
     parser.add_argument("--labels", default="", help="file that receives the labels (labels.tsv; DIR/labels.tsv)")
     parser.add_argument(
-        "--weight", type=float, help="of the re-ranker in the sum, scores scaled to 0…1 (1; DIR's verdict)"
+        "--weight",
+        type=float,
+        help="of the re-ranker in its sum with BM25, scores scaled to 0…1 (1; DIR: the recommended sum)",
     )
     parser.add_input("--parameters", default="", help="of BM25, from harp tune-first-stage (k1=0.9, b=0.4; DIR's)")
     parser.add_argument("--depth", type=positive, default=20, help="candidates of BM25 that are re-ranked (20)")
@@ -124,7 +170,7 @@ def look(arguments: argparse.Namespace) -> None:
     if arguments.site:
         sources = of_site(arguments.site, sources)
     if arguments.weight is not None:
-        sources = replace(sources, weight=arguments.weight)
+        sources = replace(sources, weight=arguments.weight, site="")
     sources.check()
     labels = LabelFile(sources.labels)
     listening = listen(arguments.port)

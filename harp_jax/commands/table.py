@@ -64,6 +64,9 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "report": Entry("harp_jax.commands.evaluate:report", "write a table and training curves as one HTML page"),
         "compare": Entry("harp_jax.commands.compare", "compare re-rankers with BM25 on a judged collection; a report"),
         "look": Entry("harp_jax.commands.site:look", "serve a local page: BM25, the re-ranker and both, and labels"),
+        "search": Entry(
+            "harp_jax.commands.site:search", "rank a site for your own queries, by every system that was tested"
+        ),
         "query-probe": Entry(
             "harp_jax.commands.rerank:query_probe", "test how a model completes queries (coarse-tuning)"
         ),
@@ -75,8 +78,8 @@ GROUPS: dict[str, dict[str, Entry]] = {
 }
 # What people type, which `harp --help` lists; the others are steps of plans.
 TYPED = (
-    "site", "look", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank", "fuse", "evaluate", "compare",
-    "report", "plan",
+    "site", "search", "look", "generate", "inspect", "anchors", "train", "export", "first-stage", "rerank", "fuse", "evaluate",
+    "compare", "report", "plan",
 )  # fmt: skip
 # What comes after a command, printed on a terminal: {output} is the option of the command that ended, capitals are the reader's.
 NEXT = {

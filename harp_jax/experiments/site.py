@@ -27,6 +27,7 @@ from harp_jax.experiments.steps import Collection as Judged
 from harp_jax.experiments.steps import cross_validation, fitted_sum, trained_ranker, tuned_first_stage
 from harp_jax.input.records import read_manifest, split_name
 from harp_jax.ranking.first_stage import anchor_rows, indexed
+from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS
 from harp_jax.ranking.lexical import Collection, make, search
 from harp_jax.text.languages import ENGLISH
 
@@ -114,8 +115,11 @@ FIELDS = ("title", "body")
 HELD_OUT = Judged("{survey}/docs.jsonl", "{survey}/queries.tsv", "{survey}/qrels.txt", FIELDS)
 SOURCES = "--exclude={survey}/sources.tsv"  # a query has the words of its own source
 LABELLED = Judged("{survey}/docs.jsonl", "{labels}/queries.tsv", "{labels}/qrels.txt", FIELDS)
-ROW, LABELLED_ROW = "ranker", "ranker, fine-tuned on labels"  # of the table
+TEXTS = ["--anchors={survey}/anchors.tsv"]  # of trained pages
+# Rows of the table.
+ROW, LABELLED_ROW, EVERYTHING = "ranker", "ranker, fine-tuned on labels", "everything"
 MAX_LENGTH = 128  # of configs/site.py
+WINDOWS, PASSAGES = 4, 8  # of a long page, that the ranker and the encoder read
 
 
 def site_plan(
@@ -147,7 +151,7 @@ def site_plan(
     labels: file of query<TAB>docid<TAB>level to fine-tune on
     max_queries: anchors of held-out pages that are tested, at most
     context_words: of an anchor's sentence that are added to its query
-    depth: candidates of BM25 that are re-ranked for each query
+    depth: candidates of each first stage, BM25, BM25F and vectors, for each query
     seed: of pairs and training
     language: of sentences, stopwords and stems; empty: that of the pages
     vocabulary: of a small encoder from scratch: wordpiece, or unigram for scripts without spaces
@@ -158,13 +162,15 @@ def site_plan(
     source += [f"--config.source.base_url={base_url}"] if base_url else []
     source += [f"--config.source.redirects={redirects!r}"] if redirects else []
     source += [f"--config.language={language}"] if language else []
-    shortened = []
+    shortened, encoder = [], start  # the vectors are those of the whole start
     if layers:
         shortened = [Command("start", "export", [f"--encoder={start}", f"--layers={layers}", "--output={out}"])]
         start = "{start}"
     tokenizer = start or "{vocabulary}"
     training = [f"--config={PRETRAIN}", f"--config.init={start}", "--config.data=('{pairs}',)", f"--config.seed={seed}"]
     training += [] if start else ["--config.tokenizer={vocabulary}", "--config.learning_rate=1e-3"]
+    # A whole encoder forgets what it knows at the rate of a few layers.
+    training += ["--config.learning_rate=1e-4"] if start and not layers else []
     training += [f"--config.tasks={tasks!r}"] if tasks else []
     survey = [*source, f"--max_queries={max_queries}", f"--context_words={context_words}", "--output={out}"]
     pairs = [*source, f"--config.tokenizer={tokenizer}", f"--config.seed={seed}", "--output={out}"]
@@ -179,132 +185,153 @@ def site_plan(
         commands += [
             Command("harp", "train", [*training, f"--config.steps={steps}", "--workdir={out}"]),
             Command("ranker", "export", ["--workdir={harp}", "--ranker", "--output={out}"]),
-            *bm25(depth, stems),
-            *(with_labels(labels, depth, seed, stems) if labels else []),
-            *tested(start, bool(labels), stems),
-            published(bool(labels), depth),
+            *tuned(depth, stems),
         ]
+        made, rows = tested(encoder, depth, stems)
+        commands += made
+        if labels:
+            commands += with_labels(labels, depth, seed, stems, encoder)
+            rows[LABELLED_ROW] = "{run_labelled}"
+        commands += [*tables(rows), published("model", "harp", ROW)]
+        commands += [published("labelled", "train_labelled", LABELLED_ROW)] if labels else []
     return commands
 
 
-def bm25(depth: int, stems: str) -> list[Command]:
-    """BM25's candidates of the held-out anchors, k1 and b of each half tuned on the other; and those of all, for other queries.
+def tuned(depth: int, stems: str) -> list[Command]:
+    """BM25 and BM25F on the held-out anchors, the parameters of each half tuned on the other; and those of all, for other queries.
 
     With the defaults Python's documentation had .605 RR@10; fitted on the other half it has .639.
     """
     halves = [f"--queries={HELD_OUT.queries}", f"--qrels={HELD_OUT.qrels}", "--count=2", "--output={out}"]
-    options = [SOURCES, f"--k={depth}", f"--language={stems}"]
-    judged = [f"--qrels={HELD_OUT.qrels}", f"--measure={MEASURE}", "--output={out}"]
+    commands = [Command("folds", "queries", ["folds", *halves], suffix=".tsv")]
+    for model in ("bm25", "bm25f"):
+        options = [SOURCES, f"--k={depth}", f"--language={stems}", *(TEXTS if model == "bm25f" else [])]
+        judged = [f"--model={model}", f"--qrels={HELD_OUT.qrels}", f"--measure={MEASURE}", "--output={out}"]
+        commands += tuned_first_stage(model, HELD_OUT, folds="{folds}", measure=MEASURE, options=options)
+        commands.append(
+            Command(f"parameters_{model}", "tune-first-stage", [*HELD_OUT.options, *options, *judged], suffix=".json")
+        )
+    return commands
+
+
+def scored(
+    where: Judged, suffix: str, lexical: Mapping[str, list[str]], depth: int, encoder: str, own: Sequence[str] = ()
+) -> tuple[list[Command], dict[str, str]]:
+    """A pool of candidates, the best `depth` of BM25, BM25F and the vectors, each scored by all of them; part → its run.
+
+    `lexical` has the parameters of BM25 and BM25F, whose first stages are the steps bm25SUFFIX and bm25fSUFFIX; `encoder` may be
+    empty; `own` are options that leave out the queries' own sources.
+    """
+    first = ["{bm25" + suffix + "}", "{bm25f" + suffix + "}"]
+    commands = []
+    if encoder:
+        near = ["--model=vectors", f"--encoder={encoder}", *where.options, *own, f"--k={depth}", "--output={out}"]
+        commands.append(Command(f"near{suffix}", "first-stage", near, suffix=".trec"))
+        first.append("{near" + suffix + "}")
+    pool = "{pool" + suffix + "}"
+    commands.append(Command(f"pool{suffix}", "fuse", [*first, "--method=rrf", "--output={out}"], suffix=".trec"))
+    among = [*where.options, f"--run={pool}", "--output={out}"]
+    for model, parameters in lexical.items():
+        commands.append(
+            Command(f"{model}_pool{suffix}", "first-stage", [f"--model={model}", *among, *parameters], suffix=".trec")
+        )
+    inlinks = [f"--run={pool}", "--feature=inlinks", *TEXTS, "--output={out}"]
+    commands.append(Command(f"inlinks{suffix}", "priors", inlinks, suffix=".trec"))
+    parts = {
+        BM25: "{bm25_pool" + suffix + "}",
+        ANCHORS: "{bm25f_pool" + suffix + "}",
+        INLINKS: "{inlinks" + suffix + "}",
+    }
+    if encoder:
+        cosine = [f"--model={encoder}", "--cosine", f"--windows={PASSAGES}", *among]
+        commands.append(Command(f"vectors{suffix}", "rerank", cosine, suffix=".trec"))
+        parts[VECTORS] = "{vectors" + suffix + "}"
+    ranker = ["--model={ranker}", f"--max_length={MAX_LENGTH}", f"--windows={WINDOWS}", *among]
+    commands.append(Command(f"run_ranker{suffix}", "rerank", ranker, suffix=".trec"))
+    return commands, parts | {ROW: "{run_ranker" + suffix + "}"}
+
+
+def decided(name: str, parts: Mapping[str, str], qrels: str, folds: str) -> Command:
+    """The verdict on the parts, in their order."""
+    options = [f"--qrels={qrels}", f"--folds={folds}", f"--measure={MEASURE}", "--output={out}"]
+    return Command(
+        name, "verdict", [*(f"--part={part}={run}" for part, run in parts.items()), *options], suffix=".json"
+    )
+
+
+def tested(encoder: str, depth: int, stems: str) -> tuple[list[Command], dict[str, str]]:
+    """All that is on the table, on the held-out anchors: the parts alone, their sums, and the verdict on them; row → its run."""
+    stemmed = [SOURCES, "--folds={folds}", f"--language={stems}"]
+    lexical = {
+        "bm25": [*stemmed, "--parameters={tuned_bm25}"],
+        "bm25f": [*stemmed, *TEXTS, "--parameters={tuned_bm25f}"],
+    }
+    commands, parts = scored(HELD_OUT, "", lexical, depth, encoder, [SOURCES])
+    sums = {"BM25 + anchor texts + in-links": [*parts.values()][:3], "all without the ranker": [*parts.values()][:-1]}
+    sums |= {"BM25 + vectors": [parts[BM25], parts[VECTORS]]} if encoder else {}
+    sums |= {"BM25 + ranker": [parts[BM25], parts[ROW]], EVERYTHING: [*parts.values()]}
+    rows = dict(parts)
+    for number, (row, runs) in enumerate(sums.items()):
+        commands.append(fitted_sum(f"sum_{number}", runs, qrels=HELD_OUT.qrels, folds="{folds}", measure=MEASURE))
+        rows[row] = "{" + commands[-1].name + "}"
+    return [*commands, decided("verdict", parts, HELD_OUT.qrels, "{folds}")], rows
+
+
+def tables(rows: Mapping[str, str]) -> list[Command]:
+    """The table and the report of rows on the held-out anchors."""
+    runs = [f"{row}={run}" for row, run in rows.items()]
+    judged = [f"--qrels={HELD_OUT.qrels}", f"--measures={MEASURE} nDCG@10", "--baseline=BM25", "--chance=BM25"]
+    page = [*judged, *(f"--run={run}" for run in runs), f"--focus={EVERYTHING}", f"--docs={HELD_OUT.docs}"]
+    page += [f"--fields={','.join(FIELDS)}", f"--query_texts={HELD_OUT.queries}"]
+    page += ["--curves=training={harp}", "--pairs=the site={pairs}", "--title=Search over a site", "--output={out}"]
     return [
-        Command("folds", "queries", ["folds", *halves], suffix=".tsv"),
-        *tuned_first_stage("bm25", HELD_OUT, folds="{folds}", measure=MEASURE, options=options),
-        Command("parameters", "tune-first-stage", [*HELD_OUT.options, *options, *judged], suffix=".json"),
+        Command("table", "evaluate", [*runs, *judged, f"--confirm={MEASURE}", "--per_query={out}"], suffix=".tsv"),
+        Command("report", "report", page, suffix=".html"),
     ]
 
 
-def published(labelled: bool, depth: int) -> Command:
-    """The export that is handed over: with the figures of the table on its card."""
-    workdir, row = ("train_labelled", LABELLED_ROW) if labelled else ("harp", ROW)
-    where = f"--evaluated_on=anchors of held-out pages, BM25's best {depth} re-ranked"
+def published(name: str, workdir: str, row: str) -> Command:
+    """An export with the figures of its row of the table on its card."""
+    where = "--evaluated_on=anchors of held-out pages, candidates of BM25, BM25F and vectors re-ranked"
     figures = ["--results={table}", f"--system={row}", where]
-    return Command("model", "export", ["--workdir={" + workdir + "}", "--ranker", *figures, "--output={out}"])
+    return Command(name, "export", ["--workdir={" + workdir + "}", "--ranker", *figures, "--output={out}"])
 
 
-def with_labels(labels: str, depth: int, seed: int, stems: str) -> list[Command]:
-    """The ranker fine-tuned on all labels, and the verdict on rankers that were fine-tuned on one half and tested on the other."""
-    judged = f"--qrels={LABELLED.qrels}"
-    folds = [f"--queries={LABELLED.queries}", judged, "--count=2", "--output={out}"]
-    candidates = [
-        *LABELLED.options,
-        "--parameters={parameters}",
-        f"--k={depth}",
-        f"--language={stems}",
-        "--output={out}",
-    ]
+def with_labels(labels: str, depth: int, seed: int, stems: str, encoder: str) -> list[Command]:
+    """The ranker fine-tuned on all labels; and the verdict by labels, on rankers fine-tuned on one half and tested on the other."""
+    suffix, stemmed = "_labels", [f"--language={stems}"]
+    lexical = {
+        "bm25": [*stemmed, "--parameters={parameters_bm25}"],
+        "bm25f": [*stemmed, *TEXTS, "--parameters={parameters_bm25f}"],
+    }
+    first = [
+        Command(
+            f"{model}{suffix}",
+            "first-stage",
+            [f"--model={model}", *LABELLED.options, *given, f"--k={depth}", "--output={out}"],
+            suffix=".trec",
+        )
+        for model, given in lexical.items()
+    ]  # fmt: skip
+    commands, parts = scored(LABELLED, suffix, lexical, depth, encoder)
+    halves = [f"--queries={LABELLED.queries}", f"--qrels={LABELLED.qrels}", "--count=2", "--output={out}"]
     training: dict[str, Any] = {
         "config": FINETUNE,
-        "candidates": "{bm25_labels}",
+        "candidates": "{pool_labels}",
         "settings": ["init={harp}", f"seed={seed}"],
     }
-    rerank = [f"max_length={MAX_LENGTH}"]
-    verdict = [judged, "--folds={folds_labels}", "--first={bm25_labels}", "--ranker={joined_labels}"]
+    rerank = [f"max_length={MAX_LENGTH}", f"windows={WINDOWS}"]
     return [
         Command("labels", "queries", ["labels", f"--labels={labels}", "--output={out}"]),
-        Command("bm25_labels", "first-stage", candidates, suffix=".trec"),
-        Command("folds_labels", "queries", ["folds", *folds], suffix=".tsv"),
+        *first,
+        *commands,
+        Command("folds_labels", "queries", ["folds", *halves], suffix=".tsv"),
         *cross_validation(
             "labels", LABELLED, folds="{folds_labels}", fold_names=("0", "1"), rerank=rerank, export=False, **training
         ),
-        Command("verdict_labels", "verdict", [*verdict, f"--measure={MEASURE}", "--output={out}"], suffix=".json"),
-        *trained_ranker(
-            "labelled", LABELLED, test=HELD_OUT, test_candidates="{bm25}", rerank=rerank, **training
-        ),
-    ]  # fmt: skip
-
-
-def tested(start: str, labelled: bool, stems: str) -> list[Command]:
-    """BM25's candidates of the held-out anchors (step bm25), re-ranked, fused, and the verdict on them."""
-    judged = f"--qrels={HELD_OUT.qrels}"
-    candidates = [*HELD_OUT.options, "--run={bm25}", f"--max_length={MAX_LENGTH}", "--output={out}"]
-    inlinks = ["--run={bm25}", "--feature=inlinks", "--anchors={survey}/anchors.tsv", "--output={out}"]
-    anchors = [*HELD_OUT.options, "--run={bm25}", "--model=bm25f", "--anchors={survey}/anchors.tsv", "--output={out}"]
-    anchors += ["--folds={folds}", f"--language={stems}"]
-    tuning = [*anchors, judged, f"--measure={MEASURE}"]
-    rows = {
-        "BM25": "bm25",
-        "BM25 + in-links": "bm25_inlinks",
-        "BM25F with anchor texts": "bm25f",
-        "BM25F + in-links": "bm25f_inlinks",
-        **({"start's vectors": "run_start", "BM25 + start's vectors": "bm25_start"} if start else {}),
-        ROW: "run_ranker",
-        "BM25 + ranker": "bm25_ranker",
-        "BM25F + in-links + ranker": "bm25f_ranker",
-        **({LABELLED_ROW: "run_labelled"} if labelled else {}),
-    }
-    runs = [f"{row}={{{step}}}" for row, step in rows.items()]
-    verdict = [judged, "--folds={folds}", "--first={bm25}", "--ranker={run_ranker}", f"--measure={MEASURE}"]
-    verdict += ["--links={bm25f_inlinks}", *(["--before={run_start}"] if start else [])]
-    table = [*runs, judged, f"--measures={MEASURE} nDCG@10", f"--confirm={MEASURE}", "--baseline=BM25", "--chance=BM25"]
-    page = [
-        judged,
-        f"--measures={MEASURE} nDCG@10",
-        *(f"--run={run}" for run in runs),
-        "--chance=BM25",
-        "--baseline=BM25",
+        decided("verdict_labels", parts | {LABELLED_ROW: "{joined_labels}"}, LABELLED.qrels, "{folds_labels}"),
+        *trained_ranker("labelled", LABELLED, test=HELD_OUT, test_candidates="{pool}", rerank=rerank, **training),
     ]
-    page += ["--focus=BM25 + ranker", f"--docs={HELD_OUT.docs}", f"--fields={','.join(FIELDS)}"]
-    page += [f"--query_texts={HELD_OUT.queries}", "--curves=training={harp}", "--pairs=the site={pairs}"]
-    return [
-        Command("inlinks", "priors", inlinks, suffix=".trec"),
-        in_sum("bm25_inlinks", "inlinks", ["--normalise=none"]),
-        Command("tuned_bm25f", "tune-first-stage", tuning, suffix=".json"),
-        Command("bm25f", "first-stage", [*anchors, "--parameters={tuned_bm25f}"], suffix=".trec"),
-        in_sum("bm25f_inlinks", "inlinks", ["--normalise=none"], first="bm25f"),
-        *(
-            [
-                Command("run_start", "rerank", [f"--model={start}", "--cosine", *candidates], suffix=".trec"),
-                in_sum("bm25_start", "run_start"),
-            ]
-            if start
-            else []
-        ),
-        Command("run_ranker", "rerank", ["--model={ranker}", *candidates], suffix=".trec"),
-        in_sum("bm25_ranker", "run_ranker"),
-        in_sum("bm25f_ranker", "run_ranker", first="bm25f_inlinks"),
-        Command("verdict", "verdict", [*verdict, "--output={out}"], suffix=".json"),
-        Command("table", "evaluate", [*table, "--per_query={out}"], suffix=".tsv"),
-        Command(
-            "report", "report",
-            [*page, "--title=A re-ranker from the links of a site", "--output={out}"],
-            suffix=".html",
-        ),
-    ]  # fmt: skip
-
-
-def in_sum(name: str, other: str, options: tuple[str, ...] | list[str] = (), first: str = "bm25") -> Command:
-    """The sum of BM25 (or another run) and a run; the weight of each half of the queries is fitted on the other."""
-    runs = ["{" + first + "}", "{" + other + "}"]
-    return fitted_sum(name, runs, qrels=HELD_OUT.qrels, folds="{folds}", measure=MEASURE, options=options)
 
 
 GUESSED = 1.0  # seconds of a step in a dry run before it is measured
@@ -314,10 +341,12 @@ SCRATCH = (
 )
 # Name in the output directory → step whose output it is.
 RESULTS = {
-    "ranker": "model", "report.html": "report", "verdict.json": "verdict", "survey": "survey", "table.tsv": "table",
-    "bm25.trec": "bm25", "bm25.json": "parameters", "ranker.trec": "run_ranker", "bm25_ranker.trec": "bm25_ranker",
+    "report.html": "report", "verdict.json": "verdict", "survey": "survey", "table.tsv": "table",
+    "bm25.json": "parameters_bm25", "bm25f.json": "parameters_bm25f",
 }  # fmt: skip
 BY_LABELS = {"verdict.json": "verdict_labels", "anchors_verdict.json": "verdict"}
+# The ranker by the verdict: under the first name where it is a part of what to use.
+RANKER, REJECTED = "ranker", "ranker_not_used"
 
 
 @dataclass(frozen=True)
@@ -368,7 +397,7 @@ class SiteRun:
         Raises InputError where links are too few.
         """
         results = RESULTS | (BY_LABELS if self.options.get("labels") else {})
-        check_links(os.path.join(self.output, name) for name in results)
+        check_links(os.path.join(self.output, name) for name in (*results, RANKER, REJECTED))
         prepared = self.steps()
         surveyed = prepared["survey"].done
         carry_out([prepared["survey"]], self.output)
@@ -390,7 +419,28 @@ class SiteRun:
         carry_out(list(planned.values()), self.output)
         for name, step in results.items():
             link(planned[step].place, os.path.join(self.output, name))
-        return read_json(planned[results["verdict.json"]].place)
+        found = read_json(planned[results["verdict.json"]].place)
+        self.hand_over(planned, found["weights"], survey["language"])
+        return found
+
+    def hand_over(self, planned: Mapping[str, Step], weights: dict[str, float], stems: str) -> None:
+        """Writes `search.json`, and links the ranker: under another name where the verdict leaves it out."""
+        from harp_jax.ranking.combined import Settings  # loads JAX
+
+        models = {ROW: "model"} | ({LABELLED_ROW: "labelled"} if "labelled" in planned else {})
+        best = LABELLED_ROW if LABELLED_ROW in weights else ROW
+        for name in (RANKER, REJECTED):
+            if os.path.lexists(path := os.path.join(self.output, name)):
+                os.remove(path)
+        link(planned[models[best]].place, os.path.join(self.output, RANKER if best in weights else REJECTED))
+        parameters = {name: read_json(planned[f"parameters_{name}"].place)["parameters"] for name in ("bm25", "bm25f")}
+        start = self.options.get("start", "")
+        Settings(
+            docs="survey/docs.jsonl", fields=FIELDS, anchors="survey/anchors.tsv", parameters=parameters, weights=weights,
+            language=stems, encoder=start and os.path.abspath(start), depth=self.options.get("depth", 20),
+            models={part: os.path.relpath(planned[step].place, self.output) for part, step in models.items()},
+            windows=WINDOWS, passages=PASSAGES, max_length=MAX_LENGTH,
+        ).save(self.output)  # fmt: skip
 
     def tasks(self, prepared: Mapping[str, Step]) -> tuple[str, ...]:
         """The tasks of the recipe that the finished pairs suffice for."""

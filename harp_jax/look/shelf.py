@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Collection as Container
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,8 +16,9 @@ from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.labels import tidy
 from harp_jax.corpus.trec import read_queries
+from harp_jax.ranking import combined
 from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, indexed, settings_of
-from harp_jax.ranking.fuse import normalised
+from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, normalised
 from harp_jax.ranking.lexical import make
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.text.languages import ENGLISH, pieces, stemmer
@@ -38,8 +39,8 @@ class Sources:
     """Paths of model, documents and queries. `exclude` has "qid docid" lines of pages to leave out; `parameters` are BM25's,
     from `harp tune-first-stage`.
 
-    `weight` is the ranker's weight in the sum with BM25 (both scaled to 0…1); `verdict` is its test result in words; `language`
-    is that of stems and stopwords.
+    `weight` is the ranker's weight in the sum with BM25 (both scaled to 0…1); `language` is that of stems and stopwords. `site` is
+    an output of `harp site`: its weighted sum of everything that was kept, and the `verdict` in words.
     """
 
     model: str = ""
@@ -53,6 +54,7 @@ class Sources:
     weight: float = 1.0
     verdict: str = ""
     language: str = ""
+    site: str = ""
 
     def check(self) -> None:
         """InputError unless model and documents are given, and for a weight out of range."""
@@ -68,13 +70,18 @@ def of_site(folder: str, given: Sources) -> Sources:
     """The sources in the output of `harp site`, overridden by `given`. Raises InputError for an unfinished output."""
     survey = os.path.join(folder, "survey")
     parts = {
-        "model": os.path.join(folder, "ranker"),
+        "model": next(
+            (path for name in ("ranker", "ranker_not_used") if os.path.exists(path := os.path.join(folder, name))),
+            os.path.join(folder, "ranker"),
+        ),
         "docs": os.path.join(survey, "docs.jsonl"),
         "anchors": os.path.join(survey, "anchors.tsv"),
         "queries": os.path.join(survey, "queries.tsv"),
         "exclude": os.path.join(survey, "sources.tsv"),
         "parameters": os.path.join(folder, "bm25.json"),
     }
+    own = not (given.model or given.docs or given.parameters)
+    site = folder if own and os.path.exists(os.path.join(folder, combined.NAME)) else ""
     needed = [parts[name] for name in ("model", "docs") if not getattr(given, name)]
     if missing := [path for path in needed if not os.path.exists(path)]:
         raise InputError(
@@ -88,14 +95,9 @@ def of_site(folder: str, given: Sources) -> Sources:
     surveyed = os.path.join(survey, "survey.json")
     if not given.language and os.path.exists(surveyed):
         sources = replace(sources, language=read_json(surveyed).get("language", ""))
-    path = os.path.join(folder, "verdict.json")
-    if not os.path.exists(path):
-        return sources
-    verdict = read_json(path)
-    weight = verdict.get("weight") or verdict.get("fitted_weight")
-    if not given.model and isinstance(weight, int | float) and weight > 0:
-        sources = replace(sources, weight=float(weight))
-    return replace(sources, verdict=str(verdict.get("words", "")))
+    verdict = os.path.join(folder, "verdict.json")
+    words = str(read_json(verdict).get("words", "")) if site and os.path.exists(verdict) else ""
+    return replace(sources, site=site, verdict=words)
 
 
 class Shelf:
@@ -111,9 +113,13 @@ class Shelf:
         self.docs = Documents.open(sources.docs, sources.fields)
         titled = "title" in sources.fields and len(sources.fields) > 1
         self.titles = Documents.open(sources.docs, ("title",)) if titled else None
-        texts = progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="index")
-        self.collection = indexed(texts, "bm25", self.language)
-        self.model = make("bm25", self.collection, parameters)
+        self.combined = combined.CombinedSearch(sources.site) if sources.site else None
+        if self.combined:
+            self.model, self.collection = self.combined.lexical[BM25]
+        else:
+            texts = progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="index")
+            self.collection = indexed(texts, "bm25", self.language)
+            self.model = make("bm25", self.collection, parameters)
         called: dict[str, list[tuple[str, int]]] = {}
         for docid, text, count in anchor_rows(sources.anchors) if sources.anchors else ():
             called.setdefault(docid, []).append((text, count))
@@ -147,14 +153,22 @@ class Shelf:
         "before" is the rank by BM25.
         """
         began = time.perf_counter()
-        docids, lexical = candidates(self.model, self.collection, query, self.depth, self.excluded.get(query, set()))
-        ranked = both = np.zeros(0)
-        if docids:
-            ranked = self.scores(query, [self.docs[docid] for docid in docids])
-            both = normalised(np.asarray(lexical, np.float64), "minmax")
-            both = both + self.sources.weight * normalised(ranked.astype(np.float64), "minmax")
-        rankings = {"BM25": np.asarray(lexical), "Re-ranker": ranked, "Both": both}
-        results = {name: _results(docids, scores) for name, scores in rankings.items()}
+        barred = self.excluded.get(query, set())
+        if self.combined:
+            with self.lock:
+                docids, parts = found = self.combined.scores(query, barred)
+            rankings = {"BM25": parts[BM25], "Recommended": found.total(self.combined.settings.weights)}
+            rankings |= {name.capitalize(): parts[name] for name in parts if name not in (BM25, ANCHORS, INLINKS)}
+        else:
+            docids, lexical = candidates(self.model, self.collection, query, self.depth, barred)
+            ranked = both = np.zeros(0)
+            if docids:
+                ranked = self.scores(query, [self.docs[docid] for docid in docids])
+                both = normalised(np.asarray(lexical, np.float64), "minmax")
+                both = both + self.sources.weight * normalised(ranked.astype(np.float64), "minmax")
+            rankings = {"BM25": np.asarray(lexical), "Re-ranker": ranked, "Both": both}
+        before = {place: rank for rank, place in enumerate(np.argsort(-rankings["BM25"], kind="stable").tolist(), 1)}
+        results = {name: _results(docids, scores, before) for name, scores in rankings.items()}
         wanted = self.stems(query)
         shown = dict.fromkeys(hit["docid"] for hits in results.values() for hit in hits)
         return {
@@ -177,11 +191,11 @@ class Shelf:
         return {"title": title, "snippet": snippet(wanted, body, self.language), "anchors": self.anchors.get(docid, [])}
 
 
-def _results(docids: Sequence[str], scores: np.ndarray) -> list[dict[str, Any]]:
-    """The top results of a ranking; ties in BM25's order."""
+def _results(docids: Sequence[str], scores: np.ndarray, before: Mapping[int, int]) -> list[dict[str, Any]]:
+    """The top results of a ranking; ties in the order of the candidates. `before`: place of a candidate → rank by BM25."""
     order = np.argsort(-scores, kind="stable")[:SHOWN].tolist()
     return [
-        {"docid": docids[place], "score": round(float(scores[place]), 4), "rank": rank, "before": place + 1}
+        {"docid": docids[place], "score": round(float(scores[place]), 4), "rank": rank, "before": before[place]}
         for rank, place in enumerate(order, 1)
     ]
 

@@ -24,6 +24,8 @@ from harp_jax.corpus.trec import (
 )
 from harp_jax.evaluation.measures import calculate, one_measure
 
+# What `harp site` adds up beside rankers (`combined`).
+BM25, ANCHORS, INLINKS, VECTORS = "BM25", "anchor texts (BM25F)", "in-links", "vectors"
 METHODS = ("mean", "rrf", "weights", "join")
 NORMALISE = ("minmax", "none")
 RRF_K = 60  # Cormack, Clarke and Büttcher (2009)

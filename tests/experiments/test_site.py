@@ -39,10 +39,14 @@ def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, options):
     prepared, steps = run.steps(tasks=("adp",)), run.steps(50, ("adp",))
     assert all(steps[name] == step for name, step in prepared.items())  # what is prepared is not done again
     assert set(RESULTS.values()) | (set(BY_LABELS.values()) if "labels" in options else set()) <= set(steps)
-    assert ("run_start" in steps) == ("start" in options) == ("vocabulary" not in steps)
+    assert ("near" in steps) == ("vectors" in steps) == ("start" in options) == ("vocabulary" not in steps)
     if "layers" in options:
         short = steps["start"].place
-        assert {f"--config.init={short}", f"--model={short}"} <= {word for step in steps.values() for word in step.argv}
+        words = {word for step in steps.values() for word in step.argv}
+        assert {
+            f"--config.init={short}",
+            f"--encoder={given['start']}",
+        } <= words  # the vectors are those of the whole start
     for step in steps.values():
         words = step.argv[step.argv.index(step.command.command) + 1 :]
         load(step.command.command)[1].parse_args(words)
@@ -53,7 +57,7 @@ def test_the_recipe_is_one_of_equal_lengths():
     data, train, tune = (read_config(name) for name in ("data/site", "site", "finetune_site"))
     assert data.max_query_tokens + data.max_doc_tokens <= train.row_length == tune.row_length
     plan = site_plan(pages=("x",), format="html", steps=1)
-    assert all(f"--max_length={train.row_length}" in c.arguments for c in plan if c.command == "rerank")
+    assert all(f"--max_length={train.row_length}" in c.arguments for c in plan if c.name == "run_ranker")
     assert set(train.tasks) <= set(data.tasks)
 
 

@@ -58,8 +58,8 @@ def client(place, tmp_path):
 def test_a_query_is_ranked_three_ways_with_what_explains_it(client, place):
     found = client.get("/search", params={"q": "  red \n cat "}).json()
     assert found["query"] == "red cat" and found["candidates"] == 3
-    bm25, ranker, both = (ranking["results"] for ranking in found["rankings"])
-    assert [ranking["name"] for ranking in found["rankings"]] == ["BM25", "Re-ranker", "Both"]
+    bm25, both, ranker = (ranking["results"] for ranking in found["rankings"])
+    assert [ranking["name"] for ranking in found["rankings"]] == ["BM25", "Recommended", "Ranker"]
     assert [hit["rank"] for hit in bm25] == [hit["before"] for hit in bm25] == [1, 2, 3] and bm25[0]["docid"] == "d1"
     texts = {docid: " ".join(DOCS[docid]).strip() for docid in DOCS}
     expected = dict(
@@ -94,7 +94,7 @@ def test_the_page_is_whole_and_loads_nothing_from_elsewhere(client):
         assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "innerHTML" not in client.get("/look.js").text
     about = client.get("/about").json()
-    assert about["queries"] == [*QUERIES] and about["weight"] == 0.5
+    assert about["queries"] == [*QUERIES]
     assert about["verdict"].startswith("The sum is better")
 
 

@@ -115,6 +115,7 @@ function hitItem(hit, about, name) {
 
 function view(name) {
   document.body.dataset.view = name;
+  for (const section of $("rankings").children) section.classList.toggle("shown", section.dataset.name === name);
   for (const button of $("views").children) button.setAttribute("aria-pressed", String(button.textContent === name));
 }
 
@@ -138,10 +139,11 @@ function show(found) {
   }));
   const some = found.candidates > 0;
   $("views").hidden = $("rankings").hidden = !some;
-  view(document.body.dataset.view);
+  const names = found.rankings.map((ranking) => ranking.name);
+  view(names.includes(document.body.dataset.view) ? document.body.dataset.view : names.includes("Recommended") ? "Recommended" : "Both");
   press();
   say(some
-    ? `${found.candidates} candidates of BM25, re-ranked in ${found.seconds.toFixed(2)} s; the best ${found.rankings[0].results.length} are shown`
+    ? `${found.candidates} candidates, ranked in ${found.seconds.toFixed(2)} s; the best ${found.rankings[0].results.length} are shown`
     : "No document shares a word with the query.");
 }
 

@@ -1,0 +1,144 @@
+"""Search by a weighted sum of scores, as `harp site` found it: BM25, anchor texts, in-links, vectors, and a ranker.
+
+Candidates are the best of each first stage; every part scores all of them, and the weighted parts, each scaled to 0…1 for a
+query, are added up. A folder's `search.json` says what it consists of (`Settings`).
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json, replacing
+from harp_jax.base.progress import progress
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.trec import ordered
+from harp_jax.ranking.first_stage import anchor_rows, candidates, indexed, read_anchors
+from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS, normalised, reciprocal_ranks
+from harp_jax.ranking.lexical import make, rescore
+from harp_jax.ranking.rerank import load_scorer
+from harp_jax.ranking.scorers import BiEncoderScorer, Scorer, Windows, best_of
+from harp_jax.ranking.vectors import VectorIndex
+from harp_jax.text.languages import ENGLISH
+
+NAME = "search.json"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Paths are relative to the folder of `search.json`. `weights`: part → weight in the sum; `models`: part → ranker.
+
+    `parameters` are those of bm25 and bm25f; `depth` counts the candidates of each first stage; a document is read in at most
+    `windows` windows of `max_length` tokens by a ranker and `passages` by the `encoder`.
+    """
+
+    docs: str
+    fields: tuple[str, ...]
+    anchors: str
+    parameters: dict[str, dict[str, float]]
+    weights: dict[str, float]
+    language: str = ENGLISH
+    encoder: str = ""
+    models: dict[str, str] = field(default_factory=dict)
+    depth: int = 20
+    windows: int = 1
+    passages: int = 1
+    max_length: int | None = None
+
+    @property
+    def everything(self) -> tuple[str, ...]:
+        """All parts, also those without a weight."""
+        return (BM25, ANCHORS, INLINKS, *([VECTORS] if self.encoder else []), *self.models)
+
+    def save(self, folder: str) -> None:
+        with replacing(os.path.join(folder, NAME)) as file:
+            json.dump(asdict(self), file, indent=1)
+
+    @classmethod
+    def load(cls, folder: str) -> "Settings":
+        """Raises InputError for a folder in which `harp site` did not finish."""
+        path = os.path.join(folder, NAME)
+        if not os.path.exists(path):
+            raise InputError(f"{folder} has no {NAME}; let `harp site` finish, or name another folder")
+        found = read_json(path, "let `harp site` write it again")
+        found["fields"] = tuple(found["fields"])
+        return cls(**found)
+
+
+class Scores(NamedTuple):
+    """The candidates of a query, and the scores of each part [candidates] float64."""
+
+    docids: list[str]
+    parts: dict[str, np.ndarray]
+
+    def total(self, weights: Mapping[str, float]) -> np.ndarray:
+        """Σ weight · score, each part scaled to 0…1."""
+        found = np.zeros(len(self.docids))
+        for part, weight in weights.items() if self.docids else ():
+            found += weight * normalised(self.parts[part], "minmax")
+        return found
+
+
+class CombinedSearch:
+    """Everything that the settings of a folder name, loaded. `only`: the parts to load (default: those with a weight)."""
+
+    def __init__(self, folder: str, only: Sequence[str] = ()) -> None:
+        self.settings = s = Settings.load(folder)
+        self.names = [part for part in s.everything if part in (only or s.weights) or part == BM25]
+        self.docs = Documents.open(os.path.join(folder, s.docs), s.fields)
+        anchors = os.path.join(folder, s.anchors)
+        self.lexical = {}
+        for part, model in ((BM25, "bm25"), (ANCHORS, "bm25f")):
+            if part in self.names:
+                texts = progress(self.docs.texts(), total=len(self.docs), unit="documents", desc=f"index {model}")
+                found = indexed(texts, model, s.language, read_anchors(anchors) if model == "bm25f" else None)
+                self.lexical[part] = make(model, found, s.parameters[model]), found
+        self.inlinks: Counter[str] = Counter()
+        for docid, _, count in anchor_rows(anchors) if INLINKS in self.names else ():
+            self.inlinks[docid] += count
+        self.vectors: VectorIndex | None = None
+        scorers: dict[str, tuple[Scorer, Windows]] = {}
+        if VECTORS in self.names:
+            encoder = BiEncoderScorer.load(os.path.join(folder, s.encoder))
+            self.vectors = VectorIndex(os.path.join(folder, s.encoder), self.docs, encoder, s.passages)
+            scorers[VECTORS] = encoder, Windows(s.passages)
+        for part, model_path in s.models.items():
+            if part in self.names:
+                ranker = load_scorer(os.path.join(folder, model_path), max_length=s.max_length)
+                scorers[part] = ranker, Windows(s.windows)
+        self.scorers = scorers
+
+    def scores(self, query: str, barred: Set[str] = frozenset()) -> Scores:
+        """The candidates of a query without the documents that are `barred`, in the order of their reciprocal ranks."""
+        depth = self.settings.depth
+        runs = [candidates(model, found, query, depth, barred) for model, found in self.lexical.values()]
+        if self.vectors:
+            for _, near, cosines in self.vectors.search({"q": query}, depth, {"q": set(barred)}):
+                runs.append((list(near), np.asarray(cosines)))
+        rankings = [dict(ordered([("q", docids, found)])) for docids, found in runs if docids]
+        pool = dict(ordered(reciprocal_ranks(rankings)))
+        docids = pool["q"].ranked() if pool else []
+        parts: dict[str, np.ndarray] = {}
+        for part in self.names if docids else ():
+            if part in self.lexical:
+                model, collection = self.lexical[part]
+                parts[part] = np.asarray(rescore(model, collection, query, docids), np.float64)
+            elif part == INLINKS:
+                parts[part] = np.log1p([self.inlinks[docid] for docid in docids])
+            else:
+                parts[part] = self._model_scores(part, query, docids)
+        return Scores(docids, parts or {part: np.zeros(0) for part in self.names})
+
+    def _model_scores(self, part: str, query: str, docids: Sequence[str]) -> np.ndarray:
+        scorer, windows = self.scorers[part]
+        (asked,) = scorer.encode_queries([query])
+        texts = scorer.encode_documents([self.docs[docid] for docid in docids], windows.reach(scorer.max_length))
+        found = best_of(scorer, [(asked, text) for text in texts], windows)
+        if not np.isfinite(found).all():
+            raise InputError(f"{part} scores {query!r} with no finite number; its weights are damaged")
+        return found.astype(np.float64)
