@@ -302,12 +302,13 @@ class Reranker:
         """Trains a ranker on the links of a site for `minutes`, starting from the Hugging Face BERT `start` or from scratch.
 
         Same as `harp site`: writes its results, including verdict.json, to `output`; a repeated call resumes. `options` are
-        those of `harp site` and of `experiments.site.site_plan`. Raises InputError if there are too few links.
+        those of `harp site` and of `experiments.site.site_plan`. The ranker is returned whatever the verdict says of it. Raises
+        InputError if there are too few links.
         """
-        from harp_jax.experiments.site import SiteRun
+        from harp_jax.experiments.site import SiteRun, ranker_of
 
         SiteRun({**site.options, "start": start, **options}, output, minutes).run()
-        return cls.from_pretrained(os.path.join(output, "ranker"))
+        return cls.from_pretrained(ranker_of(output))
 
     def fit(self, queries: QueriesData, qrels: QrelsData, docs: DocumentsData, output: str, **changes: Any) -> Self:
         """Fine-tunes this ranker on judged queries, exports the result to `output` and returns it.

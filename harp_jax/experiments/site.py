@@ -452,6 +452,14 @@ class SiteRun:
         return steps_within(self.minutes, seconds, pairs.place, tasks, read_config(PRETRAIN).batch_pairs)
 
 
+def ranker_of(output: str) -> str:
+    """The ranker in the output of `harp site`, also of one that the verdict leaves out."""
+    return next(
+        (path for name in (RANKER, REJECTED) if os.path.exists(path := os.path.join(output, name))),
+        os.path.join(output, RANKER),
+    )
+
+
 def survey_of(step: Step) -> dict[str, Any]:
     """What the finished step `survey` found."""
     return read_json(os.path.join(step.place, "survey.json"))

@@ -70,16 +70,15 @@ def of_site(folder: str, given: Sources) -> Sources:
     """The sources in the output of `harp site`, overridden by `given`. Raises InputError for an unfinished output."""
     survey = os.path.join(folder, "survey")
     parts = {
-        "model": next(
-            (path for name in ("ranker", "ranker_not_used") if os.path.exists(path := os.path.join(folder, name))),
-            os.path.join(folder, "ranker"),
-        ),
+        "model": os.path.join(folder, "ranker"),
         "docs": os.path.join(survey, "docs.jsonl"),
         "anchors": os.path.join(survey, "anchors.tsv"),
         "queries": os.path.join(survey, "queries.tsv"),
         "exclude": os.path.join(survey, "sources.tsv"),
         "parameters": os.path.join(folder, "bm25.json"),
     }
+    if not os.path.exists(parts["model"]):
+        parts["model"] = os.path.join(folder, "ranker_not_used")  # by the verdict
     own = not (given.model or given.docs or given.parameters)
     site = folder if own and os.path.exists(os.path.join(folder, combined.NAME)) else ""
     needed = [parts[name] for name in ("model", "docs") if not getattr(given, name)]

@@ -19,7 +19,7 @@ from harp_jax.ranking.first_stage import Candidates
 from harp_jax.ranking.rerank import fingerprint
 from harp_jax.ranking.scorers import BiEncoderScorer, Windows
 
-PART = 4096  # documents
+PART = 1024  # documents
 PASSAGES = 8
 QUERIES = 256  # searched together
 

@@ -11,6 +11,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 import harp_jax as hj
+from harp_jax.experiments.site import LABELLED_ROW
 from tests.support import ROOT, site_pages
 
 pytestmark = pytest.mark.real
@@ -53,9 +54,10 @@ def test_from_pages_to_a_ranker_and_a_verdict(tmp_path):
     assert "documents (html)" in said and "no shortcut" in said and "from scratch" in said
     verdict = json.loads((output / "verdict.json").read_text())
     assert verdict["queries"] >= 50 and verdict["words"][:20] in said
-    assert (verdict["weight"] > 0) == (verdict["verdict"] == "better")
+    kept = "ranker" in verdict["weights"]
+    assert kept == (verdict["rungs"][-1]["verdict"] == "better") and (output / "ranker_not_used").exists() != kept
     assert (output / "report.html").read_text().startswith("<!doctype html>")
-    model = hj.Reranker.from_pretrained(str(output / "ranker"))
+    model = hj.Reranker.from_pretrained(str(output / ("ranker" if kept else "ranker_not_used")))
     assert model.predict([("a gate", "water gate"), ("a gate", "mill")]).shape == (2,)
     again = run(pages, output)
     assert "[1/1]" not in again and verdict["words"][:20] in again
@@ -65,11 +67,25 @@ def test_from_pages_to_a_ranker_and_a_verdict(tmp_path):
     (tmp_path / "labels.tsv").write_text("".join(labels))
     labelled = run(pages, output, f"--labels={tmp_path / 'labels.tsv'}")
     assert "24 queries (labels of" in labelled and "verdict_labels" in labelled and "pairs:" not in labelled
-    figures = ModelCard.load(output / "ranker" / "README.md").data.eval_results
+    by_labels = json.loads((output / "verdict.json").read_text())
+    used = output / ("ranker" if by_labels["weights"].keys() & {"ranker", LABELLED_ROW} else "ranker_not_used")
+    figures = ModelCard.load(used / "README.md").data.eval_results
     assert {figure.metric_name for figure in figures} == {"RR@10", "nDCG@10"}
-    trained = next(output.glob("model_labelled-*")) / "model.safetensors"
-    assert (output / "ranker" / "model.safetensors").read_bytes() == trained.read_bytes()
+    # Labels do not replace what is better without them.
+    better = next(output.glob("labelled-*" if LABELLED_ROW in by_labels["weights"] else "model-*"))
+    assert used.resolve() == better.resolve()
     assert json.loads((output / "anchors_verdict.json").read_text())["queries"] == verdict["queries"]
+
+    (tmp_path / "mine.tsv").write_text("".join(f"m{n}\t{label.split(chr(9))[0]}\n" for n, label in enumerate(labels)))
+    (tmp_path / "mine.qrels").write_text(
+        "".join(f"m{n} 0 {label.split(chr(9))[1]} 1\n" for n, label in enumerate(labels))
+    )
+    searching = [sys.executable, "-m", "harp_jax", "search", str(output), f"--queries={tmp_path / 'mine.tsv'}"]
+    searching += [f"--qrels={tmp_path / 'mine.qrels'}", f"--output={tmp_path / 'runs'}"]
+    found = subprocess.run(searching, env=environment(), capture_output=True, text=True)
+    assert found.returncode == 0 and "recommended  " in found.stdout and "BM25  " in found.stdout, found.stderr[-2000:]
+    names = {"bm25", "anchor_texts_bm25f", "in_links", "ranker", "ranker_fine_tuned_on_labels", "recommended"}
+    assert {path.stem for path in (tmp_path / "runs").iterdir()} == names
 
 
 def test_too_few_links_end_in_advice(tmp_path):

@@ -1,0 +1,67 @@
+"""The weighted sum that `harp site` recommends: the union of the first stages' candidates, every part scoring all of them."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from harp_jax.base.errors import InputError
+from harp_jax.ranking.combined import CombinedSearch, Settings
+from harp_jax.ranking.rerank import load_scorer, predict
+from tests.support.commands import command
+from tests.support.look_site import DOCS, QUERIES, write_site
+
+WEIGHTS = {"BM25": 1.0, "anchor texts (BM25F)": 2.0, "in-links": 0.5, "vectors": 0.7, "ranker": 0.3}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("combined")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        found = write_site(folder / "site")
+        settings = Settings.load(str(found))
+        dataclasses.replace(settings, weights=WEIGHTS, encoder="ranker", depth=2).save(str(found))
+        yield found
+
+
+def test_every_part_scores_the_candidates_of_all_first_stages(site):
+    docids, parts = found = CombinedSearch(str(site)).scores("the dog")
+    assert {"d1", "d2"} <= {*docids} and len(docids) > 2  # BM25 knows "dog" in two documents; the vectors know more
+    texts = [("the dog", " ".join(DOCS[docid]).strip()) for docid in docids]
+    for part, cosine in (("vectors", True), ("ranker", False)):
+        expected = predict(load_scorer(str(site / "ranker"), cosine=cosine), texts)
+        np.testing.assert_allclose(parts[part], expected, atol=1e-5)
+    np.testing.assert_allclose(parts["in-links"], np.log1p([{"d1": 4, "d2": 2}.get(docid, 0) for docid in docids]))
+    anchored, text = (dict(zip(docids, parts[part])) for part in ("anchor texts (BM25F)", "BM25"))
+    assert anchored["d2"] > text["d2"] > 0  # "the dog" is what another page calls it
+    assert all((score > 0) == ("dog" in " ".join(DOCS[docid]).lower()) for docid, score in text.items())
+    scaled = [weight * (x - x.min()) / (np.ptp(x) or 1) for weight, x in zip(WEIGHTS.values(), parts.values())]
+    np.testing.assert_allclose(found.total(WEIGHTS), np.sum(scaled, 0))
+
+
+def test_what_is_barred_is_no_candidate_and_a_query_of_unknown_words_has_vectors(site):
+    combined = CombinedSearch(str(site))
+    assert "d2" not in combined.scores("the dog", {"d2"}).docids
+    assert len(combined.scores("of unknownword").docids) == 2
+    assert CombinedSearch(str(site), ["BM25"]).scores("unknownword").docids == []
+
+
+def test_own_queries_are_ranked_by_each_part_and_by_the_sum(site, tmp_path, capsys):
+    (tmp_path / "queries.tsv").write_text("".join(f"q{n}\t{query}\n" for n, query in enumerate(QUERIES)))
+    (tmp_path / "qrels.txt").write_text("q0 0 d1 1\nq1 0 d3 1\n")
+    given = {"queries": "queries.tsv", "qrels": "qrels.txt", "output": "runs"}
+    command("search", str(site), *(f"--{name}={tmp_path / path}" for name, path in given.items()))
+    names = {"bm25", "anchor_texts_bm25f", "in_links", "vectors", "ranker", "recommended"}
+    assert {path.stem for path in (tmp_path / "runs").iterdir()} == names
+    printed = capsys.readouterr().out
+    assert "recommended: BM25 + anchor texts" in printed and "against BM25" in printed
+    counted = {path.stem: len(path.read_text().splitlines()) for path in (tmp_path / "runs").iterdir()}
+    assert len({*counted.values()}) == 1  # the same candidates
+
+
+def test_an_unfinished_site_is_refused(tmp_path):
+    (tmp_path / "verdict.json").write_text(json.dumps({}))
+    with pytest.raises(InputError, match="has no search.json; let `harp site` finish"):
+        CombinedSearch(str(tmp_path))
