@@ -10,7 +10,7 @@ from harp_jax.ranking.lexical import MODELS
 from harp_jax.ranking.tune_first_stage import GRIDS, tune_files
 
 VECTORS = "vectors"
-PASSAGES = 8  # of `ranking.vectors`, which loads JAX
+PASSAGES = 4  # of `ranking.vectors`, which loads JAX
 # Options of tuning, and the model whose default values they show.
 AXES = {"k1": "bm25", "b": "bm25", "anchor_weight": "bm25f", "mu": "ql"}
 
@@ -85,16 +85,10 @@ def main(arguments: argparse.Namespace) -> None:
 def by_vectors(a: argparse.Namespace) -> None:
     from harp_jax.ranking.vectors import vector_files
 
-    lexical = [name for name in (*AXES, "parameters", "folds", "anchors") if getattr(a, name)]
-    if not a.encoder or a.run or lexical:
-        why = (
-            "rank the candidates of --run with harp rerank --cosine"
-            if a.run
-            else "it needs --encoder, and no options of words"
-        )
-        raise InputError(f"--model={VECTORS}: {why}")
+    if not a.encoder or any(getattr(a, name) for name in (*AXES, "parameters", "folds", "anchors")):
+        raise InputError(f"--model={VECTORS} needs --encoder, and no options of words")
     ranked, documents = vector_files(
-        _candidates(a), model=a.encoder, queries=a.queries, output=a.output, passages=a.passages
+        _candidates(a), model=a.encoder, queries=a.queries, output=a.output, run=a.run, passages=a.passages
     )
     print(f"{a.output}: the nearest of {documents} documents for {ranked} queries")
 

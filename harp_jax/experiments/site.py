@@ -119,7 +119,7 @@ TEXTS = ["--anchors={survey}/anchors.tsv"]  # of trained pages
 # Rows of the table.
 ROW, LABELLED_ROW, EVERYTHING = "ranker", "ranker, fine-tuned on labels", "everything"
 MAX_LENGTH = 128  # of configs/site.py
-WINDOWS, PASSAGES = 4, 8  # of a long page, that the ranker and the encoder read
+WINDOWS, PASSAGES = 4, 4  # of a long page, that the ranker and the encoder read
 
 
 def site_plan(
@@ -225,7 +225,15 @@ def scored(
     first = ["{bm25" + suffix + "}", "{bm25f" + suffix + "}"]
     commands = []
     if encoder:
-        near = ["--model=vectors", f"--encoder={encoder}", *where.options, *own, f"--k={depth}", "--output={out}"]
+        near = [
+            "--model=vectors",
+            f"--encoder={encoder}",
+            f"--passages={PASSAGES}",
+            *where.options,
+            *own,
+            f"--k={depth}",
+            "--output={out}",
+        ]
         commands.append(Command(f"near{suffix}", "first-stage", near, suffix=".trec"))
         first.append("{near" + suffix + "}")
     pool = "{pool" + suffix + "}"
@@ -243,8 +251,8 @@ def scored(
         INLINKS: "{inlinks" + suffix + "}",
     }
     if encoder:
-        cosine = [f"--model={encoder}", "--cosine", f"--windows={PASSAGES}", *among]
-        commands.append(Command(f"vectors{suffix}", "rerank", cosine, suffix=".trec"))
+        cosine = ["--model=vectors", f"--encoder={encoder}", f"--passages={PASSAGES}", *among]
+        commands.append(Command(f"vectors{suffix}", "first-stage", cosine, suffix=".trec"))
         parts[VECTORS] = "{vectors" + suffix + "}"
     ranker = ["--model={ranker}", f"--max_length={MAX_LENGTH}", f"--windows={WINDOWS}", *among]
     commands.append(Command(f"run_ranker{suffix}", "rerank", ranker, suffix=".trec"))

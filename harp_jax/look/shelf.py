@@ -21,7 +21,7 @@ from harp_jax.ranking.first_stage import anchor_rows, candidates, excluded_of, i
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, normalised
 from harp_jax.ranking.lexical import make
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.text.languages import ENGLISH, pieces, stemmer
+from harp_jax.text.languages import ENGLISH, pieces, stemmer, stopwords
 
 SHOWN = 10  # results of each ranking
 CALLED = 5  # anchor texts per document
@@ -77,8 +77,8 @@ def of_site(folder: str, given: Sources) -> Sources:
         "exclude": os.path.join(survey, "sources.tsv"),
         "parameters": os.path.join(folder, "bm25.json"),
     }
-    if not os.path.exists(parts["model"]):
-        parts["model"] = os.path.join(folder, "ranker_not_used")  # by the verdict
+    if os.path.exists(unused := os.path.join(folder, "ranker_not_used")):  # by the verdict
+        parts["model"] = unused
     own = not (given.model or given.docs or given.parameters)
     site = folder if own and os.path.exists(os.path.join(folder, combined.NAME)) else ""
     needed = [parts[name] for name in ("model", "docs") if not getattr(given, name)]
@@ -179,9 +179,12 @@ class Shelf:
         }
 
     def stems(self, query: str) -> set[str]:
-        """The query's stems that BM25 matches (no stopwords)."""
-        numbers = set(self.collection.query(query))
-        return {stem for stem, number in self.collection.vocabulary.items() if number in numbers} if numbers else set()
+        """The query's stems that BM25 matches, without those of stopwords, which bm25s's short list for English lets through."""
+        numbers, found = set(self.collection.query(query)), stemmer(self.language)
+        common = {*stopwords(self.language), *(found.stemWords([*stopwords(self.language)]) if found else ())}
+        return (
+            {s for s, n in self.collection.vocabulary.items() if n in numbers and s not in common} if numbers else set()
+        )
 
     def document(self, wanted: set[str], docid: str) -> dict[str, Any]:
         """A document's title, snippet with the `wanted` stems, and anchor texts."""

@@ -106,7 +106,6 @@ class CombinedSearch:
         if VECTORS in self.names:
             encoder = BiEncoderScorer.load(os.path.join(folder, s.encoder))
             self.vectors = VectorIndex(os.path.join(folder, s.encoder), self.docs, encoder, s.passages)
-            scorers[VECTORS] = encoder, Windows(s.passages)
         for part, model_path in s.models.items():
             if part in self.names:
                 ranker = load_scorer(os.path.join(folder, model_path), max_length=s.max_length)
@@ -130,6 +129,9 @@ class CombinedSearch:
                 parts[part] = np.asarray(rescore(model, collection, query, docids), np.float64)
             elif part == INLINKS:
                 parts[part] = np.log1p([self.inlinks[docid] for docid in docids])
+            elif part == VECTORS and self.vectors:
+                ((_, _, cosines),) = self.vectors.rescore({"q": query}, {"q": docids})
+                parts[part] = np.asarray(cosines, np.float64)
             else:
                 parts[part] = self._model_scores(part, query, docids)
         return Scores(docids, parts or {part: np.zeros(0) for part in self.names})

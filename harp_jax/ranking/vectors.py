@@ -6,21 +6,22 @@ time does. A million passages of 384 numbers take .8 GB; beyond tens of millions
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
 
+from harp_jax.base.errors import InputError
 from harp_jax.base.files import cache_directory, replacing
 from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import Documents, document_files, is_irds
-from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
+from harp_jax.corpus.trec import ScoredQuery, read_queries, read_run, write_run
 from harp_jax.ranking.first_stage import Candidates
 from harp_jax.ranking.rerank import fingerprint
 from harp_jax.ranking.scorers import BiEncoderScorer, Windows
 
 PART = 1024  # documents
-PASSAGES = 8
+PASSAGES = 4
 QUERIES = 256  # searched together
 
 
@@ -34,7 +35,7 @@ class VectorIndex:
         self, model: str, docs: Documents, scorer: BiEncoderScorer, passages: int = PASSAGES, directory: str = ""
     ) -> None:
         self.docs, self.scorer, self.windows = docs, scorer, Windows(passages)
-        chosen = {"docs": docs.path, "fields": docs.fields, "passages": passages, "max_length": scorer.max_length}
+        chosen = {"docs": docs.path, "fields": docs.fields, "windows": [PART, passages, scorer.max_length]}
         key = fingerprint(chosen, model, [] if is_irds(docs.path) else document_files(docs.path))
         self.directory = directory or os.path.join(cache_directory("vectors"), key)
         os.makedirs(self.directory, exist_ok=True)
@@ -58,11 +59,15 @@ class VectorIndex:
         starts = np.cumsum([0, *map(len, windows[:-1])])
         return self.scorer.vectors([window for each in windows for window in each]), starts
 
+    def embedded(self, queries: Mapping[str, str]) -> np.ndarray:
+        """Unit vectors [queries, hidden] float32, of as many tokens as the encoder reads."""
+        room = self.scorer.room(np.zeros(0, np.int32))
+        return self.scorer.vectors([ids[:room] for ids in self.scorer.encode_queries(list(queries.values()))])
+
     def search(self, queries: Mapping[str, str], k: int, barred: Mapping[str, set[str]]) -> Iterator[ScoredQuery]:
         """(qid, docids, cosines) of the `k` nearest documents of each query, without those that are `barred` for it."""
-        room = self.scorer.room(np.zeros(0, np.int32))
-        vectors = self.scorer.vectors([ids[:room] for ids in self.scorer.encode_queries(list(queries.values()))])
-        scores, numbers = self.nearest(vectors, k + max((len(barred.get(qid, ())) for qid in queries), default=0))
+        more = max((len(barred.get(qid, ())) for qid in queries), default=0)
+        scores, numbers = self.nearest(self.embedded(queries), k + more)
         wanted = set(numbers.ravel().tolist())
         ids = {number: docid for number, docid in enumerate(self.docs.ids()) if number in wanted}
         for row, qid in enumerate(queries):
@@ -74,29 +79,54 @@ class VectorIndex:
         """Cosines [queries, k] float32 of the nearest documents, best first, and their numbers in file order (-1: no more)."""
         scores = np.full((len(queries), k), -np.inf, np.float32)
         numbers = np.full((len(queries), k), -1, np.int64)
-        for part, path in enumerate(progress(self.parts, unit="parts", desc="search")):
+        for rows, first, found in self._cosines(queries):
+            there = np.arange(first, first + found.shape[1])
+            both = np.concatenate([scores[rows], found], 1)
+            names = np.concatenate([numbers[rows], np.broadcast_to(there, found.shape)], 1)
+            best = np.argsort(-both, axis=1, kind="stable")[:, :k]
+            scores[rows], numbers[rows] = (np.take_along_axis(each, best, 1) for each in (both, names))
+        return scores, numbers
+
+    def rescore(self, queries: Mapping[str, str], candidates: Mapping[str, Sequence[str]]) -> Iterator[ScoredQuery]:
+        """(qid, docids, cosines) of each query's `candidates`. Raises InputError for one that the collection lacks."""
+        wanted = {docid for docids in candidates.values() for docid in docids}
+        number = {docid: n for n, docid in enumerate(self.docs.ids()) if docid in wanted}
+        if lost := wanted - number.keys():
+            raise InputError(f"candidate {min(lost)} is not among the documents; correct --run or --docs")
+        places = {qid: np.array([number[docid] for docid in candidates[qid]], np.int64) for qid in queries}
+        scores = {qid: np.zeros(len(each), np.float32) for qid, each in places.items()}
+        qids = list(queries)
+        for rows, first, found in self._cosines(self.embedded(queries)):
+            for qid, row in zip(qids[rows], found):
+                here = (places[qid] >= first) & (places[qid] < first + len(row))
+                scores[qid][here] = row[places[qid][here] - first]
+        return ((qid, list(candidates[qid]), scores[qid]) for qid in qids)
+
+    def _cosines(self, queries: np.ndarray) -> Iterator[tuple[slice, int, np.ndarray]]:
+        """(rows of queries, number of the first document, cosines [rows, documents] float32) by part."""
+        for number, path in enumerate(progress(self.parts, unit="parts", desc="search")):
             with np.load(path) as stored:
                 vectors, starts = stored["vectors"].astype(np.float32), stored["starts"]
-            there = np.arange(part * PART, part * PART + len(starts))
             for first in range(0, len(queries), QUERIES):
                 rows = slice(first, first + QUERIES)
-                found = np.maximum.reduceat(queries[rows] @ vectors.T, starts, axis=1)
-                both = np.concatenate([scores[rows], found], 1)
-                names = np.concatenate([numbers[rows], np.broadcast_to(there, found.shape)], 1)
-                best = np.argsort(-both, axis=1, kind="stable")[:, :k]
-                scores[rows], numbers[rows] = (np.take_along_axis(all_, best, 1) for all_ in (both, names))
-        return scores, numbers
+                yield rows, number * PART, np.maximum.reduceat(queries[rows] @ vectors.T, starts, axis=1)
 
 
 def vector_files(
-    candidates: Candidates, *, model: str, queries: str, output: str, passages: int = PASSAGES
+    candidates: Candidates, *, model: str, queries: str, output: str, run: str = "", passages: int = PASSAGES
 ) -> tuple[int, int]:
-    """Writes a TREC run of the nearest documents of each query by the encoder `model`. Returns the numbers of queries, documents.
+    """Writes a TREC run of the documents nearest to each query by the encoder `model`, or of the candidates of `run`.
 
-    Raises InputError for bad input.
+    Returns the numbers of queries and documents. Raises InputError for bad input.
     """
     texts, barred = read_queries(queries), candidates.excluded
     docs = Documents.open(candidates.docs, candidates.fields)
     index = VectorIndex(model, docs, BiEncoderScorer.load(model), passages)
-    write_run(output, index.search(texts, candidates.k or 100, barred), tag="vectors")
+    if not run:
+        found = index.search(texts, candidates.k or 100, barred)
+    else:
+        given = {qid: ranking.ranked() for qid, ranking in read_run(run).items() if qid in texts}
+        kept = {q: [d for d in docids if d not in barred.get(q, ())][: candidates.k] for q, docids in given.items()}
+        found = index.rescore({qid: texts[qid] for qid in kept}, kept)
+    write_run(output, found, tag="vectors")
     return len(texts), len(docs)

@@ -32,7 +32,7 @@ def test_every_part_scores_the_candidates_of_all_first_stages(site):
     texts = [("the dog", " ".join(DOCS[docid]).strip()) for docid in docids]
     for part, cosine in (("vectors", True), ("ranker", False)):
         expected = predict(load_scorer(str(site / "ranker"), cosine=cosine), texts)
-        np.testing.assert_allclose(parts[part], expected, atol=1e-5)
+        np.testing.assert_allclose(parts[part], expected, atol=1e-3 if cosine else 1e-5)  # 16 bits are stored
     np.testing.assert_allclose(parts["in-links"], np.log1p([{"d1": 4, "d2": 2}.get(docid, 0) for docid in docids]))
     anchored, text = (dict(zip(docids, parts[part])) for part in ("anchor texts (BM25F)", "BM25"))
     assert anchored["d2"] > text["d2"] > 0  # "the dog" is what another page calls it

@@ -54,7 +54,7 @@ def searched(files, encoder, *flags):
 
 
 def slow(encoder) -> dict[str, dict[str, float]]:
-    """qid → docid → the best cosine of its windows of 22 tokens that overlap by half, by torch."""
+    """qid → docid → the best cosine of its first four windows of 22 tokens that overlap by half, by torch."""
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     model, ids = transformers.AutoModel.from_pretrained(encoder).double(), small_tokenizer()
 
@@ -64,7 +64,7 @@ def slow(encoder) -> dict[str, dict[str, float]]:
 
     def windows(tokens):
         ends = max(len(tokens) - 22, 0)
-        return [tokens[min(start, ends) :][:22] for start in range(0, ends + 11, 11)]
+        return [tokens[min(start, ends) :][:22] for start in range(0, ends + 11, 11)][: vectors.PASSAGES]
 
     def encoded(text):
         return ids.encode_batch([text])[0].ids
@@ -124,13 +124,17 @@ def test_pooling_is_what_the_directory_says(files, encoder, tmp_path):
         BiEncoderScorer.load(str(copy))
 
 
-@pytest.mark.parametrize(
-    "flags, message", [(["--run=x.trec"], "harp rerank --cosine"), (["--k1=2"], "no options of words")]
-)
-def test_options_of_words_are_refused(files, encoder, flags, message):
-    (files / "x.trec").write_text("q1 Q0 D1 1 1 x\n")
-    with pytest.raises(InputError, match=message):
-        searched(files, encoder, *(flag.replace("x.trec", str(files / "x.trec")) for flag in flags))
+def test_given_candidates_are_scored_and_options_of_words_refused(files, encoder):
+    expected = slow(encoder)
+    (files / "x.trec").write_text("".join(f"q1 Q0 D{n} {n} {-n} x\n" for n in range(10)) + "q9 Q0 D1 1 1 x\n")
+    found = searched(files, encoder, f"--run={files / 'x.trec'}", f"--exclude={files / 'own.tsv'}")
+    assert [*found] == ["q1"] and {*found["q1"].docids} == DOCS.keys() - {"D4", "D0"}
+    np.testing.assert_allclose([expected["q1"][d] for d in found["q1"].docids], found["q1"].scores, atol=1e-3)
+    (files / "x.trec").write_text("q1 Q0 D77 1 1 x\n")
+    with pytest.raises(InputError, match="candidate D77 is not among the documents"):
+        searched(files, encoder, f"--run={files / 'x.trec'}")
+    with pytest.raises(InputError, match="no options of words"):
+        searched(files, encoder, "--k1=2")
 
 
 def test_documents_without_text_are_found_too(files, encoder):

@@ -91,7 +91,15 @@ async function label(docid, level) {
 function hitItem(hit, about, name) {
   const item = make("li", "hit"), top = make("div", "top");
   item.dataset.docid = hit.docid;
-  top.append(make("span", "rank", hit.rank), make("h3", "", about.title || hit.docid));
+  const heading = make("h3", "", about.title || hit.docid);
+  if (/^https?:\/\//.test(hit.docid)) {
+    const link = make("a", "", heading.textContent);
+    link.href = hit.docid;
+    link.rel = "noreferrer";
+    link.target = "_blank";
+    heading.replaceChildren(link);
+  }
+  top.append(make("span", "rank", hit.rank), heading);
   const change = moved(hit, name);
   if (change) top.append(change);
   top.append(make("span", "score", hit.score.toFixed(name === "BM25" ? 2 : 3)));
