@@ -48,7 +48,8 @@ class Parser(argparse.ArgumentParser):
     def add_input(self, *names: str, model: bool = False, **options: Any) -> None:
         """An option whose PATH, PATH,PATH or NAME=PATH,PATH is read; for a `model` the error says how to fetch it from the Hub."""
         action = self.add_argument(*names, **options)
-        assert action.nargs != 0, f"{names}: a flag is no path"
+        if action.nargs == 0:
+            raise TypeError(f"{names[0]} is a flag, not a path; use add_argument")
         self._inputs.append(action)
         self._models += [action] if model else []
 
