@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -65,6 +66,18 @@ class Parser(argparse.ArgumentParser):
             if action.required and getattr(found, action.dest, None) == "":
                 self.error(f"{'/'.join(action.option_strings)} is empty (unset variable?)")
         return found, rest
+
+    def format_help(self) -> str:
+        """The usage names what is required; the options below it have the rest."""
+        words = [self.prog]
+        for action in self._actions:
+            name = str(action.metavar or action.dest)
+            if action.option_strings and action.required:
+                words.append(f"{action.option_strings[0]} {action.metavar or action.dest.upper()}")
+            elif not action.option_strings:
+                words.append(f"[{name}]" if action.nargs == "?" else f"{name} ..." if action.nargs == "+" else name)
+        self.usage = "\n       ".join(textwrap.wrap(" ".join([*words, "[options]"]), 73))
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         fail(f"{message}; see {self.prog} --help")
