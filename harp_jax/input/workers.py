@@ -28,7 +28,7 @@ def working(parts: Sequence[Iterable[Any]]) -> Iterator[list[Connection]]:
         for _ in parts:
             ours, theirs = multiprocessing.Pipe()
             # A module by its name, not `multiprocessing.Process`: that would run the caller's script again.
-            command = [sys.executable, "-m", __name__, str(theirs.fileno())]
+            command = [sys.executable, "-P", "-m", __name__, str(theirs.fileno())]
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
             environment |= {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false"}
             processes.append(subprocess.Popen(command, env=environment, pass_fds=[theirs.fileno()]))

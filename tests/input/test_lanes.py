@@ -94,6 +94,15 @@ def test_processes_make_the_same_batches_also_when_resumed(workers, microbatches
                 assert after == cursor
 
 
+def test_processes_import_nothing_from_the_working_folder(tmp_path, monkeypatch):
+    (tmp_path / "numpy.py").write_text("open('ran', 'w'); raise SystemExit(7)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    with contextlib.closing(iter(Batches(READER, LAYOUT, range(2), SHARES, 32, 1, workers=1))) as stream:
+        next(stream)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_errors_of_a_process_are_raised_and_a_killed_one_is_one_line():
     with pytest.raises(InputError, match="shard 7 is damaged"):
         next(iter(Batches(DamagedReader(), LAYOUT, range(2), SHARES, 32, 1, workers=2)))
