@@ -21,7 +21,7 @@ def limited(kib: int, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_step_that_exceeds_the_memory_is_refused_before_it_starts(tmp_path):
-    options = ("steps=3", "batch_pairs=400", "model.hidden=4096")
+    options = ("steps=3", "batch_pairs=400", "model.hidden=2048")  # a state of 1.5 GiB, a step of 13
     done = limited(6_000_000, "-m", "tests.support.tiny_run", str(tmp_path), *options)
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert done.returncode == 2 and len(errors) == 1, done.stderr[-2000:]
