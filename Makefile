@@ -10,6 +10,7 @@
 # make spark    the tests of the Spark engine, about eight minutes (PySpark is fetched; Java 17 must be there)
 # make bench-step       real tokens a second of the pre-training step
 # make bench-input      tokens a second of the input by processes, and the devices which that feeds
+# make bench-device     ten minutes on a GPU or TPU: attention, step, resume, re-ranking, parity, in one table
 # make bench-dump       MB/s a core from a dump to linked documents, and memory at 1x and 10x the input
 # make bench-content    precision, recall and F of the main content of labelled pages, and MB/s a core, compared with all text
 # make bench-sentences  MB/s a core of sentence splitting
@@ -26,7 +27,7 @@ BIN := .venv/bin
 PIP := PYTHONWARNINGS="ignore:Editable installation" $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo test check lint audit docs real faults package spark bench-input bench-step bench-step-peers bench-dump bench-content bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank clean
+.PHONY: help demo test check lint audit docs real faults package spark bench-device bench-input bench-step bench-step-peers bench-dump bench-content bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -145,6 +146,11 @@ bench-step: .venv/test $(BENCH_DOCUMENTS) $(BENCH_VOCABULARY)
 
 bench-input: .venv/test $(BENCH_DOCUMENTS) $(BENCH_VOCABULARY)
 	$(BIN)/python benchmarks/input.py --documents=$(BENCH_DOCUMENTS) --tokenizer=$(BENCH_VOCABULARY)
+
+# Needs no files, and no .venv: BENCH_PYTHON has harp_jax with the device's extra, and torch and sentence-transformers to compare with.
+BENCH_PYTHON ?= $(BIN)/python
+bench-device:
+	env -u JAX_PLATFORMS $(BENCH_PYTHON) benchmarks/device.py $(BENCH_DEVICE)
 
 BENCH_DUMP ?= ../shared/data/dumps/enwiki-excerpt.xml.bz2
 bench-dump: .venv/test $(BENCH_DUMP)

@@ -61,6 +61,13 @@ def load_documents(path: str, tokenizer: Tokenizer, count: int) -> list[np.ndarr
     return [np.asarray(e.ids[:505], np.int32) for e in tokenizer.encode_batch(texts) if len(e.ids) > 5]
 
 
+def random_documents(count: int, longest: int) -> list[np.ndarray]:
+    """Token ids with lengths like those of Wikipedia's passages: 139 on average, exponential, truncated."""
+    rng = generator("bench", "documents")
+    lengths = np.clip(rng.exponential(139, count).astype(int), 6, longest)
+    return [rng.integers(1000, 30000, length).astype(np.int32) for length in lengths]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--documents", required=True)

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 import torch
-from step import CollectionReader, load_documents
+from step import CollectionReader, load_documents, random_documents
 from transformers import BertConfig, BertForPreTraining
 
 from harp_jax.base.randomness import generator
@@ -59,7 +59,7 @@ def loss_of(model: BertForPreTraining, arrays: tuple[torch.Tensor, ...], mode: s
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--mode", required=True, choices=("official", "tuned"))
-    parser.add_argument("--documents", required=True)
+    parser.add_argument("--documents", default="", help="empty: random ones")
     parser.add_argument("--tokenizer", required=True)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--hidden", type=int, default=128)
@@ -71,7 +71,8 @@ def main() -> None:
 
     torch.manual_seed(0)
     vocabulary = load_tokenizer(args.tokenizer)
-    reader = CollectionReader(load_documents(args.documents, vocabulary, 2000), 512, vocabulary.template)
+    documents = load_documents(args.documents, vocabulary, 2000) if args.documents else random_documents(2000, 505)
+    reader = CollectionReader(documents, 512, vocabulary.template)
     groups = reader.read(0, "qdm", 0, 1000)
     sequences = [
         np.concatenate([[vocabulary.cls], one.query, [vocabulary.sep], one.document, [vocabulary.sep]])
@@ -81,18 +82,23 @@ def main() -> None:
     order = batches(sequences, args.pairs, args.mode)
     shape = {"hidden_size": args.hidden, "num_hidden_layers": args.layers, "num_attention_heads": args.heads}
     config = BertConfig(vocab_size=vocabulary.size, intermediate_size=4 * args.hidden, **shape)
-    model = BertForPreTraining(config).train()
-    optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = BertForPreTraining(config).train().to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=device == "cuda")
+    if device == "cuda":  # where kernels are worth compiling; lengths vary, so with symbolic shapes
+        model.bert.compile(dynamic=True)
     rng = generator("bench", "masks")
     rates, seconds, real, slots = [], 0.0, 0, 0
     for number in range(args.steps + 3):
-        arrays = tensors(order[number % len(order)], vocabulary.mask, rng)
+        arrays = tuple(a.to(device) for a in tensors(order[number % len(order)], vocabulary.mask, rng))
         start = time.perf_counter()
-        with torch.autocast("cpu", torch.bfloat16, enabled=args.dtype == "bfloat16"):
+        with torch.autocast(device, torch.bfloat16, enabled=args.dtype == "bfloat16"):
             loss = loss_of(model, arrays, args.mode)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        if device == "cuda":
+            torch.cuda.synchronize()
         if number >= 3:
             tokens = int(arrays[1].sum())
             taken = time.perf_counter() - start

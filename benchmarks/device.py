@@ -1,0 +1,288 @@
+"""What a GPU or TPU does with our code, in one table of ten minutes; it needs no files. Run it first on a rented machine.
+
+python benchmarks/device.py [--small]
+
+1. losses and gradients of every attention implementation against "xla" in float32; 2. the pre-training step (BERT-base, 64 rows of
+512) through `train`, from TFRecords where TensorFlow is installed, and the same step in PyTorch; 3. a training killed and resumed;
+4. re-ranking, and sentence-transformers' CrossEncoder; 5. scores in float32 against those of the processor. Documents are random
+with the lengths of Wikipedia's passages, parameters are random. Each part is a process of its own, since a device belongs to one.
+`--small`: a few seconds a part on a processor, as the test does. What is not installed is named in its row.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SIZES = {  # layers, hidden, heads, row length, pairs of a batch, steps, pairs to re-rank
+    False: (12, 768, 12, 512, 128, 40, 2000),
+    True: (2, 64, 2, 128, 8, 12, 20),
+}
+
+
+def settings(small: bool, tokenizer: str) -> Any:
+    """The config of pre-training without files."""
+    from harp_jax import config as configs
+
+    layers, hidden, heads, length, pairs, steps, _ = SIZES[small]
+    c = configs.pretrain()
+    c.tokenizer, c.tasks, c.row_length, c.batch_pairs, c.steps = tokenizer, ("qdm",), length, pairs, steps
+    c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = layers, hidden, heads, length
+    c.dtype, c.log_every, c.lanes, c.window = "float32" if small else "bfloat16", 5, 8, 256
+    return c
+
+
+def stage_of(c: Any, small: bool, data: str = "") -> Any:
+    """The stage on random documents, in memory or, with `data`, from TFRecords written there."""
+    import dataclasses
+
+    from step import CollectionReader, random_documents
+
+    from harp_jax.input.packing import make_layout
+    from harp_jax.training.stages.pretrain import pretrain_stage
+
+    documents = random_documents(400 if small else 2000, c.row_length - 8)
+    stage = pretrain_stage(c, with_data=False)
+    if data:
+        from input import TASKS, write_job
+
+        write_job(data, documents, stage.vocabulary.sha256, 50 if small else 500)
+        c.data, c.tasks = (data,), TASKS
+        return pretrain_stage(c)
+    reader = CollectionReader(documents, c.row_length, stage.vocabulary.template)
+    layout = make_layout(c, stage.vocabulary, reader, stage.shares, 2, 2 * c.batch_pairs)
+    return dataclasses.replace(stage, reader=reader, layout=layout)
+
+
+def attention(small: bool, folder: str) -> None:
+    """Rows "implementation, dtype": how far loss and gradient are from those of xla in float32."""
+    from dataclasses import replace
+
+    import jax
+
+    from harp_jax.base.errors import InputError
+    from harp_jax.input.lanes import Batches
+    from harp_jax.model.attention import choose
+    from harp_jax.training.step import gradients
+
+    c = settings(small, f"{folder}/tokenizer")
+    c.model.layers, c.model.dropout, c.batch_pairs = 2, 0.0, c.batch_pairs // 4
+    stage = stage_of(c, small)
+    batch = Batches(stage.reader, stage.layout, range(c.lanes), stage.shares, c.window, 0).make()[0]
+    params, expected = stage.start(stage.shape, jax.random.key(0)), None
+    for dtype in ("float32", "bfloat16"):
+        for name in ("xla", "cudnn", "splash"):
+            try:
+                choose(name, dtype, False, jax.default_backend(), c.row_length)
+            except InputError:
+                continue
+            if name == "cudnn" and dtype == "float32":
+                continue
+            objective = stage.objective(replace(stage.shape, attention=name, dtype=dtype))
+            compute = jax.jit(lambda p, b, o=objective: gradients(o, p, b, jax.random.key(1), None))
+            with jax.default_matmul_precision("highest" if dtype == "float32" else "default"):
+                grads, metrics = jax.device_get(compute(params, batch))
+            flat = np.concatenate([np.asarray(x, np.float64).ravel() for x in jax.tree.leaves(grads)])
+            expected = expected or (float(metrics["loss"]), flat)
+            loss, apart = float(metrics["loss"]), np.linalg.norm(flat - expected[1]) / np.linalg.norm(expected[1])
+            row(
+                f"attention {name}, {dtype}",
+                f"loss {loss:.5f}, {loss - expected[0]:+.1e}; gradient apart by {apart:.1e}",
+            )
+
+
+def step(small: bool, folder: str) -> None:
+    """The rates of `train`'s metrics, without the first half."""
+    import jax
+
+    from harp_jax.training.train import train
+
+    c = settings(small, f"{folder}/tokenizer")
+    records = importlib.util.find_spec("tensorflow") is not None
+    os.makedirs(f"{folder}/data")
+    stage = stage_of(c, small, f"{folder}/data" if records else "")
+    train(c, f"{folder}/step", stage)
+    with open(f"{folder}/step/metrics.jsonl") as file:
+        rows = [line for line in map(json.loads, file) if line["split"] == "train"]
+    rows = rows[len(rows) // 2 :]
+    middle = {
+        name: statistics.median(r.get(name, 0.0) for r in rows) for name in ("tokens_per_second", "mfu", "input_wait")
+    }
+    used = (jax.local_devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0)
+    row(
+        f"step, {c.model.layers} × {c.model.hidden}, {c.dtype}, from {'TFRecords' if records else 'memory'}",
+        f"{middle['tokens_per_second']:,.0f} tokens/s, MFU {middle['mfu']:.1%}, input_wait {middle['input_wait']:.1%}"
+        + (f", {used / 2**30:.1f} GiB" if used else ""),
+    )
+
+
+def trial(small: bool, folder: str) -> None:
+    """A training of `resume`."""
+    from harp_jax.training.train import train
+
+    c = settings(True, f"{folder}/tokenizer")
+    c.steps, c.checkpoint_every, c.log_every, c.dtype = 30, 5, 1, "float32" if small else "bfloat16"
+    train(c, f"{folder}/{os.environ['TRIAL']}", stage_of(c, True))
+
+
+def scores(small: bool, folder: str) -> None:
+    """Scores of a random ranker in float32, to be compared with the processor's."""
+    from harp_jax.api import Reranker
+
+    np.save(f"{folder}/scores-{os.environ.get('JAX_PLATFORMS') or 'device'}.npy", Reranker.from_pretrained(
+        f"{folder}/model", "float32").predict(pairs_of(folder)[:64]))  # fmt: skip
+
+
+def prepare(small: bool, folder: str) -> None:
+    """A tokenizer, a random ranker and texts in the folder."""
+    import jax
+    from step import random_documents
+
+    from harp_jax.checkpoints.huggingface import save_hf
+    from harp_jax.model.cross_encoder import init_params
+    from harp_jax.text.tokenizer import Tokenizer
+    from harp_jax.training.stages.pretrain import pretrain_stage
+
+    Tokenizer.stand_in(30522).save(f"{folder}/tokenizer")
+    c = settings(small, f"{folder}/tokenizer")
+    stage = pretrain_stage(c, with_data=False)
+    params = jax.device_get(init_params(stage.shape, jax.random.key(0)))
+    kept = {name: params[name] for name in ("encoder", "pooler", "score")}
+    kept["score"]["kernel"] = kept["score"]["kernel"] * 50  # scores of random parameters hardly differ
+    save_hf(f"{folder}/model", stage.shape, kept, stage.vocabulary, "")
+    words = [" ".join(f"word{i}" for i in ids) for ids in random_documents(SIZES[small][-1], c.row_length - 8)]
+    with open(f"{folder}/docs.tsv", "w") as file:
+        file.writelines(f"d{i}\t\t\t{text}\n" for i, text in enumerate(words))
+    with open(f"{folder}/queries.tsv", "w") as file:
+        file.write("".join(f"q{i}\tword{i + 500} word{i + 900} word{i + 70}\n" for i in range(2)))
+    half = len(words) // 2
+    with open(f"{folder}/run.trec", "w") as file:
+        file.writelines(f"q{i // half} Q0 d{i} {i % half + 1} {half - i % half} x\n" for i in range(2 * half))
+
+
+def pairs_of(folder: str) -> list[tuple[str, str]]:
+    with open(f"{folder}/docs.tsv") as file:
+        return [("word500 word900", line.split("\t")[3].strip()) for line in file]
+
+
+def row(what: str, found: str) -> None:
+    print(f"| {what} | {found} |", flush=True)
+
+
+def run(part: str, args: argparse.Namespace, folder: str, **environment: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, __file__, f"--part={part}", f"--folder={folder}", *(["--small"] if args.small else [])]
+    return subprocess.run(command, env={**os.environ, **environment}, text=True, stderr=subprocess.PIPE)
+
+
+def resume(args: argparse.Namespace, folder: str) -> None:
+    """Kills a training, resumes it, and compares it with one that was left alone."""
+    exact = {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_deterministic_ops=true".strip()}
+    exact = {} if os.environ.get("JAX_PLATFORMS") == "cpu" else exact
+    found = run("trial", args, folder, TRIAL="whole", **exact)
+    log = f"{folder}/killed/metrics.jsonl"
+    command = [sys.executable, __file__, "--part=trial", f"--folder={folder}", *(["--small"] if args.small else [])]
+    victim = subprocess.Popen(command, env={**os.environ, **exact, "TRIAL": "killed"}, stderr=subprocess.DEVNULL)
+    while victim.poll() is None and (not os.path.exists(log) or sum(1 for _ in open(log)) < 12):
+        time.sleep(0.01)
+    victim.send_signal(signal.SIGKILL)
+    victim.wait()
+    found = run("trial", args, folder, TRIAL="killed", **exact) if not found.returncode else found
+    if found.returncode:
+        row("killed and resumed", "failed: " + found.stderr.strip().splitlines()[-1])
+        return
+    losses = []
+    for name in ("whole", "killed"):
+        with open(f"{folder}/{name}/metrics.jsonl") as file:
+            losses.append([line["loss"] for line in map(json.loads, file) if line["split"] == "train"])
+    same = sum(a == b for a, b in zip(*losses))
+    row("killed and resumed", f"{same} of {len(losses[0])} losses are those of a training left alone")
+
+
+def peers(args: argparse.Namespace, folder: str) -> None:
+    """The same step in PyTorch, and re-ranking beside CrossEncoder."""
+    torch = importlib.util.find_spec("torch")
+    layers, hidden, heads, _, pairs, steps, _ = SIZES[args.small]
+    shape = [f"--layers={layers}", f"--hidden={hidden}", f"--heads={heads}", f"--pairs={pairs}", f"--steps={steps}"]
+    dtype = "float32" if args.small else "bfloat16"
+    command = [
+        sys.executable,
+        f"{HERE}/step_torch.py",
+        "--mode=tuned",
+        f"--dtype={dtype}",
+        f"--tokenizer={folder}/tokenizer",
+    ]
+    done = subprocess.run([*command, *shape], capture_output=True, text=True) if torch else None
+    rate = re.search(r"(\d+) real tokens/s", done.stdout) if done else None
+    said = "torch is not installed" if done is None else "failed: " + (done.stderr.strip().splitlines() or [""])[-1]
+    row("the same step in PyTorch", f"{int(rate[1]):,} tokens/s" if rate else said)
+    if importlib.util.find_spec("sentence_transformers") is None:
+        row("re-ranking", "sentence-transformers is not installed")
+        return
+    files = [f"--{name}={folder}/{file}" for name, file in
+             (("model", "model"), ("docs", "docs.tsv"), ("queries", "queries.tsv"), ("run", "run.trec"))]  # fmt: skip
+    small = ["--rounds=1"] if args.small else ["--rounds=3"]
+    length = [f"--max_length={SIZES[args.small][3]}", "--questions=2", "--candidates=1000"]
+    done = subprocess.run(
+        [sys.executable, f"{HERE}/rerank.py", *files, *length, *small], capture_output=True, text=True
+    )
+    found = re.findall(r"^(.*?) +([\d.]+) pairs/s .*?scores apart by (\S+)", done.stdout, re.M)
+    for name, rate_, apart in found:
+        row(f"re-ranking, {name}", f"{rate_} pairs/s; scores apart by {apart} at most")
+    if done.returncode:
+        row("re-ranking", "failed: " + (done.stderr.strip().splitlines() or [""])[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--part", default="", help="of the benchmark's own processes")
+    parser.add_argument("--folder", default="")
+    args = parser.parse_args()
+    if args.part:
+        {"attention": attention, "step": step, "trial": trial, "scores": scores, "prepare": prepare}[args.part](
+            args.small, args.folder
+        )
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        started, cpu = time.monotonic(), {"JAX_PLATFORMS": "cpu"}
+        if (found := run("prepare", args, folder, **cpu)).returncode:
+            sys.exit(found.stderr)
+        what = [
+            sys.executable,
+            "-c",
+            "import jax; print(jax.__version__, len(jax.devices()), jax.devices()[0].device_kind)",
+        ]
+        version, count, kind = subprocess.run(what, capture_output=True, text=True, check=True).stdout.split(" ", 2)
+        print(f"| {count} × {kind.strip()}, JAX {version} | |\n|---|---|", flush=True)
+        for part in ("attention", "step"):
+            if (found := run(part, args, folder)).returncode:
+                row(part, "failed: " + found.stderr.strip().splitlines()[-1])
+        resume(args, folder)
+        peers(args, folder)
+        for environment in ({}, cpu):
+            found = run("scores", args, folder, **environment)
+        files = sorted(name for name in os.listdir(folder) if name.startswith("scores-"))
+        if found.returncode or not files:
+            row("scores in float32", "failed: " + found.stderr.strip().splitlines()[-1])
+        else:
+            there, here = (np.load(f"{folder}/{name}") for name in (files[-1], "scores-cpu.npy"))
+            row(
+                "scores in float32",
+                f"apart from the processor's by {np.abs(there - here).max() / np.abs(here).max():.1e}",
+            )
+        print(f"\n{time.monotonic() - started:.0f} seconds", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
