@@ -10,6 +10,7 @@ import os
 import shlex
 import sys
 
+from harp_jax.base import bucket
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.cli import TERMINATED, ConfigParser, count, positive, run
 from harp_jax.base.errors import InputError
@@ -74,8 +75,12 @@ def note_command(workdir: str) -> None:
     import jax
 
     if jax.process_index() == 0:
-        with replacing(os.path.join(workdir, "command.txt")) as file:
-            file.write(shlex.join(["python", "-m", "harp_jax.main", *sys.argv[1:]]) + "\n")
+        path, line = os.path.join(workdir, "command.txt"), shlex.join(["python", "-m", "harp_jax.main", *sys.argv[1:]])
+        if bucket.is_bucket(workdir):
+            bucket.write(path, f"{line}\n".encode())
+            return
+        with replacing(path) as file:
+            file.write(f"{line}\n")
 
 
 def start_processes(args: argparse.Namespace) -> None:

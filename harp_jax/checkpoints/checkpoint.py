@@ -103,18 +103,16 @@ def check_run(meta: Mapping[str, Any], config: str, where: str) -> None:
 
 
 class Checkpoints:
-    """The checkpoints of a workdir. Saving is asynchronous; `close` waits for saves under way."""
+    """The checkpoints of a workdir, or of `directory`, in a bucket. Saving is asynchronous; `close` waits for saves under way."""
 
-    def __init__(self, workdir: str, keep: int = 2) -> None:
+    def __init__(self, workdir: str, directory: str = "", keep: int = 2) -> None:
         import orbax.checkpoint as ocp
 
         # A failed save is raised as one line; their tracebacks, a page for every array, would hide it.
         for name in ("absl", "asyncio"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._ocp = ocp
-        self.directory = (
-            os.path.join(os.path.abspath(workdir), "checkpoints") if "://" not in workdir else f"{workdir}/checkpoints"
-        )
+        self.directory = directory or os.path.join(os.path.abspath(workdir), "checkpoints")
         self._config = config_digest(workdir)
         self._keep = keep
         self._open()

@@ -5,16 +5,19 @@ the step masks. A text that both sides of a pair share is stored once. The featu
 """
 
 import contextlib
-import hashlib
 import json
 import os
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from harp_jax.base import bucket
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import sha256_file
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 DATASET = "harp"
@@ -79,18 +82,27 @@ class Shard:
 
     def check_size(self) -> None:
         """Raises InputError for a local file that is missing or of another size; shards in buckets are not checked."""
-        if "://" not in self.path:
+        if not bucket.is_bucket(self.path):
             self._check("bytes", os.path.getsize(self.path) if os.path.exists(self.path) else "no file", self.bytes)
 
     def check_content(self) -> None:
         """Raises InputError unless the file has the sha256 of the manifest: a swapped or changed shard would be trained on."""
-        from etils import epath
+        with self.checked():
+            pass
 
-        digest = hashlib.sha256()
-        with epath.Path(self.path).open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-        self._check("sha256", digest.hexdigest(), self.sha256)
+    @contextlib.contextmanager
+    def checked(self, content: bool = True) -> Iterator[str]:
+        """A local path of the shard, compared with the manifest first if `content`; of one in a bucket a temporary copy."""
+        with contextlib.ExitStack() as copies:
+            path = self.path
+            if bucket.is_bucket(path):
+                copy = copies.enter_context(tempfile.NamedTemporaryFile(prefix="harp_jax_shard_"))
+                copy.write(bucket.read(path))
+                copy.flush()
+                path = copy.name
+            if content:
+                self._check("sha256", sha256_file(path), self.sha256)
+            yield path
 
     def _check(self, what: str, found: int | str, listed: int | str) -> None:
         if found != listed:
@@ -104,16 +116,14 @@ def read_manifest(directory: str) -> dict[str, Any]:
 
     Raises InputError if the job has not finished, or if the file is damaged.
     """
-    from etils import epath
-
-    path = epath.Path(directory) / MANIFEST
+    path = os.path.join(directory, MANIFEST)
     try:
-        manifest = json.loads(path.read_bytes().decode())
+        manifest = json.loads((bucket.read(path) if bucket.is_bucket(path) else Path(path).read_bytes()).decode())
         _, splits = manifest["tokenizer_sha256"], manifest["splits"]
         for split in splits.values():
             shards_of(directory, split)
     except FileNotFoundError as error:
-        there = epath.Path(directory).exists()
+        there = bucket.is_bucket(directory) or os.path.exists(directory)
         raise InputError(
             f"{directory} has no {MANIFEST}: no output of harp generate, or of a job that did not finish; run it again"
             if there
@@ -126,10 +136,8 @@ def read_manifest(directory: str) -> dict[str, Any]:
 
 def shards_of(directory: str, split: dict[str, Any]) -> list[Shard]:
     """The shards of an entry of `splits`."""
-    from etils import epath
-
     return [
-        Shard(os.fspath(epath.Path(directory) / shard["file"]), shard["records"], shard["bytes"], shard["sha256"])
+        Shard(os.path.join(directory, shard["file"]), shard["records"], shard["bytes"], shard["sha256"])
         for shard in split["shards"]
     ]
 

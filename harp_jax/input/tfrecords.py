@@ -143,11 +143,10 @@ class RecordReader:
         if shard.path in self._cache:
             self._cache.move_to_end(shard.path)
             return self._cache[shard.path]
-        if shard.path not in self._verified:
-            shard.check_content()
-            self._verified.add(shard.path)
-        batch = next(iter(tensorflow().data.TFRecordDataset(shard.path).batch(shard.records + 1)), None)
-        records = [] if batch is None else batch.numpy().tolist()
+        with shard.checked(shard.path not in self._verified) as path:
+            batch = next(iter(tensorflow().data.TFRecordDataset(path).batch(shard.records + 1)), None)
+            records = [] if batch is None else batch.numpy().tolist()
+        self._verified.add(shard.path)
         self._cache[shard.path] = records
         # Lanes take turns, each with a shard of its own of every task: with room for fewer, each turn would read them all again.
         if len(self._cache) > max(self._cached_shards, len(self._epoch_start) * 5 // 4):

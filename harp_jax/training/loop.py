@@ -17,6 +17,7 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from harp_jax.base.allocator import Growth, return_free_pages
+from harp_jax.base.bucket import Mirror
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import progress
 from harp_jax.base.version import __version__
@@ -44,7 +45,8 @@ class Loop:
     """The training loop. When `interrupted` is set (by SIGTERM), it saves and ends after the current step.
 
     `step`: state, batch → state, metric sums. `rate`: steps done → learning rate. `evaluate`: parameters, step → held-out metrics.
-    `flops`: of a step with full rows; `peak`: FLOP/s of all devices; 0: MFU is not logged.
+    `flops`: of a step with full rows; `peak`: FLOP/s of all devices; 0: MFU is not logged. `mirror`: of a workdir in a bucket,
+    to which the metrics up to a checkpoint are sent before it.
     """
 
     config: ConfigDict
@@ -57,6 +59,7 @@ class Loop:
     metrics: MetricsLog
     flops: float = 0.0
     peak: float = 0.0
+    mirror: Mirror | None = None
     interrupted: threading.Event = field(default_factory=threading.Event)
 
     def run(self, state: State, start: int, batches: Batches) -> dict[str, float]:
@@ -167,6 +170,8 @@ class Loop:
     def _save(self, step: int, state: State, cursors: Mapping[str, Any]) -> None:
         if step in self.checkpoints.steps():
             return
+        if self.mirror is not None:
+            self.mirror.send()
         self.checkpoints.save(step, state, {"cursors": gather_cursors(cursors), "version": __version__})
         return_free_pages()
 

@@ -12,6 +12,7 @@ import optax
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
+from harp_jax.base import bucket
 from harp_jax.base.cli import keep_compiled
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.checkpoints.checkpoint import Checkpoints
@@ -55,7 +56,8 @@ def train(
     A finished run is left alone; its last metrics are returned. After SIGTERM the state is saved and {"interrupted": 1.0}
     returned. `stage` replaces the config's (for example with a custom reader, without TensorFlow); `devices` defaults to all.
 
-    Raises InputError for bad config or data, for a workdir of another config or in use, and for a full disk.
+    The workdir may be in a bucket (`base/bucket.py`). Raises InputError for bad config or data, for a workdir of another config or
+    in use, and for a full disk.
     """
     check_training(config)
     if stage is None:
@@ -105,20 +107,33 @@ def _train(
         sharding.meet(mesh)
     stage = STAGES[config.stage](config) if stage is None else stage
     shape = padded(stage.shape, mesh)
+    if bucket.is_bucket(workdir) and jax.process_count() > 1:
+        raise InputError(
+            f"--workdir={workdir}: several processes in a bucket are not tested yet; use a directory that all hosts share (a "
+            "mounted bucket, NFS). Data may be in a bucket"
+        )
+    home = workdir  # of checkpoints; in a bucket all other files of a run are in a local directory
+    mirror = bucket.Mirror(workdir) if bucket.is_bucket(workdir) else None
+    if mirror is not None:
+        cleanup.callback(mirror.close)
+        workdir = mirror.local
     lock = claim_workdir(workdir, config, stage)
     if lock is not None:
         cleanup.callback(lock.close)
+    first_process = jax.process_index() == 0
+    if mirror is not None and first_process:
+        mirror.send()
 
     optimizer = make_optimizer(config, stage.steps)
     shardings = state_shardings(stage.family, shape, optimizer, mesh)
-    checkpoints = Checkpoints(workdir)
+    checkpoints = Checkpoints(workdir, f"{home}/checkpoints" if mirror is not None else "")
     cleanup.callback(checkpoints.close)
     restored = checkpoints.restore(abstract_state(stage.family, shape, optimizer, shardings))
     if restored is not None:
         start, state, meta = restored
         log.info("resuming at step %d of %d", start, stage.steps)
     else:
-        trained = with_mlm_head(config, workdir, stage, devices)
+        trained = with_mlm_head(config, home, stage, devices)
         if trained is None:
             return {"interrupted": 1.0}
         stage = trained
@@ -136,14 +151,15 @@ def _train(
         evaluate = make_evaluate(config, stage, objective, mesh, lanes)
     else:
         evaluate = stage.selection(shape, workdir)
-    first_process = jax.process_index() == 0
     wandb = WandbLog(config.wandb, workdir, config.to_dict()) if config.wandb and first_process else None
     metrics = MetricsLog(workdir, -1 if restored is None else start, first_process, wandb)
     cleanup.callback(metrics.close)
     flops = batch_flops(config, stage, shape, objective)
     peak = peak_flops(list(mesh.devices.flat), shape.dtype) if flops else 0.0
     rate = schedule(config, stage.steps)
-    loop = Loop(config, stage, mesh, step, rate, evaluate, checkpoints, metrics, flops, peak)
+    loop = Loop(
+        config, stage, mesh, step, rate, evaluate, checkpoints, metrics, flops, peak, mirror if first_process else None
+    )
     return loop.run(state, start, batches) or last_logged(workdir)
 
 

@@ -16,7 +16,7 @@ from typing import IO, Any
 import jax
 from ml_collections import ConfigDict
 
-from harp_jax.base import files
+from harp_jax.base import bucket, files
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import files_below, replacing, write_sums
 from harp_jax.checkpoints.checkpoint import Checkpoints, remove_unfinished
@@ -36,10 +36,6 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
 
     Returns an open lock (on the first process): two runs in one workdir would overwrite each other's checkpoints.
     """
-    if "://" in workdir:
-        raise InputError(
-            f"--workdir={workdir}: metrics are appended, which buckets do not support; mount the bucket, or use a local path"
-        )
     lock = None
     if jax.process_index() == 0:
         lock = locked(workdir)
@@ -85,6 +81,7 @@ def inputs_of(config: ConfigDict) -> list[list[str]]:
     small = [config.get(name, "") for name in ("queries", "qrels", "candidates", "folds", "train_queries", "teacher")]
     large = [config.get(name, "") for name in ("docs", "clicks")]
     found = [[path, files.sha256_file(path)] for path in (*manifests, *small) if path and os.path.isfile(path)]
+    found += [[path, hashlib.sha256(bucket.read(path)).hexdigest()] for path in manifests if bucket.is_bucket(path)]
     return found + [[path, large_content(path)] for path in large if path and os.path.isfile(path)]
 
 

@@ -1,6 +1,6 @@
 """A tiny pre-training run on synthetic pairs, for tests of the loop; also a command, so that tests can kill its process:
 
-python -m tests.support.tiny_run WORKDIR [FIELD=VALUE …] [compile_delay=SECONDS]
+python -m tests.support.tiny_run WORKDIR [FIELD=VALUE …] [workdir=PATH compile_delay=SECONDS]
 """
 
 import dataclasses
@@ -62,8 +62,9 @@ if __name__ == "__main__":
     if "coordinator" in options:
         process = int(options.pop("process"))
         jax.distributed.initialize(options.pop("coordinator"), int(options.pop("processes")), process)
+    workdir = options.pop("workdir", os.path.join(sys.argv[1], "run"))
     tiny = tiny_config(sys.argv[1], **{k: ast.literal_eval(v) for k, v in options.items()})
     try:
-        train(tiny, os.path.join(sys.argv[1], "run"), tiny_stage(tiny))
+        train(tiny, workdir, tiny_stage(tiny))
     except InputError as error:
         fail(error)

@@ -6,6 +6,7 @@ from operator import itemgetter
 
 from ml_collections import ConfigDict
 
+from harp_jax.base import bucket
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.encoder import encoder_and_tokenizer, load_encoder, starting_params
 from harp_jax.config import TAUGHT_PAIRS
@@ -139,5 +140,6 @@ def head_training(config: ConfigDict, stage: Stage[EncoderShape]) -> tuple[Confi
 
 def with_head(stage: Stage[EncoderShape], directory: str) -> Stage[EncoderShape]:
     """The stage that starts from the parameters of `head_training`'s workdir."""
-    loaded = load_encoder(directory)[1]
+    with bucket.fetched(directory) as local:
+        loaded = load_encoder(local)[1]
     return replace(stage, start=starting_params(loaded, (), stage.vocabulary.size), untrained=())

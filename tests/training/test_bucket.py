@@ -1,0 +1,106 @@
+"""Workdir and data in a bucket (`tests/support/store.py`), which has no rename, append or lock."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+from harp_jax.base import bucket
+from harp_jax.base.errors import InputError
+from harp_jax.input.tfrecords import RecordReader
+from harp_jax.training.train import train
+from tests.support import ROOT
+from tests.support.shards_fixture import write_job
+from tests.support.synthetic import TEMPLATE
+from tests.support.tiny_run import tiny_config, tiny_stage
+from tests.support.training_processes import kill, launch, losses, same_parameters
+
+BUCKET = "gs://bucket"
+
+
+@pytest.fixture
+def store(monkeypatch):
+    """An empty bucket."""
+    pytest.importorskip("gcsfs")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    for name in ("STORAGE_EMULATOR_HOST", "TENSORSTORE_GCS_HTTP_URL"):
+        monkeypatch.setenv(name, url)
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "test")
+    monkeypatch.setenv("GOOGLE_AUTH_TOKEN_FOR_TESTING", "none")
+    server = subprocess.Popen([sys.executable, "-m", "tests.support.store", str(port)], cwd=ROOT)
+    until = time.monotonic() + 60
+    while True:
+        try:
+            urllib.request.urlopen(f"{url}/storage/v1/b/bucket")
+            break
+        except OSError:
+            assert time.monotonic() < until and server.poll() is None
+            time.sleep(0.1)
+    yield
+    kill(server)
+
+
+def put(directory, target: str) -> None:
+    for name in os.listdir(directory):
+        bucket.write(f"{target}/{name}", (directory / name).read_bytes())
+
+
+def test_shards_are_read_from_a_bucket_and_compared_with_the_manifest(store, tmp_path):
+    write_job(str(tmp_path), {"rqp": [9, 7]})
+    put(tmp_path, f"{BUCKET}/job")
+    read = lambda place: RecordReader((place,), ("rqp",), "train", 2, 128, "document", 0, TEMPLATE)  # noqa: E731
+    ids = lambda groups: [[s.query.tolist() for s in group.sequences] for group in groups]  # noqa: E731
+    assert ids(read(f"{BUCKET}/job").read(1, "rqp", 0, 20)) == ids(read(str(tmp_path)).read(1, "rqp", 0, 20))
+    shard = "harp-rqp_train.tfrecord-00000-of-00002"
+    bucket.write(f"{BUCKET}/job/{shard}", b"other")
+    with pytest.raises(InputError, match=f"shard {BUCKET}/job/{shard} is missing or damaged: sha256"):
+        read(f"{BUCKET}/job").read(1, "rqp", 0, 20)
+    with pytest.raises(InputError, match=f"{BUCKET}/none has no manifest.json"):
+        read(f"{BUCKET}/none")
+
+
+def test_other_stores_are_refused(tmp_path):
+    config = tiny_config(str(tmp_path), steps=1)
+    with pytest.raises(InputError, match="s3://bucket/run: of buckets only gs:// is supported; mount the bucket"):
+        train(config, "s3://bucket/run", tiny_stage(config))
+
+
+def test_a_workdir_in_a_bucket_of_a_killed_and_ended_training_ends_with_the_same_bits(store, tmp_path):
+    options = ("steps=24", "checkpoint_every=4", "lanes=2")
+
+    def start(name: str, *more: str) -> subprocess.Popen:
+        return launch(tmp_path / name, *options, f"workdir={BUCKET}/{name}", *more)
+
+    def saved() -> int:
+        try:
+            return bucket.read(f"{BUCKET}/killed/metrics.jsonl").count(b"\n")
+        except FileNotFoundError:
+            return 0
+
+    def ended(process: subprocess.Popen, status: int = 0) -> None:
+        assert process.wait(timeout=300) == status, process.stderr.read()[-2000:]
+
+    ended(start("whole"))
+    for number, lines in ((signal.SIGKILL, 4), (signal.SIGTERM, 12)):
+        process = start("killed")
+        while process.poll() is None and saved() < lines:
+            time.sleep(0.05)
+        process.send_signal(number)
+        ended(process, 0 if number == signal.SIGTERM else -number)
+        assert 0 < saved() < 24
+    with bucket.fetched(f"{BUCKET}/killed") as local:
+        assert max(map(int, os.listdir(f"{local}/checkpoints"))) == len(losses(local))
+    ended(start("killed"))
+    with bucket.fetched(f"{BUCKET}/whole") as one, bucket.fetched(f"{BUCKET}/killed") as other:
+        assert losses(one) == losses(other) and len(losses(one)) == 24
+        assert same_parameters(one, other)
+    changed = start("killed", "learning_rate=0.5")
+    assert changed.wait(timeout=300) == 2 and "belongs to another config" in changed.stderr.read()
