@@ -299,7 +299,7 @@ class Reranker:
 
     @classmethod
     def pretrain(cls, site: "Site", output: str, start: str = "", minutes: float = 30.0, **options: Any) -> Self:
-        """Trains a ranker on the links of a site for `minutes`, starting from the Hugging Face BERT `start` or from scratch.
+        """Trains a ranker on the links of a site for `minutes`, starting from the Hugging Face encoder `start` or from scratch.
 
         Same as `harp site`: writes its results, including verdict.json, to `output`; a repeated call resumes. `options` are
         those of `harp site` and of `experiments.site.site_plan`. The ranker is returned whatever the verdict says of it. Raises

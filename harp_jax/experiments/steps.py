@@ -231,8 +231,8 @@ class Pretraining:
     source: files of linked documents
     source_config: generation config
     generation: further fields of it, as in source.redirects=('redirects.tsv',)
-    encoder: Hugging Face BERT (or workdir) that weighs the terms of the pairs; or uniform, idf
-    init: Hugging Face BERT (or workdir) that every system starts from; empty: from scratch
+    encoder: Hugging Face encoder (or workdir) that weighs the terms of the pairs; or uniform, idf
+    init: Hugging Face encoder (or workdir) that every system starts from; empty: from scratch
     tokenizer: vocabulary of the pairs and of systems from scratch; empty: that of `init`, or of `encoder`
     scale: tiny: BERT-tiny, on two cores; small: few layers of a trained encoder, on two cores; full: configs/baselines/ unchanged
     pretrain: fields of every pre-training, after those of `scale`, as in steps=2000

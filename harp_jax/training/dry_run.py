@@ -53,11 +53,11 @@ class Compiled(NamedTuple):
 def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None = None) -> Compiled:
     """Compile the step of a config for `devices`, without reading data. `rows` per microbatch replace those of the config.
 
-    Raises InputError for a stage other than BERT's and for a mesh that does not match the devices.
+    Raises InputError for neural rankers and for a mesh that does not match the devices.
     """
     check_training(config)
     if config.stage == "neural_ir":
-        raise InputError("a dry run is for BERT; a neural ranker fits on any device, train it without --dry_run")
+        raise InputError("a dry run is for encoders; a neural ranker fits on any device, train it without --dry_run")
     plain = without_files(config)
     if plain.dtype == "auto":
         plain.dtype = fastest_dtype(devices[0].platform)  # not of this machine

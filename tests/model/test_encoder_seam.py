@@ -79,14 +79,8 @@ def small_config(architecture: str, tokenizer: str):
     c = configs.pretrain()
     c.tokenizer, c.tasks, c.mlm_whole_words = tokenizer, ("qdm",), True
     c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = 2, 32, 2, 96
-    c.model.model_type, c.model.dropout, c.row_length, c.batch_pairs, c.window, c.lanes = (
-        architecture,
-        0.0,
-        96,
-        16,
-        64,
-        2,
-    )
+    c.model.model_type, c.model.dropout = architecture, 0.0
+    c.row_length, c.batch_pairs, c.window, c.lanes = 96, 16, 64, 2
     c.dtype, c.steps, c.log_every, c.learning_rate, c.warmup = "float32", 60, 5, 5e-3, 0.05
     return c
 

@@ -30,7 +30,7 @@ def test_finds_the_largest_batch_to_a_sixteenth_in_few_trials(most, saved):
 
 
 def test_neural_rankers_have_no_dry_run():
-    with pytest.raises(InputError, match="a dry run is for BERT"):
+    with pytest.raises(InputError, match="a dry run is for encoders"):
         compile_step(configs.neural_ir(), [])
 
 
