@@ -7,7 +7,6 @@ for all addresses of a page. `linked_pages` is what the commands that read pages
 import argparse
 import json
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from ml_collections import ConfigDict
 from data_pipeline.config import generation, plain
 from data_pipeline.engine.job import Engine, EngineFactory, Job
 from data_pipeline.engine.local import SMALL, LocalEngine, SerialEngine
-from data_pipeline.engine.store import bucket_parts, claim
+from data_pipeline.engine.store import bucket_parts, claim, release
 from data_pipeline.links import link_graph
 from data_pipeline.links.parsing import documents_of, parse_documents
 from data_pipeline.sources import formats
@@ -58,7 +57,7 @@ def linked_pages(
             yield running
         finally:
             running.close()
-            shutil.rmtree(work, ignore_errors=True)
+            release(work)
 
 
 def resolved_links(engine: Engine) -> None:

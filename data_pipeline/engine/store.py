@@ -193,8 +193,19 @@ def claim(work: str, output: str) -> IO[str]:
         )
     busy = f"another process is writing to {output}; wait for it, or choose another --output"
     lock = locked(os.path.join(work, LOCK), busy)
+    _empty(work)
+    return lock
+
+
+def release(work: str) -> None:
+    """Removes the work directory of `claim`, the lock last: without it the next command takes the rest for other files."""
+    if os.path.isdir(work):
+        _empty(work)
+    shutil.rmtree(work, ignore_errors=True)
+
+
+def _empty(work: str) -> None:
     for name in os.listdir(work):
         if name != LOCK:
             path = os.path.join(work, name)
-            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
-    return lock
+            shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.remove(path)

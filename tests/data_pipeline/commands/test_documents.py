@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import sys
 
 import pytest
@@ -93,6 +94,20 @@ def test_pages_stand_for_their_documents_wherever_a_collection_is_named(tmp_path
         assert len(Documents.open(folder)) == 4  # written once
     (tmp_path / "site" / "lock.html").write_text(PAGES["lock.html"].replace("gate", "door"))
     assert "door" in Documents.open(folder)["file:///lock.html"]
+
+
+def test_a_kill_while_the_work_directory_is_removed_does_not_stop_the_next_run(tmp_path, monkeypatch):
+    folder, output = site(tmp_path / "site"), str(tmp_path / "docs.jsonl")
+
+    def killed(path, **_):  # after the files of the folder itself, among them the lock
+        for entry in filter(os.path.isfile, (os.path.join(path, name) for name in os.listdir(path))):
+            os.remove(entry)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(shutil, "rmtree", killed)
+        write_documents(folder, output)
+    assert write_documents(folder, output).documents == 4 and not os.path.exists(f"{output}.work")
 
 
 def test_an_output_among_the_pages_or_over_other_files_is_refused(tmp_path):
