@@ -241,6 +241,11 @@ def rerank_files(
         _note(f"{len(expected) - len(candidates)} of {len(expected)} queries have no candidates in the run")
     if scorer.truncated_queries:
         _note(f"the query was truncated in {scorer.truncated_queries} pairs; {scorer.remedy}")
+    if scorer.truncated_documents:
+        _note(
+            f"only the beginning of the document was read in {scorer.truncated_documents} of {total - done} pairs; "
+            "--windows reads more, or a longer --max_length if the model was trained with it"
+        )
     if tied:
         _note(
             f"all scores are equal for {tied} of the {several} queries scored that have several candidates; "

@@ -60,6 +60,7 @@ class Scorer(Protocol):
 
     max_length: int  # tokens of a row (cross-encoder), or words of a document (neural rankers)
     truncated_queries: int  # pairs so far whose query was truncated
+    truncated_documents: int  # pairs so far of whose document only the beginning was read; counted by `best_of`
     remedy: str  # what to do about truncated queries
 
     def use(self, params: Any) -> None:
@@ -156,11 +157,19 @@ class Windows:
             found.append(document[start : start + room])
         return found
 
+    def end(self, length: int, room: int) -> int:
+        """How many of a document's `length` tokens the windows read."""
+        return min(length, room + (self.count - 1) * max(1, room // 2))
+
 
 def best_of(
     scorer: Scorer, texts: Sequence[Pair], windows: Windows | None, bar: ProgressBar | None = None
 ) -> np.ndarray:
     """Scores [texts] float32 of untruncated (query ids, document ids): of the first tokens, or of the best window."""
+    read = windows or Windows(1)
+    scorer.truncated_documents += sum(
+        read.end(len(document), scorer.room(query)) < len(document) for query, document in texts
+    )
     if windows is None:
         return scorer.score([scorer.pair(query, document) for query, document in texts], bar)
     rows: list[Pair] = []
@@ -191,7 +200,7 @@ class EncoderTexts:
         on_cpu = jax.default_backend() == "cpu"
         steps = range(CPU_STEP, self.max_length, CPU_STEP) if on_cpu else LENGTHS
         self.lengths = (*itertools.takewhile(lambda n: n < self.max_length, steps), self.max_length)
-        self.truncated_queries = self._longest_query = 0
+        self.truncated_queries = self.truncated_documents = self._longest_query = 0
 
     def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
         """All token ids of each text, int32."""
@@ -460,7 +469,7 @@ class NeuralScorer:
         self.max_length = max_length or config.document_length
         self.batch_tokens = batch_tokens or (16_384 if jax.default_backend() == "cpu" else 262_144)
         self.lengths = (*(n for n in WORD_LENGTHS if n < self.max_length), self.max_length)
-        self.truncated_queries = 0
+        self.truncated_queries = self.truncated_documents = 0
         module, tables = build(config), word_tables(config, words)
         self.use(jax.device_put(params))
         self._score = jax.jit(lambda p, query, document: module.apply({"params": p}, query, document, tables))

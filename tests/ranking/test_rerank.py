@@ -110,6 +110,20 @@ def test_long_queries_are_truncated_with_a_note(files, model, capsys):
     assert "the query was truncated in 12 pairs" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("windows", [None, 2])
+def test_the_report_says_of_how_many_candidates_only_the_beginning_was_read(files, model, capsys, windows):
+    reranked(files, model, *([f"--windows={windows}"] if windows else []), max_length=16)
+    scorer, expected = CrossEncoderScorer.load(model, max_length=16), 0
+    for qid, docids in CANDIDATES.items():
+        (query,) = scorer.encode_queries([QUERIES[qid]])
+        for document in scorer.encode_documents([DOCS[docid] for docid in docids], 10**6):
+            room = scorer.room(query)
+            reach = room if windows is None else room + room // 2
+            expected += len(document) > reach
+    assert 0 < expected < 48
+    assert f"read in {expected} of 48 pairs; --windows" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "breakage, message",
     [
