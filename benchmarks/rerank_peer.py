@@ -19,6 +19,7 @@ def quantized(model: str, pairs: list[tuple[str, str]], length: int) -> CrossEnc
     """The OpenVINO backend in int8: sentence-transformers' own conversion, quantised as its exporter does, on these pairs."""
     import nncf
     import openvino
+    import optimum.intel  # noqa: F401  (without it CrossEncoder raises a bare Exception)
 
     # `export`: its own conversion, although the export has one.
     converted = CrossEncoder(model, backend="openvino", device="cpu", max_length=length, model_kwargs={"export": True})
