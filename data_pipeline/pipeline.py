@@ -84,7 +84,8 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
         return read_manifest(output)
     work = os.path.join(os.path.abspath(output), WORK)
     size = sum(file["size"] for file in inputs["source"])
-    longest = min(tokenised.LONGEST, inputs["encoder_content"].get("positions", tokenised.LONGEST))
+    longest = tokenised.longest(c, tokenizer)
+    longest = min(longest, inputs["encoder_content"].get("positions", longest))
     per_bucket = max(1, size // (CHUNK_BYTES * BUCKETS))
     job: Job = {
         "config": c, "work": work, "output": os.path.abspath(output), "per_bucket": per_bucket,

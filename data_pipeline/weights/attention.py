@@ -20,7 +20,7 @@ import numpy as np
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import buckets, read, write
 from data_pipeline.engine.tables import Row, table, unpack
-from data_pipeline.weights.tokenised import LONGEST, is_weighed, to_bytes
+from data_pipeline.weights.tokenised import is_weighed, to_bytes
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
@@ -34,9 +34,15 @@ if TYPE_CHECKING:
 
 # Row lengths of a batch, and numbers of attending positions; each pair is compiled once. On Wikipedia's sentences the lengths for
 # accelerators (multiples of 8) fill 88 % of the slots, those for CPUs 93 %.
-LENGTHS = (16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 448, LONGEST)
-CPU_LENGTHS = (*range(8, 64, 4), *range(64, 128, 8), *range(128, 256, 16), *range(256, LONGEST + 1, 32))
-QUERIES = (1, 16, 64, LONGEST)
+LENGTHS = (16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 448, *range(512, 1 << 20, 256))
+CPU_LENGTHS = (
+    *range(8, 64, 4),
+    *range(64, 128, 8),
+    *range(128, 256, 16),
+    *range(256, 512, 32),
+    *range(512, 1 << 20, 256),
+)
+QUERIES = (1, 16, 64, *range(512, 1 << 20, 512))
 
 
 def word_sums(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -152,8 +158,8 @@ class Encoder:
         self._params = jax.device_put({"encoder": params["encoder"]}, NamedSharding(mesh, PartitionSpec()))
         self.tokenizer, self.slots, self.devices = tokenizer, slots, len(devices)
         on_cpu = devices[0].platform == "cpu"
-        longest = min(shape.max_positions, LONGEST)
-        self.lengths = (*(length for length in (CPU_LENGTHS if on_cpu else LENGTHS) if length < longest), longest)
+        lengths = (length for length in (CPU_LENGTHS if on_cpu else LENGTHS) if length < shape.max_positions)
+        self.lengths = (*lengths, shape.max_positions)
         model = Ranker(shape.computing_in(dtype))
 
         def attention(params: dict, tokens: jax.Array, segments: jax.Array, queries: jax.Array) -> Any:

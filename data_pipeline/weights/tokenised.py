@@ -11,10 +11,18 @@ from data_pipeline.engine.store import read
 from data_pipeline.engine.tables import DropCounts, Row, pack, table
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Span, Terms, load_terms, pack_words
+from harp_jax.text.tokenizer import Tokenizer
 
-# Tokens of a text and the special tokens around it, at most: longer ones are truncated, also where an encoder could read them.
-LONGEST = 512
+LONGEST = 512  # see `longest`
 BATCH = 512
+
+
+def longest(config: Mapping[str, Any], tokenizer: Tokenizer) -> int:
+    """Tokens of a sentence, passage or piece of running text with the special tokens around it; longer ones are truncated.
+
+    Sentences without punctuation (tables, code) have some limit even where documents are short.
+    """
+    return max(LONGEST, config["max_doc_tokens"] + tokenizer.template.around_text)
 
 
 def _terms(job: Job) -> Terms:
