@@ -19,7 +19,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.input.records import read_manifest
 from tests.support import corpus
 from tests.support.corpus_site import linked, web_page
-from tests.support.generation_job import linked_documents, table
+from tests.support.generation_job import linked_documents, records, table
 from tests.support.source_files import HEAD, TAIL, record
 from tests.support.source_files import page as xml_page
 
@@ -128,6 +128,76 @@ def test_a_multistream_dump_and_its_extracted_text_give_the_same_links(folder):
     assert found["plain"] == found["multistream"]
     plain, extracted = ({id_: row["links"] for id_, row in found[name].items()} for name in ("plain", "extractor"))
     assert plain == extracted
+
+
+GERMAN = HEAD.replace(' xml:lang="de"', "").replace("<case>", "<dbname>dewiki</dbname><case>")
+ABBREVIATED = "Der Fluss fließt z. B. nach [[{}|große Städt]]en, sagte Dr. Müller am 3. Mai. Danach wird er breiter."
+
+
+def test_a_german_dump_becomes_pairs_by_the_rules_of_german(folder):
+    pages = [
+        xml_page(
+            f"Übung {n}",
+            f"'''Übung {n}''' hat {' '.join(corpus.WORDS[n : n + 9])}.\n== Lage ==\n"
+            f"{ABBREVIATED.format(f'übung {(n + 1) % 40}')} [[Datei:x.png|mini]] [[Kategorie:Fluss]]",
+            n,
+        )
+        for n in range(40)
+    ]
+    (folder / "dewiki.xml").write_text(GERMAN + "".join(pages) + TAIL)
+    c = config(folder, "mediawiki", (str(folder / "dewiki.xml"),), language="", tasks=("rqp", "mlm"))
+    manifest = generate(c, str(folder / "german"), SerialEngine)
+    assert manifest["config"]["language"] == "de" and manifest["tasks"]["rqp"]["pairs"] > 10
+    assert resolved(folder / "german") == [40, 0]
+    whole = ABBREVIATED.format("").replace("[[|", "").replace("]]", "").partition(" Danach")[0]
+    texts = {row["doc"]: row["text"] for row in table(folder / "german", "documents")}
+    ranked = table(folder / "german", "ranked")
+    assert {row["anchor"] for row in ranked} == {"große städten"}  # folded as the tokenizer folds: ß stays
+    assert {texts[row["doc"]][row["sentence_start"] : row["sentence_end"]].strip() for row in ranked} == {whole}
+
+
+PAGE = "<!doctype html><html{}><title>x</title><p>text</p></html>"
+
+
+@pytest.mark.parametrize(
+    ("written", "tag", "origin"),
+    [
+        ({"a.html": PAGE.format(" lang=ja"), "b.html": PAGE.format(' class=x lang="JA"'), "c.html": PAGE.format("")},
+         "ja", "by <html lang> of 2 of the 2 first pages"),
+        ({"a.html": PAGE.format(""), "b.html": PAGE.format("")}, "en", "assumed: no <html lang>"),
+        ({"dump.xml": HEAD + TAIL}, "de", "by the head of the dump"),
+        ({"dump.xml": GERMAN + TAIL}, "de", "by the head of the dump"),
+        ({"dump.xml": GERMAN.replace("dewiki", "pt_brwiki") + TAIL}, "pt", "by the head of the dump"),
+    ],
+)  # fmt: skip
+def test_the_language_is_read_from_the_pages(tmp_path, written, tag, origin):
+    for name, text in written.items():
+        (tmp_path / name).write_text(text)
+    of_html = "a.html" in written
+    c = corpus.config(tmp_path, language="")
+    c.source.format, c.source.redirects = "html" if of_html else "mediawiki", ()
+    c.source.paths = (str(tmp_path if of_html else tmp_path / "dump.xml"),)
+    found = formats.language_of(c.source.to_dict())
+    assert found.tag == tag and found.origin.startswith(origin)
+
+
+def test_passages_and_running_text_are_as_long_as_max_doc_tokens_says(folder, tmp_path):
+    """512 tokens were the limit whatever the option said."""
+    pages = [corpus.page(n) for n in range(corpus.PAGES)]
+    for page in pages:
+        more = " ".join(corpus.WORDS * 3) + ".\n"
+        moved = [{**link, "start": link["start"] + len(more), "end": link["end"] + len(more)} for link in page["links"]]
+        page |= {"text": more + page["text"], "lead_end": page["lead_end"] + len(more), "links": moved}
+    (tmp_path / "long.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
+    longest = {}
+    for limit in (300, 900):
+        c = config(folder, "linked_jsonl", (str(tmp_path / "long.jsonl"),), tasks=("rqp", "mlm"), max_doc_tokens=limit)
+        generate(c, str(tmp_path / str(limit)), SerialEngine)
+        for row in records(tmp_path / str(limit)):
+            kind = row["task"].decode()
+            size = len(row["text"] if kind == "mlm" else row["pos_doc"])
+            longest[limit, kind] = max(size, longest.get((limit, kind), 0))
+    assert longest == {(300, "rqp"): 300, (300, "mlm"): 510, (900, "rqp"): 900, (900, "mlm"): 900}
 
 
 def test_the_authors_sentences_are_linked_to_their_passages(folder):
