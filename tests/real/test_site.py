@@ -101,7 +101,7 @@ def test_the_library_reads_trains_and_fits(tmp_path):
     assert len(site.documents) == 150 and next(iter(site.documents)).startswith("https://x.org/")
     hits = [any(docid in qrels[qid] for docid, _ in site.bm25(text, k=3)) for qid, text in queries.items()]
     assert sum(hits) > 0.9 * len(hits)  # the page with the link has the words, too
-    model = hj.Reranker.pretrain(site, str(tmp_path / "x"), minutes=0.4, depth=3, max_queries=60)
+    model = hj.Reranker.pretrain(site, str(tmp_path / "x"), minutes=1.0, depth=3, max_queries=60)
     few = dict(list(queries.items())[:20])
     fitted = model.fit(few, {qid: qrels[qid] for qid in few}, site.documents, str(tmp_path / "fitted"), epochs=1.0)
     pair = [("a gate", "water gate")]
