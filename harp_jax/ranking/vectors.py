@@ -35,8 +35,13 @@ class VectorIndex:
         self, model: str, docs: Documents, scorer: BiEncoderScorer, passages: int = PASSAGES, directory: str = ""
     ) -> None:
         self.docs, self.scorer, self.windows = docs, scorer, Windows(passages)
-        chosen = {"docs": docs.path, "fields": docs.fields, "windows": [PART, passages, scorer.max_length]}
-        key = fingerprint(chosen, model, [] if is_irds(docs.path) else document_files(docs.path))
+        files = [] if is_irds(docs.path) else document_files(docs.path)  # by their state: a path has several spellings
+        chosen = {
+            "docs": "" if files else docs.path,
+            "fields": docs.fields,
+            "windows": [PART, passages, scorer.max_length],
+        }
+        key = fingerprint(chosen, model, files)
         self.directory = directory or os.path.join(cache_directory("vectors"), key)
         os.makedirs(self.directory, exist_ok=True)
         self.parts = [os.path.join(self.directory, f"{n:06d}.npz") for n in range(-(-len(docs) // PART))]

@@ -105,6 +105,8 @@ def test_vectors_are_computed_once_and_a_killed_command_goes_on(files, encoder, 
     assert searched(files, encoder) == first
     assert seen == [[DOCS["D6"], DOCS["D7"], DOCS["D8"]]]
     assert searched(files, encoder) == first and len(seen) == 1
+    (files / "same").symlink_to(files)
+    assert searched(files / "same", encoder) == first and len(seen) == 1  # another spelling of the path
     searched(files, encoder, "--passages=1")
     assert len(seen) == 5  # other windows are other vectors
 
