@@ -108,8 +108,8 @@ def test_errors_of_a_process_are_raised_and_a_killed_one_is_one_line():
         next(iter(Batches(DamagedReader(), LAYOUT, range(2), SHARES, 32, 1, workers=2)))
     with contextlib.closing(iter(Batches(READER, LAYOUT, range(2), SHARES, 32, 1, workers=2))) as stream:
         next(stream)
-        children = subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True, text=True).stdout.split()
-        os.kill(int(children[-1]), signal.SIGKILL)
+        ours = ["pgrep", "-P", str(os.getpid()), "-f", "harp_jax.input.workers"]  # other tests' children are not meant
+        os.kill(int(subprocess.run(ours, capture_output=True, text=True).stdout.split()[-1]), signal.SIGKILL)
         with pytest.raises(InputError, match="has ended"):
             collections.deque(stream, maxlen=0)
 
