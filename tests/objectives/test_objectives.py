@@ -62,7 +62,7 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
         lane_batches = Batches(stage.reader, stage.layout, range(lane, lane + 1), stage.shares, 64, 0)
         lane_batches.make()
         owner = lane_batches._lanes[0]
-        for placement in owner._plans[0]:
+        for placement in owner.plans[0]:
             group = owner._groups[placement.group]
             scores = []
             for sequence in group.sequences:

@@ -23,13 +23,16 @@ class Overlap:
     max_length = 512
 
     def __init__(self, tokenizer):
-        self.tokenizer, self.pairs = tokenizer, 0
+        self.tokenizer, self.pairs, self.truncated_documents = tokenizer, 0, 0
 
     def encode_queries(self, texts):
         return [np.array(self.tokenizer.encode(text), np.int32) for text in texts]
 
     def encode_documents(self, texts, limit=None):
         return self.encode_queries(texts)
+
+    def room(self, query):
+        return self.max_length
 
     def pair(self, query, document):
         return query, document
