@@ -106,6 +106,8 @@ class CombinedSearch:
         if VECTORS in self.names:
             encoder = BiEncoderScorer.load(os.path.join(folder, s.encoder))
             self.vectors = VectorIndex(os.path.join(folder, s.encoder), self.docs, encoder, s.passages)
+            self.ids = list(self.docs.ids())  # in memory, as the lexical index
+            self.number = {docid: number for number, docid in enumerate(self.ids)}
         for part, model_path in s.models.items():
             if part in self.names:
                 ranker = load_scorer(os.path.join(folder, model_path), max_length=s.max_length)
@@ -117,8 +119,10 @@ class CombinedSearch:
         depth = self.settings.depth
         runs = [candidates(model, found, query, depth, barred) for model, found in self.lexical.values()]
         if self.vectors:
-            for _, near, cosines in self.vectors.search({"q": query}, depth, {"q": set(barred)}):
-                runs.append((list(near), np.asarray(cosines)))
+            cosines = self.vectors.cosines(query)
+            near = np.argsort(-cosines, kind="stable")[: depth + len(barred)].tolist()
+            kept = [number for number in near if self.ids[number] not in barred][:depth]
+            runs.append(([self.ids[number] for number in kept], cosines[kept]))
         rankings = [dict(ordered([("q", docids, found)])) for docids, found in runs if docids]
         pool = dict(ordered(reciprocal_ranks(rankings)))
         docids = pool["q"].ranked() if pool else []
@@ -130,8 +134,7 @@ class CombinedSearch:
             elif part == INLINKS:
                 parts[part] = np.log1p([self.inlinks[docid] for docid in docids])
             elif part == VECTORS and self.vectors:
-                ((_, _, cosines),) = self.vectors.rescore({"q": query}, {"q": docids})
-                parts[part] = np.asarray(cosines, np.float64)
+                parts[part] = cosines[[self.number[docid] for docid in docids]].astype(np.float64)
             else:
                 parts[part] = self._model_scores(part, query, docids)
         return Scores(docids, parts or {part: np.zeros(0) for part in self.names})

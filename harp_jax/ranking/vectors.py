@@ -1,12 +1,12 @@
 """First stage by vectors: every document is embedded once, and the nearest ones of each query are found exactly.
 
 A long document is embedded in up to PASSAGES windows and counts as its best one. The vectors stay in the cache, PART documents a
-file, so that a killed command goes on where it was. A search reads file after file: memory does not grow with the collection,
+file, so that a killed command resumes. A search reads file after file: memory does not grow with the collection,
 time does. A million passages of 384 numbers take .8 GB; beyond tens of millions use an approximate index.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -84,7 +84,7 @@ class VectorIndex:
         """Cosines [queries, k] float32 of the nearest documents, best first, and their numbers in file order (-1: no more)."""
         scores = np.full((len(queries), k), -np.inf, np.float32)
         numbers = np.full((len(queries), k), -1, np.int64)
-        for rows, first, found in self._cosines(queries):
+        for rows, first, found in self._cosines(queries, progress(self.parts, unit="parts", desc="search")):
             there = np.arange(first, first + found.shape[1])
             both = np.concatenate([scores[rows], found], 1)
             names = np.concatenate([numbers[rows], np.broadcast_to(there, found.shape)], 1)
@@ -101,15 +101,21 @@ class VectorIndex:
         places = {qid: np.array([number[docid] for docid in candidates[qid]], np.int64) for qid in queries}
         scores = {qid: np.zeros(len(each), np.float32) for qid, each in places.items()}
         qids = list(queries)
-        for rows, first, found in self._cosines(self.embedded(queries)):
+        for rows, first, found in self._cosines(
+            self.embedded(queries), progress(self.parts, unit="parts", desc="search")
+        ):
             for qid, row in zip(qids[rows], found):
                 here = (places[qid] >= first) & (places[qid] < first + len(row))
                 scores[qid][here] = row[places[qid][here] - first]
         return ((qid, list(candidates[qid]), scores[qid]) for qid in qids)
 
-    def _cosines(self, queries: np.ndarray) -> Iterator[tuple[slice, int, np.ndarray]]:
+    def cosines(self, query: str) -> np.ndarray:
+        """Cosines [documents] float32 of one query, in file order."""
+        return np.concatenate([found[0] for _, _, found in self._cosines(self.embedded({"": query}), self.parts)])
+
+    def _cosines(self, queries: np.ndarray, parts: Iterable[str]) -> Iterator[tuple[slice, int, np.ndarray]]:
         """(rows of queries, number of the first document, cosines [rows, documents] float32) by part."""
-        for number, path in enumerate(progress(self.parts, unit="parts", desc="search")):
+        for number, path in enumerate(parts):
             with np.load(path) as stored:
                 vectors, starts = stored["vectors"].astype(np.float32), stored["starts"]
             for first in range(0, len(queries), QUERIES):
