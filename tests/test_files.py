@@ -1,10 +1,13 @@
 """What files must survive: no input lost, nothing that hangs, every refusal one line."""
 
+import fcntl
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
@@ -118,6 +121,48 @@ def test_an_interrupt_between_two_renames_puts_the_old_folder_back(tmp_path, mon
     with pytest.raises(KeyboardInterrupt), output_folder(str(tmp_path / "model")) as folder:
         write(f"{folder}/weights", "new")
     assert (tmp_path / "model" / "weights").read_text() == "old" and os.listdir(tmp_path) == ["model"]
+
+
+@pytest.mark.parametrize("renames, left", [(1, "old"), (2, "new")])
+def test_after_a_kill_between_or_after_the_renames_the_next_command_cleans_up(tmp_path, renames, left):
+    code = (
+        "import os, signal, sys\n"
+        "from harp_jax.base.files import output_folder\n"
+        "rename, done = os.rename, []\n"
+        "def killed(*paths):\n"
+        "    rename(*paths)\n"
+        "    done.append(paths)\n"
+        "    len(done) == 1 + int(sys.argv[2]) and os.kill(os.getpid(), signal.SIGKILL)\n"
+        "os.rename = killed\n"
+        "for text in ('old', 'new'):\n"
+        "    with output_folder(sys.argv[1]) as folder, open(f'{folder}/weights', 'w') as file:\n"
+        "        file.write(text)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path / "model"), str(renames)])
+    assert killed.returncode == -signal.SIGKILL
+    with pytest.raises(ZeroDivisionError), output_folder(str(tmp_path / "model")):
+        raise ZeroDivisionError
+    assert (tmp_path / "model" / "weights").read_text() == left and not [*tmp_path.glob("*.old")]
+
+
+def test_what_another_process_has_renamed_is_left_to_it(tmp_path):
+    (tmp_path / "model.tmp.00.old").mkdir()
+    with output_folder(str(tmp_path / "new")) as folder:
+        write(f"{folder}/weights")
+    other = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+
+    def again() -> None:
+        with output_folder(str(tmp_path / "model")):
+            pass
+
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(again)
+        assert wait([waiting], 0.3).not_done and (tmp_path / "model.tmp.00.old").exists()
+        os.rename(tmp_path / "new", tmp_path / "model")
+        os.close(other)
+    waiting.result()
+    assert sorted(os.listdir(tmp_path)) == ["model"] and os.listdir(tmp_path / "model") == [SUMS]
 
 
 @pytest.mark.parametrize("name", ["weights", "weights-2"])

@@ -187,6 +187,8 @@ def ending_well() -> Iterator[None]:
         # A name that the locale cannot print, as under LC_ALL=C, is printed in escapes.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    before, sys.unraisablehook = sys.unraisablehook, _interrupt_again
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         yield
         sys.stdout.flush()
@@ -211,6 +213,17 @@ def ending_well() -> Iterator[None]:
         if not (said := out_of_memory(error) or disk_full(error)):
             raise
         fail(said)
+    finally:
+        sys.unraisablehook = before
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _interrupt_again(dropped: Any) -> None:
+    """Interrupts again after a destructor or a callback of the garbage collector, where Python drops a Ctrl-C."""
+    if dropped.exc_type is KeyboardInterrupt:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+    else:
+        sys.__unraisablehook__(dropped)
 
 
 def open_streams() -> None:

@@ -386,22 +386,44 @@ def check_replaceable(directory: str) -> None:
 def output_folder(path: str) -> Iterator[str]:
     """A new folder that gets its SHA256SUMS and replaces the folder `path` if the block ends without an exception.
 
-    No system call replaces a folder that holds files, so there are two renames: interrupted between them, the old folder is put
-    back. A link to a folder stays a link. InputError as `check_replaceable`, and when the disk is full.
+    No portable system call replaces a folder that holds files, so there are two renames. After an interrupt between them the old
+    folder is put back; after a kill, the next command that writes to `path` does that. A link to a folder stays a link.
+    InputError as `check_replaceable`, and when the disk is full.
     """
-    check_replaceable(path)
     target = os.path.realpath(path)
+    _put_back(target)
+    check_replaceable(path)
     temporary = beside(target)
-    old = f"{temporary}.old"
     os.makedirs(temporary)
     try:
         with full_disk_refused(path):
             yield temporary
             write_sums(temporary)
-        if os.path.isdir(target):
-            os.rename(target, old)
-        os.rename(temporary, target)
+        with _alone_in(os.path.dirname(target)):
+            if os.path.isdir(target):
+                os.rename(target, f"{temporary}.old")
+            os.rename(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        if os.path.isdir(old):
-            shutil.rmtree(old) if os.path.lexists(target) else os.rename(old, target)
+        _put_back(target)
+
+
+def _put_back(target: str) -> None:
+    """Renames the folder `target` back if a process ended between its two renames; removes it if there is a newer one."""
+    pattern = f"{glob.escape(target)}.tmp.*.old"
+    if glob.glob(pattern):
+        with _alone_in(os.path.dirname(target)):
+            for old in glob.glob(pattern):
+                shutil.rmtree(old) if os.path.lexists(target) else os.rename(old, target)
+
+
+@contextlib.contextmanager
+def _alone_in(folder: str) -> Iterator[None]:
+    """Excludes other processes that replace folders within `folder`, between their renames."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # NFS locks no directories
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

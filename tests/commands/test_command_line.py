@@ -160,6 +160,20 @@ def test_an_interrupt_ends_with_its_status(capsys):
     assert ended.value.code == 130 and capsys.readouterr().err == "interrupted\n"
 
 
+def test_an_interrupt_that_python_drops_ends_the_command():
+    code = (
+        "import gc, os, signal, time\n"
+        "from harp_jax.base.cli import ending_well\n"
+        "with ending_well():\n"
+        "    gc.callbacks.append(lambda *_: os.kill(os.getpid(), signal.SIGINT))\n"
+        "    gc.collect()\n"
+        "    gc.callbacks.pop()\n"
+        "    time.sleep(60)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (130, "interrupted\n")
+
+
 @pytest.mark.parametrize("command", ["--help", "evaluate --help", "plan"])
 def test_a_closed_pipe_ends_quietly(command):
     result = shell(f"python -m harp_jax {command} | head -n 1")
