@@ -10,7 +10,7 @@ from jax import lax
 from jax.extend.random import threefry2x32_p
 from jax.sharding import NamedSharding
 
-from harp_jax.model.attention import place_of
+from harp_jax.model.attention import choose, place_of
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.model.products import dot_general
 from harp_jax.model.sharding import BATCH
@@ -53,6 +53,20 @@ def layer_norm(config: EncoderShape) -> Norm:
     """The layer norm of a shape, computed in at least float32."""
     wide = jnp.promote_types(config.dtype, jnp.float32)
     return Norm(epsilon=config.layer_norm_eps, dtype=wide, use_bias=config.biased, use_fast_variance=False)
+
+
+def picked(x: jax.Array, at: jax.Array | None) -> jax.Array:
+    """x [rows, T, …] at the places `at` [rows, Q]; None: all."""
+    return x if at is None else jnp.take_along_axis(x, at.reshape(*at.shape, *(1,) * (x.ndim - 2)), axis=1)
+
+
+def attention_of(layer: Any, x: jax.Array, at: jax.Array | None) -> str:
+    """The implementation of a layer's attention to x [rows, T, hidden] from all tokens, or from those at `at` [rows, Q] only."""
+    # A kernel does not pay off for a few queries, and it may not support their number, nor the few tokens of `init`.
+    if at is not None or layer.is_initializing():
+        return "xla"
+    c = layer.config
+    return choose(c.attention, c.dtype, c.attention_dropout > 0, place_of(x).platform, x.shape[1])
 
 
 def rematerialised(layer: type[nn.Module], policy: str) -> type[nn.Module]:

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
-from harp_jax.model.attention import attend, choose, place_of, probabilities
+from harp_jax.model.attention import attend, probabilities
 from harp_jax.model.encoders.encoder import (
+    SIZES,
     WORDS,
     Encoder,
     EncoderShape,
@@ -25,8 +26,19 @@ from harp_jax.model.encoders.encoder import (
     one_label,
     read_fields,
     tied,
-)
-from harp_jax.model.layers import Dropout, Words, dense, frugal, gelu, initializer, layer_norm, rematerialised
+)  # fmt: skip
+from harp_jax.model.layers import (
+    Dropout,
+    Words,
+    attention_of,
+    dense,
+    frugal,
+    gelu,
+    initializer,
+    layer_norm,
+    picked,
+    rematerialised,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,17 +54,12 @@ class BertShape(EncoderShape):
 
 
 FIELDS: dict[str, Field] = {
-    "vocab_size": ("vocab_size", None, 1, 1 << 24),
-    "num_hidden_layers": ("layers", None, 1, 1000),
-    "hidden_size": ("hidden", None, 1, 1 << 16),
-    "num_attention_heads": ("heads", None, 1, 1024),
-    "intermediate_size": ("intermediate", None, 1, 1 << 20),
+    **SIZES,
     "max_position_embeddings": ("max_positions", 512, 1, 1 << 20),
     "type_vocab_size": ("type_vocab", 2, 1, 1 << 10),
     "layer_norm_eps": ("layer_norm_eps", 1e-12, 0.0, 1.0),
     "hidden_dropout_prob": ("dropout", 0.1, 0.0, 1.0),
     "attention_probs_dropout_prob": ("attention_dropout", 0.0, 0.0, 1.0),
-    "initializer_range": ("initializer_range", 0.02, 0.0, 100.0),
 }
 FIXED = {"hidden_act": "gelu", "position_embedding_type": "absolute"}  # what is computed here
 DECODER = {"is_decoder": False}
@@ -86,25 +93,16 @@ class SelfAttention(nn.Module):
         self, x: jax.Array, segments: jax.Array, deterministic: bool, positions: jax.Array | None
     ) -> jax.Array:
         """Attend from all tokens, or from `positions` [rows, Q] only: [rows, T or Q, hidden]."""
-        c = self.config
-        queries, query_segments = x, segments
-        implementation = "xla"
-        # A kernel does not pay off for a few queries, and it may not support their number, nor the few tokens of `init`.
-        if positions is None and not self.is_initializing():
-            platform = place_of(x).platform
-            implementation = choose(c.attention, c.dtype, c.attention_dropout > 0, platform, x.shape[1])
-        elif positions is not None:
-            queries = jnp.take_along_axis(x, positions[:, :, None], axis=1)
-            query_segments = jnp.take_along_axis(segments, positions, axis=1)
+        queries = picked(x, positions)
         q, k, v = self.query(queries), self.key(x), self.value(x)
-        mixed = attend(q, k, v, query_segments, segments, implementation, lambda w: self.drop_weights(w, deterministic))
+        drop = lambda weights: self.drop_weights(weights, deterministic)  # noqa: E731
+        mixed = attend(q, k, v, picked(segments, positions), segments, attention_of(self, x, positions), drop)
         return self.norm(queries + self.drop(self.output(mixed), deterministic))
 
     def rows(self, x: jax.Array, segments: jax.Array, positions: jax.Array) -> jax.Array:
         """Attention probabilities from `positions` [rows, Q], averaged over heads: [rows, Q, T] float32."""
-        q = self.query(jnp.take_along_axis(x, positions[:, :, None], axis=1))
-        query_segments = jnp.take_along_axis(segments, positions, axis=1)
-        return probabilities(q, self.key(x), query_segments, segments).mean(axis=1)
+        q, k = self.query(picked(x, positions)), self.key(x)
+        return probabilities(q, k, picked(segments, positions), segments).mean(axis=1)
 
 
 class Mlp(nn.Module):

@@ -118,6 +118,11 @@ class Encoder:
 WORDS = ("embeddings", "word", "embedding")
 
 
+def class_of(prefix: str, heads: Collection[str]) -> str:
+    """Hugging Face's class: with both heads the classifier's, which re-rankers load; the MLM head is then extra in the file."""
+    return prefix + ("ForSequenceClassification" if "score" in heads else "ForMaskedLM" if "mlm" in heads else "Model")
+
+
 def one_label(state: Tensors, classifier: str) -> Tensors:
     """The tensors, without the heads of a classifier whose weight has several rows: it is no score."""
     if classifier not in state or len(state[classifier]) == 1:
@@ -138,6 +143,14 @@ def tied(state: Tensors, decoder: str, words: str, bias: str, where: str) -> Ten
 
 # A field of config.json: ours, default (None: required), range; a whole number where its lower end is one.
 Field = tuple[str, Any, int | float, int | float]
+SIZES: dict[str, Field] = {
+    "vocab_size": ("vocab_size", None, 1, 1 << 24),
+    "num_hidden_layers": ("layers", None, 1, 1000),
+    "hidden_size": ("hidden", None, 1, 1 << 16),
+    "num_attention_heads": ("heads", None, 1, 1024),
+    "intermediate_size": ("intermediate", None, 1, 1 << 20),
+    "initializer_range": ("initializer_range", 0.02, 0.0, 100.0),
+}
 
 
 def read_fields(

@@ -4,8 +4,9 @@ As published: no biases but those of the decoder and the classifier, erf GELU. W
 of bert.py.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import flax.linen as nn
@@ -15,19 +16,31 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 
 from harp_jax.base.errors import InputError
-from harp_jax.model.attention import attend, choose, place_of, probabilities
+from harp_jax.model.attention import attend, probabilities
 from harp_jax.model.encoders.encoder import (
+    SIZES,
     WORDS,
     Encoder,
     EncoderShape,
     Field,
     Leaf,
     Tensors,
+    class_of,
     one_label,
     read_fields,
     tied,
-)
-from harp_jax.model.layers import Dropout, Words, dense, gelu, initializer, layer_norm, rematerialised
+)  # fmt: skip
+from harp_jax.model.layers import (
+    Dropout,
+    Words,
+    attention_of,
+    dense,
+    gelu,
+    initializer,
+    layer_norm,
+    picked,
+    rematerialised,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,15 +61,10 @@ class ModernBertShape(EncoderShape):
 
 
 FIELDS: dict[str, Field] = {
-    "vocab_size": ("vocab_size", None, 1, 1 << 24),
-    "num_hidden_layers": ("layers", None, 1, 1000),
-    "hidden_size": ("hidden", None, 1, 1 << 16),
-    "num_attention_heads": ("heads", None, 1, 1024),
-    "intermediate_size": ("intermediate", None, 1, 1 << 20),
+    **SIZES,
     "max_position_embeddings": ("max_positions", 8192, 1, 1 << 20),
     "norm_eps": ("layer_norm_eps", 1e-5, 0.0, 1.0),
     "mlp_dropout": ("dropout", 0.0, 0.0, 1.0),
-    "initializer_range": ("initializer_range", 0.02, 0.0, 100.0),
     "pad_token_id": ("pad", 0, 0, 1 << 24),
     "local_attention": ("window", 128, 2, 1 << 20),
     "global_attn_every_n_layers": ("global_every", 3, 1, 1000),
@@ -137,11 +145,6 @@ def rotated(x: jax.Array, rotation: tuple[jax.Array, jax.Array]) -> jax.Array:
     return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1).astype(x.dtype)
 
 
-def picked(x: jax.Array, at: jax.Array | None) -> jax.Array:
-    """x [rows, T, …] at the places `at` [rows, Q]; None: all."""
-    return x if at is None else jnp.take_along_axis(x, at.reshape(*at.shape, *(1,) * (x.ndim - 2)), axis=1)
-
-
 class Layer(nn.Module):
     config: ModernBertShape
     number: int
@@ -160,14 +163,10 @@ class Layer(nn.Module):
 
     def __call__(self, x: jax.Array, row: Mapping[str, Any], deterministic: bool, at: jax.Array | None) -> jax.Array:
         """Hidden states of all tokens, or of those at the places `at` [rows, Q] only: [rows, T or Q, hidden]."""
-        c, segments = self.config, row["segments"]
-        implementation = "xla"
-        if at is None and not self.is_initializing():
-            dropped = c.attention_dropout > 0
-            implementation = choose(c.attention, c.dtype, dropped, place_of(x).platform, x.shape[1])
+        segments = row["segments"]
         inner, q, k = self._projected(x, row, at)
         drop = lambda weights: self.drop_weights(weights, deterministic)  # noqa: E731
-        reach = c.reach(self.number)
+        implementation, reach = attention_of(self, x, at), self.config.reach(self.number)
         mixed = attend(q, k, self.value(inner), picked(segments, at), segments, implementation, drop, reach, at)
         x = picked(x, at) + self.drop(self.output(mixed), deterministic)
         inner = self.mlp_norm(x)
@@ -359,13 +358,6 @@ def written(state: Tensors) -> Tensors:
     return fused
 
 
-def exported_as(heads: Collection[str]) -> str:
-    """With both heads the classifier's class, which re-rankers load; the MLM head is then extra in the file."""
-    return "ModernBert" + (
-        "ForSequenceClassification" if "score" in heads else "ForMaskedLM" if "mlm" in heads else "Model"
-    )
-
-
 ENCODER = Encoder(
     shape=ModernBertShape,
     from_config=from_config,
@@ -376,7 +368,7 @@ ENCODER = Encoder(
     leaves=leaves,
     read=read,
     written=written,
-    exported_as=exported_as,
+    exported_as=partial(class_of, "ModernBert"),
     initialisations={},
     vocabulary=50368,
     pooler=Pooler,

@@ -3,13 +3,13 @@
 A multilingual BERT with XLM-R's tokenizer (multilingual-e5-small) is a BERT, see bert.py.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from harp_jax.model.encoders import bert
-from harp_jax.model.encoders.encoder import Encoder, Leaf, Tensors, one_label, read_fields, tied
+from harp_jax.model.encoders.encoder import Encoder, Leaf, Tensors, class_of, one_label, read_fields, tied
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,6 @@ def read(tensors: Tensors, where: str) -> Tensors:
     return tied(state, "lm_head.decoder", "roberta.embeddings.word_embeddings.weight", "lm_head.bias", where)
 
 
-def exported_as(prefix: str, heads: Collection[str]) -> str:
-    """With both heads the classifier's class, which re-rankers load; the MLM head is then extra in the file."""
-    return prefix + ("ForSequenceClassification" if "score" in heads else "ForMaskedLM" if "mlm" in heads else "Model")
-
-
 def encoder(kind: type[RobertaShape], prefix: str) -> Encoder:
     """The record of an architecture whose classes in transformers begin with `prefix`."""
     return Encoder(
@@ -90,7 +85,7 @@ def encoder(kind: type[RobertaShape], prefix: str) -> Encoder:
         leaves=leaves,
         read=read,
         written=lambda tensors: tensors,
-        exported_as=partial(exported_as, prefix),
+        exported_as=partial(class_of, prefix),
         initialisations={"matching": bert.matching_start},
         last_attention="roberta.encoder.layer.{}.attention",
         vocabulary=50265 if kind is RobertaShape else 250002,
