@@ -3,7 +3,7 @@
 harp train --config=configs/finetune.py --workdir=runs/ranker --config.init=runs/harp \
     --config.docs=docs.tsv --config.queries=queries.tsv --config.qrels=qrels.txt --config.candidates=train.trec
 
-`init` is a pre-training workdir or a Hugging Face BERT directory. The negatives of each positive are drawn from the
+`init` is a pre-training workdir or a Hugging Face directory. The negatives of each positive are drawn from the
 candidates, a TREC run of BM25 or of a stronger first stage, 1:7; relevant documents that it missed are no positives
 (`missed_positives`). Hardware: any. Time and figure depend on the collection.
 """

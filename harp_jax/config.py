@@ -148,7 +148,7 @@ OWN: Mapping[str, Fields] = {
             300, "where `init` has no MLM head: train it alone for so long, the encoder frozen; 0: do not", STEPS
         ),
         "mlm_side": Field("document", "masking one of four query words hurts the pair", ("document", "query", "both")),
-        "mlm_whole_words": Field(False, "mask all wordpieces of a word or none"),
+        "mlm_whole_words": Field(False, "mask all tokens of a word or none"),
         "batch_pairs": Field(128, "on average; the number in a batch varies with packing", COUNT),
         "batch_tokens": Field(
             0,

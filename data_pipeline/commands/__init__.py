@@ -9,6 +9,6 @@ Files:
   survey       harp survey: documents, anchor texts and held-out anchors of a site
   inspect      harp inspect: check the shards of a job, print statistics and examples
   teach        harp teach: a ranker's scores with the pairs, harder negatives
-  vocabulary   harp vocabulary: train a WordPiece vocabulary
+  vocabulary   harp vocabulary: train a vocabulary, WordPiece or Unigram
   sample_wiki  harp sample-wiki: an invented wiki with questions, for demos and tests
 """

@@ -31,7 +31,7 @@ def importance(
 ) -> dict[str, tuple[float, int]]:
     """Anchor text → (η, destination of its first occurrence) in order of occurrence.
 
-    γ of an occurrence is the attention from [CLS], averaged over the anchor's wordpieces (lengths [words]), or with "to_cls" from
+    γ of an occurrence is the attention from [CLS], averaged over the anchor's tokens (lengths [words]), or with "to_cls" from
     the anchor to [CLS] (Eq. 10, read literally). η is the sum of γ over the occurrences of the anchor text (Eq. 11), or γ of
     the first one.
     """

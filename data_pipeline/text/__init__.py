@@ -1,10 +1,9 @@
-"""Text in pieces: sentences, words, wordpieces.
+"""Text in pieces: sentences, words, tokens.
 
 In: plain text of a page.
-Out: sentence spans in code points; words as tuples of wordpiece ids, and which of them are terms.
+Out: sentence spans in code points; words and their token ids, and which of them are terms.
 Imports: harp_jax.text.
 Files:
-  sentences   sentence boundaries, by sentencex or rules for English
-  vocabulary  training of a WordPiece vocabulary
-  terms       words and their wordpieces, stopwords, lengths in words, normalised anchor texts
+  sentences  sentence boundaries, by sentencex or rules for English
+  terms      words and their tokens, stopwords, lengths in words, normalised anchor texts
 """

@@ -32,7 +32,7 @@ def arguments_parser() -> Parser:
     parser.add_argument("--language", default="", help="of the pages, such as de (<html lang>, the dump's; else en)")
     parser.add_input("--redirects", action="append", default=[], help="a file of alias<TAB>address; several times")
     parser.add_input(
-        "--start", model=True, default="", help="Hugging Face BERT to start from (a small encoder from scratch)"
+        "--start", model=True, default="", help="Hugging Face encoder to start from (a small encoder from scratch)"
     )
     parser.add_argument(
         "--vocabulary",

@@ -34,7 +34,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "data_pipeline.commands.documents", "write the documents of HTML pages, a crawl or a dump as JSONL"
         ),
         "survey": Entry("data_pipeline.commands.survey", "read a site's links; anchors of held-out pages as queries"),
-        "vocabulary": Entry("data_pipeline.commands.vocabulary", "train a WordPiece vocabulary from linked pages"),
+        "vocabulary": Entry("data_pipeline.commands.vocabulary", "train a WordPiece or Unigram vocabulary on pages"),
         "sample-wiki": Entry("data_pipeline.commands.sample_wiki", "write a small artificial wiki with questions"),
     },
     "training": {

@@ -146,7 +146,7 @@ def site_plan(
     format: of the pages, where their content misleads
     base_url: where a folder of HTML is served
     redirects: files of alias<TAB>address
-    start: Hugging Face BERT to start from; empty: a small encoder from scratch
+    start: Hugging Face encoder to start from; empty: a small encoder from scratch
     layers: of the start that are kept, its first ones; 0: all
     labels: file of query<TAB>docid<TAB>level to fine-tune on
     max_queries: anchors of held-out pages that are tested, at most
@@ -345,7 +345,7 @@ def with_labels(labels: str, depth: int, seed: int, stems: str, encoder: str) ->
 GUESSED = 1.0  # seconds of a step in a dry run before it is measured
 SCRATCH = (
     "No --start: a small encoder is trained from scratch with the words of these pages. It can add to BM25 where there are tens of "
-    "thousands of links; with --start=HF_DIR (a BERT such as all-MiniLM-L6-v2) the same minutes go further."
+    "thousands of links; with --start=HF_DIR (an encoder such as all-MiniLM-L6-v2) the same minutes go further."
 )
 # Name in the output directory → step whose output it is.
 RESULTS = {
