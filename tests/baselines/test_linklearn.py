@@ -12,12 +12,12 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn import model as f
 from harp_jax.baselines.linklearn.collection import Index
-from harp_jax.baselines.linklearn.links import read_graph, shared_terms, split
+from harp_jax.baselines.linklearn.links import shared_terms, split
 from harp_jax.baselines.linklearn.model import Okapi, at_the_edge
 from harp_jax.baselines.linklearn.train import Trainer, finished, train
 from harp_jax.corpus.trec import read_run
 from tests.support.commands import command
-from tests.support.linked_topics import TEXTS, paths, small, write_wiki
+from tests.support.linked_topics import TEXTS, paths, small
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,18 +26,6 @@ def small_batches():
         for name, value in (("BATCH", 16), ("EVAL_QUERIES", 25)):
             patch.setattr(f"harp_jax.baselines.linklearn.train.{name}", value)
         yield
-
-
-@pytest.fixture(scope="module")
-def wiki(tmp_path_factory):
-    path = tmp_path_factory.mktemp("linklearn")
-    write_wiki(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def graph(wiki):
-    return read_graph(paths(wiki), (str(wiki / "redirects.tsv"),), "")
 
 
 def ranked(*options):

@@ -10,19 +10,7 @@ from harp_jax.base.randomness import generator
 from harp_jax.baselines.linklearn.links import Side, read_graph, split
 from harp_jax.baselines.linklearn.model import Okapi
 from harp_jax.baselines.linklearn.train import Task
-from tests.support.linked_topics import PAGES, paths, write_wiki
-
-
-@pytest.fixture(scope="module")
-def wiki(tmp_path_factory):
-    path = tmp_path_factory.mktemp("linklearn")
-    write_wiki(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def graph(wiki):
-    return read_graph(paths(wiki), (str(wiki / "redirects.tsv"),), "")
+from tests.support.linked_topics import PAGES, paths
 
 
 def test_links_go_both_ways_and_follow_redirects(graph):

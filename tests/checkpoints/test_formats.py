@@ -15,6 +15,7 @@ from harp_jax.input.packing import pair_rows
 from harp_jax.ranking.scorers import CrossEncoderScorer
 from harp_jax.text.tokenizer import NO_MARKS
 from tests.support import ROOT
+from tests.support.sessions import session
 from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenizer
 
 RANKER = ("encoder", "pooler", "score")
@@ -35,20 +36,6 @@ def ranker():
     pairs = truncated([(q, d) for q in queries for d in texts], small_tokenizer(), NO_MARKS)
     scorer = CrossEncoderScorer(CONFIG, params, small_tokenizer())
     return params, pairs, scorer.score(pairs)
-
-
-def scores(path: str, pairs) -> np.ndarray:
-    inputs = feed(CONFIG, *pair_rows(pairs, len(pairs), 0, small_tokenizer()))
-    if path.endswith(".onnx"):
-        import onnxruntime
-
-        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        return session.run(["logits"], inputs)[0][:, 0]
-    import openvino
-
-    # The default precision is that of the machine, bfloat16 on some.
-    model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    return model(inputs)["logits"][:, 0]
 
 
 def weights(path: str) -> int:
@@ -76,8 +63,9 @@ def test_drift_of_scores_and_of_ndcg_is_bounded(ranker, tmp_path, name):
     else:
         pytest.importorskip("openvino"), pytest.importorskip("nncf")
         write_openvino(str(tmp_path), CONFIG, params, small_tokenizer(), pairs[::24])
+    inputs = feed(CONFIG, *pair_rows(pairs, len(pairs), 0, small_tokenizer()))
     for int8 in (False, True):
-        found = scores(str(tmp_path / FILES[name, int8]), pairs)
+        found = session(str(tmp_path / FILES[name, int8]))(inputs)
         assert found.shape == expected.shape and np.isfinite(found).all()
         if (name, int8) in DRIFT:
             assert np.sqrt(np.mean((found - expected) ** 2)) <= DRIFT[name, int8] * expected.std()

@@ -1,24 +1,17 @@
 """Cosines of mean-pooled vectors, compared with torch."""
 
-import jax
 import numpy as np
 import pytest
 
-from harp_jax.checkpoints.huggingface import save_hf
-from harp_jax.model.cross_encoder import init_params
-from harp_jax.model.encoders.bert import BertShape
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.scorers import BiEncoderScorer
 from tests.support.synthetic import tokenizer
+from tests.support.tiny_bert import save_encoder
 
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
-    directory = str(tmp_path_factory.mktemp("encoder") / "hf")
-    shape = BertShape(tokenizer().size, 2, 32, 2, 64, 64, initializer_range=0.3)
-    params = jax.device_get(jax.jit(lambda k: init_params(shape, k))(jax.random.key(0)))
-    save_hf(directory, shape, {"encoder": params["encoder"]}, tokenizer(), "")
-    return directory
+    return save_encoder(str(tmp_path_factory.mktemp("encoder") / "hf"), tokenizer(), 64)
 
 
 def test_scores_are_the_cosines_of_torch(encoder):

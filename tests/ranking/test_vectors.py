@@ -2,20 +2,16 @@
 
 import shutil
 
-import jax
 import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_run
-from harp_jax.model.cross_encoder import init_params
-from harp_jax.model.encoders.bert import BertShape
 from harp_jax.ranking import vectors
 from harp_jax.ranking.scorers import BiEncoderScorer
 from tests.support.commands import command
-from tests.support.tiny_bert import WORDS, small_tokenizer
+from tests.support.tiny_bert import WORDS, save_encoder, small_tokenizer
 
 RNG = np.random.default_rng(0)
 WHOLE = [word for word in WORDS.split() if not word.startswith("##")]
@@ -25,11 +21,7 @@ QUERIES = {f"q{i}": " ".join(RNG.choice(WHOLE, 3)) for i in range(5)}
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
-    directory = str(tmp_path_factory.mktemp("encoder") / "hf")
-    shape = BertShape(small_tokenizer().size, 2, 32, 2, 64, 24, initializer_range=0.3)
-    params = jax.device_get(jax.jit(lambda k: init_params(shape, k))(jax.random.key(0)))
-    save_hf(directory, shape, {"encoder": params["encoder"]}, small_tokenizer(), "")
-    return directory
+    return save_encoder(str(tmp_path_factory.mktemp("encoder") / "hf"), small_tokenizer(), 24)
 
 
 @pytest.fixture

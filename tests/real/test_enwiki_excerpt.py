@@ -12,6 +12,7 @@ import pytest
 
 from data_pipeline.sources import formats
 from data_pipeline.sources.wikitext import Site, plain_text
+from tests.support.malformed import check_offsets
 from tests.support.shared_data import SHARED
 
 DUMP = os.path.join(SHARED, "dumps", "enwiki-excerpt.xml.bz2")
@@ -55,12 +56,8 @@ def test_every_page_is_accounted_for(parsed):
 
 def test_offsets_are_the_anchors_and_the_text_is_clean(articles):
     for document in articles.values():
-        position = 0
-        for start, end, target in document.links:
-            anchor = document.text[start:end]
-            assert position <= start < end and anchor == anchor.strip() and "\n" not in anchor and target
-            position = end
-        assert 0 < document.lead_end <= len(document.text)
+        check_offsets(document)
+        assert document.lead_end > 0
         assert not re.search(r"[\x00-\x08]|\{\{|\[\[|'''|<ref|<!--|__[A-Z]+__|&nbsp;|  |\n\n", document.text)
 
 

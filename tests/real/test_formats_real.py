@@ -17,6 +17,7 @@ from harp_jax.input.packing import pair_rows
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.ranking.scorers import CrossEncoderScorer
 from harp_jax.text.tokenizer import NO_MARKS, load_tokenizer
+from tests.support.sessions import session
 from tests.support.shared_data import MINILM, shared
 
 pytestmark = pytest.mark.real
@@ -48,37 +49,13 @@ def test_drift_on_real_questions(tmp_path, name):
     else:
         write_openvino(str(tmp_path), config, params, tokenizer, pairs[::3])
     for int8 in (False, True):
-        found = np.concatenate(
-            [scores(config, name, str(tmp_path / FILES[name, int8]), [pair], tokenizer) for pair in pairs]
-        )
+        model = session(str(tmp_path / FILES[name, int8]))
+        found = np.concatenate([model(feed(config, *pair_rows([pair], 1, 0, tokenizer))) for pair in pairs])
         drift = float(np.sqrt(np.mean((found - expected) ** 2)) / expected.std())
         lost = 1 - ndcg(found, expected)
         print(f"{name} {'int8' if int8 else 'float32'}: drift {drift:.2g}, nDCG@10 lost {lost:.4f}")
         assert drift <= DRIFT[name, int8]
         assert lost <= LOST[int8]
-
-
-def scores(config, name: str, path: str, pairs, tokenizer) -> np.ndarray:
-    inputs = feed(config, *pair_rows(pairs, len(pairs), 0, tokenizer))
-    return np.asarray(run(name, path)(inputs))[:, 0]
-
-
-MODELS: dict = {}
-
-
-def run(name: str, path: str):
-    if path not in MODELS:
-        if name == "onnx":
-            import onnxruntime
-
-            session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-            MODELS[path] = lambda inputs: session.run(["logits"], inputs)[0]
-        else:
-            import openvino
-
-            model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-            MODELS[path] = lambda inputs: model(inputs)["logits"]
-    return MODELS[path]
 
 
 def ndcg(found: np.ndarray, expected: np.ndarray) -> float:

@@ -38,8 +38,7 @@ def ranking_config(path, **changes):
     c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions, c.model.dropout = 1, 32, 2, 64, 0.0
     c.row_length, c.batch_pairs, c.window, c.lanes, c.negatives = 64, 32, 16, 2, 3
     c.steps, c.log_every, c.learning_rate = 10, 5, 1e-3
-    for name, value in changes.items():
-        c.update_from_flattened_dict({name: value})
+    c.update_from_flattened_dict(changes)
     return c
 
 

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 
+from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
@@ -26,6 +27,14 @@ def random_params(config: BertShape, seed: int = 0) -> dict:
         return value + 1 if path[-1].key == "scale" else value
 
     return jax.tree_util.tree_map_with_path(leaf, tree)
+
+
+def save_encoder(directory: str, tokenizer: Tokenizer, positions: int) -> str:
+    """Writes an encoder of 2 × 32 with fresh parameters, without heads; returns the directory."""
+    shape = BertShape(tokenizer.size, 2, 32, 2, 64, positions, initializer_range=0.3)
+    params = jax.device_get(jax.jit(lambda key: init_params(shape, key))(jax.random.key(0)))
+    save_hf(directory, shape, {"encoder": params["encoder"]}, tokenizer, "")
+    return directory
 
 
 def pair_batch(tokenizer: Tokenizer, pairs: list[tuple[str, str]], length: int = 24) -> dict[str, np.ndarray]:

@@ -27,8 +27,7 @@ def tiny_config(directory: str, **changes: object) -> ConfigDict:
     c.row_length, c.batch_pairs, c.window = 128, 48, 64
     c.steps, c.log_every, c.checkpoint_every = 20, 1, 1000
     c.learning_rate = 1e-3
-    for name, value in changes.items():
-        c.update_from_flattened_dict({name: value})
+    c.update_from_flattened_dict(changes)
     return c
 
 

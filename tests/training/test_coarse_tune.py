@@ -52,8 +52,7 @@ def coarse_config(path, **changes):
     c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions, c.model.dropout = 1, 32, 2, 64, 0.0
     c.row_length, c.batch_pairs, c.window, c.lanes, c.sample = 64, 24, 32, 2, 1.0
     c.steps, c.log_every = 8, 4
-    for name, value in changes.items():
-        c.update_from_flattened_dict({name: value})
+    c.update_from_flattened_dict(changes)
     return c
 
 
