@@ -86,7 +86,7 @@ def redirects(source: Source) -> Iterator[tuple[str, str]]:
 
 
 # Detecting the format.
-# Files of a folder that are checked: a mirror may begin with images.
+# Files of a folder whose heads are read, where no name says HTML: a mirror may begin with images.
 _CHECKED = 1000
 _HEAD = 1 << 16
 _HTML = (".html", ".htm", ".xhtml")
@@ -98,8 +98,9 @@ _BEGINS_HTML = re.compile(
 def format_of_content(path: str) -> str:
     """One of "html", "warc", "mediawiki", "wikiextractor", "harp_json", "linked_jsonl"; InputError for anything else."""
     if os.path.isdir(path):
-        names = list(itertools.islice(files.walk(path), _CHECKED))
-        found = {"html" if name.lower().endswith(_HTML) else _kind(name) for name in names}
+        if any(name.lower().endswith(_HTML) for name in files.walk(path)):
+            return "html"
+        found = {_kind(name) for name in itertools.islice(files.walk(path), _CHECKED)}
         known = [kind for kind in FORMATS if kind in found]
     else:
         files.check_readable(path)

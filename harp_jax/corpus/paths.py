@@ -11,7 +11,6 @@ to keep the documents, run it yourself and pass its output.
 """
 
 import hashlib
-import itertools
 import lzma
 import os
 import re
@@ -31,7 +30,6 @@ QRELS = re.compile(r"qrels(?![a-z])", re.IGNORECASE)
 OTHERS = re.compile(r"(?<![a-z])(queries|topics|folds|qrels)", re.IGNORECASE)  # anywhere in a name
 
 _PAGE_NAMES = (".html", ".htm", ".xhtml", ".warc", ".warc.gz")
-_LOOKED_AT = 1000  # files of a folder that are checked
 _PAGES = re.compile(rb"WARC/1|\s*<mediawiki[\s>]|\s*(?:<\?xml[^>]*>\s*)?(?:<!doctype\s+html|<html[\s>])", re.IGNORECASE)
 
 
@@ -104,7 +102,7 @@ def _plain(name: str) -> str:
 def are_pages(path: str) -> bool:
     """Whether `path` is a file of pages (by content), or a folder with such files (by name)."""
     if os.path.isdir(path):
-        return any(name.lower().endswith(_PAGE_NAMES) for name in itertools.islice(walk(path), _LOOKED_AT))
+        return any(name.lower().endswith(_PAGE_NAMES) for name in walk(path))
     if not os.path.isfile(path):
         return False
     try:

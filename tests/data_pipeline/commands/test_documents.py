@@ -69,6 +69,10 @@ FILES = {
 def test_the_format_is_told_by_content(tmp_path):
     folder = site(tmp_path / "site")
     assert format_of_content(folder) == "html" and are_pages(folder)
+    (sources := tmp_path / "site" / "_sources").mkdir()  # Sphinx's, of CMake's manual 1,934 before the first page
+    for number in range(1001):
+        (sources / f"{number}.txt").write_text("A gate.\n")
+    assert format_of_content(folder) == "html" and are_pages(folder)
     for name, (kind, content) in FILES.items():
         path, output = tmp_path / name, tmp_path / "docs.jsonl"
         path.write_bytes(content)
