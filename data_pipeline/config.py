@@ -47,6 +47,7 @@ SOURCE: Fields = {
         "links lead to one",
         SPLITS,
     ),
+    "source.exclude": Field((), "pages that are not read: patterns of ids (URLs, titles), such as `*/releaselog/*`"),
     "source.redirects": Field((), "more redirects: files of `address<TAB>address`"),
     "source.max_page_bytes": Field(
         2 << 20, "MediaWiki's own limit; larger pages are counted and skipped", (1, 1 << 30)

@@ -4,6 +4,7 @@ A format has `chunks(source)`, which runs in the parent and splits the files int
 `parse(chunk, source)`, a pure function that worker processes run. Every format becomes `LinkedDocument`s, chunk by chunk.
 """
 
+import fnmatch
 import itertools
 import json
 import lzma
@@ -58,8 +59,16 @@ def chunks(source: Source) -> Iterator[Chunk]:
 
 
 def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:
-    """The documents of one chunk in their order, and what was dropped; see the format's module for the InputErrors."""
-    return FORMATS[source["format"]].parse(chunk, source)
+    """The documents of one chunk in their order, and what was dropped; see the format's module for the InputErrors.
+
+    Pages whose id matches a pattern of `source.exclude` are dropped, with their links.
+    """
+    documents, dropped = FORMATS[source["format"]].parse(chunk, source)
+    if not (patterns := source.get("exclude")):
+        return documents, dropped
+    excluded = re.compile("|".join(map(fnmatch.translate, patterns))).match
+    dropped += [Dropped(each.id, "page-excluded", each.title) for each in documents if excluded(each.id)]
+    return [each for each in documents if not excluded(each.id)], dropped
 
 
 def addresser(source: Source) -> Callable[[str], str]:

@@ -59,6 +59,8 @@ def _add_model(parser: Parser, *more: str) -> None:
 
 
 def _candidates(a: argparse.Namespace) -> Candidates:
+    if a.model == "bm25f" and not a.anchors:
+        raise InputError("--model=bm25f ranks by text and anchor texts; set --anchors to their file (`harp anchors`)")
     return Candidates(a.docs, a.fields, a.language, a.exclude, a.k, a.anchors)
 
 

@@ -4,7 +4,7 @@ import argparse
 import os
 
 from harp_jax.base.cli import Parser, keep_compiled, positive
-from harp_jax.commands.options import RUN, add_backend, add_collection, add_documents, add_run_output
+from harp_jax.commands.options import RUN, add_backend, add_collection, add_documents, add_run_output, numbers
 from harp_jax.ranking.fuse import METHODS, NORMALISE, fuse_files
 
 
@@ -52,13 +52,17 @@ def main(arguments: argparse.Namespace) -> None:
 def fuse_parser() -> Parser:
     parser = Parser(
         prog="harp fuse",
-        description="Combine runs: mean of scores, reciprocal ranks, fitted weights; or join runs of different queries.",
-        example="harp fuse bm25.trec harp.trec --method=rrf --output=both.trec",
+        description="Combine runs: mean of scores, reciprocal ranks, weights; or join runs of different queries.",
+        example="harp fuse bm25.trec harp.trec --method=rrf --output=both.trec\n"
+        "  harp fuse bm25.trec harp.trec --method=weights --weights=1,0.5 --output=both.trec",
     )
     parser.add_input("runs", nargs="+", help="TREC runs, or MS MARCO's three columns")
     parser.add_argument("--method", required=True, choices=METHODS, help="how to combine them")
     parser.add_argument(
         "--normalise", default="minmax", choices=NORMALISE, help="scores of a query, before they are added (minmax)"
+    )
+    parser.add_argument(
+        "--weights", type=numbers, default=(), help="weights: one for each run, as in search.json; or fitted by:"
     )
     parser.add_input("--qrels", default="", help="weights: judgments")
     parser.add_input("--folds", default="", help="weights: qid<TAB>fold; fit for each fold on the others")

@@ -31,6 +31,12 @@ def arguments_parser() -> Parser:
     parser.add_argument("--base_url", default="", help="where a folder of HTML is served")
     parser.add_argument("--language", default="", help="of the pages, such as de (<html lang>, the dump's; else en)")
     parser.add_input("--redirects", action="append", default=[], help="a file of alias<TAB>address; several times")
+    parser.add_argument(
+        "--exclude",
+        action="append",
+        default=[],
+        help="pages not to read, by address, such as '*/news/*'; several times",
+    )
     parser.add_input(
         "--start", model=True, default="", help="Hugging Face encoder to start from (a small encoder from scratch)"
     )
@@ -69,7 +75,11 @@ def main(arguments: argparse.Namespace) -> None:
         "context_words",
     )
     options = {name: getattr(a, name) for name in (*given, "depth", "seed")}
-    run = SiteRun({**options, "pages": tuple(a.pages), "redirects": tuple(a.redirects)}, a.output, a.minutes)
+    run = SiteRun(
+        {**options, **{name: tuple(getattr(a, name)) for name in ("pages", "redirects", "exclude")}},
+        a.output,
+        a.minutes,
+    )
     if a.dry_run:
         print(run.dry_run())
         return

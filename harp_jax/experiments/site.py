@@ -127,6 +127,7 @@ def site_plan(
     format: str = "",
     base_url: str = "",
     redirects: tuple[str, ...] = (),
+    exclude: tuple[str, ...] = (),
     start: str = "",
     layers: int = 0,
     labels: str = "",
@@ -146,6 +147,7 @@ def site_plan(
     format: of the pages, where their content misleads
     base_url: where a folder of HTML is served
     redirects: files of alias<TAB>address
+    exclude: patterns of the addresses of pages that are not read
     start: Hugging Face encoder to start from; empty: a small encoder from scratch
     layers: of the start that are kept, its first ones; 0: all
     labels: file of query<TAB>docid<TAB>level to fine-tune on
@@ -161,6 +163,7 @@ def site_plan(
     source = [f"--config={DATA}", f"--config.source.format={format}", f"--config.source.paths={pages!r}"]
     source += [f"--config.source.base_url={base_url}"] if base_url else []
     source += [f"--config.source.redirects={redirects!r}"] if redirects else []
+    source += [f"--config.source.exclude={exclude!r}"] if exclude else []
     source += [f"--config.language={language}"] if language else []
     shortened, encoder = [], start  # the vectors are those of the whole start
     if layers:

@@ -1,4 +1,4 @@
-"""Ensembles of runs: mean of normalised scores, reciprocal rank fusion, or weights fitted on held-out queries.
+"""Ensembles of runs: mean of normalised scores, reciprocal rank fusion, or weights, given or fitted on held-out queries.
 
 A document missing from a run gets the run's lowest normalised score for that query (nothing, in reciprocal rank fusion).
 The first run's weight is 1. Each fold's weights are fitted on the other folds.
@@ -144,14 +144,17 @@ def fuse_files(
     qrels: str = "",
     folds: str = "",
     measure: str = "nDCG@10",
+    weights: Sequence[float] = (),
 ) -> None:
     """Fuses TREC runs by one of METHODS and prints fitted weights to stderr.
 
-    "weights" needs `qrels` and `folds`. Raises InputError for bad input.
+    "weights" needs one of `weights` for each run, or `qrels` and `folds` to fit them. Raises InputError for bad input.
     """
-    fitting = method == "weights"
+    fitting = method == "weights" and not weights
     if fitting != bool(qrels) or fitting != bool(folds):
-        raise InputError("--qrels and --folds belong to --method=weights, and it needs them")
+        raise InputError("--qrels and --folds belong to --method=weights, and it needs them or --weights")
+    if weights and (method != "weights" or len(weights) != len(paths)):
+        raise InputError(f"--weights belongs to --method=weights, a number for each of the {len(paths)} runs")
     runs = [read_run(path) for path in paths]
     found: Iterator[ScoredQuery]
     if method == "join":
@@ -160,9 +163,11 @@ def fuse_files(
         found = reciprocal_ranks(runs)
     elif method == "mean":
         found = weighted(pooled(runs, normalise), [1 / len(runs)] * len(runs))
+    elif weights:
+        found = weighted(pooled(runs, normalise), weights)
     else:
         fold_of = read_folds(folds)
-        weights, found = fitted(runs, select(read_qrels(qrels), fold_of), fold_of, measure, normalise)
-        for fold, values in weights.items():
+        chosen, found = fitted(runs, select(read_qrels(qrels), fold_of), fold_of, measure, normalise)
+        for fold, values in chosen.items():
             print(f"fold {fold}: weights {', '.join(f'{value:g}' for value in values)}", file=sys.stderr)
     write_run(output, found, tag=method)

@@ -31,7 +31,11 @@ def pages(tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"start": "start", "labels": "labels.tsv", "base_url": "https://x.org/"}, {"start": "start", "layers": 3}],
+    [
+        {},
+        {"start": "start", "labels": "labels.tsv", "base_url": "https://x.org/", "exclude": ("*/a/*",)},
+        {"start": "start", "layers": 3},
+    ],
 )
 def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, options):
     given = {name: str(pages / value) if name in ("start", "labels") else value for name, value in options.items()}

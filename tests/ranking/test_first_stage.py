@@ -227,6 +227,9 @@ def test_bad_anchor_files_are_named(files):
     (files / "anchors").write_text("E1\ttail\t1\n")
     with pytest.raises(InputError, match="has no anchor text of a document in --docs"):
         run_of(files, anchors=files / "anchors")
+    (files / "docs.tsv").unlink()  # nothing is indexed before the option is missed
+    with pytest.raises(InputError, match="set --anchors to their file"):
+        run_of(files, model="bm25f")
 
 
 @pytest.fixture

@@ -77,6 +77,15 @@ def test_weights_of_a_fold_come_from_the_others(files, capsys):
     assert "fold a: weights 1, 2" in said or ("fold a: weights 1, 3" in said and "fold b: weights 1, 0" in said)
 
 
+def test_given_weights_are_applied_to_the_runs_in_their_order(files):
+    best = fused(files, "--method=weights", "--weights=1,0.35")
+    assert best == {f"{fold}{i}": "x" if fold == "a" else "y" for fold in "ab" for i in range(6)}
+    assert read_run(str(files / "out.trec"))["a0"].scores == pytest.approx([1.0, 0.85, 0.175])
+    for options in (["--method=rrf", "--weights=1,2"], ["--method=weights", "--weights=1"]):
+        with pytest.raises(InputError, match="a number for each of the 2 runs"):
+            fused(files, *options)
+
+
 def test_wrong_options_of_fusion(files):
     for options in (["--method=weights"], ["--method=rrf", f"--qrels={files / 'qrels'}"]):
         with pytest.raises(InputError, match="belong to --method=weights"):

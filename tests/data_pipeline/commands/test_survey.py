@@ -127,6 +127,17 @@ def test_nothing_of_others_is_lost(survey, tmp_path):
     assert (tmp_path / "docs.jsonl").read_bytes() == before
 
 
+def test_excluded_pages_are_neither_read_nor_tested(survey, tmp_path):
+    given = config(survey[0])
+    given.source.exclude = ("p1*", "p[23]?")
+    found = write_survey(given, str(tmp_path), queries=1000)
+    left = {f"p{n}" for n in (0, *range(2, 10))}
+    assert {json.loads(line)["id"] for line in (tmp_path / "docs.jsonl").read_text().splitlines()} == left
+    assert found["losses"]["page-excluded"]["count"] == PAGES - len(left)
+    assert {docid for docid, _, _ in anchor_rows(str(tmp_path / "anchors.tsv"))} <= left
+    assert {docid for judged in read_qrels(str(tmp_path / "qrels.txt")).values() for docid in judged} <= left
+
+
 def test_sections_of_a_page_are_held_out_together():
     assert len({split_of(f"https://x.org/a.html#{name}", 0.5) for name in "abcdefgh"}) == 1
 
