@@ -8,6 +8,7 @@ Run: the plan in two parts, prepare and measure, then train for so many steps an
 """
 
 import importlib
+import importlib.util
 import math
 import os
 import tempfile
@@ -20,6 +21,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_links, check_outside, link, read_json
 from harp_jax.config import read_config
 from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.paths import are_pages
 from harp_jax.corpus.trec import Qrels, read_qrels, read_queries
 from harp_jax.experiments.execution import execute, summary
 from harp_jax.experiments.plan import Command, Step, listing, resolve
@@ -345,6 +347,8 @@ def with_labels(labels: str, depth: int, seed: int, stems: str, encoder: str) ->
     ]
 
 
+# One package of each extra that the steps need, the last one for HTML.
+PACKAGES = {"tensorflow": "demo", "ir_measures": "demo", "bm25s": "demo", "selectolax": "web"}
 GUESSED = 1.0  # seconds of a step in a dry run before it is measured
 SCRATCH = (
     "No --start: a small encoder is trained from scratch with the words of these pages. It can add to BM25 where there are tens of "
@@ -371,6 +375,10 @@ class SiteRun:
     def __post_init__(self) -> None:
         if not 0 < self.minutes < math.inf:
             raise InputError(f"--minutes={self.minutes:g}: use a positive number")
+        crawled = any(os.path.isdir(path) and are_pages(path) for path in self.options["pages"])
+        for package, extra in PACKAGES.items():
+            if importlib.util.find_spec(package) is None and (crawled or extra != "web"):
+                raise InputError(f"harp site needs the package {package}; install harp_jax[{extra}]")
 
     def steps(self, steps: int = 0, tasks: tuple[str, ...] = (), stems: str = ENGLISH) -> dict[str, Step]:
         """The steps of the plan by name, up to the training where `steps` is 0; `stems` is the language of BM25.

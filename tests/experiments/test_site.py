@@ -1,5 +1,6 @@
 """`harp site`: its plan parses, its budget is a number of steps that stays, and too little input ends in advice."""
 
+import importlib.util
 import json
 
 import pytest
@@ -121,6 +122,18 @@ def test_what_is_wrong_is_said_before_anything_runs(pages, words, message):
     with pytest.raises(InputError, match=message):
         main(arguments_parser().parse_args([*given, f"--output={pages / 'x'}"]))
     assert [path.name for path in pages.glob("x/*")] == (["ranker"] if message.startswith("ranker") else [])
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "pages"), [("ir_measures", "demo", "a.jsonl"), ("selectolax", "web", "a.html")]
+)
+def test_a_missing_extra_is_said_by_the_dry_run(tmp_path, monkeypatch, package, extra, pages):
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / pages).write_text("<!doctype html><p>A gate.")
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == package else found(name, *a))
+    with pytest.raises(InputError, match=rf"needs the package {package}; install harp_jax\[{extra}\]"):
+        main(arguments_parser().parse_args([str(tmp_path / "pages"), f"--output={tmp_path / 'x'}", "--dry_run"]))
 
 
 def test_trivial_predictors_are_judged_in_words():
