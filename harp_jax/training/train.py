@@ -22,6 +22,7 @@ from harp_jax.corpus.paths import is_irds
 from harp_jax.input.lanes import Batches
 from harp_jax.model import sharding
 from harp_jax.objectives.objective import Objective, summarise
+from harp_jax.ranking.selection import Best
 from harp_jax.training.loop import Loop, add
 from harp_jax.training.machine import batch_flops, peak_flops
 from harp_jax.training.stages import pretrain
@@ -45,6 +46,7 @@ REQUIRED = {"pretrain": ("data",), "finetune": JUDGED, "coarse_tune": ("docs", "
 OPTIONAL = ("init", "tokenizer", "vectors", "folds", "train_queries", "teacher")  # read where they are set
 CLIP_NORM = 1.0
 
+Evaluate = Callable[[dict, int], dict[str, float]]  # parameters, step → held-out metrics
 Shardings = dict[str, Any]  # the tree of a State, of NamedShardings
 
 
@@ -149,6 +151,8 @@ def _train(
     batches = Batches(stage.reader, stage.layout, lanes, stage.shares, window, config.seed, cursors, config.workers)
     if stage.selection is None:
         evaluate = make_evaluate(config, stage, objective, mesh, lanes)
+        if evaluate is not None and config.get("keep_best"):
+            evaluate = keeping(evaluate, config, stage, shape, workdir)
     else:
         evaluate = stage.selection(shape, workdir)
     wandb = WandbLog(config.wandb, workdir, config.to_dict()) if config.wandb and first_process else None
@@ -204,10 +208,8 @@ def jit_step(
     )
 
 
-def make_evaluate(
-    config: ConfigDict, stage: Stage, objective: Objective, mesh: Mesh, lanes: range
-) -> Callable[[dict, int], dict[str, float]] | None:
-    """`parameters, step → held-out metrics`, over the same `eval_batches` batches each time; None without held-out data."""
+def make_evaluate(config: ConfigDict, stage: Stage, objective: Objective, mesh: Mesh, lanes: range) -> Evaluate | None:
+    """Evaluates on the same `eval_batches` batches each time; None without held-out data."""
     if stage.held_out is None:
         return None
     layout = stage.layout.single()
@@ -221,6 +223,23 @@ def make_evaluate(
         return summarise(sums, stage.tasks) | counts
 
     return evaluate
+
+
+def keeping(evaluate: Evaluate, config: ConfigDict, stage: Stage, shape: Shape, workdir: str) -> Evaluate:
+    """`evaluate`, which also keeps the best parameters by the accuracy of held-out pairs."""
+
+    def save(directory: str, params: dict) -> None:
+        stage.family.save(directory, shape, params, stage.vocabulary, config)
+
+    best = Best(workdir, "pair accuracy", {"pairs": config.eval_batches * config.batch_pairs}, save)
+
+    def evaluated(params: dict, step: int) -> dict[str, float]:
+        found = evaluate(params, step)
+        if step:  # of untrained ones no ranking can be expected
+            best.offer(params, step, found["pair_accuracy"])
+        return found
+
+    return evaluated
 
 
 def schedule(config: ConfigDict, steps: int) -> optax.Schedule:

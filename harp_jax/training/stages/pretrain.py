@@ -106,6 +106,8 @@ def _read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple[Reader, Reader
     )
     reader = RecordReader(tuple(config.data), tuple(config.tasks), "train", *common)
     if not config.eval_every:
+        if config.keep_best:
+            raise InputError("config.keep_best needs evaluations; set --config.eval_every to a number of steps")
         return reader, None
     return reader, RecordReader(tuple(config.data), tuple(config.tasks), "validation", *common)
 
