@@ -151,11 +151,11 @@ class Shelf:
         {"rankings": [{"name", "results": [{"docid", "score", "rank", "before"}]}], "documents": {docid: {…}}, "seconds"};
         "before" is the rank by BM25.
         """
-        began = time.perf_counter()
+        began, passages = time.perf_counter(), dict[str, tuple[int, int]]()
         barred = self.excluded.get(query, set())
         if self.combined:
             with self.lock:
-                docids, parts = found = self.combined.scores(query, barred)
+                docids, parts, passages = found = self.combined.scores(query, barred)
             rankings = {"BM25": parts[BM25], "Recommended": found.total(self.combined.settings.weights)}
             rankings |= {name.capitalize(): parts[name] for name in parts if name not in (BM25, ANCHORS, INLINKS)}
         else:
@@ -173,7 +173,7 @@ class Shelf:
         return {
             "query": query,
             "rankings": [{"name": name, "results": hits} for name, hits in results.items()],
-            "documents": {docid: self.document(wanted, docid) for docid in shown},
+            "documents": {docid: self.document(wanted, docid, passages.get(docid)) for docid in shown},
             "candidates": len(docids),
             "seconds": round(time.perf_counter() - began, 3),
         }
@@ -186,11 +186,18 @@ class Shelf:
             {s for s, n in self.collection.vocabulary.items() if n in numbers and s not in common} if numbers else set()
         )
 
-    def document(self, wanted: set[str], docid: str) -> dict[str, Any]:
-        """A document's title, snippet with the `wanted` stems, and anchor texts."""
+    def document(self, wanted: set[str], docid: str, passage: tuple[int, int] | None = None) -> dict[str, Any]:
+        """A document's title, snippet with the `wanted` stems, anchor texts, and a snippet of the `passage` a ranker scored."""
         text, title = self.docs[docid], self.titles[docid] if self.titles else ""
         body = text[len(title) :] if title and text.startswith(title) else text
-        return {"title": title, "snippet": snippet(wanted, body, self.language), "anchors": self.anchors.get(docid, [])}
+        found = {
+            "title": title,
+            "snippet": snippet(wanted, body, self.language),
+            "anchors": self.anchors.get(docid, []),
+        }
+        if passage and self.combined:
+            found["scored"] = snippet(wanted, self.combined.passage(docid, passage), self.language)
+        return found
 
 
 def _results(docids: Sequence[str], scores: np.ndarray, before: Mapping[int, int]) -> list[dict[str, Any]]:

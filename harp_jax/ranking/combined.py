@@ -22,7 +22,7 @@ from harp_jax.ranking.first_stage import anchor_rows, candidates, indexed, read_
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS, normalised, reciprocal_ranks
 from harp_jax.ranking.lexical import make, rescore
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.ranking.scorers import BiEncoderScorer, Scorer, Windows, best_of
+from harp_jax.ranking.scorers import BiEncoderScorer, EncoderTexts, Scorer, Windows, best_windows
 from harp_jax.ranking.vectors import VectorIndex
 from harp_jax.text.languages import ENGLISH
 
@@ -71,10 +71,14 @@ class Settings:
 
 
 class Scores(NamedTuple):
-    """The candidates of a query, and the scores of each part [candidates] float64."""
+    """The candidates of a query, and the scores of each part [candidates] float64.
+
+    `passages`: candidates longer than a window of the last ranker → tokens [start, end) of the one that it scored best.
+    """
 
     docids: list[str]
     parts: dict[str, np.ndarray]
+    passages: dict[str, tuple[int, int]]
 
     def total(self, weights: Mapping[str, float]) -> np.ndarray:
         """Σ weight · score, each part scaled to 0…1."""
@@ -127,6 +131,7 @@ class CombinedSearch:
         pool = dict(ordered(reciprocal_ranks(rankings)))
         docids = pool["q"].ranked() if pool else []
         parts: dict[str, np.ndarray] = {}
+        passages: dict[str, tuple[int, int]] = {}
         for part in self.names if docids else ():
             if part in self.lexical:
                 model, collection = self.lexical[part]
@@ -136,14 +141,28 @@ class CombinedSearch:
             elif part == VECTORS and self.vectors:
                 parts[part] = cosines[[self.number[docid] for docid in docids]].astype(np.float64)
             else:
-                parts[part] = self._model_scores(part, query, docids)
-        return Scores(docids, parts or {part: np.zeros(0) for part in self.names})
+                parts[part], passages = self._model_scores(part, query, docids)
+        return Scores(docids, parts or {part: np.zeros(0) for part in self.names}, passages)
 
-    def _model_scores(self, part: str, query: str, docids: Sequence[str]) -> np.ndarray:
+    def passage(self, docid: str, tokens: tuple[int, int]) -> str:
+        """The text of a passage in `Scores`."""
+        *_, (scorer, _) = self.scorers.values()
+        assert isinstance(scorer, EncoderTexts)
+        text = self.docs[docid]
+        (encoding,) = scorer.tokenizer.encode_batch([text])
+        start, end = tokens
+        return text[encoding.offsets[start][0] : encoding.offsets[end - 1][1]]
+
+    def _model_scores(
+        self, part: str, query: str, docids: Sequence[str]
+    ) -> tuple[np.ndarray, dict[str, tuple[int, int]]]:
         scorer, windows = self.scorers[part]
         (asked,) = scorer.encode_queries([query])
         texts = scorer.encode_documents([self.docs[docid] for docid in docids], windows.reach(scorer.max_length))
-        found = best_of(scorer, [(asked, text) for text in texts], windows)
+        found, numbers = best_windows(scorer, [(asked, text) for text in texts], windows)
         if not np.isfinite(found).all():
             raise InputError(f"{part} scores {query!r} with no finite number; its weights are damaged")
-        return found.astype(np.float64)
+        room = scorer.room(asked)
+        starts = [windows.start(int(number), len(text), room) for number, text in zip(numbers, texts)]
+        long = {docid: (at, at + room) for docid, text, at in zip(docids, texts, starts) if len(text) > room}
+        return found.astype(np.float64), long

@@ -153,9 +153,13 @@ class Windows:
         stride = max(1, room // 2)
         found = [document[:room]]
         while len(found) < self.count and (len(found) - 1) * stride + room < len(document):
-            start = min(len(found) * stride, len(document) - room)
+            start = self.start(len(found), len(document), room)
             found.append(document[start : start + room])
         return found
+
+    def start(self, number: int, length: int, room: int) -> int:
+        """The first token of a window of a document of `length` tokens."""
+        return max(0, min(number * max(1, room // 2), length - room))
 
     def end(self, length: int, room: int) -> int:
         """How many of a document's `length` tokens the windows read."""
@@ -166,23 +170,33 @@ def best_of(
     scorer: Scorer, texts: Sequence[Pair], windows: Windows | None, bar: ProgressBar | None = None
 ) -> np.ndarray:
     """Scores [texts] float32 of untruncated (query ids, document ids): of the first tokens, or of the best window."""
-    read = windows or Windows(1)
-    scorer.truncated_documents += sum(
-        read.end(len(document), scorer.room(query)) < len(document) for query, document in texts
-    )
     if windows is None:
+        _count_truncated(scorer, texts, Windows(1))
         return scorer.score([scorer.pair(query, document) for query, document in texts], bar)
+    found, _ = best_windows(scorer, texts, windows)
+    if bar is not None:
+        bar.update(len(texts))
+    return found
+
+
+def best_windows(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> tuple[np.ndarray, np.ndarray]:
+    """Scores [texts] float32 of untruncated (query ids, document ids), and the numbers [texts] int64 of the windows with them."""
+    _count_truncated(scorer, texts, windows)
     rows: list[Pair] = []
     starts: list[int] = []
     for query, document in texts:
         starts.append(len(rows))
         rows.extend(scorer.pair(query, window) for window in windows.of(document, scorer.room(query)))
     if not rows:
-        return np.zeros(0, np.float32)
-    found = np.maximum.reduceat(scorer.score(rows), starts)
-    if bar is not None:
-        bar.update(len(texts))
-    return found
+        return np.zeros(0, np.float32), np.zeros(0, np.int64)
+    by_text = np.split(scorer.score(rows), starts[1:])
+    return np.array([each.max() for each in by_text]), np.array([each.argmax() for each in by_text])
+
+
+def _count_truncated(scorer: Scorer, texts: Sequence[Pair], windows: Windows) -> None:
+    scorer.truncated_documents += sum(
+        windows.end(len(document), scorer.room(query)) < len(document) for query, document in texts
+    )
 
 
 class EncoderTexts:

@@ -77,6 +77,8 @@ def test_a_query_is_ranked_three_ways_with_what_explains_it(client, place):
     assert about["title"] == "Red cat" and about["anchors"] == [["the cat", 3], [f"pet {HOSTILE}", 1]]
     assert [part for part, matched in about["snippet"] if matched] == ["red", "cat"]
     assert "".join(part for part, _ in found["documents"]["d2"]["snippet"]).strip() == DOCS["d2"][1]
+    scored = place[1].document({"mat"}, "d1", (3, 6))["scored"]  # the tokens of a passage that a ranker scored
+    assert "".join(part for part, _ in scored) in " ".join(DOCS["d1"])
     assert client.get("/search", params={"q": "of unknownword"}).json()["candidates"] == 0
 
 

@@ -27,7 +27,7 @@ def site(tmp_path_factory):
 
 
 def test_every_part_scores_the_candidates_of_all_first_stages(site):
-    docids, parts = found = CombinedSearch(str(site)).scores("the dog")
+    docids, parts, _ = found = CombinedSearch(str(site)).scores("the dog")
     assert {"d1", "d2"} <= {*docids} and len(docids) > 2  # BM25 knows "dog" in two documents; the vectors know more
     texts = [("the dog", " ".join(DOCS[docid]).strip()) for docid in docids]
     for part, cosine in (("vectors", True), ("ranker", False)):
@@ -39,6 +39,21 @@ def test_every_part_scores_the_candidates_of_all_first_stages(site):
     assert all((score > 0) == ("dog" in " ".join(DOCS[docid]).lower()) for docid, score in text.items())
     scaled = [weight * (x - x.min()) / (np.ptp(x) or 1) for weight, x in zip(WEIGHTS.values(), parts.values())]
     np.testing.assert_allclose(found.total(WEIGHTS), np.sum(scaled, 0))
+
+
+def test_the_passage_that_a_ranker_scored_best_is_named(site):
+    settings = Settings.load(str(site))
+    try:
+        dataclasses.replace(settings, weights={"BM25": 1.0, "ranker": 1.0}, windows=3, max_length=10).save(str(site))
+        combined = CombinedSearch(str(site))
+        docids, parts, passages = combined.scores("red cat")
+    finally:
+        settings.save(str(site))
+    assert {*docids} == passages.keys() == {"d1", "d4"}  # both are longer than the ranker's rows
+    read = {docid: combined.passage(docid, tokens) for docid, tokens in passages.items()}
+    assert all(text in " ".join(DOCS[docid]) for docid, text in read.items())
+    alone = predict(load_scorer(str(site / "ranker"), max_length=10), [("red cat", text) for text in read.values()])
+    np.testing.assert_allclose(alone, [parts["ranker"][docids.index(docid)] for docid in read], atol=1e-5)
 
 
 def test_what_is_barred_is_no_candidate_and_a_query_of_unknown_words_has_vectors(site):

@@ -106,7 +106,9 @@ function hitItem(hit, about, name) {
   item.append(top);
   if (about.title) item.append(make("div", "id", hit.docid));
   const text = make("p", "snippet");
-  for (const [part, matched] of about.snippet) text.append(matched ? make("mark", "", part) : part);
+  const scored = name !== "BM25" && name !== "Vectors" ? about.scored : null;
+  if (scored) text.append(make("span", "scored", "Passage that the ranker scored: "));
+  for (const [part, matched] of scored || about.snippet) text.append(matched ? make("mark", "", part) : part);
   item.append(text);
   if (about.anchors.length) {
     const called = about.anchors.map(([anchor, count]) => `“${anchor}”` + (count > 1 ? ` × ${count}` : ""));
