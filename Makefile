@@ -147,10 +147,10 @@ bench-step: .venv/test $(BENCH_DOCUMENTS) $(BENCH_VOCABULARY)
 bench-input: .venv/test $(BENCH_DOCUMENTS) $(BENCH_VOCABULARY)
 	$(BIN)/python benchmarks/input.py --documents=$(BENCH_DOCUMENTS) --tokenizer=$(BENCH_VOCABULARY)
 
-# Needs no files, and no .venv: BENCH_PYTHON has harp_jax with the device's extra, and torch and sentence-transformers to compare with.
+# Needs no files, and no .venv: BENCH_PYTHON has JAX for the device and our base packages (not TensorFlow), and torch and sentence-transformers to compare with.
 BENCH_PYTHON ?= $(BIN)/python
 bench-device:
-	env -u JAX_PLATFORMS $(BENCH_PYTHON) benchmarks/device.py $(BENCH_DEVICE)
+	env -u JAX_PLATFORMS PYTHONPATH=".:$$PYTHONPATH" $(BENCH_PYTHON) benchmarks/device.py $(BENCH_DEVICE)
 
 BENCH_DUMP ?= ../shared/data/dumps/enwiki-excerpt.xml.bz2
 bench-dump: .venv/test $(BENCH_DUMP)

@@ -1,12 +1,13 @@
 """What a GPU or TPU does with our code, in one table of ten minutes; it needs no files. Run it first on a rented machine.
 
-python benchmarks/device.py [--small]
+python benchmarks/device.py [--small] [--only=step,torch]
 
 1. losses and gradients of every attention implementation against "xla" in float32; 2. the pre-training step (BERT-base, 64 rows of
 512) through `train`, from TFRecords where TensorFlow is installed, and the same step in PyTorch; 3. a training killed and resumed;
 4. re-ranking, and sentence-transformers' CrossEncoder; 5. scores in float32 against those of the processor. Documents are random
 with the lengths of Wikipedia's passages, parameters are random. Each part is a process of its own, since a device belongs to one.
-`--small`: a few seconds a part on a processor, as the test does. What is not installed is named in its row.
+`--small`: a few seconds a part on a processor, as the test does. What is not installed is named in its row. `--only`: some of the
+parts, where a command may not take ten minutes.
 """
 
 import argparse
@@ -25,10 +26,13 @@ from typing import Any
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+CPU = {"JAX_PLATFORMS": "cpu"}
 SIZES = {  # layers, hidden, heads, row length, pairs of a batch, steps, pairs to re-rank
     False: (12, 768, 12, 512, 128, 40, 2000),
     True: (2, 64, 2, 128, 8, 12, 20),
 }
+PARTS = ("attention", "step", "torch", "resume", "rerank", "scores")
+RATE = "tokens_per_second"
 
 
 def settings(small: bool, tokenizer: str) -> Any:
@@ -116,13 +120,13 @@ def step(small: bool, folder: str) -> None:
     with open(f"{folder}/step/metrics.jsonl") as file:
         rows = [line for line in map(json.loads, file) if line["split"] == "train"]
     rows = rows[len(rows) // 2 :]
-    middle = {
-        name: statistics.median(r.get(name, 0.0) for r in rows) for name in ("tokens_per_second", "mfu", "input_wait")
-    }
+    middle = {name: statistics.median(r.get(name, 0.0) for r in rows) for name in (RATE, "mfu", "input_wait")}
+    with open(f"{folder}/{RATE}", "w") as file:
+        file.write(str(middle[RATE]))
     used = (jax.local_devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0)
     row(
         f"step, {c.model.layers} × {c.model.hidden}, {c.dtype}, from {'TFRecords' if records else 'memory'}",
-        f"{middle['tokens_per_second']:,.0f} tokens/s, MFU {middle['mfu']:.1%}, input_wait {middle['input_wait']:.1%}"
+        f"{middle[RATE]:,.0f} tokens/s, MFU {middle['mfu']:.1%}, input_wait {middle['input_wait']:.1%}"
         + (f", {used / 2**30:.1f} GiB" if used else ""),
     )
 
@@ -199,7 +203,7 @@ def resume(args: argparse.Namespace, folder: str) -> None:
     victim.wait()
     found = run("trial", args, folder, TRIAL="killed", **exact) if not found.returncode else found
     if found.returncode:
-        row("killed and resumed", "failed: " + found.stderr.strip().splitlines()[-1])
+        row("killed and resumed", failure(found))
         return
     losses = []
     for name in ("whole", "killed"):
@@ -209,78 +213,85 @@ def resume(args: argparse.Namespace, folder: str) -> None:
     row("killed and resumed", f"{same} of {len(losses[0])} losses are those of a training left alone")
 
 
-def peers(args: argparse.Namespace, folder: str) -> None:
-    """The same step in PyTorch, and re-ranking beside CrossEncoder."""
-    torch = importlib.util.find_spec("torch")
+def torch_step(args: argparse.Namespace, folder: str) -> None:
+    """The same step in PyTorch."""
+    what = "the same step in PyTorch"
+    if importlib.util.find_spec("torch") is None:
+        row(what, "torch is not installed")
+        return
     layers, hidden, heads, _, pairs, steps, _ = SIZES[args.small]
-    shape = [f"--layers={layers}", f"--hidden={hidden}", f"--heads={heads}", f"--pairs={pairs}", f"--steps={steps}"]
-    dtype = "float32" if args.small else "bfloat16"
-    command = [
-        sys.executable,
-        f"{HERE}/step_torch.py",
-        "--mode=tuned",
-        f"--dtype={dtype}",
-        f"--tokenizer={folder}/tokenizer",
-    ]
-    done = subprocess.run([*command, *shape], capture_output=True, text=True) if torch else None
-    rate = re.search(r"(\d+) real tokens/s", done.stdout) if done else None
-    said = "torch is not installed" if done is None else "failed: " + (done.stderr.strip().splitlines() or [""])[-1]
-    row("the same step in PyTorch", f"{int(rate[1]):,} tokens/s" if rate else said)
+    given = {"layers": layers, "hidden": hidden, "heads": heads, "pairs": pairs, "steps": steps, "mode": "tuned"}
+    given |= {"dtype": "float32" if args.small else "bfloat16", "tokenizer": f"{folder}/tokenizer"}
+    done = program("step_torch.py", **given)
+    found = re.search(r"(\d+) real tokens/s", done.stdout)
+    if found is None:
+        row(what, failure(done))
+        return
+    ours = float(open(f"{folder}/{RATE}").read()) if os.path.exists(f"{folder}/{RATE}") else 0.0
+    row(what, f"{int(found[1]):,} tokens/s" + (f"; ours is {ours / int(found[1]):.2f} times that" if ours else ""))
+
+
+def rerank(args: argparse.Namespace, folder: str) -> None:
+    """Re-ranking beside CrossEncoder."""
     if importlib.util.find_spec("sentence_transformers") is None:
         row("re-ranking", "sentence-transformers is not installed")
         return
-    files = [f"--{name}={folder}/{file}" for name, file in
-             (("model", "model"), ("docs", "docs.tsv"), ("queries", "queries.tsv"), ("run", "run.trec"))]  # fmt: skip
-    small = ["--rounds=1"] if args.small else ["--rounds=3"]
-    length = [f"--max_length={SIZES[args.small][3]}", "--questions=2", "--candidates=1000"]
-    done = subprocess.run(
-        [sys.executable, f"{HERE}/rerank.py", *files, *length, *small], capture_output=True, text=True
-    )
-    found = re.findall(r"^(.*?) +([\d.]+) pairs/s .*?scores apart by (\S+)", done.stdout, re.M)
-    for name, rate_, apart in found:
-        row(f"re-ranking, {name}", f"{rate_} pairs/s; scores apart by {apart} at most")
+    files = {"model": "model", "docs": "docs.tsv", "queries": "queries.tsv", "run": "run.trec"}
+    given = {name: f"{folder}/{file}" for name, file in files.items()}
+    given |= {"max_length": SIZES[args.small][3], "questions": 2, "candidates": 1000, "rounds": 1 if args.small else 3}
+    done = program("rerank.py", **given)
+    for name, rate, apart in re.findall(r"^(.*?) +([\d.]+) pairs/s .*?scores apart by (\S+)", done.stdout, re.M):
+        row(f"re-ranking, {name}", f"{rate} pairs/s; scores apart by {apart} at most")
     if done.returncode:
-        row("re-ranking", "failed: " + (done.stderr.strip().splitlines() or [""])[-1])
+        row("re-ranking", failure(done))
+
+
+def compare_scores(args: argparse.Namespace, folder: str) -> None:
+    """Scores in float32 beside those of the processor."""
+    for environment in ({}, CPU):
+        found = run("scores", args, folder, **environment)
+        if found.returncode:
+            row("scores in float32", failure(found))
+            return
+    files = sorted(name for name in os.listdir(folder) if name.startswith("scores-"))
+    there, here = (np.load(f"{folder}/{name}") for name in (files[-1], "scores-cpu.npy"))
+    row("scores in float32", f"apart from the processor's by {np.abs(there - here).max() / np.abs(here).max():.1e}")
+
+
+def program(name: str, **given: object) -> subprocess.CompletedProcess:
+    command = [sys.executable, f"{HERE}/{name}", *(f"--{key}={value}" for key, value in given.items())]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def failure(done: subprocess.CompletedProcess) -> str:
+    return "failed: " + (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas between them")
     parser.add_argument("--part", default="", help="of the benchmark's own processes")
     parser.add_argument("--folder", default="")
     args = parser.parse_args()
+    inside = {"attention": attention, "step": step, "trial": trial, "scores": scores, "prepare": prepare}
     if args.part:
-        {"attention": attention, "step": step, "trial": trial, "scores": scores, "prepare": prepare}[args.part](
-            args.small, args.folder
-        )
+        inside[args.part](args.small, args.folder)
         return
+    outside = {"torch": torch_step, "resume": resume, "rerank": rerank, "scores": compare_scores}
     with tempfile.TemporaryDirectory() as folder:
-        started, cpu = time.monotonic(), {"JAX_PLATFORMS": "cpu"}
-        if (found := run("prepare", args, folder, **cpu)).returncode:
+        started = time.monotonic()
+        if (found := run("prepare", args, folder, **CPU)).returncode:
             sys.exit(found.stderr)
-        what = [
-            sys.executable,
-            "-c",
-            "import jax; print(jax.__version__, len(jax.devices()), jax.devices()[0].device_kind)",
-        ]
-        version, count, kind = subprocess.run(what, capture_output=True, text=True, check=True).stdout.split(" ", 2)
+        what = "import jax; print(jax.__version__, len(jax.devices()), jax.devices()[0].device_kind)"
+        done = subprocess.run([sys.executable, "-c", what], capture_output=True, text=True, check=True)
+        version, count, kind = done.stdout.split(" ", 2)
         print(f"| {count} × {kind.strip()}, JAX {version} | |\n|---|---|", flush=True)
-        for part in ("attention", "step"):
-            if (found := run(part, args, folder)).returncode:
-                row(part, "failed: " + found.stderr.strip().splitlines()[-1])
-        resume(args, folder)
-        peers(args, folder)
-        for environment in ({}, cpu):
-            found = run("scores", args, folder, **environment)
-        files = sorted(name for name in os.listdir(folder) if name.startswith("scores-"))
-        if found.returncode or not files:
-            row("scores in float32", "failed: " + found.stderr.strip().splitlines()[-1])
-        else:
-            there, here = (np.load(f"{folder}/{name}") for name in (files[-1], "scores-cpu.npy"))
-            row(
-                "scores in float32",
-                f"apart from the processor's by {np.abs(there - here).max() / np.abs(here).max():.1e}",
-            )
+        for part in args.only.split(","):
+            if part in outside:
+                outside[part](args, folder)
+            elif (found := run(part, args, folder)).returncode:
+                row(part, failure(found))
         print(f"\n{time.monotonic() - started:.0f} seconds", file=sys.stderr)
 
 

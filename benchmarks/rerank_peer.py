@@ -56,6 +56,11 @@ def main() -> None:
             sides["CrossEncoder, openvino int8"] = quantized(arguments.model, pairs, length)
         except ImportError as error:
             print(f"without its OpenVINO backend: {error}", file=sys.stderr)
+    else:
+        half = CrossEncoder(
+            arguments.model, device=arguments.device, max_length=length, model_kwargs={"dtype": "bfloat16"}
+        )
+        sides["CrossEncoder, torch bfloat16"] = half
     print(json.dumps(list(sides)), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
