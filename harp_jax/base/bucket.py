@@ -2,8 +2,8 @@
 
 Orbax writes arrays to gs:// itself, and to no other store; s3:// and others are refused. A bucket replaces whole objects only: it
 cannot append, lock or rename. So the small files of a workdir (config, tokenizer, metrics, selected parameters) are in a local
-directory while a training runs, and are copied to the bucket before each checkpoint. gcsfs reads the bucket, also where TensorFlow
-could: one way is tested.
+directory of each process while a training runs, and the first process copies its own to the bucket before each checkpoint. gcsfs
+reads the bucket, also where TensorFlow could: one way is tested.
 """
 
 import contextlib

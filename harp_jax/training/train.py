@@ -109,11 +109,6 @@ def _train(
         sharding.meet(mesh)
     stage = STAGES[config.stage](config) if stage is None else stage
     shape = padded(stage.shape, mesh)
-    if bucket.is_bucket(workdir) and jax.process_count() > 1:
-        raise InputError(
-            f"--workdir={workdir}: several processes in a bucket are not tested yet; use a directory that all hosts share (a "
-            "mounted bucket, NFS). Data may be in a bucket"
-        )
     home = workdir  # of checkpoints; in a bucket all other files of a run are in a local directory
     mirror = bucket.Mirror(workdir) if bucket.is_bucket(workdir) else None
     if mirror is not None:

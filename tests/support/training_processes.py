@@ -21,7 +21,7 @@ def launch(directory, *options: str, devices: int = 1) -> subprocess.Popen:
     os.makedirs(directory, exist_ok=True)
     command = [sys.executable, "-m", "tests.support.tiny_run", str(directory), *options]
     environment = {**os.environ, "JAX_NUM_CPU_DEVICES": str(devices), "PYTHONPATH": str(ROOT)}
-    if devices > 1:
+    if devices > 1 or any(option.startswith("coordinator=") for option in options):
         environment["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {PATIENCE}".strip()
     return subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
