@@ -23,7 +23,7 @@ from harp_jax.config import read_config
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.paths import are_pages
 from harp_jax.corpus.trec import Qrels, read_qrels, read_queries
-from harp_jax.experiments.execution import execute, summary
+from harp_jax.experiments.execution import duration, execute, summary
 from harp_jax.experiments.plan import Command, Step, listing, resolve
 from harp_jax.experiments.steps import Collection as Judged
 from harp_jax.experiments.steps import cross_validation, fitted_sum, trained_ranker, tuned_first_stage
@@ -349,6 +349,8 @@ def with_labels(labels: str, depth: int, seed: int, stems: str, encoder: str) ->
 
 # One package of each extra that the steps need, the last one for HTML.
 PACKAGES = {"tensorflow": "demo", "ir_measures": "demo", "bm25s": "demo", "selectolax": "web"}
+# Embedding a MB of documents takes as long as so many steps of training of as many layers: measured on Python's manual.
+STEPS_PER_MB = 20
 GUESSED = 1.0  # seconds of a step in a dry run before it is measured
 SCRATCH = (
     "No --start: a small encoder is trained from scratch with the words of these pages. It can add to BM25 where there are tens of "
@@ -395,6 +397,7 @@ class SiteRun:
         tasks = self.tasks(prepared) if prepared["pairs"].done else ()
         rate = self.steps(tasks=tasks)["rate"]
         number = self.training_steps(rate, prepared["pairs"], tasks) if rate.done and tasks else 0
+        embedding = self.embedding(prepared, rate) if number else ""
         known = number or max(1, round(60 * self.minutes / GUESSED))
         stems = (
             survey_of(prepared["survey"])["language"]
@@ -408,6 +411,11 @@ class SiteRun:
                 f"The steps of harp stand for {self.minutes:g} minutes at {GUESSED:g} s a step; the step rate measures how "
                 "many fit."
             )
+            if self.options.get("start"):
+                embedding = (
+                    f"Vectors: a MB of documents takes about as long as {STEPS_PER_MB} of these steps with all layers."
+                )
+        lines += [embedding] if embedding else []
         return "\n".join(lines)
 
     def run(self) -> dict[str, Any]:
@@ -433,7 +441,8 @@ class SiteRun:
         rate = self.steps(tasks=tasks)["rate"]
         carry_out([rate], self.output)
         number = self.training_steps(rate, prepared["pairs"], tasks)
-        print(f"{number} steps of training, within {self.minutes:g} minutes; tasks: {', '.join(tasks)}", flush=True)
+        print(f"{number} steps of training, within {self.minutes:g} minutes; tasks: {', '.join(tasks)}")
+        print(self.embedding(prepared, rate), flush=True)
         planned = self.steps(number, tasks, survey["language"])
         carry_out(list(planned.values()), self.output)
         for name, step in results.items():
@@ -464,6 +473,16 @@ class SiteRun:
     def tasks(self, prepared: Mapping[str, Step]) -> tuple[str, ...]:
         """The tasks of the recipe that the finished pairs suffice for."""
         return usable_tasks(prepared["pairs"].place, read_config(PRETRAIN).tasks)
+
+    def embedding(self, prepared: Mapping[str, Step], rate: Step) -> str:
+        """How long the vectors of all documents take, from the rate of training; empty without `start`."""
+        if not (start := self.options.get("start")):
+            return ""
+        kept = self.options.get("layers", 0)  # by the ranker; the vectors are those of all layers
+        layers = read_json(os.path.join(start, "config.json")).get("num_hidden_layers", kept) / kept if kept else 1.0
+        megabytes = os.path.getsize(os.path.join(prepared["survey"].place, "docs.jsonl")) / 1e6
+        seconds = STEPS_PER_MB * megabytes * layers * float(read_json(rate.place)["seconds_per_step"])
+        return f"Then vectors of {megabytes:.1f} MB of documents: about {duration(seconds)}, once."
 
     def training_steps(self, rate: Step, pairs: Step, tasks: tuple[str, ...]) -> int:
         """Steps within the minutes: a function of the recorded rate, so that a command that is repeated trains for as many."""
