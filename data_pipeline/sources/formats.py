@@ -161,7 +161,8 @@ def _head(path: str) -> bytes:
 # Detecting the language.
 _PAGES_ASKED = 200
 _HTML_LANGUAGE = re.compile(
-    rb"<html\b[^<>]{0,1000}?\slang\s*=\s*[\"']?\s*([a-z]{2,3}(?:[-_][a-z0-9]{1,8})*)(?=[\"'\s/>])", re.IGNORECASE
+    rb"<(?:html|body)\b[^<>]{0,1000}?\slang\s*=\s*[\"']?\s*([a-z]{2,3}(?:[-_][a-z0-9]{1,8})*)(?=[\"'\s/>])",
+    re.IGNORECASE,
 )
 
 
@@ -173,7 +174,8 @@ class Language(NamedTuple):
 
 
 def language_of(source: Source) -> Language:
-    """The language that most of the first pages name (`<html lang>`), or that of the first dump; English where none is named.
+    """The language that most of the first pages name (`<html lang>`; Texinfo writes `<body lang>`), or that of the first dump;
+    English where none is named.
 
     One language a job: pages in others are read by its rules.
     """
@@ -183,8 +185,8 @@ def language_of(source: Source) -> Language:
     if source["format"] not in ("html", "warc"):
         return Language(ENGLISH, "assumed: JSON lines name none")
     pages = itertools.islice(files_of({**source, "redirects": (), "index": ()}), _PAGES_ASKED)
-    named = [match[1].decode().lower() for page in pages for match in _HTML_LANGUAGE.finditer(_head(page))]
+    named = [match[1].decode().lower() for page in pages if (match := _HTML_LANGUAGE.search(_head(page)))]
     if not named:
-        return Language(ENGLISH, "assumed: no <html lang>")
+        return Language(ENGLISH, "assumed: no <html lang>, no <body lang>")
     ((tag, times),) = Counter(named).most_common(1)
-    return Language(tag, f"by <html lang> of {times} of the {len(named)} first pages that have one")
+    return Language(tag, f"by <html lang> or <body lang> of {times} of the {len(named)} first pages that have one")

@@ -163,7 +163,8 @@ PAGE = "<!doctype html><html{}><title>x</title><p>text</p></html>"
     ("written", "tag", "origin"),
     [
         ({"a.html": PAGE.format(" lang=ja"), "b.html": PAGE.format(' class=x lang="JA"'), "c.html": PAGE.format("")},
-         "ja", "by <html lang> of 2 of the 2 first pages"),
+         "ja", "by <html lang> or <body lang> of 2 of the 2 first pages"),
+        ({"a.html": "<html><title>x</title><body lang='de' class=x><p>text"}, "de", "by <html lang> or <body lang> of 1"),
         ({"a.html": PAGE.format(""), "b.html": PAGE.format("")}, "en", "assumed: no <html lang>"),
         ({"dump.xml": HEAD + TAIL}, "de", "by the head of the dump"),
         ({"dump.xml": GERMAN + TAIL}, "de", "by the head of the dump"),
