@@ -350,7 +350,7 @@ def with_labels(labels: str, depth: int, seed: int, stems: str, encoder: str) ->
 # One package of each extra that the steps need, the last one for HTML.
 PACKAGES = {"tensorflow": "demo", "ir_measures": "demo", "bm25s": "demo", "selectolax": "web"}
 # Embedding a MB of documents takes as long as so many steps of training of as many layers: measured on Python's manual.
-STEPS_PER_MB = 20
+STEPS_PER_MB, PASSAGE_BYTES = 20, 750
 GUESSED = 1.0  # seconds of a step in a dry run before it is measured
 SCRATCH = (
     "No --start: a small encoder is trained from scratch with the words of these pages. It can add to BM25 where there are tens of "
@@ -442,7 +442,8 @@ class SiteRun:
         carry_out([rate], self.output)
         number = self.training_steps(rate, prepared["pairs"], tasks)
         print(f"{number} steps of training, within {self.minutes:g} minutes; tasks: {', '.join(tasks)}")
-        print(self.embedding(prepared, rate), flush=True)
+        if vectors := self.embedding(prepared, rate):
+            print(vectors, flush=True)
         planned = self.steps(number, tasks, survey["language"])
         carry_out(list(planned.values()), self.output)
         for name, step in results.items():
@@ -480,9 +481,12 @@ class SiteRun:
             return ""
         kept = self.options.get("layers", 0)  # by the ranker; the vectors are those of all layers
         layers = read_json(os.path.join(start, "config.json")).get("num_hidden_layers", kept) / kept if kept else 1.0
-        megabytes = os.path.getsize(os.path.join(prepared["survey"].place, "docs.jsonl")) / 1e6
+        with open(os.path.join(prepared["survey"].place, "docs.jsonl"), "rb") as file:
+            megabytes = sum(min(len(line), PASSAGES * PASSAGE_BYTES) for line in file) / 1e6
         seconds = STEPS_PER_MB * megabytes * layers * float(read_json(rate.place)["seconds_per_step"])
-        return f"Then vectors of {megabytes:.1f} MB of documents: about {duration(seconds)}, once."
+        return (
+            f"Then vectors of the {megabytes:.1f} MB that it reads of the documents: about {duration(seconds)}, once."
+        )
 
     def training_steps(self, rate: Step, pairs: Step, tasks: tuple[str, ...]) -> int:
         """Steps within the minutes: a function of the recorded rate, so that a command that is repeated trains for as many."""

@@ -128,13 +128,13 @@ def test_what_is_wrong_is_said_before_anything_runs(pages, words, message):
 def test_the_time_of_the_vectors_is_said_before_they_are_made(pages):
     (pages / "start" / "config.json").write_text('{"num_hidden_layers": 6}')
     (pages / "survey").mkdir()
-    (pages / "survey" / "docs.jsonl").write_text("x" * 2_000_000)
+    (pages / "survey" / "docs.jsonl").write_text(("x" * 1999 + "\n") * 1000 + "x" * 10_000_000)
     (pages / "rate.json").write_text('{"seconds_per_step": 1.0}')
     options = {"pages": (str(pages / "pages.jsonl"),), "start": str(pages / "start"), "layers": 3}
     survey, rate = (SimpleNamespace(place=str(pages / name)) for name in ("survey", "rate.json"))
     for layers, seconds in ((3, 80), (0, 40)):
         said = SiteRun(options | {"layers": layers}, str(pages / "x")).embedding({"survey": survey}, rate)
-        assert f"2.0 MB of documents: about {seconds} s" in said
+        assert f"2.0 MB that it reads of the documents: about {seconds} s" in said
     assert SiteRun(options | {"start": ""}, str(pages / "x")).embedding({"survey": survey}, rate) == ""
 
 
