@@ -275,8 +275,10 @@ def _document(
         dropped.append(Dropped(where, "page-empty", ""))
         return None
     title = content.heading
-    if not title and (element := tree.css_first("title")) is not None:
-        title = text_of(element)
+    # Several <h1>, the first one with a number, are chapters of the page: "Summary" is no title of it.
+    chapter = _NUMBER_OF_TITLE.match(title) and len(tree.css("h1")) > 1
+    if (chapter or not title) and (element := tree.css_first("title")) is not None:
+        title = text_of(element) or title
     title = _title(title.rstrip(" \u00b6"))
     outline = _outline(content, spans, title) if source.get("split", "pages") != "pages" else None
     kept = {number for _, _, number in placed}

@@ -98,6 +98,10 @@ def test_first_section_and_title():
     assert document.title == "The title" and document.address == document.id == "https://x.org/guide"
     (document,), _ = read("<div>Menu<h3>Contents</h3>Part</div><h1>T</h1><p>Lead.<h1>Next</h1>Body.")
     assert document.text[: document.lead_end] == "Menu\nContents\nPart\nLead."
+    chapters = "<title>AUTOINCREMENT</title><h1>{}Summary</h1><p>Lead.<h1>{}Keyword</h1><p>Body."
+    for numbers, title in ((("1. ", "2. "), "AUTOINCREMENT"), (("", ""), "Summary")):
+        (document,), _ = read(chapters.format(*numbers))
+        assert document.title == title
     (document,), _ = read("<title>Only\n title</title>text")
     assert document.title == "Only title" and document.lead_end == 4
 
