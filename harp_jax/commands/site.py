@@ -37,6 +37,12 @@ def arguments_parser() -> Parser:
         default=[],
         help="pages not to read, by address, such as '*/news/*'; several times",
     )
+    parser.add_argument(
+        "--split",
+        default="auto",
+        choices=("auto", "pages", "sections"),
+        help="what HTML's documents are; auto: sections where most links lead to one (auto)",
+    )
     parser.add_input(
         "--start", model=True, default="", help="Hugging Face encoder to start from (a small encoder from scratch)"
     )
@@ -67,6 +73,7 @@ def main(arguments: argparse.Namespace) -> None:
         "format",
         "base_url",
         "language",
+        "split",
         "vocabulary",
         "start",
         "layers",

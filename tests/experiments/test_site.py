@@ -16,6 +16,7 @@ from harp_jax.experiments.site import (
     RESULTS,
     SiteRun,
     check_survey,
+    expectation,
     site_plan,
     steps_within,
     usable_tasks,
@@ -35,7 +36,13 @@ def pages(tmp_path):
     "options",
     [
         {},
-        {"start": "start", "labels": "labels.tsv", "base_url": "https://x.org/", "exclude": ("*/a/*",)},
+        {
+            "start": "start",
+            "labels": "labels.tsv",
+            "base_url": "https://x.org/",
+            "exclude": ("*/a/*",),
+            "split": "pages",
+        },
         {"start": "start", "layers": 3},
     ],
 )
@@ -88,6 +95,10 @@ def test_too_few_links_end_in_advice(counts, message):
     check_survey(survey)
     with pytest.raises(InputError, match=message):
         check_survey(survey | counts)
+
+
+def test_few_pairs_are_said_to_be_few():
+    assert "3,500 training pairs are few" in expectation(3500) and expectation(10_000) == ""
 
 
 def test_steps_are_what_fits_and_what_there_is(tmp_path):
