@@ -118,7 +118,8 @@ def test_every_folder_of_tests_is_a_room() -> None:
 # tokenizers of vocab.txt, the default of a fresh encoder, and an export for a file name of sentence-transformers.
 BERT = re.compile(r"wordpiece|\[CLS\]|\[SEP\]|\[MASK\]|^##$|(?<!s_)bert(?!_config)|^30522$", re.IGNORECASE)
 MAY_SAY_BERT = (
-    "model/encoders/bert.py", "model/encoders/roberta.py", "model/encoders/modernbert.py", "model/encoders/table.py",
+    "model/encoders/bert.py", "model/encoders/distilbert.py",
+    "model/encoders/roberta.py", "model/encoders/modernbert.py", "model/encoders/table.py",
     "text/tokenizer.py", "config.py", "checkpoints/export.py",
     "experiments", "commands", "baselines",
 )  # fmt: skip

@@ -28,7 +28,7 @@ ADVICE = "write or download it again"
 # BERT's tokenizer (WordPiece): special tokens, their roles, the classes of transformers, and options with their defaults.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROLES = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS))
-CLASSES = ("BertTokenizer", "BertTokenizerFast")
+CLASSES = ("BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "DistilBertTokenizerFast")
 NORMALISER = ("lowercase", "strip_accents", "handle_chinese_chars")  # of tokenizer.json, as OPTIONS
 OPTIONS: dict[str, bool | None] = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
 

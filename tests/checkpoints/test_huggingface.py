@@ -243,7 +243,7 @@ WORDS = "bert.embeddings.word_embeddings.weight"
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"model_type": "distilbert"}, "its model_type is 'distilbert'"),
+        ({"model_type": "electra"}, "its model_type is 'electra'"),
         ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new'"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
         ({"hidden_size": None}, "hidden_size is None, not a whole number of 1 to"),

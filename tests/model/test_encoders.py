@@ -12,11 +12,11 @@ from tests.support.architectures import ARCHITECTURES, check_parity, close, rows
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_scores_hidden_states_and_gradients_are_those_of_torch(name, tmp_path):
-    exact = name in ("bert", "xlm-roberta")  # transformers computes rotary positions in float32 only
+    exact = name in ("bert", "distilbert", "xlm-roberta")  # transformers computes rotary positions in float32 only
     check_parity(tmp_path, name, {}, (5, 127, 128, 129), ("float32", "float64") if exact else ("float32",))
 
 
-@pytest.mark.parametrize("name", ["bert", "xlm-roberta", "modernbert"])
+@pytest.mark.parametrize("name", ["bert", "distilbert", "xlm-roberta", "modernbert"])
 def test_predictions_and_attention_are_those_of_torch(name, tmp_path):
     """Attention rows weigh terms; here the last layer of ModernBERT attends to a window."""
     import torch

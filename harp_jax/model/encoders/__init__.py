@@ -2,6 +2,7 @@
 
 In: config.json and tensors of Hugging Face; packed batches. Out: an `Encoder` record for each `model_type`.
 Imports: base, the layers of model.
-Files: encoder (the record, the shape, a leaf of the parameter tree); bert; roberta; modernbert; table (ENCODERS: by model_type).
+Files: encoder (the record, the shape, a leaf of the parameter tree); bert; distilbert; roberta; modernbert;
+table (ENCODERS: by model_type).
 To add an architecture: one file like bert.py, and its line in table.py.
 """

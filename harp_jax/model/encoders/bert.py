@@ -142,13 +142,16 @@ class Embeddings(nn.Module):
         self.word = Words(c.vocab_size, c.hidden, dtype=wide, embedding_init=initializer(c))
         rows = c.first_position + c.max_positions
         self.position = nn.Embed(rows, c.hidden, dtype=wide, embedding_init=initializer(c))
-        self.token_type = nn.Embed(c.type_vocab, c.hidden, dtype=wide, embedding_init=initializer(c))
+        if c.type_vocab:
+            self.token_type = nn.Embed(c.type_vocab, c.hidden, dtype=wide, embedding_init=initializer(c))
         self.norm = layer_norm(c)
         self.drop = Dropout(c.dropout)
 
     def __call__(self, tokens: jax.Array, positions: jax.Array, types: jax.Array, deterministic: bool) -> jax.Array:
         places = positions + self.config.first_position
-        x = self.word(tokens) + self.position(places) + self.token_type(types)
+        x = self.word(tokens) + self.position(places)
+        if self.config.type_vocab:
+            x += self.token_type(types)
         return self.drop(self.norm(x).astype(self.config.dtype), deterministic)
 
 
@@ -248,7 +251,8 @@ def encoder_leaves(c: BertShape, root: str) -> Iterator[Leaf]:
     positions = c.first_position + c.max_positions
     for name, rows in (("word", c.vocab_size), ("position", positions), ("token_type", c.type_vocab)):
         path = ("encoder", "embeddings", name, "embedding")
-        yield Leaf(path, f"{root}.embeddings.{name}_embeddings.weight", (rows, c.hidden), (rows, c.hidden))
+        if rows:
+            yield Leaf(path, f"{root}.embeddings.{name}_embeddings.weight", (rows, c.hidden), (rows, c.hidden))
     yield from norm_leaves("encoder/embeddings/norm", f"{root}.embeddings.LayerNorm", c.hidden)
     for i in range(c.layers):
         ours, theirs = f"encoder/layer_{i}", f"{root}.encoder.layer.{i}"

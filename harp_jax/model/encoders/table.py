@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from harp_jax.base.errors import InputError
-from harp_jax.model.encoders import bert, modernbert, roberta
+from harp_jax.model.encoders import bert, distilbert, modernbert, roberta
 from harp_jax.model.encoders.encoder import Encoder, EncoderShape
 
 ENCODERS: dict[str, Encoder] = {
     "bert": bert.ENCODER,
+    "distilbert": distilbert.ENCODER,
     "roberta": roberta.ROBERTA,
     "xlm-roberta": roberta.XLM_ROBERTA,
     "modernbert": modernbert.ENCODER,
