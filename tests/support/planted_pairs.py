@@ -1,6 +1,7 @@
 """Pairs with a planted signal, and the accuracy that a training reaches on pairs of it that it never saw.
 
 ExactMatches: the query's words stand in the positive document. Bridges: they do not, but words that belong to them do.
+FarAnswers: the words that belong to the query stand far from the document's beginning.
 """
 
 import dataclasses
@@ -60,6 +61,33 @@ class Bridges:
 
 
 @dataclasses.dataclass(frozen=True)
+class FarAnswers:
+    """Three questions, and documents of a seventh more than `depth` tokens with an answer at token `depth`; the rest is filler.
+
+    Every document has the same filler in another order: without its answer it says nothing. Half of the negative documents
+    answer another question, the others none: that answers matter is learned first, and then which one belongs to which question.
+    """
+
+    depth: int
+
+    def query(self, question: int) -> np.ndarray:
+        return np.full(16, len(SPECIAL_TOKENS) + question, np.int32)
+
+    def document(self, question: int, rng: np.random.Generator) -> np.ndarray:
+        """One that answers the question; -1: none."""
+        told, filler = len(SPECIAL_TOKENS) + 3, len(SPECIAL_TOKENS) + 6
+        words = rng.permutation(np.resize(np.arange(filler, filler + 40), self.depth * 7 // 6)).astype(np.int32)
+        if question >= 0:
+            words[self.depth : self.depth + 32] = told + question
+        return words
+
+    def __call__(self, split: str, lane: int, number: int) -> Pair:
+        rng = generator("far", split, lane, number)
+        right, wrong = rng.permutation(3)[:2]
+        return self.query(right), self.document(right, rng), self.document(rng.choice([wrong, -1]), rng)
+
+
+@dataclasses.dataclass(frozen=True)
 class PlantedReader:
     pairs: Pairs
     split: str
@@ -100,12 +128,20 @@ def settings() -> ConfigDict:
 
 def held_out_accuracy(config: ConfigDict, directory: str, pairs: Pairs) -> dict[str, float]:
     """Task → share of held-out pairs whose positive document scores higher, after a training in `directory`."""
+    workdir = trained(config, directory, pairs)
+    rows = [row for row in read_metrics(workdir) if row["split"] == "validation"]
+    return {task: rows[-1][f"{task}_accuracy"] for task in config.tasks}
+
+
+def trained(config: ConfigDict, directory: str, pairs: Pairs) -> str:
+    """The workdir of a training in `directory`, evaluated on held-out pairs if the config says so."""
     stage = pretrain_stage(config, with_data=False)
     sizes = dict.fromkeys(config.tasks, 100_000)
     blank = stage.vocabulary.vocab["[MASK]"]
     readers = {split: PlantedReader(pairs, split, config.row_length, blank, sizes) for split in ("train", "held out")}
     layout = make_layout(config, stage.vocabulary, readers["train"], stage.shares, 2, 2 * config.batch_pairs)
-    stage = dataclasses.replace(stage, reader=readers["train"], held_out=readers["held out"], layout=layout)
-    train(config, os.path.join(directory, "run"), stage, jax.devices()[:1])
-    rows = [row for row in read_metrics(os.path.join(directory, "run")) if row["split"] == "validation"]
-    return {task: rows[-1][f"{task}_accuracy"] for task in config.tasks}
+    held_out = readers["held out"] if config.eval_every else None
+    stage = dataclasses.replace(stage, reader=readers["train"], held_out=held_out, layout=layout)
+    workdir = os.path.join(directory, "run")
+    train(config, workdir, stage, jax.devices()[:1])
+    return workdir

@@ -1,0 +1,60 @@
+"""An answer far from a document's beginning: a long encoder learns it, from pairs to a re-ranked run; one of short rows cannot."""
+
+import pytest
+
+from harp_jax.base.randomness import generator
+from harp_jax.corpus.trec import read_run, write_run
+from harp_jax.text.tokenizer import load_tokenizer
+from tests.support.commands import command
+from tests.support.planted_pairs import FarAnswers, from_scratch, trained
+
+QUERIES = 60  # with three candidates each, one of which answers the query
+
+
+def learned(folder, length: int, layers: int, pairs: FarAnswers) -> str:
+    """The workdir of a ModernBERT trained in rows of `length` tokens."""
+    folder.mkdir()
+    c = from_scratch(str(folder))
+    c.model.model_type, c.model.dropout = "modernbert", 0.0
+    c.model.layers, c.model.hidden, c.model.heads, c.model.max_positions = layers, 32, 1, length
+    c.row_length, c.batch_pairs, c.window = length, 12, 48
+    c.steps, c.learning_rate, c.eval_every, c.dtype = 100, 3e-3, 0, "float32"
+    return trained(c, str(folder), pairs)
+
+
+def right(folder, workdir: str, pairs: FarAnswers, *options: str) -> float:
+    """The share of queries whose answer `harp rerank` puts first."""
+    tokenizer, rng = load_tokenizer(f"{workdir}/tokenizer"), generator("candidates")
+    texts = {
+        "queries": {f"q{i}": pairs.query(i % 3) for i in range(QUERIES)},
+        "docs": {f"d{i}-{n}": pairs.document(n, rng) for i in range(QUERIES) for n in range(3)},
+    }
+    for name, ids in texts.items():
+        lines = (f"{key}\t{tokenizer.decode(words)}\n" for key, words in ids.items())
+        (folder / f"{name}.tsv").write_text("".join(lines))
+    orders = [(f"q{i}", [f"d{i}-{n}" for n in rng.permutation(3)], [3.0, 2.0, 1.0]) for i in range(QUERIES)]
+    write_run(str(folder / "first.trec"), orders)
+    places = {
+        "docs": "docs.tsv",
+        "queries": "queries.tsv",
+        "run": "first.trec",
+        "output": f"out{len(list(folder.iterdir()))}.trec",
+    }
+    command("rerank", f"--model={workdir}", *(f"--{name}={folder / file}" for name, file in places.items()), *options)
+    ranked = read_run(str(folder / places["output"]))
+    return sum(ranked[f"q{i}"].ranked()[0] == f"d{i}-{i % 3}" for i in range(QUERIES)) / QUERIES
+
+
+# With one layer only [CLS] attends, at a cost that is linear in the length; with two, the second one sees its window only.
+@pytest.mark.parametrize(
+    "depth, long, short, layers, windows",
+    [(210, 288, 128, 2, ()), pytest.param(3000, 4096, 512, 1, ("--windows=16",), marks=pytest.mark.real)],
+)
+def test_a_far_answer_is_learned_in_long_rows_and_missed_in_short_ones(tmp_path, depth, long, short, layers, windows):
+    pairs = FarAnswers(depth)
+    workdirs = {length: learned(tmp_path / str(length), length, layers, pairs) for length in (long, short)}
+    assert right(tmp_path, workdirs[long], pairs) >= 0.95
+    assert right(tmp_path, workdirs[short], pairs) < 0.55  # 1/3 is chance, with a deviation of .06
+    for length in workdirs if windows else ():  # printed for docs/encoders.md: what MaxP makes of either
+        found = right(tmp_path, workdirs[length], pairs, f"--max_length={short}", *windows)
+        print(f"trained in rows of {length} tokens, ranked by windows of {short}: {found:.2f}")
