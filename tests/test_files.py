@@ -140,13 +140,15 @@ def test_after_a_kill_between_or_after_the_renames_the_next_command_cleans_up(tm
     )
     killed = subprocess.run([sys.executable, "-c", code, str(tmp_path / "model"), str(renames)])
     assert killed.returncode == -signal.SIGKILL
+    (tmp_path / "model.tmp.mine.old").mkdir()
     with pytest.raises(ZeroDivisionError), output_folder(str(tmp_path / "model")):
         raise ZeroDivisionError
-    assert (tmp_path / "model" / "weights").read_text() == left and not [*tmp_path.glob("*.old")]
+    assert (tmp_path / "model" / "weights").read_text() == left
+    assert [path.name for path in tmp_path.glob("*.old")] == ["model.tmp.mine.old"]
 
 
 def test_what_another_process_has_renamed_is_left_to_it(tmp_path):
-    (tmp_path / "model.tmp.00.old").mkdir()
+    (tmp_path / "model.tmp.00000000.old").mkdir()
     with output_folder(str(tmp_path / "new")) as folder:
         write(f"{folder}/weights")
     other = os.open(tmp_path, os.O_RDONLY)
@@ -158,7 +160,7 @@ def test_what_another_process_has_renamed_is_left_to_it(tmp_path):
 
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(again)
-        assert wait([waiting], 0.3).not_done and (tmp_path / "model.tmp.00.old").exists()
+        assert wait([waiting], 0.3).not_done and (tmp_path / "model.tmp.00000000.old").exists()
         os.rename(tmp_path / "new", tmp_path / "model")
         os.close(other)
     waiting.result()

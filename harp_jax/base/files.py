@@ -410,7 +410,7 @@ def output_folder(path: str) -> Iterator[str]:
 
 def _put_back(target: str) -> None:
     """Renames the folder `target` back if a process ended between its two renames; removes it if there is a newer one."""
-    pattern = f"{glob.escape(target)}.tmp.*.old"
+    pattern = f"{glob.escape(target)}.tmp.{'[0-9a-f]' * 8}.old"  # see `beside`; any other name is not ours
     if glob.glob(pattern):
         with _alone_in(os.path.dirname(target)):
             for old in glob.glob(pattern):
