@@ -187,12 +187,13 @@ def _vocabulary_backward(stored: tuple, cotangents: tuple) -> tuple:
     """Two products with the bracket; g/total scales the small operands. The empty arrays carry the gradients' dtypes."""
     extended, words, bracket, total, embedding, bias = stored
     scale = (cotangents[0] / total)[..., None]
-    to_extended = jnp.einsum("rmv,vh->rmh", bracket, words, preferred_element_type=total.dtype) * scale
+    # Without the bias's column, which makes an odd number of outputs.
+    to_hidden = jnp.einsum("rmv,vh->rmh", bracket, words[:, :-1], preferred_element_type=total.dtype) * scale
     # As [H, vocab]: transposing this is cheaper than transposing the bracket. Over rows and positions as one dimension: XLA copies
     # the bracket to sum over two.
     scaled, tall = (x.reshape(-1, x.shape[-1]) for x in ((extended * scale).astype(extended.dtype), bracket))
     to_words = as_computed(jnp.einsum("nh,nv->hv", scaled, tall, preferred_element_type=total.dtype), scaled).T
-    hidden = to_extended[..., :-1].astype(extended.dtype)
+    hidden = to_hidden.astype(extended.dtype)
     return hidden, to_words[:, :-1].astype(embedding.dtype), to_words[:, -1].astype(bias.dtype), None
 
 
