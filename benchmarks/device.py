@@ -2,12 +2,12 @@
 
 python benchmarks/device.py [--small] [--only=step,torch]
 
-1. losses and gradients of every attention implementation against "xla" in float32; 2. the pre-training step (BERT-base, 128 pairs
-in rows of 512) through `train`, from TFRecords where TensorFlow is installed, and the same step in PyTorch; 3. a training killed and
-resumed; 4. re-ranking, and sentence-transformers' CrossEncoder; 5. scores in float32 against those of the processor. Documents are
-random with the lengths of Wikipedia's passages, parameters are random. Each part is a process of its own, since a device belongs to
-one. `--small`: a few seconds a part on a processor, as the test does. What is not installed is named in its row. `--only`: some of
-the parts, where a command may not take ten minutes.
+1. losses and gradients of every attention implementation against "xla" in float32; 2. the pre-training step (BERT-base, 128
+pairs in rows of 512) through `train`, from TFRecords where TensorFlow is installed, and the same step in PyTorch; 3. a training
+killed and resumed; 4. re-ranking, and sentence-transformers' CrossEncoder; 5. scores in float32 against those of the processor.
+Documents are random with the lengths of Wikipedia's passages, parameters are random. Each part is a process of its own, since a
+device belongs to one. `--small`: a few seconds a part on a processor, as the test does. What is not installed is named in its
+row. `--only`: some of the parts, where a command may not take ten minutes.
 """
 
 import argparse
