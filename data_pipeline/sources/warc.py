@@ -62,7 +62,12 @@ def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Drop
             file.seek(place.start)
             data = io.BytesIO(file.read(place.end - place.start))
             # One iterator per record: a broken encoding must not affect the records after it.
-            if (record := next(ArchiveIterator(data, parse_http=False), None)) is not None:
+            try:
+                record = next(ArchiveIterator(data, parse_http=False), None)
+            except OSError as error:  # a head that is longer than FastWARC reads
+                dropped.append(Dropped(f"{path} byte {place.start}", "page-http", str(error)))
+                continue
+            if record is not None:
                 url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
                 documents += _pages(record, url, f"{path} byte {place.start}: {url}"[:300], source, dropped)
     return documents, dropped

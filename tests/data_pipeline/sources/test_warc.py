@@ -35,6 +35,7 @@ RECORDS = [
     record("http://x.org/g", b"no gzip", headers="Content-Encoding: gzip\r\n"),
     record("dns:x.org", "<p>x"),
     record("http://x.org/h", status="302 Found"),
+    record("http://x.org/" + "i" * 40_000),
     record("http://x.org/i", "<p>" + "x" * 400_000),
 ]  # fmt: skip
 
@@ -54,7 +55,7 @@ def test_pages_and_redirects_of_a_crawl(tmp_path, monkeypatch, name, chunk_bytes
     ]
     assert documents[0].links[0].target == "https://x.org/a" and len(documents[3].text) == 299_999
     assert [each.reason for each in dropped] == [
-        "page-type", "page-status", "page-revisit", "page-http", "page-url", "redirect-invalid", "page-too-large",
+        "page-type", "page-status", "page-revisit", "page-http", "page-url", "redirect-invalid", "page-http", "page-too-large",
     ]  # fmt: skip
     assert all(f"{name} byte " in each.where for each in dropped)
 
