@@ -231,7 +231,8 @@ def keeping(evaluate: Evaluate, config: ConfigDict, stage: Stage, shape: Shape, 
     def evaluated(params: dict, step: int) -> dict[str, float]:
         found = evaluate(params, step)
         if step:  # of untrained ones no ranking can be expected
-            best.offer(params, step, found["pair_accuracy"])
+            by_task = [found[f"{task}_accuracy"] for task in stage.tasks if f"{task}_accuracy" in found]
+            best.offer(params, step, sum(by_task) / len(by_task))
         return found
 
     return evaluated

@@ -18,7 +18,7 @@ from harp_jax.checkpoints.encoder import load_encoder
 from harp_jax.checkpoints.export import export_model
 from harp_jax.checkpoints.recorded import best, read_metrics
 from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.training.train import train
+from harp_jax.training.train import make_evaluate, train
 from harp_jax.training.workdir import cut_after, locked
 from tests.support.planted_pairs import TASK, exact_match, from_scratch, held_out_accuracy
 from tests.support.synthetic import tokenizer
@@ -143,14 +143,20 @@ def test_held_out_metrics_repeat_and_a_task_no_better_than_its_trivial_predictor
 
 
 def test_the_best_parameters_on_held_out_pairs_are_kept_and_exported(tmp_path, monkeypatch):
-    seen = {}
+    seen, planned = {}, {2: 0.6, 4: 0.9, 6: 0.7}
 
-    def evaluate(params, step):
-        seen[step] = jax.device_get(params["score"])
-        return {"pair_accuracy": {2: 0.6, 4: 0.9, 6: 0.7}.get(step, 1.0)}  # untrained ones do not count
+    def spied(*given):
+        evaluate = make_evaluate(*given)
 
-    monkeypatch.setattr("harp_jax.training.train.make_evaluate", lambda *_: evaluate)
-    workdir = run_tiny(tmp_path, steps=6, eval_every=2, keep_best=True)
+        def spy(params, step):
+            seen[step] = jax.device_get(params["score"])
+            right = planned.get(step, 1.0)  # untrained ones do not count
+            return {name: right if name.endswith("_accuracy") else x for name, x in evaluate(params, step).items()}
+
+        return spy
+
+    monkeypatch.setattr("harp_jax.training.train.make_evaluate", spied)
+    workdir = run_tiny(tmp_path, steps=6, eval_every=2, eval_batches=2, keep_best=True)
     assert best(workdir)["step"] == 4 and best(workdir)["pairs"] > 0
     export_model(workdir, str(tmp_path / "out"), ranker=True)
     for path in (workdir, str(tmp_path / "out")):
