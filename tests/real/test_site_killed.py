@@ -15,12 +15,20 @@ from tests.support import ROOT, site_pages
 pytestmark = pytest.mark.real
 
 KILLS = 8
-SETTINGS = ("format=html", "base_url=https://x.org/", "steps=12", "depth=5", "max_queries=60", "tasks=adp")
+# With a given number of steps: `harp site` measures how many fit into its minutes.
+PLAN = """
+from harp_jax.experiments.site import site_plan
+
+def get_plan():
+    pages = dict(format="html", base_url="https://x.org/", max_queries=60)
+    return site_plan(({pages!r},), **pages, steps=12, depth=5, tasks=("adp",))
+"""
 
 
 def start(pages: Path, output: Path) -> subprocess.Popen:
-    options = [f"--set={setting}" for setting in (f"pages={pages}", *SETTINGS)]
-    command = [sys.executable, "-m", "harp_jax", "plan", "site", *options, f"--output={output}"]
+    plan = pages.parent / "plan.py"
+    plan.write_text(PLAN.format(pages=str(pages)))
+    command = [sys.executable, "-m", "harp_jax", "plan", str(plan), f"--output={output}"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1"}
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
