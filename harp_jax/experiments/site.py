@@ -294,8 +294,9 @@ def tested(encoder: str, depth: int, stems: str) -> tuple[list[Command], dict[st
         "bm25f": [*stemmed, *TEXTS, "--parameters={tuned_bm25f}"],
     }
     commands, parts = scored(HELD_OUT, "", lexical, depth, encoder, [SOURCES])
-    sums = {"BM25 + anchor texts + in-links": [*parts.values()][:3], "all without the ranker": [*parts.values()][:-1]}
-    sums |= {"BM25 + vectors": [parts[BM25], parts[VECTORS]]} if encoder else {}
+    sums = {"BM25 + anchor texts + in-links": [*parts.values()][:3]}
+    if encoder:
+        sums |= {"all without the ranker": [*parts.values()][:-1], "BM25 + vectors": [parts[BM25], parts[VECTORS]]}
     sums |= {"BM25 + ranker": [parts[BM25], parts[ROW]], EVERYTHING: [*parts.values()]}
     rows = dict(parts)
     for number, (row, runs) in enumerate(sums.items()):
