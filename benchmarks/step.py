@@ -72,6 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--documents", required=True)
     parser.add_argument("--tokenizer", required=True)
+    parser.add_argument("--model_type", default="bert")
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--heads", type=int, default=2)
@@ -81,6 +82,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument(
+        "--clock", default="perf_counter", choices=("perf_counter", "process_time"), help="see rerank.py"
+    )
     parser.add_argument("--attention", default="auto")
     parser.add_argument("--pages", default="keep", choices=("keep", "return"), help="whether glibc keeps freed memory")
     args = parser.parse_args()
@@ -90,6 +94,7 @@ def main() -> None:
     c = configs.pretrain()
     c.tokenizer, c.tasks, c.row_length, c.batch_pairs = args.tokenizer, ("qdm",), args.row_length, args.pairs
     c.model.layers, c.model.hidden, c.model.heads, c.model.dropout = args.layers, args.hidden, args.heads, args.dropout
+    c.model.model_type, c.model.max_positions = args.model_type, max(512, args.row_length)
     c.model.attention, c.dtype, c.lanes = args.attention, args.dtype, args.lanes
     stage = pretrain_stage(c, with_data=False)
     reader = CollectionReader(
@@ -107,15 +112,16 @@ def main() -> None:
     step = jax.jit(make_step(objective, optimizer, 0, c.prng, args.dropout > 0), donate_argnums=0)
     stream = iter(Batches(reader, layout, range(c.lanes), stage.shares, c.window, 0))
     rates, times, tokens, slots = [], [], 0, 0
+    clock = getattr(time, args.clock)
     for number in range(args.steps + 3):
         batch, _ = next(stream)
         arrays = sharding.put(batch, mesh)
-        start = time.perf_counter()
+        start = clock()
         state, metrics = step(state, arrays)
         jax.block_until_ready(metrics)
         if number >= 3:
             real = int((batch["segment_ids"] > 0).sum())
-            times.append(time.perf_counter() - start)
+            times.append(clock() - start)
             rates.append(real / times[-1])
             tokens, slots = tokens + real, slots + batch["segment_ids"].size
     low, middle, high = min(rates), statistics.median(rates), max(rates)

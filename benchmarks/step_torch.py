@@ -3,8 +3,8 @@
 python benchmarks/step_torch.py --mode=tuned --documents=collection.jsonl.xz --tokenizer=vocab.txt [--layers=2 …]
 
 "official": as HARP's authors do, batches padded to their longest sequence, MLM's logits for every position. "tuned": sequences
-sorted by length, so that hardly anything is padded, and logits for the masked positions alone. Both use Transformers'
-BertForPreTraining with its fused attention, and AdamW; bfloat16 is torch.autocast. Prints "2x128: N real tokens/s".
+sorted by length, so that hardly anything is padded, and logits for the masked positions alone. Both use the architecture's
+…ForMaskedLM of Transformers with its fused attention, and AdamW; bfloat16 is torch.autocast. Prints "2x128: N real tokens/s".
 """
 
 import argparse
@@ -13,12 +13,18 @@ import time
 import numpy as np
 import torch
 from step import CollectionReader, load_documents, random_documents
-from transformers import BertConfig, BertForPreTraining
+from transformers import AutoConfig, AutoModelForMaskedLM
 
 from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import load_tokenizer
 
 MLM_RATE = 0.15
+# The MLM head of each …ForMaskedLM, the widening of its layers, and dropout where its default is not as in ours.
+HEADS = {
+    "bert": (lambda model: model.cls, 4, {}),
+    "xlm-roberta": (lambda model: model.lm_head, 4, {"attention_probs_dropout_prob": 0.0}),
+    "modernbert": (lambda model: torch.nn.Sequential(model.head, model.decoder), 1.5, {}),
+}
 
 
 def batches(sequences: list[np.ndarray], pairs: int, mode: str) -> list[list[np.ndarray]]:
@@ -42,17 +48,32 @@ def tensors(batch: list[np.ndarray], mask_token: int, rng: np.random.Generator) 
     return torch.from_numpy(tokens), torch.from_numpy(mask), torch.from_numpy(labels)
 
 
-def loss_of(model: BertForPreTraining, arrays: tuple[torch.Tensor, ...], mode: str) -> torch.Tensor:
+class Ranker(torch.nn.Module):
+    """The encoder with the heads of a score and of MLM."""
+
+    def __init__(self, model_type: str, vocabulary: int, layers: int, hidden: int, heads: int) -> None:
+        super().__init__()
+        head, widening, more = HEADS[model_type]
+        shape = {"hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads}
+        wide, ids = int(widening * hidden), {f"{name}_token_id": 0 for name in ("pad", "cls", "sep", "bos", "eos")}
+        config = AutoConfig.for_model(model_type, vocab_size=vocabulary, intermediate_size=wide, **shape, **ids, **more)
+        whole = AutoModelForMaskedLM.from_config(config, attn_implementation="sdpa")
+        self.encoder, self.mlm = whole.base_model, head(whole)
+        self.score = torch.nn.Sequential(
+            torch.nn.Linear(hidden, hidden), torch.nn.Tanh(), torch.nn.Dropout(0.1), torch.nn.Linear(hidden, 1)
+        )
+
+
+def loss_of(model: Ranker, arrays: tuple[torch.Tensor, ...], mode: str) -> torch.Tensor:
     """The hinge loss of the pairs plus the cross-entropy of the masked tokens."""
     tokens, mask, labels = arrays
-    output = model.bert(tokens, attention_mask=mask)
-    hidden = output.last_hidden_state
+    hidden = model.encoder(tokens, attention_mask=mask).last_hidden_state
+    scores = model.score(hidden[:, 0]).reshape(-1, 2)
     if mode == "tuned":
         chosen = labels >= 0
         hidden, labels = hidden[chosen], labels[chosen]
-    logits = model.cls.predictions(hidden)
+    logits = model.mlm(hidden)
     mlm = torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
-    scores = model.cls.seq_relationship(output.pooler_output)[:, 1].reshape(-1, 2)
     return mlm + torch.relu(1 - scores[:, 0] + scores[:, 1]).mean()
 
 
@@ -61,12 +82,16 @@ def main() -> None:
     parser.add_argument("--mode", required=True, choices=("official", "tuned"))
     parser.add_argument("--documents", default="", help="empty: random ones")
     parser.add_argument("--tokenizer", required=True)
+    parser.add_argument("--model_type", default="bert", choices=HEADS)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--heads", type=int, default=2)
     parser.add_argument("--pairs", type=int, default=16)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
+    parser.add_argument(
+        "--clock", default="perf_counter", choices=("perf_counter", "process_time"), help="see rerank.py"
+    )
     args = parser.parse_args()
 
     torch.manual_seed(0)
@@ -80,19 +105,18 @@ def main() -> None:
         for one in group.sequences
     ]
     order = batches(sequences, args.pairs, args.mode)
-    shape = {"hidden_size": args.hidden, "num_hidden_layers": args.layers, "num_attention_heads": args.heads}
-    config = BertConfig(vocab_size=vocabulary.size, intermediate_size=4 * args.hidden, **shape)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = BertForPreTraining(config).train().to(device)
+    model = Ranker(args.model_type, vocabulary.size, args.layers, args.hidden, args.heads).train().to(device)
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=device == "cuda")
     if device == "cuda":  # where kernels are worth compiling; lengths vary, so with symbolic shapes
-        model.bert.compile(dynamic=True)
+        model.encoder.compile(dynamic=True)
     rng = generator("bench", "masks")
     rates, seconds, real, slots = [], 0.0, 0, 0
+    clock = getattr(time, args.clock)
     warm = len(order) if device == "cuda" else 3  # all lengths, since each may compile something
     for number in range(args.steps + warm):
         arrays = tuple(a.to(device) for a in tensors(order[number % len(order)], vocabulary.mask, rng))
-        start = time.perf_counter()
+        start = clock()
         with torch.autocast(device, torch.bfloat16, enabled=args.dtype == "bfloat16"):
             loss = loss_of(model, arrays, args.mode)
         optimizer.zero_grad()
@@ -102,7 +126,7 @@ def main() -> None:
             torch.cuda.synchronize()
         if number >= warm:
             tokens = int(arrays[1].sum())
-            taken = time.perf_counter() - start
+            taken = clock() - start
             rates.append(tokens / taken)
             seconds, real, slots = seconds + taken, real + tokens, slots + arrays[1].numel()
     # Over all steps: sorted batches differ in length, those of long documents take most of the time, and a median hides them.
