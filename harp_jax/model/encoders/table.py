@@ -18,7 +18,7 @@ ENCODERS: dict[str, Encoder] = {
 
 def encoder_of(model_type: Any, where: str) -> Encoder:
     """InputError, which names `where`, for an architecture that is not among ENCODERS."""
-    if model_type not in ENCODERS:
+    if str(model_type) not in ENCODERS:
         raise InputError(
             f"{where}: its model_type is {model_type!r}, not one of {', '.join(ENCODERS)}; use another model"
         )
