@@ -26,7 +26,7 @@ from harp_jax.model.encoders.encoder import (
     one_label,
     read_fields,
     tied,
-)  # fmt: skip
+)
 from harp_jax.model.layers import (
     Dropout,
     Words,
@@ -38,7 +38,7 @@ from harp_jax.model.layers import (
     layer_norm,
     picked,
     rematerialised,
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)

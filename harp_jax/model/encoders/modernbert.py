@@ -30,7 +30,7 @@ from harp_jax.model.encoders.encoder import (
     one_label,
     read_fields,
     tied,
-)  # fmt: skip
+)
 from harp_jax.model.layers import (
     Dropout,
     Words,
@@ -41,7 +41,7 @@ from harp_jax.model.layers import (
     layer_norm,
     picked,
     rematerialised,
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
