@@ -120,7 +120,7 @@ PLANS: dict[str, list[str]] = {
     "tables with ensembles": ["seeds=0,1", "ensembles=true", "transformers=none,sjtf,harp"],
     "tables with ablations": ["scale=full", "pretrain=steps=10,batch_tokens=500", "transformers=harp,no_mlm,no_rqp"],
     "figure4": ["seeds=0,1", "draws=2"],
-    "recipe": ["init=minilm", "scale=small", "rows=links,k3,k7,titles,four"],
+    "recipe": ["init=minilm", "scale=small", "rows=links,k3,k7,titles,four,taught,taught_alone", "teacher=minilm"],
     "recipe of two query sets": [
         "init=minilm", "rows=adp_qdm", "pairs=enwiki", "queries=a.tsv,b.tsv", "qrels=a.qrels,b.qrels", "only=some.txt,more.txt",
         "candidates=A=a.trec,B=b.trec", "seeds=0,1", "rerank=k=20",
@@ -353,3 +353,8 @@ def test_snakemake_runs_the_plan(folder):
     steps = resolve(plan_commands(2), "out")
     assert all(step.done for step in steps)
     assert "Nothing to be done" in snakemake("--dry-run")
+
+
+def test_a_row_that_is_taught_needs_its_teacher():
+    with pytest.raises(InputError, match="teacher"):
+        load_plan("recipe").commands(["init=minilm", "rows=taught"])

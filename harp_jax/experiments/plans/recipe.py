@@ -31,11 +31,15 @@ from harp_jax.experiments.steps import (
 
 
 class Row(NamedTuple):
-    """The tasks of a row; further fields of its generation job, and of its training (beside configs/baselines/recommended.py)."""
+    """The tasks of a row; further fields of its generation job, and of its training (beside configs/baselines/recommended.py).
+
+    taught: whether the pairs get the scores of the plan's teacher
+    """
 
     tasks: tuple[str, ...] = ("adp",)
     pairs: tuple[str, ...] = ()
     training: tuple[str, ...] = ()
+    taught: bool = False
 
 
 FOUR = ("rqp", "qdm", "rdp", "acm")
@@ -52,6 +56,9 @@ ROWS: dict[str, Row] = {
     "words": Row(pairs=("negative_search=words",)),
     **{f"k{k}": Row(pairs=SEVEN, training=(f"negatives={k}", "pair_loss=lce")) for k in (1, 3, 7)},
     **{f"k{k}_hinge": Row(pairs=SEVEN, training=(f"negatives={k}",)) for k in (3, 7)},
+    # The order of an encoder's vectors as a teacher, beside the links and alone.
+    "taught": Row(pairs=("hard_negatives=3",), training=("negatives=3", "pair_loss=lce_kl"), taught=True),
+    "taught_alone": Row(pairs=("hard_negatives=3",), training=("negatives=3", "pair_loss=kl"), taught=True),
     # What a query and a document are.
     "sampled": Row(pairs=("adp_queries=('sampled',)",)),
     "anchors": Row(pairs=("adp_queries=('anchor',)",)),
@@ -79,8 +86,9 @@ def get_plan(
     only: tuple[str, ...] = (),
     measures: str = "RR@10",
     rerank: tuple[str, ...] = (),
-    rows: tuple[str, ...] = tuple(ROWS),
+    rows: tuple[str, ...] = tuple(name for name, row in ROWS.items() if not row.taught),
     seeds: tuple[int, ...] = (0,),
+    teacher: str = "",
 ) -> list[Command]:
     """Options:
 
@@ -94,12 +102,15 @@ def get_plan(
     rerank: options of every re-ranking, as in max_length=80
     rows: of `ROWS`; the first one also ranks blank queries
     seeds: of pre-training
+    teacher: encoder (Hugging Face directory) of the rows `taught…`; its vectors score their pairs
     """
     check_known("rows", rows, tuple(ROWS))
     only = only or ("",) * len(queries)
     if not rows or not pretraining.init or not len(queries) == len(qrels) == len(candidates) == len(only):
         raise InputError("give rows, their encoder (init), and as many of qrels, candidates and only as of queries")
-    commands, models = trained(pretraining, rows, seeds)
+    if not teacher and any(ROWS[row].taught for row in rows):
+        raise InputError("give the encoder whose vectors teach (teacher), or leave out the rows taught…")
+    commands, models = trained(pretraining, rows, seeds, teacher)
     for asked, judged, candidate, chosen in zip(queries, qrels, candidates, only):
         name, _, run = candidate.partition("=")
         some = [f"--only={chosen}"] if chosen else []
@@ -125,7 +136,7 @@ def get_plan(
 
 
 def trained(
-    pretraining: Pretraining, rows: Sequence[str], seeds: Sequence[int]
+    pretraining: Pretraining, rows: Sequence[str], seeds: Sequence[int], teacher: str
 ) -> tuple[list[Command], dict[str, list[str]]]:
     """The steps that generate pairs (unless they are given) and train, ROW_sSEED; and row → the names of these."""
     commands: list[Command] = []
@@ -138,7 +149,12 @@ def trained(
             if pairs not in made:
                 made[pairs] = f"pairs_{name}"
                 (step,) = replace(data, generation=(*data.generation, *row.pairs)).generated(row.tasks)
-                commands.append(replace(step, name=made[pairs]))
+                if row.taught:
+                    step = replace(step, name=f"untaught_{name}")
+                    taught = ["{" + step.name + "}", f"--model={teacher}", "--cosine", "--output={out}"]
+                    commands += [step, Command(made[pairs], "teach", taught)]
+                else:
+                    commands.append(replace(step, name=made[pairs]))
             data = replace(data, pairs="{" + made[pairs] + "}")
         for seed in seeds:
             settings = [f"tasks={row.tasks!r}", *row.training]
