@@ -18,7 +18,6 @@ Attention dropout is off by default, so that all implementations train the same 
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -126,19 +125,9 @@ def _masked(
     implementation: str,
     drop: Callable[[jax.Array], jax.Array],
 ) -> jax.Array:
-    return _cudnn(q, k, v, mask) if implementation == "cudnn" else _products(q, k, v, mask, drop)
-
-
-def _cudnn(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
-    """The fused kernel, without a gradient of the mask.
-
-    cuDNN's masks are biases. JAX 0.10 has the backward kernel write a bias gradient, [rows, 1, T, T], which nobody reads. JAX 0.11
-    writes none for a mask, and does not have the function that is replaced here.
-    """
-    from jax._src.cudnn import fused_attention_stablehlo as kernels
-
-    with mock.patch.object(kernels, "should_export_dbias", lambda *shapes: False, create=True):
+    if implementation == "cudnn":
         return jax.nn.dot_product_attention(q, k, v, mask=mask, implementation="cudnn")
+    return _products(q, k, v, mask, drop)
 
 
 def _in_blocks(

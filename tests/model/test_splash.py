@@ -165,15 +165,3 @@ def test_init_works_with_every_kernel(attention):
     assert jax.tree.all(
         jax.tree.map(np.array_equal, init_params(config, jax.random.key(0)), init_params(CONFIG, jax.random.key(0)))
     )
-
-
-def test_cudnn_writes_no_gradient_of_the_mask(monkeypatch):
-    """Nobody reads it, and it is as large as the mask; traced only, since cuDNN needs a GPU."""
-    from jax._src.cudnn import fused_attention_stablehlo as kernels
-
-    monkeypatch.setattr(kernels, "check_cudnn_version", lambda: 91000)
-    segments = jnp.asarray(packed_segments(2, 128))
-    q = jnp.zeros((2, 128, 4, 64), jnp.bfloat16)
-    traced = jax.make_jaxpr(jax.grad(lambda q: attend(q, q, q, segments, segments, "cudnn").sum()))(q)
-    (backward,) = (e for e in traced.eqns if "bwd" in e.primitive.name)
-    assert [x.aval.shape for x in backward.outvars] == [q.shape] * 3
