@@ -38,7 +38,7 @@ def test_a_recipe_that_keeps_its_best_evaluation_is_measured_without_any(tmp_pat
     """`harp site` ended at its step "rate": config.keep_best needs evaluations."""
     tried = []
     monkeypatch.setattr(dry_run, "train", lambda config, workdir: tried.append(config) or {"interrupted": 1.0})
-    assert dry_run.seconds_per_step(configs.read_config("site"), str(tmp_path)) is None
+    assert dry_run.seconds_per_step(configs.read_config("site", ["--config.keep_best=True"]), str(tmp_path)) is None
     assert not tried[0].eval_every and not tried[0].keep_best
 
 
