@@ -74,6 +74,7 @@ ROWS: dict[str, Row] = {
     "slower": Row(training=("learning_rate=1e-4",)),
     "dropout": Row(training=("model.dropout=0.1",)),
 }
+UNTAUGHT = tuple(name for name, row in ROWS.items() if not row.taught)
 
 
 def get_plan(
@@ -86,7 +87,7 @@ def get_plan(
     only: tuple[str, ...] = (),
     measures: str = "RR@10",
     rerank: tuple[str, ...] = (),
-    rows: tuple[str, ...] = tuple(name for name, row in ROWS.items() if not row.taught),
+    rows: tuple[str, ...] = UNTAUGHT,
     seeds: tuple[int, ...] = (0,),
     teacher: str = "",
 ) -> list[Command]:
