@@ -187,8 +187,17 @@ def ending_well() -> Iterator[None]:
         # A name that the locale cannot print, as under LC_ALL=C, is printed in escapes.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    before, sys.unraisablehook = sys.unraisablehook, _interrupt_again
-    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    again: list[threading.Timer] = []
+
+    def interrupt_again(dropped: Any) -> None:
+        """In a destructor or a callback of the garbage collector Python drops a Ctrl-C: it is sent again after that."""
+        if dropped.exc_type is KeyboardInterrupt:
+            again.append(threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)))
+            again[-1].start()
+        else:
+            before(dropped)
+
+    before, sys.unraisablehook = sys.unraisablehook, interrupt_again
     try:
         yield
         sys.stdout.flush()
@@ -215,15 +224,8 @@ def ending_well() -> Iterator[None]:
         fail(said)
     finally:
         sys.unraisablehook = before
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _interrupt_again(dropped: Any) -> None:
-    """Interrupts again after a destructor or a callback of the garbage collector, where Python drops a Ctrl-C."""
-    if dropped.exc_type is KeyboardInterrupt:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-    else:
-        sys.__unraisablehook__(dropped)
+        for timer in again:
+            timer.cancel()
 
 
 def open_streams() -> None:
