@@ -28,5 +28,4 @@ def get_config():
     c.checkpoint_every = 50  # a kill loses a minute
     c.eval_every = 100
     c.eval_batches = 8
-    # keep_best stays off: the held-out pairs are of the pages whose anchors are the test queries.
     return c

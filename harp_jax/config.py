@@ -156,9 +156,6 @@ OWN: Mapping[str, Fields] = {
             (0, 1 << 30),
         ),
         "eval_batches": Field(16, "batches of held-out data in an evaluation", COUNT),
-        "keep_best": Field(
-            False, "keep the parameters of the evaluation with the best accuracy of held-out pairs, not the last"
-        ),
         "steps": Field(100_000, "updates of the whole run", (1, 1 << 40)),
     },
     "finetune": {

@@ -159,13 +159,8 @@ def model_card(
     measured = [line for split in sorted(last) for line in _metrics(split, last[split])]
     chosen = best(workdir)
     if chosen:
-        picked = f"Selected: step {chosen['step']}, by {chosen['measure']} {chosen['value']:.4f} on "
-        on = (
-            f"{chosen['pairs']} held-out pairs"
-            if "pairs" in chosen
-            else f"{chosen['queries']} held-out training queries"
-        )
-        measured = [f"{picked}{on}.", "", *measured]
+        picked = f"Selected: step {chosen['step']}, by {chosen['measure']} {chosen['value']:.4f} on {chosen['queries']} held-out"
+        measured = [f"{picked} training queries.", "", *measured]
     marks = config.get("marks", ())
     if any(marks):
         data.append(

@@ -1,4 +1,4 @@
-"""Selects parameters during training: keeps the best by a ranking measure on held-out training queries, or by held-out pairs.
+"""Selects parameters during training: keeps the best by a ranking measure on held-out training queries.
 
 The held-out queries share no relevant document with the rest (`folds.split_queries`). Every evaluation re-ranks their
 candidates without adding the relevant documents. They are training queries, never the reported ones.
@@ -7,7 +7,7 @@ candidates without adding the relevant documents. They are training queries, nev
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -43,35 +43,11 @@ def held_out(config: ConfigDict, judged: Judged) -> tuple[Judged, Judged]:
     return replace(judged, qrels=train), replace(judged, qrels=kept_back)
 
 
-class Best:
-    """The best parameters so far by `measure`, higher is better, in the workdir; `save` writes parameters to a directory.
-
-    `on` is what it is measured on, such as {"queries": 50}. A resumed run repeats the evaluations since its last checkpoint, with
-    the same results. Every process offers.
-    """
-
-    def __init__(self, workdir: str, measure: str, on: Mapping[str, int], save: Callable[[str, Any], None]) -> None:
-        self.workdir, self.directory = workdir, os.path.join(workdir, SELECTED)
-        self.measure, self.on, self.save = measure, on, save
-
-    def offer(self, params: Any, step: int, value: float) -> None:
-        """Keeps the parameters of a step if there are no better ones. The record is written last, so that it always names
-        complete parameters of its own step."""
-        if jax.process_index() or value <= best(self.workdir).get("value", -1.0):
-            return
-        name = f"step-{step}"
-        self.save(os.path.join(self.directory, name), jax.device_get(params))
-        with replacing(os.path.join(self.directory, RECORD)) as file:
-            json.dump({"step": step, "measure": self.measure, "value": value, **self.on, "model": name}, file)
-        for other in os.listdir(self.directory):
-            if other not in (name, RECORD):
-                shutil.rmtree(os.path.join(self.directory, other), ignore_errors=True)
-
-
 class Selection:
     """Called with (parameters, step): returns the measure and, if it is the best so far, saves the parameters in the workdir.
 
-    `make_scorer` builds a scorer from the first parameters (later ones go through `Scorer.use`); `save` is that of `Best`.
+    `make_scorer` builds a scorer from the first parameters (later ones go through `Scorer.use`); `save` writes parameters to a
+    directory. A resumed run repeats the evaluations since its last checkpoint, with the same results. Every process calls it.
     """
 
     def __init__(
@@ -83,8 +59,8 @@ class Selection:
         save: Callable[[str, Any], None],
     ) -> None:
         self.measure = str(one_measure(config.select))
-        self.held_out, self.make_scorer = held_out.qrels, make_scorer
-        self.best = Best(workdir, self.measure, {"queries": len(held_out.qrels)}, save)
+        self.held_out, self.make_scorer, self.save = held_out.qrels, make_scorer, save
+        self.workdir, self.directory = workdir, os.path.join(workdir, SELECTED)
         self.depth = config.select_depth
         self.docs = held_out.docs
         # As in training: queries without text or candidates are left out, and count as zero in the measure.
@@ -104,5 +80,23 @@ class Selection:
         if any(np.ptp(scores) > 0 for _, _, scores in ranked):
             # Ties keep the first stage's order: untrained weights of zero would be selected with BM25's score.
             value = evaluate(self.held_out, {"": dict(ordered(ranked))}, [self.measure]).mean[""][self.measure]
-        self.best.offer(params, step, value)
+        if jax.process_index() == 0 and value > best(self.workdir).get("value", -1.0):
+            self._keep(params, step, value)
         return {self.measure: value}
+
+    def _keep(self, params: Any, step: int, value: float) -> None:
+        """Writes the record last, so that it always names complete parameters of its own step."""
+        name = f"step-{step}"
+        self.save(os.path.join(self.directory, name), jax.device_get(params))
+        with replacing(os.path.join(self.directory, RECORD)) as file:
+            record = {
+                "step": step,
+                "measure": self.measure,
+                "value": value,
+                "queries": len(self.held_out),
+                "model": name,
+            }
+            json.dump(record, file)
+        for other in os.listdir(self.directory):
+            if other not in (name, RECORD):
+                shutil.rmtree(os.path.join(self.directory, other), ignore_errors=True)

@@ -22,7 +22,6 @@ from harp_jax.corpus.paths import is_irds
 from harp_jax.input.lanes import Batches
 from harp_jax.model import sharding
 from harp_jax.objectives.objective import Objective, summarise
-from harp_jax.ranking.selection import Best
 from harp_jax.training.loop import Loop, add
 from harp_jax.training.machine import batch_flops, peak_flops
 from harp_jax.training.stages import pretrain
@@ -146,8 +145,6 @@ def _train(
     batches = Batches(stage.reader, stage.layout, lanes, stage.shares, window, config.seed, cursors, config.workers)
     if stage.selection is None:
         evaluate = make_evaluate(config, stage, objective, mesh, lanes)
-        if evaluate is not None and config.get("keep_best"):
-            evaluate = keeping(evaluate, config, stage, shape, workdir)
     else:
         evaluate = stage.selection(shape, workdir)
     wandb = WandbLog(config.wandb, workdir, config.to_dict()) if config.wandb and first_process else None
@@ -218,24 +215,6 @@ def make_evaluate(config: ConfigDict, stage: Stage, objective: Objective, mesh: 
         return summarise(sums, stage.tasks) | counts
 
     return evaluate
-
-
-def keeping(evaluate: Evaluate, config: ConfigDict, stage: Stage, shape: Shape, workdir: str) -> Evaluate:
-    """`evaluate`, which also keeps the best parameters by the accuracy of held-out pairs."""
-
-    def save(directory: str, params: dict) -> None:
-        stage.family.save(directory, shape, params, stage.vocabulary, config)
-
-    best = Best(workdir, "pair accuracy", {"pairs": config.eval_batches * config.batch_pairs}, save)
-
-    def evaluated(params: dict, step: int) -> dict[str, float]:
-        found = evaluate(params, step)
-        if step:  # of untrained ones no ranking can be expected
-            by_task = [found[f"{task}_accuracy"] for task in stage.tasks if f"{task}_accuracy" in found]
-            best.offer(params, step, sum(by_task) / len(by_task))
-        return found
-
-    return evaluated
 
 
 def schedule(config: ConfigDict, steps: int) -> optax.Schedule:

@@ -34,14 +34,6 @@ def test_neural_rankers_have_no_dry_run():
         compile_step(configs.neural_ir(), [])
 
 
-def test_a_recipe_that_keeps_its_best_evaluation_is_measured_without_any(tmp_path, monkeypatch):
-    """`harp site` ended at its step "rate": config.keep_best needs evaluations."""
-    tried = []
-    monkeypatch.setattr(dry_run, "train", lambda config, workdir: tried.append(config) or {"interrupted": 1.0})
-    assert dry_run.seconds_per_step(configs.read_config("site", ["--config.keep_best=True"]), str(tmp_path)) is None
-    assert not tried[0].eval_every and not tried[0].keep_best
-
-
 def test_an_interrupted_measurement_writes_nothing(tmp_path, monkeypatch):
     """Two steps, of which the first compiled, were written as 103 s a step."""
     monkeypatch.setattr(dry_run, "train", lambda config, workdir: {"interrupted": 1.0})

@@ -14,11 +14,9 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.checkpoint import Checkpoints
-from harp_jax.checkpoints.encoder import load_encoder
-from harp_jax.checkpoints.export import export_model
-from harp_jax.checkpoints.recorded import best, read_metrics
+from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.training.train import make_evaluate, train
+from harp_jax.training.train import train
 from harp_jax.training.workdir import cut_after, locked
 from tests.support.planted_pairs import TASK, exact_match, from_scratch, held_out_accuracy
 from tests.support.synthetic import tokenizer
@@ -140,29 +138,6 @@ def test_held_out_metrics_repeat_and_a_task_no_better_than_its_trivial_predictor
     assert rows[0]["loss"] == rows[2]["loss"]
     named = [record.message for record in caplog.records if "held-out pairs are right" in record.message]
     assert len(named) == 1 and named[0].startswith("qdm: ") and "in-links alone reaches 0.90" in named[0]
-
-
-def test_the_best_parameters_on_held_out_pairs_are_kept_and_exported(tmp_path, monkeypatch):
-    seen, planned = {}, {2: 0.6, 4: 0.9, 6: 0.7}
-
-    def spied(*given):
-        evaluate = make_evaluate(*given)
-
-        def spy(params, step):
-            seen[step] = jax.device_get(params["score"])
-            right = planned.get(step, 1.0)  # untrained ones do not count
-            return {name: right if name.endswith("_accuracy") else x for name, x in evaluate(params, step).items()}
-
-        return spy
-
-    monkeypatch.setattr("harp_jax.training.train.make_evaluate", spied)
-    workdir = run_tiny(tmp_path, steps=6, eval_every=2, eval_batches=2, keep_best=True)
-    assert best(workdir)["step"] == 4 and best(workdir)["pairs"] > 0
-    export_model(workdir, str(tmp_path / "out"), ranker=True)
-    for path in (workdir, str(tmp_path / "out")):
-        found = load_encoder(path)[1]["score"]["kernel"]
-        assert np.array_equal(found, seen[4]["kernel"]) and not np.array_equal(found, seen[6]["kernel"])
-    assert "step 4, by pair accuracy 0.9000 on" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_lines_after_the_restored_step_are_removed(tmp_path):

@@ -12,7 +12,6 @@ from harp_jax.checkpoints.encoder import encoder_and_tokenizer, load_encoder, st
 from harp_jax.config import TAUGHT_PAIRS
 from harp_jax.input.lanes import mixture
 from harp_jax.input.packing import Reader, make_layout
-from harp_jax.input.records import TEXT_TASK
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.objectives.masking import slots
@@ -106,8 +105,6 @@ def _read_data(config: ConfigDict, tokenizer: Tokenizer) -> tuple[Reader, Reader
         taught,
     )
     reader = RecordReader(tuple(config.data), tuple(config.tasks), "train", *common)
-    if config.keep_best and not (config.eval_every and {*config.tasks} - {TEXT_TASK}):
-        raise InputError("config.keep_best needs evaluations of pairs; set --config.eval_every, and a task with pairs")
     if not config.eval_every:
         return reader, None
     return reader, RecordReader(tuple(config.data), tuple(config.tasks), "validation", *common)

@@ -58,7 +58,7 @@ def _save_cross_encoder(
     from harp_jax.checkpoints.huggingface import save_hf
     from harp_jax.ranking.scorers import PARTS
 
-    marks = marks_of(tokenizer, config.get("marks", ()))
+    marks = marks_of(tokenizer, config.marks)
     save_hf(directory, shape, {name: params[name] for name in PARTS}, tokenizer, "", marks)
 
 
