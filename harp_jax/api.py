@@ -122,7 +122,8 @@ def evaluate(
 
     Every query in the qrels counts; one that a run lacks counts as zero, with a warning. A list of runs is one system trained
     with several seeds. `baseline` compares the other runs with it: randomisation and t test, Holm's correction, bootstrap
-    intervals. `options` are those of `harp_jax.evaluation.evaluate.evaluate` (confirm, rounds, seed, runs_per_draw, chance, blank).
+    intervals. `options` are those of `harp_jax.evaluation.evaluate.evaluate` (confirm, rounds, seed, runs_per_draw, chance, blank,
+    oracle).
 
     >>> import harp_jax as hj
     >>> table = hj.evaluate({"q1": {"d1": 1}}, {"BM25": {"q1": {"d2": 2.0, "d1": 1.0}}}, "RR@10 AP")

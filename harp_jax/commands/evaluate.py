@@ -34,9 +34,7 @@ def arguments_parser() -> Parser:
         "runs", nargs="+", help="TREC runs or MS MARCO's three columns; NAME=RUN[,RUN…]: a system, one run a seed"
     )
     parser.add_argument("--measures", default=MEASURES, help=f'names as in ir-measures ("{MEASURES}")')
-    parser.add_argument(
-        "--format", default="text", choices=FORMATS, help="text, latex, or json with the values per query"
-    )
+    parser.add_argument("--format", default="text", choices=FORMATS, help="text, or json with the values per query")
     parser.add_output("--per_query", default="", help="file to write the values per query to: run, measure, qid, value")
     add_table(parser, qrels=True)
     parser.add_argument("--rounds", type=positive, default=ROUNDS, help=f"of randomisation and bootstrap ({ROUNDS})")

@@ -11,16 +11,19 @@ popular scores above a random order. A system that is not above these rows is fl
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels, Ranking, Run, components
-from harp_jax.evaluation.measures import Measure, aggregate, calculate, is_tested, parse_measures
+from harp_jax.evaluation.measures import aggregate, calculate, is_tested, parse_measures
 from harp_jax.evaluation.significance import ROUNDS, bootstrap, compare
 from harp_jax.evaluation.tables import Table
+
+if TYPE_CHECKING:
+    from ir_measures import Measure
 
 CHANCE, ORACLE = "chance", "oracle"  # the names of the rows
 RANKINGS = 10_000  # minimum random rankings in total: RR@10 has a standard deviation of .3, the mean one of .003
@@ -195,7 +198,9 @@ def effective_groups(groups: Sequence[int]) -> float:
     return len(groups) ** 2 / float((sizes**2).sum())
 
 
-def chance_values(qrels: Qrels, run: Run, measures: list[Measure], seed: int = 0) -> tuple[dict[str, np.ndarray], int]:
+def chance_values(
+    qrels: Qrels, run: Run, measures: "list[Measure]", seed: int = 0
+) -> tuple[dict[str, np.ndarray], int]:
     """(measure → expected value [1, queries] of the run's candidates in random order, orders sampled per query)."""
     least, most = ORDERS
     orders = min(max(least, math.ceil(RANKINGS / len(qrels))), most)
@@ -207,7 +212,7 @@ def chance_values(qrels: Qrels, run: Run, measures: list[Measure], seed: int = 0
     return {measure: (values / orders)[None] for measure, values in total.items()}, orders
 
 
-def oracle_values(qrels: Qrels, run: Run, measures: list[Measure]) -> dict[str, np.ndarray]:
+def oracle_values(qrels: Qrels, run: Run, measures: "list[Measure]") -> dict[str, np.ndarray]:
     """Measure → value [1, queries] of the run's candidates by decreasing relevance, ties in the order of the run."""
     best: Run = {}
     for qid, ranking in run.items():

@@ -1,18 +1,17 @@
-"""The result of an evaluation, formatted as text, LaTeX, HTML or JSON."""
+"""The result of an evaluation, formatted as text, HTML or JSON."""
 
 import json
 from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
-from harp_jax.evaluation.measures import is_tested, parse_measures
 from harp_jax.evaluation.significance import LEVEL, ONE_RUN, Comparison
 
 if TYPE_CHECKING:
     import pandas
 
 MARK = "†"  # marks values that differ from the baseline in both tests after Holm's correction
-FORMATS = ("json", "latex", "text")
+FORMATS = ("json", "text")
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Table:
 
     def format(self, name: str) -> str:
         """The table in one of FORMATS."""
-        return {"text": self.text, "latex": self.latex, "json": self.json}[name]()
+        return {"text": self.text, "json": self.json}[name]()
 
     def text(self) -> str:
         """One line per run, four decimal places, followed by the comparisons with the baseline."""
@@ -103,26 +102,6 @@ class Table:
         legend = f"{MARK} differs from {self.baseline}: p < {LEVEL} in both tests after Holm's correction\n"
         against = _aligned([f"against {self.baseline}", *head], compared)
         return "\n".join([text, legend if marked else "", against, *filter(None, [self.one_run])])
-
-    def latex(self) -> str:
-        """A booktabs tabular: the best value of each measure is bold (not of unjudged@10 and oracle(…)), significant
-        differences have a dagger.
-        """
-        rating = [m for m in self.measures if all(map(is_tested, parse_measures([m])))]
-        best = {m: max(round(mean[m], 4) for mean in self.mean.values()) for m in rating}
-        rows = []
-        for name, mean in self.mean.items():
-            cells = []
-            for m in self.measures:
-                cell = rf"\textbf{{{mean[m]:.4f}}}" if round(mean[m], 4) == best.get(m) else f"{mean[m]:.4f}"
-                cells.append(cell + (r"$^\dagger$" if (name, m) in self.marked else ""))
-            words = [self.verdict(name)] if self.verdicts else []
-            rows.append(" & ".join([_escaped(self._with_seeds(name)), *cells, *words]) + r" \\")
-        head = " & ".join(["Run", *map(_escaped, self.measures), *([""] if self.verdicts else [])]) + r" \\"
-        columns = "l" + "r" * len(self.measures) + ("l" if self.verdicts else "")
-        body = [r"\toprule", head, r"\midrule", *rows, r"\bottomrule"]
-        said = [f"% {self.one_run}"] if self.one_run else []
-        return "\n".join([rf"\begin{{tabular}}{{{columns}}}", *body, r"\end{tabular}", *said])
 
     def to_frame(self) -> "pandas.DataFrame":
         """A pandas frame of the means: one row per run, one column per measure."""
@@ -173,9 +152,6 @@ class Table:
         return name if count == 1 else f"{name} (mean of {count})"
 
 
-LATEX = {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "\n": " ", "\r": " "}
-
-
 def _aligned(head: list[str], rows: list[list[str]]) -> str:
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     lines = [
@@ -187,8 +163,3 @@ def _aligned(head: list[str], rows: list[list[str]]) -> str:
 
 def _p(value: float) -> str:
     return "<.0001" if value < 0.0001 else f"{value:.4f}"
-
-
-def _escaped(text: str) -> str:
-    """Escapes a text for LaTeX."""
-    return "".join("\\" + c if c in "#$%&_{}" else LATEX.get(c, c) for c in text)

@@ -94,7 +94,7 @@ def test_wrong_options_of_fusion(files):
     (files / "folds").write_text("a0\ta\nb0\tb\n")
     with pytest.raises(InputError, match="query a1 of the runs is in no fold"):
         fused(files, *weights)
-    for measure in ("unjudged@10", "oracle(RR@10)"):
+    for measure in ("Judged@10", "NumRet"):
         with pytest.raises(InputError, match="name one measure of the ranking"):
             fused(files, *weights, f"--measure={measure}")
 
