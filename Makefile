@@ -101,7 +101,7 @@ check: lint audit
 
 # What only the slow proofs use: a driver of Debian's chromium (where it is installed), a client of `POST /v1/rerank`, the docs as a site.
 .venv/real: .venv/test
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs,wandb]' selenium cohere
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs]' selenium cohere
 	touch $@
 
 real: .venv/real .venv/libtpu .venv/cuda .venv/snakemake | $(MINILM)

@@ -50,7 +50,6 @@ LOOP: Fields = {
     "prng": Field("threefry", '"rbg": faster dropout on TPU, but its bits depend on the sharding', ("threefry", "rbg")),
     "seed": Field(0, "of parameters, order, masks and dropout", (0, (1 << 63) - 2)),
     "log_every": Field(50, "steps between lines of metrics", (1, 1 << 40)),
-    "wandb": Field("", "project of Weights & Biases that receives the metrics too (extra [wandb]); empty: none"),
     "checkpoint_every": Field(1000, "steps between checkpoints; the two newest are kept", (1, 1 << 40)),
     "eval_every": Field(0, "steps between evaluations on held-out data; 0: never", STEPS),
 }

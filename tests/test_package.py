@@ -21,7 +21,7 @@ from harp_jax.api import load_config
 from harp_jax.base.errors import InputError
 from harp_jax.base.version import __version__
 from harp_jax.evaluation import render
-from harp_jax.ranking.adapters import MtebCrossEncoder, transformer
+from harp_jax.ranking.adapters import transformer
 from harp_jax.ranking.lexical import Collection
 from harp_jax.text.tokenizer import BARE
 from harp_jax.text.words import read_stopwords
@@ -144,7 +144,6 @@ READER = (("pairs",), ("rqp",), "train", 1, 64, "all", 0, BARE)
         ("stopwordsiso", "stopwordsiso", "bm25", lambda: Collection([("d", "text")], "de")),
         ("sentencex", "sentencex", "data", lambda: sentences("Ein Satz.", "de")),
         ("pyterrier", "python-terrier", "pyterrier", lambda: transformer(None)),
-        ("mteb.models.model_meta", "mteb", "mteb", lambda: MtebCrossEncoder("model")),
         ("tensorflow", "tensorflow", "data", calling("harp_jax.input.tfrecords", "RecordReader", *READER)),
         ("tensorflow", "tensorflow", "data", lambda: generate(load_config("data/linked_jsonl", **UNIFORM), "pairs")),
     ],

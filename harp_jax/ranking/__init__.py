@@ -6,6 +6,6 @@ Imports: corpus, text, model, evaluation, input (pair truncation), checkpoints, 
 Files: `lexical` (index, BM25, BM25F, query likelihood), `first_stage` (candidates, anchor texts, priors), `tune_first_stage`
 (grid search), `vectors` (the nearest documents by an encoder), `combined` (the sum that `harp site` recommends); `scorers` (the
 `Scorer` interface, batching, windows; cross-encoder, bi-encoder, neural ranker on JAX), `runtimes` (cross-encoders in OpenVINO
-and ONNX Runtime), `rerank` (loads a ranker; scores pairs and runs, resumes after a kill), `adapters` (PyTerrier, MTEB); `fuse`,
+and ONNX Runtime), `rerank` (loads a ranker; scores pairs and runs, resumes after a kill), `adapters` (PyTerrier); `fuse`,
 `selection` (while training), `query_probe`.
 """

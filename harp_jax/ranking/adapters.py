@@ -1,21 +1,16 @@
-"""Rankers for other evaluation tools: a PyTerrier transformer (extra [pyterrier]) and an MTEB cross-encoder (extra [mteb])."""
+"""The ranker as a PyTerrier transformer (extra [pyterrier])."""
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from harp_jax.base.errors import InputError, needs
-from harp_jax.ranking.rerank import load_scorer, predict
 from harp_jax.ranking.scorers import Windows
 
 if TYPE_CHECKING:
     import pandas
     import pyterrier
-    from mteb.models.model_meta import ModelMeta
-
-Batches = Iterable[Mapping[str, list[str]]]  # what MTEB's loaders yield: {"text": […]}, and more
 
 
 class Predicts(Protocol):
@@ -51,36 +46,3 @@ def transformer(reranker: "Predicts", text: str = "text", windows: Windows | Non
             return f"HarpReranker(text={text!r})"
 
     return HarpReranker()
-
-
-class MtebCrossEncoder:
-    """Follows MTEB's `CrossEncoderProtocol`: `mteb.evaluate(MtebCrossEncoder("ranker"), tasks)`; extra [mteb]."""
-
-    def __init__(self, model_name: str, revision: str | None = None, device: str | None = None, **options: Any) -> None:
-        """`model_name`: an export or training workdir; `options`: those of `load_scorer`. `device` is JAX's."""
-        with needs("an MTEB cross-encoder", "mteb", "mteb"):
-            from mteb.models.model_meta import ModelMeta
-        self.scorer = load_scorer(model_name, **options)
-        # MTEB names models OWNER/NAME.
-        name = f"harp_jax/{os.path.basename(os.path.abspath(model_name))}"
-        self._meta = ModelMeta.create_empty({"name": name, "revision": revision or "local", "loader": MtebCrossEncoder})
-
-    @property
-    def mteb_model_meta(self) -> "ModelMeta":
-        """The name and revision under which MTEB files the results."""
-        return self._meta
-
-    def predict(
-        self,
-        inputs1: Batches,
-        inputs2: Batches,
-        *,
-        task_metadata: object = None,
-        hf_split: str = "",
-        hf_subset: str = "",
-        prompt_type: object = None,
-        **options: Any,
-    ) -> np.ndarray:
-        """Scores [pairs] float32: query i of `inputs1` with document i of `inputs2`."""
-        queries, documents = ([text for batch in side for text in batch["text"]] for side in (inputs1, inputs2))
-        return predict(self.scorer, list(zip(queries, documents, strict=True)))

@@ -3,7 +3,7 @@
 In: a config and a workdir. Out: checkpoints and metrics in the workdir; rerunning resumes.
 Imports: corpus, text, model, input, objectives, checkpoints, ranking, baselines.
 Files: train (the table of contents: mesh, stage, workdir, state, step, batches, loop; the stages by name, optimizer and shardings);
-step (the fused step); loop; workdir (one run at a time, one config; metrics to JSON lines, TensorBoard, Weights & Biases); machine
+step (the fused step); loop; workdir (one run at a time, one config; metrics to JSON lines and TensorBoard); machine
 (FLOPs of a step and of devices, does a step fit this memory); topologies (devices that are not attached); program (what a compiled
 step consists of); dry_run (memory, collectives and time before a run); `stages/` (what differs between trainings).
 """

@@ -30,7 +30,7 @@ from harp_jax.training.stages.finetune import finetune_stage
 from harp_jax.training.stages.neural_ir import neural_ir_stage
 from harp_jax.training.stages.stage import Family, Shape, Stage
 from harp_jax.training.step import State, initial, make_eval, make_step
-from harp_jax.training.workdir import MetricsLog, WandbLog, claim_workdir, disk_full_as_input_error
+from harp_jax.training.workdir import MetricsLog, claim_workdir, disk_full_as_input_error
 
 log = logging.getLogger(__name__)
 
@@ -147,8 +147,7 @@ def _train(
         evaluate = make_evaluate(config, stage, objective, mesh, lanes)
     else:
         evaluate = stage.selection(shape, workdir)
-    wandb = WandbLog(config.wandb, workdir, config.to_dict()) if config.wandb and first_process else None
-    metrics = MetricsLog(workdir, -1 if restored is None else start, first_process, wandb)
+    metrics = MetricsLog(workdir, -1 if restored is None else start, first_process)
     cleanup.callback(metrics.close)
     flops = batch_flops(config, stage, shape, objective)
     peak = peak_flops(list(mesh.devices.flat), shape.dtype) if flops else 0.0

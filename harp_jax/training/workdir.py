@@ -1,7 +1,6 @@
 """The directory of a run: a lock against a second run, a check of its config and data, its metrics, an error for a full disk.
 
-Metrics are JSON lines, which are authoritative (one object per line, `step` first), TensorBoard events, and on request a run of
-Weights & Biases.
+Metrics are JSON lines, which are authoritative (one object per line, `step` first), and TensorBoard events.
 """
 
 import contextlib
@@ -17,7 +16,7 @@ import jax
 from ml_collections import ConfigDict
 
 from harp_jax.base import bucket, files
-from harp_jax.base.errors import InputError, needs
+from harp_jax.base.errors import InputError
 from harp_jax.base.files import files_below, replacing, write_sums
 from harp_jax.checkpoints.checkpoint import Checkpoints, remove_unfinished
 from harp_jax.checkpoints.recorded import CONFIG, METRICS, read_config, read_metrics
@@ -28,7 +27,7 @@ from harp_jax.training.stages.stage import Stage
 WHOLE, END = 256 << 20, 1 << 20  # bytes: larger inputs are told apart by their size and ends
 INPUTS = "inputs"  # in config.json: what `inputs_of` returned
 # Config fields that may change when a run resumes.
-FREE_TO_CHANGE = {"log_every", "checkpoint_every", "eval_every", "eval_batches", "wandb", "mesh", "workers"}
+FREE_TO_CHANGE = {"log_every", "checkpoint_every", "eval_every", "eval_batches", "mesh", "workers"}
 
 
 def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
@@ -125,9 +124,8 @@ def _newest_checkpoint(workdir: str) -> int:
 class MetricsLog:
     """Appends to workdir/metrics.jsonl and workdir/tensorboard. Opening removes the lines after the restored step."""
 
-    def __init__(self, workdir: str, restored_step: int, enabled: bool = True, wandb: "WandbLog | None" = None) -> None:
+    def __init__(self, workdir: str, restored_step: int, enabled: bool = True) -> None:
         self._file = self._board = None
-        self.wandb = wandb
         if not enabled:
             return
         # Not SummaryWriter: it writes in a thread, which dies when the disk is full, and the run would wait for it forever.
@@ -161,12 +159,8 @@ class MetricsLog:
         values = [Summary.Value(tag=f"{prefix}/{name}", simple_value=float(value)) for name, value in metrics.items()]
         self._board.write_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
         self._board.flush()
-        if self.wandb is not None:
-            self.wandb.write(step, metrics, prefix)
 
     def close(self) -> None:
-        if self.wandb is not None:
-            self.wandb.close()
         if self._file is not None and self._board is not None:
             # Each line is already on disk; an error here was reported by `write`.
             with contextlib.suppress(OSError):
@@ -181,40 +175,3 @@ def cut_after(path: str, step: int) -> None:
         rows = [row for row in read_metrics(os.path.dirname(path)) if row["step"] <= step]
         with replacing(path) as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
-
-
-class WandbLog:
-    """A run of the project `project`, named after the workdir; a resumed training continues the same run.
-
-    Follows wandb's own settings, such as WANDB_MODE=offline, which needs no account. Raises InputError without the package and
-    where wandb refuses. What it cannot send later is wandb's to report: training never waits for it.
-    """
-
-    def __init__(self, project: str, workdir: str, config: Mapping[str, Any]) -> None:
-        with needs("config.wandb", "wandb", "wandb"):
-            import wandb
-        place = os.path.abspath(workdir)
-        try:
-            self._run = wandb.init(
-                project=project,
-                name=os.path.basename(place),
-                id=hashlib.sha256(place.encode()).hexdigest()[:16],
-                resume="allow",
-                dir=place,
-                config=dict(config),
-            )
-        except (wandb.Error, OSError) as error:
-            raise InputError(
-                f"wandb does not start: {error}; log in with `wandb login`, set WANDB_MODE=offline, or set --config.wandb="
-            ) from error
-        # A resumed training repeats the steps after its last checkpoint, which wandb's own counter refuses.
-        self._run.define_metric("*", step_metric="trained_step")
-
-    def write(self, step: int, metrics: Mapping[str, float], prefix: str) -> None:
-        """Sends one line of metrics as PREFIX/NAME."""
-        self._run.log({"trained_step": step, **{f"{prefix}/{name}": float(value) for name, value in metrics.items()}})
-
-    def close(self) -> None:
-        """Ends the run; an error here is no error of the training."""
-        with contextlib.suppress(Exception):
-            self._run.finish()

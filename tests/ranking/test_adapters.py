@@ -1,17 +1,16 @@
-"""The re-ranker in PyTerrier and MTEB: the real packages where they are installed, their calls where they are not."""
+"""The re-ranker in PyTerrier: the real package where it is installed, its calls where it is not."""
 
 import sys
 import types
 
-import numpy as np
 import pandas
 import pytest
 
 from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.huggingface import save_hf
-from harp_jax.ranking.adapters import MtebCrossEncoder, transformer
-from tests.support.tiny_bert import CONFIG, PAIRS, random_params, small_tokenizer
+from harp_jax.ranking.adapters import transformer
+from tests.support.tiny_bert import CONFIG, random_params, small_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +71,3 @@ def test_a_pyterrier_pipeline_runs(directory):
     pt = pytest.importorskip("pyterrier")
     pipeline = pt.Transformer.from_df(RESULTS) >> transformer(Reranker.from_pretrained(directory)) % 1
     assert len(pipeline(RESULTS[["qid", "query"]].drop_duplicates())) == 2
-
-
-def test_mteb_scores_pairs_batch_by_batch(directory):
-    mteb = pytest.importorskip("mteb")
-    from mteb.models.models_protocols import CrossEncoderProtocol
-
-    model = MtebCrossEncoder(directory)
-    assert isinstance(model, CrossEncoderProtocol) and mteb.get_tasks
-    assert model.mteb_model_meta.name == "harp_jax/tiny"
-    batches = [[{"text": [pair[side] for pair in PAIRS[:2]]}, {"text": [PAIRS[2][side]]}] for side in (0, 1)]
-    given = {"task_metadata": None, "hf_split": "test", "hf_subset": "default"}
-    np.testing.assert_array_equal(model.predict(*batches, **given), Reranker.from_pretrained(directory).predict(PAIRS))

@@ -12,8 +12,6 @@ from tests.support import ROOT
 
 pytestmark = pytest.mark.real
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-# mteb and mkdocs-material exclude each other. snakemake excludes today's packaging: it has an environment of its own anyway.
-ALONE = ("cluster", "mteb")
 # JAX of a Python, and the only libtpu that its extra accepts.
 EXPECTED = {"3.11": ("0.10.2", "0.0.42.1"), "3.12": ("0.11.2", "0.0.48.1"), "3.13": ("0.11.2", "0.0.48.1")}
 
@@ -27,15 +25,12 @@ def interpreter(version: str) -> str:
     pytest.skip(f"no Python {version} with pip here")
 
 
-@pytest.mark.parametrize("apart", [*ALONE, "the others"])
 @pytest.mark.parametrize("version", EXPECTED)
-def test_every_extra_resolves_with_our_constraints(version, apart, tmp_path):
+def test_every_extra_resolves_with_our_constraints(version, tmp_path):
     """Together is more than one by one: each alone is a subset."""
-    extras = [name for name in EXTRAS if name not in ALONE] if apart == "the others" else [apart]
     report = tmp_path / "report.json"
     command = [interpreter(version), "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet"]
-    constraints = [] if apart == "cluster" else ["--constraint=constraints.txt"]
-    wanted = [f"--report={report}", *constraints, f"{ROOT}[{','.join(extras)}]"]
+    wanted = [f"--report={report}", "--constraint=constraints.txt", f"{ROOT}[{','.join(EXTRAS)}]"]
     done = subprocess.run([*command, *wanted], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     versions = {
@@ -43,6 +38,5 @@ def test_every_extra_resolves_with_our_constraints(version, apart, tmp_path):
     }
     jax, libtpu = EXPECTED[version]
     assert versions["jax"] == versions["jaxlib"] == jax
-    if apart == "the others":
-        assert versions["jax-cuda13-plugin"] == versions["jax-cuda12-plugin"] == jax and versions["libtpu"] == libtpu
+    assert versions["jax-cuda13-plugin"] == versions["jax-cuda12-plugin"] == jax and versions["libtpu"] == libtpu
     print(f"Python {version}: {len(versions)} packages, JAX {jax}, libtpu {libtpu}")

@@ -128,7 +128,6 @@ def head_training(config: ConfigDict, stage: Stage[EncoderShape]) -> tuple[Confi
     c.steps = c.checkpoint_every = config.mlm_head_steps
     c.learning_rate, c.mlm_weight, c.weight_decay = HEAD_RATE, 1.0, 0.0
     c.mlm_head_steps = c.eval_every = 0
-    c.wandb = ""
 
     def objective(shape: EncoderShape) -> Pretrain:
         whole = stage.objective(shape)
