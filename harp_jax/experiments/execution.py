@@ -1,15 +1,10 @@
-"""Runs the steps of a plan that are not done, several at a time where their inputs allow; says before what they will cost, or
-writes them as a Snakemake file.
+"""Runs the steps of a plan that are not done, several at a time where their inputs allow; says before what they will cost.
 
 `jobs=2` pays for small models, which do not keep many cores busy: two trainings of KNRM on two cores took 1.3 times as long as
 one. Sums are then split among fewer threads, so scores may differ from those of `jobs=1` in their last digits.
 
 Cost: steps to do by kind, updates of trainings, and the time that finished steps took. Time is never guessed: steps of a kind of
 which none has run in the output directory are listed as unknown.
-
-Snakemake's executors run a plan's rules on Slurm, other clusters and clouds. Every rule is one step, `harp plan … --only=STEP`, and
-its output the record that marks the step as done; so Snakemake and `harp plan` agree on what is finished. All machines must share
-the file system.
 """
 
 import contextlib
@@ -278,39 +273,3 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
-
-
-def snakefile(steps: Sequence[Step], words: Sequence[str]) -> str:
-    """The file's text. `words` are the arguments of `harp plan`, without --snakefile."""
-    records = {step.command.name: step.record for step in steps}
-    read = {name for step in steps for name in step.command.needs()}
-    last = [record for name, record in records.items() if name not in read]
-    command = shlex.join([*PROGRAM, "plan", *words])
-    text = [
-        "# Written by `harp plan --snakefile`.",
-        "# snakemake --snakefile THIS_FILE --cores 2         here, two cores",
-        "# snakemake --snakefile THIS_FILE --executor slurm --jobs 20        a step a job (snakemake-executor-plugin-slurm)",
-        "",
-        *_rule("all_steps", last, "", "", ""),
-    ]
-    for step in steps:
-        needed = [records[name] for name in step.command.needs() if name in records]
-        log = step.record.removesuffix(".json") + ".snakemake.log"
-        run = f"{command} --only={step.command.name}"
-        text += _rule(step.command.name, needed, step.record, log, f"{run} > {shlex.quote(log)} 2>&1")
-    return "\n".join(text)
-
-
-def _rule(name: str, needed: Sequence[str], record: str, log: str, command: str) -> list[str]:
-    lines = [f"rule {name}:"]
-    if needed:
-        lines += ["    input:", *(f"        {_quoted(path)}," for path in needed)]
-    if record:
-        # Snakemake fills in {…} of commands, hence the doubled braces; names of rules are left unchanged.
-        lines += [f"    output: {_quoted(record)}", f"    log: {_quoted(log)}"]
-        lines.append(f"    shell: {command.replace('{', '{{').replace('}', '}}')!r}")
-    return [*lines, ""]
-
-
-def _quoted(path: str) -> str:
-    return repr(os.path.normpath(path).replace("{", "{{").replace("}", "}}"))

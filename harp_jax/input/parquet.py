@@ -1,12 +1,11 @@
-"""Pairs and ranking groups as Parquet files of texts, in the column conventions of sentence-transformers.
+"""Pairs as Parquet files of texts, in the column conventions of sentence-transformers.
 
-A folder a task (or `groups`), with files SPLIT-00000-of-00003.parquet that `datasets.load_dataset("parquet", data_files=…)` reads,
+A folder a task, with files SPLIT-00000-of-00003.parquet that `datasets.load_dataset("parquet", data_files=…)` reads,
 and a README.md through which `load_dataset(FOLDER, TASK)` finds them. Layouts, by the order of their columns:
 
     triplet   query, positive, negative: the two documents of a preference; or document, positive, negative: the two queries of a
               preference between queries (RQP), with the document as the anchor
     labelled  query, document, label: two rows a preference, the positive (1) before the negative (0)
-    group     query, positive, negative_1, …, negative_n: a judged document and candidates that are not relevant
 
 Texts of pairs are decoded from token ids, so an uncased vocabulary has lower-cased them; a tokenizer with this vocabulary
 returns the same ids. Works in batches of BATCH records: memory does not grow with the data. The folder appears complete or not
@@ -16,11 +15,9 @@ at all, and replaces only one that this wrote (`files.output_folder`).
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import output_folder
-from harp_jax.input.ranking_groups import RankingData
 from harp_jax.input.records import (
     PAIR_FEATURES,
     TEXT_FEATURES,
@@ -68,20 +65,6 @@ def pairs_to_parquet(
     return counts
 
 
-def groups_to_parquet(data: RankingData, output: str) -> tuple[int, int]:
-    """Writes the groups of judged queries, with the negatives of the first epoch; returns (rows, groups left out).
-
-    A query with fewer than `data.negatives` candidates that are not relevant is left out: all rows have the same columns.
-    InputError if nothing is left.
-    """
-    with output_folder(output) as folder:
-        rows = _write(f"{folder}/groups/train-00000-of-00001.parquet", _groups(data))
-        if not rows:
-            raise InputError(f"no query has {data.negatives} candidates that are not relevant; lower --negatives")
-        _write_card(folder, [("groups", "train")], "group")
-    return rows, len(data) - rows
-
-
 def _pairs(shard: Shard, task: str, tokenizer: Tokenizer, layout: str) -> Iterator[Columns]:
     """The columns of a shard's records, BATCH records at a time. InputError for a shard that is not what was written."""
     shard.check_content()
@@ -112,18 +95,6 @@ def _pairs(shard: Shard, task: str, tokenizer: Tokenizer, layout: str) -> Iterat
 
 def _alternately(first: list[str], second: list[str]) -> list[str]:
     return [text for both in zip(first, second) for text in both]
-
-
-def _groups(data: RankingData) -> Iterator[Columns]:
-    names = ("query", "positive", *(f"negative_{n + 1}" for n in range(data.negatives)))
-    units = (data.chosen(0, i) for i in range(len(data)))
-    rows = (
-        (data.queries[qid], *(data.docs[docid] for docid in (positive, *negatives)))
-        for qid, positive, negatives in units
-        if len(negatives) == data.negatives
-    )
-    while some := list(islice(rows, BATCH)):
-        yield dict(zip(names, map(list, zip(*some))))
 
 
 def _write(path: str, batches: Iterable[Columns]) -> int:

@@ -79,7 +79,7 @@ class Judged:
 
 
 class RankingData:
-    """The units of the judged queries, and their texts as token ids (not without a tokenizer).
+    """The units of the judged queries, and their texts as token ids.
 
     `report` counts what is left out: queries without text, relevant document or candidates, relevant documents that `docs`
     lacks or (without `missed_positives`) that were not retrieved. `preference` is also logged, with a warning if the run
@@ -91,7 +91,7 @@ class RankingData:
     def __init__(
         self,
         judged: Judged,
-        tokenizer: Tokenizer | WordVocabulary | None,
+        tokenizer: Tokenizer | WordVocabulary,
         negatives: int = 7,
         max_length: int = 512,
         seed: int = 0,
@@ -154,7 +154,6 @@ class RankingData:
         Negatives are drawn without replacement; fewer than `negatives` if the query has fewer candidates.
         """
         qid, positive, negatives = self.chosen(epoch, index)
-        assert self.tokenizer is not None
         ids = self.tokenizer.encode_prefixes([self.queries[qid]], self.max_length)[0]
         query = self.marks.on_query(np.asarray(ids, np.int32))
         return [(query, document) for document in self._encode([positive, *negatives])]
@@ -262,7 +261,6 @@ class RankingData:
             self._tokens = {}
         tokens = self._tokens
         absent = [docid for docid in docids if docid not in tokens]
-        assert self.tokenizer is not None
         encoded = self.tokenizer.encode_prefixes([self.docs[docid] for docid in absent], self.max_length)
         tokens.update((docid, self.marks.on_document(np.asarray(ids, np.int32))) for docid, ids in zip(absent, encoded))
         return [tokens[docid] for docid in docids]

@@ -1,11 +1,8 @@
-"""Plan files: their options, their help, their cost, their Snakemake file, and that the project's own plans fit its commands."""
+"""Plan files: their options, their help, their cost, and that the project's own plans fit its commands."""
 
 import json
 import os
-import re
 import runpy
-import shutil
-import subprocess
 from ast import literal_eval
 from functools import reduce
 
@@ -16,7 +13,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.commands.plan import arguments_parser, main
 from harp_jax.commands.table import load
 from harp_jax.config import config_file, read_config
-from harp_jax.experiments.execution import duration, kinds, snakefile, summary
+from harp_jax.experiments.execution import duration, kinds, summary
 from harp_jax.experiments.plan import Command, load_plan, parsed, resolve, shipped_plans
 from tests.support import ROOT
 
@@ -306,53 +303,6 @@ def test_a_step_alone_needs_what_it_reads(folder, capsys):
     run("plan.py", "--output=out", "--dry_run")
     printed = capsys.readouterr().out
     assert "done  folds" in printed and "to do  subsets" in printed and "1 steps to do, 1 done" in printed
-
-
-def plan_commands(count: int) -> list[Command]:
-    contents: dict = {}
-    exec(FOLDS, contents)
-    return contents["get_plan"](count)
-
-
-def test_a_plan_as_a_snakemake_file_has_a_rule_a_step(folder, capsys):
-    run("plan.py", "--output=out dir", "--set", "count=3", "--snakefile=Snakefile")
-    assert "2 rules" in capsys.readouterr().out and not os.path.exists("out dir")
-    blocks = re.split(r"^rule ", (folder / "Snakefile").read_text(), flags=re.MULTILINE)[1:]
-    found = {name: body for name, _, body in (block.partition(":\n") for block in blocks)}
-    steps = {s.command.name: s.record for s in resolve(plan_commands(3), "out dir")}
-    assert found.keys() == {"all_steps", "folds", "subsets"}
-    assert steps["folds"] in found["subsets"].partition("output:")[0] and "input:" not in found["folds"]
-    assert steps["subsets"] in found["all_steps"]
-    assert "--only=folds" in found["folds"] and "--set=count=3" in found["folds"]
-
-
-def test_braces_of_arguments_are_not_filled_in_by_snakemake(folder):
-    steps = resolve([Command("a", "words", ["--output={out}"])], "out{x}\nimport os")
-    text = snakefile(steps, ["plan.py", "--set=name={a}", "--output=out{x}\nimport os"])
-    assert "{{a}}" in text and "out{{x}}" in text
-    assert not any(line.startswith("import") for line in text.splitlines())  # a newline in a path is no line of Python
-
-
-@pytest.mark.real
-def test_snakemake_runs_the_plan(folder):
-    """The dry run, the run, and that harp and Snakemake agree on what is done."""
-    program = os.environ.get("HARP_SNAKEMAKE") or shutil.which("snakemake")
-    if not program:
-        pytest.skip("snakemake is not installed; `make real` installs it, or set HARP_SNAKEMAKE")
-    run("plan.py", "--output=out", "--snakefile=Snakefile")
-
-    def snakemake(*arguments: str) -> str:
-        words = [program, "--snakefile", "Snakefile", "--cores", "1", *arguments]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr + done.stdout
-        return done.stderr + done.stdout
-
-    dry = snakemake("--dry-run")
-    assert re.search(r"^subsets +1$", dry, re.M) and re.search(r"^total +3$", dry, re.M)
-    snakemake()
-    steps = resolve(plan_commands(2), "out")
-    assert all(step.done for step in steps)
-    assert "Nothing to be done" in snakemake("--dry-run")
 
 
 def test_a_row_that_is_taught_needs_its_teacher():

@@ -1,4 +1,4 @@
-"""Pairs and groups as Parquet: the texts of the records, in columns that `datasets` loads and sentence-transformers expects."""
+"""Pairs as Parquet: the texts of the records, in columns that `datasets` loads and sentence-transformers expects."""
 
 import os
 
@@ -7,11 +7,8 @@ import pyarrow.parquet
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.commands.parquet import arguments_parser, main
-from harp_jax.corpus.trec import read_qrels
 from harp_jax.input import parquet
 from harp_jax.input.parquet import pairs_to_parquet
-from tests.support.ranking_collection import write_collection
 from tests.support.shards_fixture import write_job
 from tests.support.synthetic import pair, tokenizer
 
@@ -92,28 +89,3 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(job, tmp_path):
     (tmp_path / "out" / "mine").touch()
     with pytest.raises(InputError, match="holds mine, which .* would be lost"):
         pairs_to_parquet(directory, output, ["qdm"], tokenizer=vocabulary)
-
-
-def test_groups_are_judged_documents_with_negatives_of_the_run(tmp_path, monkeypatch):
-    def command(**options) -> None:
-        main(arguments_parser().parse_args([f"--{name}={value}" for name, value in options.items()]))
-
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    path = write_collection(tmp_path)
-    files = {"docs": "docs.tsv", "queries": "queries.tsv", "qrels": "qrels.txt", "candidates": "run.trec"}
-    given = {name: str(path / file) for name, file in files.items()}
-    command(**given, negatives=3, output=tmp_path / "out")
-    rows = rows_of(str(tmp_path / "out"), "groups")
-    assert len(rows) == 40 and list(rows[0]) == ["query", "positive", "negative_1", "negative_2", "negative_3"]
-    ids = {text: docid for docid, text in (line.split("\t\t\t") for line in open(given["docs"]))}
-    queries = dict(line.rstrip("\n").split("\t") for line in open(given["queries"]))
-    for (qid, judged), row in zip(read_qrels(given["qrels"]).items(), rows, strict=True):
-        assert row.pop("query") == queries[qid]
-        found = [ids[text.strip() + "\n"] for text in row.values()]
-        assert found[0] in judged and not set(found[1:]) & set(judged) and len(set(found)) == 4
-    with pytest.raises(InputError, match="no query has 100 candidates"):
-        command(**given, negatives=100, output=tmp_path / "none")
-    for incomplete in ({}, {"docs": "x", "queries": "y"}, {"data": "x", "docs": "y"}):
-        with pytest.raises(InputError, match="name either --data, or"):
-            command(**incomplete, output=tmp_path / "none")
-    assert not (tmp_path / "none").exists()
