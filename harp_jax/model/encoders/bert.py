@@ -1,7 +1,7 @@
 """BERT over packed rows: several sequences per row, attention within each sequence only.
 
 The parameters are a plain nested dict, used directly by the sharding rules, the Hugging Face mapping and Orbax. In this order:
-shape and config.json; the Linen modules; sharding; FLOPs; the table of Hugging Face's tensors; an initialisation; ENCODER.
+shape and config.json; the Linen modules; sharding; FLOPs; the table of Hugging Face's tensors; ENCODER.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -17,7 +17,6 @@ from jax.sharding import PartitionSpec as P
 from harp_jax.model.attention import attend, probabilities
 from harp_jax.model.encoders.encoder import (
     SIZES,
-    WORDS,
     Encoder,
     EncoderShape,
     Field,
@@ -314,39 +313,6 @@ def exported_as(heads: Collection[str]) -> str:
     return "BertForSequenceClassification" if "score" in heads else "BertModel"
 
 
-WIDER_WORDS = 3.0  # standard deviation of word embeddings, in those of positions and types
-
-
-def matching_start(config: BertShape, params: dict, key: jax.Array) -> dict:
-    """Fresh parameters (float32) from which a small encoder learns to match words: BERT's, changed in three ways.
-
-    With all three, two layers of 128 learn to match words within 100 updates of 32 pairs; with the first alone within 300, and for
-    one sample of pairs in four.
-
-    - Query and key kernels of a layer are the same normal draw of variance 1 / hidden: equal tokens attend to each other from
-      the start ("mimetic" initialisation, Trockman and Kolter 2023).
-    - The other kernels of encoder, pooler and score head have this variance too. BERT's standard deviation of .02 suits its
-      width: at 128 a layer adds a twentieth to what it reads, and the gradient through two of them is below Adam's epsilon.
-    - Word embeddings are WIDER_WORDS times as large as those of positions and types, which would else make any two words of the
-      query as much alike as one word in query and document.
-    """
-    wider = np.float32(config.hidden**-0.5 / config.initializer_range)
-
-    def changed(path: tuple[jax.tree_util.DictKey, ...], array: np.ndarray) -> np.ndarray:
-        names = [entry.key for entry in path]
-        if tuple(names[-3:]) == WORDS:
-            return array * np.float32(WIDER_WORDS)
-        if names[-1] != "kernel" or names[0] == "mlm":
-            return array
-        if names[-2] in ("query", "key"):
-            layer = int(names[1].removeprefix("layer_"))
-            draw = jax.random.normal(jax.random.fold_in(key, layer), array.shape, jnp.float32)
-            return np.asarray(draw) / np.sqrt(np.float32(config.hidden))
-        return array * wider
-
-    return jax.tree_util.tree_map_with_path(changed, params)
-
-
 ENCODER = Encoder(
     shape=BertShape,
     from_config=from_config,
@@ -358,7 +324,6 @@ ENCODER = Encoder(
     read=read,
     written=written,
     exported_as=exported_as,
-    initialisations={"matching": matching_start},
     last_attention="bert.encoder.layer.{}.attention",
     vocabulary=30522,
     pooler=pooler,

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import flax.linen as nn
-import jax
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
@@ -103,7 +102,6 @@ class Encoder:
         [Tensors], Tensors
     ]  # tensors under the names of `leaves`, with those that Hugging Face's class adds
     exported_as: Callable[[Collection[str]], str]  # Hugging Face's class for these heads
-    initialisations: Mapping[str, Callable[[Any, dict, jax.Array], dict]]  # name → change of fresh parameters
     # Hugging Face's module whose first output only the last layer's MLP reads, {} for the layer's number; "": not known.
     last_attention: str = ""
     vocabulary: int  # words of the published models, for a dry run without files

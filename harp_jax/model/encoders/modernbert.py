@@ -17,7 +17,6 @@ from jax.sharding import PartitionSpec as P
 
 from harp_jax.base.errors import InputError
 from harp_jax.model.attention import attend, probabilities
-from harp_jax.model.encoders.bert import matching_start
 from harp_jax.model.encoders.encoder import (
     SIZES,
     WORDS,
@@ -375,7 +374,6 @@ ENCODER = Encoder(
     read=read,
     written=written,
     exported_as=partial(class_of, "ModernBert"),
-    initialisations={"matching": matching_start},
     vocabulary=50368,
     pooler=Pooler,
     modules=("GELU", "LayerNorm"),

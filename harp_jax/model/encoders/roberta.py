@@ -86,7 +86,6 @@ def encoder(kind: type[RobertaShape], prefix: str) -> Encoder:
         read=read,
         written=lambda tensors: tensors,
         exported_as=partial(class_of, prefix),
-        initialisations={"matching": bert.matching_start},
         last_attention="roberta.encoder.layer.{}.attention",
         vocabulary=50265 if kind is RobertaShape else 250002,
         pooler=bert.pooler,
