@@ -60,7 +60,6 @@ def report(directory: str, count: int) -> dict[str, Any]:
         "splits": {name: split["records"] for name, split in manifest["splits"].items()},
         "link_graph": manifest["link_graph"],
         "losses": manifest["losses"],
-        "worked": manifest["worked"],
         "examples": {task: examples(directory, manifest, task, count) for task in manifest["tasks"]},
     }
 
@@ -103,11 +102,6 @@ def as_text(found: dict[str, Any]) -> str:
     for reason, entry in found["losses"].items():
         lines.append(f"{entry['count']:>10,}  {reason}")
         lines += [f"{'':14}{': '.join(part for part in example if part)[:160]}" for example in entry["examples"]]
-    if worked := found["worked"]:
-        shown = " ".join(f"{text}[{weight:.2f}]" if weight else text for text, weight, _ in worked["words"])
-        lines += ["", f"A sentence, [weights] of the words that may be sampled: {shown}"]
-        for pair in worked["pairs"]:
-            lines += [f"  {pair['task']}", *(f"    {name}: {pair[name]}" for name in PAIR_FEATURES if name in pair)]
     for task, some in found["examples"].items():
         for example in some:
             lines += ["", f"{task}  {example['key']}"]

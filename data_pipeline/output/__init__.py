@@ -5,5 +5,5 @@ Out: TFRecord shards that TFDS reads, and manifest.json, whose presence means th
 Imports: engine, links, weights, tasks; harp_jax.input.records.
 Files:
   claim     an output directory belongs to one job
-  manifest  shards, TFDS's metadata, manifest.json with one sentence as an example
+  manifest  shards, TFDS's metadata, manifest.json
 """

@@ -19,8 +19,6 @@ from harp_jax.input.records import read_manifest
 
 SHOWN = 5  # wins, and losses
 SNIPPET = 220  # characters of a document
-WORKED = "worked"  # the manifest's field with a sentence and its pairs
-SIDES = ("pos_query", "pos_doc", "neg_query", "neg_doc")
 AT_CHANCE = "at chance level"
 WORDS = {"better": "better", "worse": "worse", "inconclusive": "not decided"}
 TONES = {"better": "good", "worse": "bad", "inconclusive": "unsure"}
@@ -88,15 +86,10 @@ class Advice:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """A generation job: by task, the columns of the paper's Table 1 and the best trivial predictor.
-
-    `sentence` has a sentence with an anchor and its training pairs: {"words": [(text, weight 0…1, part of an anchor)], "pairs":
-    [{"task", and SIDES as text; an empty negative text is the same as the positive's}]}.
-    """
+    """A generation job: by task, the columns of the paper's Table 1 and the best trivial predictor."""
 
     name: str
     tasks: list[dict[str, str]]
-    sentence: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -307,14 +300,7 @@ def snippet(docid: str, docs: Texts | None, length: int = SNIPPET) -> str:
 
 def training_data(name: str, directory: str) -> TrainingData:
     """The tables of a finished generation job. InputError for an unfinished one."""
-    manifest = read_manifest(directory)
-    tasks = [_row(task, entry) for task, entry in manifest["tasks"].items()]
-    sentence = manifest.get(WORKED) or None
-    if sentence:
-        empty = dict.fromkeys(SIDES, "")
-        pairs = [empty | {key: text for key, text in pair.items() if text is not None} for pair in sentence["pairs"]]
-        sentence = {"words": sentence["words"], "pairs": pairs}
-    return TrainingData(name, tasks, sentence)
+    return TrainingData(name, [_row(task, entry) for task, entry in read_manifest(directory)["tasks"].items()])
 
 
 def _row(task: str, entry: dict[str, Any]) -> dict[str, str]:

@@ -13,7 +13,6 @@ from data_pipeline.commands.inspect import as_text, report
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.output import manifest as manifest_file
 from data_pipeline.pipeline import generate
-from data_pipeline.text.terms import load_terms
 from harp_jax.base.errors import InputError
 from harp_jax.input.records import read_manifest
 from tests.support import ROOT, corpus
@@ -27,21 +26,6 @@ def made(tmp_path_factory):
     # idf weights differ from word to word, so that RDP finds contrast.
     generate(corpus.config(folder, encoder="idf", workers=2, keep_work=True), str(output))
     return folder, output
-
-
-def test_the_manifest_has_a_sentence_with_its_weights_and_pairs(made):
-    _, output = made
-    worked = read_manifest(str(output))["worked"]
-    weights = [weight for _, weight, _ in worked["words"]]
-    assert max(weights) == 1.0 and min(weights) == 0.0 and any(anchor for _, _, anchor in worked["words"])
-    assert not any(weight for _, weight, anchor in worked["words"] if anchor)
-    tasks = [pair["task"] for pair in worked["pairs"]]
-    assert len(tasks) == len(set(tasks)) > 2 and set(tasks) <= set(read_manifest(str(output))["tasks"])
-    # The pairs are records of the shards, decoded.
-    decode = load_terms(read_manifest(str(output))["config"]["tokenizer"], "", "words").tokenizer.decode
-    made_pairs = {(r["task"].decode(), decode(r["pos_query"])) for r in records(output) if r["task"] != b"mlm"}
-    assert all((pair["task"], pair["pos_query"]) in made_pairs for pair in worked["pairs"])
-    assert "A sentence, [weights]" in as_text(report(str(output), 0))
 
 
 def test_anchor_statistics_against_a_dict(made):

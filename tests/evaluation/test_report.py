@@ -25,10 +25,6 @@ MANIFEST = {
                 "predictors": {"overlap": 0.61, "in_links": 0.7}},
         "mlm": {"pairs": 10, "tokens": 100},
     },
-    "worked": {
-        "words": [["the", 0.0, False], ["red" + HOSTILE, 1.0, False], ["river", 0.4, True]],
-        "pairs": [{"task": "rqp", "pos_query": "red river", "pos_doc": HOSTILE, "neg_doc": "a hill"}],
-    },
 }  # fmt: skip
 
 
@@ -123,7 +119,6 @@ def test_the_page_says_everything_and_fetches_nothing(runs, capsys):
         "as measured",
         "1,200",
         "in links 0.70",
-        "One sentence",
         "question 0",
         "text of 0a",
     ):
