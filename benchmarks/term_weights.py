@@ -96,7 +96,7 @@ def main() -> None:
         "--batch", type=int, default=32, help="sequences per batch of the straightforward implementation"
     )
     parser.add_argument("--torch_dtype", default="float32", help="of the straightforward implementation")
-    parser.add_argument("--slots", type=int, default=2048, help="config.encoder_batch_tokens")
+    parser.add_argument("--slots", type=int, default=2048, help="token slots per batch")
     args = parser.parse_args()
     keep_pages()  # for both implementations
 

@@ -65,9 +65,6 @@ FIELDS: Fields = {
         'of its matrix products; "bfloat16" is several times faster where the hardware supports it',
         ("float32", "bfloat16"),
     ),
-    "encoder_batch_tokens": Field(
-        2048, "token slots per batch of the encoder; use 65536 on an accelerator", (1, 1 << 30)
-    ),
     "term_weights": Field("", "a finished term_weights/ directory of the same input, used instead of the encoder"),
     "tasks": Field(
         HARP,
@@ -129,8 +126,9 @@ FIELDS: Fields = {
         "processes of the maps; each needs a few times the size of a bucket (about 200 MB for a 100 GB dump)",
         (1, 1024),
     ),
-    "memory_limit": Field("4GB", "of the joins, in addition to the idle workers; what exceeds it spills to disk"),
-    "temp_directory": Field("", "where joins spill; empty: in the output directory"),
+    "memory_limit": Field(
+        "4GB", "of the joins, in addition to the idle workers; what exceeds it spills to the output directory"
+    ),
     "keep_work": Field(False, "keep the intermediate tables after the job"),
     **{name: field for task in TASKS.values() for name, field in task.fields.items()},
 }

@@ -95,7 +95,7 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
     remove_unfinished(output)
     wanted, megabytes = ", ".join(task.name for task in chosen(c)), size / 1e6
     print(f"pairs of {wanted} from {megabytes:.1f} MB of pages; a killed job, run again, resumes", file=sys.stderr)
-    running = engine(job, c["workers"], c["memory_limit"], c["temp_directory"])
+    running = engine(job, c["workers"], c["memory_limit"])
     with lock:
         try:
             _run(running, inputs, tokenizer)

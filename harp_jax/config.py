@@ -41,7 +41,7 @@ LOOP: Fields = {
         (0, 1 << 10),
     ),
     "learning_rate": Field(1e-4, "its maximum, after warmup", SHARE),
-    "schedule": Field("linear", "after warmup: to 0, or constant", ("linear", "cosine", "constant")),
+    "schedule": Field("linear", "after warmup: to 0, or constant", ("linear", "constant")),
     "warmup": Field(0.1, "fraction of the steps", SHARE),
     "weight_decay": Field(0.0, "not applied to biases and layer norms", SHARE),
     "mesh.data": Field(-1, "-1: all remaining devices, as many as share the lanes", (-1, 1 << 20)),

@@ -22,7 +22,6 @@ def get_config(preset: str = "") -> ConfigDict:
     config.source.paths = ("enwiki-*-pages-articles-multistream*.xml*.bz2",)
     config.tokenizer = config.encoder = "bert-base-uncased"
     config.encoder_dtype = "bfloat16"
-    config.encoder_batch_tokens = 65536
     config.workers = 32
     config.memory_limit = "64GB"
     config.validation_fraction = 0.001

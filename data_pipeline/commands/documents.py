@@ -51,7 +51,7 @@ def linked_pages(
     job: Job = {"config": c, "work": work, "output": work, "per_bucket": max(1, size // (CHUNK_BYTES * BUCKETS))}
     make = engine or (LocalEngine if size > SMALL else SerialEngine)
     with claim(work, output):
-        running = make(job, c["workers"], c["memory_limit"], c["temp_directory"])
+        running = make(job, c["workers"], c["memory_limit"])
         try:
             parse_documents(running)
             yield running

@@ -68,14 +68,12 @@ def _uninterrupted() -> Iterator[None]:
 
 
 class LocalEngine:
-    """Runs the stages of one job in `workers` processes; joins use `memory_limit`, then spill to `temp_directory`."""
+    """Runs the stages of one job in `workers` processes; joins use `memory_limit`, then spill to the work directory."""
 
-    def __init__(self, job: Job, workers: int, memory_limit: str, temp_directory: str = "") -> None:
+    def __init__(self, job: Job, workers: int, memory_limit: str) -> None:
         self.job, self.workers, self.memory_limit = job, workers, memory_limit
-        self.temp_directory = temp_directory or os.path.join(job["work"], "spill")
-        for path in (self.temp_directory, job["work"]):
-            if any("\ud800" <= character <= "\udfff" for character in path):
-                raise InputError(f"{path}: DuckDB opens only files whose names are UTF-8; choose another --output")
+        if any("\ud800" <= character <= "\udfff" for character in job["work"]):
+            raise InputError(f"{job['work']}: DuckDB opens only files whose names are UTF-8; choose another --output")
         self._pool: ProcessPoolExecutor | None = None
 
     def map(self, stage: str, function: MapFunction, parts: Iterable[Part], per_bucket: int = 1) -> None:
@@ -180,7 +178,7 @@ class LocalEngine:
 
         connection = duckdb.connect()
         connection.execute(f"SET memory_limit='{_quoted(self.memory_limit)}'")
-        connection.execute(f"SET temp_directory='{_quoted(self.temp_directory)}'")
+        connection.execute(f"SET temp_directory='{_quoted(os.path.join(self.job['work'], 'spill'))}'")
         threads = max(1, min(self.workers, mebibytes(self.memory_limit) // JOIN_THREAD_MIB))
         connection.execute(f"SET threads={threads}")
         connection.execute("SET preserve_insertion_order=false")

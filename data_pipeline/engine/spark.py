@@ -65,11 +65,11 @@ class SparkEngine:
     local master runs everything; executors and all else follow Spark's configuration (spark-defaults.conf).
     """
 
-    def __init__(self, job: Job, workers: int, memory_limit: str, temp_directory: str = "", master: str = "") -> None:
+    def __init__(self, job: Job, workers: int, memory_limit: str, master: str = "") -> None:
         with needs("--engine=spark", "pyspark (and Java 17)", "spark"):
             import pyspark  # noqa: F401
         self.job, self.master = job, master or f"local[{workers},4]"
-        self.memory, self.temp_directory = max(512, mebibytes(memory_limit)), temp_directory
+        self.memory = max(512, mebibytes(memory_limit))
         self._session: SparkSession | None = None
         self._verified: set[str] = set()
 
@@ -102,12 +102,9 @@ class SparkEngine:
             "spark.sql.parquet.compression.codec": "zstd",
         }
         # A cluster spills to its local disks; the work directory is on a shared one.
-        spill = self.temp_directory or (
-            os.path.join(self.job["work"], "spill") if self.master.startswith("local") else ""
-        )
-        if spill:
-            os.makedirs(spill, exist_ok=True)
-            options["spark.local.dir"] = spill
+        if self.master.startswith("local"):
+            options["spark.local.dir"] = os.path.join(self.job["work"], "spill")
+            os.makedirs(options["spark.local.dir"], exist_ok=True)
         builder = SparkSession.builder
         for name, value in options.items():
             builder = builder.config(name, value)

@@ -19,7 +19,7 @@ from harp_jax.input.records import MANIFEST, check_sizes, read_manifest
 
 WORK = ".work"
 # Fields that do not change the bytes of the output.
-NOT_IDENTITY = ("workers", "memory_limit", "temp_directory", "keep_work", "encoder_batch_tokens", "language_from")
+NOT_IDENTITY = ("workers", "memory_limit", "keep_work", "language_from")
 
 
 def fingerprint(c: Config, tokenizer_sha256: str) -> Inputs:

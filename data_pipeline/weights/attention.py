@@ -42,6 +42,7 @@ CPU_LENGTHS = (
     *range(256, 512, 32),
     *range(512, 1 << 20, 256),
 )
+SLOTS = {True: 2048, False: 65_536}  # of a batch, on CPU and on accelerators
 QUERIES = (1, 16, 64, *range(512, 1 << 20, 512))
 
 
@@ -127,13 +128,18 @@ def _at_least(sizes: tuple[int, ...], size: int) -> int:
 
 
 class Encoder:
-    """An encoder on the given devices (default: all local ones); the rows of a batch are sharded.
+    """An encoder on the given devices (default: all local ones); the rows of a batch are sharded. `slots`: 0: those of SLOTS.
 
     Raises InputError for an encoder that cannot be read or has another vocabulary.
     """
 
     def __init__(
-        self, path: str, tokenizer: Tokenizer, dtype: str, slots: int, devices: "abc.Sequence[jax.Device] | None" = None
+        self,
+        path: str,
+        tokenizer: Tokenizer,
+        dtype: str,
+        slots: int = 0,
+        devices: "abc.Sequence[jax.Device] | None" = None,
     ) -> None:
         import jax
         from jax.sharding import AxisType, NamedSharding, PartitionSpec
@@ -156,8 +162,8 @@ class Encoder:
         rows = NamedSharding(mesh, PartitionSpec("data"))
         self._place = lambda x: jax.device_put(x, rows)
         self._params = jax.device_put({"encoder": params["encoder"]}, NamedSharding(mesh, PartitionSpec()))
-        self.tokenizer, self.slots, self.devices = tokenizer, slots, len(devices)
         on_cpu = devices[0].platform == "cpu"
+        self.tokenizer, self.slots, self.devices = tokenizer, slots or SLOTS[on_cpu], len(devices)
         lengths = (length for length in (CPU_LENGTHS if on_cpu else LENGTHS) if length < shape.max_positions)
         self.lengths = (*lengths, shape.max_positions)
         model = Ranker(shape.computing_in(dtype))
@@ -230,7 +236,7 @@ def compute(job: Job) -> None:
     if not todo:
         return
     keep_pages()
-    encoder = Encoder(c["encoder"], load_tokenizer(c["tokenizer"]), c["encoder_dtype"], c["encoder_batch_tokens"])
+    encoder = Encoder(c["encoder"], load_tokenizer(c["tokenizer"]), c["encoder_dtype"])
     counts = {part: _count(job, *part) for part in found}
     already = sum(counts[part] for part in done)
     with progress(total=sum(counts.values()), initial=already, unit="sequences", desc="term_weights") as bar:

@@ -217,12 +217,11 @@ def make_evaluate(config: ConfigDict, stage: Stage, objective: Objective, mesh: 
 
 
 def schedule(config: ConfigDict, steps: int) -> optax.Schedule:
-    """Learning rate by step: linear warmup over `warmup`·steps, then "linear" or "cosine" decay to 0, or "constant"."""
+    """Learning rate by step: linear warmup over `warmup`·steps, then "linear" decay to 0, or "constant"."""
     warmup = int(config.warmup * steps)
     rest = max(1, steps - warmup)
     after = {
         "linear": lambda: optax.linear_schedule(config.learning_rate, 0.0, rest),
-        "cosine": lambda: optax.cosine_decay_schedule(config.learning_rate, rest),
         "constant": lambda: optax.constant_schedule(config.learning_rate),
     }
     if not warmup:
