@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import json
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 from data_pipeline.output.manifest import Manifest
 from harp_jax.base.cli import Parser, count
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import replacing
 from harp_jax.base.progress import progress
 from harp_jax.input.records import (
     AGAIN,
@@ -140,16 +138,9 @@ def arguments_parser() -> Parser:
         example="harp inspect pairs --examples=2",
     )
     parser.add_argument("directory", help="output directory of a generation job")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="of what is printed (text)")
     parser.add_argument("--examples", type=count, default=5, help="decoded records of each task (5)")
-    parser.add_output("--output", default="", help="a file that receives what is printed, too")
     return parser
 
 
 def main(arguments: argparse.Namespace) -> None:
-    found = report(arguments.directory, arguments.examples)
-    text = json.dumps(found, indent=1, ensure_ascii=False) if arguments.format == "json" else as_text(found)
-    if arguments.output:
-        with replacing(arguments.output) as file:
-            file.write(text + "\n")
-    print(text)
+    print(as_text(report(arguments.directory, arguments.examples)))

@@ -399,7 +399,7 @@ def output_folder(path: str) -> Iterator[str]:
         with full_disk_refused(path):
             yield temporary
             write_sums(temporary)
-        with _alone_in(os.path.dirname(target)):
+        with alone_in(os.path.dirname(target)):
             if os.path.isdir(target):
                 os.rename(target, f"{temporary}.old")
             os.rename(temporary, target)
@@ -412,14 +412,15 @@ def _put_back(target: str) -> None:
     """Renames the folder `target` back if a process ended between its two renames; removes it if there is a newer one."""
     pattern = f"{glob.escape(target)}.tmp.{'[0-9a-f]' * 8}.old"  # see `beside`; any other name is not ours
     if glob.glob(pattern):
-        with _alone_in(os.path.dirname(target)):
+        with alone_in(os.path.dirname(target)):
             for old in glob.glob(pattern):
                 shutil.rmtree(old) if os.path.lexists(target) else os.rename(old, target)
 
 
 @contextlib.contextmanager
-def _alone_in(folder: str) -> Iterator[None]:
-    """Excludes other processes that replace folders within `folder`, between their renames."""
+def alone_in(folder: str) -> Iterator[None]:
+    """Excludes other processes that change what is in `folder`, without a lock file. Creates the folder."""
+    os.makedirs(folder, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):  # NFS locks no directories

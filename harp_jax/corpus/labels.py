@@ -3,15 +3,12 @@
 A missing level means 1, relevant. The last label of a pair counts. Lines that begin with # are comments.
 """
 
-import contextlib
-import fcntl
 import os
 import re
 import threading
-from collections.abc import Iterator
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import lines, output_path, replacing
+from harp_jax.base.files import alone_in, lines, output_path, replacing
 from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels
 
 LEVELS = (0, 1)  # of the page: not relevant, relevant
@@ -113,15 +110,3 @@ class LabelFile:
             with replacing(self.path) as file:
                 file.writelines(line + "\n" for line in kept)
             self._read()
-
-
-@contextlib.contextmanager
-def alone_in(directory: str) -> Iterator[None]:
-    """Locks a directory against other processes, without a lock file."""
-    os.makedirs(directory, exist_ok=True)
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
