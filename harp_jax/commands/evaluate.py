@@ -134,7 +134,7 @@ def report_parser() -> Parser:
     parser = Parser(
         prog="harp report",
         description="Write what runs show as one self-contained HTML page: a verdict, the table, curves, wins and losses, "
-        "training data, cost and advice.\nFor files that a plan wrote, the plan's records say what was trained on and what it "
+        "training data and cost.\nFor files that a plan wrote, the plan's records say what was trained on and what it "
         "cost.",
         example="harp report --qrels=qrels.txt --run=BM25=bm25.trec --run=HARP=harp.trec --chance=BM25 --curves=HARP=runs/harp "
         "--output=report.html\n  harp report tables --output=tables.html",
@@ -173,7 +173,7 @@ def report_parser() -> Parser:
     parser.add_argument("--remark", action="append", default=[], help="a line to print below the table; several times")
     parser.add_argument("--title", default="", help="of the page (Re-ranking)")
     parser.add_output("--output", required=True, help="the HTML page to write")
-    parser.add_output("--markdown", default="", help="write headline, table and advice as Markdown to this file")
+    parser.add_output("--markdown", default="", help="write headline and table as Markdown to this file")
     parser.add_output("--text", default="", help="write what is printed to this file, too")
     return parser
 
@@ -236,8 +236,6 @@ def background(arguments: argparse.Namespace, paths: dict[str, list[str]], focus
         docs=arguments.docs or _present(ranking.get("docs", "")),
         fields=fields,
         queries=arguments.query_texts or _present(texts),
-        model=_present(ranking.get("model", "")),
-        paths={name: some[0] for name, some in paths.items()},
         cost=[record.step() for record in records],
     )
 

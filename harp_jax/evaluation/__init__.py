@@ -5,5 +5,5 @@ Out: a `Table` with means, values per query and comparisons, printed as text, La
 Imports: corpus; `report` also input and checkpoints.
 Files: `measures` (values per query), `significance` (paired tests, Holm, bootstrap intervals), `tables` (the result and its
 formats), `evaluate` (everything in one call; chance and blank queries), `provenance` (commands and costs from a plan's records),
-`report` (verdict, advice, curves, wins and losses as data), `render` (HTML with `templates/`, Markdown).
+`report` (verdict, curves, wins and losses as data), `render` (HTML with `templates/`, Markdown).
 """

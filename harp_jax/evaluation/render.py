@@ -1,4 +1,4 @@
-"""Renders a report as one self-contained HTML page (auto-escaped), or its table and advice as Markdown."""
+"""Renders a report as one self-contained HTML page (auto-escaped), or its table as Markdown."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def as_html(report: Report) -> str:
 
 
 def as_markdown(report: Report) -> str:
-    """Headline, table, remarks and advice, for a README or a pull request."""
+    """Headline, table and remarks, for a README or a pull request."""
     measures, against = map(markdown, report.measures), f"against {markdown(report.baseline)}"
     head = ["system", *measures, "95 % interval", against, "p (Holm)", "verdict"]
     rows = []
@@ -45,9 +45,8 @@ def as_markdown(report: Report) -> str:
     lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]
     table = [lines[0], "|---" * len(head) + "|", *lines[1:]]
     said = [f"- {markdown(text)}" for text in (*report.facts, *report.warnings, *report.remarks)]
-    todo = [f"- {markdown(one.text)}" + (f"\n\n      {one.command}" if one.command else "") for one in report.advice]
     lead = f"**{markdown(report.headline)}** {markdown(report.figures)}"
-    parts = [[f"# {markdown(report.title)}"], [lead], table, said, ["## What to do next"] if todo else [], todo]
+    parts = [[f"# {markdown(report.title)}"], [lead], table, said]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 

@@ -1,7 +1,6 @@
-"""Builds a report, as plain data, from judgments, runs and their background: verdicts and advice in words, training curves."""
+"""Builds a report, as plain data, from judgments, runs and their background: verdicts in words, training curves."""
 
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,9 +21,6 @@ SNIPPET = 220  # characters of a document
 AT_CHANCE = "at chance level"
 WORDS = {"better": "better", "worse": "worse", "inconclusive": "not decided"}
 TONES = {"better": "good", "worse": "bad", "inconclusive": "unsure"}
-LEARNED = 0.6  # held-out pair accuracy at which a task counts as learned
-RISING = 0.01  # rise of the held-out accuracy between the last two evaluations
-MOST_QUERIES = 20_000  # do not advise judging more than this
 MOST_LINES = 6  # more cannot be told apart
 GUESSING = 0.5  # pair accuracy by chance
 FIXED = (
@@ -74,14 +70,6 @@ class System:
     def significant(self) -> bool:
         """Whether both tests are significant after Holm's correction."""
         return self.change is not None and self.change.significant
-
-
-@dataclass(frozen=True)
-class Advice:
-    """A next step, and its command."""
-
-    text: str
-    command: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,7 +126,6 @@ class Report:
     losses: list[Change] = field(default_factory=list)
     counts: tuple[int, int, int] = (0, 0, 0)  # queries: better, worse, unchanged
     cost: list[Step] = field(default_factory=list)
-    advice: list[Advice] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -146,7 +133,7 @@ class Background:
     """Optional information about the runs.
 
     pairs: name → directory of a generation job; curves: name → training workdir; docs, fields, queries: texts for wins and
-    losses; model: that of the system in the headline; paths: run files by name; cost: steps of a plan.
+    losses; cost: steps of a plan.
     """
 
     pairs: Mapping[str, str] = field(default_factory=dict)
@@ -154,8 +141,6 @@ class Background:
     docs: str = ""
     fields: tuple[str, ...] = FIELDS
     queries: str = ""
-    model: str = ""
-    paths: Mapping[str, str] = field(default_factory=dict)
     cost: Sequence[Step] = ()
 
 
@@ -212,7 +197,11 @@ def report(
         docs = Documents.open(known.docs, known.fields) if known.docs else None
         queries = read_queries(known.queries) if known.queries else {}
         wins, losses, counts = changes(*values, (first[baseline], first[focus]), qrels, queries, docs)
-    missed = unreachable(qrels, first[chance or baseline or focus])
+    missed = []
+    if lost := unreachable(qrels, first[chance or baseline or focus]):
+        missed.append(
+            f"{lost} of {table.queries} queries have no relevant document among the candidates: retrieve more"
+        )
     found = Report(
         title=title,
         headline=said,
@@ -225,7 +214,7 @@ def report(
         systems=systems_of(table, blank),
         focus=focus,
         warnings=warnings(table, focus),
-        remarks=[*remarks, *table.notes(), *filter(None, [table.one_run])],
+        remarks=[*remarks, *table.notes(), *missed, *filter(None, [table.one_run])],
         panels=panels,
         panels_left_out=max(0, len(rows) - MOST_LINES),
         data=[training_data(name, path) for name, path in known.pairs.items()],
@@ -233,7 +222,6 @@ def report(
         losses=losses,
         counts=counts,
         cost=list(known.cost),
-        advice=next_steps(table, focus, panels, missed, known.model, known.paths),
     )
     return found, table
 
@@ -380,73 +368,6 @@ def _between(interval: tuple[float, float] | None, sign: str = "") -> str:
     return f" (95 % interval {interval[0]:{sign}.3f} to {interval[1]:{sign}.3f})" if interval else ""
 
 
-def next_steps(
-    table: Table,
-    name: str,
-    panels: Sequence[Panel],
-    unreachable: int,
-    model: str = "",
-    paths: Mapping[str, str] | None = None,
-) -> list[Advice]:
-    """Advice about a system; `unreachable` is the number of queries without a relevant candidate.
-
-    `model` (the system's model directory) and `paths` (run files by name) complete the commands.
-    """
-    found = comparison_of(table, name)
-    advice = [
-        Advice(f"{'' if other == name else f'{other}: '}Do not use it. {_why_not(said, panels)}")
-        for other, said in table.verdicts.items()
-        if other != table.baseline
-    ]
-    if found and name not in table.verdicts:
-        if found.verdict == "better" and model:
-            command = f"harp look --model={shlex.quote(model)}"
-            advice.append(Advice("Try it on queries of your own, side by side with BM25.", command))
-        if found.verdict != "better" and not name.startswith(f"{table.baseline} + "):
-            together = "Try both together: a weighted sum often gains where neither wins alone."
-            advice.append(Advice(together, _fuse(paths or {}, table.baseline, name)))
-        half = (found.interval[1] - found.interval[0]) / 2
-        needed = math.ceil(table.queries * (half / found.difference) ** 2) if found.difference else 0
-        if found.verdict == "inconclusive" and table.queries < needed <= MOST_QUERIES:
-            about = f"about {needed:,} would show it ({table.queries} here)"
-            advice.append(Advice(f"Judge more queries: if the difference is real, {about}."))
-    lines = [panel.lines[0].points for panel in panels if "held-out" in panel.title]
-    if any(len(points) > 2 and points[-1][1] - points[-2][1] > RISING for points in lines):
-        advice.append(Advice("The held-out accuracy was still rising at the last step: train longer."))
-    if unreachable:
-        advice.append(
-            Advice(
-                f"{unreachable} of {table.queries} queries have no relevant document among the candidates: no re-ranker can help "
-                "there. Retrieve more candidates (--k), or add anchor texts to the documents (harp anchors)."
-            )
-        )
-    if not table.verdicts and CHANCE not in table.mean:
-        advice.append(Advice("Add the row of random orders (--chance=NAME): it shows how much of a figure is luck."))
-    return advice
-
-
-def _why_not(fails: Sequence[str], panels: Sequence[Panel]) -> str:
-    """Explains why a system is at chance level or ignores the query."""
-    if NOT_ABOVE_CHANCE not in fails:
-        return (
-            "It has learned which documents are linked to or long, not what a query means. Generate pairs whose negatives have "
-            "as many in-links (config.acm_negative=in_links, or the task adp), and train again."
-        )
-    rated = [line.points[-1][1] for panel in panels if "held-out" in panel.title for line in panel.lines]
-    if not rated:
-        return "Check that it was trained, and that it reads the document fields that it was trained on."
-    accuracy = f"(held-out accuracy {max(rated):.2f}, chance 0.50)"
-    if max(rated) < LEARNED:
-        return (
-            f"It has not learned its own pairs {accuracy}: train longer, with a larger learning rate, or from a pre-trained "
-            "encoder; check the pairs with harp inspect."
-        )
-    return (
-        f"It has learned its pairs {accuracy}, but they do not teach to rank here: compare them with the trivial predictors "
-        "in the table, choose other tasks, or fine-tune on some labels."
-    )
-
-
 def unreachable(qrels: Qrels, run: Run) -> int:
     """Number of queries with relevant documents, but none among the candidates."""
     count = 0
@@ -454,13 +375,6 @@ def unreachable(qrels: Qrels, run: Run) -> int:
         relevant = {docid for docid, level in judged.items() if level > 0}
         count += bool(relevant) and relevant.isdisjoint(run[qid].docids if qid in run else ())
     return count
-
-
-def _fuse(paths: Mapping[str, str], *names: str) -> str:
-    if not all(name in paths for name in names):
-        return ""
-    runs = " ".join(shlex.quote(paths[name]) for name in names)
-    return f"harp fuse {runs} --method=rrf --output=both.trec"
 
 
 def read_curves(workdirs: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:

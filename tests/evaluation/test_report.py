@@ -143,12 +143,11 @@ def test_a_ranker_at_chance_level_is_called_that(runs, capsys):
     said = f"{name} is at chance level: it orders its candidates no better than a random order."
     assert said in Strict(html).text and said in markdown and said in capsys.readouterr().out
     assert "at chance level" in Strict(html).text.split("Verdict")[1]
-    assert "Do not use it. It has learned its pairs (held-out accuracy 0.75, chance 0.50)" in Strict(html).text
 
 
 def test_verdicts_worse_undecided_and_blank(runs):
     worse, _ = written(runs, run(runs, "bm25"), run(runs, "bad"))
-    assert "bad ranks worse than bm25." in Strict(worse).text and "harp fuse" in worse
+    assert "bad ranks worse than bm25." in Strict(worse).text
     undecided, _ = written(runs, run(runs, "bm25"), run(runs, "luck"))
     assert f"{QUERIES} queries do not decide whether luck ranks better than bm25." in Strict(undecided).text
     blank, _ = written(runs, run(runs, "bm25"), run(runs, "good"), run(runs, "blanked", "good"), "--blank=good=blanked")
@@ -159,7 +158,6 @@ def test_verdicts_worse_undecided_and_blank(runs):
     beside, markdown = written(runs, run(runs, "bm25"), run(runs, "luck"), run(runs, "good"), "--chance=bm25")
     for text in (Strict(beside).text.split("Systems by")[0], markdown):
         assert "luck is at chance level: it orders its candidates no better than a random order. RR@10" in text
-    assert "luck: Do not use it." in Strict(beside).text
     alone, _ = written(runs, run(runs, "good"))
     assert "good reaches RR@10 0.750." in Strict(alone).text and "Wins" not in alone
 
@@ -248,7 +246,6 @@ def test_a_plans_records_say_what_the_runs_rest_on(runs, plan):
     text = Strict(html).text
     assert "3 min in 3 steps; 150 tokens trained on; 3.0 GB of memory in the largest process." in text
     assert "Trained on: pairs" in text and "RQP accuracy" in text and "text of 0a" in text and "question 0" in text
-    assert f"harp look --model={plan}/harp-1" in text
 
 
 def test_a_finished_plan_is_reported_by_its_directory(plan, capsys):
