@@ -20,7 +20,6 @@ from harp_jax.evaluation.report import report as build_report
 from harp_jax.evaluation.significance import ONE_RUN, ROUNDS
 from harp_jax.evaluation.tables import FORMATS
 from harp_jax.experiments.verdict import decide
-from harp_jax.ranking.fuse import NORMALISE
 
 
 def arguments_parser() -> Parser:
@@ -308,7 +307,6 @@ def verdict_parser() -> Parser:
         help="a run; several times, cheap ones first: each is kept where it improves the sum of those before",
     )
     parser.add_argument("--measure", default="RR@10", help="what to decide by, as in ir-measures (RR@10)")
-    parser.add_argument("--normalise", default="minmax", choices=NORMALISE, help="scores of a query (minmax)")
     parser.add_output("--output", required=True, help="the JSON file to write")
     return parser
 
@@ -322,7 +320,7 @@ def verdict(arguments: argparse.Namespace) -> None:
         if missing := sorted(judged.keys() - run.keys()):
             some = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
             print(f"note: {name}: {len(missing)} queries are missing and count as zero: {some}", file=sys.stderr)
-    found = decide(judged, folds, parts, a.measure, a.normalise)
+    found = decide(judged, folds, parts, a.measure)
     with replacing(a.output) as file:
         json.dump(found.as_dict(), file, indent=1)
     print(found.words())

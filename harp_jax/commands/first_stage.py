@@ -133,19 +133,16 @@ def priors_parser() -> Parser:
     parser = Parser(
         prog="harp priors",
         description="Rank the candidates of a run by log(1 + in-links) or log(1 + words), whatever the query.",
-        example="harp priors --run=bm25.trec --feature=inlinks --links=pages.jsonl --output=inlinks.trec",
+        example="harp priors --run=bm25.trec --feature=inlinks --anchors=anchors.tsv --output=inlinks.trec",
     )
     parser.add_input("--run", required=True, help=RUN)
     parser.add_argument("--feature", required=True, choices=FEATURES, help="inlinks or length")
-    parser.add_input("--links", default="", help="inlinks: linked documents as JSONL, several separated by commas")
-    parser.add_input("--redirects", default="", help="inlinks: alias<TAB>id")
-    parser.add_input("--anchors", default="", help="inlinks: the counts of harp anchors, instead of --links")
+    parser.add_input("--anchors", default="", help="inlinks: the counts of harp anchors")
     add_documents(parser, required=False, what="length: the documents")
     add_run_output(parser)
     return parser
 
 
 def priors(a: argparse.Namespace) -> None:
-    links = a.links.split(",") if a.links else ()
-    documents, known = prior_files(**vars(a) | {"links": links})
+    documents, known = prior_files(**vars(a))
     print(f"{a.output}: log(1 + {a.feature}) of {documents} documents, {known} of them known")

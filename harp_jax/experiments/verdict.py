@@ -37,7 +37,7 @@ class Rung:
 @dataclass(frozen=True)
 class Verdict:
     """The first part and its mean, what came of the others, and the weights of those to use, fitted on all queries; each query's
-    scores are normalised by `normalise`. `remark` says why the tests may be too sure."""
+    scores are scaled to 0…1 first (minmax). `remark` says why the tests may be too sure."""
 
     measure: str
     queries: int
@@ -45,7 +45,6 @@ class Verdict:
     mean: float
     rungs: tuple[Rung, ...]
     weights: dict[str, float]
-    normalise: str = "minmax"
     remark: str = ""
 
     def as_dict(self) -> dict[str, object]:
@@ -77,9 +76,7 @@ class Verdict:
         return " ".join([*found, *([f"Note: {self.remark}."] if self.remark else [])])
 
 
-def decide(
-    qrels: Qrels, folds: Mapping[str, str], parts: Mapping[str, Run], measure: str = "RR@10", normalise: str = "minmax"
-) -> Verdict:
+def decide(qrels: Qrels, folds: Mapping[str, str], parts: Mapping[str, Run], measure: str = "RR@10") -> Verdict:
     """The verdict on runs of the same candidates; `folds` (qid → fold) divides the queries for cross-fitting.
 
     Raises InputError for one part only, for unknown measures, and for queries without a fold.
@@ -92,7 +89,7 @@ def decide(
     kept, rungs = [first], []
     before = parts[first]
     for part in others:
-        _, found = fitted([parts[each] for each in (*kept, part)], qrels, folds, measure, normalise)
+        _, found = fitted([parts[each] for each in (*kept, part)], qrels, folds, measure, "minmax")
         after = dict(ordered(found))
         table = evaluate(qrels, {"before": before, "after": after}, measure, baseline="before")
         (gain,) = table.comparisons
@@ -103,6 +100,6 @@ def decide(
         rungs.append(Rung(part, *mean, gain.difference, gain.interval, verdict))
         if verdict == BETTER:
             kept, before = [*kept, part], after
-    weights, _ = fitted([parts[part] for part in kept], qrels, {}, measure, normalise)
+    weights, _ = fitted([parts[part] for part in kept], qrels, {}, measure, "minmax")
     chosen = dict(zip(kept, weights[""]))
-    return Verdict(name, alone.queries, first, alone.mean[first][name], tuple(rungs), chosen, normalise, alone.too_few)
+    return Verdict(name, alone.queries, first, alone.mean[first][name], tuple(rungs), chosen, alone.too_few)

@@ -8,12 +8,11 @@ on other folds (`harp fuse --method=weights --normalise=none`), this is the base
 trained model's own prior.
 """
 
-import json
 import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -226,34 +225,6 @@ def anchor_rows(path: str) -> Iterator[tuple[str, str, int]]:
         yield docid, text, int(count)
 
 
-def inlinks(paths: Iterable[str], wanted: set[str], redirects: Mapping[str, str]) -> Counter[str]:
-    """In-links of each wanted document, from linked documents (one {"id", "links": [{"target"}]} per line)."""
-    count: Counter[str] = Counter()
-    for path in paths:
-        for number, line in progress(lines(path), unit="documents", desc="in-links"):
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-                targets = [redirects.get(link["target"], link["target"]) for link in record["links"]]
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
-                raise InputError(f'{path}, line {number}: no {{"id", "links": [{{"target"}}]}} ({error})') from error
-            count.update(target for target in targets if target in wanted and target != record.get("id"))
-    return count
-
-
-def read_redirects(path: str) -> dict[str, str]:
-    """alias → document id, from "alias<TAB>id" lines; empty for an empty path."""
-    redirects = {}
-    for number, line in lines(path) if path else ():
-        alias, tab, target = line.partition("\t")
-        if line.strip() and not (tab and target.strip()):
-            raise InputError(f"{path}, line {number}: no 'alias<TAB>id'; correct the line")
-        if tab:
-            redirects[alias] = target.strip()
-    return redirects
-
-
 def prior_run(run: Run, values: Mapping[str, float]) -> Iterator[ScoredQuery]:
     """The run's candidates scored by log(1 + value), natural logarithm; ties in the order of the run."""
     for qid, ranking in run.items():
@@ -266,28 +237,24 @@ def prior_files(
     run: str,
     feature: str,
     output: str,
-    links: Sequence[str] = (),
-    redirects: str = "",
     anchors: str = "",
     docs: str = "",
     fields: tuple[str, ...] = FIELDS,
 ) -> tuple[int, int]:
-    """Writes a run's candidates scored by a feature: inlinks (needs `links` or `anchors`) or length (needs `docs`).
+    """Writes a run's candidates scored by a feature: inlinks (needs `anchors`) or length (needs `docs`).
 
     Returns the number of documents in the run, and how many have a value. Raises InputError for bad input.
     """
-    if (feature == "inlinks") != (bool(links) != bool(anchors)) or (feature == "length") != bool(docs):
-        raise InputError("--feature=inlinks needs --links or --anchors and nothing else, --feature=length needs --docs")
+    if (feature == "inlinks") != bool(anchors) or (feature == "length") != bool(docs):
+        raise InputError("--feature=inlinks needs --anchors, --feature=length needs --docs; give no other source")
     candidates = read_run(run)
     wanted = {docid for ranking in candidates.values() for docid in ranking.docids}
     values: dict[str, int]
-    if feature == "inlinks" and anchors:
+    if feature == "inlinks":
         count: Counter[str] = Counter()
         for docid, _, n in anchor_rows(anchors):
             count[docid] += n if docid in wanted else 0
         values = {docid: n for docid, n in count.items() if n}
-    elif feature == "inlinks":
-        values = dict(inlinks(links, wanted, read_redirects(redirects)))
     else:
         texts = Documents.open(docs, fields)
         if absent := [docid for docid in sorted(wanted) if docid not in texts]:

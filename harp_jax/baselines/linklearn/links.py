@@ -20,7 +20,6 @@ from harp_jax.base.files import expand, lines
 from harp_jax.base.randomness import hash64
 from harp_jax.baselines.linklearn.collection import Counts, count
 from harp_jax.corpus.records import checked_text, parse_object
-from harp_jax.ranking.first_stage import read_redirects
 from harp_jax.ranking.lexical import Collection
 
 log = logging.getLogger(__name__)
@@ -43,6 +42,18 @@ class Graph:
     def linked(self, d: int) -> np.ndarray:
         """The documents linked with d."""
         return self.neighbours[self.starts[d] : self.starts[d + 1]]
+
+
+def read_redirects(path: str) -> dict[str, str]:
+    """alias → document id, from "alias<TAB>id" lines."""
+    redirects = {}
+    for number, line in lines(path):
+        alias, tab, target = line.partition("\t")
+        if line.strip() and not (tab and target.strip()):
+            raise InputError(f"{path}, line {number}: no 'alias<TAB>id'; correct the line")
+        if tab:
+            redirects[alias] = target.strip()
+    return redirects
 
 
 def read_graph(paths: tuple[str, ...], redirects: tuple[str, ...] = (), language: str = "en") -> Graph:
