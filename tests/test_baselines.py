@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from harp_jax.configs.baselines import bert, harp, ict, prop, recommended, wlp
+from harp_jax.configs.baselines import harp, neural
 
 from data_pipeline.config import generation
 from data_pipeline.tasks.table import TASKS
@@ -13,19 +13,24 @@ from harp_jax.base.randomness import generator
 from harp_jax.input.packing import Group, Sequence, make_layout, plan
 from tests.support.synthetic import TEMPLATE
 
-CONTROLS = [(control, {"data", "tasks", "pair_weight"}) for control in (bert, ict, wlp, prop)]
+CONTROLS = [(control, {"data", "tasks", "pair_weight"}) for control in ("mlm", "ict", "wlp", "prop")]
 
 
-@pytest.mark.parametrize("control, may_differ", [*CONTROLS, (recommended, {"tasks", "mlm_weight", "model"})])
+@pytest.mark.parametrize("control, may_differ", [*CONTROLS, ("recommended", {"tasks", "mlm_weight", "model"})])
 def test_controls_share_the_budget_of_harp(control, may_differ):
-    mine, theirs = control.get_config().to_dict(), harp.get_config().to_dict()
+    mine, theirs = harp.get_config(control).to_dict(), harp.get_config().to_dict()
     differing = {name for name in theirs if mine[name] != theirs[name]}
     assert differing and differing <= may_differ and mine.keys() == theirs.keys()
     assert mine["batch_tokens"] > 0  # pairs of another task are longer or shorter
     assert set(mine["tasks"]) <= set(TASKS)
-    if control is recommended:
+    if control == "recommended":
         assert mine["model"] | {"dropout": 0.1} == theirs["model"]
         assert configs.pretrain("recommended").tasks == generation("recommended").tasks == mine["tasks"]
+
+
+@pytest.mark.parametrize("model", neural.MODELS)
+def test_every_neural_ranker_has_a_config(model):
+    assert neural.get_config(model).model.name == model
 
 
 class Lengths:

@@ -87,7 +87,7 @@ def test_the_wheel_runs_outside_the_repository(built, tmp_path):
     code = """if True:
         import json, harp_jax as hj, harp_jax.__main__ as command
         from harp_jax.config import shipped_file
-        configs = ("tpu_v3", "finetune", "baselines/knrm", "data/html")
+        configs = ("tpu_v3", "finetune", "baselines/neural", "data/html")
         assert all(hj.load_config(name) for name in configs)
         command.main(["plan", "demo", "--output=demo", "--dry_run"])
         print(json.dumps([hj.__file__, shipped_file("tpu_v3.py")]))

@@ -179,14 +179,14 @@ def identity(argument: str, contents: Contents) -> str:
     words = [argument, value, value.partition("=")[2], *re.split(r"[=,'\"()\s]+", argument), *texts_in(value)]
     words += re.split("[=,]", argument)  # paths with spaces
     if argument.startswith("--config="):
-        path = config_file(argument.removeprefix("--config=")).partition(":")[0]
+        path, _, preset = config_file(argument.removeprefix("--config=")).partition(":")
         if os.path.isfile(path):
             # The fields too: a config may import them from another file.
             with reporting(path):
                 get_config = runpy.run_path(path).get("get_config")
                 if get_config is None:
                     return contents(path)
-                config = get_config()
+                config = get_config(preset) if preset else get_config()
                 return contents(path) + str(config) + "".join(map(contents, named(leaves(config))))
     return "".join(map(contents, named(words)))
 

@@ -180,14 +180,7 @@ def cross_validation(
     return commands
 
 
-CONFIGS = {
-    "harp": "harp",
-    "recommended": "recommended",
-    "mlm": "bert",
-    "ict": "ict",
-    "wlp": "wlp",
-    "prop": "prop",
-}  # system → below configs/baselines
+CONTROLS = ("recommended", "mlm", "ict", "wlp", "prop")  # presets of configs/baselines/harp.py
 HARP_TASKS = ("rqp", "qdm", "rdp", "acm")
 TASKS = (*HARP_TASKS, "ict", "wlp", "prop")
 RECOMMENDED_TASKS = tuple(PRESETS["recommended"]["tasks"])
@@ -284,12 +277,12 @@ class Pretraining:
         given["data"] = f"('{self.place}',)"
         fields = [*(f"{field}={value}" for field, value in given.items()), *self.pretrain]
         fields += [*ABLATIONS.get(system, []), *settings]
-        config = f"configs/baselines/{CONFIGS.get(system, 'harp')}.py"
+        config = "configs/baselines/harp.py" + (f":{system}" if system in CONTROLS else "")
         return Command(name, "train", [f"--config={config}", "--workdir={out}", *(f"--config.{f}" for f in fields)])
 
     def systems(self, names: Sequence[str], seeds: Sequence[int]) -> list[Command]:
         """The step pairs, and a step pre_NAME_sSEED for each system but NONE."""
-        check_known("transformers", names, (*NOT_PRETRAINED, *CONFIGS, *ABLATIONS))
+        check_known("transformers", names, (*NOT_PRETRAINED, "harp", *CONTROLS, *ABLATIONS))
         trained = [name for name in names if name not in NOT_PRETRAINED]
         steps = [self.trained(f"pre_{name}_s{seed}", name, seed) for name in trained for seed in seeds]
         return [*(self.generated(tasks_of(names)) if trained else []), *steps]
@@ -433,7 +426,7 @@ class Benchmark:
             folds=self.fold_file,
             fold_names=self.fold_names(),
             only=self.tested,
-            config=f"configs/baselines/{model}.py",
+            config=f"configs/baselines/neural.py:{model}",
             candidates=candidates,
             settings=["tokenizer={words}", *vectors, f"seed={seed}", *self.neural],
             export=False,

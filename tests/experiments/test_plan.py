@@ -86,7 +86,7 @@ def test_a_failed_job_lets_the_others_end(tool):
 
 
 def test_the_fields_of_a_config_count_wherever_they_are_written(tmp_path, monkeypatch):
-    (tmp_path / "mine.py").write_text("import os\ndef get_config(): return os.environ['FIELDS']\n")
+    (tmp_path / "mine.py").write_text("import os\ndef get_config(preset): return preset + os.environ['FIELDS']\n")
     argument = f"--config={tmp_path / 'mine.py'}:option"
     found = []
     for fields in ("steps: 1", "steps: 2", "steps: 1"):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import runpy
 from ast import literal_eval
 from functools import reduce
 
@@ -12,7 +11,7 @@ from harp_jax.__main__ import main as harp
 from harp_jax.base.errors import InputError
 from harp_jax.commands.plan import arguments_parser, main
 from harp_jax.commands.table import load
-from harp_jax.config import config_file, read_config
+from harp_jax.config import read_config
 from harp_jax.experiments.execution import duration, kinds, summary
 from harp_jax.experiments.plan import Command, load_plan, parsed, resolve, shipped_plans
 from tests.support import ROOT
@@ -145,7 +144,7 @@ def test_plans_of_the_project_hold_together(name, monkeypatch):
         if command.command not in BY_FLAGS:
             parsers[command.command].parse_args(command.arguments)
             continue
-        config = runpy.run_path(config_file(command.arguments[0].removeprefix("--config=")))["get_config"]()
+        config = read_config(command.arguments[0].removeprefix("--config="))
         for argument in command.arguments:
             if argument.startswith("--config."):
                 field = argument.removeprefix("--config.").split("=", 1)[0]

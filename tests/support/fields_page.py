@@ -22,7 +22,7 @@ STAGES = {
     "pretrain": 'Pre-training (`stage = "pretrain"`: `tpu_v3`, `gpu`, `demo`, `baselines/…`)',
     "finetune": "Fine-tuning (`finetune`, `finetune_msmarco_doc`, …)",
     "coarse_tune": "Coarse-tuning on clicks (`coarse_tune_orcas`)",
-    "neural_ir": "Neural rankers (`baselines/knrm`, `conv_knrm`, `drmm`, `duet`)",
+    "neural_ir": "Neural rankers (`baselines/neural:knrm`, `conv_knrm`, `drmm`, `duet`)",
     "linklearn": "LinkLearn (`baselines/linklearn`, for `harp linklearn-train`)",
 }
 

@@ -119,7 +119,7 @@ def get_plan(
         for seed in seeds:
             name = f"{system}_s{seed}"
             commands += cross_validation(
-                name, files, folds=folds, fold_names=FOLDS, config=f"configs/baselines/{model}.py", candidates="{bm25}",
+                name, files, folds=folds, fold_names=FOLDS, config=f"configs/baselines/neural.py:{model}", candidates="{bm25}",
                 settings=[f"seed={seed}", *settings], export=False,
             )  # fmt: skip
             joined = output_of(f"joined_{name}")

@@ -31,7 +31,7 @@ from harp_jax.experiments.steps import (
 
 
 class Row(NamedTuple):
-    """The tasks of a row; further fields of its generation job, and of its training (beside configs/baselines/recommended.py).
+    """The tasks of a row; further fields of its generation job, and of its training (beside configs/baselines/harp.py:recommended).
 
     taught: whether the pairs get the scores of the plan's teacher
     """
