@@ -5,7 +5,6 @@ no gap, because neural rankers without an idf weigh them like other words. Ids s
 padding and unknown words. Documents stream once; memory is one counter per distinct word (about 200 bytes).
 """
 
-import hashlib
 import json
 import os
 import re
@@ -19,11 +18,13 @@ from typing import Any
 import numpy as np
 
 from harp_jax.base.errors import InputError, needs
-from harp_jax.base.files import lines, read_json, replacing
+from harp_jax.base.files import check_sums, lines, read_json, replacing, write_sums
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.documents import Documents
+from harp_jax.text.languages import ENGLISH, lexical_stopwords
 
 WORD = re.compile(r"[^\W_]+")
+FILES = ("words.tsv", "words.json")  # of a vocabulary
 
 
 def stemmer_of(name: str) -> Any:
@@ -83,12 +84,6 @@ class WordVocabulary:
         idf = np.log(self.documents / np.maximum(np.asarray(self.frequencies, np.float64), 1))
         return np.concatenate([[0.0], idf]).astype(np.float32)
 
-    @cached_property
-    def sha256(self) -> str:
-        """Hash of the words in order, their frequencies, the stemmer and the stopwords."""
-        parts = (self.words, self.frequencies, self.documents, self.stemmer, self.stopwords)
-        return hashlib.sha256(repr(parts).encode()).hexdigest()
-
     def encode(self, text: str, limit: int | None = None) -> list[int]:
         """Ids of the first `limit` words; 0 for each word outside the vocabulary."""
         ids = self.ids
@@ -99,12 +94,13 @@ class WordVocabulary:
         return [self.encode(text, limit) for text in texts]
 
     def save(self, directory: str) -> None:
-        """Writes words.tsv (word, number of documents with it) and words.json."""
+        """Writes words.tsv (word, number of documents with it) and words.json, bound by SHA256SUMS."""
         with replacing(os.path.join(directory, "words.tsv")) as file:
             file.writelines(f"{word}\t{count}\n" for word, count in zip(self.words, self.frequencies))
         with replacing(os.path.join(directory, "words.json")) as file:
             about = {"documents": self.documents, "stemmer": self.stemmer, "stopwords": self.stopwords}
-            json.dump({**about, "sha256": self.sha256}, file, indent=1)
+            json.dump(about, file, indent=1)
+        write_sums(directory, FILES)
 
 
 def read_stopwords(name: str) -> tuple[str, ...]:
@@ -112,9 +108,7 @@ def read_stopwords(name: str) -> tuple[str, ...]:
     if not name:
         return ()
     if name == "english":
-        with needs("the list of stopwords 'english'", "bm25s", "bm25"):
-            from bm25s.stopwords import STOPWORDS_EN
-        return tuple(sorted(STOPWORDS_EN))
+        return tuple(lexical_stopwords(ENGLISH))
     # A text splits "don't" into two words.
     return tuple(sorted({match.group() for _, line in lines(name) for match in WORD.finditer(line.lower())}))
 
@@ -151,16 +145,14 @@ def count_words(
 
 def load_words(directory: str) -> WordVocabulary:
     """A saved vocabulary; InputError if there is none or it was changed since."""
+    check_sums(directory, FILES)
     try:
         about = read_json(os.path.join(directory, "words.json"), "make the vocabulary again")
         rows = [line.split("\t") for _, line in lines(os.path.join(directory, "words.tsv"))]
         kept, frequencies = tuple(r[0] for r in rows), tuple(int(r[1]) for r in rows)
-        words = WordVocabulary(kept, frequencies, about["documents"], about["stemmer"], tuple(about["stopwords"]))
-        if words.sha256 != about["sha256"]:
-            raise ValueError("words.tsv is not what words.json describes")
+        return WordVocabulary(kept, frequencies, about["documents"], about["stemmer"], tuple(about["stopwords"]))
     except (FileNotFoundError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise InputError(f"no vocabulary at {directory!r} ({error}); make one with `harp words`") from error
-    return words
 
 
 class Sentences:
