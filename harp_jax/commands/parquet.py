@@ -12,13 +12,6 @@ def arguments_parser() -> Parser:
         example="harp parquet --data=pairs --output=pairs_parquet",
     )
     parser.add_argument("--data", required=True, help="output directory of harp generate")
-    parser.add_argument("--tasks", default="", help="tasks of --data, separated by commas (all)")
-    parser.add_argument(
-        "--layout",
-        default="triplet",
-        choices=("triplet", "labelled"),
-        help="of --data: query, positive, negative (triplet); or two rows a pair, query, document, label",
-    )
     parser.add_argument("--tokenizer", default="", help="of --data, where it is no longer at its path")
     parser.add_output("--output", required=True, help="folder to write")
     return parser
@@ -27,6 +20,5 @@ def arguments_parser() -> Parser:
 def main(arguments: argparse.Namespace) -> None:
     from harp_jax.input.parquet import pairs_to_parquet
 
-    tasks = [task for task in arguments.tasks.split(",") if task]
-    rows = pairs_to_parquet(arguments.data, arguments.output, tasks, arguments.layout, arguments.tokenizer)
+    rows = pairs_to_parquet(arguments.data, arguments.output, arguments.tokenizer)
     print(f"{arguments.output}: " + ", ".join(f"{split} {count:,} rows" for split, count in rows.items()))

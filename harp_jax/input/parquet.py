@@ -1,11 +1,10 @@
 """Pairs as Parquet files of texts, in the column conventions of sentence-transformers.
 
 A folder a task, with files SPLIT-00000-of-00003.parquet that `datasets.load_dataset("parquet", data_files=…)` reads,
-and a README.md through which `load_dataset(FOLDER, TASK)` finds them. Layouts, by the order of their columns:
+and a README.md through which `load_dataset(FOLDER, TASK)` finds them. The columns, in this order:
 
-    triplet   query, positive, negative: the two documents of a preference; or document, positive, negative: the two queries of a
-              preference between queries (RQP), with the document as the anchor
-    labelled  query, document, label: two rows a preference, the positive (1) before the negative (0)
+    query, positive, negative: the two documents of a preference; or document, positive, negative: the two queries of a preference
+    between queries (RQP), with the document as the anchor
 
 Texts of pairs are decoded from token ids, so an uncased vocabulary has lower-cased them; a tokenizer with this vocabulary
 returns the same ids. Works in batches of BATCH records: memory does not grow with the data. The folder appears complete or not
@@ -31,41 +30,31 @@ from harp_jax.input.tfrecords import find_shards, tensorflow
 from harp_jax.text.tokenizer import Tokenizer
 
 BATCH = 1024  # records in memory, and of a row group
-Columns = dict[str, list[str] | list[int]]
+Columns = dict[str, list[str]]
 
 
-def pairs_to_parquet(
-    directory: str, output: str, tasks: Sequence[str] = (), layout: str = "triplet", tokenizer: str = ""
-) -> dict[str, int]:
-    """Writes the pairs of a finished generation job, all tasks or some; returns the rows of each split ("qdm_train").
+def pairs_to_parquet(directory: str, output: str, tokenizer: str = "") -> dict[str, int]:
+    """Writes the pairs of a finished generation job; returns the rows of each split ("qdm_train").
 
     `tokenizer`: where the one of the job is no longer at its path. Raises InputError for a directory that is unfinished or
-    damaged, an absent task, another tokenizer, and pairs that no triplet holds.
+    damaged, another tokenizer, and pairs that no triplet holds.
     """
     manifest = read_manifest(directory)
     held = [name.rpartition("_")[::2] for name, split in manifest["splits"].items() if split.get("records")]
-    present = dict.fromkeys(task for task, _ in held)
-    if absent := [task for task in tasks if task not in present]:
-        raise InputError(
-            f"{directory} has no records of {', '.join(absent)}, only of {', '.join(present)}; change --tasks"
-        )
-    chosen = [(task, split) for task, split in held if not tasks or task in tasks]
     ids = job_tokenizer(directory, manifest, tokenizer)
     counts = {}
     with output_folder(output) as folder:
-        for task, split in chosen:
+        for task, split in held:
             shards = find_shards(directory, task, split)
             counts[split_name(task, split)] = sum(
-                _write(
-                    f"{folder}/{task}/{split}-{n:05d}-of-{len(shards):05d}.parquet", _pairs(shard, task, ids, layout)
-                )
+                _write(f"{folder}/{task}/{split}-{n:05d}-of-{len(shards):05d}.parquet", _pairs(shard, task, ids))
                 for n, shard in enumerate(shards)
             )
-        _write_card(folder, chosen, layout)
+        _write_card(folder, held)
     return counts
 
 
-def _pairs(shard: Shard, task: str, tokenizer: Tokenizer, layout: str) -> Iterator[Columns]:
+def _pairs(shard: Shard, task: str, tokenizer: Tokenizer) -> Iterator[Columns]:
     """The columns of a shard's records, BATCH records at a time. InputError for a shard that is not what was written."""
     shard.check_content()
     tf = tensorflow()
@@ -77,24 +66,14 @@ def _pairs(shard: Shard, task: str, tokenizer: Tokenizer, layout: str) -> Iterat
             yield {"text": texts[0]}
             continue
         queries, documents, other_queries, other_documents = texts
-        if layout == "labelled":
-            others = [other or query for query, other in zip(queries, other_queries)]
-            rest = [other or document for document, other in zip(documents, other_documents)]
-            yield {
-                "query": _alternately(queries, others),
-                "document": _alternately(documents, rest),
-                "label": [1, 0] * len(queries),
-            }
-        elif not any(other_queries):
+        if not any(other_queries):
             yield {"query": queries, "positive": documents, "negative": other_documents}
         elif not any(other_documents):
             yield {"document": documents, "positive": queries, "negative": other_queries}
         else:
-            raise InputError(f"{shard.path}: its pairs share not all queries or all documents; use --layout=labelled")
-
-
-def _alternately(first: list[str], second: list[str]) -> list[str]:
-    return [text for both in zip(first, second) for text in both]
+            raise InputError(
+                f"{shard.path}: its pairs share neither all queries nor all documents, so no triplet holds them"
+            )
 
 
 def _write(path: str, batches: Iterable[Columns]) -> int:
@@ -114,17 +93,13 @@ def _write(path: str, batches: Iterable[Columns]) -> int:
     return rows
 
 
-def _write_card(folder: str, splits: Sequence[tuple[str, str]], layout: str) -> None:
+def _write_card(folder: str, splits: Sequence[tuple[str, str]]) -> None:
     """README.md: which files make which data set, for `load_dataset(FOLDER, TASK)`."""
     lines = ["---", "configs:"]
     for task in dict.fromkeys(task for task, _ in splits):
         lines += [f"- config_name: {task}", "  data_files:"]
         for split in (split for name, split in splits if name == task):
             lines += [f"  - split: {split}", f"    path: {task}/{split}-*.parquet"]
-    lines += [
-        "---",
-        "",
-        f"Written by harp_jax in the layout `{layout}`, the columns in the order of sentence-transformers.",
-    ]
+    lines += ["---", "", "Written by harp_jax, the columns in the order of sentence-transformers."]
     with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")

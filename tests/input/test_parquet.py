@@ -48,17 +48,6 @@ def test_triplets_hold_the_texts_of_the_records(job, monkeypatch):
     assert [list(row) for row in rows_of(output, "mlm")] == [["text"]] * 2
 
 
-def test_labelled_rows_hold_both_sides_of_any_task(job):
-    directory, output, vocabulary = job
-    assert pairs_to_parquet(directory, output, ["rqp"], "labelled", vocabulary) == {"rqp_train": 8}
-    assert sorted(os.listdir(output)) == ["README.md", "SHA256SUMS", "rqp"]
-    encode, expected = tokenizer().encode, []
-    for query, document, other, _ in (pair(number, "rqp") for number in range(4)):
-        expected += [(list(query), list(document), 1), (list(other), list(document), 0)]
-    rows = rows_of(output, "rqp")
-    assert [(encode(row["query"]), encode(row["document"]), row["label"]) for row in rows] == expected
-
-
 def test_datasets_loads_the_folder_and_the_files(job, tmp_path):
     datasets = pytest.importorskip("datasets")
     directory, output, vocabulary = job
@@ -76,16 +65,15 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(job, tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(tokenizer().tokens[:-1]) + "\n")
     (shard,) = (tmp_path / "pairs").glob("*rqp*")
     shard.write_bytes(shard.read_bytes()[:20] + b"x" + shard.read_bytes()[21:])
-    for tasks, words, message in (
-        (["qdm", "acm"], vocabulary, "no records of acm, only of qdm, rqp, mlm"),
-        (["qdm"], "", "is not the tokenizer of .*; name it with --tokenizer"),
-        (["qdm"], other, "is not the tokenizer of .*; name it with --tokenizer"),
-        (["rqp"], vocabulary, "damaged"),
+    for words, message in (
+        ("", "is not the tokenizer of .*; name it with --tokenizer"),
+        (other, "is not the tokenizer of .*; name it with --tokenizer"),
+        (vocabulary, "damaged"),
     ):
         with pytest.raises(InputError, match=message):
-            pairs_to_parquet(directory, output, tasks, tokenizer=words)
+            pairs_to_parquet(directory, output, tokenizer=words)
         assert not os.path.exists(output) and not [name for name in os.listdir(tmp_path) if "tmp" in name]
     os.makedirs(output)
     (tmp_path / "out" / "mine").touch()
     with pytest.raises(InputError, match="holds mine, which .* would be lost"):
-        pairs_to_parquet(directory, output, ["qdm"], tokenizer=vocabulary)
+        pairs_to_parquet(directory, output, tokenizer=vocabulary)
