@@ -4,7 +4,6 @@ import os
 import shutil
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -196,22 +195,6 @@ def test_fields_that_a_model_does_not_take_are_refused(planted, name, changes, m
         neural_ir_stage(neural_config(planted, name, **changes))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_stage_without_data_reads_no_file(tmp_path, name):
-    config = neural_config(tmp_path, name, tokenizer=str(tmp_path / "words"), steps=7)
-    config.vectors = "" if name == "duet" else str(tmp_path / "vectors.txt")
-    assert not os.listdir(tmp_path)
-    stage = neural_ir_stage(config, with_data=False)
-    assert stage.steps == 7 and stage.layout.groups == 16
-    assert stage.shape.vocab_size == 30_001
-    params = jax.eval_shape(lambda key: init_params(stage.shape, key), jax.random.key(0))
-    batch = {name: jnp.asarray(x) for name, x in stage.layout.fill([], [], 0).items()}
-    loss = jax.eval_shape(lambda p: loss_of(stage.objective(stage.shape), p, batch, jax.random.key(0))[0], params)
-    assert loss.shape == ()
-    WordVocabulary(("fox", "owl"), (1, 1), 2).save(config.tokenizer)
-    assert neural_ir_stage(config, with_data=False).shape.vocab_size == 3
-
-
 @pytest.mark.parametrize("negatives, accumulate, good", [(1, 1, 4096), (4, 1, 1024), (4, 2, 1024), (7, 1, 585)])
 def test_windows_hold_whole_batches(planted, negatives, accumulate, good):
     config = neural_config(planted, "knrm", batch_pairs=4096, window=256, negatives=negatives, accumulate=accumulate)
@@ -321,5 +304,5 @@ def test_blank_queries_are_for_models_that_score_documents_by_themselves(planted
     "name, frozen, warned", [("drmm", False, True), ("knrm", True, True), ("knrm", False, False), ("duet", True, False)]
 )
 def test_random_vectors_that_are_not_trained_are_warned_of(planted, caplog, name, frozen, warned):
-    neural_ir_stage(neural_config(planted, name, model={"train_vectors": not frozen}, steps=1), with_data=False)
+    neural_ir_stage(neural_config(planted, name, model={"train_vectors": not frozen}, steps=1))
     assert ("the word vectors are random and are not trained" in caplog.text) == warned

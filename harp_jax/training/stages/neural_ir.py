@@ -3,7 +3,6 @@
 import dataclasses
 import logging
 import math
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -17,11 +16,10 @@ from harp_jax.baselines.neural_ir.models import NeuralConfig, build, init_params
 from harp_jax.baselines.neural_ir.ranker import NeuralRank
 from harp_jax.corpus.documents import Documents
 from harp_jax.input.lanes import epoch_window
-from harp_jax.input.packing import Reader
 from harp_jax.input.ranking_groups import Judged
 from harp_jax.ranking.selection import Selection, held_out
 from harp_jax.text.words import WordVocabulary, count_words, load_words, read_stopwords, read_vectors
-from harp_jax.training.stages.stage import NEURAL_IR, NoReader, Stage, selecting
+from harp_jax.training.stages.stage import NEURAL_IR, Stage, selecting
 
 log = logging.getLogger(__name__)
 
@@ -33,18 +31,10 @@ SIZES: dict[str, dict[str, Any]] = {"duet": {"filters": 64, "hidden": 64, "dropo
 
 LANGUAGE = "english"  # of stemmer and stopwords where no vocabulary is given
 
-# For a dry run, which does not read the documents: only the number of words matters.
-STAND_IN = WordVocabulary(tuple(f"word{i}" for i in range(30_000)), (1,) * 30_000, 30_000)
 
-
-def neural_ir_stage(config: ConfigDict, with_data: bool = True) -> Stage[NeuralConfig]:
-    """Training of a neural ranker on judged queries. Raises InputError for bad config or data.
-
-    Without data (a dry run) neither documents nor vectors are read: STAND_IN replaces a vocabulary that does not exist, and
-    vectors have `NeuralConfig.dimension` numbers.
-    """
-    known = os.path.isfile(os.path.join(config.tokenizer, "words.json"))
-    words = vocabulary(config) if with_data or known else STAND_IN
+def neural_ir_stage(config: ConfigDict) -> Stage[NeuralConfig]:
+    """Training of a neural ranker on judged queries. Raises InputError for bad config or data."""
+    words = vocabulary(config)
     name = config.model.name
     frozen = name == "drmm" or not config.model.train_vectors
     for wrong, message in (
@@ -53,7 +43,7 @@ def neural_ir_stage(config: ConfigDict, with_data: bool = True) -> Stage[NeuralC
     ):
         if wrong:
             raise InputError(message)
-    given = read_vectors(config.vectors, words, config.seed) if config.vectors and with_data else None
+    given = read_vectors(config.vectors, words, config.seed) if config.vectors else None
     shape = NeuralConfig(
         vocab_size=words.size, document_length=config.row_length, **{**SIZES.get(name, {}), **config.model.to_dict()}
     )
@@ -66,12 +56,8 @@ def neural_ir_stage(config: ConfigDict, with_data: bool = True) -> Stage[NeuralC
             "--config.vectors to trained ones (`harp words --vectors`)"
         )
     tables, groups = word_tables(shape, words), lane_groups(config)
-    reader: Reader = NoReader((TASK,))
-    selection: Callable[[NeuralConfig, str], Selection] | None = None
-    window = config.window
-    if with_data:
-        reader, selection = _read_data(config, words)
-        window = epoch_window(window, reader.sizes[TASK], config.lanes, groups * config.accumulate)
+    reader, selection = _read_data(config, words)
+    window = epoch_window(config.window, reader.sizes[TASK], config.lanes, groups * config.accumulate)
 
     def objective(padded: NeuralConfig) -> NeuralRank:
         return NeuralRank(build(padded), tables, config.rank_loss)
