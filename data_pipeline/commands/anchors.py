@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ml_collections import ConfigDict
 
 from data_pipeline.commands.documents import linked_pages, resolved_links
-from data_pipeline.engine.job import EngineFactory, Job
+from data_pipeline.engine.job import Job
 from data_pipeline.engine.store import buckets, read
 from data_pipeline.links import link_graph
 from harp_jax.base.cli import ConfigParser
@@ -36,12 +36,12 @@ class Summary(NamedTuple):
     dropped: dict[str, int]
 
 
-def write_anchors(config: ConfigDict, output: str, engine: EngineFactory | None = None) -> Summary:
+def write_anchors(config: ConfigDict, output: str) -> Summary:
     """Writes "docid<TAB>anchor text<TAB>count" lines, by document and falling count.
 
     Anchor texts are normalised as in pre-training (lower case, single spaces). Works out of core. Raises InputError for bad input.
     """
-    with linked_pages(config, output, [output], engine) as running:
+    with linked_pages(config, output, [output]) as running:
         resolved_links(running)
         running.join("anchor_texts", ANCHOR_TEXTS_SQL.format("", ""), ["resolved", "pages"], partitioned=True)
         documents = written = links = 0

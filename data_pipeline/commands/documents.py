@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ml_collections import ConfigDict
 
 from data_pipeline.config import generation, plain
-from data_pipeline.engine.job import Engine, EngineFactory, Job
+from data_pipeline.engine.job import Engine, Job
 from data_pipeline.engine.local import SMALL, LocalEngine, SerialEngine
 from data_pipeline.engine.store import bucket_parts, claim, release
 from data_pipeline.links import link_graph
@@ -29,9 +29,7 @@ BUCKETS = 64  # at most, estimated from the size on disk: an anchor table of one
 
 
 @contextmanager
-def linked_pages(
-    config: ConfigDict, output: str, written: Sequence[str], engine: EngineFactory | None = None
-) -> Iterator[Engine]:
+def linked_pages(config: ConfigDict, output: str, written: Sequence[str]) -> Iterator[Engine]:
     """An engine whose job has parsed `config.source`; tasks and encoder of the config are not used.
 
     The tables are in OUTPUT.work, which is removed at the end. `written`: the files that the command writes. Raises InputError
@@ -49,7 +47,7 @@ def linked_pages(
     )
     work = os.path.abspath(output) + ".work"
     job: Job = {"config": c, "work": work, "output": work, "per_bucket": max(1, size // (CHUNK_BYTES * BUCKETS))}
-    make = engine or (LocalEngine if size > SMALL else SerialEngine)
+    make = LocalEngine if size > SMALL else SerialEngine
     with claim(work, output):
         running = make(job, c["workers"], c["memory_limit"])
         try:

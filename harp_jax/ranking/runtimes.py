@@ -23,7 +23,6 @@ from harp_jax.model.encoders.encoder import EncoderShape
 from harp_jax.ranking.scorers import Pair, PairTexts, ProgressBar, batches_by_length, check_heads
 from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer
 
-DTYPES = ("float32", "bfloat16", "int8")
 # dtypes by backend, fastest backend first
 OFFERED = {"openvino": ("float32", "bfloat16", "int8"), "onnx": ("float32", "int8"), "jax": ("float32", "bfloat16")}
 PACKAGES = {"openvino": "openvino", "onnx": "onnxruntime"}

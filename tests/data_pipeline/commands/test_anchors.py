@@ -5,7 +5,6 @@ import runpy
 from collections import Counter
 
 from data_pipeline.commands.anchors import write_anchors
-from data_pipeline.engine.local import SerialEngine
 from harp_jax.ranking.first_stage import read_anchors
 from tests.support import ROOT, corpus
 
@@ -29,7 +28,7 @@ def written(path) -> dict[tuple[str, str], int]:
 
 def test_anchor_texts_are_counted_for_their_destinations(tmp_path):
     config = corpus.config(corpus.write(tmp_path / "corpus"))
-    counts = write_anchors(config, str(tmp_path / "anchors.tsv"), engine=SerialEngine)
+    counts = write_anchors(config, str(tmp_path / "anchors.tsv"))
     found = written(tmp_path / "anchors.tsv")
     assert found == expected()
     assert counts[:3] == (len({docid for docid, _ in found}), len(found), sum(found.values()))
@@ -51,6 +50,6 @@ def test_the_most_frequent_anchor_text_of_a_page_comes_first_in_lower_case(tmp_p
     (tmp_path / "pages.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
     config = runpy.run_path(str(ROOT / "configs" / "data" / "linked_jsonl.py"))["get_config"]()
     config.source.paths = (str(tmp_path / "pages.jsonl"),)
-    counts = write_anchors(config, str(tmp_path / "anchors.tsv"), engine=SerialEngine)
+    counts = write_anchors(config, str(tmp_path / "anchors.tsv"))
     assert counts.dropped == {"link-overlap": 1}
     assert (tmp_path / "anchors.tsv").read_text() == "m\tmill race\t2\nm\tleat\t1\nm\told mill\t1\n"
