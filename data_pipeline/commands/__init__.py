@@ -9,6 +9,7 @@ Files:
   survey       harp survey: documents, anchor texts and held-out anchors of a site
   inspect      harp inspect: check the shards of a job, print statistics and examples
   teach        harp teach: a ranker's scores with the pairs, harder negatives
+  parquet      harp parquet: the texts of pairs, for others
   vocabulary   harp vocabulary: train a vocabulary, WordPiece or Unigram
   sample_wiki  harp sample-wiki: an invented wiki with questions, for demos and tests
 """

@@ -26,7 +26,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "generate": Entry("data_pipeline.main", "linked pages to TFRecord shards of pre-training pairs"),
         "inspect": Entry("data_pipeline.commands.inspect", "verify the shards of a job; print statistics and examples"),
         "teach": Entry("data_pipeline.commands.teach", "add a ranker's scores to pairs: a teacher, harder negatives"),
-        "parquet": Entry("harp_jax.commands.parquet", "write pairs as Parquet, for PyTorch"),
+        "parquet": Entry("data_pipeline.commands.parquet", "write pairs as Parquet, for PyTorch"),
         "anchors": Entry(
             "data_pipeline.commands.anchors", "write what other pages call each page, for harp first-stage"
         ),

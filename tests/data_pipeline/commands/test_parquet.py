@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+from data_pipeline.commands import parquet
+from data_pipeline.commands.parquet import pairs_to_parquet
 from harp_jax.base.errors import InputError
-from harp_jax.input import parquet
-from harp_jax.input.parquet import pairs_to_parquet
 from tests.support.shards_fixture import write_job
 from tests.support.synthetic import pair, tokenizer
 

@@ -1,4 +1,4 @@
-"""Pairs as Parquet files of texts, in the column conventions of sentence-transformers.
+"""Pairs as Parquet files of texts, in the column conventions of sentence-transformers: `harp parquet`.
 
 A folder a task, with files SPLIT-00000-of-00003.parquet that `datasets.load_dataset("parquet", data_files=…)` reads,
 and a README.md through which `load_dataset(FOLDER, TASK)` finds them. The columns, in this order:
@@ -11,10 +11,12 @@ returns the same ids. Works in batches of BATCH records: memory does not grow wi
 at all, and replaces only one that this wrote (`files.output_folder`).
 """
 
+import argparse
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
+from harp_jax.base.cli import Parser
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import output_folder
 from harp_jax.input.records import (
@@ -103,3 +105,20 @@ def _write_card(folder: str, splits: Sequence[tuple[str, str]]) -> None:
     lines += ["---", "", "Written by harp_jax, the columns in the order of sentence-transformers."]
     with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
+
+
+def arguments_parser() -> Parser:
+    parser = Parser(
+        prog="harp parquet",
+        description="Write pairs from links as Parquet files of texts.",
+        example="harp parquet --data=pairs --output=pairs_parquet",
+    )
+    parser.add_argument("--data", required=True, help="output directory of harp generate")
+    parser.add_argument("--tokenizer", default="", help="of --data, where it is no longer at its path")
+    parser.add_output("--output", required=True, help="folder to write")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    rows = pairs_to_parquet(arguments.data, arguments.output, arguments.tokenizer)
+    print(f"{arguments.output}: " + ", ".join(f"{split} {count:,} rows" for split, count in rows.items()))
