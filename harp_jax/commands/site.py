@@ -53,6 +53,12 @@ def arguments_parser() -> Parser:
         help="without --start (wordpiece); unigram: for scripts without spaces between words",
     )
     parser.add_argument("--layers", type=count, default=0, help="of the start to keep, its first ones (all)")
+    parser.add_input(
+        "--vectors",
+        model=True,
+        default="",
+        help="encoder whose vectors are tested, and teach, where the start is no sentence encoder: a ranker of ours (the start)",
+    )
     parser.add_input("--labels", default="", help="query<TAB>docid<TAB>level lines to fine-tune and decide on")
     parser.add_argument("--minutes", type=float, default=30.0, help="of training; the rest takes about as long (30)")
     parser.add_argument(
@@ -62,6 +68,12 @@ def arguments_parser() -> Parser:
         "--context_words", type=count, default=3, help="of an anchor's sentence, added to its query (3)"
     )
     parser.add_argument("--depth", type=positive, default=20, help="candidates of BM25 to re-rank for each query (20)")
+    parser.add_argument(
+        "--windows",
+        type=positive,
+        default=4,
+        help="of 128 tokens of a long page that are read, the best one counts (4)",
+    )
     parser.add_argument("--seed", type=count, default=0, help="of pairs and training (0)")
     parser.add_argument("--dry_run", action="store_true", help="print the commands and what they cost; run nothing")
     return parser
@@ -76,12 +88,13 @@ def main(arguments: argparse.Namespace) -> None:
         "split",
         "vocabulary",
         "start",
+        "vectors",
         "layers",
         "labels",
         "max_queries",
         "context_words",
     )
-    options = {name: getattr(a, name) for name in (*given, "depth", "seed")}
+    options = {name: getattr(a, name) for name in (*given, "depth", "windows", "seed")}
     run = SiteRun(
         {**options, **{name: tuple(getattr(a, name)) for name in ("pages", "redirects", "exclude")}},
         a.output,

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_links, check_outside, link, read_json
@@ -132,7 +132,9 @@ TEXTS = ["--anchors={survey}/anchors.tsv"]  # of trained pages
 # Rows of the table.
 ROW, LABELLED_ROW, EVERYTHING = "ranker", "ranker, fine-tuned on labels", "everything"
 MAX_LENGTH = 128  # of configs/site.py
-WINDOWS, PASSAGES = 4, 4  # of a long page, that the ranker and the encoder read
+# The order of a pair's documents by the vectors of the whole start teaches, beside the link (docs/experiments/recipe.md).
+NEGATIVES = 3
+TAUGHT = [f"--config.negatives={NEGATIVES}", "--config.pair_loss=lce_kl"]
 
 
 def site_plan(
@@ -144,10 +146,12 @@ def site_plan(
     split: str = "auto",
     start: str = "",
     layers: int = 0,
+    vectors: str = "",
     labels: str = "",
     max_queries: int = 400,
     context_words: int = 3,
     depth: int = 20,
+    windows: int = 4,
     seed: int = 0,
     language: str = "",
     vocabulary: str = "wordpiece",
@@ -165,10 +169,12 @@ def site_plan(
     split: documents are pages, or sections; auto: sections where most links lead to one
     start: Hugging Face encoder to start from; empty: a small encoder from scratch
     layers: of the start that are kept, its first ones; 0: all
+    vectors: Hugging Face encoder whose vectors are tested and teach; empty: the start
     labels: file of query<TAB>docid<TAB>level to fine-tune on
     max_queries: anchors of held-out pages that are tested, at most
     context_words: of an anchor's sentence that are added to its query
     depth: candidates of each first stage, BM25, BM25F and vectors, for each query
+    windows: of MAX_LENGTH tokens of a long page, that the ranker and the encoder read
     seed: of pairs and training
     language: of sentences, stopwords and stems; empty: that of the pages
     vocabulary: of a small encoder from scratch: wordpiece, or unigram for scripts without spaces
@@ -181,23 +187,32 @@ def site_plan(
     source += [f"--config.source.exclude={exclude!r}"] if exclude else []
     source += [f"--config.source.split={split}"] if split != "auto" else []
     source += [f"--config.language={language}"] if language else []
-    shortened, encoder = [], start  # the vectors are those of the whole start
+    shortened, encoder = [], vectors or start  # of all layers
+    teacher = is_embedder(encoder) and bool(start)
     if layers:
         shortened = [Command("start", "export", [f"--encoder={start}", f"--layers={layers}", "--output={out}"])]
         start = "{start}"
     tokenizer = start or "{vocabulary}"
-    training = [f"--config={PRETRAIN}", f"--config.init={start}", "--config.data=('{pairs}',)", f"--config.seed={seed}"]
+    data = "{taught}" if teacher else "{pairs}"
+    training = [f"--config={PRETRAIN}", f"--config.init={start}", f"--config.data=('{data}',)", f"--config.seed={seed}"]
+    training += TAUGHT if teacher else []
     training += [] if start else ["--config.tokenizer={vocabulary}", "--config.learning_rate=1e-3"]
     # A whole encoder forgets what it knows at the rate of a few layers.
     training += ["--config.learning_rate=1e-4"] if start and not layers else []
     training += [f"--config.tasks={tasks!r}"] if tasks else []
     survey = [*source, f"--max_queries={max_queries}", f"--context_words={context_words}", "--output={out}"]
     pairs = [*source, f"--config.tokenizer={tokenizer}", f"--config.seed={seed}", "--output={out}"]
+    pairs += [f"--config.hard_negatives={NEGATIVES}"] if teacher else []
     commands = [
         Command("survey", "survey", survey),
         *shortened,
         *([] if start else [Command("vocabulary", "vocabulary", [*source, f"--kind={vocabulary}", "--output={out}"])]),
         Command("pairs", "generate", pairs),
+        *(
+            [Command("taught", "teach", ["{pairs}", f"--model={encoder}", "--cosine", "--output={out}"])]
+            if teacher
+            else []
+        ),
         Command("rate", "rate", [*training, "--output={out}"], suffix=".json"),
     ]
     if steps:
@@ -206,14 +221,20 @@ def site_plan(
             Command("ranker", "export", ["--workdir={harp}", "--ranker", "--output={out}"]),
             *tuned(depth, stems),
         ]
-        made, rows = tested(encoder, depth, stems)
+        candidates = Candidates(depth, stems, encoder, windows)
+        made, rows = tested(candidates)
         commands += made
         if labels:
-            commands += with_labels(labels, depth, seed, stems, encoder)
+            commands += with_labels(labels, seed, candidates)
             rows[LABELLED_ROW] = "{run_labelled}"
         commands += [*tables(rows), published("model", "harp", ROW)]
         commands += [published("labelled", "train_labelled", LABELLED_ROW)] if labels else []
     return commands
+
+
+def is_embedder(start: str) -> bool:
+    """Whether an encoder was trained to give vectors of texts: sentence-transformers stores how they are pooled."""
+    return bool(start) and os.path.isdir(os.path.join(start, "1_Pooling"))
 
 
 def tuned(depth: int, stems: str) -> list[Command]:
@@ -233,26 +254,29 @@ def tuned(depth: int, stems: str) -> list[Command]:
     return commands
 
 
-def scored(
-    where: Judged, suffix: str, lexical: Mapping[str, list[str]], depth: int, encoder: str, own: Sequence[str] = ()
-) -> tuple[list[Command], dict[str, str]]:
-    """A pool of candidates, the best `depth` of BM25, BM25F and the vectors, each scored by all of them; part → its run.
+class Candidates(NamedTuple):
+    """The best `depth` of each first stage, BM25 with the stems of a language; `encoder` may be empty; windows of a long page."""
 
-    `lexical` has the parameters of BM25 and BM25F, whose first stages are the steps bm25SUFFIX and bm25fSUFFIX; `encoder` may be
-    empty; `own` are options that leave out the queries' own sources.
+    depth: int
+    stems: str
+    encoder: str
+    windows: int
+
+
+def scored(
+    where: Judged, suffix: str, lexical: Mapping[str, list[str]], candidates: Candidates, own: Sequence[str] = ()
+) -> tuple[list[Command], dict[str, str]]:
+    """A pool of candidates, the best of BM25, BM25F and the vectors, each scored by all of them; part → its run.
+
+    `lexical` has the parameters of BM25 and BM25F, whose first stages are the steps bm25SUFFIX and bm25fSUFFIX; `own` are
+    options that leave out the queries' own sources.
     """
+    depth, _, encoder, windows = candidates
+    vectors = ["--model=vectors", f"--encoder={encoder}", f"--passages={windows}"]
     first = ["{bm25" + suffix + "}", "{bm25f" + suffix + "}"]
     commands = []
     if encoder:
-        near = [
-            "--model=vectors",
-            f"--encoder={encoder}",
-            f"--passages={PASSAGES}",
-            *where.options,
-            *own,
-            f"--k={depth}",
-            "--output={out}",
-        ]
+        near = [*vectors, *where.options, *own, f"--k={depth}", "--output={out}"]
         commands.append(Command(f"near{suffix}", "first-stage", near, suffix=".trec"))
         first.append("{near" + suffix + "}")
     pool = "{pool" + suffix + "}"
@@ -270,10 +294,9 @@ def scored(
         INLINKS: "{inlinks" + suffix + "}",
     }
     if encoder:
-        cosine = ["--model=vectors", f"--encoder={encoder}", f"--passages={PASSAGES}", *among]
-        commands.append(Command(f"vectors{suffix}", "first-stage", cosine, suffix=".trec"))
+        commands.append(Command(f"vectors{suffix}", "first-stage", [*vectors, *among], suffix=".trec"))
         parts[VECTORS] = "{vectors" + suffix + "}"
-    ranker = ["--model={ranker}", f"--max_length={MAX_LENGTH}", f"--windows={WINDOWS}", *among]
+    ranker = ["--model={ranker}", f"--max_length={MAX_LENGTH}", f"--windows={windows}", *among]
     commands.append(Command(f"run_ranker{suffix}", "rerank", ranker, suffix=".trec"))
     return commands, parts | {ROW: "{run_ranker" + suffix + "}"}
 
@@ -286,16 +309,16 @@ def decided(name: str, parts: Mapping[str, str], qrels: str, folds: str) -> Comm
     )
 
 
-def tested(encoder: str, depth: int, stems: str) -> tuple[list[Command], dict[str, str]]:
+def tested(candidates: Candidates) -> tuple[list[Command], dict[str, str]]:
     """All that is on the table, on the held-out anchors: the parts alone, their sums, and the verdict on them; row → its run."""
-    stemmed = [SOURCES, "--folds={folds}", f"--language={stems}"]
+    stemmed = [SOURCES, "--folds={folds}", f"--language={candidates.stems}"]
     lexical = {
         "bm25": [*stemmed, "--parameters={tuned_bm25}"],
         "bm25f": [*stemmed, *TEXTS, "--parameters={tuned_bm25f}"],
     }
-    commands, parts = scored(HELD_OUT, "", lexical, depth, encoder, [SOURCES])
+    commands, parts = scored(HELD_OUT, "", lexical, candidates, [SOURCES])
     sums = {"BM25 + anchor texts + in-links": [*parts.values()][:3]}
-    if encoder:
+    if candidates.encoder:
         sums |= {"all without the ranker": [*parts.values()][:-1], "BM25 + vectors": [parts[BM25], parts[VECTORS]]}
     sums |= {"BM25 + ranker": [parts[BM25], parts[ROW]], EVERYTHING: [*parts.values()]}
     rows = dict(parts)
@@ -325,9 +348,9 @@ def published(name: str, workdir: str, row: str) -> Command:
     return Command(name, "export", ["--workdir={" + workdir + "}", "--ranker", *figures, "--output={out}"])
 
 
-def with_labels(labels: str, depth: int, seed: int, stems: str, encoder: str) -> list[Command]:
+def with_labels(labels: str, seed: int, candidates: Candidates) -> list[Command]:
     """The ranker fine-tuned on all labels; and the verdict by labels, on rankers fine-tuned on one half and tested on the other."""
-    suffix, stemmed = "_labels", [f"--language={stems}"]
+    suffix, stemmed = "_labels", [f"--language={candidates.stems}"]
     lexical = {
         "bm25": [*stemmed, "--parameters={parameters_bm25}"],
         "bm25f": [*stemmed, *TEXTS, "--parameters={parameters_bm25f}"],
@@ -336,19 +359,19 @@ def with_labels(labels: str, depth: int, seed: int, stems: str, encoder: str) ->
         Command(
             f"{model}{suffix}",
             "first-stage",
-            [f"--model={model}", *LABELLED.options, *given, f"--k={depth}", "--output={out}"],
+            [f"--model={model}", *LABELLED.options, *given, f"--k={candidates.depth}", "--output={out}"],
             suffix=".trec",
         )
         for model, given in lexical.items()
     ]  # fmt: skip
-    commands, parts = scored(LABELLED, suffix, lexical, depth, encoder)
+    commands, parts = scored(LABELLED, suffix, lexical, candidates)
     halves = [f"--queries={LABELLED.queries}", f"--qrels={LABELLED.qrels}", "--count=2", "--output={out}"]
     training: dict[str, Any] = {
         "config": FINETUNE,
         "candidates": "{pool_labels}",
         "settings": ["init={harp}", f"seed={seed}"],
     }
-    rerank = [f"max_length={MAX_LENGTH}", f"windows={WINDOWS}"]
+    rerank = [f"max_length={MAX_LENGTH}", f"windows={candidates.windows}"]
     return [
         Command("labels", "queries", ["labels", f"--labels={labels}", "--output={out}"]),
         *first,
@@ -365,7 +388,7 @@ def with_labels(labels: str, depth: int, seed: int, stems: str, encoder: str) ->
 # One package of each extra that the steps need, the last one for HTML.
 PACKAGES = {"tensorflow": "demo", "ir_measures": "demo", "bm25s": "demo", "selectolax": "web"}
 # Embedding a MB of documents takes as long as so many steps of training of as many layers: measured on Python's manual.
-STEPS_PER_MB, PASSAGE_BYTES = 20, 750
+STEPS_PER_MB, WINDOW_BYTES = 20, 750
 GUESSED = 1.0  # seconds of a step in a dry run before it is measured
 SCRATCH = (
     "No --start: a small encoder is trained from scratch with the words of these pages. It can add to BM25 where there are tens of "
@@ -397,12 +420,17 @@ class SiteRun:
             if importlib.util.find_spec(package) is None and (crawled or extra != "web"):
                 raise InputError(f"harp site needs the package {package}; install harp_jax[{extra}]")
 
+    @property
+    def encoder(self) -> str:
+        """Whose vectors are tested, and teach; may be empty."""
+        return self.options.get("vectors") or self.options.get("start", "")
+
     def steps(self, steps: int = 0, tasks: tuple[str, ...] = (), stems: str = ENGLISH) -> dict[str, Step]:
         """The steps of the plan by name, up to the training where `steps` is 0; `stems` is the language of BM25.
 
         Raises InputError for an output within what is read.
         """
-        check_outside(self.output, (*self.options["pages"], self.options.get("start", "")))
+        check_outside(self.output, (*self.options["pages"], self.options.get("start", ""), self.encoder))
         planned = resolve(site_plan(**self.options, steps=steps, tasks=tasks, stems=stems), self.output)
         return {step.command.name: step for step in planned}
 
@@ -456,6 +484,8 @@ class SiteRun:
         if expected := expectation(sum(records(prepared["pairs"].place, task, "train") for task in tasks)):
             print(expected, flush=True)
         rate = self.steps(tasks=tasks)["rate"]
+        if rate.done and not self.begun(rate, prepared["pairs"], tasks):
+            os.remove(rate.place)  # of another time, when the machine may have been busy
         carry_out([rate], self.output)
         number = self.training_steps(rate, prepared["pairs"], tasks)
         print(f"{number} steps of training, within {self.minutes:g} minutes; tasks: {', '.join(tasks)}")
@@ -480,12 +510,12 @@ class SiteRun:
                 os.remove(path)
         link(planned[models[best]].place, os.path.join(self.output, RANKER if best in weights else REJECTED))
         parameters = {name: read_json(planned[f"parameters_{name}"].place)["parameters"] for name in ("bm25", "bm25f")}
-        start = self.options.get("start", "")
+        windows, encoder = self.options.get("windows", 4), self.encoder and os.path.abspath(self.encoder)
         Settings(
             docs="survey/docs.jsonl", fields=FIELDS, anchors="survey/anchors.tsv", parameters=parameters, weights=weights,
-            language=stems, encoder=start and os.path.abspath(start), depth=self.options.get("depth", 20),
+            language=stems, encoder=encoder, depth=self.options.get("depth", 20),
             models={part: os.path.relpath(planned[step].place, self.output) for part, step in models.items()},
-            windows=WINDOWS, passages=PASSAGES, max_length=MAX_LENGTH,
+            windows=windows, passages=windows, max_length=MAX_LENGTH,
         ).save(self.output)  # fmt: skip
 
     def tasks(self, prepared: Mapping[str, Step]) -> tuple[str, ...]:
@@ -496,14 +526,22 @@ class SiteRun:
         """How long the vectors of all documents take, from the rate of training; empty without `start`."""
         if not (start := self.options.get("start")):
             return ""
-        kept = self.options.get("layers", 0)  # by the ranker; the vectors are those of all layers
-        layers = read_json(os.path.join(start, "config.json")).get("num_hidden_layers", kept) / kept if kept else 1.0
+        of_encoder, of_start = (
+            read_json(os.path.join(model, "config.json")).get("num_hidden_layers", 1) for model in (self.encoder, start)
+        )
+        layers = of_encoder / (self.options.get("layers") or of_start)
+        layers /= (1 + NEGATIVES) / 2 if is_embedder(self.encoder) else 1  # such a step reads more documents
+        read = self.options.get("windows", 4) * WINDOW_BYTES
         with open(os.path.join(prepared["survey"].place, "docs.jsonl"), "rb") as file:
-            megabytes = sum(min(len(line), PASSAGES * PASSAGE_BYTES) for line in file) / 1e6
+            megabytes = sum(min(len(line), read) for line in file) / 1e6
         seconds = STEPS_PER_MB * megabytes * layers * float(read_json(rate.place)["seconds_per_step"])
         return (
             f"Then vectors of the {megabytes:.1f} MB that it reads of the documents: about {duration(seconds)}, once."
         )
+
+    def begun(self, rate: Step, pairs: Step, tasks: tuple[str, ...]) -> bool:
+        """Whether a training of as many steps as the recorded rate allows was started."""
+        return os.path.exists(self.steps(self.training_steps(rate, pairs, tasks), tasks)["harp"].place)
 
     def training_steps(self, rate: Step, pairs: Step, tasks: tuple[str, ...]) -> int:
         """Steps within the minutes: a function of the recorded rate, so that a command that is repeated trains for as many."""

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -29,6 +30,7 @@ def pages(tmp_path):
     (tmp_path / "pages.jsonl").write_text('{"id": "a", "title": "Lock", "text": "A gate.", "links": []}\n')
     (tmp_path / "labels.tsv").write_text("gate\ta\t1\n")
     (tmp_path / "start").mkdir()
+    (tmp_path / "embedder" / "1_Pooling").mkdir(parents=True)
     return tmp_path
 
 
@@ -43,15 +45,20 @@ def pages(tmp_path):
             "exclude": ("*/a/*",),
             "split": "pages",
         },
-        {"start": "start", "layers": 3},
+        {"start": "start", "layers": 3, "windows": 2},
+        {"start": "embedder", "layers": 3},
+        {"start": "start", "vectors": "embedder"},
     ],
 )
 def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, options):
-    given = {name: str(pages / value) if name in ("start", "labels") else value for name, value in options.items()}
+    given = {
+        name: str(pages / value) if name in ("start", "vectors", "labels") else value for name, value in options.items()
+    }
     run = SiteRun({"pages": (str(pages / "pages.jsonl"),), **given}, str(pages / "x"))
     prepared, steps = run.steps(tasks=("adp",)), run.steps(50, ("adp",))
     assert all(steps[name] == step for name, step in prepared.items())  # what is prepared is not done again
     assert set(RESULTS.values()) | (set(BY_LABELS.values()) if "labels" in options else set()) <= set(steps)
+    assert ("taught" in steps) == ("embedder" in options.values())  # only vectors made to rank can teach
     assert ("near" in steps) == ("vectors" in steps) == ("start" in options) == ("vocabulary" not in steps)
     if "layers" in options:
         short = steps["start"].place
@@ -99,6 +106,19 @@ def test_too_few_links_end_in_advice(counts, message):
 
 def test_few_pairs_are_said_to_be_few():
     assert "3,500 training pairs are few" in expectation(3500) and expectation(10_000) == ""
+
+
+def test_a_rate_is_measured_again_until_its_training_has_begun(pages):
+    run = SiteRun({"pages": (str(pages / "pages.jsonl"),)}, str(pages / "x"), minutes=1)
+    shard = {"file": "shard", "bytes": 1, "sha256": "0", "records": 3000}
+    splits = {"adp_train": {"records": 3000, "shards": [shard]}}
+    (pages / "manifest.json").write_text(json.dumps({"splits": splits, "tokenizer_sha256": "0"}))
+    (pages / "rate.json").write_text('{"seconds_per_step": 1.0}')
+    rate, pairs = SimpleNamespace(place=str(pages / "rate.json")), SimpleNamespace(place=str(pages))
+    assert not run.begun(rate, pairs, ("adp",))
+    (pages / "x").mkdir()
+    (pages / "x" / os.path.basename(run.steps(60, ("adp",))["harp"].place)).mkdir()
+    assert run.begun(rate, pairs, ("adp",))
 
 
 def test_steps_are_what_fits_and_what_there_is(tmp_path):

@@ -59,6 +59,9 @@ ROWS: dict[str, Row] = {
     # The order of an encoder's vectors as a teacher, beside the links and alone.
     "taught": Row(pairs=("hard_negatives=3",), training=("negatives=3", "pair_loss=lce_kl"), taught=True),
     "taught_alone": Row(pairs=("hard_negatives=3",), training=("negatives=3", "pair_loss=kl"), taught=True),
+    "taught_leads": Row(  # without links
+        ("lead",), ("text_pages=linked", "hard_negatives=3"), ("negatives=3", "pair_loss=kl"), taught=True
+    ),
     # What a query and a document are.
     "sampled": Row(pairs=("adp_queries=('sampled',)",)),
     "anchors": Row(pairs=("adp_queries=('anchor',)",)),
