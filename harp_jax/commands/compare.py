@@ -66,7 +66,6 @@ def arguments_parser() -> Parser:
     parser.add_argument(
         "--measures", default=MEASURES, help=f'names as in ir-measures, the first decides ("{MEASURES}")'
     )
-    parser.add_argument("--title", default="", help="of the report")
     parser.add_argument("--dry_run", action="store_true", help="print the commands and what they cost; run nothing")
     return parser
 
@@ -141,7 +140,7 @@ def commands(a: argparse.Namespace, paths: dict[str, str], models: dict[str, str
         f"--oracle={FIRST}",
         f"--focus={next(iter(models))}",
         *(f"--remark={remark}" for remark in remarks),
-        f"--title={a.title or f'Re-ranking of {a.collection or judged.docs}'}",
+        f"--title=Re-ranking of {a.collection or judged.docs}",
         "--markdown={out}/report.md",
         "--text={out}/table.txt",
         "--output={out}/report.html",
