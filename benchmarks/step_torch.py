@@ -19,11 +19,16 @@ from harp_jax.base.randomness import generator
 from harp_jax.text.tokenizer import load_tokenizer
 
 MLM_RATE = 0.15
-# The MLM head of each …ForMaskedLM, the widening of its layers, and dropout where its default is not as in ours.
+# The MLM head of each …ForMaskedLM, the widening of its layers, the fields of dropout, and of attention's, which ours has not.
 HEADS = {
-    "bert": (lambda model: model.cls, 4, {}),
-    "xlm-roberta": (lambda model: model.lm_head, 4, {"attention_probs_dropout_prob": 0.0}),
-    "modernbert": (lambda model: torch.nn.Sequential(model.head, model.decoder), 1.5, {}),
+    "bert": (lambda model: model.cls, 4, ("hidden_dropout_prob",), "attention_probs_dropout_prob"),
+    "xlm-roberta": (lambda model: model.lm_head, 4, ("hidden_dropout_prob",), "attention_probs_dropout_prob"),
+    "modernbert": (
+        lambda model: torch.nn.Sequential(model.head, model.decoder),
+        1.5,
+        ("embedding_dropout", "mlp_dropout"),
+        "attention_dropout",
+    ),
 }
 
 
@@ -51,16 +56,17 @@ def tensors(batch: list[np.ndarray], mask_token: int, rng: np.random.Generator) 
 class Ranker(torch.nn.Module):
     """The encoder with the heads of a score and of MLM."""
 
-    def __init__(self, model_type: str, vocabulary: int, layers: int, hidden: int, heads: int) -> None:
+    def __init__(self, model_type: str, vocabulary: int, layers: int, hidden: int, heads: int, dropout: float) -> None:
         super().__init__()
-        head, widening, more = HEADS[model_type]
+        head, widening, fields, attention = HEADS[model_type]
+        more = {**dict.fromkeys(fields, dropout), attention: 0.0}
         shape = {"hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads}
         wide, ids = int(widening * hidden), {f"{name}_token_id": 0 for name in ("pad", "cls", "sep", "bos", "eos")}
         config = AutoConfig.for_model(model_type, vocab_size=vocabulary, intermediate_size=wide, **shape, **ids, **more)
         whole = AutoModelForMaskedLM.from_config(config, attn_implementation="sdpa")
         self.encoder, self.mlm = whole.base_model, head(whole)
         self.score = torch.nn.Sequential(
-            torch.nn.Linear(hidden, hidden), torch.nn.Tanh(), torch.nn.Dropout(0.1), torch.nn.Linear(hidden, 1)
+            torch.nn.Linear(hidden, hidden), torch.nn.Tanh(), torch.nn.Dropout(dropout), torch.nn.Linear(hidden, 1)
         )
 
 
@@ -88,6 +94,7 @@ def main() -> None:
     parser.add_argument("--heads", type=int, default=2)
     parser.add_argument("--pairs", type=int, default=16)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument(
         "--clock", default="perf_counter", choices=("perf_counter", "process_time"), help="see rerank.py"
@@ -106,7 +113,9 @@ def main() -> None:
     ]
     order = batches(sequences, args.pairs, args.mode)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = Ranker(args.model_type, vocabulary.size, args.layers, args.hidden, args.heads).train().to(device)
+    model = (
+        Ranker(args.model_type, vocabulary.size, args.layers, args.hidden, args.heads, args.dropout).train().to(device)
+    )
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=device == "cuda")
     if device == "cuda":  # where kernels are worth compiling; lengths vary, so with symbolic shapes
         model.encoder.compile(dynamic=True)

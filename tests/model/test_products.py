@@ -1,4 +1,4 @@
-"""Products of bfloat16 factors on CPUs: float32 results, gradients of bfloat16 factors, and nothing else changed."""
+"""Dense layers on CPUs: gradients without transposed copies; bfloat16 factors have float32 results and bfloat16 gradients."""
 
 import io
 
@@ -61,6 +61,20 @@ def test_the_compiled_gradient_multiplies_bfloat16_only():
 def test_float32_factors_are_multiplied_as_ever(case):
     lhs, rhs, numbers = operands(case, jnp.float32)
     np.testing.assert_array_equal(dot_general(lhs, rhs, numbers), lax.dot_general(lhs, rhs, numbers))
+    found, expected = (
+        jax.vjp(lambda x, w, product=product: product(x, w, numbers), lhs, rhs)
+        for product in (dot_general, lax.dot_general)
+    )
+    slopes = [pullback(jnp.cos(out)) for out, pullback in (found, expected)]
+    jax.tree.map(lambda mine, theirs: np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-5), *slopes)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_factor_of_a_gradient_is_written_transposed(case):
+    lhs, rhs, numbers = operands(case, jnp.float32)
+    loss = lambda x, w: jnp.sin(dot_general(jnp.tanh(x), w, numbers)).sum()  # noqa: E731
+    text = jax.jit(jax.grad(loss, argnums=(0, 1))).lower(lhs, rhs).compile().as_text()
+    assert " dot(" in text and " transpose(" not in text and " copy(" not in text
 
 
 def test_auto_is_bfloat16_where_it_is_multiplied(monkeypatch):
