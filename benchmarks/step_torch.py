@@ -92,6 +92,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--heads", type=int, default=2)
+    parser.add_argument("--row_length", type=int, default=512, help="of ours: the longest sequence")
     parser.add_argument("--pairs", type=int, default=16)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--dropout", type=float, default=0.1)
@@ -104,7 +105,7 @@ def main() -> None:
     torch.manual_seed(0)
     vocabulary = load_tokenizer(args.tokenizer)
     documents = load_documents(args.documents, vocabulary, 2000) if args.documents else random_documents(2000, 505)
-    reader = CollectionReader(documents, 512, vocabulary.template)
+    reader = CollectionReader(documents, args.row_length, vocabulary.template)
     groups = reader.read(0, "qdm", 0, 1000)
     sequences = [
         np.concatenate([[vocabulary.cls], one.query, [vocabulary.sep], one.document, [vocabulary.sep]])

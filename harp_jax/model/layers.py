@@ -55,6 +55,15 @@ def layer_norm(config: EncoderShape) -> Norm:
     return Norm(epsilon=config.layer_norm_eps, dtype=wide, use_bias=config.biased, use_fast_variance=False)
 
 
+def flat(x: jax.Array) -> jax.Array:
+    """[rows, T, …] → [rows · T, …], as the products of dense layers read it on a CPU (products.py).
+
+    A sum that a product reads directly is stored; of any other, XLA fuses a copy into everything that reads it. Where norms precede
+    the layers, every gradient would then add up those of all layers above again, a cost that is quadratic in the number of layers.
+    """
+    return x.reshape(-1, *x.shape[2:])
+
+
 def picked(x: jax.Array, at: jax.Array | None) -> jax.Array:
     """x [rows, T, …] at the places `at` [rows, Q]; None: all."""
     return x if at is None else jnp.take_along_axis(x, at.reshape(*at.shape, *(1,) * (x.ndim - 2)), axis=1)

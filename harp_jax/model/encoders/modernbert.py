@@ -35,6 +35,7 @@ from harp_jax.model.layers import (
     Words,
     attention_of,
     dense,
+    flat,
     gelu,
     initializer,
     layer_norm,
@@ -173,9 +174,10 @@ class Layer(nn.Module):
         drop = lambda weights: self.drop_weights(weights, deterministic)  # noqa: E731
         implementation, reach = attention_of(self, x, at), self.config.reach(self.number)
         mixed = attend(q, k, self.value(inner), picked(segments, at), segments, implementation, drop, reach, at)
-        x = picked(x, at) + self.drop(self.output(mixed), deterministic)
+        x = flat(picked(x, at)) + flat(self.drop(self.output(mixed), deterministic))
         inner = self.mlp_norm(x)
-        return x + self.drop(self.down(gelu(self.gate(inner)) * self.up(inner)), deterministic)
+        x += self.drop(self.down(gelu(self.gate(inner)) * self.up(inner)), deterministic)
+        return x.reshape(*mixed.shape[:2], -1)
 
     def rows(self, x: jax.Array, row: Mapping[str, Any], at: jax.Array) -> jax.Array:
         """Attention probabilities from the places `at` [rows, Q], averaged over heads: [rows, Q, T] float32."""
@@ -185,7 +187,7 @@ class Layer(nn.Module):
 
     def _projected(self, x: jax.Array, row: Mapping[str, Any], at: jax.Array | None) -> tuple[jax.Array, ...]:
         """The normed input, the rotated queries at `at`, and the rotated keys."""
-        inner = self.attention_norm(x) if self.number else x
+        inner = self.attention_norm(flat(x)).reshape(x.shape) if self.number else x
         turn = row["local" if self.config.reach(self.number) else "global"]
         asking = picked(turn[0], at), picked(turn[1], at)
         return inner, rotated(self.query(picked(inner, at)), asking), rotated(self.key(inner), turn)
