@@ -3,14 +3,15 @@
 harp site build/html --output=x --start=MiniLM-L6-v2/ --minutes=30
 harp train --config=configs/site.py --workdir=runs/site --config.init=MiniLM-L6-v2/ --config.data="('pairs',)" --config.steps=600
 
-`harp site` sets steps from the measured rate. The fields of model are those of an encoder from scratch; `init` brings its own.
+`harp site` sets steps from the measured rate, and takes configs/site.py:taught where a sentence encoder's vectors teach. The fields
+of model are those of an encoder from scratch; `init` brings its own.
 """
 
 from harp_jax.config import pretrain
 
 
-def get_config():
-    c = pretrain("recommended")  # ADP, no MLM, no dropout; `harp site` leaves out a task with too few pairs
+def get_config(preset: str = ""):
+    c = pretrain(preset or "recommended")  # ADP, no MLM, no dropout; `harp site` leaves out a task with too few pairs
     c.dtype = "auto"  # bfloat16 on CPUs with AMX or AMD's AVX512-BF16, where it halves the time
     c.task_sampling = "proportional"  # for tasks that are added: many sites have few pairs of QDM
     c.model.layers = 2

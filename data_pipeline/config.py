@@ -139,6 +139,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         # Compared with sampled words, RR@10 without labels: .50 → .56 after 240 updates (12 words: .54), .55 → .57 after 960.
         "adp_queries": ("window",),
         "weighting": "normalised",  # a softmax over shares of attention draws uniformly (.003 bits from it)
+        "hard_negatives": 3,  # a teacher orders them (`harp teach`); without one training reads the first
         "context_in_page": True,  # for RQP, if it is added: else a word that the page lacks identifies S1
         "qdm_negative": "occurrence",  # as positives are drawn; uniform, in-links tell .68 of the pairs apart
         "acm_negative": "in_links",

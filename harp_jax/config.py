@@ -232,8 +232,11 @@ FIELDS: Mapping[str, Fields] = {**{stage: {**LOOP, **own} for stage, own in OWN.
 # Where the paper (losses, masking) and its authors' code differ from our defaults; the generation job has presets of the same
 # names. The authors' code also starts from BERT's next-sentence head; these presets do not.
 # "recommended" is for small encoders and short trainings (docs/experiments/recommended.md): one link task alone, nothing dropped.
+RECOMMENDED: dict[str, Any] = {"tasks": ("adp",), "mlm_weight": 0.0, "model.dropout": 0.0}
 PRESETS: dict[str, dict[str, Any]] = {
-    "recommended": {"tasks": ("adp",), "mlm_weight": 0.0, "model.dropout": 0.0},
+    "recommended": RECOMMENDED,
+    # Of pairs with the scores of a teacher (`harp teach`): docs/experiments/recipe.md.
+    "taught": RECOMMENDED | {"negatives": 3, "pair_loss": "lce_kl"},
     "paper": {"mlm_side": "both", "pair_reduction": "sum"},
     "official": {
         "pair_loss": "softmax_margin",
@@ -259,7 +262,7 @@ def defaults(fields: Fields, stage: str = "") -> ConfigDict:
 def pretrain(preset: str = "") -> ConfigDict:
     """Defaults of pre-training: HARP's four tasks with MLM (paper section 4.3.2 where it specifies a value).
 
-    `preset`: "recommended", "paper" or "official" applies those values of `PRESETS`. Raises InputError for another name.
+    `preset`: "recommended", "taught", "paper" or "official" applies those values of `PRESETS`. Raises InputError for another name.
     """
     return with_preset(defaults(FIELDS["pretrain"], "pretrain"), preset, PRESETS)
 

@@ -132,9 +132,6 @@ TEXTS = ["--anchors={survey}/anchors.tsv"]  # of trained pages
 # Rows of the table.
 ROW, LABELLED_ROW, EVERYTHING = "ranker", "ranker, fine-tuned on labels", "everything"
 MAX_LENGTH = 128  # of configs/site.py
-# The order of a pair's documents by the vectors of the whole start teaches, beside the link (docs/experiments/recipe.md).
-NEGATIVES = 3
-TAUGHT = [f"--config.negatives={NEGATIVES}", "--config.pair_loss=lce_kl"]
 
 
 def site_plan(
@@ -193,16 +190,15 @@ def site_plan(
         shortened = [Command("start", "export", [f"--encoder={start}", f"--layers={layers}", "--output={out}"])]
         start = "{start}"
     tokenizer = start or "{vocabulary}"
-    data = "{taught}" if teacher else "{pairs}"
-    training = [f"--config={PRETRAIN}", f"--config.init={start}", f"--config.data=('{data}',)", f"--config.seed={seed}"]
-    training += TAUGHT if teacher else []
+    # The order of a pair's documents by the vectors teaches, beside the link (docs/experiments/recipe.md).
+    data, recipe = ("{taught}", f"{PRETRAIN}:taught") if teacher else ("{pairs}", PRETRAIN)
+    training = [f"--config={recipe}", f"--config.init={start}", f"--config.data=('{data}',)", f"--config.seed={seed}"]
     training += [] if start else ["--config.tokenizer={vocabulary}", "--config.learning_rate=1e-3"]
     # A whole encoder forgets what it knows at the rate of a few layers.
     training += ["--config.learning_rate=1e-4"] if start and not layers else []
     training += [f"--config.tasks={tasks!r}"] if tasks else []
     survey = [*source, f"--max_queries={max_queries}", f"--context_words={context_words}", "--output={out}"]
     pairs = [*source, f"--config.tokenizer={tokenizer}", f"--config.seed={seed}", "--output={out}"]
-    pairs += [f"--config.hard_negatives={NEGATIVES}"] if teacher else []
     commands = [
         Command("survey", "survey", survey),
         *shortened,
@@ -530,7 +526,7 @@ class SiteRun:
             read_json(os.path.join(model, "config.json")).get("num_hidden_layers", 1) for model in (self.encoder, start)
         )
         layers = of_encoder / (self.options.get("layers") or of_start)
-        layers /= (1 + NEGATIVES) / 2 if is_embedder(self.encoder) else 1  # such a step reads more documents
+        layers /= 2 if is_embedder(self.encoder) else 1  # a step of the preset taught reads twice as many documents
         read = self.options.get("windows", 4) * WINDOW_BYTES
         with open(os.path.join(prepared["survey"].place, "docs.jsonl"), "rb") as file:
             megabytes = sum(min(len(line), read) for line in file) / 1e6

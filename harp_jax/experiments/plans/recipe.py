@@ -57,11 +57,11 @@ ROWS: dict[str, Row] = {
     **{f"k{k}": Row(pairs=SEVEN, training=(f"negatives={k}", "pair_loss=lce")) for k in (1, 3, 7)},
     **{f"k{k}_hinge": Row(pairs=SEVEN, training=(f"negatives={k}",)) for k in (3, 7)},
     # The order of an encoder's vectors as a teacher, beside the links and alone.
-    "taught": Row(pairs=("hard_negatives=3",), training=("negatives=3", "pair_loss=lce_kl"), taught=True),
-    "taught_alone": Row(pairs=("hard_negatives=3",), training=("negatives=3", "pair_loss=kl"), taught=True),
-    "taught_leads": Row(  # without links
-        ("lead",), ("text_pages=linked", "hard_negatives=3"), ("negatives=3", "pair_loss=kl"), taught=True
-    ),
+    "taught": Row(training=("negatives=3", "pair_loss=lce_kl"), taught=True),
+    "taught_alone": Row(training=("negatives=3", "pair_loss=kl"), taught=True),
+    "taught_leads": Row(
+        ("lead",), ("text_pages=linked",), ("negatives=3", "pair_loss=kl"), taught=True
+    ),  # without links
     # What a query and a document are.
     "sampled": Row(pairs=("adp_queries=('sampled',)",)),
     "anchors": Row(pairs=("adp_queries=('anchor',)",)),
