@@ -57,7 +57,7 @@ def arguments_parser() -> Parser:
         "--vectors",
         model=True,
         default="",
-        help="encoder whose vectors are tested, and teach, where the start is no sentence encoder: a ranker of ours (the start)",
+        help="sentence encoder whose vectors are tested and teach (the start); give one where the start is a re-ranker",
     )
     parser.add_input("--labels", default="", help="query<TAB>docid<TAB>level lines to fine-tune and decide on")
     parser.add_argument("--minutes", type=float, default=30.0, help="of training; the rest takes about as long (30)")

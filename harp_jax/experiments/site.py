@@ -537,7 +537,11 @@ class SiteRun:
 
     def begun(self, rate: Step, pairs: Step, tasks: tuple[str, ...]) -> bool:
         """Whether a training of as many steps as the recorded rate allows was started."""
-        return os.path.exists(self.steps(self.training_steps(rate, pairs, tasks), tasks)["harp"].place)
+        try:
+            number = self.training_steps(rate, pairs, tasks)
+        except InputError:  # no rate to train by, such as that of a busy machine: none was started
+            return False
+        return os.path.exists(self.steps(number, tasks)["harp"].place)
 
     def training_steps(self, rate: Step, pairs: Step, tasks: tuple[str, ...]) -> int:
         """Steps within the minutes: a function of the recorded rate, so that a command that is repeated trains for as many."""

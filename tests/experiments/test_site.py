@@ -119,6 +119,8 @@ def test_a_rate_is_measured_again_until_its_training_has_begun(pages):
     (pages / "x").mkdir()
     (pages / "x" / os.path.basename(run.steps(60, ("adp",))["harp"].place)).mkdir()
     assert run.begun(rate, pairs, ("adp",))
+    (pages / "rate.json").write_text('{"seconds_per_step": 12.0}')  # too slow for a training: of a busy machine
+    assert not run.begun(rate, pairs, ("adp",))
 
 
 def test_steps_are_what_fits_and_what_there_is(tmp_path):
