@@ -58,10 +58,11 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
     check_training(config)
     if config.stage == "neural_ir":
         raise InputError("a dry run is for encoders; a neural ranker fits on any device, train it without --dry_run")
-    plain = without_files(config)
-    if plain.dtype == "auto":
-        plain.dtype = fastest_dtype(devices[0].platform)  # not of this machine
-    stage = STAGES[config.stage](plain, with_data=False)
+    with tempfile.TemporaryDirectory(prefix="harp_jax_dry_run_") as stand_in:
+        plain = without_files(config, stand_in)
+        if plain.dtype == "auto":
+            plain.dtype = fastest_dtype(devices[0].platform)  # not of this machine
+        stage = STAGES[config.stage](plain, with_data=False)
     assert isinstance(stage.layout, PackedLayout)
     mesh, layout = sharding.make_mesh(config, devices), stage.layout
     if rows is not None:
@@ -82,16 +83,16 @@ def compile_step(config: ConfigDict, devices: list[jax.Device], rows: int | None
     return Compiled(program, state, shape, layout, mesh, config.lanes, batch_flops(config, stage, shape, objective))
 
 
-def without_files(config: ConfigDict) -> ConfigDict:
-    """The config with a shape and a vocabulary that need no files, so that a dry run works without the data."""
+def without_files(config: ConfigDict, stand_in: str) -> ConfigDict:
+    """The config with a shape and a vocabulary that need no data; a tokenizer that is not there is made in `stand_in`."""
     from harp_jax.text.tokenizer import Tokenizer
 
     config = config.copy_and_resolve_references()
     own = "model_type" in config.model and not (config.tokenizer and os.path.exists(config.tokenizer))
     if own and not os.path.isdir(config.init or ""):
-        config.tokenizer = tempfile.mkdtemp(prefix="harp_jax_dry_run_")
+        config.tokenizer = stand_in
         # The tokens themselves do not matter to the compiler.
-        Tokenizer.stand_in(ENCODERS[config.model.model_type].vocabulary).save(config.tokenizer)
+        Tokenizer.stand_in(ENCODERS[config.model.model_type].vocabulary).save(stand_in)
     if config.init and not os.path.isdir(config.init):
         config.init = ""
     if config.stage == "finetune" and not config.steps:

@@ -1,5 +1,8 @@
 """The search for the largest batch, on devices whose memory is a formula; the measured rate of a training."""
 
+import tempfile
+
+import jax
 import pytest
 
 from harp_jax import config as configs
@@ -32,6 +35,16 @@ def test_finds_the_largest_batch_to_a_sixteenth_in_few_trials(most, saved):
 def test_neural_rankers_have_no_dry_run():
     with pytest.raises(InputError, match="a dry run is for encoders"):
         compile_step(configs.neural_ir(), [])
+
+
+def test_the_stand_in_for_a_vocabulary_is_removed(tmp_path, monkeypatch):
+    """Each dry run left a folder of 600 kB."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    config = configs.pretrain()
+    config.model.update(layers=1, hidden=16, heads=1)
+    config.update(batch_pairs=2, row_length=64, tasks=("adp",))
+    assert compile_step(config, jax.devices()[:1]).shape.layers == 1
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_interrupted_measurement_writes_nothing(tmp_path, monkeypatch):
