@@ -35,7 +35,7 @@ from harp_jax.input.tfrecords import tensorflow
 from harp_jax.text.tokenizer import Tokenizer
 
 COSINE = 0.05  # temperature
-BATCH = 16_384  # records scored together: a bi-encoder embeds each of their texts once
+BATCH = 16_384  # records scored together
 SETTINGS = "teacher.json"  # in the output: what its shards were made with, so that a resumed command makes the same
 Record = dict[str, Any]
 

@@ -42,6 +42,7 @@ WORD_LENGTHS = (32, 64, 128, 192, 256, 384, 512, 1024)
 
 SHORTEST = 8  # tokens of a row: room for part of a query and of a document
 SHORTEST_TEXT = 3  # tokens of a row: one of the text, and the special tokens
+KNOWN = 100_000  # vectors that are kept: 150 MB of 384 numbers
 PARTS = ("encoder", "pooler", "score")  # the subtrees of a cross-encoder's parameters that scoring reads
 
 
@@ -370,7 +371,7 @@ class BiEncoderScorer(EncoderTexts):
     """Baseline: the initial encoder's cosine of pooled vectors, as sentence encoders rank.
 
     A ranker trained from this encoder has to beat it. Vectors are the mean of a text's hidden states, or the first one ("cls"),
-    as a sentence-transformers directory says. Texts are encoded separately, each once per chunk.
+    as a sentence-transformers directory says. Texts are encoded separately, the last ones of them once.
     """
 
     def __init__(
@@ -404,6 +405,7 @@ class BiEncoderScorer(EncoderTexts):
     def use(self, params: Mapping[str, Any]) -> None:
         """See `Scorer.use`."""
         self._params = {"encoder": params["encoder"]}
+        self._known: dict[bytes, np.ndarray] = {}  # vectors of texts by their ids
 
     def room(self, query: np.ndarray) -> int:
         """Maximum document tokens, for any query."""
@@ -417,20 +419,16 @@ class BiEncoderScorer(EncoderTexts):
 
     def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
         """Cosines [pairs] float32."""
-        place: dict[bytes, int] = {}
-        texts: list[np.ndarray] = []
-        ends = np.zeros((2, len(pairs)), np.int64)
-        for i, pair in enumerate(pairs):
-            for side, text in enumerate(pair):
-                key = text.tobytes()
-                if key not in place:
-                    place[key] = len(texts)
-                    texts.append(text)
-                ends[side, i] = place[key]
-        vectors = self.vectors(texts)
+        if len(self._known) > KNOWN:
+            self._known.clear()
+        keys = [(query.tobytes(), document.tobytes()) for query, document in pairs]
+        texts = {key: text for each, pair in zip(keys, pairs) for key, text in zip(each, pair)}
+        new = {key: text for key, text in texts.items() if key not in self._known}
+        self._known.update(zip(new, self.vectors(list(new.values()))))
         if bar is not None:
             bar.update(len(pairs))
-        return np.einsum("ph,ph->p", vectors[ends[0]], vectors[ends[1]])
+        sides = (np.array([self._known[each[side]] for each in keys], np.float32) for side in (0, 1))
+        return np.einsum("ph,ph->p", *(side.reshape(-1, self.config.hidden) for side in sides))
 
     def vectors(self, texts: Sequence[np.ndarray]) -> np.ndarray:
         """Unit vectors [texts, hidden] float32 of token ids, in batches of similar length."""

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from harp_jax.ranking import scorers
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.scorers import BiEncoderScorer
 from tests.support.synthetic import tokenizer
@@ -29,6 +30,20 @@ def test_scores_are_the_cosines_of_torch(encoder):
     scorer = load_scorer(encoder, cosine=True)
     expected = [float(torch.cosine_similarity(vector(a), vector(b), dim=0)) for a, b in pairs]
     np.testing.assert_allclose(scorer.score(pairs), expected, atol=2e-6)
+
+
+def test_embeds_a_text_once_until_too_many_are_kept(encoder, monkeypatch):
+    monkeypatch.setattr(scorers, "KNOWN", 3)
+    scorer, embedded = BiEncoderScorer.load(encoder), []
+    vectors = scorer.vectors
+    monkeypatch.setattr(scorer, "vectors", lambda texts: embedded.extend(map(len, texts)) or vectors(texts))
+    one, two, three, four = (np.arange(5, 5 + n, dtype=np.int32) for n in (2, 3, 4, 5))
+    first = scorer.score([(one, two), (one, three)])
+    np.testing.assert_array_equal(scorer.score([(one, two), (one, three)]), first)
+    scorer.score([(one, four)])
+    assert embedded == [2, 3, 4, 5]
+    np.testing.assert_allclose(scorer.score([(one, two), (one, three)]), first, atol=2e-6)
+    assert embedded[4:] == [2, 3, 4] and scorer.score([]).shape == (0,)
 
 
 def test_long_texts_are_truncated_one_by_one(encoder):
