@@ -303,7 +303,7 @@ class Reranker:
         """Trains a ranker on the links of a site for `minutes`, starting from the Hugging Face encoder `start` or from scratch.
 
         Same as `harp site`: writes its results, including verdict.json, to `output`; a repeated call resumes. `options` are
-        those of `harp site` and of `experiments.site.site_plan`. The ranker is returned whatever the verdict says of it. Raises
+        those of `harp site` and of `experiments.site_plan`. The ranker is returned whatever the verdict says of it. Raises
         InputError if there are too few links.
         """
         from harp_jax.experiments.site import SiteRun, ranker_of

@@ -5,5 +5,5 @@ Out: a directory with the output of every step, each named after a hash of what 
 Imports: every room above, for what plans compare.
 Files: `plan` (commands, steps and the hashes of what they read; plan files with options), `execution` (runs them; their
 cost), `steps` (building blocks of plans), `curve` (a picture of few-shot results), `verdict` (a first
-stage, or its sum with a ranker), `site` (`harp site`); `plans/` (the shipped plans).
+stage, or its sum with a ranker), `site_plan` and `site` (`harp site`: its plan, and the run); `plans/` (the shipped plans).
 """

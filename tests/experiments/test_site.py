@@ -18,11 +18,11 @@ from harp_jax.experiments.site import (
     SiteRun,
     check_survey,
     expectation,
-    site_plan,
     steps_within,
     usable_tasks,
     verdicts,
 )
+from harp_jax.experiments.site_plan import site_plan
 
 
 @pytest.fixture

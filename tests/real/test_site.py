@@ -11,7 +11,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 import harp_jax as hj
-from harp_jax.experiments.site import LABELLED_ROW
+from harp_jax.experiments.site_plan import LABELLED_ROW
 from tests.support import ROOT, site_pages
 
 pytestmark = pytest.mark.real

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.real
 KILLS = 8
 # With a given number of steps: `harp site` measures how many fit into its minutes.
 PLAN = """
-from harp_jax.experiments.site import site_plan
+from harp_jax.experiments.site_plan import site_plan
 
 def get_plan():
     pages = dict(format="html", base_url="https://x.org/", max_queries=60)
