@@ -165,7 +165,7 @@ BENCH_QUERIES ?= ../shared/data/wiki/wikipassageqa.queries.tsv
 .venv/peers: .venv/test
 	$(PYTHON) -m venv --without-pip $@.tmp
 	$(PIP) install --quiet --no-deps --target "$$(echo $@.tmp/lib/python3*/site-packages)" 'transformers<5.6' 'huggingface_hub<2' \
-		'tokenizers<0.23' 'optimum==2.3.*' 'optimum-intel==2.2.*'
+		'tokenizers<0.23' 'optimum==2.3.*' 'optimum-intel==2.2.*' httpx httpcore
 	$(BIN)/python -c 'import site; print(*site.getsitepackages(), sep="\n")' > "$$(echo $@.tmp/lib/python3*/site-packages)/parent.pth"
 	rm -rf $@ && mv $@.tmp $@
 bench-rerank: .venv/test .venv/bench_bm25.trec $(BENCH_DOCUMENTS) $(BENCH_QUERIES) | $(MINILM) .venv/peers
