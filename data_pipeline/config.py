@@ -57,8 +57,7 @@ FIELDS: Fields = {
     **SOURCE,
     "tokenizer": Field("", "Hugging Face directory or vocab.txt"),
     "encoder": Field(
-        "",
-        'source of the term weights: Hugging Face directory, training workdir, or "uniform", "idf" (no encoder)',
+        "", 'source of the term weights: Hugging Face directory, training workdir, or "uniform", "idf" (no encoder)'
     ),
     "encoder_dtype": Field(
         "float32",
@@ -71,8 +70,7 @@ FIELDS: Fields = {
         'also "adp", and the controls "title", "lead", "ict", "wlp", "prop"; without links only "ict", "prop", "mlm"',
     ),
     "seed": Field(0, "of all sampling", (-(1 << 62), 1 << 62)),
-    "min_article_words": Field(100, "shorter pages are dropped, as in the paper (section 4.1.1)", (0, 1 << 30)),
-    "min_section_words": Field(10, "of a section that is a document (source.split)", (0, 1 << 30)),
+    "min_article_words": Field(100, "shorter pages are dropped (section 4.1.1), sections below 5 words", (0, 1 << 30)),
     "exclude_destinations": Field(
         "", "file of titles or ids, one per line, that no pair may link to (judged documents)"
     ),

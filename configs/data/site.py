@@ -19,7 +19,6 @@ def get_config(preset: str = "") -> ConfigDict:
     config.encoder = "idf"  # no encoder has to weigh the words: a minute instead of many
     config.document_title = True  # ADP does not draw its query from the page
     config.min_article_words = 10
-    config.min_section_words = 5
     config.max_query_tokens = 32
     config.max_doc_tokens = 96  # what a row of configs/site.py holds
     config.validation_fraction = 0.2  # of the source pages: their anchors are the test queries

@@ -21,6 +21,7 @@ from harp_jax.text.languages import ENGLISH
 
 # Chains of up to 2⁴ redirects are followed; MediaWiki follows one.
 DOUBLINGS = 4
+SECTION_WORDS = 5  # of a section that is a document, unless `min_article_words` is lower
 
 
 def parse_chunk(job: Job, number: int, chunk: Chunk) -> dict[str, pa.Table]:
@@ -80,7 +81,7 @@ def _identity(doc: int, document: LinkedDocument, page_identity: str) -> int:
 
 def _problem(document: LinkedDocument, c: Config) -> str:
     """The reason why links to the page are dropped, as a slug; empty if they are kept."""
-    wanted = min(c["min_article_words"], c["min_section_words"] if document.is_section else c["min_article_words"])
+    wanted = min(c["min_article_words"], SECTION_WORDS) if document.is_section else c["min_article_words"]
     # Splitting at spaces is fast, and enough for most pages.
     if wanted and len(document.text.split()) < wanted and count_words(document.text) < wanted:
         return "link-to-short-page"

@@ -129,7 +129,7 @@ def documents_of(tmp_path, pages, **fields):
     for name, body in pages.items():
         (tmp_path / "site").mkdir(parents=True, exist_ok=True)
         (tmp_path / "site" / name).write_text(f"<!doctype html><title>{name}</title>{body}")
-    c = corpus.config(tmp_path, encoder="idf", workers=1, min_article_words=2, min_section_words=1)
+    c = corpus.config(tmp_path, encoder="idf", workers=1, min_article_words=2)
     c.source.update(format="html", paths=(str(tmp_path / "site"),), redirects=(), base_url="https://x.org/", **fields)
     documents = linked_documents(c, tmp_path / "out", SerialEngine)
     resolved = {row["anchor"]: row for row in table(tmp_path / "out", "resolved")}
