@@ -57,3 +57,10 @@ def progress(
         return Progress(iterable, **options, dynamic_ncols=True, mininterval=0.5)
     text = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
     return LogProgress(iterable, **options, mininterval=10.0, delay=1e-3, bar_format=text)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: "4.2 s", "40 s", "12 min", "3.5 h"."""
+    if seconds < 100:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from harp_jax.base.errors import needs
+from harp_jax.base.progress import duration
 from harp_jax.evaluation.evaluate import CHANCE
 from harp_jax.evaluation.report import Line, Panel, Report, System, ticks
 
@@ -63,12 +64,7 @@ def environment() -> "Environment":
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    templates.filters |= {
-        "signed": signed,
-        "seconds": seconds,
-        "bytes": size,
-        "count": lambda value: f"{value:,.0f}",
-    }
+    templates.filters |= {"signed": signed, "seconds": duration, "bytes": size, "count": lambda value: f"{value:,.0f}"}
     return templates
 
 
@@ -98,13 +94,6 @@ def markdown(text: object) -> str:
 def signed(value: float) -> str:
     """A difference with its sign."""
     return f"{value:+.3f}".replace("-", "−")
-
-
-def seconds(value: float) -> str:
-    """A duration in words: "40 s", "12 min", "3.5 h"."""
-    if value < 100:
-        return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"
-    return f"{value / 60:.0f} min" if value < 6000 else f"{value / 3600:.1f} h"
 
 
 def size(value: float) -> str:

@@ -27,6 +27,7 @@ from queue import Queue
 from harp_jax.base.cli import FOLLOW, child_environment
 from harp_jax.base.errors import InputError, Terminated
 from harp_jax.base.files import locked, read_json, replacing
+from harp_jax.base.progress import duration
 from harp_jax.config import read_config
 from harp_jax.experiments.plan import PROGRAM, Step
 
@@ -266,10 +267,3 @@ def summary(steps: Sequence[Step], output: str, jobs: int = 1) -> str:
         rest = f", and {unknown} steps of unknown time" if unknown else ""
         lines.append(f"  together {known}{rest}, one after the other" + ("" if jobs == 1 else f"; --jobs={jobs}"))
     return "\n".join(lines)
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words: "40 s", "12 min", "3.5 h"."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
