@@ -23,10 +23,7 @@ def overview(every: bool = False) -> str:
     for group, entries in groups.items():
         lines += ["", f"{group}:", *(f"  {name:<{width}}  {entry.summary}" for name, entry in entries.items())]
     if not every:
-        lines += [
-            "",
-            "First time: make demo, or docs/quickstart.md. More commands: harp --help --all.",
-        ]
+        lines += ["", "First time: make demo, or docs/quickstart.md. More commands: harp --help --all."]
     return "\n".join(lines)
 
 

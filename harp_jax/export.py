@@ -49,11 +49,7 @@ def arguments_parser() -> Parser:
     parser.add_argument("--language", default="", help="language code for its card, such as en")
     parser.add_argument("--base_model", default="", help="the model it was started from, by its name on the Hub")
     parser.add_argument("--dataset", action="append", default=[], help="a data set for its card; several times")
-    parser.add_argument(
-        "--results",
-        default="",
-        help="figures for its card: the file of harp evaluate --per_query",
-    )
+    parser.add_argument("--results", default="", help="figures for its card: the file of harp evaluate --per_query")
     parser.add_argument("--system", default="", help="the run of --results that is this model (where it has several)")
     parser.add_argument("--evaluated_on", default="", help="name of the queries of --results")
     parser.add_argument(

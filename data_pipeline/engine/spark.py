@@ -40,13 +40,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Parts of a stream in flight per core: their payloads pass through the driver's memory.
 IN_FLIGHT = 4
-TYPES = {
-    pa.int32(): "INT",
-    pa.int64(): "BIGINT",
-    pa.float64(): "DOUBLE",
-    pa.string(): "STRING",
-    pa.binary(): "BINARY",
-}
+TYPES = {pa.int32(): "INT", pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.string(): "STRING", pa.binary(): "BINARY"}
 
 
 def sql_type(kind: pa.DataType) -> str:

@@ -32,7 +32,7 @@ FIELDS = {
         "query_likelihood",
         'with Dirichlet smoothing (PROP), or "contrastive" (B-PROP)',
         ("query_likelihood", "contrastive"),
-    ),
+    )
 }
 PAIRS = 5  # of word sets, per page
 # Maximum draws per word of a set; only a corpus of a handful of words needs more.

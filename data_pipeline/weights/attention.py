@@ -95,11 +95,7 @@ class Batch(NamedTuple):
 
 
 def batches(
-    sequences: list[Sequence],
-    slots: int,
-    rows_multiple: int,
-    tokenizer: Tokenizer,
-    lengths: tuple[int, ...] = LENGTHS,
+    sequences: list[Sequence], slots: int, rows_multiple: int, tokenizer: Tokenizer, lengths: tuple[int, ...] = LENGTHS
 ) -> Iterator[Batch]:
     """Batches of about `slots` slots, longest sequences first, padded to the smallest of `lengths` that fits."""
     order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i].tokens))

@@ -20,7 +20,7 @@ class Entry(NamedTuple):
 
 GROUPS: dict[str, dict[str, Entry]] = {
     "everything in one command": {
-        "site": Entry("harp_jax.commands.site", "train a re-ranker on your own pages' links, tested without labels"),
+        "site": Entry("harp_jax.commands.site", "train a re-ranker on your own pages' links, tested without labels")
     },
     "pairs from links": {
         "generate": Entry("data_pipeline.main", "linked pages to TFRecord shards of pre-training pairs"),

@@ -19,14 +19,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import (
-    SUFFIXES,
-    beside,
-    cache_directory,
-    check_readable,
-    open_bytes,
-    raw_lines,
-)
+from harp_jax.base.files import SUFFIXES, beside, cache_directory, check_readable, open_bytes, raw_lines
 from harp_jax.base.progress import progress
 from harp_jax.corpus.irds import IrdsDocuments
 from harp_jax.corpus.paths import document_files, is_irds, safe_name, state_of

@@ -61,11 +61,7 @@ class Verdict:
         found = [
             f"By {self.measure} over {self.queries} queries, {self.first} has {self.mean:.3f}. Added one by one, cheap ones first:"
         ]
-        said = {
-            BETTER: "better, kept",
-            SAME: "no difference shown, left out",
-            WORSE: "worse, left out",
-        }
+        said = {BETTER: "better, kept", SAME: "no difference shown, left out", WORSE: "worse, left out"}
         found += [f"{rung.part} {rung}: {said[rung.verdict]};" for rung in self.rungs]
         if len(self.weights) > 1:
             weights = ", ".join(f"{part} {weight:g}" for part, weight in self.weights.items())

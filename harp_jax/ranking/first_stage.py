@@ -233,13 +233,7 @@ def prior_run(run: Run, values: Mapping[str, float]) -> Iterator[ScoredQuery]:
 
 
 def prior_files(
-    *,
-    run: str,
-    feature: str,
-    output: str,
-    anchors: str = "",
-    docs: str = "",
-    fields: tuple[str, ...] = FIELDS,
+    *, run: str, feature: str, output: str, anchors: str = "", docs: str = "", fields: tuple[str, ...] = FIELDS
 ) -> tuple[int, int]:
     """Writes a run's candidates scored by a feature: inlinks (needs `anchors`) or length (needs `docs`).
 

@@ -69,10 +69,7 @@ VOCABULARY = {"cranfield": [], "wiki": ["--min_documents=3", "--max_words=100000
 VECTORS = {"cranfield": [], "wiki": ["--epochs=2"]}  # of wiki 13 M words a pass
 GRIDS = {("cranfield", "bm25"): ["--k1=0.6,0.9,1.2,1.6,2,3,4,6"]}  # in short abstracts every repetition counts
 SELECT = ["select=RR@10", "select_queries=60", "select_depth=50", "eval_every=128"]
-SETTINGS = {
-    "cranfield": ["row_length=200", "model.query_length=30"],
-    "wiki": ["row_length=200", "epochs=3.0", *SELECT],
-}
+SETTINGS = {"cranfield": ["row_length=200", "model.query_length=30"], "wiki": ["row_length=200", "epochs=3.0", *SELECT]}
 
 
 def get_plan(

@@ -313,10 +313,7 @@ def leaves(c: ModernBertShape) -> dict[str, list[Leaf]]:
             _matrix("pooler/dense", "head.dense", c.hidden, c.hidden),
             _scale("pooler/norm", "head.norm", c.hidden),
         ],
-        "score": [
-            _matrix("score", "classifier", c.hidden, 1),
-            Leaf(("score", "bias"), "classifier.bias", (1,), (1,)),
-        ],
+        "score": [_matrix("score", "classifier", c.hidden, 1), Leaf(("score", "bias"), "classifier.bias", (1,), (1,))],
         "mlm": [
             _matrix("mlm/transform", f"{MLM}head.dense", c.hidden, c.hidden),
             _scale("mlm/norm", f"{MLM}head.norm", c.hidden),

@@ -41,10 +41,7 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: Judged | 
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
     predicting = config.mqp_weight > 0
     start = starting_params(
-        loaded,
-        ("pooler", "score") if config.init_head == "fresh" else (),
-        tokenizer.size,
-        config.model.initialisation,
+        loaded, ("pooler", "score") if config.init_head == "fresh" else (), tokenizer.size, config.model.initialisation
     )
     marks = marks_of(tokenizer, config.marks)
     reader: Reader = NoReader((TASK,))
