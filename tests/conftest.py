@@ -9,6 +9,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 LIMIT = 1 << 30
 
 
@@ -32,9 +34,20 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+_user = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-    _cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "harp_jax" / "tests-xla"
+    _cache = Path(_user) / "harp_jax" / "tests-xla"
     _cache.mkdir(parents=True, exist_ok=True)
     remove_oldest(_cache, LIMIT)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(_cache)
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+os.environ.setdefault("MPLCONFIGDIR", f"{_user}/matplotlib")  # it lists the fonts once
+os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent)  # of children
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory):
+    """Indexes and converted models of tests do not go to the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield

@@ -14,6 +14,7 @@ import pytest
 from harp_jax.base import files
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS, cache_directory, lines, output_folder, read_json, replacing
+from tests.support.commands import python
 
 
 def write(path: object, text: str = "new") -> None:
@@ -138,8 +139,7 @@ def test_after_a_kill_between_or_after_the_renames_the_next_command_cleans_up(tm
         "    with output_folder(sys.argv[1]) as folder, open(f'{folder}/weights', 'w') as file:\n"
         "        file.write(text)\n"
     )
-    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path / "model"), str(renames)])
-    assert killed.returncode == -signal.SIGKILL
+    python("-c", code, tmp_path / "model", renames, status=-signal.SIGKILL)
     (tmp_path / "model.tmp.mine.old").mkdir()
     with pytest.raises(ZeroDivisionError), output_folder(str(tmp_path / "model")):
         raise ZeroDivisionError
@@ -185,23 +185,15 @@ def test_a_folder_that_somebody_trained_further_is_not_replaced(tmp_path, name):
 
 def test_a_full_disk_is_one_line_and_costs_nothing(tmp_path):
     code = (
-        "import resource, signal, sys\n"
-        "from harp_jax.base.cli import ending_well\n"
-        "from harp_jax.base.files import replacing\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
-        "with ending_well():\n"
-        "    with replacing(sys.argv[1]) as file:\n"
-        "        file.write('x' * 100_000)\n"
+        "import sys\nfrom harp_jax.base.cli import ending_well\nfrom harp_jax.base.files import replacing\n"
+        "with ending_well(), replacing(sys.argv[1]) as file:\n    file.write('x' * 100_000)\n"
     )
     (tmp_path / "run").write_text("old")
-    result = subprocess.run([sys.executable, "-c", code, str(tmp_path / "run")], capture_output=True, text=True)
-    assert result.returncode == 2 and result.stderr.count("\n") == 1, result.stderr
-    assert "free space and run the same command again" in result.stderr
+    error = python("-c", code, tmp_path / "run", status=2, limit="-f 4").stderr
+    assert error.count("\n") == 1 and "free space and run the same command again" in error
     assert (tmp_path / "run").read_text() == "old" and os.listdir(tmp_path) == ["run"]
-    full = subprocess.run(
-        [sys.executable, "-m", "harp_jax", "--help"], stdout=open("/dev/full", "w"), stderr=subprocess.PIPE, text=True
-    )
+    words = [sys.executable, "-m", "harp_jax", "--help"]
+    full = subprocess.run(words, stdout=open("/dev/full", "w"), stderr=subprocess.PIPE, text=True)
     assert full.returncode == 2 and full.stderr.startswith("error: cannot write the output: No space left")
     assert full.stderr.count("\n") == 1, full.stderr
 
@@ -233,6 +225,4 @@ def test_without_a_home_no_directory_named_tilde_appears(tmp_path, monkeypatch):
 
 def test_names_that_the_locale_cannot_print_are_escaped():
     code = "from harp_jax.base.cli import ending_well\nwith ending_well(): print('r\\xe9sum\\u2713 \\udcff')"
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
-    assert (result.returncode, result.stdout) == (0, "r\\xe9sum\\u2713 \\udcff\n"), result.stderr
+    assert python("-c", code, PYTHONIOENCODING="ascii").stdout == "r\\xe9sum\\u2713 \\udcff\n"

@@ -100,20 +100,6 @@ def test_no_test_imports_a_test() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_no_test_edits_the_import_path() -> None:
-    """Neither in its code nor in a config or command that it writes: pytest and PYTHONPATH say where imports start."""
-    edits = "sys." + "path"
-    assert not [str(path.relative_to(ROOT)) for path in TESTS if edits in path.read_text(encoding="utf-8")]
-
-
-def test_every_folder_of_tests_is_a_room() -> None:
-    tests = ROOT / "tests"
-    rooms = {room.partition(".")[0] for room in ROOMS["harp_jax"]}
-    allowed = {tests / name for name in (*rooms, "data_pipeline", "support", "faults", "real")}
-    allowed |= {tests / "data_pipeline" / name for name in ROOMS["data_pipeline"]}
-    assert not {str(path.parent.relative_to(ROOT)) for path in TESTS if path.parent not in allowed | {tests}}
-
-
 # In code, not in comments, docstrings and messages. Who may name BERT: its own file, those of its kin, the table of encoders, the
 # tokenizers of vocab.txt, the default of a fresh encoder, and an export for a file name of sentence-transformers.
 BERT = re.compile(r"wordpiece|\[CLS\]|\[SEP\]|\[MASK\]|^##$|(?<!s_)bert(?!_config)|^30522$", re.IGNORECASE)

@@ -28,10 +28,6 @@ def small_batches():
         yield
 
 
-def ranked(*options):
-    command("linklearn-rank", *options)
-
-
 def linklearn_config(wiki, **changes):
     c = configs.linklearn()
     c.docs, c.language = paths(wiki), ""
@@ -145,18 +141,14 @@ def test_learns_what_links_mean_and_carries_it_to_other_words(wiki, tmp_path, lo
         for topic in range(20):
             rng = generator("other", name, topic)
             words = [f"sujet{topic}n{i}" for i in range(4)]
-            own = (
-                [*words, *(f"vide{i}" for i in rng.integers(0, 8, 30))]
-                if name == "docs.tsv"
-                else [*words[:2], "vide1", "vide2"]
-            )
+            filler = [f"vide{i}" for i in rng.integers(0, 8, 30)]
+            own = [*words, *filler] if name == "docs.tsv" else [*words[:2], "vide1", "vide2"]
             lines.append(f"{topic}\t{' '.join(own)}\n")
         (tmp_path / name).write_text("".join(lines))
-    options = [f"--{n}={tmp_path / n}.tsv" for n in ("docs", "queries")]
+    given = {"docs": tmp_path / "docs.tsv", "queries": tmp_path / "queries.tsv", "output": tmp_path / "run.trec"}
     for extra in ([], ["--okapi"]):
-        output = str(tmp_path / "run.trec")
-        ranked(f"--model={tmp_path}", f"--output={output}", *options, *extra)
-        run = read_run(output)
+        command("linklearn-rank", *extra, model=tmp_path, **given)
+        run = read_run(str(tmp_path / "run.trec"))
         assert len(run) == 20 and all(ranking.ranked()[0] == qid for qid, ranking in run.items())
 
 
@@ -199,9 +191,8 @@ def test_ranking_svm_finds_the_words_that_count():
     # At the minimum of a convex problem under bounds no allowed step descends.
     gaps = (a - c) ** 2 - (a - b) ** 2
     gradient = weights - 20.0 * gaps.T @ np.maximum(0.0, 1 - gaps @ weights)
-    assert (
-        np.abs(np.where(weights > 1e-8, gradient, np.minimum(gradient, 0.0))) < 1e-2 * np.abs(gaps.sum(0)).max()
-    ).all()
+    descent = np.abs(np.where(weights > 1e-8, gradient, np.minimum(gradient, 0.0)))
+    assert (descent < 1e-2 * np.abs(gaps.sum(0)).max()).all()
 
 
 def test_ranking_svm_warns_before_its_minimum(caplog):

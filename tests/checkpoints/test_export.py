@@ -201,10 +201,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(workdir, tmp_path, name):
     }[name]
     limit = "" if name == "train" else "ulimit -f 2;"
     done = subprocess.run(
-        ["bash", "-c", f'{limit} exec "$0" "$@"', sys.executable, *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
+        ["bash", "-c", f'{limit} exec "$0" "$@"', sys.executable, *words], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr[-2000:]
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
@@ -244,31 +241,6 @@ def test_an_export_scores_as_its_workdir_with_or_without_heads(workdir, tmp_path
         found = Reranker.from_pretrained(str(tmp_path / "model"))
         assert found.scorer.max_length == expected.scorer.max_length == 128
         np.testing.assert_array_equal(found.predict(pairs), expected.predict(pairs))
-
-
-def test_export_adds_a_format_and_a_later_export_replaces_it(workdir, tmp_path):
-    pytest.importorskip("onnx")
-    model = tmp_path / "model"
-    export_model(workdir, str(model), formats=["onnx"])
-    assert (model / "onnx" / "model.onnx").is_file()
-    export_model(workdir, str(model))
-    assert not (model / "onnx").exists() and os.listdir(tmp_path) == ["model"]
-
-
-def test_the_card_names_no_folder_of_this_machine_and_no_figure_of_it(workdir, tmp_path):
-    with open(os.path.join(workdir, "config.json")) as file:
-        config = json.load(file)
-    (tmp_path / "command.txt").write_text(
-        "python -m harp_jax.main --config=tpu_v3 --workdir=/home/me/run --config.data=/a/b,gs://bucket/c --x=../q/r --y=~/z/w\n"
-    )
-    speed = {"mfu": 0.4, "tokens": 4321.0, "input_wait": 0.1, "tokens_per_second": 9.0}
-    (tmp_path / "metrics.jsonl").write_text(json.dumps({"step": 3, "split": "train", "loss": 1.5, **speed}) + "\n")
-    changed = {**config, "data": ["/home/me/pairs", "x"], "init": "/home/me/minilm", "tokenizer": "runs/tokenizer"}
-    card = model_card(str(tmp_path), changed, "/srv/models/ranker", 3)
-    assert "--workdir=run --config.data=b,gs://bucket/c --x=r --y=w\n" in card
-    assert "- data: pairs, x\n- init: minilm\n- tokenizer: runs/tokenizer" in card and "| loss | 1.5 |" in card
-    for absent in ("/home", "/srv", str(tmp_path), "4321", *speed.keys() - {"tokens"}, "license:", "model-index"):
-        assert absent not in card
 
 
 @pytest.mark.parametrize(

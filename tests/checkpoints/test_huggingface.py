@@ -168,16 +168,6 @@ def test_scores_are_those_of_torch_and_of_cross_encoder(exported):
     np.testing.assert_allclose(ours, predicted, rtol=0, atol=1e-5 * np.abs(ours).max())
 
 
-@pytest.mark.parametrize("heads", [(), ("pooler",), ("pooler", "score"), ("mlm",)])
-def test_absent_heads_stay_absent(tmp_path, heads):
-    params = random_params(CONFIG)
-    params = {name: params[name] for name in ("encoder", *heads)}
-    save_hf(str(tmp_path / "m"), CONFIG, params, small_tokenizer(48), "")
-    _, loaded = load_hf(str(tmp_path / "m"))
-    assert set(loaded) == set(params)
-    jax.tree.map(np.testing.assert_array_equal, params, loaded)
-
-
 @pytest.mark.parametrize(
     "name, labels, heads",
     [

@@ -2,8 +2,6 @@
 
 import argparse
 import os
-import pty
-import select
 import shlex
 import subprocess
 import sys
@@ -11,11 +9,12 @@ import sys
 import pytest
 
 from harp_jax.__main__ import overview
-from harp_jax.base.cli import FOLLOW, Parser, ending_well
+from harp_jax.base.cli import Parser, ending_well
 from harp_jax.base.errors import InputError
 from harp_jax.commands.table import COMMANDS, NEXT, TYPED, load, next_command
 from harp_jax.ranking.lexical import MODELS
 from tests.support import ROOT
+from tests.support.commands import python
 
 LEXICAL = {parameter for parameters in MODELS.values() for parameter in parameters}
 
@@ -24,12 +23,10 @@ def parser_of(name: str) -> Parser:
     return load(name)[1]
 
 
-def shell(line: str, **environment: str) -> subprocess.CompletedProcess:
+def shell(line: str) -> subprocess.CompletedProcess:
     """A line of bash in which `python` is this one."""
     line = line.replace("python", sys.executable)
-    return subprocess.run(
-        ["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=120, env=os.environ | environment
-    )
+    return subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -54,23 +51,6 @@ def test_the_command_that_comes_next_parses(name, monkeypatch):
     assert vars(parser_of(following).parse_args(words))
 
 
-def test_what_comes_next_is_said_on_a_terminal_alone(tmp_path):
-    words = [sys.executable, "-m", "harp_jax", "sample-wiki", "--pages=20", f"--output={tmp_path / 'wiki'}"]
-    (ours, terminal), (end, held) = pty.openpty(), os.pipe()
-    for error, environment, said in (
-        (terminal, {}, True),
-        (terminal, {FOLLOW: str(end)}, False),
-        (subprocess.PIPE, {}, False),
-    ):
-        done = subprocess.run(words, cwd=ROOT, stderr=error, env=os.environ | environment, pass_fds=(end,), check=True)
-        shown = done.stderr or b""
-        while select.select([ours], [], [], 0)[0]:
-            shown += os.read(ours, 9999)
-        assert (b"next: harp generate" in shown) == said
-    for descriptor in (ours, terminal, end, held):
-        os.close(descriptor)
-
-
 def test_an_option_means_the_same_everywhere():
     """One spelling with underscores, and one type for a name; help text everywhere."""
     types: dict[str, dict[object, list[str]]] = {}
@@ -91,18 +71,12 @@ def test_the_overview_names_every_command_and_needs_no_jax():
     assert len(overview().splitlines()) <= 24 and max(map(len, overview().splitlines())) <= 80
     assert all(f"  {name} " in overview() for name in TYPED)
     code = "import sys; import harp_jax.__main__ as m; m.main(['--help']); print('jax' in sys.modules, 'numpy' in sys.modules)"
-    result = shell(f"python -c {shlex.quote(code)}")
-    assert result.stdout.endswith("False False\n"), result.stderr
+    assert python("-c", code).stdout.endswith("False False\n")
 
 
 def test_a_wrong_command_is_one_line_with_the_nearest_name():
-    result = shell("python -m harp_jax rernk")
     said = "error: no command 'rernk'; did you mean rerank? `harp --help --all` lists them\n"
-    assert result.returncode == 2 and result.stderr == said
-
-
-def test_options_take_dashes_for_underscores():
-    assert parser_of("plan").parse_args(["demo", "--output=o", "--dry-run"]).dry_run
+    assert python("-m", "harp_jax", "rernk", status=2).stderr == said
 
 
 @pytest.mark.parametrize(
@@ -131,6 +105,7 @@ def test_a_tilde_after_an_equals_sign_is_the_home_directory(monkeypatch):
     given = ["--docs=~/d.tsv", "--queries=a~/b", "--output=~"]
     arguments = parser_of("first-stage").parse_args(given)
     assert (arguments.docs, arguments.queries, arguments.output) == ("/home/me/d.tsv", "a~/b", "/home/me")
+    assert parser_of("plan").parse_args(["demo", "--output=o", "--dry-run"]).dry_run  # a dash for an underscore
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # neither HOME nor an entry in passwd
     with pytest.raises(InputError, match="~/d.tsv: no home directory"):
         parser_of("first-stage").parse_args(given)
@@ -154,12 +129,6 @@ def test_too_little_memory_is_one_line(error, capsys):
         raise RuntimeError("x")
 
 
-def test_an_interrupt_ends_with_its_status(capsys):
-    with pytest.raises(SystemExit) as ended, ending_well():
-        raise KeyboardInterrupt
-    assert ended.value.code == 130 and capsys.readouterr().err == "interrupted\n"
-
-
 def test_an_interrupt_that_python_drops_ends_the_command():
     code = (
         "import gc, os, signal, time\n"
@@ -170,28 +139,28 @@ def test_an_interrupt_that_python_drops_ends_the_command():
         "    gc.callbacks.pop()\n"
         "    time.sleep(60)\n"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (result.returncode, result.stderr) == (130, "interrupted\n")
+    assert python("-c", code, status=130).stderr == "interrupted\n"
 
 
-@pytest.mark.parametrize("command", ["--help", "evaluate --help", "plan"])
-def test_a_closed_pipe_ends_quietly(command):
-    result = shell(f"python -m harp_jax {command} | head -n 1")
+def test_a_closed_pipe_ends_quietly():
+    result = shell("python -m harp_jax plan | head -n 1")
     assert len(result.stdout.splitlines()) == 1 and not result.stderr
 
 
-@pytest.mark.parametrize("closed", [">&-", ">&- 2>&- <&-"])
-def test_closed_streams_are_no_crash(closed, tmp_path):
+def test_closed_streams_are_no_crash(tmp_path):
     (tmp_path / "labels.tsv").write_text("fish\td1\t1\n")
     for file, status in (("labels.tsv", 0), ("absent", 2)):
-        result = shell(f"python -m harp_jax queries labels --labels={tmp_path}/{file} --output={tmp_path}/out {closed}")
-        assert result.returncode == status and "Traceback" not in result.stderr
+        result = shell(
+            f"python -m harp_jax queries labels --labels={tmp_path}/{file} --output={tmp_path}/out >&- 2>&- <&-"
+        )
+        assert result.returncode == status
     assert (tmp_path / "out" / "queries.tsv").read_text() == "l1\tfish\n"
 
 
 @pytest.mark.parametrize("typed, found", [("harp tune", ["tune-first-stage"]), ("harp train --work", ["--workdir"])])
-def test_the_shell_completes_commands_and_options(typed, found):
+def test_the_shell_completes_commands_and_options(typed, found, monkeypatch):
     environment = {"COMP_LINE": typed, "COMP_POINT": str(len(typed)), "COMP_TYPE": "9", "_ARGCOMPLETE": "1"}
-    environment |= {"_ARGCOMPLETE_SUPPRESS_SPACE": "1", "PYTHONPATH": str(ROOT)}
-    result = shell("python -m harp_jax 8>&1 9>/dev/null", **environment)
+    for name, value in (environment | {"_ARGCOMPLETE_SUPPRESS_SPACE": "1"}).items():
+        monkeypatch.setenv(name, value)
+    result = shell("python -m harp_jax 8>&1 9>/dev/null")
     assert [word.strip() for word in result.stdout.split("\x0b")] == found

@@ -1,15 +1,13 @@
 """`harp compare`: which files a collection stands for, and a whole comparison with its report."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.commands import compare, queries
+from harp_jax.commands import compare
 from harp_jax.corpus.trec import read_qrels, read_queries
-from tests.support import ROOT
+from tests.support.commands import command, python
 from tests.support.look_site import DOCS, write_site
 
 
@@ -28,10 +26,6 @@ def beir(tmp_path):
     return folder
 
 
-def run(*options):
-    compare.main(compare.arguments_parser().parse_args(list(options)))
-
-
 def test_a_collection_stands_for_its_files(beir, tmp_path):
     assert compare.parts(str(beir), "", "", "")["qrels"] == str(beir / "qrels" / "test.tsv")
     irds = "irds:vaswani"
@@ -45,20 +39,16 @@ def test_a_collection_stands_for_its_files(beir, tmp_path):
     assert read_qrels(str(plain)) == {"1": {"d1": 1}}  # a folder whose judgments are named so
 
 
-def judged(*options):
-    queries.main(queries.arguments_parser().parse_args(["judged", *options]))
-
-
 def test_judged_queries_are_written_with_their_judgments(beir, tmp_path, capsys):
-    given, output = f"--queries={beir}", f"--output={tmp_path}/judged"
-    judged(given, f"--qrels={beir}/qrels/test.tsv", output)
+    given = {"queries": beir, "output": tmp_path / "judged"}
+    command("queries", "judged", qrels=beir / "qrels" / "test.tsv", **given)
     assert "3 of 4 queries have judgments" in capsys.readouterr().out
     texts = {str(n): f"red {word} mat" for n, word in enumerate(("cat", "dog", "sat"))}
     assert read_queries(f"{tmp_path}/judged/queries.tsv") == texts
     assert read_qrels(f"{tmp_path}/judged/qrels.txt") == {"0": {"d1": 1}, "1": {"d2": 2}, "2": {"d4": 1}}
     (tmp_path / "other.txt").write_text("x 0 d1 1\n")
     with pytest.raises(InputError, match="has the text of none of the 1 judged queries, x first; check both"):
-        judged(given, f"--qrels={tmp_path}/other.txt", output)
+        command("queries", "judged", qrels=tmp_path / "other.txt", **given)
 
 
 @pytest.mark.parametrize("given", ["queries.tsv", ""])
@@ -66,7 +56,7 @@ def test_a_collection_is_not_lost_to_its_judged_queries(tmp_path, given):
     (tmp_path / "queries.tsv").write_text("1\tred\n2\tblue\n")
     (tmp_path / "judgments").write_text("1 0 d1 1\n")
     with pytest.raises(InputError, match="it is the input .* which would be lost"):
-        judged(f"--queries={tmp_path / given}", f"--qrels={tmp_path}/judgments", f"--output={tmp_path}")
+        command("queries", "judged", queries=tmp_path / given, qrels=tmp_path / "judgments", output=tmp_path)
     assert read_queries(f"{tmp_path}/queries.tsv") == {"1": "red", "2": "blue"}
 
 
@@ -92,11 +82,8 @@ def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
     model, out = f"--model={tmp_path}/site/ranker", f"--output={tmp_path}/out"
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(
-        InputError, match="no/model is no directory, and the Hub does not serve it .*hf download no/model"
-    ):
-        run(str(beir), "--model=no/model", out)
     for options, said in (
+        (["--model=no/model"], "no/model is no directory, and the Hub does not serve it .*hf download no/model"),
         ([model, "--measures=nothing"], "unknown measure 'nothing'"),
         ([model, "--run=absent.trec"], "absent.trec: no such file"),
         (["--model=absent"], "absent: no such file or folder; check the paths; .*hf download"),
@@ -104,12 +91,12 @@ def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
         ([model, f"--output={beir}/out"], "it is in .*beir, which is read; choose an --output outside"),
     ):
         with pytest.raises(InputError, match=said):
-            run(str(beir), out, *options)
+            command("compare", beir, out, *options)
     assert not os.path.exists(tmp_path / "out")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "report.md").write_text("my notes")
     with pytest.raises(InputError, match="report.md is no link of an earlier run and would be lost; move it"):
-        run(str(beir), model, out)
+        command("compare", beir, model, out)
     assert os.listdir(tmp_path / "out") == ["report.md"]
 
 
@@ -123,7 +110,7 @@ def test_wrong_input_is_named_before_anything_runs(beir, tmp_path, monkeypatch):
     ],
 )  # fmt: skip
 def test_a_dry_run_lists_the_commands(beir, tmp_path, capsys, options, steps, printed, absent):
-    run(str(beir), f"--model=mine={tmp_path}/site/ranker", "--dry_run", *options, "-o", f"{tmp_path}/out")
+    command("compare", beir, f"--model=mine={tmp_path}/site/ranker", "--dry_run", *options, "-o", f"{tmp_path}/out")
     said = capsys.readouterr().out
     assert [line.split()[2].rstrip(":") for line in said.splitlines() if line.startswith("to do")] == steps
     assert all(words in said for words in printed) and absent not in said
@@ -131,12 +118,9 @@ def test_a_dry_run_lists_the_commands(beir, tmp_path, capsys, options, steps, pr
 
 @pytest.mark.real
 def test_a_comparison_ends_in_a_report_and_is_not_repeated(beir, tmp_path):
-    command = [sys.executable, "-m", "harp_jax", "compare", str(beir), f"--model={tmp_path}/site/ranker", "--fuse"]
-    command += ["--tune", "--fields=title,body", f"--output={tmp_path}/out", "--measures=RR@10 AP"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    words = ["compare", beir, f"--model={tmp_path}/site/ranker", "--fuse", "--tune", "--fields=title,body"]
     for _ in range(2):
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT)
-        assert done.returncode == 0, done.stderr
+        done = python("-m", "harp_jax", *words, f"--output={tmp_path}/out", "--measures=RR@10 AP")
         for row in ("BM25 ", "ranker ", "BM25 + ranker ", "chance", "oracle"):
             assert row in done.stdout
     assert done.stdout.count("already done") == 7

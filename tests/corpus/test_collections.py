@@ -9,16 +9,11 @@ from typing import NamedTuple
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.commands import first_stage
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.irds import IrdsDocuments
 from harp_jax.corpus.trec import read_qrels, read_queries, read_run
 from harp_jax.evaluation.evaluate import evaluate
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+from tests.support.commands import command
 
 
 @pytest.fixture
@@ -160,8 +155,7 @@ def test_an_ir_datasets_id_stands_for_files(registered, tmp_path):
     assert read_qrels(registered) == {"q1": {"D1": 1}}
     assert read_run(registered)["q1"].ranked() == ["D2", "D1"] and list(read_run(registered, {"q2"})) == ["q2"]
     output = str(tmp_path / "bm25.trec")
-    given = [f"--docs={registered}", f"--queries={registered}", f"--run={registered}", f"--output={output}"]
-    first_stage.main(first_stage.arguments_parser().parse_args(given))
+    command("first-stage", docs=registered, queries=registered, run=registered, output=output)
     assert sorted(read_run(output)["q1"].docids) == ["D1", "D2"]
 
 
@@ -189,15 +183,8 @@ def test_a_download_that_fails_is_an_input_error(registered, tmp_path, monkeypat
     monkeypatch.setattr(File, "path", lambda self, force=True: lost.path())
     monkeypatch.setattr(File, "stream", lambda self: lost.stream())
     docs = Documents.open(registered)
-    readings = (
-        read_queries,
-        read_qrels,
-        read_run,
-        lambda _: docs["D1"],
-        lambda _: "D1" in docs,
-        lambda _: list(docs.texts()),
-    )
-    for reading in readings:
+    of_documents = (lambda _: docs["D1"], lambda _: "D1" in docs, lambda _: list(docs.texts()))
+    for reading in (read_queries, read_qrels, read_run, *of_documents):
         with pytest.raises(InputError, match="ir_datasets cannot serve harp-tiny-.*: .*check the network"):
             reading(registered)
 

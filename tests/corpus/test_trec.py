@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harp_jax.base.errors import InputError
+from harp_jax.corpus.labels import read_labels
 from harp_jax.corpus.trec import (
     chosen_queries,
     read_folds,
@@ -20,6 +21,7 @@ from harp_jax.corpus.trec import (
     write_run,
 )
 from harp_jax.ranking.first_stage import excluded_of
+from tests.support.commands import command
 
 TREC = "q1 Q0 d1 1 12.5 bm25\nq1 Q0 d2 2 3.25 bm25\nq2 Q0 d1 1 -1e-3 bm25\n"
 
@@ -177,8 +179,9 @@ def test_half_a_surrogate_pair_in_a_text_is_replaced(tmp_path):
 def test_ids_that_a_run_cannot_hold_are_not_written(tmp_path, qid, docid, message):
     with pytest.raises(InputError, match=message):
         write_run(str(tmp_path / "run"), [("q0", ["a"], [1.0]), (qid, ["x", docid], [2.0, 1.0])])
-    with pytest.raises(InputError, match=r"query q1, document a: the score -1e\+38 is not a number within"):
-        write_run(str(tmp_path / "run"), [("q1", ["b", "a"], [1.0, -1e38])])
+    for score in (-1e38, float("nan")):
+        with pytest.raises(InputError, match=r"query q1, document a: the score (-1e\+38|nan) is not a number within"):
+            write_run(str(tmp_path / "run"), [("q0", ["a"], [1.0]), ("q1", ["b", "a"], [1.0, score])])
     assert not list(tmp_path.iterdir())
 
 
@@ -186,13 +189,11 @@ def test_writes_sorted_with_ties_broken(tmp_path):
     path = str(tmp_path / "out" / "run.trec")
     write_run(path, [("q1", ["a", "b", "c", "d"], [0.0, 1.0, 0.0, 1.0]), ("q2", ["a"], [7.0])])
     rows = [line.split() for line in (tmp_path / "out" / "run.trec").read_text().splitlines()]
-    assert [(r[0], r[2], r[3], r[5]) for r in rows] == [
-        ("q1", "b", "1", "harp_jax"),
-        ("q1", "d", "2", "harp_jax"),
-        ("q1", "a", "3", "harp_jax"),
-        ("q1", "c", "4", "harp_jax"),
-        ("q2", "a", "1", "harp_jax"),
+    assert [(r[0], r[2], r[3]) for r in rows] == [
+        *(("q1", d, str(n)) for n, d in enumerate("bdac", 1)),
+        ("q2", "a", "1"),
     ]
+    assert {r[5] for r in rows} == {"harp_jax"}
     assert read_run(path)["q1"].ranked() == ["b", "d", "a", "c"]
 
 
@@ -213,12 +214,6 @@ def test_scores_decrease_strictly_and_survive_the_text(values):
         np.testing.assert_array_equal(decreasing, np.float32(values))
 
 
-def test_not_finite_leaves_no_file(tmp_path):
-    with pytest.raises(InputError, match="query q2, document b: the score nan is not a number"):
-        write_run(str(tmp_path / "run"), [("q1", ["a"], [1.0]), ("q2", ["a", "b"], [1.0, float("nan")])])
-    assert not list(tmp_path.iterdir())
-
-
 def test_folds_and_lists_of_queries(tmp_path):
     folds = written(tmp_path, "q1\ta\nq2\tb\n\nq3\tb\n", "folds")
     listed = written(tmp_path, "q3\ttext\nq1\nq3\n", "listed")
@@ -237,3 +232,31 @@ def test_folds_and_lists_of_queries(tmp_path):
         read_folds(written(tmp_path, "q1\ta\nq1\tb\n"))
     excluded = excluded_of(written(tmp_path, "q1\td1\n2 d2\nq1\td2\n"))
     assert excluded == {"q1": {"d1", "d2"}, "2": {"d2"}}
+
+
+LABELS = "# mine\nopen a gate\td1\t1\nopen  a gate\td2\t0\n\nfish\td3\ndry lock\td4\t0\nopen a gate\td2\t2\n"
+
+
+def test_labels_become_queries_and_judgments(tmp_path, capsys):
+    (tmp_path / "labels.tsv").write_text(LABELS)
+    queries, qrels = read_labels(str(tmp_path / "labels.tsv"))
+    assert queries == {"l1": "open a gate", "l2": "fish", "l3": "dry lock"}
+    assert qrels == {"l1": {"d1": 1, "d2": 2}, "l2": {"d3": 1}, "l3": {"d4": 0}}  # the last level of a pair counts
+    command("queries", "labels", labels=tmp_path / "labels.tsv", output=tmp_path / "out")
+    assert read_queries(str(tmp_path / "out" / "queries.tsv")) == {"l1": "open a gate", "l2": "fish"}
+    assert read_qrels(str(tmp_path / "out" / "qrels.txt")) == {"l1": {"d1": 1, "d2": 2}, "l2": {"d3": 1}}
+    assert "2 queries with 3 labels" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fish\n", "line 1: no 'query"), ("\td1\t1\n", "line 1: no"), ("fish\td 1\t1\n", "line 1: no"),
+        ("fish\td1\t1\nfish\td1\tgood\n", "line 2: level 'good'"), ("fish\td1\t99999\n", "line 1: level"),
+        ("fish\td1\t0\n", "labels no document as relevant"),
+    ],
+)  # fmt: skip
+def test_other_lines_are_named(tmp_path, text, message):
+    (tmp_path / "labels.tsv").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_labels(str(tmp_path / "labels.tsv"))

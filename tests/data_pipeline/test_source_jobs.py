@@ -64,10 +64,9 @@ def test_a_folder_of_html_becomes_shards(site):
         assert row["text"] == page["text"][:lead_end] + heading + page["text"].strip()[lead_end:]
         assert row["lead_end"] == lead_end
         shift = [len(heading) * (link["start"] > lead_end) for link in page["links"]]
-        assert [link["start"] - by for link, by in zip(row["links"], shift)] == [
-            link["start"] for link in page["links"]
-        ]
-        assert [link["end"] - by for link, by in zip(row["links"], shift)] == [link["end"] for link in page["links"]]
+        for side in ("start", "end"):
+            moved = [link[side] - by for link, by in zip(row["links"], shift)]
+            assert moved == [link[side] for link in page["links"]]
         assert row["title"] == f"p{number}"
     assert all(link["problem"] in ("", "link-to-itself", "link-unresolved") for link in table(site, "resolved"))
 
@@ -135,15 +134,11 @@ ABBREVIATED = "Der Fluss fließt z. B. nach [[{}|große Städt]]en, sagte Dr. M�
 
 
 def test_a_german_dump_becomes_pairs_by_the_rules_of_german(folder):
-    pages = [
-        xml_page(
-            f"Übung {n}",
-            f"'''Übung {n}''' hat {' '.join(corpus.WORDS[n : n + 9])}.\n== Lage ==\n"
-            f"{ABBREVIATED.format(f'übung {(n + 1) % 40}')} [[Datei:x.png|mini]] [[Kategorie:Fluss]]",
-            n,
-        )
-        for n in range(40)
-    ]
+    pages = []
+    for n in range(40):
+        text = f"'''Übung {n}''' hat {' '.join(corpus.WORDS[n : n + 9])}.\n== Lage ==\n"
+        text += f"{ABBREVIATED.format(f'übung {(n + 1) % 40}')} [[Datei:x.png|mini]] [[Kategorie:Fluss]]"
+        pages.append(xml_page(f"Übung {n}", text, n))
     (folder / "dewiki.xml").write_text(GERMAN + "".join(pages) + TAIL)
     c = config(folder, "mediawiki", (str(folder / "dewiki.xml"),), language="", tasks=("rqp", "mlm"))
     manifest = generate(c, str(folder / "german"), SerialEngine)
@@ -199,18 +194,6 @@ def test_passages_and_running_text_are_as_long_as_max_doc_tokens_says(folder, tm
             size = len(row["text"] if kind == "mlm" else row["pos_doc"])
             longest[limit, kind] = max(size, longest.get((limit, kind), 0))
     assert longest == {(300, "rqp"): 300, (300, "mlm"): 510, (900, "rqp"): 900, (900, "mlm"): 900}
-
-
-def test_the_authors_sentences_are_linked_to_their_passages(folder):
-    records = []
-    for number in range(20):
-        tokens = corpus.page(number)["text"].split()
-        anchors = [[{"text": tokens[at], "pos": [at, at], "passage": f"about {tokens[at]}"}] for at in (0, 7)]
-        records.append(json.dumps({"sentence": "", "tokenized_sentence": tokens[:20], "anchors": [*anchors, [{}]]}))
-    (folder / "theirs.jsonl").write_text("\n".join(records))
-    documents = linked_documents(config(folder, "harp_json", (str(folder / "theirs.jsonl"),)), folder / "theirs")
-    assert sum(bool(row["links"]) for row in documents.values()) == 20
-    assert resolved(folder / "theirs") == [40, 0]
 
 
 @pytest.mark.parametrize("name", ["enwiki", "harp_json", "html", "linked_jsonl", "warc", "wikiextractor"])

@@ -2,16 +2,18 @@
 
 import json
 import math
-import subprocess
-import sys
+import re
+from functools import partial
 
 import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.commands.evaluate import arguments_parser, main, name_runs
-from harp_jax.corpus.trec import Ranking, read_run, write_run
+from harp_jax.commands.evaluate import name_runs
+from harp_jax.corpus.trec import Ranking, Run, read_qrels, read_run, write_run
 from harp_jax.evaluation.evaluate import effective_groups, evaluate, groups_of
+from tests.support.commands import command, python
+from tests.support.shared_data import shared
 
 QRELS = {"q1": {"a": 2, "b": 0, "c": 1}, "q2": {"a": 1}, "q3": {"z": 1}, "q4": {"a": 0}}
 RANKINGS = {"q1": ["b", "x", "c", "a"], "q2": ["a", "b"], "q9": ["a"], "q4": ["a"]}
@@ -145,10 +147,8 @@ def test_runs_may_be_plain_dictionaries(runs):
 
 def many(count: int, rank: int) -> tuple[dict, dict]:
     qrels = {f"q{i}": {f"d{i}": 1} for i in range(count)}
-    run = {
-        f"q{i}": Ranking.of([f"x{j}" for j in range(rank - 1)] + [f"d{i}"], range(rank, 0, -1)) for i in range(count)
-    }
-    return qrels, run
+    others = [f"x{j}" for j in range(rank - 1)]
+    return qrels, {f"q{i}": Ranking.of([*others, f"d{i}"], range(rank, 0, -1)) for i in range(count)}
 
 
 def test_a_baseline_brings_tests_marks_and_intervals(tmp_path, capsys):
@@ -165,9 +165,8 @@ def test_a_baseline_brings_tests_marks_and_intervals(tmp_path, capsys):
     text = table.text()
     assert "†" in text and "inconclusive" in text and "against old" in text
     again = evaluate(qrels, {"same": dict(worse), "old": worse, "new": better}, "RR@10", "old", rounds=500)
-    assert {(c.run, c.randomisation, c.interval) for c in again.comparisons} == {
-        (c.run, c.randomisation, c.interval) for c in table.comparisons
-    }
+    found, expected = ({(c.run, c.randomisation, c.interval) for c in x.comparisons} for x in (again, table))
+    assert found == expected
     with pytest.raises(InputError, match="no run is named 'older'"):
         evaluate(qrels, {"old": worse}, "RR@10", "older")
     with pytest.raises(InputError, match="Judged@10 is to be confirmed"):
@@ -175,22 +174,18 @@ def test_a_baseline_brings_tests_marks_and_intervals(tmp_path, capsys):
     for name, run in (("old", worse), ("new", better)):
         write_run(str(tmp_path / f"{name}.trec"), [(q, r.docids, list(r.scores)) for q, r in run.items()])
     (tmp_path / "qrels").write_text("".join(f"{q} 0 {d} 1\n" for q, j in qrels.items() for d in j))
-    given = [
-        "--baseline=old",
-        "--measures=RR@10 AP",
-        "--confirm=AP",
-        "--rounds=200",
-        f"--per_query={tmp_path / 'pq.tsv'}",
-    ]
-    given += [f"--qrels={tmp_path / 'qrels'}", str(tmp_path / "old.trec"), f"new={tmp_path / 'new.trec'}"]
-    main(arguments_parser().parse_args([*given, "--format=json"]))
+    given = {"qrels": tmp_path / "qrels", "measures": "RR@10 AP", "confirm": "AP", "per_query": tmp_path / "pq.tsv"}
+    compared = partial(
+        command, "evaluate", tmp_path / "old.trec", f"new={tmp_path / 'new.trec'}", baseline="old", **given
+    )
+    compared(rounds=200, format="json")
     shown = json.loads(capsys.readouterr().out)
     assert [(c["run"], c["measure"]) for c in shown["comparisons"]] == [("new", "AP")]
     lines = (tmp_path / "pq.tsv").read_text().splitlines()
     assert lines[0] == "run\tmeasure\tqid\tvalue" and len(lines) == 1 + 2 * 2 * 30
     assert "new\tRR@10\tq0\t0.250000" in lines
     with pytest.raises(InputError, match="rounds=5: use a whole number of 100 to 1000000"):
-        main(arguments_parser().parse_args([*given, "--rounds=5"]))
+        compared(rounds=5)
 
 
 def test_intervals_of_few_groups_draw_single_queries_and_the_table_says_so():
@@ -230,8 +225,8 @@ def test_runs_of_the_same_draw_are_told_to_the_intervals(tmp_path, capsys):
     widths = {}
     for count in (1, 2):
         runs = [f"old={tmp_path / 'old.trec'}", f"new={tmp_path / 'k1=1,b=0.trec'}"]
-        given = [*runs, f"--qrels={tmp_path / 'qrels'}", "--measures=RR@10", "--baseline=old", "--format=json"]
-        main(arguments_parser().parse_args([*given, f"--runs_per_draw={count}"]))
+        given = {"measures": "RR@10", "baseline": "old", "format": "json", "runs_per_draw": count}
+        command("evaluate", *runs, qrels=tmp_path / "qrels", **given)
         assert json.loads(capsys.readouterr().out)["mean"]["new"]["RR@10"] == 1.0  # a comma in a path is no two runs
         systems = {"old": old, "new": [many(30, rank)[1] for rank in (1, 1, 2, 2, 3, 3, 9, 9, 5, 5, 1, 1)]}
         (found,) = evaluate(qrels, systems, "RR@10", "old", rounds=2000, runs_per_draw=count).comparisons
@@ -256,8 +251,7 @@ def test_queries_whose_levels_are_all_negative_count_as_zero():
         "    table = evaluate(qrels, {'a': run}, 'RR@10 nDCG@10 AP P@5 R@100 Rprec Bpref infAP')\n"
         "    assert all(v[q] == 0 for v in table.per_query['a'].values() for q in qrels if max(qrels[q].values()) <= 0)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    python("-c", code)
     table = evaluate({"q1": {"a": -2}, "q2": {"a": 1, "b": -2}}, {"x": {"q1": {"a": 1.0}, "q2": {"a": 1.0}}}, "AP")
     assert table.mean["x"] == {"AP": 0.5}
 
@@ -282,3 +276,58 @@ def test_counts_are_summed_and_have_no_interval():
     runs = {"x": [{qid: Ranking.of(["a", "b"], [2.0, 1.0]) for qid in qrels}]}
     table = evaluate(qrels, runs, "NumRet", intervals=True)
     assert table.mean["x"]["NumRet"] == 10 and table.intervals == {}
+
+
+PLAIN = {"map": "AP", "recip_rank": "RR", "Rprec": "Rprec", "ndcg": "nDCG"}
+
+AT_RANK = {"ndcg_cut": "nDCG@{}", "P": "P@{}", "recall": "R@{}"}
+
+
+def printed(name: str) -> dict[tuple[str, str], float]:
+    """(our name of the measure, qid or "all") → value."""
+    found = {}
+    with open(shared("trec_eval", name)) as file:
+        for line in file:
+            measure, qid, value = line.split()
+            at = re.fullmatch(r"(ndcg_cut|P|recall)_(\d+)", measure)
+            ours = AT_RANK[at[1]].format(at[2]) if at else PLAIN.get(measure)
+            if ours:
+                found[ours, qid] = float(value)
+    return found
+
+
+def first(run: Run, k: int) -> Run:
+    """The best `k` documents of every query, as trec_eval's -M does (ties by document id, descending)."""
+    cut: Run = {}
+    for qid, ranking in run.items():
+        best = sorted(zip(ranking.scores, ranking.docids), reverse=True)[:k]
+        cut[qid] = type(ranking)([docid for _, docid in best])
+        cut[qid].scores.extend(score for score, _ in best)
+    return cut
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "qrels, run, output, relevant, depth",
+    [
+        ("qrels.test", "results.test", "out.test.a", 1, None),
+        ("qrels.test", "results.test", "out.test.aq", 1, None),
+        ("qrels.test", "results.trunc", "out.test.aqc", 1, None),
+        ("qrels.test", "results.trunc", "out.test.aqcM", 1, 100),
+        ("qrels.rel_level", "results.test", "out.test.aql", 2, None),
+    ],
+)
+def test_equals_trec_eval(qrels, run, output, relevant, depth):
+    expected = printed(output)
+    measures = sorted({measure for measure, _ in expected})
+    assert len(measures) >= 4 + 9 + 9 + 9
+    names = {}
+    for measure in measures:
+        level = "" if relevant == 1 or measure.startswith("nDCG") else f"(rel={relevant})"
+        names[measure] = measure.replace("@", f"{level}@") if "@" in measure else measure + level
+    judged, ranked = read_qrels(shared("trec_eval", qrels)), read_run(shared("trec_eval", run))
+    table = evaluate(judged, {"run": ranked if depth is None else first(ranked, depth)}, list(names.values()))
+    parsed = dict(zip(names, table.measures))
+    for (measure, qid), value in expected.items():
+        ours = table.mean["run"] if qid == "all" else {m: v[qid] for m, v in table.per_query["run"].items()}
+        assert math.isclose(ours[parsed[measure]], value, abs_tol=5.001e-5), (measure, qid)

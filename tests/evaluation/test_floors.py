@@ -7,9 +7,9 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.commands.evaluate import arguments_parser, main
 from harp_jax.corpus.trec import Ranking, write_run
 from harp_jax.evaluation.evaluate import NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, ORDERS, evaluate
+from tests.support.commands import command
 
 QUERIES, CANDIDATES = 60, 15
 QRELS = {f"q{i}": {f"d{i}-3": 1} for i in range(QUERIES)}
@@ -65,9 +65,8 @@ def test_a_system_of_other_candidates_than_the_chance_row_is_noted():
     other = ranked(lambda i: 1)
     other["q7"] = Ranking.of(["d7-3"], [1.0])
     table = evaluate(QRELS, {"first": ranked(lambda i: 2), "other": other}, "RR@10", chance="first")
-    assert table.other_candidates == {"other": 1} and any(
-        "other: 1 of 60 queries have other" in n for n in table.notes()
-    )
+    assert table.other_candidates == {"other": 1}
+    assert any("other: 1 of 60 queries have other" in note for note in table.notes())
 
 
 @pytest.mark.parametrize(
@@ -90,8 +89,8 @@ def test_the_command_prints_both_rows(tmp_path, capsys):
     (tmp_path / "qrels").write_text("".join(f"{q} 0 {d} 1\n" for q, judged in QRELS.items() for d in judged))
     for name, run in (("mine", ranked(lambda i: 1 + i % 2)), ("blank", ranked(lambda i: 1))):
         write_run(str(tmp_path / name), [(q, r.docids, np.array(r.scores)) for q, r in run.items()])
-    given = [f"mine={tmp_path}/mine", f"blank={tmp_path}/blank", f"--qrels={tmp_path}/qrels", "--measures=RR@10"]
-    main(arguments_parser().parse_args([*given, "--chance=mine", "--blank=mine=blank", "--rounds=200"]))
+    given = {"qrels": tmp_path / "qrels", "measures": "RR@10", "chance": "mine", "blank": "mine=blank", "rounds": 200}
+    command("evaluate", f"mine={tmp_path}/mine", f"blank={tmp_path}/blank", **given)
     shown = capsys.readouterr()
     assert f"mine                  0.7500  {NOT_ABOVE_BLANK}" in shown.out and "chance (mean of 167)" in shown.out
     assert "verdicts by RR@10" in shown.err

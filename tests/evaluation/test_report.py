@@ -9,11 +9,10 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.commands.evaluate import named
-from harp_jax.commands.evaluate import report as main
-from harp_jax.commands.evaluate import report_parser as arguments_parser
 from harp_jax.evaluation import render
 from harp_jax.evaluation.provenance import behind
 from harp_jax.evaluation.report import panels_of, read_curves, ticks
+from tests.support.commands import command
 
 QUERIES = 20
 HOSTILE = "</style><script>alert(1)</script> & <b>|`*_#"
@@ -86,11 +85,11 @@ def workdir(folder, **last):
     return folder
 
 
-def written(folder, *options, capsys=None):
+def written(folder, *options):
     """(HTML, Markdown) of a report of the fixture's runs."""
     page, text = folder / "report.html", folder / "report.md"
-    given = [f"--qrels={folder}/qrels.txt", "--measures=RR@10 nDCG@10", f"--output={page}", f"--markdown={text}"]
-    main(arguments_parser().parse_args([*given, *options]))
+    given = {"qrels": folder / "qrels.txt", "measures": "RR@10 nDCG@10", "output": page, "markdown": text}
+    command("report", *options, **given)
     return page.read_text(), text.read_text()
 
 
@@ -113,15 +112,7 @@ def test_the_page_says_everything_and_fetches_nothing(runs, capsys):
     printed = capsys.readouterr().out
     page = Strict(html)
     assert "<A & B> ranks better than bm25." in page.text and "<A & B> ranks better than bm25. RR@10 0.750" in printed
-    for part in (
-        "0.7500",
-        "0.3333",
-        "as measured",
-        "1,200",
-        "in links 0.70",
-        "question 0",
-        "text of 0a",
-    ):
+    for part in ("0.7500", "0.3333", "as measured", "1,200", "in links 0.70", "question 0", "text of 0a"):
         assert part in page.text
     assert all(part in markdown for part in ("| 0.7500 |", "as measured", "better"))
     assert "rank 3 → 1" in page.text and "better than bm25 on 20, worse on 0" in page.text
@@ -136,11 +127,9 @@ def test_the_page_says_everything_and_fetches_nothing(runs, capsys):
 
 
 def test_a_ranker_at_chance_level_is_called_that(runs, capsys):
-    name = "luck"
-    html, markdown = written(
-        runs, run(runs, "bm25"), run(runs, name), "--chance=bm25", f"--curves={name}={workdir(runs / 'w')}"
-    )
-    said = f"{name} is at chance level: it orders its candidates no better than a random order."
+    options = [run(runs, "bm25"), run(runs, "luck"), "--chance=bm25", f"--curves=luck={workdir(runs / 'w')}"]
+    html, markdown = written(runs, *options)
+    said = "luck is at chance level: it orders its candidates no better than a random order."
     assert said in Strict(html).text and said in markdown and said in capsys.readouterr().out
     assert "at chance level" in Strict(html).text.split("Verdict")[1]
 
@@ -181,7 +170,7 @@ def test_wrong_options_are_named(runs, tmp_path):
     with pytest.raises(InputError, match="nothing to report: give --qrels and --run"):
         written(runs)
     with pytest.raises(InputError, match="is no output of `harp plan`"):
-        main(arguments_parser().parse_args([str(runs), f"--output={runs}/x.html"]))
+        command("report", runs, output=runs / "x.html")
 
 
 def test_curves_of_a_directory_without_metrics_are_refused(tmp_path):
@@ -195,9 +184,7 @@ def test_panels_share_their_axes_and_draw_what_is_there(tmp_path):
         {"step": 1, "split": "validation", "rqp_accuracy": 0.9},
         {"step": 2, "split": "train", "loss": float("nan")},
     ]
-    panels = panels_of(
-        {"long": read_curves({"long": str(workdir(tmp_path / "w", qdm_accuracy=0.3))})["long"], "short": short}
-    )
+    panels = panels_of(read_curves({"long": str(workdir(tmp_path / "w", qdm_accuracy=0.3))}) | {"short": short})
     by_title = {panel.title: panel for panel in panels}
     rqp, qdm = by_title["RQP accuracy, held-out pairs"], by_title["QDM accuracy, held-out pairs"]
     assert {panel.steps for panel in panels} == {(0.0, 3.0)}
@@ -229,10 +216,10 @@ def plan(runs):
         "table": f"evaluate bm25={runs}/bm25.trec good={output}/good-1.trec --qrels={runs}/qrels.txt --baseline=bm25 "
         f"--measures=RR@10 --chance=bm25 --per_query={output}/table-1.tsv",
     }
-    for name, command in commands.items():
+    for name, words in commands.items():
         record = {
             "name": name,
-            "command": f"python -m harp_jax {command}",
+            "command": f"python -m harp_jax {words}",
             "seconds": 60.0,
             "memory_bytes": 3_000_000_000,
         }
@@ -249,13 +236,13 @@ def test_a_plans_records_say_what_the_runs_rest_on(runs, plan):
 
 
 def test_a_finished_plan_is_reported_by_its_directory(plan, capsys):
-    main(arguments_parser().parse_args([str(plan), f"--output={plan}/report.html"]))
+    command("report", plan, output=plan / "report.html")
     text = Strict((plan / "report.html").read_text()).text
     assert "good ranks better than bm25." in text and "plan: table" in text and "text of 0a" in text
     with pytest.raises(InputError, match="its tables are table"):
-        main(arguments_parser().parse_args([str(plan), "--step=absent", f"--output={plan}/report.html"]))
+        command("report", plan, step="absent", output=plan / "report.html")
     with pytest.raises(InputError, match="report a plan, or runs"):
-        main(arguments_parser().parse_args([str(plan), "--qrels=x", f"--output={plan}/report.html"]))
+        command("report", plan, qrels="x", output=plan / "report.html")
 
 
 def test_texts_in_markdown_read_as_they_stand():

@@ -37,7 +37,7 @@ def test_a_true_null_is_called_significant_as_often_as_the_level_says(effect):
         shared = (effect - 1) / ((sizes**2).sum() / sizes.sum() - 1)
         draws = shared**0.5 * rng.normal(0, 1, 132)[groups] + (1 - shared) ** 0.5 * rng.normal(0, 1, len(groups))
         values = {"new": {"RR": draws[None]}, "old": {"RR": np.zeros((1, len(groups)))}}
-        (found,) = compare(values, groups, "old", ["RR"], 1000, number)
+        (found,) = compare(values, groups, "old", ["RR"], 400, number)
         low, high = found.interval
         called += [found.t_test < 0.05, found.randomisation < 0.05, not low <= 0 <= high]
     assert (np.abs(called / 500 - 0.05) <= 0.02).all(), called / 500
@@ -103,7 +103,7 @@ def test_intervals_of_draws_with_several_seeds_cover_as_often_as_they_say():
         draws = rng.normal(0, 0.03, (10, 1)) + rng.normal(0, 0.005, (10, 3))
         runs = draws.reshape(30, 1) + rng.normal(0, 0.05, 300)
         for together in covered:
-            low, high = bootstrap(runs, zeros, range(300), generator("draws", number), 500, together)
+            low, high = bootstrap(runs, zeros, range(300), generator("draws", number), 250, together)
             covered[together] += low <= 0 <= high
     assert covered[3] >= 84 and covered[1] <= covered[3] - 8
     found = resampled(6, 3, 1000, generator("resampled")) // 3

@@ -7,8 +7,8 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
-from harp_jax.commands.evaluate import arguments_parser, main
 from harp_jax.corpus.trec import write_run
+from tests.support.commands import command
 
 QUERIES = 40
 
@@ -30,8 +30,7 @@ def files(tmp_path):
 
 
 def run(files, *rows, **more):
-    given = {"qrels": files / "qrels", "measures": "RR@10", "curve": files / "curve.svg", **more}
-    main(arguments_parser().parse_args([*rows, *(f"--{name}={value}" for name, value in given.items())]))
+    command("evaluate", *rows, qrels=files / "qrels", measures="RR@10", curve=files / "curve.svg", **more)
 
 
 def row(files, name, worst, draws=range(4)):

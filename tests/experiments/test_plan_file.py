@@ -3,18 +3,19 @@
 import json
 import os
 from ast import literal_eval
-from functools import reduce
+from functools import partial, reduce
 
 import pytest
 
 from harp_jax.__main__ import main as harp
 from harp_jax.base.errors import InputError
-from harp_jax.commands.plan import arguments_parser, main
+from harp_jax.base.progress import duration
 from harp_jax.commands.table import load
 from harp_jax.config import read_config
-from harp_jax.experiments.execution import duration, kinds, summary
+from harp_jax.experiments.execution import kinds, summary
 from harp_jax.experiments.plan import Command, load_plan, parsed, resolve, shipped_plans
 from tests.support import ROOT
+from tests.support.commands import command
 
 PLAN = '''"""A plan for tests.
 
@@ -38,8 +39,7 @@ def plan(tmp_path, monkeypatch):
     return "plan.py"
 
 
-def run(*arguments):
-    main(arguments_parser().parse_args(list(arguments)))
+run = partial(command, "plan")
 
 
 def test_options_are_parsed_by_the_type_of_their_defaults(plan):
@@ -139,13 +139,13 @@ def test_plans_of_the_project_hold_together(name, monkeypatch):
     assert len(names) == len(commands) + 2
     used = {c.command for c in commands}
     parsers = {name: load(name)[1] for name in used}
-    for command in commands:
-        assert set(command.needs()) <= names
-        if command.command not in BY_FLAGS:
-            parsers[command.command].parse_args(command.arguments)
+    for step in commands:
+        assert set(step.needs()) <= names
+        if step.command not in BY_FLAGS:
+            parsers[step.command].parse_args(step.arguments)
             continue
-        config = read_config(command.arguments[0].removeprefix("--config="))
-        for argument in command.arguments:
+        config = read_config(step.arguments[0].removeprefix("--config="))
+        for argument in step.arguments:
             if argument.startswith("--config."):
                 field = argument.removeprefix("--config.").split("=", 1)[0]
                 reduce(lambda part, key: part[key], field.split("."), config)  # KeyError where there is none
@@ -171,11 +171,11 @@ def test_pairs_are_generated_of_every_task_that_is_trained_on(name, settings, mo
         if c.command == "generate" and word.startswith("--config.tasks=")
     }
     trained = 0
-    for command in commands:
-        if command.command == "train" and any(word.startswith("--config.data=") for word in command.arguments):
-            overrides = [word for word in command.arguments if word.startswith("--config.")]
-            config = read_config(command.arguments[0].removeprefix("--config="), overrides)
-            assert set(config.tasks) <= made[config.data[0]], command.name
+    for step in commands:
+        overrides = [word for word in step.arguments if word.startswith("--config.")]
+        if step.command == "train" and any(word.startswith("--config.data=") for word in overrides):
+            config = read_config(step.arguments[0].removeprefix("--config="), overrides)
+            assert set(config.tasks) <= made[config.data[0]], step.name
             trained += 1
     assert trained
 
@@ -216,8 +216,7 @@ def test_a_plan_passes_its_options_to_its_commands(name, settings, expected, abs
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    ["transformers=bert", "lexical=tf", "scale=huge", "tested=7", "candidates=a/x.trec,b/x.trec", "tested=0"],
+    "wrong", ["transformers=bert", "lexical=tf", "scale=huge", "tested=7", "candidates=a/x.trec,b/x.trec", "tested=0"]
 )
 def test_wrong_options_of_tables_are_named(wrong):
     with pytest.raises(InputError, match=wrong.partition("=")[0]):
@@ -258,7 +257,6 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "queries.tsv").write_text("".join(f"q{i}\ttext\n" for i in range(6)))
     (tmp_path / "qrels.txt").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(6)))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     return tmp_path
 
 
@@ -287,7 +285,7 @@ def test_times_are_those_of_finished_steps_and_never_guessed(folder, capsys):
     printed = capsys.readouterr().out
     assert "queries: 2 to do, 4 min (the mean of 2 done)" in printed
     assert "together 4 min, one after the other; --jobs=2" in printed
-    assert [duration(s) for s in (4, 100, 7200)] == ["4 s", "2 min", "2.0 h"]
+    assert [duration(s) for s in (4, 100, 7200)] == ["4.0 s", "2 min", "2.0 h"]
 
 
 def test_a_step_alone_needs_what_it_reads(folder, capsys):

@@ -3,13 +3,14 @@
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.commands.queries import arguments_parser, draw_subsets, main, make_folds
+from harp_jax.commands.queries import draw_subsets, make_folds
 from harp_jax.corpus.trec import read_folds
+from tests.support.commands import command
 from tests.support.ranking_collection import QRELS
 
 
 def run(path, *more):
-    main(arguments_parser().parse_args(["folds", f"--queries={path}/queries.tsv", f"--output={path}/folds.tsv", *more]))
+    command("queries", "folds", *more, queries=path / "queries.tsv", output=path / "folds.tsv")
     return read_folds(str(path / "folds.tsv"))
 
 
@@ -46,8 +47,7 @@ def test_draws_are_nested_and_their_own():
 
 def subsets(path, *more):
     (path / "qrels").write_text("".join(f"{q} 0 {d} {level}\n" for q, j in QRELS.items() for d, level in j.items()))
-    given = [f"--qrels={path / 'qrels'}", f"--output={path / 'out'}", *more]
-    main(arguments_parser().parse_args(["subsets", *given]))
+    command("queries", "subsets", *more, qrels=path / "qrels", output=path / "out")
     return {file.stem: file.read_text().split() for file in (path / "out").glob("draw-00/*.txt")}
 
 

@@ -8,21 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.commands.site import arguments_parser, main
 from harp_jax.commands.table import load
 from harp_jax.config import read_config
-from harp_jax.experiments.site import (
-    BY_LABELS,
-    MAX_EPOCHS,
-    RESULTS,
-    SiteRun,
-    check_survey,
-    expectation,
-    steps_within,
-    usable_tasks,
-    verdicts,
-)
+from harp_jax.experiments import site
+from harp_jax.experiments.site import SiteRun, steps_within, usable_tasks
 from harp_jax.experiments.site_plan import site_plan
+from tests.support.commands import command
 
 
 @pytest.fixture
@@ -38,35 +29,25 @@ def pages(tmp_path):
     "options",
     [
         {},
-        {
-            "start": "start",
-            "labels": "labels.tsv",
-            "base_url": "https://x.org/",
-            "exclude": ("*/a/*",),
-            "split": "pages",
-        },
+        dict(start="start", labels="labels.tsv", base_url="https://x.org/", exclude=("*/a/*",), split="pages"),
         {"start": "start", "layers": 3, "windows": 2},
         {"start": "embedder", "layers": 3},
         {"start": "start", "vectors": "embedder"},
     ],
 )
 def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, options):
-    given = {
-        name: str(pages / value) if name in ("start", "vectors", "labels") else value for name, value in options.items()
-    }
+    paths = ("start", "vectors", "labels")
+    given = {name: str(pages / value) if name in paths else value for name, value in options.items()}
     run = SiteRun({"pages": (str(pages / "pages.jsonl"),), **given}, str(pages / "x"))
     prepared, steps = run.steps(tasks=("adp",)), run.steps(50, ("adp",))
     assert all(steps[name] == step for name, step in prepared.items())  # what is prepared is not done again
-    assert set(RESULTS.values()) | (set(BY_LABELS.values()) if "labels" in options else set()) <= set(steps)
+    assert set(site.RESULTS.values()) | (set(site.BY_LABELS.values()) if "labels" in options else set()) <= set(steps)
     assert ("taught" in steps) == ("embedder" in options.values())  # only vectors made to rank can teach
     assert ("near" in steps) == ("vectors" in steps) == ("start" in options) == ("vocabulary" not in steps)
     if "layers" in options:
-        short = steps["start"].place
         words = {word for step in steps.values() for word in step.argv}
-        assert {
-            f"--config.init={short}",
-            f"--encoder={given['start']}",
-        } <= words  # the vectors are those of the whole start
+        # The vectors are those of the whole start.
+        assert {f"--config.init={steps['start'].place}", f"--encoder={given['start']}"} <= words
     for step in steps.values():
         words = step.argv[step.argv.index(step.command.command) + 1 :]
         load(step.command.command)[1].parse_args(words)
@@ -82,7 +63,7 @@ def test_the_recipe_is_one_of_equal_lengths():
 
 
 def test_a_dry_run_names_every_step_and_runs_none(pages, capsys):
-    main(arguments_parser().parse_args([str(pages / "pages.jsonl"), f"--output={pages / 'x'}", "--dry_run"]))
+    command("site", pages / "pages.jsonl", "--dry_run", output=pages / "x")
     said = capsys.readouterr().out
     assert "to do  survey:" in said and "to do  report:" in said and "the step rate measures how many fit" in said
     assert "1,800 updates" in said and not (pages / "x").exists()
@@ -99,13 +80,13 @@ def test_a_dry_run_names_every_step_and_runs_none(pages, capsys):
 def test_too_few_links_end_in_advice(counts, message):
     losses = {"link-unresolved": {"count": 7, "examples": []}}
     survey = {"documents": 90, "links_kept": 4000, "queries": 300, "losses": losses}
-    check_survey(survey)
+    site.check_survey(survey)
     with pytest.raises(InputError, match=message):
-        check_survey(survey | counts)
+        site.check_survey(survey | counts)
 
 
 def test_few_pairs_are_said_to_be_few():
-    assert "3,500 training pairs are few" in expectation(3500) and expectation(10_000) == ""
+    assert "3,500 training pairs are few" in site.expectation(3500) and site.expectation(10_000) == ""
 
 
 def test_a_rate_is_measured_again_until_its_training_has_begun(pages):
@@ -130,7 +111,7 @@ def test_steps_are_what_fits_and_what_there_is(tmp_path):
     (tmp_path / "manifest.json").write_text(json.dumps({"splits": splits, "tokenizer_sha256": "0"}))
     tasks = ("adp", "qdm")
     assert steps_within(10, 2.0, str(tmp_path), tasks, 32) == 300
-    assert steps_within(1000, 2.0, str(tmp_path), tasks, 32) == MAX_EPOCHS * 100
+    assert steps_within(1000, 2.0, str(tmp_path), tasks, 32) == site.MAX_EPOCHS * 100
     assert usable_tasks(str(tmp_path), tasks) == ("adp",)  # no held-out pairs of qdm
     with pytest.raises(InputError, match="too few training pairs: qdm 200"):
         usable_tasks(str(tmp_path), ("qdm",))
@@ -154,7 +135,7 @@ def test_what_is_wrong_is_said_before_anything_runs(pages, words, message):
         (pages / "x" / "ranker").mkdir(parents=True)
     given = [word.format(pages=pages / "pages.jsonl", folder=pages) for word in words]
     with pytest.raises(InputError, match=message):
-        main(arguments_parser().parse_args([*given, f"--output={pages / 'x'}"]))
+        command("site", *given, output=pages / "x")
     assert [path.name for path in pages.glob("x/*")] == (["ranker"] if message.startswith("ranker") else [])
 
 
@@ -180,12 +161,12 @@ def test_a_missing_extra_is_said_by_the_dry_run(tmp_path, monkeypatch, package, 
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == package else found(name, *a))
     with pytest.raises(InputError, match=rf"needs the package {package}; install harp_jax\[{extra}\]"):
-        main(arguments_parser().parse_args([str(tmp_path / "pages"), f"--output={tmp_path / 'x'}", "--dry_run"]))
+        command("site", tmp_path / "pages", "--dry_run", output=tmp_path / "x")
 
 
 def test_trivial_predictors_are_judged_in_words():
     found = {"overlap": 0.66, "length": 0.51, "document_only": 0.45, "in_links": 0.74, "query_only": 0.28}
-    said = verdicts({"tasks": {"adp": {"predictors": found, "predictor_pairs": 1000}}})
+    said = site.verdicts({"tasks": {"adp": {"predictors": found, "predictor_pairs": 1000}}})
     assert said[0] == "adp overlap: 0.66 of 1,000 pairs, shared words help, as they do BM25"
     assert [sentence.rpartition(", ")[2] for sentence in said[1:]] == [
         "no shortcut", "a weak shortcut", "a shortcut", "a shortcut",

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from harp_jax.checkpoints.huggingface import save_hf
-from tests.support import ROOT
 from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenizer
 
 pytestmark = pytest.mark.faults
@@ -42,19 +41,14 @@ def data(tmp_path_factory) -> Path:
 def command(name: str, data: Path, output: Path) -> list[str]:
     docs, queries = f"--docs={data}/docs.tsv", f"--queries={data}/queries.tsv"
     pages = ["--config=data/linked_jsonl", f"--config.source.paths=('{data}/pages.jsonl',)"]
-    surveyed = [
-        "--config.min_article_words=0",
-        "--config.validation_fraction=0.4",
-        "--config.workers=1",
-        "--max_queries=50",
-    ]
+    surveyed = [f"--config.{x}" for x in ("min_article_words=0", "validation_fraction=0.4", "workers=1")]
     trained = ["--config=baselines/linklearn", f"--config.docs=('{data}/pages.jsonl',)", "--config.steps=60"]
     arguments = {
         "words": [docs],
         "first-stage": [docs, queries],
         "rerank": [docs, queries, f"--run={data}/run.trec", f"--model={data}/model"],
         "anchors": pages,
-        "survey": [*pages, *surveyed],
+        "survey": [*pages, *surveyed, "--max_queries=50"],
         "tune-first-stage": [docs, queries, f"--qrels={data}/qrels.txt"],
         "linklearn-train": trained,
     }
@@ -63,7 +57,7 @@ def command(name: str, data: Path, output: Path) -> list[str]:
 
 
 def start(name: str, data: Path, output: Path) -> subprocess.Popen:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(output.parent / "cache")}
+    environment = os.environ | {"XDG_CACHE_HOME": str(output.parent / "cache")}
     return subprocess.Popen(command(name, data, output), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                             text=True, start_new_session=True)  # fmt: skip
 

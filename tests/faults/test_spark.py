@@ -1,6 +1,5 @@
 """The generation job on a Spark cluster of two executors: the local engine's bytes, also after kills."""
 
-import gzip
 import json
 import os
 import random
@@ -16,7 +15,6 @@ import pytest
 from tests.support import corpus
 from tests.support.corpus_site import web_page
 from tests.support.generation_job import hashes, start
-from tests.support.source_files import record
 
 pytestmark = pytest.mark.faults
 pytest.importorskip("pyspark", reason="needs pyspark: make spark")
@@ -104,24 +102,16 @@ def test_a_job_killed_on_one_engine_is_finished_by_the_other(made, beside, first
     assert written(beside) == expected
 
 
-@pytest.mark.parametrize("format_", ["html", "warc"])
-def test_web_formats_on_a_cluster(tmp_path, format_):
-    """A folder and a crawl: their boilerplate is a join between two maps that no other format has."""
+def test_web_pages_on_a_cluster(tmp_path):
+    """Their boilerplate is a join between two maps that no other format has."""
     folder = corpus.write(tmp_path / "corpus", files=1)
-    pages = {f"p{number}/index.html": web_page(number) for number in range(corpus.PAGES)}
+    pages = {f"p{number}": web_page(number) for number in range(corpus.PAGES)}
     for number in range(0, corpus.PAGES, 5):
-        pages[f"old{number}/index.html"] = f"<meta http-equiv=refresh content='0; url=../p{number}/'>"
-    path = folder / "site"
-    if format_ == "html":
-        for name, page in pages.items():
-            (path / name).parent.mkdir(parents=True)
-            (path / name).write_text(page)
-    else:
-        path = folder / "*.warc.gz"
-        crawl = [gzip.compress(record(f"https://x.org/{name}", page)) for name, page in pages.items()]
-        for part in range(3):
-            (folder / f"{part}.warc.gz").write_bytes(b"".join(crawl[part::3]))
-    source = dict(format=format_, paths=(str(path),), redirects=(), base_url="https://x.org/")
+        pages[f"old{number}"] = f"<meta http-equiv=refresh content='0; url=../p{number}/'>"
+    for name, page in pages.items():
+        (folder / "site" / name).mkdir(parents=True)
+        (folder / "site" / name / "index.html").write_text(page)
+    source = dict(format="html", paths=(str(folder / "site"),), redirects=(), base_url="https://x.org/")
     config = corpus.write_config(tmp_path / "config.py", folder, encoder="idf", workers=2, source=source)
     assert start(config, tmp_path / "local").wait(timeout=600) == 0
     expected = written(tmp_path / "local")

@@ -114,8 +114,7 @@ def test_errors_of_a_process_are_raised_and_a_killed_one_is_one_line():
             collections.deque(stream, maxlen=0)
 
 
-def test_judgments_and_documents_are_read_in_processes_too(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_judgments_and_documents_are_read_in_processes_too(tmp_path):
     stage = finetune_stage(ranking_config(write_collection(tmp_path)))
     alone, several = (Batches(stage.reader, stage.layout, range(2), stage.shares, 16, 0, workers=n) for n in (0, 2))
     with contextlib.closing(iter(several)) as stream:

@@ -93,9 +93,8 @@ def test_shards_shorter_than_the_lanes_leave_no_lane_without_records(tmp_path):
 
 def test_lanes_in_turns_read_a_shard_once_each_epoch_also_where_they_are_more_than_the_cache(tmp_path, monkeypatch):
     write_job(str(tmp_path), {"rqp": [8] * 16, "qdm": [8] * 16})
-    found = RecordReader(
-        (str(tmp_path),), ("rqp", "qdm"), "train", LANES, 128, "document", 0, TEMPLATE, cached_shards=6
-    )
+    given = ((str(tmp_path),), ("rqp", "qdm"), "train", LANES, 128, "document", 0, TEMPLATE)
+    found = RecordReader(*given, cached_shards=6)
     loads, dataset = [], tensorflow().data.TFRecordDataset
     monkeypatch.setattr(tensorflow().data, "TFRecordDataset", lambda path: loads.append(path) or dataset(path))
     for start in range(0, 32, 2):

@@ -31,12 +31,8 @@ pytest.importorskip("httpx2")
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("look")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-        site = write_site(folder / "site")
-        shelf = Shelf(of_site(str(site), Sources(fields=("title", "body"))))
-        yield site, shelf
+    site = write_site(tmp_path_factory.mktemp("look") / "site")
+    return site, Shelf(of_site(str(site), Sources(fields=("title", "body"))))
 
 
 def test_bm25_has_the_parameters_that_the_site_was_tested_with(place):
@@ -62,17 +58,12 @@ def test_a_query_is_ranked_three_ways_with_what_explains_it(client, place):
     assert [ranking["name"] for ranking in found["rankings"]] == ["BM25", "Recommended", "Ranker"]
     assert [hit["rank"] for hit in bm25] == [hit["before"] for hit in bm25] == [1, 2, 3] and bm25[0]["docid"] == "d1"
     texts = {docid: " ".join(DOCS[docid]).strip() for docid in DOCS}
-    expected = dict(
-        zip(texts, Reranker.from_pretrained(str(place[0] / "ranker")).predict([("red cat", t) for t in texts.values()]))
-    )
-    assert {hit["docid"]: hit["score"] for hit in ranker} == pytest.approx(
-        {hit["docid"]: float(expected[hit["docid"]]) for hit in ranker}, abs=1e-4
-    )
-    scaled = [{h["docid"]: h["score"] for h in hits} for hits in (bm25, ranker)]
-    scaled = [{d: (s - min(x.values())) / np.ptp(list(x.values())) for d, s in x.items()} for x in scaled]
-    assert {h["docid"]: h["score"] for h in both} == pytest.approx(
-        {d: scaled[0][d] + 0.5 * scaled[1][d] for d in scaled[0]}, abs=1e-3
-    )
+    logits = Reranker.from_pretrained(str(place[0] / "ranker")).predict([("red cat", t) for t in texts.values()])
+    by_bm25, by_both, by_ranker = ({hit["docid"]: hit["score"] for hit in hits} for hits in (bm25, both, ranker))
+    expected = dict(zip(texts, map(float, logits)))
+    assert by_ranker == pytest.approx({docid: expected[docid] for docid in by_ranker}, abs=1e-4)
+    scaled = [{d: (s - min(x.values())) / np.ptp(list(x.values())) for d, s in x.items()} for x in (by_bm25, by_ranker)]
+    assert by_both == pytest.approx({d: scaled[0][d] + 0.5 * scaled[1][d] for d in by_bm25}, abs=1e-3)
     about = found["documents"]["d1"]
     assert about["title"] == "Red cat" and about["anchors"] == [["the cat", 3], [f"pet {HOSTILE}", 1]]
     assert [part for part, matched in about["snippet"] if matched] == ["red", "cat"]
@@ -97,9 +88,8 @@ def test_the_page_is_whole_and_loads_nothing_from_elsewhere(client):
     for path, part in (("/", "<title>harp look"), ("/look.css", "prefers-color-scheme"), ("/look.js", "textContent")):
         answer = client.get(path)
         assert answer.status_code == 200 and part in answer.text
-        assert "http" not in answer.text.replace("http://www.w3.org", "").replace(
-            "/^https?:", ""
-        )  # ids that are addresses
+        # Ids that are addresses.
+        assert "http" not in answer.text.replace("http://www.w3.org", "").replace("/^https?:", "")
         assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "innerHTML" not in client.get("/look.js").text
     about = client.get("/about").json()
@@ -191,9 +181,8 @@ def test_rerank_answers_in_the_shape_of_cohere_jina_and_vllm(client, place):
     assert all(hit["document"] == {"text": texts[hit["index"]]} for hit in found["results"])
     best = client.post("/v1/rerank", json=asked | {"top_n": 2}).json()["results"]
     assert best == [{name: hit[name] for name in ("index", "relevance_score")} for hit in found["results"][:2]]
-    long = client.post("/v1/rerank", json={"query": "red", "documents": ["", "cat " * 100, "cat " * 200]}).json()[
-        "results"
-    ]
+    asked = {"query": "red", "documents": ["", "cat " * 100, "cat " * 200]}
+    long = client.post("/v1/rerank", json=asked).json()["results"]
     assert long[0]["relevance_score"] == long[1]["relevance_score"] or long[1] | {"index": 0} == long[2] | {"index": 0}
 
 
@@ -221,9 +210,8 @@ def test_bad_requests_are_refused_in_words(client, body, status, said):
 
 def test_a_model_that_scores_no_numbers_is_refused_when_it_is_loaded_and_never_answers(client, place, monkeypatch):
     site, shelf = place
-    monkeypatch.setattr(
-        type(shelf.scorer), "score", lambda self, pairs, bar=None: np.full(len(pairs), np.nan, np.float32)
-    )
+    nothing = lambda self, pairs, bar=None: np.full(len(pairs), np.nan, np.float32)  # noqa: E731
+    monkeypatch.setattr(type(shelf.scorer), "score", nothing)
     with pytest.raises(InputError, match=r"ranker scores 'warm up' with no finite number; its weights are damaged"):
         Shelf(of_site(str(site), Sources()))
     body = {"query": "red cat", "documents": ["a"]}
@@ -275,9 +263,8 @@ def test_other_hosts_methods_and_content_types_are_refused(client):
 def test_snippets_show_where_a_document_answers():
     text = "filler words " * 60 + "here the red cat sits " + "more filler " * 60
     found = snippet({"red", "cat"}, text, "")
-    assert (
-        [part for part, matched in found if matched] == ["red", "cat"] and found[0][0] == "… " and found[-1][0] == " …"
-    )
+    assert [part for part, matched in found if matched] == ["red", "cat"]
+    assert found[0][0] == "… " and found[-1][0] == " …"
     assert len("".join(part for part, _ in found).split()) <= WINDOW + 2
     assert snippet({"absent"}, "one two", "en") == [("one two", False)] and snippet({"x"}, "", "en") == []
     assert snippet({"x"}, "?!", "en") == [("?!", False)]

@@ -1,4 +1,4 @@
-"""Every architecture against transformers in torch; tests/real/test_encoders_real.py has other shapes and long sequences."""
+"""Every architecture against transformers in torch; `make real` adds other shapes and 8,192 tokens."""
 
 import jax
 import numpy as np
@@ -9,11 +9,33 @@ from harp_jax.model import attention
 from harp_jax.model.cross_encoder import Ranker
 from tests.support.architectures import ARCHITECTURES, check_parity, close, rows_of, torch_model
 
+KIND = "SequenceClassification"
+SIZES = [
+    {"hidden_size": 40, "num_attention_heads": 5, "num_hidden_layers": 3, "vocab_size": 131, "intermediate_size": 33},
+    {"hidden_size": 14, "num_attention_heads": 1, "num_hidden_layers": 1, "vocab_size": 57, "intermediate_size": 21},
+]
+
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_scores_hidden_states_and_gradients_are_those_of_torch(name, tmp_path):
     exact = name in ("bert", "distilbert", "xlm-roberta")  # transformers computes rotary positions in float32 only
-    check_parity(tmp_path, name, {}, (5, 127, 128, 129), ("float32", "float64") if exact else ("float32",))
+    dtypes = ("float32", "float64") if exact else ("float32",)
+    check_parity(tmp_path, torch_model(name, KIND), (5, 127, 128, 129), dtypes)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("sizes", SIZES, ids=["wide", "one layer"])
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_shapes_and_lengths(name, sizes, tmp_path):
+    check_parity(tmp_path, torch_model(name, KIND, sizes), (5, 127, 128, 129, 1000), ("float32",))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", ["modernbert", "modernbert-mean"])
+def test_8192_tokens(name, tmp_path):
+    """A full layer and two local ones; one head, since 8,192² scores of a head take 256 MiB."""
+    sizes = {"max_position_embeddings": 8192, "num_hidden_layers": 3, "num_attention_heads": 1}
+    check_parity(tmp_path, torch_model(name, KIND, sizes), (8192,), ("float32",), stride=16)
 
 
 @pytest.mark.parametrize("name", ["bert", "distilbert", "xlm-roberta", "modernbert"])
@@ -21,28 +43,32 @@ def test_predictions_and_attention_are_those_of_torch(name, tmp_path):
     """Attention rows weigh terms; here the last layer of ModernBERT attends to a window."""
     import torch
 
+    dtype, tolerance = ("float32", 1e-5) if name == "modernbert" else ("float64", 1e-9)
     model = torch_model(name, "MaskedLM", {"num_hidden_layers": 2})
     model.save_pretrained(tmp_path / "model")
     shape, params = load_hf(str(tmp_path / "model"))
     assert set(params) == {"encoder", "mlm"}
+    model = model.to(getattr(torch, dtype))
     model.set_attn_implementation("eager")
     tokens = np.random.default_rng(0).integers(2, shape.vocab_size, 40)
     with torch.no_grad():
         out = model(torch.tensor(tokens)[None], output_attentions=True)
     batch, _ = rows_of([tokens[:9], tokens], 0)
     places = np.tile(np.array([0, 7, 39]), (3, 1))
-    apply = lambda *inputs, method: Ranker(shape).apply({"params": params}, *inputs, method=method)  # noqa: E731
-    outputs = jax.jit(
-        lambda b: (
-            apply(apply(b, method="encode"), places, method="mlm_logits"),
-            apply(b, places, method="attention_rows"),
-        )
-    )
-    logits, rows = map(np.asarray, outputs(batch))
+
+    def outputs(params):
+        network = Ranker(shape.computing_in(dtype))
+        apply = lambda *inputs, method: network.apply({"params": params}, *inputs, method=method)  # noqa: E731
+        logits = apply(apply(batch, method="encode"), places, method="mlm_logits")
+        return logits, apply(batch, places, method="attention_rows")
+
+    with jax.enable_x64(dtype == "float64"):
+        wide = jax.tree.map(lambda x: np.asarray(x, dtype), params)
+        logits, rows = map(np.asarray, jax.jit(outputs)(wide))
     expected = out.attentions[-1][0].mean(0).numpy()[places[0]]
     for row in (1, 2):  # alone, and packed before the other sequence
-        close(logits[row], out.logits[0, places[0]].numpy(), 1e-5, "logits")
-        close(rows[row, :, :40], expected, 1e-5, "attention")
+        close(logits[row], out.logits[0, places[0]].numpy(), tolerance, "logits")
+        close(rows[row, :, :40], expected, tolerance, "attention")
         assert not rows[row, :, 40:].any()
 
 

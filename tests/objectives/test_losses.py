@@ -37,14 +37,6 @@ def test_losses_of_scores_equal_their_definitions(loss, slow, tolerance):
     np.testing.assert_allclose(loss(pos, neg), [slow(p, n) for p, n in zip(pos, neg)], rtol=tolerance)
 
 
-@pytest.mark.parametrize("present", [8, 3])
-def test_lce_is_a_softmax_over_those_present(present):
-    scores = RNG.normal(size=8).astype(np.float32)
-    valid = np.arange(8) < present
-    expected = -math.log(math.exp(scores[0]) / sum(math.exp(s) for s in scores[:present]))
-    assert float(losses.localised_contrastive(scores, valid)) == pytest.approx(expected, rel=1e-5)
-
-
 @pytest.mark.parametrize("name", ["margin_mse", "kl"])
 def test_distillation_equals_loops_over_those_present_and_ignores_empty_groups(name):
     scores, teacher = RNG.normal(size=(2, 6, 5)).astype(np.float32)

@@ -15,15 +15,7 @@ from harp_jax.model.cross_encoder import rules, step_flops
 from harp_jax.objectives.losses import forward
 from harp_jax.objectives.objective import best_predictor, not_beaten, summarise
 from harp_jax.training.dry_run import compile_step
-from harp_jax.training.step import (
-    LOSS_WINDOW,
-    gradients,
-    initial,
-    make_eval,
-    make_step,
-    spikes,
-    update_running_loss,
-)
+from harp_jax.training.step import LOSS_WINDOW, gradients, initial, make_eval, make_step, spikes, update_running_loss
 from harp_jax.training.train import make_optimizer
 from tests.support.objective import loss_of
 from tests.support.synthetic import EMPTY, TEMPLATE, VOCAB

@@ -14,10 +14,10 @@ from tests.support.tiny_bert import CONFIG, random_params, small_tokenizer
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory):
+def reranker(tmp_path_factory):
     path = str(tmp_path_factory.mktemp("adapters") / "tiny")
     save_hf(path, CONFIG, random_params(CONFIG), small_tokenizer(), "")
-    return path
+    return Reranker.from_pretrained(path)
 
 
 RESULTS = pandas.DataFrame(
@@ -50,13 +50,10 @@ def pyterrier(request, monkeypatch):
         monkeypatch.setitem(sys.modules, "pyterrier", stand_in)
 
 
-def test_pyterrier_ranks_by_the_scores(directory, pyterrier):
-    reranker = Reranker.from_pretrained(directory)
+def test_pyterrier_ranks_by_the_scores(reranker, pyterrier):
     found = transformer(reranker).transform(RESULTS)
-    pairs = list(zip(RESULTS["query"], RESULTS["text"].fillna("")))
-    expected = {
-        (qid, docno): score for qid, docno, score in zip(RESULTS["qid"], RESULTS["docno"], reranker.predict(pairs))
-    }
+    scores = reranker.predict(list(zip(RESULTS["query"], RESULTS["text"].fillna(""))))
+    expected = dict(zip(zip(RESULTS["qid"], RESULTS["docno"]), scores))
     assert {(row.qid, row.docno): row.score for row in found.itertuples()} == pytest.approx(expected)
     assert set(found["title"]) == {"A", "B", "C"}
     for _, group in found.groupby("qid"):
@@ -67,7 +64,7 @@ def test_pyterrier_ranks_by_the_scores(directory, pyterrier):
     assert len(transformer(reranker).transform(RESULTS[:0])) == 0
 
 
-def test_a_pyterrier_pipeline_runs(directory):
+def test_a_pyterrier_pipeline_runs(reranker):
     pt = pytest.importorskip("pyterrier")
-    pipeline = pt.Transformer.from_df(RESULTS) >> transformer(Reranker.from_pretrained(directory)) % 1
+    pipeline = pt.Transformer.from_df(RESULTS) >> transformer(reranker) % 1
     assert len(pipeline(RESULTS[["qid", "query"]].drop_duplicates())) == 2

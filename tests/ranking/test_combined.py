@@ -17,13 +17,10 @@ WEIGHTS = {"BM25": 1.0, "anchor texts (BM25F)": 2.0, "in-links": 0.5, "vectors":
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("combined")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-        found = write_site(folder / "site")
-        settings = Settings.load(str(found))
-        dataclasses.replace(settings, weights=WEIGHTS, encoder="ranker", depth=2).save(str(found))
-        yield found
+    found = write_site(tmp_path_factory.mktemp("combined") / "site")
+    settings = Settings.load(str(found))
+    dataclasses.replace(settings, weights=WEIGHTS, encoder="ranker", depth=2).save(str(found))
+    return found
 
 
 def test_every_part_scores_the_candidates_of_all_first_stages(site):
@@ -66,8 +63,8 @@ def test_what_is_barred_is_no_candidate_and_a_query_of_unknown_words_has_vectors
 def test_own_queries_are_ranked_by_each_part_and_by_the_sum(site, tmp_path, capsys):
     (tmp_path / "queries.tsv").write_text("".join(f"q{n}\t{query}\n" for n, query in enumerate(QUERIES)))
     (tmp_path / "qrels.txt").write_text("q0 0 d1 1\nq1 0 d3 1\n")
-    given = {"queries": "queries.tsv", "qrels": "qrels.txt", "output": "runs"}
-    command("search", str(site), *(f"--{name}={tmp_path / path}" for name, path in given.items()))
+    given = {"queries": tmp_path / "queries.tsv", "qrels": tmp_path / "qrels.txt", "output": tmp_path / "runs"}
+    command("search", site, **given)
     names = {"bm25", "anchor_texts_bm25f", "in_links", "vectors", "ranker", "recommended"}
     assert {path.stem for path in (tmp_path / "runs").iterdir()} == names
     printed = capsys.readouterr().out

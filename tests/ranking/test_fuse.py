@@ -61,8 +61,7 @@ def files(tmp_path):
 
 
 def fused(files, *options):
-    runs = [str(files / "first.trec"), str(files / "second.trec")]
-    command("fuse", *runs, f"--output={files / 'out.trec'}", *options)
+    command("fuse", files / "first.trec", files / "second.trec", *options, output=files / "out.trec")
     return {qid: ranking.ranked()[0] for qid, ranking in read_run(str(files / "out.trec")).items()}
 
 
@@ -98,8 +97,7 @@ def test_wrong_options_of_fusion(files):
 
 
 def prior(files, *options):
-    given = [f"--run={files / 'first.trec'}", f"--output={files / 'prior.trec'}", *options]
-    command("priors", *given)
+    command("priors", *options, run=files / "first.trec", output=files / "prior.trec")
     return read_run(str(files / "prior.trec"))["a0"]
 
 
@@ -112,8 +110,7 @@ def test_in_links_are_counts_of_anchors(files):
         prior(files, "--feature=inlinks")
 
 
-def test_length_is_a_prior_too(files, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(files / "cache"))
+def test_length_is_a_prior_too(files):
     (files / "docs.tsv").write_text("x\t\t\tone\ny\t\t\t\nz\t\t\tone two three\n")
     ranking = prior(files, "--feature=length", f"--docs={files / 'docs.tsv'}")
     assert ranking.ranked() == ["z", "x", "y"]

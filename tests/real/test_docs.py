@@ -13,11 +13,11 @@ import pytest
 from tests.support import ROOT, corpus
 from tests.support.pages import PAGES, blocks
 from tests.support.ranking_collection import write_collection
+from tests.support.shared_data import minilm
 
 pytestmark = pytest.mark.real
 
 INSTALLED = os.environ.get("HARP_INSTALLED")  # bin/ of an environment that has the package: `make package`
-MINILM = Path(os.environ.get("HARP_MINILM") or Path.home() / ".cache" / "harp_jax" / "minilm")
 SMALLER = ((r"--pages=\d+", "--pages=40"), (r"--config\.steps=\d+", "--config.steps=2"))
 RUN = [page for page in PAGES[1:] if blocks(page, "bash") and "experiments" not in str(page)]
 
@@ -38,9 +38,7 @@ def place(tmp_path, monkeypatch) -> Path:
         words = " ".join(f"{name}{i}" for i in range(150))
         page = f"<html><title>{name}</title><main><h1>{name}</h1><p>{words} <a href='{other}.html'>the {other}</a>.</p></main>"
         (tmp_path / "site" / f"{name}.html").write_text(page)
-    if not MINILM.is_dir():
-        pytest.skip(f"no encoder in {MINILM}")
-    os.symlink(MINILM, tmp_path / "all-MiniLM-L6-v2")
+    os.symlink(minilm(), tmp_path / "all-MiniLM-L6-v2")
     bin = Path(INSTALLED) if INSTALLED else tmp_path / "bin"
     if INSTALLED:
         monkeypatch.delenv("PYTHONPATH", raising=False)
@@ -48,7 +46,6 @@ def place(tmp_path, monkeypatch) -> Path:
         bin.mkdir()
         (bin / "harp").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m harp_jax "$@"\n')
         (bin / "harp").chmod(0o755)
-        monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("PATH", f"{bin}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "1")
     monkeypatch.chdir(tmp_path)

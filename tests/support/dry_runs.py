@@ -3,12 +3,10 @@
 import functools
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 
-from tests.support import ROOT
+from tests.support.commands import python
 
 PACKAGES = {"tpu": "HARP_LIBTPU", "gpu": "HARP_CUDA"}
 
@@ -18,18 +16,10 @@ def dry_run(config: str, topology: str, *changes: str, platform: str = "tpu") ->
     """The report of `harp train --dry_run`; skips the test where the packages of the platform are not there."""
     if not os.path.isdir(os.environ.get(PACKAGES[platform], "")):
         pytest.skip(f"{PACKAGES[platform]} names no directory with JAX's packages for it; run make real")
-    command = [sys.executable, "-m", "harp_jax.main", f"--config=configs/{config}.py", "--dry_run"]
-    result = subprocess.run(
-        [*command, f"--topology={topology}", *changes],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "JAX_NUM_CPU_DEVICES": "1"},
-        capture_output=True,
-        text=True,
-        timeout=1800,
-    )
-    assert result.returncode == 0, result.stderr[-2000:]
-    print(result.stdout)
-    return result.stdout
+    flags = ("--dry_run", f"--topology={topology}", *changes)
+    report = python("-m", "harp_jax.main", f"--config=configs/{config}.py", *flags).stdout
+    print(report)
+    return report
 
 
 def mib(report: str, name: str) -> float:

@@ -33,7 +33,7 @@ def start(config: Path, output: Path, *flags: str, **options: Any) -> subprocess
     words = [sys.executable, "-m", "data_pipeline.main", f"--config={config}", f"--output={output}", *flags]
     # Jobs of a minute do not earn back what Java's second compiler costs on two cores.
     java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAVA_TOOL_OPTIONS": java}
+    environment = {**os.environ, "JAVA_TOOL_OPTIONS": java}
     return subprocess.Popen(words, cwd=ROOT, env=environment, **{"stderr": subprocess.DEVNULL} | options)
 
 

@@ -1,7 +1,4 @@
-"""The rooms of the house, read from the code's imports. As a command it prints the picture:
-
-python -m tests.support.rooms
-"""
+"""The rooms of the house, read from the code's imports."""
 
 import ast
 from functools import cache
@@ -56,45 +53,3 @@ def imports(path: Path) -> list[tuple[int, str, str]]:
                 if alias.name.split(".")[0] in ROOMS:
                     found.append((node.lineno, alias.name, ""))
     return found
-
-
-def lines(path: Path) -> int:
-    return len(path.read_text(encoding="utf-8").splitlines())
-
-
-def picture(package: str) -> list[str]:
-    """A line for each folder: its lines, files, longest file, and the rooms that it imports."""
-    out = [f"{'room':<34}{'lines':>6}{'files':>6}{'longest':>8}  imports"]
-    folders = sorted({path.parent for path in files(package)}, key=lambda folder: _place(package, folder))
-    for folder in folders:
-        own = sorted(folder.glob("*.py"))
-        here = room_of(package, module_of(folder / "__init__.py"))
-        found = {m for path in own for _, m, _ in imports(path)}
-        rooms = [
-            room for room in ROOMS[package] if any(m.startswith(f"{package}.{room}") for m in found) and room != here
-        ]
-        rooms += sorted(
-            {
-                f"harp_jax/{m.split('.')[1]}"
-                for m in found
-                if package != "harp_jax"
-                and m.split(".")[1:]
-                and m.split(".")[0] == "harp_jax"
-                and m.split(".")[1] in ROOMS["harp_jax"]
-            }
-        )
-        total = sum(map(lines, own))
-        out.append(
-            f"{folder.relative_to(ROOT)!s:<34}{total:>6}{len(own):>6}{max(map(lines, own)):>8}  {' '.join(rooms)}"
-        )
-    return out
-
-
-def _place(package: str, folder: Path) -> tuple[int, str]:
-    parts = folder.relative_to(ROOT / package).parts
-    return (ROOMS[package].index(parts[0]) if parts else len(ROOMS[package]), str(folder))
-
-
-if __name__ == "__main__":
-    for name in ROOMS:
-        print("\n".join(picture(name)), end="\n\n")

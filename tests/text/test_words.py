@@ -13,13 +13,11 @@ TEXTS = [("a", "Red fox; red Fox_den"), ("b", "the fox runs"), ("c", "café the 
 
 def test_words_are_counted_by_document_and_ordered_by_frequency():
     found = count_words(TEXTS)
-    assert (
-        dict(zip(found.words, found.frequencies))["fox"] == 2 and dict(zip(found.words, found.frequencies))["red"] == 1
-    )
+    counts = dict(zip(found.words, found.frequencies))
+    assert counts["fox"] == 2 and counts["red"] == 1
     assert found.words == ("fox", "red", "the", "42", "café", "den", "runs") and found.size == 8
-    np.testing.assert_allclose(
-        found.idf[[0, found.ids["fox"], found.ids["42"]]], [0, np.log(1.5), np.log(3)], rtol=1e-6
-    )
+    places = [0, found.ids["fox"], found.ids["42"]]
+    np.testing.assert_allclose(found.idf[places], [0, np.log(1.5), np.log(3)], rtol=1e-6)
     assert found.encode("The RED owl fox", 4) == [found.ids["the"], found.ids["red"], 0, found.ids["fox"]]
     assert found.encode_prefixes(["fox " * 100], 3) == [[1, 1, 1]]
 

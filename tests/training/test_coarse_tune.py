@@ -28,7 +28,7 @@ from harp_jax.training.stages.finetune import finetune_stage
 from harp_jax.training.train import train
 from tests.support.commands import command
 from tests.support.objective import loss_of
-from tests.support.ranking_collection import ranking_config, scored_batch, units_seen
+from tests.support.ranking_collection import ranking_config, scored_batch
 from tests.support.synthetic import tokenizer
 
 
@@ -162,14 +162,6 @@ def test_the_loss_is_that_of_a_loop(clicked):
 def test_a_mark_that_is_no_token_is_named(clicked, collection):
     with pytest.raises(InputError, match=r"no token '\[unused0\]' for a mark"):
         coarse_tune_stage(coarse_config(clicked, tokenizer=str(collection / "tokenizer")))
-
-
-@pytest.mark.parametrize("changes", [{"batch_pairs": 30}, {"lanes": 4, "batch_pairs": 8}])
-def test_epochs_are_counted_by_what_batches_hold(clicked, changes):
-    """Regression: counting the partial last batch of a small sample as a whole one doubled the epochs."""
-    fixed = {"lanes": 1, "window": 1024, "steps": 0, "epochs": 4.0}
-    stage = coarse_tune_stage(coarse_config(clicked, **{**fixed, **changes}))
-    assert sum(units_seen(stage).values()) == pytest.approx(4 * 80, rel=0.15)
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,11 @@
-"""The search for the largest batch, on devices whose memory is a formula; the measured rate of a training."""
+"""Compiled steps: the search for the largest batch, what a program consists of, what is sent between devices; the measured rate."""
 
+import math
 import tempfile
 
 import jax
 import pytest
+from ml_collections import ConfigDict
 
 from harp_jax import config as configs
 from harp_jax.base.cli import TERMINATED
@@ -11,6 +13,10 @@ from harp_jax.base.errors import InputError
 from harp_jax.commands import site
 from harp_jax.training import dry_run
 from harp_jax.training.dry_run import Bytes, compile_step, search_rows
+from harp_jax.training.program import Product, collectives, contents, size
+from harp_jax.training.stages.finetune import WITH_DECODER
+from harp_jax.training.stages.stage import CROSS_ENCODER
+from tests.support.tiny_run import tiny_config
 
 
 @pytest.mark.parametrize("most", [0, 1, 5, 7, 8, 9, 64, 500])
@@ -55,3 +61,92 @@ def test_an_interrupted_measurement_writes_nothing(tmp_path, monkeypatch):
     with pytest.raises(SystemExit) as stopped:
         site.rate(arguments)
     assert stopped.value.code == TERMINATED and not list(tmp_path.iterdir())
+
+
+HLO = """\
+HloModule jit_step, is_scheduled=true
+
+%fused_product (a: bf16[64,32], b: bf16[32,16]) -> f32[64,16] {
+  %a = bf16[64,32]{1,0} parameter(0)
+  %b = bf16[32,16]{1,0} parameter(1)
+  ROOT %dot.1 = f32[64,16]{1,0} dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(step)/jvp(Ranker.apply)/Ranker.encode/bert/layer_0/mlp/up/dot_general"}
+}
+
+%moved (a: f32[1024,512]) -> bf16[512,1024] {
+  %a.1 = f32[1024,512]{1,0} parameter(0)
+  %c = bf16[1024,512]{1,0} convert(%a.1)
+  ROOT %t = bf16[512,1024]{1,0} transpose(%c), dimensions={1,0}
+}
+
+%body (p: (s32[], f32[8,8])) -> (s32[], f32[8,8]) {
+  %p = (s32[], f32[8,8]{1,0}) parameter(0)
+  %x = f32[8,8]{1,0} get-tuple-element(%p), index=1
+  %y = f32[8,8]{1,0} dot(%x, %x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="inner"}
+  ROOT %out = (s32[], f32[8,8]{1,0}) tuple(%x, %y)
+}
+
+ENTRY %main (a: bf16[64,32], b: bf16[32,16], c: f32[1024,512], q: bf16[2,128,4,64]) -> f32[64,16] {
+  %a.2 = bf16[64,32]{1,0} parameter(0)
+  %b.2 = bf16[32,16]{1,0} parameter(1)
+  %c.2 = f32[1024,512]{1,0} parameter(2)
+  %q = bf16[2,128,4,64]{3,2,1,0} parameter(3)
+  %gemm = f32[64,16]{1,0} fusion(%a.2, %b.2), kind=kCustom, calls=%fused_product
+  %tr = bf16[512,1024]{1,0} fusion(%c.2), kind=kInput, calls=%moved, metadata={op_name="jit(step)/turned"}
+  %lib = (bf16[64,16]{1,0}, s8[4]{0}) custom-call(%a.2, %b.2), custom_call_target="__cublas$lt$matmul", backend_config={"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"]}}}
+  %fwd = (bf16[2,4,128,64]{3,1,2,0}, f32[2,4,128]{2,1,0}) custom-call(%q, %q, %q), custom_call_target="__cudnn$fmhaScaleBiasSoftmax"
+  %bwd = (bf16[2,4,128,64]{3,1,2,0}, u8[0]{0}) custom-call(%q, %q, %q), custom_call_target="__cudnn$fmhaScaleBiasSoftmaxBackward"
+  %start = (s32[], f32[8,8]{1,0}) tuple(%c.2)
+  %loop = (s32[], f32[8,8]{1,0}) while(%start), condition=%until, body=%body
+  ROOT %last = f32[64,16]{1,0} copy(%gemm)
+}
+"""  # noqa: E501
+
+
+def test_products_kernels_and_moves_of_a_program():
+    found = contents(HLO, loops=3)
+    one, head = 2.0 * 64 * 16 * 32, 2.0 * 2 * 4 * 128 * 128 * 64
+    assert found.products[:2] == [Product(one, "bf16", "bert/layer_0/mlp/up/dot_general"), Product(one, "bf16", "lib")]
+    assert [p.flops for p in found.products[2:4]] == [2 * head, 5 * head]  # forward; backward recomputes the scores
+    assert found.products[4:] == [Product(2.0 * 8**3, "f32", "inner")] * 3
+    assert found.flops("f32") == 6 * 8**3 and found.attention == (1, 1)
+    assert found.kernels == 6 + 3
+    assert found.moves == [(1 << 20, "turned")]  # the copy at the end is smaller than a MiB
+    factors, result = 2 * (64 * 32 + 32 * 16), 4 * 64 * 16
+    q = 2 * 2 * 128 * 4 * 64
+    assert found.traffic == (
+        (factors + result) + 6 * 1024 * 512 + (factors + result // 2 + 4) + (4 * q + 4 * 2 * 4 * 128) + 4 * q
+        + 2 * result + 3 * 3 * 4 * 64
+    )  # fmt: skip
+
+
+def test_sizes_of_shapes():
+    assert size("(f32[2,3]{1,0:T(8,128)}, bf16[5]{0}, pred[7], u8[0]{0}, f8e4m3fn[4])") == 24 + 10 + 7 + 4
+    assert size("f32[]") == 4
+
+
+def config_of(stage: str, directory: str) -> ConfigDict:
+    if stage == "pretrain":
+        return tiny_config(directory, **{"model.layers": 1})
+    config = {"coarse_tune": configs.coarse_tune, "finetune": configs.finetune}[stage]()
+    config.tokenizer = tiny_config(directory).tokenizer
+    config.model.layers, config.model.hidden, config.model.heads, config.model.max_positions = 1, 32, 2, 128
+    config.row_length, config.steps = 128, 10
+    if stage == "finetune":
+        config.mqp_weight = 0.5
+    else:
+        config.marks = ()
+    return config
+
+
+@pytest.mark.parametrize("stage", ["pretrain", "coarse_tune", "finetune"])
+def test_every_gradient_is_sent_once(tmp_path, stage):
+    """All-reduces on a data mesh carry the parameters' size and a few scalars, the word embeddings once."""
+    compiled = dry_run.compile_step(config_of(stage, str(tmp_path)), jax.devices())
+    sent = collectives(compiled.program.as_text())
+    family = WITH_DECODER if stage == "finetune" else CROSS_ENCODER
+    tree = jax.eval_shape(lambda: family.init_params(compiled.shape, jax.random.key(0)))
+    if stage == "finetune":  # masked query prediction has a linear decoder of its own
+        del tree["mlm"]
+    size = 4 * sum(math.prod(x.shape) for x in jax.tree.leaves(tree))
+    assert compiled.mesh.size == 8 and {kind for kind, _ in sent} == {"all-reduce"}
+    assert size <= sum(total for _, total in sent) <= size + 256

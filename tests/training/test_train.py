@@ -5,6 +5,7 @@ import json
 import math
 import os
 import signal
+import subprocess
 import time
 from functools import partial
 
@@ -21,7 +22,7 @@ from harp_jax.training.workdir import cut_after, locked
 from tests.support.planted_pairs import TASK, exact_match, from_scratch, held_out_accuracy
 from tests.support.synthetic import tokenizer
 from tests.support.tiny_run import tiny_config, tiny_stage
-from tests.support.training_processes import launch, losses, same_parameters, two_processes
+from tests.support.training_processes import kill, launch, losses, same_parameters, two_processes
 
 
 def run_tiny(directory, devices: int = 1, change=lambda stage: stage, **changes) -> str:
@@ -160,3 +161,71 @@ def test_with_berts_parameters_it_stays_near_chance(tmp_path):
     """The reason for the option: if the default learns this too one day, the option can go."""
     found = held_out_accuracy(from_scratch(str(tmp_path)), str(tmp_path), partial(exact_match, 0, 10))
     assert found[TASK] < 0.7
+
+
+def ended(processes) -> list[int]:
+    return [process.wait(timeout=300) for process in processes]
+
+
+def wait_for(processes, workdir: str, lines: int) -> None:
+    while all(p.poll() is None for p in processes) and len(losses(workdir)) < lines:
+        time.sleep(0.005)
+
+
+@pytest.mark.faults
+def test_kills_of_two_processes(tmp_path):
+    options = ("steps=40", "checkpoint_every=4", "mesh.data=4", "lanes=4")
+    assert ended(two_processes(tmp_path / "whole", *options)) == [0, 0]
+    rng = np.random.default_rng(7)
+    workdir = str(tmp_path / "killed" / "run")
+    for number in range(4):
+        both = two_processes(tmp_path / "killed", *options)
+        wait_for(both, workdir, len(losses(workdir)) + int(rng.integers(3, 9)))
+        # One dies at once; the other would wait for it forever, and is ended as a supervisor does.
+        kill(both[number % 2], both[1 - number % 2])
+    assert len(losses(workdir)) < 40
+    assert ended(two_processes(tmp_path / "killed", *options)) == [0, 0]
+    assert same_parameters(workdir, str(tmp_path / "whole" / "run"))
+    assert losses(workdir) == losses(str(tmp_path / "whole" / "run"))
+
+
+@pytest.mark.faults
+def test_one_process_compiles_for_longer_than_the_other_may_wait(tmp_path):
+    options = ("steps=4", "mesh.data=4", "lanes=4", "1:compile_delay=40")
+    assert ended(two_processes(tmp_path, *options)) == [0, 0]
+
+
+@pytest.mark.faults
+def test_a_run_of_two_processes_is_resumed_by_one(tmp_path):
+    options = ("steps=24", "checkpoint_every=4", "mesh.data=4", "lanes=4")
+    assert launch(tmp_path / "whole", *options, devices=4).wait(timeout=300) == 0
+    both = two_processes(tmp_path / "killed", *options)
+    workdir = str(tmp_path / "killed" / "run")
+    wait_for(both, workdir, 10)
+    kill(*both)
+    assert 0 < len(losses(workdir)) < 24
+    assert launch(tmp_path / "killed", *options, devices=4).wait(timeout=300) == 0
+    np.testing.assert_allclose(losses(workdir), losses(str(tmp_path / "whole" / "run")), rtol=1e-4)
+
+
+@pytest.mark.faults
+def test_processes_that_read_survive_a_signal_to_all_and_end_with_a_killed_training(tmp_path):
+    options = ("steps=40", "checkpoint_every=4")
+    assert launch(tmp_path / "whole", *options).wait(timeout=300) == 0
+    workdir = str(tmp_path / "killed" / "run")
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        process = launch(tmp_path / "killed", *options, "workers=2")
+        wait_for([process], workdir, len(losses(workdir)) + 6)
+        found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+        assert len(found) == 2
+        for child in map(int, found if number == signal.SIGTERM else ()):
+            os.kill(child, number)
+        process.send_signal(number)
+        assert process.wait(timeout=60) == (0 if number == signal.SIGTERM else -number), process.stderr.read()
+        until = time.monotonic() + 30
+        while any(os.path.exists(f"/proc/{child}") for child in found):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+    assert launch(tmp_path / "killed", *options, "workers=3").wait(timeout=300) == 0
+    whole = str(tmp_path / "whole" / "run")
+    assert losses(workdir) == losses(whole) and same_parameters(workdir, whole)

@@ -22,7 +22,7 @@ def claim(config, workdir) -> None:
         (
             "pairs/manifest.json",
             ("[1, 2]", "[2, 1]"),
-            r"was started on other data: .*manifest\.json changed since; restore it",
+            r"started on other data: .*manifest\.json changed since; restore it",
         ),
         ("run/config.json", ('"seed": 0', '"seed": 1'), r"config\.json was changed since it was written"),
     ],

@@ -12,7 +12,7 @@ The steps probe_… print which words the models expect in the queries of docume
 instead of one, and continual pre-training. Of the fine-tuned models those of the first trial and fold are probed; fine-tuning
 leaves the MLM head as it was. The settings below are the paper's.
 
-Hardware: one GPU; not run yet: the collections and ORCAS are not at hand. A tiny run is in tests/experiments.
+Hardware: one GPU; not run yet: the collections and ORCAS are not at hand. A small run on other data is in tests/real.
 """
 
 import os
@@ -66,7 +66,8 @@ def get_plan(
         # A step at rate 0 changes nothing: the pre-trained encoder with a fresh head, ready for export.
         coarse_tuned("pretrained", [*source, "--config.steps=1", "--config.learning_rate=0.0"]),
         coarse_tuned(
-            "continual", [*source, "--config.documents_only=True", f"--config.epochs={epochs or CONTINUAL_EPOCHS}"]
+            "continual",
+            [*source, "--config.documents_only=True", f"--config.epochs={epochs or CONTINUAL_EPOCHS}"],
         ),
         coarse_tuned("coarse", [*source, f"--config.sample={SAMPLE}", f"--config.epochs={epochs or COARSE_EPOCHS}"]),
     ]

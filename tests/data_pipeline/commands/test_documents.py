@@ -8,12 +8,13 @@ import sys
 
 import pytest
 
-from data_pipeline.commands.documents import arguments_parser, main, write_documents
+from data_pipeline.commands.documents import write_documents
 from data_pipeline.sources.formats import format_of_content
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import locked
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.paths import are_pages
+from tests.support.commands import command
 from tests.support.source_files import HEAD, TAIL, record
 from tests.support.source_files import page as xml_page
 
@@ -39,7 +40,7 @@ def rows(path) -> list[tuple[str, str, str]]:
 def test_a_folder_of_html(tmp_path, capsys):
     output = tmp_path / "docs.jsonl"
     folder = site(tmp_path / "site")
-    main(arguments_parser().parse_args([folder, f"--output={output}", "--base-url=https://x.org/"]))
+    command("documents", folder, "--base-url=https://x.org/", output=output)
     assert rows(output) == [
         ("https://x.org/lock.html", "Lock", "A gate for boats, see the weir and fish."),
         ("https://x.org/weir.html", "Weir", "A low dam."),
@@ -88,7 +89,6 @@ def test_the_format_is_told_by_content(tmp_path):
 
 
 def test_pages_stand_for_their_documents_wherever_a_collection_is_named(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = site(tmp_path / "site")
     documents = Documents.open(folder)
     assert dict(documents.texts())["file:///weir.html#f"] == documents["file:///weir.html#f"] == "Weir: Fish They jump."

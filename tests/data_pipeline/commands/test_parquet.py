@@ -48,17 +48,6 @@ def test_triplets_hold_the_texts_of_the_records(job, monkeypatch):
     assert [list(row) for row in rows_of(output, "mlm")] == [["text"]] * 2
 
 
-def test_datasets_loads_the_folder_and_the_files(job, tmp_path):
-    datasets = pytest.importorskip("datasets")
-    directory, output, vocabulary = job
-    pairs_to_parquet(directory, output, tokenizer=vocabulary)
-    cache = str(tmp_path / "cache")
-    files = datasets.load_dataset("parquet", data_files=f"{output}/qdm/train-*.parquet", split="train", cache_dir=cache)
-    assert files.column_names == ["query", "positive", "negative"] and len(files) == 8
-    named = datasets.load_dataset(output, "rqp", split="train", cache_dir=cache)
-    assert named.column_names == ["document", "positive", "negative"] and len(named) == 4
-
-
 def test_what_cannot_be_written_is_refused_and_leaves_nothing(job, tmp_path):
     directory, output, vocabulary = job
     other = str(tmp_path / "vocab.txt")

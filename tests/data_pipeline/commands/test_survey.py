@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from data_pipeline.commands.survey import WRITTEN, arguments_parser, as_text, in_context, is_title, main, write_survey
+from data_pipeline.commands.survey import WRITTEN, as_text, in_context, is_title, write_survey
 from data_pipeline.config import generation
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.pipeline import generate
@@ -155,13 +155,3 @@ def test_words_of_the_sentence_are_the_nearest_ones():
 def test_titles_are_compared_without_case_and_by_heading():
     assert is_title("old mill", "Old  Mill") and is_title("water", "Weir: Water") and is_title("weir", "Weir: Water")
     assert not is_title("mill", "Old Mill") and is_title("große straße", "Große Straße")
-
-
-def test_the_command_says_what_is_missing(tmp_path):
-    arguments = [
-        "--config=data/site",
-        f"--output={tmp_path / 'x'}",
-        f"--config.source.paths=('{tmp_path / 'absent'}',)",
-    ]
-    with pytest.raises(InputError, match="absent"):
-        main(arguments_parser().parse_args(arguments))

@@ -82,12 +82,8 @@ def test_every_pair_keeps_its_documents_and_has_their_scores(job):
 
 def test_a_resumed_command_makes_the_rest_alone_and_other_settings_are_refused(job):
     output = job / "resumed"
-    whole = teach(
-        str(job / "pairs"),
-        str(output),
-        Overlap(job_tokenizer(str(job / "pairs"), read_manifest(str(job / "pairs")))),
-        KEPT,
-    )
+    pairs = str(job / "pairs")
+    whole = teach(pairs, str(output), Overlap(job_tokenizer(pairs, read_manifest(pairs))), KEPT)
     gone = (
         output / next(split for name, split in whole["splits"].items() if name == "adp_validation")["shards"][0]["file"]
     )

@@ -75,14 +75,6 @@ def test_the_number_of_a_title_is_no_word(given, title):
     assert document.title == title
 
 
-def test_a_back_of_book_index_loses_its_links():
-    entry = (
-        "<dt>Term {0}, of kind {0}<dd>see <a href=p{0}.html>The title of page {0}</a>, <a href=q{0}.html>Other {0}</a>"
-    )
-    (document,), dropped = read("<h1>Index of terms</h1><dl>" + "".join(map(entry.format, range(40))) + "</dl>")
-    assert not document.links and {"page-index", "link-on-index-page"} <= {each.reason for each in dropped}
-
-
 def test_every_link_that_is_no_anchor_of_the_text_is_counted():
     page = "<nav><a href=1>a</a><a href=2>b</a></nav><p>c <a href=3><img></a> <a href='#'>d</a><a href='tel:1'>e</a><a href='http://['>f</a>"
     (document,), dropped = read(page)

@@ -12,6 +12,7 @@ from data_pipeline.sources import formats, json_formats
 from data_pipeline.sources.document import Link
 from harp_jax.base.errors import InputError
 from tests.support import source_reading
+from tests.support.shared_data import shared
 from tests.support.steps import check_linear
 
 
@@ -188,3 +189,16 @@ def test_malformed_anchors_are_counted(tmp_path, bad):
     documents, dropped = read("harp_json", tmp_path / "a.jsonl", sentence(["a", "b"], bad, anchor("b", 1, 1)))
     assert len(documents[0].links) == 1 and [each.reason for each in dropped] == ["anchor-malformed"]
     assert dropped[0].where.endswith("a.jsonl line 1")
+
+
+@pytest.mark.real
+def test_every_sentence_and_every_anchor_is_accounted_for():
+    source = {"format": "harp_json", "paths": (shared("harp_official", "demo_data.jsonl"),), "redirects": ()}
+    source["max_page_bytes"] = 2 << 20
+    (chunk,) = formats.chunks(source)
+    documents, dropped = formats.parse(chunk, source)
+    sentences = [document for document in documents if not document.address.startswith("passage-")]
+    assert len(sentences) == 95 and sum(len(document.links) for document in sentences) == 97
+    assert [(each.reason, each.where.rpartition(" ")[2]) for each in dropped] == [
+        ("anchor-malformed", "2"), ("anchor-malformed", "24"), ("anchor-malformed", "95"),
+    ]  # fmt: skip

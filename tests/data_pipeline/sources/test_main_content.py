@@ -3,8 +3,10 @@
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
+from benchmarks.main_content import all_text, extracted, labelled_pages, score
 from data_pipeline.sources.html_pages import read_page
 from data_pipeline.sources.main_content import main_content
+from tests.support.shared_data import shared
 from tests.support.steps import check_linear
 
 PROSE = "The lock of the canal was built by hand, and it has carried boats of every kind since that summer. "
@@ -93,3 +95,13 @@ def test_the_work_is_linear_in_nested_wrappers():
         main_content(LexborHTMLParser(page))
 
     check_linear(work, slack=0, size=80)
+
+
+@pytest.mark.real
+def test_main_content_of_labelled_pages():
+    pages = labelled_pages(shared("main_content", "pages.jsonl.xz"))
+    ours = score(pages, [extracted(page.html) for page in pages])
+    everything = score(pages, [all_text(page.html) for page in pages])
+    print(ours, everything)
+    assert ours.f >= 0.92 and ours.f > everything.f + 0.2
+    assert ours.precision > 0.88 and ours.recall > 0.93

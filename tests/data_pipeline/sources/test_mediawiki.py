@@ -128,10 +128,7 @@ def test_damaged_compression_is_an_input_error(tmp_path):
     whole, second = b"".join(streams), len(streams[0])
     assert len(read(write(tmp_path / "a.xml.bz2", whole))[0]) == 3
     for harmed, message in (
-        (
-            flipped(whole, second),
-            "truncated .*Diskussion:Öbel",
-        ),  # the head of a stream: Python's bz2 ends there silently
+        (flipped(whole, second), "truncated .*Diskussion:Öbel"),  # a stream's head: Python's bz2 ends there silently
         (flipped(whole, second + 40), "(damaged|truncated)"),
         (whole[:-20], "damaged"),
     ):
@@ -164,9 +161,8 @@ def multistream(folder, blocks=6, pages=5):
         offset = sum(map(len, streams))
         content = ""
         for number in range(block * pages, (block + 1) * pages):
-            content += page(
-                f"Page: {number} & more", f"Text of {number} with [[Page {number}|a link]]. " * 30, number + 1
-            )
+            text = f"Text of {number} with [[Page {number}|a link]]. " * 30
+            content += page(f"Page: {number} & more", text, number + 1)
             lines.append(f"{offset}:{number + 1}:Page: {number} &amp; more")
         streams.append(bz2.compress(content.encode()))
     write(folder / "a.xml.bz2", b"".join([*streams, bz2.compress(TAIL.encode())]))
@@ -181,10 +177,8 @@ def test_the_same_documents_as_without_the_index(tmp_path, monkeypatch, chunk_by
     where, _ = multistream(tmp_path)
     number = len(list(formats.chunks(where)))
     assert number == {1: 6, 1500: number, 1 << 20: 1}[chunk_bytes]
-    assert (
-        source_reading.read(where) == source_reading.read(where | {"index": ()})
-        and len(source_reading.read(where)[0]) == 30
-    )
+    found = source_reading.read(where)
+    assert found == source_reading.read(where | {"index": ()}) and len(found[0]) == 30
 
 
 def test_damage_costs_its_block_and_names_the_place(tmp_path):

@@ -2,17 +2,20 @@
 
 import json
 import math
+import os
+import tracemalloc
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 from scipy import stats
 
 from data_pipeline.config import generation
-from data_pipeline.engine.local import SerialEngine
-from data_pipeline.engine.store import read
+from data_pipeline.engine.local import LocalEngine, SerialEngine
+from data_pipeline.engine.store import read, write
 from data_pipeline.engine.tables import pack
 from data_pipeline.pipeline import generate
 from data_pipeline.tasks import ict, lead, prop, wlp
@@ -22,7 +25,7 @@ from data_pipeline.tasks.sampling import NoPair, Sampler
 from data_pipeline.tasks.task import Passages, Request, Setup
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import Terms, load_terms
-from harp_jax.base.randomness import generator
+from harp_jax.base.randomness import generator, signed64
 from harp_jax.input.records import read_manifest
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from tests.support import corpus
@@ -185,10 +188,8 @@ def test_bprop_scores_divergence_from_randomness():
     assert model.log_likelihood(["a", "f"]) == pytest.approx(gamma["a"] + gamma["f"])
     z = sum(math.exp(g) for g in gamma.values())
     first = Counter(model.sample(rng, 2)[0] for _ in range(6_000))
-    assert (
-        stats.chisquare([first[word] for word in gamma], [6_000 * math.exp(g) / z for g in gamma.values()]).pvalue
-        > 0.01
-    )
+    expected = [6_000 * math.exp(g) / z for g in gamma.values()]
+    assert stats.chisquare([first[word] for word in gamma], expected).pvalue > 0.01
     with pytest.raises(NoPair, match="too-few-terms"):
         model.sample(rng, 4)
 
@@ -325,3 +326,43 @@ def test_plain_collections_without_links_make_ict_and_prop(made, tmp_path):
     assert manifest["term_weights_sha256"] is None
     assert manifest["tasks"]["prop"]["pairs"] + manifest["losses"]["prop-no-contrast"]["count"] == 5 * corpus.PAGES
     assert manifest["tasks"]["ict"]["pairs"] > 10
+
+
+TERMS = 120_000  # so that what else is allocated in a process of many tests does not count
+
+
+def words(count):
+    """Different words of several lengths."""
+    return [f"{'é' * (i % 4)}{i}" for i in range(count)]
+
+
+def test_terms_pass_in_ranges_of_their_hashes(tmp_path):
+    # Every word is counted in two buckets.
+    job = {"work": str(tmp_path)}
+    for bucket in (0, 1):
+        counts = {word: bucket + 1 + len(word) for word in words(TERMS)}
+        write(job, "term_counts", bucket, "test", 0, prop.counted(counts))
+    engine = LocalEngine(job, 1, "500MB")
+    engine.join("term_totals", prop.TERM_TOTALS_SQL, ["term_counts"], partitioned=True)
+    pc.binary_length(["warmed up"])
+    folder = str(tmp_path / "collection")
+    tracemalloc.start()
+    prop.save(job, folder, 5)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    size = sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
+    assert peak < size / 8, (peak, size)
+
+    found = prop.TermCollection(folder, False)
+    n = {signed64("word", word): 3 + 2 * len(word) for word in words(TERMS)}
+    assert found.words.tolist() == sorted(n)
+    assert np.diff(found.ends, prepend=0).tolist() == [n[hashed] for hashed in sorted(n)]
+    assert found.total == sum(n.values()) and found.mean_length == found.total / 5
+    texts = [found.texts[a:b].tobytes().decode() for a, b in zip(found.offsets.tolist(), found.offsets[1:].tolist())]
+    assert {signed64("word", word): word for word in words(TERMS)} == dict(zip(found.words.tolist(), texts))
+
+
+def test_a_collection_without_terms_is_written_too(tmp_path):
+    prop.save({"work": str(tmp_path)}, str(tmp_path / "collection"), 3)
+    assert np.load(tmp_path / "collection" / "offsets.npy").tolist() == [0]
+    assert len(np.load(tmp_path / "collection" / "words.npy")) == 0

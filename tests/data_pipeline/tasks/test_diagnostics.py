@@ -5,17 +5,13 @@ import os
 import numpy as np
 import pytest
 
-from data_pipeline.commands.inspect import as_text, report
-from data_pipeline.engine.local import SerialEngine
 from data_pipeline.engine.store import write
 from data_pipeline.engine.tables import pack, table
-from data_pipeline.pipeline import generate
 from data_pipeline.tasks.diagnostics import bits_from_uniform, log_odds, predict, save_tables, scores
 from data_pipeline.text.terms import load_terms
 from data_pipeline.weights.artefact import FREQUENCY, DocumentFrequency, save_frequency
 from harp_jax.base.randomness import signed64
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
-from tests.support import corpus
 
 
 def test_log_odds_against_counting():
@@ -33,19 +29,15 @@ def job(tmp_path):
     save_frequency(str(tmp_path / FREQUENCY), words, 3)
     counts = [("qdm", "pos_doc", 5, 5), ("qdm", "neg_doc", 6, 5)]
     save_tables(str(tmp_path / "predictors.npz"), tokenizer.size, counts)
-    return {
-        "work": str(tmp_path),
-        "config": {"tokenizer": str(tmp_path / "tokenizer"), "stopwords": "", "language": "en"},
-    }
+    config = {"tokenizer": str(tmp_path / "tokenizer"), "stopwords": "", "language": "en"}
+    return {"work": str(tmp_path), "config": config}
 
 
 def test_scores(job):
     arrays = {"rqp/query": np.array([0] * 5 + [0.5, -1.0, 0.0, 0.0])}
     query, doc = np.array([6, 7, 6, 5]), np.array([6, 6, 8])
-    terms, frequency = (
-        load_terms(job["config"]["tokenizer"], ""),
-        DocumentFrequency(os.path.join(job["work"], FREQUENCY)),
-    )
+    terms = load_terms(job["config"]["tokenizer"], "")
+    frequency = DocumentFrequency(os.path.join(job["work"], FREQUENCY))
     expected = {"overlap": 0.5, "length": 7.0, "query_only": -1.5, "document_only": 0.0, "idf": np.log(4 / 1.5)}
     assert scores("rqp", query, doc, arrays, terms, frequency) == expected
 
@@ -72,14 +64,3 @@ def test_bits_from_uniform():
     assert bits_from_uniform(np.array([1.0, 0, 0, 0])) == pytest.approx(2)
     p = np.array([0.5, 0.25, 0.25])
     assert bits_from_uniform(p) == pytest.approx(np.log2(3) - 1.5)
-
-
-def test_a_softmax_over_shares_is_uniform_and_normalised_weights_are_not(tmp_path):
-    folder = corpus.write(tmp_path)
-    found = {}
-    for weighting in ("softmax", "normalised"):
-        config = corpus.config(folder, tasks=("qdm",), encoder="idf", workers=1, weighting=weighting)
-        found[weighting] = generate(config, str(tmp_path / weighting), SerialEngine)["bits_from_uniform"]
-    for source in ("sentence", "page"):
-        assert 0 <= found["softmax"][source] < 0.01 < found["normalised"][source]
-    assert "bits from uniform" in as_text(report(str(tmp_path / "softmax"), 1))

@@ -43,9 +43,8 @@ def assert_drawn(drawn, p):
 @pytest.mark.parametrize(("temperature", "scale"), [(None, 1.0), (None, 12.0), (1.0, 1.0), (0.5, 1.0)])
 def test_distribution(excluded, temperature, scale):
     """`scale`: 12 for attention that is summed over 12 heads."""
-    fields = (
-        dict(attention_scale=scale) if temperature is None else dict(weighting="normalised", temperature=temperature)
-    )
+    softmax, shares = dict(attention_scale=scale), dict(weighting="normalised", temperature=temperature)
+    fields = softmax if temperature is None else shares
     words, p = Sampler(is_term, **fields).distribution(Weighted(WORDS, WEIGHTS), excluded)
     expected = slow_distribution(excluded, temperature, scale)
     assert words == list(expected)
@@ -98,10 +97,8 @@ def test_first_sampled_term_follows_eq_3(weighting):
 def test_first_words_of_a_ranking_within_a_set_are_a_sample_from_the_set():
     sampler, rng = Sampler(is_term, weighting="normalised"), generator("ranking")
     inside = {(1,), (4, 9), (6,)}
-    first = Counter(
-        next(word for word in sampler.ranking(rng, Weighted(WORDS, WEIGHTS), set()) if word in inside)
-        for _ in range(10_000)
-    )
+    rankings = (sampler.ranking(rng, Weighted(WORDS, WEIGHTS), set()) for _ in range(10_000))
+    first = Counter(next(word for word in ranking if word in inside) for ranking in rankings)
     assert_drawn(first, slow_distribution(set(WORDS) - inside, 1.0))
 
 

@@ -130,21 +130,17 @@ def test_word_sums_and_spans():
 def weighed(encoder_dir, tmp_path_factory):
     """The output directory of a job with attention weights."""
     folder, output = encoder_dir[0], tmp_path_factory.mktemp("weighed") / "out"
-    encoder = str(folder / "hf")
-    generate(
-        corpus.config(folder, tokenizer=encoder, encoder=encoder, keep_work=True, tasks=("rqp", "rdp"), workers=1),
-        str(output),
-        SerialEngine,
+    given = dict(
+        tokenizer=str(folder / "hf"), encoder=str(folder / "hf"), keep_work=True, tasks=("rqp", "rdp"), workers=1
     )
+    generate(corpus.config(folder, **given), str(output), SerialEngine)
     return output
 
 
 def test_job_with_attention_weights_stores_them_and_takes_them_back(encoder_dir, weighed, tmp_path):
     folder, config, params, tokenizer = encoder_dir
-    job = {
-        "work": str(weighed / ".work"),
-        "elsewhere": {"sentence_weights": str(weighed / "term_weights" / "sentence_weights")},
-    }
+    place = str(weighed / "term_weights" / "sentence_weights")
+    job = {"work": str(weighed / ".work"), "elsewhere": {"sentence_weights": place}}
     sentences, weights = (read(job, name, 1).to_pylist() for name in ("sentences", "sentence_weights"))
     assert len(sentences) == len(weights) > 10
     for sentence, weight in list(zip(sentences, weights))[:5]:
@@ -156,9 +152,8 @@ def test_job_with_attention_weights_stores_them_and_takes_them_back(encoder_dir,
         np.testing.assert_allclose(from_bytes(weight["cls"]), slow, rtol=2e-3, atol=1e-5)
         assert len(from_bytes(weight["anchors"])) == len(sentence["anchors"]) * len(lengths)
     artefact = shutil.copytree(weighed / "term_weights", tmp_path / "term_weights")
-    given = corpus.config(
-        folder, tokenizer=str(folder / "hf"), encoder="", term_weights=str(artefact), tasks=("rqp", "rdp"), workers=1
-    )
+    fields = dict(tokenizer=str(folder / "hf"), encoder="", term_weights=str(artefact), tasks=("rqp", "rdp"))
+    given = corpus.config(folder, workers=1, **fields)
     again = tmp_path / "again"
     generate(given, str(again), SerialEngine)
     shards = sorted(path.name for path in weighed.glob("harp-*"))
@@ -207,9 +202,8 @@ def test_padded_vocabulary_changes_nothing(encoder_dir, tmp_path):
     pads = {WORDS: lambda x: np.pad(x, ((0, 7), (0, 0))), "cls.predictions.bias": lambda x: np.pad(x, (0, 7))}
     padded = altered(folder / "hf", tmp_path / "hf", pads, vocab_size=config.vocab_size + 7)
     sequences = [Sequence(np.arange(5, 5 + n, dtype=np.int32), [(0, 1)]) for n in (4, 9)]
-    jax.tree.map(
-        np.testing.assert_array_equal, *(weigh(path, tokenizer, sequences) for path in (folder / "hf", padded))
-    )
+    both = (weigh(path, tokenizer, sequences) for path in (folder / "hf", padded))
+    jax.tree.map(np.testing.assert_array_equal, *both)
 
 
 def test_encoder_of_few_positions_reads_that_far(encoder_dir, tmp_path):
@@ -228,9 +222,8 @@ def test_encoder_of_few_positions_reads_that_far(encoder_dir, tmp_path):
 def test_two_devices_and_bfloat16_give_nearly_the_same_weights(encoder_dir):
     folder, _, _, tokenizer = encoder_dir
     rng = np.random.default_rng(0)
-    sequences = [
-        Sequence(rng.integers(5, tokenizer.size, n).astype(np.int32), [(0, 2)]) for n in rng.integers(3, 60, 40)
-    ]
+    texts = [rng.integers(5, tokenizer.size, n).astype(np.int32) for n in rng.integers(3, 60, 40)]
+    sequences = [Sequence(text, [(0, 2)]) for text in texts]
 
     def weights(devices, dtype):
         found = weigh(folder / "hf", tokenizer, sequences, dtype, devices)
