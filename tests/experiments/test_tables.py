@@ -1,16 +1,14 @@
 """The papers' tables from the first step to the last: a table of one neural ranker here, the transformers in `make real`."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
 from harp_jax.__main__ import main as harp
 from harp_jax.experiments.execution import Children, execute
 from harp_jax.experiments.plan import load_plan, resolve
-from tests.support import ROOT, corpus
+from tests.support import corpus
+from tests.support.commands import python
 from tests.support.ranking_collection import write_collection
 
 SIZE = "mesh.data=-1,model.layers=1,model.hidden=32,model.heads=2,model.max_positions=64,row_length=64,lanes=1"
@@ -18,11 +16,19 @@ SIZE = "mesh.data=-1,model.layers=1,model.hidden=32,model.heads=2,model.max_posi
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    write_collection(tmp_path)
-    return tmp_path
+    return write_collection(tmp_path)
+
+
+@pytest.fixture
+def in_process(monkeypatch):
+    """All commands in this process, where each would import JAX for seconds."""
+
+    def here(_children: Children, argv: list[str], **_options: object) -> tuple[int, int]:
+        harp(argv[argv.index("harp_jax") + 1 :])
+        return 0, 0
+
+    monkeypatch.setattr(Children, "run", here)
 
 
 def rows(path: str) -> dict[tuple[str, str], list[float]]:
@@ -35,14 +41,7 @@ def rows(path: str) -> dict[tuple[str, str], list[float]]:
     return found
 
 
-def test_table_2_of_a_neural_ranker(folder, monkeypatch, capsys):
-    """All commands in this process, where each would import JAX for seconds."""
-
-    def here(_children: Children, argv: list[str], **_options: object) -> tuple[int, int]:
-        harp(argv[argv.index("harp_jax") + 1 :])
-        return 0, 0
-
-    monkeypatch.setattr(Children, "run", here)
+def test_table_2_of_a_neural_ranker(folder, in_process, capsys):
     options = ["transformers=", "neural_rankers=knrm", "lexical=bm25,ql,length", "blank=", "tested=0"]
     options += ["fields=body", "depth=10", "measures=RR@10 AP", "folds=folds.tsv"]
     options.append("neural=lanes=1,steps=4,batch_pairs=32,window=16")
@@ -89,10 +88,7 @@ def test_every_table_of_transformers(folder, options):
     settings += ["fields=body", "depth=10", "folds=folds.tsv", "rerank=max_length=64"]
     settings.append(f"settings=epochs=1.0,negatives=3,batch_pairs=16,window=16,{SIZE}")
     settings += options
-    command = [sys.executable, "-m", "harp_jax", "plan", plan, "--output=out", *(f"--set={s}" for s in settings)]
-    environment = {**os.environ, "JAX_NUM_CPU_DEVICES": "1"}  # a step for eight devices takes a minute to compile
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    done = python("-m", "harp_jax", "plan", plan, "--output=out", *(f"--set={s}" for s in settings), cwd=folder)
     steps = {step.command.name: step for step in resolve(load_plan(plan).commands(settings), "out")}
     assert steps[last].done and all(step.done for step in steps.values())
     if last == "table_bm25":
