@@ -2,10 +2,8 @@
 
 import importlib
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import tomllib
@@ -26,6 +24,7 @@ from harp_jax.ranking.lexical import Collection
 from harp_jax.text.tokenizer import BARE
 from harp_jax.text.words import read_stopwords
 from tests.support import ROOT
+from tests.support.commands import python
 
 BUILD = "import sys, setuptools.build_meta as b; folder = sys.argv[1]; b.build_sdist(folder), b.build_wheel(folder)"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -36,10 +35,7 @@ def built(tmp_path_factory) -> Path:
     """A folder with sdist and wheel, built from a copy: building writes beside the sources."""
     folder = tmp_path_factory.mktemp("package")
     shutil.copytree(ROOT, folder / "source", ignore=not_of_the_project)
-    done = subprocess.run(
-        [sys.executable, "-c", BUILD, str(folder)], cwd=folder / "source", capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = python("-c", BUILD, folder, cwd=folder / "source")
     warnings = [line for line in done.stderr.splitlines() if "warn" in line.lower() and "byte-compiling" not in line]
     assert not warnings, warnings
     return folder
@@ -81,9 +77,8 @@ def test_the_sdist_contains_what_tests_and_builds_read(built):
 def test_the_wheel_runs_outside_the_repository(built, tmp_path):
     folder, empty = tmp_path / "installed", tmp_path / "empty"
     empty.mkdir()
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(folder)]
-    done = subprocess.run([*pip, str(next(built.glob("*.whl")))], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    pip = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", folder]
+    python(*pip, next(built.glob("*.whl")))
     code = """if True:
         import json, harp_jax as hj, harp_jax.__main__ as command
         from harp_jax.config import shipped_file
@@ -92,17 +87,11 @@ def test_the_wheel_runs_outside_the_repository(built, tmp_path):
         command.main(["plan", "demo", "--output=demo", "--dry_run"])
         print(json.dumps([hj.__file__, shipped_file("tpu_v3.py")]))
     """
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
-
-    def run(*words: str) -> str:
-        done = subprocess.run(words, cwd=empty, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[-3000:]
-        return done.stdout
-
-    *plan, files = run(sys.executable, "-c", code).splitlines()
+    *plan, files = python("-c", code, cwd=empty, PYTHONPATH=str(folder)).stdout.splitlines()
     assert all(Path(file).is_relative_to(folder) for file in json.loads(files))
     assert any("harp_jax train --config=" in line and "configs/demo.py" in line for line in plan), plan
-    assert run(str(folder / "bin" / "harp"), "--version") == f"harp_jax {__version__}\n"
+    version = python(folder / "bin" / "harp", "--version", cwd=empty, PYTHONPATH=str(folder)).stdout
+    assert version == f"harp_jax {__version__}\n"
     assert not list(empty.iterdir())
 
 
