@@ -1,4 +1,4 @@
-"""Adds the scores of a ranker to the pairs of a finished generation job, as a teacher and to choose negatives: `harp teach`.
+"""Adds the scores of one or more rankers to the pairs of a finished generation job, to teach and to choose negatives: `harp teach`.
 
 Every record gets `teacher`, a score for each of its documents, the positive first. A negative that the ranker places above the
 positive is often an answer: `drop_above` leaves it out; `hardest` keeps the best-scored ones of those that are left. Shards are
@@ -8,6 +8,7 @@ written one by one, the manifest last: a killed command resumes at the shard it 
 import argparse
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,8 @@ SETTINGS = "teacher.json"  # in the output: what its shards were made with, so t
 Record = dict[str, Any]
 
 
-def teach(pairs: str, output: str, scorer: Any, settings: dict[str, Any]) -> Manifest:
-    """Writes the pairs of the directory `pairs` with the scores of a `ranking.scorers.Scorer` to `output`; returns the manifest.
+def teach(pairs: str, output: str, scorers: Sequence[Any], settings: dict[str, Any]) -> Manifest:
+    """Writes the pairs of the directory `pairs` with the mean of the scores of `scorers` to `output`; returns the manifest.
 
     `settings`: "model", "temperature", "drop_above" and "hardest". Raises InputError for an output that was made with others.
     """
@@ -55,7 +56,7 @@ def teach(pairs: str, output: str, scorer: Any, settings: dict[str, Any]) -> Man
     for name, shard in progress(shards, unit="shards", desc="teach"):
         path = os.path.join(output, os.path.basename(shard.path))
         if not os.path.exists(path):
-            _write(path, shard, name.rpartition("_")[0], scorer, tokenizer, settings)
+            _write(path, shard, name.rpartition("_")[0], scorers, tokenizer, settings)
         records = sum(1 for _ in tensorflow().data.TFRecordDataset(path))
         size, digest = os.path.getsize(path), sha256_file(path)
         made[name].append(dict(file=os.path.basename(path), records=records, bytes=size, sha256=digest))
@@ -81,7 +82,9 @@ def _claim(output: str, settings: dict[str, Any]) -> None:
         json.dump(settings, file, indent=1)
 
 
-def _write(path: str, shard: Shard, task: str, scorer: Any, tokenizer: Tokenizer, settings: dict[str, Any]) -> None:
+def _write(
+    path: str, shard: Shard, task: str, scorers: Sequence[Any], tokenizer: Tokenizer, settings: dict[str, Any]
+) -> None:
     """A shard with scores; running text is copied."""
     shard.check_content()
     tf = tensorflow()
@@ -91,7 +94,7 @@ def _write(path: str, shard: Shard, task: str, scorer: Any, tokenizer: Tokenizer
                 kept = batch.numpy().tolist()
             else:
                 records = [_parse(example) for example in batch.numpy()]
-                kept = [_serialised(task, record) for record in _taught(records, scorer, tokenizer, settings)]
+                kept = [_serialised(task, record) for record in _taught(records, scorers, tokenizer, settings)]
             for example in kept:
                 writer.write(example)
 
@@ -114,7 +117,9 @@ def _serialised(task: str, record: Record) -> bytes:
     return serialise(task, record["key"], record["page"], features)
 
 
-def _taught(records: list[Record], scorer: Any, tokenizer: Tokenizer, settings: dict[str, Any]) -> list[Record]:
+def _taught(
+    records: list[Record], scorers: Sequence[Any], tokenizer: Tokenizer, settings: dict[str, Any]
+) -> list[Record]:
     """The records with their scores, without the negatives that `settings` leave out, and those without a negative."""
     from harp_jax.ranking.rerank import predict
 
@@ -125,7 +130,7 @@ def _taught(records: list[Record], scorer: Any, tokenizer: Tokenizer, settings: 
         sides = [(query, document), (other, record["neg_doc"] if len(record["neg_doc"]) else document)]
         sides += [(query, each) for each in record["more_docs"]]
         texts += [(tokenizer.decode(one.tolist()), tokenizer.decode(two.tolist())) for one, two in sides]
-    scores = iter(predict(scorer, texts).tolist())
+    scores = iter(np.mean([predict(scorer, texts) for scorer in scorers], axis=0).tolist())
     found = []
     for record in records:
         positive, *negatives = (next(scores) for _ in range(2 + len(record["more_docs"])))
@@ -151,7 +156,12 @@ def arguments_parser() -> Parser:
         example="harp teach pairs --model=ranker --drop_above --hardest=7 --output=taught",
     )
     parser.add_argument("pairs", help="output directory of a generation job")
-    parser.add_argument("--model", required=True, help="a re-ranker, or with --cosine an encoder")
+    parser.add_argument(
+        "--model",
+        required=True,
+        nargs="+",
+        help="a re-ranker, or with --cosine an encoder; of several the mean of the scores",
+    )
     parser.add_argument("--cosine", action="store_true", help="score by the cosine of the encoder's embeddings")
     parser.add_argument("--drop_above", action="store_true", help="leave out negatives that score above the positive")
     parser.add_argument("--hardest", type=count, default=0, help="keep this many of the best-scored negatives (0: all)")
@@ -171,12 +181,12 @@ def main(arguments: argparse.Namespace) -> None:
     from harp_jax.ranking.rerank import load_scorer
 
     a = arguments
-    scorer = load_scorer(a.model, a.dtype, a.max_length, cosine=a.cosine)
+    scorers = [load_scorer(model, a.dtype, a.max_length, cosine=a.cosine) for model in a.model]
     temperature = a.temperature or (COSINE if a.cosine else 1.0)
     settings = {"model": a.model, "cosine": a.cosine, "drop_above": a.drop_above, "hardest": a.hardest}
     settings |= {"max_length": a.max_length, "dtype": a.dtype, "temperature": temperature}
     before = sum(split["records"] for split in read_manifest(a.pairs)["splits"].values())
-    found = teach(a.pairs, a.output, scorer, settings)
+    found = teach(a.pairs, a.output, scorers, settings)
     after = sum(split["records"] for split in found["splits"].values())
     print(
         f"{a.output}: {after:,} records with scores; {before - after:,} without a negative below the positive left out"

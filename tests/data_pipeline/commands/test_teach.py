@@ -18,12 +18,12 @@ KEPT = {"model": "overlap", "drop_above": False, "hardest": 0, "temperature": 2.
 
 
 class Overlap:
-    """A `Scorer`: the number of a document's tokens that the query has."""
+    """A `Scorer`: `weight` times the number of a document's tokens that the query has."""
 
     max_length = 512
 
-    def __init__(self, tokenizer):
-        self.tokenizer, self.pairs, self.truncated_documents = tokenizer, 0, 0
+    def __init__(self, tokenizer, weight=1):
+        self.tokenizer, self.weight, self.pairs, self.truncated_documents = tokenizer, weight, 0, 0
 
     def encode_queries(self, texts):
         return [np.array(self.tokenizer.encode(text), np.int32) for text in texts]
@@ -39,7 +39,7 @@ class Overlap:
 
     def score(self, pairs, bar=None):
         self.pairs += len(pairs)
-        return np.array([np.isin(document, query).sum() for query, document in pairs], np.float32)
+        return np.array([self.weight * np.isin(document, query).sum() for query, document in pairs], np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +59,9 @@ def overlap(query, document):
 
 
 def test_every_pair_keeps_its_documents_and_has_their_scores(job):
-    scorer = Overlap(job_tokenizer(str(job / "pairs"), read_manifest(str(job / "pairs"))))
-    found = teach(str(job / "pairs"), str(job / "taught"), scorer, KEPT)
+    tokenizer = job_tokenizer(str(job / "pairs"), read_manifest(str(job / "pairs")))
+    scorers = [Overlap(tokenizer), Overlap(tokenizer, weight=3)]  # the mean: 2
+    found = teach(str(job / "pairs"), str(job / "taught"), scorers, KEPT)
     check_sizes(str(job / "taught"), found)
     before, after = (
         {row["key"]: row for row in records(job / name) if row["task"] == b"adp"} for name in ("pairs", "taught")
@@ -68,14 +69,14 @@ def test_every_pair_keeps_its_documents_and_has_their_scores(job):
     assert before.keys() == after.keys() and len(after) > 100
     for key, row in after.items():
         assert documents(row) == documents(before[key])
-        scores = [overlap(row["pos_query"], each) / 2 for each in (row["pos_doc"].tolist(), *documents(row))]
+        scores = [overlap(row["pos_query"], each) for each in (row["pos_doc"].tolist(), *documents(row))]
         assert row["teacher"].tolist() == scores
-    template = scorer.tokenizer.template
+    template = tokenizer.template
     reader = RecordReader(
         (str(job / "taught"),), ("adp", "mlm"), "train", 1, 128, "document", 0, template, 2, taught=True
     )
     for group in reader.read(0, "adp", 0, 50):
-        scores = [overlap(each.query, each.document) / 2 for each in group.sequences]
+        scores = [overlap(each.query, each.document) for each in group.sequences]
         assert len(scores) <= 3 and list(group.teacher) == scores
     assert all(group.teacher == () for group in reader.read(0, "mlm", 0, 5))
 
@@ -83,17 +84,17 @@ def test_every_pair_keeps_its_documents_and_has_their_scores(job):
 def test_a_resumed_command_makes_the_rest_alone_and_other_settings_are_refused(job):
     output = job / "resumed"
     pairs = str(job / "pairs")
-    whole = teach(pairs, str(output), Overlap(job_tokenizer(pairs, read_manifest(pairs))), KEPT)
+    whole = teach(pairs, str(output), [Overlap(job_tokenizer(pairs, read_manifest(pairs)))], KEPT)
     gone = (
         output / next(split for name, split in whole["splits"].items() if name == "adp_validation")["shards"][0]["file"]
     )
     os.remove(gone)
     os.remove(output / "manifest.json")
     scorer = Overlap(job_tokenizer(str(job / "pairs"), read_manifest(str(job / "pairs"))))
-    assert teach(str(job / "pairs"), str(output), scorer, KEPT)["splits"] == whole["splits"]
+    assert teach(str(job / "pairs"), str(output), [scorer], KEPT)["splits"] == whole["splits"]
     assert 0 < scorer.pairs < 4 * whole["splits"]["adp_validation"]["records"] + 1
     with pytest.raises(InputError, match="other scores"):
-        teach(str(job / "pairs"), str(output), scorer, KEPT | {"hardest": 1})
+        teach(str(job / "pairs"), str(output), [scorer], KEPT | {"hardest": 1})
 
 
 def test_negatives_above_the_positive_go_and_the_hardest_of_the_others_stay(job):
@@ -101,7 +102,7 @@ def test_negatives_above_the_positive_go_and_the_hardest_of_the_others_stay(job)
     assert chosen(2.0, [3.0, 1.0, 1.5], False, 2) == [0, 2]
     assert chosen(0.0, [1.0, 2.0], True, 1) == []
     scorer = Overlap(job_tokenizer(str(job / "pairs"), read_manifest(str(job / "pairs"))))
-    found = teach(str(job / "pairs"), str(job / "hardest"), scorer, KEPT | {"drop_above": True, "hardest": 1})
+    found = teach(str(job / "pairs"), str(job / "hardest"), [scorer], KEPT | {"drop_above": True, "hardest": 1})
     pairs = [row for row in records(job / "hardest") if row["task"] == b"adp"]
     assert 0 < len(pairs) == sum(split["records"] for name, split in found["splits"].items() if name.startswith("adp"))
     assert all(len(row["teacher"]) == 2 and row["teacher"][0] > row["teacher"][1] for row in pairs)
