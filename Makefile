@@ -7,6 +7,7 @@
 # make real     slow proofs on real data in ../shared/data and real weights, and compiles for TPUs and GPUs (HARP_LARGEST=1: the largest batch)
 # make faults   kills, signals, limits of memory, and ten thousand mutated inputs to every reader (under 20 minutes, 2 cores)
 # make package  wheel and sdist, installed in an empty environment: the documentation's commands outside the repository
+# make pythons  the fast tests on Python 3.12 and 3.13, five minutes each
 # make spark    the tests of the Spark engine, about eight minutes (PySpark is fetched; Java 17 must be there)
 # make bench-step       real tokens a second of the pre-training step
 # make bench-input      tokens a second of the input by processes, and the devices which that feeds
@@ -27,7 +28,7 @@ BIN := .venv/bin
 PIP := PYTHONWARNINGS="ignore:Editable installation" $(BIN)/python -m pip --disable-pip-version-check
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo test check lint audit docs real faults package spark bench-device bench-input bench-step bench-step-peers bench-dump bench-content bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank clean
+.PHONY: help demo test check lint audit docs real faults package pythons spark bench-device bench-input bench-step bench-step-peers bench-dump bench-content bench-sentences bench-weights bench-pairs bench-estimate bench-linklearn bench-rerank clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -115,6 +116,15 @@ package: .venv/test | $(MINILM)
 	.venv/package/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt \
 		"harp_jax[demo,look,plots,vectors,web] @ file://$$(echo $(CURDIR)/build/package/harp_jax-*.whl)"
 	HARP_INSTALLED=$(CURDIR)/.venv/package/bin HARP_MINILM=$(MINILM) $(BIN)/python -m pytest -m real tests/real/test_docs.py -k "page or notebook"
+
+# The fast tests on other Pythons, whose JAX is another one (constraints.txt), each in an environment of its own.
+PYTHONS ?= python3.12 python3.13
+pythons:
+	for python in $(PYTHONS); do \
+		$$python -m venv .venv/$$python && \
+		.venv/$$python/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[demo,test]' && \
+		.venv/$$python/bin/python -m pytest -m "not real and not faults" -n $(WORKERS) --dist loadfile $(FAST) || exit 1; \
+	done
 
 .venv/spark: .venv/test
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[spark]'

@@ -12,4 +12,6 @@ from harp_jax.config import finetune
 
 
 def get_config():
-    return finetune()
+    c = finetune()
+    c.dtype = "auto"  # bfloat16 where the hardware multiplies it; parameters and Adam stay float32
+    return c

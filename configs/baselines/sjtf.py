@@ -6,7 +6,8 @@ harp train --config=baselines/sjtf --workdir=runs/sjtf --config.init=bert-base-u
 One token of each query is masked beside the relevant document, and a linear decoder predicts it. The paper's abstract gives no
 weight for the sum of the two losses; 1 is ours. In the plan `tables`: --set transformers=none,sjtf.
 
-Hardware: any. Time: 1 / (1 + negatives) more than fine-tuning, and the decoder. Figure: not run yet.
+Hardware: any. Time: 1 / (1 + negatives) more than fine-tuning, and the decoder. Figure: three layers of MiniLM, 1,975 labelled
+questions, WikiPassageQA's fold 0, three seeds: RR@10 .457, fine-tuning alone .530, a difference of -.073 [-.123, -.026].
 """
 
 from harp_jax.config import finetune
@@ -14,5 +15,5 @@ from harp_jax.config import finetune
 
 def get_config():
     c = finetune()
-    c.mqp_weight = 1.0
+    c.dtype, c.mqp_weight = "auto", 1.0
     return c

@@ -26,8 +26,7 @@ from jax.sharding import PartitionSpec as P
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import sha256_file
-from harp_jax.checkpoints.recorded import CONFIG, read_config
+from harp_jax.checkpoints.recorded import CONFIG, config_digest, read_config
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -86,12 +85,6 @@ def _opened(sealed: Mapping[str, Any]) -> dict[str, Any]:
     if hashlib.sha256(text.encode()).hexdigest() != sealed["sha256"]:
         raise ValueError("its description does not match its digest")
     return json.loads(text)
-
-
-def config_digest(workdir: str) -> str:
-    """The sha256 of the config that a workdir was started with; "" without one."""
-    path = os.path.join(workdir, CONFIG)
-    return sha256_file(path) if os.path.exists(path) else ""
 
 
 def check_run(meta: Mapping[str, Any], config: str, where: str) -> None:

@@ -28,10 +28,11 @@ SPEED = ("tokens", "tokens_per_second", "input_wait", "mfu")
 DATA_FIELDS = ("data", "docs", "clicks", "queries", "qrels", "candidates", "folds", "train_folds", "init", "tokenizer")
 MARKUP = re.compile(r"[\\`*_\[\]<>|#&~]")  # what Markdown and HTML read as more than text
 # A card is read elsewhere: it keeps paths below the working directory and addresses, but neither the folders of a path that is
-# absolute or begins with ~ or .., spaces included, nor the user and password of an address.
+# absolute or begins with ~ or .., spaces included, nor the user, password and query of an address.
 PRIVATE = re.compile(
     r"""(?<=:/)(?P<slash>/?)(?:[^/:]*:(?:(?!:/).)*|[^/]*)@"""
-    r"""|(?<![^\s,:='"()\[\]])(?:file:/+|~[^/,'"]*/|(?:\.\./)+|(?<!:)/+|/(?!/))(?:[^/,'"]*/)*(?=[^/,'"])""",
+    r"""|\?[^\s,'"/]*=[^\s,'"]*"""
+    r"""|(?<![^\s,:='"()\[\]])(?:file:/+|~[^/,'"]*/|(?:(?:\./)*\.\./)+|(?<!:)/+|/(?!/))(?:(?:[^/,'"]|,(?=\s))*/)*(?=[^/,'"])""",
     re.DOTALL,
 )
 

@@ -8,12 +8,18 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import check_sums, listed_sums, read_json
+from harp_jax.base.files import check_sums, listed_sums, read_json, sha256_file
 
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"
 COMMAND = "command.txt"
 SELECTED, RECORD = "selected", "selection.json"  # the record names a directory of parameters beside it
+
+
+def config_digest(workdir: str) -> str:
+    """The sha256 of the config that a workdir was started with; "" without one."""
+    path = os.path.join(workdir, CONFIG)
+    return sha256_file(path) if os.path.exists(path) else ""
 
 
 def read_config(workdir: str) -> ConfigDict:
@@ -47,11 +53,17 @@ def read_metrics(workdir: str) -> list[dict[str, Any]]:
 
 
 def best(workdir: str) -> dict[str, Any]:
-    """What the training selected on held-out queries: step, measure, value, queries, model (a directory); empty without it."""
+    """What the training selected on held-out queries: step, measure, value, queries, model (a directory); empty without it.
+
+    Raises InputError for the record of another run.
+    """
     path = os.path.join(workdir, SELECTED, RECORD)
     if not os.path.exists(path):
         return {}
-    record = read_json(path, "restore it, or train again in an empty workdir")
+    advice = "restore it, or train again in an empty workdir"
+    record = read_json(path, advice)
+    if record.get("config_sha256") != config_digest(workdir):
+        raise InputError(f"{path} is of another run; {advice}")
     return record | {"model": os.path.join(workdir, SELECTED, record["model"])}
 
 

@@ -136,9 +136,9 @@ class Documents:
             raise self._damaged(error) from error
 
     def _damaged(self, error: Exception) -> InputError:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in LACKS:
+        if isinstance(error, OSError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in LACKS:
             return InputError(
-                f"cannot read the index {self.index}: {error}; free files, memory or the disk, and try again"
+                f"cannot read {self.path} by the index {self.index}: {error}; free files, memory or the disk, and try again"
             )
         with contextlib.suppress(OSError):
             os.remove(self.index)

@@ -17,7 +17,7 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
-from harp_jax.checkpoints.recorded import RECORD, SELECTED, best
+from harp_jax.checkpoints.recorded import RECORD, SELECTED, best, config_digest
 from harp_jax.corpus.trec import ordered, split_queries
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import one_measure
@@ -95,6 +95,7 @@ class Selection:
                 "value": value,
                 "queries": len(self.held_out),
                 "model": name,
+                "config_sha256": config_digest(self.workdir),
             }
             json.dump(record, file)
         for other in os.listdir(self.directory):

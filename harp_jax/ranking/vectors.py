@@ -43,7 +43,7 @@ class VectorIndex:
         }
         key = fingerprint(chosen, model, files)
         self.directory = directory or os.path.join(cache_directory("vectors"), key)
-        os.makedirs(self.directory, exist_ok=True)
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)  # as private as the documents
         self.parts = [os.path.join(self.directory, f"{n:06d}.npz") for n in range(-(-len(docs) // PART))]
         if not all(map(os.path.exists, self.parts)):
             self._embed()

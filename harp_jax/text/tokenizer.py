@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import tokenizers
 
 VOCABULARY, DEFINITION, CONFIG = FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")  # of a directory
+ROLES_FILE = "special_tokens_map.json"
 BLANKS = "ĠĊĉ▁"  # space, newline and tab in byte-level BPE and SentencePiece
 UNLIMITED = 1 << 20  # max_length where none is recorded
 
@@ -125,6 +126,9 @@ class Tokenizer:
     def size(self) -> int:
         return len(self.vocab)
 
+    def _other(self, role: str, token: str) -> bool:
+        return dict(self.roles).get(role, token) != token
+
     def _role(self, name: str) -> int:
         token = dict(self.roles).get(name)
         if token is None:
@@ -152,6 +156,11 @@ class Tokenizer:
         """-1 for byte-level vocabularies, which cover any text."""
         return self._role("unk") if "unk" in dict(self.roles) else -1
 
+    @property
+    def added(self) -> dict[str, str]:
+        """Token → id of those that are never split."""
+        return {token.content: str(i) for i, token in self._encoder.get_added_tokens_decoder().items()}
+
     @cached_property
     def special(self) -> frozenset[int]:
         """The ids of all special tokens."""
@@ -160,7 +169,7 @@ class Tokenizer:
 
     @cached_property
     def template(self) -> Template:
-        """InputError unless a sequence begins with exactly one special token, which the score is computed from."""
+        """InputError unless a sequence begins with exactly one special token, which the score is computed from, its cls_token."""
         alone, pair = self._encoder.encode("a"), self._encoder.encode("a", "a")
         text, sides, types = alone.sequence_ids, pair.sequence_ids, pair.type_ids
         begins = [ids.index(0) if 0 in ids else 0 for ids in (text, sides)] == [1, 1]
@@ -169,6 +178,10 @@ class Tokenizer:
             raise InputError(
                 "the tokenizer must begin a sequence with one special token (cls_token), and only the document of a pair may have "
                 "another token type than 0; use another model"
+            )
+        if wrong := [role for role, place in (("cls", 0), ("sep", -1)) if self._other(role, pair.tokens[place])]:
+            raise InputError(
+                f"the template of {DEFINITION} has not the {wrong[0]}_token of {CONFIG} in its place; {ADVICE}"
             )
         between = next(i for i in range(1, document) if sides[i] is None)
         return Template(
@@ -274,13 +287,23 @@ def load_tokenizer(path: str) -> Tokenizer:
         added = {_content(token): str(i) for i, token in (config.get("added_tokens_decoder") or {}).items()}
         if os.path.isfile(place := os.path.join(path, "added_tokens.json")):
             added |= {token: str(i) for token, i in read_json(place, ADVICE).items()}
+        added |= {_content(token): "" for token in config.get("additional_special_tokens") or ()}
         roles = {role: name for role in ROLES if (name := _named(config, role, kind))}
         recorded = config.get("model_max_length")
         # transformers writes 10^30 for an unknown length, other tools null.
         limit = int(min(recorded, UNLIMITED)) if isinstance(recorded, int | float) and recorded > 0 else UNLIMITED
         text = text or definition(words, **_options(config))
         found = Tokenizer(text, tuple(roles.items()), limit)
-        wrong = _unusable(found, added)
+        place = os.path.join(path, ROLES_FILE)
+        theirs = read_json(place, ADVICE) if os.path.isfile(place) else {}
+        wrong = _unusable(found, added) or next(
+            (
+                f"{ROLES_FILE} and {CONFIG} name different {role}_tokens"
+                for role, token in found.roles
+                if _content(theirs.get(f"{role}_token") or token) != token
+            ),
+            "",
+        )
     if wrong or found is None:
         raise InputError(f"{path}: {wrong}; {ADVICE}")
     return found
@@ -312,6 +335,10 @@ def _contradiction(kind: str, config: dict[str, Any], text: str, words: list[str
         return f"{VOCABULARY} has the same token twice, so ids are ambiguous"
     if words and vocab != ids:
         return f"{VOCABULARY} and {DEFINITION} hold different vocabularies; remove the wrong one"
+    if not isinstance(config.get("added_tokens_decoder") or {}, dict):
+        return f"added_tokens_decoder in {CONFIG} must map ids to tokens"
+    if config.get("truncation_side", "right") != "right":
+        return f"truncation_side in {CONFIG} is not right; texts are truncated at their end"
     if kind not in CLASSES:
         return "" if text else f"a {kind} needs {DEFINITION}"
     if lacking := [token for token in SPECIAL_TOKENS if token not in vocab]:
@@ -326,9 +353,9 @@ def _contradiction(kind: str, config: dict[str, Any], text: str, words: list[str
 
 
 def _unusable(tokenizer: Tokenizer, added: dict[str, str]) -> str:
-    """Gaps in the ids, and special or `added` tokens that are missing from the vocabulary; or ""."""
+    """Gaps in the ids, and special tokens or `added` ones (token → id, or "") that it does not have as such; or ""."""
     try:
-        vocab = tokenizer.vocab
+        vocab, marked = tokenizer.vocab, tokenizer.added
     except Exception as error:  # tokenizers raises nothing more special
         return f"it is no tokenizer ({str(error)[:200]})"
     if sorted(vocab.values()) != list(range(len(vocab))):
@@ -336,8 +363,8 @@ def _unusable(tokenizer: Tokenizer, added: dict[str, str]) -> str:
     for role, token in tokenizer.roles:
         if token not in vocab:
             return f"its {role}_token {token!r} is not in the vocabulary"
-    wrong = next((token for token, i in added.items() if str(vocab.get(token)) != i), None)
-    return "" if wrong is None else f"it adds {wrong!r} as {added[wrong]}, which is not in {DEFINITION}"
+    wrong = next((token for token, i in added.items() if token not in marked or i not in ("", marked[token])), None)
+    return "" if wrong is None else f"it adds {wrong!r} as {added[wrong] or 'a token'}, which is not in {DEFINITION}"
 
 
 def _options(config: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ml_collections import ConfigDict
 
 from harp_jax.base import bucket, files
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import files_below, replacing, write_sums
+from harp_jax.base.files import files_below, listed_sums, replacing, write_sums
 from harp_jax.checkpoints.checkpoint import Checkpoints, remove_unfinished
 from harp_jax.checkpoints.recorded import CONFIG, METRICS, read_config, read_metrics
 from harp_jax.config import flattened
@@ -63,6 +63,7 @@ def claim_workdir(workdir: str, config: ConfigDict, stage: Stage) -> IO | None:
         stage.vocabulary.save(os.path.join(workdir, "tokenizer"))
         with replacing(path) as file:
             json.dump(own, file, indent=2)
+    if lock is not None and not listed_sums(workdir):  # a new run, or one that was killed before this line
         # Binds the tokenizer to the run; a checkpoint has the digest of config.json.
         write_sums(
             workdir, [CONFIG, *(os.path.join("tokenizer", name) for name in files_below(f"{workdir}/tokenizer"))]

@@ -25,6 +25,7 @@ from harp_jax.export import arguments_parser, main
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import Tokenizer
 from harp_jax.training.train import train
+from harp_jax.training.workdir import claim_workdir
 from tests.support import ROOT
 from tests.support.synthetic import VOCAB, tokenizer
 from tests.support.tiny_bert import random_params
@@ -173,6 +174,25 @@ def test_parts_of_another_run_in_a_workdir_are_refused(workdir, tmp_path):
             train(again, str(mixed), tiny_stage(again), jax.devices()[:2])
 
 
+def test_a_selection_of_another_run_is_refused(workdir, tmp_path):
+    mixed = tmp_path / "mixed"
+    shutil.copytree(workdir, mixed)
+    (mixed / "selected").mkdir()
+    (mixed / "selected" / "selection.json").write_text('{"step": 3, "model": "../../elsewhere", "config_sha256": "1"}')
+    for use in (Reranker.from_pretrained, lambda run: export_model(run, str(tmp_path / "model"))):
+        with pytest.raises(InputError, match=r"selection\.json is of another run"):
+            use(str(mixed))
+
+
+def test_a_run_that_was_killed_before_its_digests_gets_them(tmp_path):
+    config = tiny_config(str(tmp_path), steps=1)
+    stage = tiny_stage(config)
+    claim_workdir(str(tmp_path / "run"), config, stage).close()
+    (tmp_path / "run" / "SHA256SUMS").unlink()
+    claim_workdir(str(tmp_path / "run"), config, stage).close()
+    assert "config.json" in (tmp_path / "run" / "SHA256SUMS").read_text()
+
+
 TRAIN_LIMITED = """
 import resource, sys
 from harp_jax.base.cli import ending_well
@@ -254,6 +274,8 @@ def test_an_export_scores_as_its_workdir_with_or_without_heads(workdir, tmp_path
         ("/home/me/a b/c,/srv/SECRET d/e", "c,e"),
         ("file:///home/me/SECRET/x", "x"),
         ("runs/my pairs,gs://bucket/c@2/d", "runs/my pairs,gs://bucket/c@2/d"),
+        ("https://host/a?X-Sign=SECRET&t=SECRET,gs://b/?.tsv", "https://host/a,gs://b/?.tsv"),
+        ("/home/me/SECRET, too/c,./../../SECRET/x", "c,x"),
     ],
 )
 def test_the_card_keeps_no_password_and_no_part_of_a_path_with_spaces(tmp_path, given, kept):

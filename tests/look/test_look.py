@@ -222,16 +222,19 @@ def test_a_model_that_scores_no_numbers_is_refused_when_it_is_loaded_and_never_a
 def test_lack_of_file_descriptors_keeps_the_index_of_the_documents(place, client):
     """They are used up as by a thousand open connections; the next request after that is answered."""
     _, shelf = place
-    shelf.docs._opened.pid = shelf.titles._opened.pid = None  # as in a thread that has not read yet
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    os.close(free := os.dup(0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
-    try:
-        with pytest.raises(InputError, match="cannot read the index"):
-            shelf.docs["d1"]
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    assert os.path.exists(shelf.docs.index)
+    for opened in (False, True):  # the index
+        for docs in (shelf.docs, shelf.titles):
+            docs._opened.pid = None  # as in a thread that has not read yet
+            _ = opened and docs._connection()
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        os.close(free := os.dup(0))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+        try:
+            with pytest.raises(InputError, match="cannot read .* by the index"):
+                shelf.docs["d1"]
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert os.path.exists(shelf.docs.index)
     assert client.get("/search", params={"q": "red cat"}).json()["candidates"] == 3
 
 

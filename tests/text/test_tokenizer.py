@@ -122,6 +122,7 @@ ADDED = {"id": 46, "content": "[Q]", "special": True} | dict.fromkeys(
 
 
 TOKENIZER, SETTINGS = "tokenizer.json", "tokenizer_config.json"
+WORD = small_tokenizer().tokens[9]
 
 
 @pytest.mark.parametrize(
@@ -140,11 +141,28 @@ TOKENIZER, SETTINGS = "tokenizer.json", "tokenizer_config.json"
         (TOKENIZER, {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}, "hold different vocabularies"),
         (SETTINGS, {"added_tokens_decoder": {"46": {"content": "[Q]"}}}, r"adds '\[Q\]' as 46"),
         (SETTINGS, {"cls_token": "[X]"}, r"its cls_token '\[X\]' is not in the vocabulary"),
+        # A word of the vocabulary that is never split, there only.
+        (SETTINGS, {"added_tokens_decoder": {"9": {"content": WORD}}}, f"adds '{WORD}' as 9, which is not in"),
+        (SETTINGS, {"additional_special_tokens": [WORD]}, f"adds '{WORD}' as a token"),
+        (SETTINGS, {"added_tokens_decoder": ["[Q]"]}, "must map ids to tokens"),
+        (SETTINGS, {"truncation_side": "left"}, "truncation_side"),
     ],
 )
 def test_what_transformers_would_read_otherwise_is_refused(tmp_path, name, changes, message):
     with pytest.raises(InputError, match=message):
         load_tokenizer(changed(tmp_path, name, **changes))
+
+
+def test_special_tokens_are_those_of_all_files(tmp_path):
+    directory = changed(tmp_path / "swapped", SETTINGS, cls_token="[SEP]", sep_token="[CLS]")
+    with pytest.raises(InputError, match="has not the cls_token of tokenizer_config.json in its place"):
+        _ = load_tokenizer(directory).template
+    directory = changed(tmp_path / "other", SETTINGS)
+    (tmp_path / "other" / "special_tokens_map.json").write_text(
+        '{"mask_token": {"content": "[UNK]"}, "pad_token": "[PAD]"}'
+    )
+    with pytest.raises(InputError, match="name different mask_tokens"):
+        load_tokenizer(directory)
 
 
 def test_added_tokens_are_tokens(tmp_path):
