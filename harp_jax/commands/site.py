@@ -106,6 +106,8 @@ def main(arguments: argparse.Namespace) -> None:
     found = run.run()
     where = f" (labels of {a.labels})" if a.labels else " (anchors of held-out pages)"
     print(f"\n{found['words'].replace(' queries,', f' queries{where},', 1)}")
+    if a.labels:
+        print(f"the verdict on anchors of held-out pages: {os.path.join(a.output, 'anchors_verdict.json')}")
     print(f"report: {os.path.join(a.output, 'report.html')}  see it: harp look {a.output}")
     print(f"your own queries: harp search {a.output} --queries=queries.tsv --output=runs")
 

@@ -78,7 +78,9 @@ def _execute(steps: list[Step], output: str, jobs: int) -> None:
             ready = [s for s in waiting if unmade.isdisjoint(s.command.needs())]
             for step in ready[: 0 if failures or children.stopped else jobs - len(running)]:
                 waiting.remove(step)
-                running[pool.submit(execute_one, step, labels[step.command.name], children, jobs > 1)] = step
+                running[
+                    pool.submit(execute_one, step, labels[step.command.name], children, jobs > 1 or step.command.logged)
+                ] = step
             ended, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:
                 del running[future]

@@ -94,13 +94,15 @@ class Contents:
 class Command:
     """A step of a plan: `harp COMMAND ARGUMENTS`. `name` identifies the step within the plan.
 
-    `suffix`, such as ".trec", makes {out} a file of that kind; by default it is a directory.
+    `suffix`, such as ".trec", makes {out} a file of that kind; by default it is a directory. `logged`: what it prints goes to a
+    log file.
     """
 
     name: str
     command: str
     arguments: list[str]
     suffix: str = ""
+    logged: bool = False
 
     def needs(self) -> list[str]:
         """The names in braces: earlier steps, "out" and "output"."""

@@ -69,6 +69,15 @@ def test_jobs_run_side_by_side_each_on_its_cores_and_after_what_they_read(tool, 
     assert "met a" in open(steps[0].record.replace(".json", ".log")).read()
 
 
+def test_what_a_logged_step_prints_goes_to_its_log_file_only(tool, tmp_path, capfd):
+    """`harp site` prints its verdict at the end; the step printed it, too."""
+    (tmp_path / "say.py").write_text("import sys; print('this', 'once'); open(sys.argv[1], 'w').close()")
+    steps = resolve([Command("a", "say", ["{out}"], logged=True), Command("b", "say", ["{out}"])], "out")
+    execute(steps, "out")
+    assert capfd.readouterr().out.count("this once") == 1
+    assert "this once" in open(steps[0].record.replace(".json", ".log")).read()
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_failure_starts_no_more_steps_and_rerunning_resumes_the_plan(tool, jobs):
     plan = [tool("a", "a", "{out}"), tool("b", "b", "/nowhere/at/all", "{a}"), tool("c", "c", "{out}", "{b}")]

@@ -48,6 +48,7 @@ def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, options):
         words = {word for step in steps.values() for word in step.argv}
         # The vectors are those of the whole start.
         assert {f"--config.init={steps['start'].place}", f"--encoder={given['start']}"} <= words
+    assert all(step.command.logged == (step.command.command == "verdict") for step in steps.values())
     for step in steps.values():
         words = step.argv[step.argv.index(step.command.command) + 1 :]
         load(step.command.command)[1].parse_args(words)
