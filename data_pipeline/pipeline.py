@@ -6,16 +6,15 @@ documents → links → link graph → sentences, passages → term weights → 
 import json
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
 from ml_collections import ConfigDict
 
 from data_pipeline.config import plain
-from data_pipeline.engine.job import ALL_WEIGHTS, LINKS, SENTENCES, Engine, EngineFactory, Inputs, Job
+from data_pipeline.engine.job import ALL_WEIGHTS, LINKS, SENTENCES, Config, Engine, EngineFactory, Inputs, Job
 from data_pipeline.engine.local import LocalEngine, mebibytes
 from data_pipeline.engine.store import bucket_parts, buckets, read, write
 from data_pipeline.engine.tables import table
@@ -31,11 +30,11 @@ from data_pipeline.tasks.task import Task
 from data_pipeline.weights import artefact, tokenised
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
+from harp_jax.base.progress import STAGES, Progress, progress, say, stage
 from harp_jax.input.records import read_manifest
 from harp_jax.input.tfrecords import require_tensorflow
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
-T = TypeVar("T")
 # Maximum number of buckets, estimated from the size on disk; compressed files make a few times more.
 BUCKETS = 512
 
@@ -74,13 +73,18 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
     Raises InputError for bad input and for an output directory that belongs to another job.
     """
     require_tensorflow()
-    output, c = os.fspath(output), plain(config)
+    with progress(unit=STAGES) as bar:
+        return _generate(plain(config), os.fspath(output), engine, bar)
+
+
+def _generate(c: Config, output: str, engine: EngineFactory, bar: Progress) -> Manifest:
     mebibytes(c["memory_limit"])  # a wrong value is reported before the work starts
     tokenizer = load_tokenizer(c["tokenizer"])
+    stage("fingerprint")
     inputs = fingerprint(c, tokenizer.sha256)
     lock = claim(output, c, inputs)
     if lock is None:
-        print(f"{output} is complete: nothing to do", file=sys.stderr)
+        say(f"{output} is complete: nothing to do")
         return read_manifest(output)
     work = os.path.join(os.path.abspath(output), WORK)
     size = sum(file["size"] for file in inputs["source"])
@@ -94,11 +98,11 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
     }  # fmt: skip
     remove_unfinished(output)
     wanted, megabytes = ", ".join(task.name for task in chosen(c)), size / 1e6
-    print(f"pairs of {wanted} from {megabytes:.1f} MB of pages; a killed job, run again, resumes", file=sys.stderr)
+    say(f"pairs of {wanted} from {megabytes:.1f} MB of pages; a killed job, run again, resumes")
     running = engine(job, c["workers"], c["memory_limit"])
     with lock:
         try:
-            _run(running, inputs, tokenizer)
+            _run(running, inputs, tokenizer, bar)
         finally:
             running.close()
         if not c["keep_work"]:
@@ -106,29 +110,28 @@ def generate(config: ConfigDict, output: str | os.PathLike[str], engine: EngineF
     return read_manifest(output)
 
 
-def _run(engine: Engine, inputs: Inputs, tokenizer: Tokenizer) -> None:
+def _run(engine: Engine, inputs: Inputs, tokenizer: Tokenizer, bar: Progress) -> None:
     job, tasks = engine.job, chosen(engine.job["config"])
-    timed = _Clock(os.path.join(job["work"], "seconds.json"))
-    timed("documents", lambda: parse_documents(engine))
-    weights_sha256 = None
+    stages: dict[str, Callable[[], Any]] = {"documents": lambda: parse_documents(engine)}
     if LINKS in job["needs"]:
-        timed("links", lambda: engine.map("links", link_graph.extract_links, bucket_parts(job, "documents")))
-        timed("link graph", lambda: link_graph.build(engine))
-        timed("tokenised", lambda: _tokenise(engine))
+        stages["links"] = lambda: engine.map("links", link_graph.extract_links, bucket_parts(job, "documents"))
+        stages["link graph"] = lambda: link_graph.build(engine)
+        stages["tokenised"] = lambda: _tokenise(engine)
         if {SENTENCES, ALL_WEIGHTS} & set(job["needs"]):
-            weights_sha256 = timed("term weights", lambda: artefact.provide(engine, inputs))
+            stages["term weights"] = lambda: artefact.provide(engine, inputs)
     else:
-        link_graph.index(engine)
+        stages["pages"] = lambda: link_graph.index(engine)
     if any(task.requests for task in tasks):
-        timed("requests", lambda: make_pair_requests(engine))
-        timed("assembled", lambda: assemble(engine))
-        timed("pairs", lambda: engine.map("pairs", make_pairs, bucket_parts(job, "assembled")))
-    for task in tasks:
-        if task.records:
-            timed(task.name, partial(_make_records, engine, task))
-    timed("shards", lambda: _shards(engine))
-    timed("predictors", lambda: _predict(engine, tokenizer.size))
-    write_manifest(engine, inputs, weights_sha256, tokenizer)
+        stages["requests"] = lambda: make_pair_requests(engine)
+        stages["assembled"] = lambda: assemble(engine)
+        stages["pairs"] = lambda: engine.map("pairs", make_pairs, bucket_parts(job, "assembled"))
+    stages |= {task.name: partial(_make_records, engine, task) for task in tasks if task.records}
+    stages["shards"] = lambda: _shards(engine)
+    stages["predictors"] = lambda: _predict(engine, tokenizer.size)
+    bar.total = 1 + len(stages)  # and the fingerprint
+    timed = _Clock(os.path.join(job["work"], "seconds.json"))
+    made = {name: timed(name, run) for name, run in stages.items()}
+    write_manifest(engine, inputs, made.get("term weights"), tokenizer)
     timed.report()
 
 
@@ -214,16 +217,14 @@ class _Clock:
             with open(path) as file:
                 self.seconds = json.load(file)
 
-    def __call__(self, stage: str, run: Callable[[], T]) -> T:
+    def __call__(self, name: str, run: Callable[[], Any]) -> Any:
+        stage(name)
         start = time.monotonic()
         result = run()
-        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - start, 2)
+        self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - start, 2)
         with replacing(self.path) as file:
             json.dump(self.seconds, file)
         return result
 
     def report(self) -> None:
-        print(
-            "seconds: " + ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in self.seconds.items()),
-            file=sys.stderr,
-        )
+        say("seconds: " + ", ".join(f"{name} {seconds:.1f}" for name, seconds in self.seconds.items()))

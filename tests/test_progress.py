@@ -1,6 +1,7 @@
 """Progress in a log: lines only, and rates of what this run has done."""
 
-from harp_jax.base.progress import progress
+from harp_jax.base.progress import progress, shown, stage
+from tests.support.commands import python
 
 
 def test_a_log_has_whole_lines(capsys):
@@ -43,3 +44,47 @@ def test_nothing_is_logged_where_nothing_was_done(capsys):
     with progress(total=2, initial=1, unit="parts", desc="links") as bar:
         bar.skip()
     assert capsys.readouterr().err == ""
+
+
+def test_a_bar_over_stages_shows_how_far_the_stage_is(capsys):
+    """`harp generate` printed fifteen bars, one after the other."""
+    with progress(total=3, unit="stages") as bar:
+        stage("links")
+        for _ in progress(range(2), unit="parts", desc="inner"):
+            pass
+        stage("join")
+        assert bar.postfix == ""
+        stage("pairs")
+        with progress(total=12, unit="parts") as inner:
+            inner.set_postfix_str("40 rows", refresh=False)
+            inner.update(3)
+            for _ in progress(range(2), desc="innermost"):
+                pass
+            inner.refresh()
+            assert capsys.readouterr().err == ""
+            bar.last_print_t -= 10
+            inner.refresh()
+            assert capsys.readouterr().err == "pairs: 3/3 stages [00:00, 3/12 parts, 00:00 left, 40 rows]\n"
+    assert capsys.readouterr().err == "" and str(bar) == "pairs: 3/3 stages [00:00, 3/12 parts, 40 rows]"
+    assert not shown()
+
+
+def test_a_line_above_a_bar_on_a_terminal():
+    text = python("-c", ON_A_TERMINAL).stdout
+    assert "\nlanguage: en\n" in text.replace("\r", "\n") and "documents: 1/2 stages" in text
+    assert text.splitlines()[-1].strip() == "links: 2/2 stages [00:00]"
+
+
+ON_A_TERMINAL = """
+import pty, sys
+code = '''
+import fcntl, struct, termios
+fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("4H", 25, 100, 0, 0))
+from harp_jax.base.progress import progress, say, stage
+with progress(total=2, unit="stages"):
+    for name in ("documents", "links"):
+        stage(name)
+        say("language: en")
+'''
+pty.spawn([sys.executable, "-c", code])
+"""

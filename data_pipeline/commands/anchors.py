@@ -17,6 +17,7 @@ from data_pipeline.links import link_graph
 from harp_jax.base.cli import ConfigParser
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
+from harp_jax.base.progress import stage
 
 # Arguments: a join and a condition that choose the links.
 ANCHOR_TEXTS_SQL = """
@@ -41,8 +42,9 @@ def write_anchors(config: ConfigDict, output: str) -> Summary:
 
     Anchor texts are normalised as in pre-training (lower case, single spaces). Works out of core. Raises InputError for bad input.
     """
-    with linked_pages(config, output, [output]) as running:
+    with linked_pages(config, output, [output], stages=3) as running:
         resolved_links(running)
+        stage("anchor texts")
         running.join("anchor_texts", ANCHOR_TEXTS_SQL.format("", ""), ["resolved", "pages"], partitioned=True)
         documents = written = links = 0
         with replacing(output) as file:

@@ -24,16 +24,17 @@ from data_pipeline.sources.document import CHUNK_BYTES
 from harp_jax.base import files
 from harp_jax.base.cli import Parser
 from harp_jax.base.errors import InputError
+from harp_jax.base.progress import STAGES, progress, stage
 
 BUCKETS = 64  # at most, estimated from the size on disk: an anchor table of one bucket is sorted in memory
 
 
 @contextmanager
-def linked_pages(config: ConfigDict, output: str, written: Sequence[str]) -> Iterator[Engine]:
+def linked_pages(config: ConfigDict, output: str, written: Sequence[str], stages: int) -> Iterator[Engine]:
     """An engine whose job has parsed `config.source`; tasks and encoder of the config are not used.
 
-    The tables are in OUTPUT.work, which is removed at the end. `written`: the files that the command writes. Raises InputError
-    for bad input, and for a written file that is an input.
+    The tables are in OUTPUT.work, which is removed at the end. `written`: the files that the command writes. `stages`: of the
+    command's progress, of which "documents" is the first. Raises InputError for bad input, and for a written file that is an input.
     """
     given = config.copy_and_resolve_references()
     with given.unlocked():
@@ -48,9 +49,10 @@ def linked_pages(config: ConfigDict, output: str, written: Sequence[str]) -> Ite
     work = os.path.abspath(output) + ".work"
     job: Job = {"config": c, "work": work, "output": work, "per_bucket": max(1, size // (CHUNK_BYTES * BUCKETS))}
     make = LocalEngine if size > SMALL else SerialEngine
-    with claim(work, output):
+    with claim(work, output), progress(total=stages, unit=STAGES):
         running = make(job, c["workers"], c["memory_limit"])
         try:
+            stage("documents")
             parse_documents(running)
             yield running
         finally:
@@ -60,6 +62,7 @@ def linked_pages(config: ConfigDict, output: str, written: Sequence[str]) -> Ite
 
 def resolved_links(engine: Engine) -> None:
     """From `documents` to `resolved`: every link with its destination."""
+    stage("links")
     engine.map("links", link_graph.extract_links, bucket_parts(engine.job, "documents"))
     link_graph.resolve(engine)
 
@@ -97,7 +100,8 @@ def write_documents(pages: str, output: str, format_: str = "", base_url: str = 
     config.source.update(format=format_, paths=(pages,), base_url=base_url)
     config.min_article_words, config.memory_limit = 0, "2GB"
     config.workers = max(1, min(os.cpu_count() or 1, 8))
-    with linked_pages(config, output, [output]) as engine:
+    with linked_pages(config, output, [output], stages=2) as engine:
+        stage("written")
         link_graph.index(engine)
         written = write_rows(engine.job, output)
         dropped = link_graph.dropped_counts(engine, with_links=False)

@@ -41,6 +41,7 @@ from data_pipeline.tasks.records import split_of
 from data_pipeline.text.terms import STOPWORDS, normalise_anchor, read_stopwords
 from harp_jax.base import files
 from harp_jax.base.cli import ConfigParser, count, positive
+from harp_jax.base.progress import stage
 from harp_jax.base.randomness import hash64
 from harp_jax.text.languages import ENGLISH, phrases
 
@@ -77,9 +78,11 @@ def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int
     added to each. Works out of core. Raises InputError for bad input.
     """
     written = {name: os.path.join(output, name) for name in WRITTEN}
-    with linked_pages(config, output, list(written.values())) as engine:
+    with linked_pages(config, output, list(written.values()), stages=4) as engine:
         resolved_links(engine)
+        stage("held-out anchors")
         tabulate(engine)
+        stage("written")
         sql = ANCHOR_TEXTS_SQL.format("JOIN source_pages s ON r.doc = s.doc", "AND s.held = 0")
         engine.join("anchor_texts", sql, ["resolved", "pages", "source_pages"], partitioned=True)
         found = choose(engine.job, queries, words)

@@ -1,6 +1,5 @@
 """The first stage of every job over linked pages: documents, addresses, redirects, excluded destinations; and its documents."""
 
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -12,6 +11,7 @@ from data_pipeline.links import link_graph, web_sites
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import Chunk
 from harp_jax.base.files import lines
+from harp_jax.base.progress import say
 
 # Rows per table file of source.redirects; English Wikipedia has ten million redirects.
 REDIRECTS_PER_FILE = 1 << 17
@@ -20,7 +20,7 @@ REDIRECTS_PER_FILE = 1 << 17
 def parse_documents(engine: Engine) -> None:
     """Parses the sources; reads redirects and excluded destinations. Prints the language."""
     job, source = engine.job, engine.job["config"]["source"]
-    print("language: {language} ({language_from})".format(**job["config"]), file=sys.stderr)
+    say("language: {language} ({language_from})".format(**job["config"]))
 
     def chunks() -> Iterator[tuple[int, Chunk]]:
         yield from enumerate(formats.chunks(source))

@@ -5,7 +5,6 @@ job is complete.
 import json
 import os
 import re
-import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -18,6 +17,7 @@ from data_pipeline.engine.tables import Row, summary_of_dropped, table
 from data_pipeline.links import link_graph
 from data_pipeline.tasks import diagnostics
 from harp_jax.base.files import replacing, sha256_file
+from harp_jax.base.progress import say
 from harp_jax.input.records import (
     BYTES_FEATURES,
     DATASET,
@@ -126,7 +126,7 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, t
     losses = summary_of_dropped(_dropped(engine))
     if unmatched := losses.get("exclusion-of-no-page"):
         shown = ", ".join(repr(line) for line, _ in unmatched["examples"])
-        print(f"exclude_destinations: {unmatched['count']} line(s) name no page, for example {shown}", file=sys.stderr)
+        say(f"exclude_destinations: {unmatched['count']} line(s) name no page, for example {shown}")
     manifest: Manifest = {
         "format": FORMAT,
         "software": _software(),

@@ -11,6 +11,7 @@ class Progress(tqdm):
     """A tqdm bar. `initial` and `skip` count the work of an earlier run: as done, but not in the rate."""
 
     disable: bool
+    bar_format: str
 
     def skip(self, n: int = 1) -> None:
         """Count `n` units that are done already."""
@@ -44,19 +45,77 @@ class LogProgress(Progress):
             self._decr_instances(self)
 
 
+class Inner(LogProgress):
+    """The work of a stage; the bar over the stages shows how far it is."""
+
+    outer: Progress
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> None:
+        outer, now = self.outer, self._time()
+        outer.postfix = str(self)
+        if now - outer.last_print_t >= outer.mininterval:
+            outer.refresh()
+            outer.last_print_t, outer.last_print_n = now, outer.n
+
+    def close(self) -> None:
+        if not self.disable:
+            self.bar_format = self.bar_format.replace(", {remaining} left", "")
+            self.outer.postfix = str(self)
+            self.disable = True
+            self._decr_instances(self)
+
+
+STAGES = "stages"  # the unit of a bar over stages
+
+
+def shown() -> list[Progress]:
+    """The open bars, but not those that show nothing."""
+    return [bar for bar in list(tqdm._instances) if isinstance(bar, Progress) and not bar.disable]
+
+
 def progress(
     iterable: Any = None, total: int | None = None, unit: str = "it", desc: str = "", initial: int = 0
 ) -> Progress:
     """A tqdm bar on stderr. `total` and `initial` are counted in `unit`s; without an iterable call `update(n)`.
 
-    Within another bar it shows nothing: work that consists of parts has one bar.
+    Within another bar it shows nothing: work that consists of parts has one bar. A bar over STAGES, which `stage` advances, also
+    shows how far the bar of the stage is.
     """
     options: dict[str, Any] = dict(total=total, initial=initial, unit=f" {unit}", desc=desc, file=sys.stderr)
-    options["disable"] = any(isinstance(bar, Progress) and not bar.disable for bar in list(tqdm._instances))
-    if sys.stderr.isatty():
-        return Progress(iterable, **options, dynamic_ncols=True, mininterval=0.5)
+    outer, log = shown(), not sys.stderr.isatty()
+    options["mininterval"] = 10.0 if log else 0.5
+    if [bar.unit for bar in outer] == [f" {STAGES}"]:
+        done = "{n_fmt}/{total_fmt}{unit}, {remaining} left{postfix}" if total else "{n_fmt}{unit}{postfix}"
+        inner = Inner(iterable, **options | {"mininterval": 0.5}, delay=1e-3, bar_format=done)
+        inner.outer = outer[0]
+        return inner
+    options["disable"] = bool(outer)
     text = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
-    return LogProgress(iterable, **options, mininterval=10.0, delay=1e-3, bar_format=text)
+    if unit == STAGES:  # they differ too much for a rate
+        text = "{desc}: {n_fmt}/{total_fmt}{unit} [{elapsed}{postfix}]"
+    if log:
+        return LogProgress(iterable, **options, delay=1e-3, bar_format=text)
+    if unit == STAGES:
+        options["bar_format"] = text
+    return Progress(iterable, **options, dynamic_ncols=True)
+
+
+def stage(name: str) -> None:
+    """The next stage begins, where a bar over STAGES is shown."""
+    for bar in shown():
+        if bar.unit == f" {STAGES}":
+            bar.desc, bar.postfix = name, ""
+            bar.update()
+            if type(bar) is Progress:  # a terminal shows each one, a log those of ten seconds
+                bar.refresh()
+
+
+def say(text: str) -> None:
+    """Prints a line to stderr, in the place of a bar on a terminal, which then follows."""
+    for bar in shown():
+        if type(bar) is Progress:
+            bar.clear()
+    print(text, file=sys.stderr, flush=True)
 
 
 def duration(seconds: float) -> str:

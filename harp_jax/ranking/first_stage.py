@@ -20,7 +20,7 @@ import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import lines, read_json
-from harp_jax.base.progress import progress
+from harp_jax.base.progress import STAGES, progress, say, stage
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.records import checked_id
 from harp_jax.corpus.trec import Run, ScoredQuery, read_folds, read_queries, read_run, write_run
@@ -142,7 +142,7 @@ class Candidates:
             anchored = sum(docid in docs for docid in anchors)
             if not anchored:
                 raise InputError(f"{self.anchors} has no anchor text of a document in --docs; use the ids of --docs")
-            print(f"note: {anchored} of {len(docs)} documents have anchor texts", file=sys.stderr)
+            say(f"note: {anchored} of {len(docs)} documents have anchor texts")
         texts = progress(docs.texts(), total=len(docs), unit="documents", desc="index")
         return indexed(texts, model, self.language, anchors)
 
@@ -185,17 +185,19 @@ def first_stage_files(
         raise InputError(
             f"the run names {len(unknown)} queries that --queries lacks, {unknown[0]} first; correct either"
         )
-    collection = candidates.indexed(model)
-    found = candidates.ranked(model, collection, settings, given)
     ranked: set[str] = set()
 
-    def counted() -> Iterator[ScoredQuery]:
+    def counted(found: Iterator[ScoredQuery]) -> Iterator[ScoredQuery]:
         for qid, docids, scores in found:
             if docids:
                 ranked.add(qid)
             yield qid, docids, scores
 
-    write_run(output, counted(), tag=model)
+    with progress(total=2, unit=STAGES):
+        stage("index")
+        collection = candidates.indexed(model)
+        stage(model)
+        write_run(output, counted(candidates.ranked(model, collection, settings, given)), tag=model)
     without = [qid for qid in texts if qid not in ranked]
     if without:
         names = ", ".join(without[:5]) + (", …" if len(without) > 5 else "")

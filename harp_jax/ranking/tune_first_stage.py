@@ -15,7 +15,7 @@ from typing import Any
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
-from harp_jax.base.progress import progress
+from harp_jax.base.progress import STAGES, progress, stage
 from harp_jax.corpus.trec import ordered, outside, read_folds, read_qrels, read_queries, read_run, select
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.evaluation.measures import one_measure
@@ -115,17 +115,20 @@ def tune_files(
     fold_of = read_folds(folds) if folds else {}
     given = read_run(run, queries=judged) if run else None
     tried: dict[str, tuple[float, ...]] = {**GRIDS[model], **(axes or {})}
-    collection = candidates.indexed(model)
     points: list[dict[str, float]] = []
     table: list[Mapping[str, float]] = []
-    while fresh := [point for point in grid_of(tried) if point not in points]:
-        for point in progress(fresh, unit="settings", desc=f"tuning {model}"):
-            found = dict(ordered(candidates.ranked(model, collection, [(point, texts)], given)))
-            table.append(next(iter(evaluate(judged, {"": found}, [measure]).per_query[""].values())))
-        points += fresh
-        chosen = choose(points, table, fold_of)
-        best_ones = list(chosen["folds"].values()) if fold_of else [chosen["parameters"]]
-        reached, tried = tried, wider(tried, best_ones, axes or {})
+    with progress(total=2, unit=STAGES):
+        stage("index")
+        collection = candidates.indexed(model)
+        stage(f"tuning {model}")
+        while fresh := [point for point in grid_of(tried) if point not in points]:
+            for point in progress(fresh, unit="settings"):
+                found = dict(ordered(candidates.ranked(model, collection, [(point, texts)], given)))
+                table.append(next(iter(evaluate(judged, {"": found}, [measure]).per_query[""].values())))
+            points += fresh
+            chosen = choose(points, table, fold_of)
+            best_ones = list(chosen["folds"].values()) if fold_of else [chosen["parameters"]]
+            reached, tried = tried, wider(tried, best_ones, axes or {})
     result: dict[str, Any] = {"model": model, "measure": chosen_by, "queries": len(judged)}
     result |= chosen
     result["grid"] = [{**p, "mean": sum(row.values()) / len(row)} for p, row in zip(points, table)]

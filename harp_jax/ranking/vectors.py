@@ -13,7 +13,7 @@ import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import cache_directory, replacing
-from harp_jax.base.progress import progress
+from harp_jax.base.progress import STAGES, progress, stage
 from harp_jax.corpus.documents import Documents, document_files, is_irds
 from harp_jax.corpus.trec import ScoredQuery, read_queries, read_run, write_run
 from harp_jax.ranking.first_stage import Candidates
@@ -131,13 +131,16 @@ def vector_files(
     Returns the numbers of queries and documents. Raises InputError for bad input.
     """
     texts, barred = read_queries(queries), candidates.excluded
-    docs = Documents.open(candidates.docs, candidates.fields)
-    index = VectorIndex(model, docs, BiEncoderScorer.load(model), passages)
-    if not run:
-        found = index.search(texts, candidates.k or 100, barred)
-    else:
-        given = {qid: ranking.ranked() for qid, ranking in read_run(run).items() if qid in texts}
-        kept = {q: [d for d in docids if d not in barred.get(q, ())][: candidates.k] for q, docids in given.items()}
-        found = index.rescore({qid: texts[qid] for qid in kept}, kept)
-    write_run(output, found, tag="vectors")
+    with progress(total=2, unit=STAGES):
+        stage("embed")
+        docs = Documents.open(candidates.docs, candidates.fields)
+        index = VectorIndex(model, docs, BiEncoderScorer.load(model), passages)
+        stage("search")
+        if not run:
+            found = index.search(texts, candidates.k or 100, barred)
+        else:
+            given = {qid: ranking.ranked() for qid, ranking in read_run(run).items() if qid in texts}
+            kept = {q: [d for d in docids if d not in barred.get(q, ())][: candidates.k] for q, docids in given.items()}
+            found = index.rescore({qid: texts[qid] for qid in kept}, kept)
+        write_run(output, found, tag="vectors")
     return len(texts), len(docs)
