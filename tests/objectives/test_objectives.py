@@ -70,17 +70,18 @@ def test_packed_pair_losses_equal_a_loop_over_single_sequences(setting):
     assert float(loss) == pytest.approx(0.7 * (np.mean(hinges[0]) + np.mean(hinges[1])), rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["hinge", "logistic", "lce"])
+@pytest.mark.parametrize("name", ["hinge", "logistic", "lce", "kl", "lce_kl"])
 def test_losses_of_several_negatives_equal_a_loop_and_have_gradients(setting, name):
     """Groups of one, two and three negatives, and places without a group, as batches have them."""
     config, stage, params = setting
     objective = dataclasses.replace(stage.objective(stage.shape), pair_loss=name)
-    layout = dataclasses.replace(stage.layout, group_size=4, rows=6)
+    layout = dataclasses.replace(stage.layout, group_size=4, rows=6, teacher="kl" in name)
     rng = np.random.default_rng(0)
+    teacher = [tuple(np.random.default_rng(1).normal(0, 2, size)) for size in (2, 3, 4, 4, 2)]
     text = lambda: rng.integers(5, VOCAB, int(rng.integers(4, 30))).astype(np.int32)  # noqa: E731
     groups = [
-        Group(0, pair_sequences(text(), text(), EMPTY, text(), 128, TEMPLATE, more_docs=[text() for _ in range(more)]))
-        for more in (0, 1, 2, 2, 0)
+        Group(0, pair_sequences(text(), text(), EMPTY, text(), 128, TEMPLATE, more_docs=[text() for _ in t[2:]]), t)
+        for t in teacher
     ]
     lengths = [tuple(map(len, group.sequences)) for group in groups]
     batch = fill(groups, next(plan(lengths, layout)), layout, 0)
@@ -88,11 +89,13 @@ def test_losses_of_several_negatives_equal_a_loop_and_have_gradients(setting, na
     loss, sums = loss_of(objective, params, batch, jax.random.key(0, impl="threefry2x32"))
     found = forward(objective.ranker, params, batch, None).scores.reshape(-1)
     expected, right = [], []
-    for members in batch["members"][0][:5]:
+    for members, taught in zip(batch["members"][0], teacher):
         positive, *negatives = (float(found[member]) for member in members if member >= 0)
         gaps = np.array([positive - negative for negative in negatives])
-        each = {"hinge": np.maximum(0, 1 - gaps), "logistic": np.log1p(np.exp(-gaps))}
-        expected.append(np.log1p(np.exp(-gaps).sum()) if name == "lce" else each[name].mean())
+        p, q = (np.exp(x) / np.exp(x).sum() for x in (np.array(taught), np.array([positive, *negatives])))
+        each = {"hinge": np.maximum(0, 1 - gaps).mean(), "logistic": np.log1p(np.exp(-gaps)).mean()}
+        each |= {"lce": np.log1p(np.exp(-gaps).sum()), "kl": (p * np.log(p / q)).sum()}
+        expected.append(each[name] if name in each else each["lce"] + each["kl"])
         right.append((gaps > 0).mean())
     assert [len(group.sequences) for group in groups] == [2, 3, 4, 4, 2] and np.std(expected) > 0.05
     assert float(loss) == pytest.approx(0.7 * np.mean(expected), rel=1e-5)
