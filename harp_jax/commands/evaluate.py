@@ -13,7 +13,7 @@ from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.trec import Qrels, read_folds, read_qrels, read_run, select
 from harp_jax.evaluation.evaluate import MEASURES, check_names, evaluate
 from harp_jax.evaluation.measures import parse_measures
-from harp_jax.evaluation.provenance import Record, behind, records_in
+from harp_jax.evaluation.provenance import Record, behind, records_in, truncated_remark
 from harp_jax.evaluation.render import as_html, as_markdown
 from harp_jax.evaluation.report import Background, summary
 from harp_jax.evaluation.report import report as build_report
@@ -203,7 +203,7 @@ def report(arguments: argparse.Namespace) -> None:
         chance=arguments.chance,
         blank=blank,
         oracle=arguments.oracle,
-        remarks=arguments.remark,
+        remarks=[*arguments.remark, *truncated_remark(paths)],
         background=background(arguments, paths, focus),
         runs_per_draw=arguments.runs_per_draw,
     )

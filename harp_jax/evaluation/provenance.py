@@ -1,18 +1,19 @@
-"""Finds the commands that produced a report's inputs, with their options and cost.
+"""Finds the commands that produced a report's inputs, with their options and cost; what re-ranking records beside a run.
 
 A plan records every step as OUTPUT/.plan/STEP.json. Starting from the step that wrote a file, the steps that wrote its inputs
 are followed recursively, so a report of a plan's runs finds their training data and cost without options.
 """
 
+import json
 import os
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import read_json
+from harp_jax.base.files import read_json, replacing, sha256_file
 from harp_jax.checkpoints.recorded import read_metrics
 
 FOLDER = ".plan"
@@ -129,3 +130,27 @@ def trained_tokens(workdir: str) -> float:
     except InputError:
         return 0.0
     return float(sum(row.get("tokens", 0.0) for row in rows))
+
+
+TRUNCATED = ".truncated.json"  # a file beside a run: a TREC run has no place for it, and only plans record their steps
+
+
+def record_truncated(run: str, documents: int, pairs: int) -> None:
+    """Records beside a run in how many of its pairs only the beginning of the document was read."""
+    with replacing(run + TRUNCATED) as file:
+        json.dump({"documents": documents, "pairs": pairs, "sha256": sha256_file(run)}, file)
+
+
+def truncated_remark(paths: Mapping[str, Sequence[str]]) -> list[str]:
+    """A sentence on the systems (name → its runs) whose re-ranking truncated documents; [] for none.
+
+    Records of runs that were written anew since are ignored, and runs behind a fused one are not looked up.
+    """
+    said = []
+    for name, runs in paths.items():
+        records = [(run, read_json(run + TRUNCATED)) for run in runs if os.path.isfile(run + TRUNCATED)]
+        found = [record for run, record in records if record["sha256"] == sha256_file(run)]
+        if found:
+            documents, pairs = (sum(record[key] for record in found) for key in ("documents", "pairs"))
+            said.append(f"{name} in {documents} of {pairs} pairs")
+    return [f"only the beginning of the document was read: {', '.join(said)}; --windows reads more"] if said else []

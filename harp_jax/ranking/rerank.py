@@ -19,6 +19,7 @@ from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import FIELDS, Documents, Texts
 from harp_jax.corpus.paths import document_files, is_irds, query_file
 from harp_jax.corpus.trec import Run, ScoredQuery, chosen_queries, read_queries, read_run, run_lines
+from harp_jax.evaluation.provenance import record_truncated
 from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend
 from harp_jax.ranking.scorers import (
     BiEncoderScorer,
@@ -205,8 +206,8 @@ def rerank_files(
 
     Re-ranks only queries with a text in `queries`, and of these only the ids in the file `only`, or those of `fold` in
     `folds`. `blank_query` scores documents with an empty query; `cosine` and `backend` as in `load_scorer`. A repeated call
-    resumes a killed one: finished chunks stay in OUTPUT.parts until the run is complete. Raises InputError for bad input
-    before scoring.
+    resumes a killed one: finished chunks stay in OUTPUT.parts until the run is complete. OUTPUT.truncated.json counts
+    the pairs of whose document only the beginning was read, if any. Raises InputError for bad input before scoring.
     """
     inputs = [] if is_irds(docs) else document_files(docs)
     inputs += [queries if is_irds(queries) else query_file(queries), run, only, folds]
@@ -224,17 +225,19 @@ def rerank_files(
         "files": [model, docs, queries, run, only, folds],
         "chosen": [fields, k, fold, windows, blank_query],
         "computed": [type(scorer).__name__, backend, dtype, cosine, max_length, batch_tokens, jax.default_backend()],
+        "parts": "counts, lines",  # what a part holds
     }
     parts = Parts(output, fingerprint(settings, model, inputs), len(chunks))
     total, done = sum(map(size, chunks)), sum(map(size, chunks[: parts.done]))
     _note(f"resuming after {done} of {total} pairs, found in {parts.directory}" if done else "")
+    scorer.truncated_queries, scorer.truncated_documents = parts.truncated
     several = tied = 0  # queries with several candidates, and those whose scores are all equal
     with progress(total=total, initial=done, unit="pairs", desc="rerank") as bar:
         for chunk in chunks[parts.done :]:
             found = list(rerank_chunk(scorer, chunk, scored, documents, windows, bar))
             spreads = [np.ptp(scores) for _, docids, scores in found if len(docids) > 1]
             several, tied = several + len(spreads), tied + spreads.count(0)
-            parts.add(found)
+            parts.add(found, (scorer.truncated_queries, scorer.truncated_documents))
     parts.finish()
     expected = texts if wanted is None else wanted & texts.keys()
     if len(expected) > len(candidates):
@@ -242,8 +245,9 @@ def rerank_files(
     if scorer.truncated_queries:
         _note(f"the query was truncated in {scorer.truncated_queries} pairs; {scorer.remedy}")
     if scorer.truncated_documents:
+        record_truncated(output, scorer.truncated_documents, total)
         _note(
-            f"only the beginning of the document was read in {scorer.truncated_documents} of {total - done} pairs; "
+            f"only the beginning of the document was read in {scorer.truncated_documents} of {total} pairs; "
             "--windows reads more, or a longer --max_length if the model was trained with it"
         )
     if tied:
@@ -262,8 +266,8 @@ def _note(text: str) -> None:
 class Parts:
     """OUTPUT.parts: chunk n of the run as n.trec, and a key that identifies the inputs.
 
-    Removes parts with another key or none. Raises InputError if the directory holds other files, or if another process is
-    writing to it.
+    The first line of a chunk has the numbers of pairs so far whose query and whose document were truncated. Removes parts with
+    another key or none. Raises InputError if the directory holds other files, or if another process is writing to it.
     """
 
     def __init__(self, output: str, key: str, count: int) -> None:
@@ -279,13 +283,19 @@ class Parts:
             with replacing(path) as file:
                 file.write(key)
         self.done = next(n for n in range(count + 1) if n == count or not os.path.exists(self._part(n)))
+        self.truncated = (0, 0)
+        if self.done:
+            with open(self._part(self.done - 1), encoding="utf-8") as part:
+                queries, documents = map(int, part.readline().split())
+            self.truncated = (queries, documents)
 
     def _part(self, number: int) -> str:
         return os.path.join(self.directory, f"{number:06d}.trec")
 
-    def add(self, rankings: Iterable[ScoredQuery]) -> None:
-        """Writes the next chunk."""
+    def add(self, rankings: Iterable[ScoredQuery], truncated: tuple[int, int]) -> None:
+        """Writes the next chunk, with the numbers of truncated queries and documents so far."""
         with replacing(self._part(self.done)) as file:
+            file.write("{} {}\n".format(*truncated))
             file.writelines(run_lines(rankings))
         self.done += 1
 
@@ -294,6 +304,7 @@ class Parts:
         with replacing(self.output) as whole:
             for number in range(self.count):
                 with open(self._part(number), encoding="utf-8") as part:
+                    part.readline()
                     shutil.copyfileobj(part, whole)
         self._remove()
         os.remove(os.path.join(self.directory, LOCK))

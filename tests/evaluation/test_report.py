@@ -10,7 +10,7 @@ import pytest
 from harp_jax.base.errors import InputError
 from harp_jax.commands.evaluate import named
 from harp_jax.evaluation import render
-from harp_jax.evaluation.provenance import behind
+from harp_jax.evaluation.provenance import behind, record_truncated
 from harp_jax.evaluation.report import panels_of, read_curves, ticks
 from tests.support.commands import command
 
@@ -149,6 +149,16 @@ def test_verdicts_worse_undecided_and_blank(runs):
         assert "luck is at chance level: it orders its candidates no better than a random order. RR@10" in text
     alone, _ = written(runs, run(runs, "good"))
     assert "good reaches RR@10 0.750." in Strict(alone).text and "Wins" not in alone
+
+
+def test_truncated_documents_are_counted_over_the_seeds_of_a_run_until_it_is_written_anew(runs):
+    for name, documents in (("good", 7), ("luck", 30)):
+        record_truncated(str(runs / f"{name}.trec"), documents, 120)
+    seeds = f"--run=ranker={runs}/bad.trec,{runs}/good.trec,{runs}/luck.trec"
+    for page in written(runs, run(runs, "bm25"), seeds):
+        assert "only the beginning of the document was read: ranker in 37 of 240 pairs;" in page
+    (runs / "luck.trec").write_text((runs / "bm25.trec").read_text())
+    assert "ranker in 7 of 120 pairs" in written(runs, run(runs, "bm25"), seeds)[0]
 
 
 def test_intervals_cover_the_mean_and_bars_stay_on_their_axis(runs):

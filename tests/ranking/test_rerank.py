@@ -15,6 +15,7 @@ from harp_jax.base.files import SUMS
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.corpus.paths import document_files
 from harp_jax.corpus.trec import read_run, write_run
+from harp_jax.evaluation.provenance import truncated_remark
 from harp_jax.ranking import rerank as ranking_rerank
 from harp_jax.ranking.rerank import Parts, fingerprint
 from harp_jax.ranking.scorers import CrossEncoderScorer, Windows
@@ -117,6 +118,8 @@ def test_the_report_says_of_how_many_candidates_only_the_beginning_was_read(file
             expected += len(document) > scorer.room(query) * (windows + 1) // 2
     assert 0 < expected < 48
     assert f"read in {expected} of 48 pairs; --windows" in capsys.readouterr().err
+    (remark,) = truncated_remark({"HARP": [str(files / "out.trec")]})
+    assert f"HARP in {expected} of 48 pairs" in remark
 
 
 @pytest.mark.parametrize(
@@ -171,8 +174,8 @@ def test_the_default_length_is_the_recorded_one(model, tmp_path, recorded, expec
 
 def test_a_killed_run_resumes_and_ends_with_the_same_bytes(files, model, monkeypatch, capsys):
     monkeypatch.setattr(ranking_rerank, "pairs_at_once", lambda: 12)  # a query a chunk
-    whole = reranked(files, model)
-    capsys.readouterr()
+    whole = reranked(files, model, max_length=16)
+    truncated = capsys.readouterr().err.split("only the beginning")[1]
     scored, real = [], ranking_rerank.rerank_chunk
 
     def dies_at(limit):
@@ -187,12 +190,13 @@ def test_a_killed_run_resumes_and_ends_with_the_same_bytes(files, model, monkeyp
     (files / "out.trec").unlink()
     monkeypatch.setattr(ranking_rerank, "rerank_chunk", dies_at(2))
     with pytest.raises(KeyboardInterrupt):
-        reranked(files, model)
+        reranked(files, model, max_length=16)
     assert not (files / "out.trec").exists() and (files / "out.trec.parts").exists()
     monkeypatch.setattr(ranking_rerank, "rerank_chunk", dies_at(99))
-    assert reranked(files, model) == whole
+    assert reranked(files, model, max_length=16) == whole
     assert scored == list(CANDIDATES)
-    assert "resuming after 24 of 48 pairs" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "resuming after 24 of 48 pairs" in said and said.endswith(truncated) and " of 48 pairs" in truncated
     assert not (files / "out.trec.parts").exists()
 
 
@@ -220,13 +224,13 @@ def test_parts_of_other_inputs_or_without_a_key_are_not_used(files, model, monke
 def test_parts_of_a_killed_run_are_kept_and_a_second_writer_is_refused(tmp_path):
     parts = Parts(str(tmp_path / "out"), "key", 3)
     for number in range(2):
-        parts.add([(f"q{number}", ["a", "b"], [2.0, 1.0])])
+        parts.add([(f"q{number}", ["a", "b"], [2.0, 1.0])], (number, 2))
     with pytest.raises(InputError, match="another process is writing to"):
         Parts(str(tmp_path / "out"), "key", 3)
     del parts
     parts = Parts(str(tmp_path / "out"), "key", 3)
-    assert parts.done == 2
-    parts.add([("q2", ["a", "b"], [2.0, 1.0])])
+    assert parts.done == 2 and parts.truncated == (1, 2)
+    parts.add([("q2", ["a", "b"], [2.0, 1.0])], (1, 2))
     parts.finish()
     assert list(read_run(str(tmp_path / "out"))) == ["q0", "q1", "q2"] and os.listdir(tmp_path) == ["out"]
 
