@@ -18,9 +18,9 @@ from harp_jax.corpus.documents import Documents, document_files, is_irds
 from harp_jax.corpus.trec import ScoredQuery, read_queries, read_run, write_run
 from harp_jax.ranking.first_stage import Candidates
 from harp_jax.ranking.rerank import fingerprint
-from harp_jax.ranking.scorers import BiEncoderScorer, Windows
+from harp_jax.ranking.scorers import BiEncoderScorer, ProgressBar, Windows
 
-PART = 1024  # documents
+PART, BLOCK = 1024, 64  # documents of a file, and those embedded between two updates of the progress bar
 PASSAGES = 4
 QUERIES = 256  # searched together
 
@@ -49,20 +49,26 @@ class VectorIndex:
             self._embed()
 
     def _embed(self) -> None:
-        texts = iter(progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="embed"))
-        for path in self.parts:
-            part = [text for _, text in islice(texts, PART)]
-            if not os.path.exists(path):
-                vectors, starts = self._passages(part)
+        texts = iter(self.docs.texts())
+        with progress(total=len(self.docs), unit="documents", desc="embed") as bar:
+            for path in self.parts:
+                part = [text for _, text in islice(texts, PART)]
+                if os.path.exists(path):
+                    bar.skip(len(part))
+                    continue
+                blocks = [part[start : start + BLOCK] for start in range(0, len(part), BLOCK)]
+                vectors, counts = zip(*(self._passages(block, bar) for block in blocks))
+                starts = np.cumsum([0, *np.concatenate(counts)[:-1]])
                 with replacing(path, "wb") as file:
-                    np.savez(file, vectors=vectors.astype(np.float16), starts=starts)
+                    np.savez(file, vectors=np.concatenate(vectors).astype(np.float16), starts=starts)
 
-    def _passages(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Unit vectors [passages, hidden] float32, and the first passage of each text [texts] int64."""
+    def _passages(self, texts: list[str], bar: ProgressBar) -> tuple[np.ndarray, list[int]]:
+        """Unit vectors [passages, hidden] float32, and the number of passages of each text."""
         room = self.scorer.room(np.zeros(0, np.int32))
         windows = [self.windows.of(ids, room) for ids in self.scorer.encode_documents(texts, self.windows.reach(room))]
-        starts = np.cumsum([0, *map(len, windows[:-1])])
-        return self.scorer.vectors([window for each in windows for window in each]), starts
+        vectors = self.scorer.vectors([window for each in windows for window in each])
+        bar.update(len(texts))
+        return vectors, [len(each) for each in windows]
 
     def embedded(self, queries: Mapping[str, str]) -> np.ndarray:
         """Unit vectors [queries, hidden] float32, of as many tokens as the encoder reads."""

@@ -118,7 +118,9 @@ def test_vectors_are_computed_once_and_a_killed_command_goes_on(files, encoder, 
     (folder / "000002.npz").unlink()
     seen = []
     real = vectors.VectorIndex._passages
-    monkeypatch.setattr(vectors.VectorIndex, "_passages", lambda self, texts: seen.append(texts) or real(self, texts))
+    monkeypatch.setattr(
+        vectors.VectorIndex, "_passages", lambda self, texts, bar: seen.append(texts) or real(self, texts, bar)
+    )
     assert searched(files, encoder) == first
     assert seen == [[DOCS["D6"], DOCS["D7"], DOCS["D8"]]]
     assert searched(files, encoder) == first and len(seen) == 1
