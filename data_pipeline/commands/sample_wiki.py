@@ -20,6 +20,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
+from data_pipeline.commands.sample_words import ENGLISH, LANGUAGES, Words
 from data_pipeline.sources.wikitext import Site, plain_text
 from harp_jax.base import files
 from harp_jax.base.cli import Parser, count, positive
@@ -32,120 +33,11 @@ HOMONYMS = 5  # pages that share a name, on average
 FACTS = 2  # of a page; a question asks about both
 QUESTION = 2  # the place of the questions' wording
 T = TypeVar("T")
-_NAMESPACES = {"Talk": 1, "File": 6, "Template": 10, "Category": 14}
 _URL = "https://sample.invalid/wiki/"
 FILES = ("wiki.xml.bz2", "docs.tsv", "queries.tsv", "qrels.txt", "folds.tsv", "train.queries.tsv", "test.queries.tsv")
 
 KINDS = ("town", "river", "person", "guild", "creature", "device")
 
-WORDINGS: dict[str, tuple[str, ...]] = {
-    "town": (
-        "landing stages and flat boats | ferrymen | passage across the water",
-        "brine in wide pans | salt makers | seasoning from the sea",
-        "grey stone in terraces | quarry workers | granite for masons",
-        "hives on every roof | beekeepers | honey and wax",
-        "sand melted into panes | glass blowers | windows and vases",
-        "flax and bleached cloth | linen weavers | fine fabric",
-        "herring over alder fires | fishwives | cured seafood",
-        "apples for the press | cider brewers | orchards and a fruity drink",
-    ),
-    "river": (
-        "seven steep ledges | cataracts | waterfalls",
-        "reeds in every curve | sluggish bends | a course without any hurry",
-        "red clay | rusty floods | orange mud",
-        "frozen shores | skaters | solid ice",
-        "sulphur and warm springs | bathers | a thermal spa",
-        "wheels that grind corn | millers | the making of flour",
-        "grains of gold | prospectors | nuggets of precious metal",
-        "a covered wooden span | a toll bridge | payment at a crossing",
-    ),
-    "person": (
-        "charts of shoals and coasts | maps for sailors | cartography",
-        "broken limbs and ointments | patients | the work of a doctor",
-        "verses about summer | poems | literature and rhyme",
-        "comets in brass tubes | astronomy | stars through a telescope",
-        "bronze cast for towers | a bell foundry | church chimes",
-        "vaults and domes | architecture | the design of buildings",
-        "reading lessons for orphans | pupils | a small school",
-        "grafted pears | gardening | plants and trees",
-    ),
-    "guild": (
-        "weights and measures | inspectors | merchants who cheat",
-        "cargo saved from wreck | shipowners | refunds for lost vessels",
-        "books copied on vellum | scribes | manuscripts",
-        "singers at weddings | a choir | music with many voices",
-        "guards in the forest | armed escorts | protection on dangerous roads",
-        "graves of the poor | undertakers | funerals",
-        "swept chimneys | climbing boys | the removal of soot",
-        "money without interest | debtors | loans like those of a bank",
-    ),
-    "creature": (
-        "chambers below oaks | burrows | tunnels underground",
-        "a glow like a green lamp | an eerie light | shining at night",
-        "stolen buttons and spoons | thefts | robbed jewellery",
-        "songs before thunder | a warning call | the prediction of storms",
-        "a coat that turns from brown to white | camouflage | hiding in snow",
-        "spitting of glue | sticky venom | deadly poison",
-        "young in a fold of its ear | tiny offspring | strange babies",
-        "columns of thousands | a yearly migration | huge moving herds",
-    ),
-    "device": (
-        "buckets lifted by a screw | irrigation | pumping for thirsty fields",
-        "dripping oil | timekeeping | a clock",
-        "patterns on wet plaster | decorators | painted rooms",
-        "nets on a geared drum | trawlers | the catching of fish",
-        "lenses on a spinning bowl | spectacle makers | eye glasses",
-        "rye shaken on sieves | granaries | wheat and chaff",
-        "pictures at half their size | engravers | art in miniature",
-        "a stretched hair | weather stations | humidity of the air",
-    ),
-}  # fmt: skip
-
-LEADS = (
-    "It is known for {0} and for {1}.",
-    "It means {0} and {1} to most people.",
-    "What it stands for is {0}, and also {1}.",
-)
-# A link with a fact of its page; {x} is the anchor.
-PHRASES = ("{x} and {0}", "{0} and {x}", "{x} with {0}")
-# Sentences with one or two such phrases, and few words else: what describes a page should not drown in its sentence.
-FRAMES = (
-    "Nobody forgets {0}.",
-    "There is a song about {0}.",
-    "It is not far from {0}.",
-    "Everyone talks of {0}.",
-    "Then came {0}.",
-    "This was due to {0}.",
-    "As with {0}, so with {1}.",
-    "Some prefer {0}, others {1}.",
-)
-PLAIN = (
-    "Its early history is told in few sources.",
-    "Most accounts were collected about {year} by a clerk of {region}.",
-    "The name is older than any written record of {region}.",
-    "Much of what is believed about it cannot be proved.",
-    "A second account, dated {year}, differs in small details.",
-    "The people of {region} tell the story in another order.",
-    "Interest grew again after {year}, when roads were improved.",
-)
-HEADINGS = ("History", "Neighbours", "In song and story", "Later years", "Trade", "Disputes", "Legacy", "Visitors")
-REGIONS = ("Norrland Vale", "the Hither Isles", "Upper Kestria", "the Salt Marches", "Wendmoor", "the Nine Hills",
-           "Lower Ambria", "the Grey Coast")  # fmt: skip
-KIND_NOUNS = {
-    "town": ("town", "a town in {region}"),
-    "river": ("river", "a river of {region}"),
-    "person": ("person", "a figure from {region}"),
-    "guild": ("guild", "a guild seated in {region}"),
-    "creature": ("animal", "an animal of {region}"),
-    "device": ("machine", "a machine first built in {region}"),
-}
-ALIASES = ("Old {}", "Great {}", "{} the Elder", "Saint {}", "{} of the Hills", "New {}")
-QUESTIONS = (
-    "Which {name} has to do with {0} and {1}?",
-    "Tell me, where is {name} if I care about {0} and {1}?",
-    "I look for {name}, something about {0} or {1}.",
-    "Can you say which {name} stands for {0} and {1}?",
-)
 ONSETS = "b br c d dr f fl g gr h k kl l m n p pr r s sk st t th tr v w".split()  # noqa: SIM905
 VOWELS = "a e i o u ae ei ou".split()  # noqa: SIM905
 CODAS = "l n r s th nd rk ll m st ck".split()  # noqa: SIM905
@@ -162,7 +54,7 @@ class Fact(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A planned article: `alias` is the title of a redirect."""
+    """A planned article in the `words` of a language: `alias` is the title of a redirect."""
 
     id: int
     kind: str
@@ -171,9 +63,10 @@ class Page(NamedTuple):
     region: str
     facts: tuple[Fact, ...]
     alias: str
+    words: Words
 
 
-def world(count: int, seed: int, informative: bool = True) -> list[Page]:
+def world(count: int, seed: int, informative: bool = True, words: Words = ENGLISH) -> list[Page]:
     """The pages and their facts. Pages of one name and kind share no fact as long as there are enough.
 
     informative=False is the control: links to a page state random facts.
@@ -187,17 +80,17 @@ def world(count: int, seed: int, informative: bool = True) -> list[Page]:
     for number in range(count):
         kind = KINDS[number % len(KINDS)]
         name = str(names[int(draw.integers(len(names)))])
-        region = _pick(REGIONS, draw)
-        facts = _facts(WORDINGS[kind], used.setdefault((name, kind), set()), number in asked, informative, draw)
-        noun = KIND_NOUNS[kind][0]
+        region = _pick(words.regions, draw)
+        facts = _facts(words, kind, used.setdefault((name, kind), set()), number in asked, informative, draw)
+        noun = words.kinds[kind][0]
         title = f"{_pick(GIVEN, draw)} {name}" if kind == "person" else f"{name} ({noun})"
         place = region.removeprefix("the ")
         candidates = [title, f"{name} ({noun}, {place})", f"{title} ({number})"]
         title = next(candidate for candidate in candidates if candidate not in taken)
-        alias = _pick(ALIASES, draw).format(title) if number % 3 == 0 else ""
+        alias = _pick(words.aliases, draw).format(title) if number % 3 == 0 else ""
         alias = "" if alias in taken else alias
         taken |= {title, alias}
-        pages.append(Page(number + 10, kind, name, title, region, facts, alias))
+        pages.append(Page(number + 10, kind, name, title, region, facts, alias, words))
     return pages
 
 
@@ -214,9 +107,10 @@ def _pick(options: Sequence[T], draw: np.random.Generator) -> T:
 
 
 def _facts(
-    table: Sequence[str], used: set[int], asked: bool, informative: bool, draw: np.random.Generator
+    words: Words, kind: str, used: set[int], asked: bool, informative: bool, draw: np.random.Generator
 ) -> tuple[Fact, ...]:
     """Two facts; those in `used` are avoided while others are left."""
+    table = words.facts[kind]
     fresh = [number for number in range(len(table)) if number not in used]
     if len(fresh) < FACTS:
         fresh = list(range(len(table)))
@@ -225,7 +119,7 @@ def _facts(
     facts = []
     for number in chosen:
         # In the control of any kind: a fact of the page's own kind would still tell the kind.
-        other = table if informative else WORDINGS[_pick(KINDS, draw)]
+        other = table if informative else words.facts[_pick(KINDS, draw)]
         linked = number if informative else int(draw.integers(len(other)))
         first, second, question = table[number].split(" | ")
         swapped = bool(draw.integers(2))
@@ -237,22 +131,23 @@ def _facts(
 def article(page: Page, pages: list[Page], seed: int) -> str:
     """The wikitext of a page: infobox, lead, sections with links, a table, references, categories."""
     draw = generator("sample_wiki", seed, "article", page.id)
-    noun, opening = KIND_NOUNS[page.kind]
-    lead = f"'''{page.title.partition(' (')[0]}''' is {opening.format(region=page.region)}."
+    words, image, category = page.words, *(page.words.space(number) for number in (6, 14))
+    noun, opening, _ = words.kinds[page.kind]
+    lead = f"'''{page.title.partition(' (')[0]}''' {opening.format(region=page.region)}."
     lead += f"<ref name=a>{{{{cite book|title=Annals of {page.region}|year={_year(draw)}}}}}</ref>"
-    lead += " " + _pick(LEADS, draw).format(*(fact.lead for fact in _order(page.facts, draw)))
+    lead += " " + _pick(words.leads, draw).format(*(fact.lead for fact in _order(page.facts, draw)))
     text = f"{{{{Infobox {noun}\n| name = {page.name}\n| region = [[{page.region}]]\n}}}}\n{lead}\n"
-    headings = draw.permutation(len(HEADINGS))[: int(draw.integers(2, 5))]
+    headings = draw.permutation(len(words.headings))[: int(draw.integers(2, 5))]
     for place, heading in enumerate(headings):
         sentences = [_linking(page, pages, draw) for _ in range(int(draw.integers(2, 5)))]
         sentences.insert(int(draw.integers(len(sentences) + 1)), _plain(page, draw))
-        text += f"\n== {HEADINGS[heading]} ==\n"
+        text += f"\n== {words.headings[heading]} ==\n"
         if place == 0:
-            text += f"[[File:{page.name}.jpg|thumb|{_linking(page, pages, draw)}]]\n"
+            text += f"[[{image}:{page.name}.jpg|thumb|{_linking(page, pages, draw)}]]\n"
         text += " ".join(sentences) + "<ref name=a />\n"
     rows = "".join(f"|-\n| {_year(draw)} || {_anchor(_other(page, pages, draw), draw)}\n" for _ in range(3))
-    text += f'\n== See also ==\n<!-- kept short -->\n{{| class="wikitable"\n! Year !! Page\n{rows}|}}\n'
-    return text + f"* {_anchor(_other(page, pages, draw), draw)}\n\n[[Category:{noun.capitalize()}]]\n"
+    text += f'\n== {words.see} ==\n<!-- kept short -->\n{{| class="wikitable"\n! Year !! Page\n{rows}|}}\n'
+    return text + f"* {_anchor(_other(page, pages, draw), draw)}\n\n[[{category}:{noun.capitalize()}]]\n"
 
 
 def _year(draw: np.random.Generator) -> int:
@@ -260,7 +155,7 @@ def _year(draw: np.random.Generator) -> int:
 
 
 def _plain(page: Page, draw: np.random.Generator) -> str:
-    return _pick(PLAIN, draw).format(year=_year(draw), region=page.region)
+    return _pick(page.words.plain, draw).format(year=_year(draw), region=page.region)
 
 
 def _other(page: Page, pages: list[Page], draw: np.random.Generator) -> Page:
@@ -275,12 +170,12 @@ def _order(facts: tuple[Fact, ...], draw: np.random.Generator) -> list[Fact]:
 
 def _linking(page: Page, pages: list[Page], draw: np.random.Generator) -> str:
     """A sentence with links, each in a phrase that tells a fact of its page; both pages are of one region."""
-    frame = _pick(FRAMES, draw)
+    frame = _pick(page.words.frames, draw)
     one = _other(page, pages, draw)
     near = [other for other in pages if other.region == one.region and other not in (one, page)]
     phrases = []
     for other in (one, _pick(near, draw) if near else _other(page, pages, draw)):
-        phrases.append(_pick(PHRASES, draw).format(_pick(other.facts, draw).link, x=_anchor(other, draw)))
+        phrases.append(_pick(page.words.phrases, draw).format(_pick(other.facts, draw).link, x=_anchor(other, draw)))
     sentence = frame.format(*phrases, year=_year(draw), region=page.region)
     return sentence[0].upper() + sentence[1:]
 
@@ -291,24 +186,27 @@ def _anchor(page: Page, draw: np.random.Generator) -> str:
     if draw.random() < 0.1:
         target = (target[0].lower() + target[1:]).replace(" ", "_")
     style = float(draw.random())
-    article = "" if page.kind in ("town", "person") else "the "
+    article = "" if page.kind in ("town", "person") else page.words.the
     if style < 0.1:
-        return f"[[{target}|the {KIND_NOUNS[page.kind][0]}]]"
+        return f"[[{target}|{page.words.kinds[page.kind][2]}]]"
     if style < 0.15:
         return f"[[{page.title}]]"
     if style < 0.3:
-        return f"{article}[[{target}#History|''{page.name}'']]"
+        return f"{article}[[{target}#{page.words.headings[0]}|''{page.name}'']]"
     return f"{article}[[{target}|{page.name}]]"
 
 
 def dump(pages: list[Page], seed: int) -> Iterator[str]:
     """The text of a MediaWiki export, in pieces."""
+    words = pages[0].words
+    tag = next(tag for tag, each in LANGUAGES.items() if each is words)
     yield (
-        '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="en">\n  <siteinfo>\n'
+        '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="'
+        f'{tag}">\n  <siteinfo>\n'
         "    <sitename>Sample wiki</sitename>\n    <dbname>samplewiki</dbname>\n    <case>first-letter</case>\n"
         '    <namespaces>\n      <namespace key="0" case="first-letter" />\n'
     )
-    for name, number in _NAMESPACES.items():
+    for name, number in words.namespaces.items():
         yield f'      <namespace key="{number}" case="first-letter">{name}</namespace>\n'
     yield "    </namespaces>\n  </siteinfo>\n"
     for page in pages:
@@ -316,18 +214,20 @@ def dump(pages: list[Page], seed: int) -> Iterator[str]:
     number = 10 + len(pages)
     for page in pages:
         if page.alias:
-            yield _element(page.alias, number, f"#REDIRECT [[{page.title}]]", redirect=page.title)
+            yield _element(page.alias, number, f"#{words.redirect} [[{page.title}]]", redirect=page.title)
             number += 1
     titles = {page.title for page in pages}
     for name in sorted({page.name for page in pages} - titles):
         listed = [page for page in pages if page.name == name]
         if len(listed) > 1:
-            lines = "".join(f"* [[{page.title}]], {KIND_NOUNS[page.kind][0]}\n" for page in listed)
-            yield _element(name, number, f"'''{name}''' may mean:\n{lines}{{{{disambig}}}}\n")
+            lines = "".join(f"* [[{page.title}]], {words.kinds[page.kind][0]}\n" for page in listed)
+            yield _element(name, number, f"'''{name}''' {words.means}:\n{lines}{{{{disambig}}}}\n")
         else:
-            yield _element(name, number, f"#REDIRECT [[{listed[0].title}]]", redirect=listed[0].title)
+            yield _element(name, number, f"#{words.redirect} [[{listed[0].title}]]", redirect=listed[0].title)
         number += 1
-    yield _element("Talk:" + pages[0].title, number, "Is this [[" + pages[1].title + "]]?", namespace=1)
+    yield _element(
+        f"{words.space(1)}:{pages[0].title}", number, words.talk + " [[" + pages[1].title + "]]?", namespace=1
+    )
     yield "</mediawiki>\n"
 
 
@@ -352,7 +252,7 @@ def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, in
         page = pages[place]
         asked = [fact.question for fact in _order(page.facts, draw)]
         fold = number % TRAIN_FOLDS if number < train else TRAIN_FOLDS + number % (FOLDS - TRAIN_FOLDS)
-        yield f"q{number + 1}", _pick(QUESTIONS, draw).format(*asked, name=page.name), page, fold
+        yield f"q{number + 1}", _pick(page.words.questions, draw).format(*asked, name=page.name), page, fold
 
 
 def _train(count: int) -> int:
@@ -365,15 +265,16 @@ def _asked(count: int, seed: int) -> np.ndarray:
     return generator("sample_wiki", seed, "asked").permutation(count)[: _train(count) + 3 * count // 8]
 
 
-def write(output: str, count: int, seed: int, informative: bool = True) -> int:
+def write(output: str, count: int, seed: int, informative: bool = True, language: str = "en") -> int:
     """Writes the seven files of a wiki of `count` articles; returns the number of questions.
 
     informative=False: see `world`. InputError if `count` is too small.
     """
     if count < 2 * FOLDS:
         raise InputError(f"{count} pages are too few for {FOLDS} folds; use at least {2 * FOLDS} pages")
-    pages = world(count, seed, informative)
-    site = Site(_NAMESPACES)
+    words = LANGUAGES[language]
+    pages = world(count, seed, informative, words)
+    site = Site(words.namespaces)
     with files.replacing(os.path.join(output, "docs.tsv")) as file:
         for page in pages:
             plain = plain_text(article(page, pages, seed), site)
@@ -411,10 +312,12 @@ def arguments_parser() -> Parser:
     parser.add_output("--output", required=True, help="directory for the dump and the six text files")
     parser.add_argument("--pages", type=positive, default=400, help="articles (400)")
     parser.add_argument("--seed", type=count, default=0, help="the same seed writes the same bytes (0)")
+    parser.add_argument("--language", choices=sorted(LANGUAGES), default="en", help="of the pages and questions (en)")
     parser.add_argument("--uninformative_links", action="store_true", help="the control: links state random facts")
     return parser
 
 
 def main(arguments: argparse.Namespace) -> None:
-    asked = write(arguments.output, arguments.pages, arguments.seed, not arguments.uninformative_links)
-    print(f"{arguments.pages} articles and {asked} questions in {arguments.output}")
+    a = arguments
+    asked = write(a.output, a.pages, a.seed, not a.uninformative_links, a.language)
+    print(f"{a.pages} articles and {asked} questions in {a.output}")

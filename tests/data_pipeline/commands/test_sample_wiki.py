@@ -1,18 +1,20 @@
+import bz2
 import hashlib
 from collections import Counter
 
 import pytest
 
 from data_pipeline.commands import sample_wiki
+from data_pipeline.commands.sample_words import ENGLISH, LANGUAGES
 from data_pipeline.text.sentences import sentences
 from harp_jax.base.errors import InputError
 from tests.support.source_reading import read, source
 
 
-@pytest.fixture(scope="module")
-def output(tmp_path_factory):
+@pytest.fixture(scope="module", params=LANGUAGES)
+def output(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("sample")
-    sample_wiki.write(str(path), 400, 0)
+    sample_wiki.write(str(path), 400, 0, language=request.param)
     return path
 
 
@@ -29,8 +31,9 @@ def test_same_seed_same_bytes(output, tmp_path):
     def digests(path):
         return [hashlib.sha256((path / name).read_bytes()).hexdigest() for name in sample_wiki.FILES]
 
-    sample_wiki.write(str(tmp_path / "again"), 400, 0)
-    sample_wiki.write(str(tmp_path / "other"), 400, 1)
+    language = "de" if "Siehe auch" in bz2.open(output / "wiki.xml.bz2", "rt").read() else "en"
+    sample_wiki.write(str(tmp_path / "again"), 400, 0, language=language)
+    sample_wiki.write(str(tmp_path / "other"), 400, 1, language=language)
     assert digests(tmp_path / "again") == digests(output)
     assert not set(digests(tmp_path / "other")[:3]) & set(digests(output))
 
@@ -76,7 +79,7 @@ def test_no_question_is_worded_like_its_page_or_a_link_to_it():
     wordings = {True: Counter(), False: Counter()}
     for page in pages:
         for fact in page.facts:
-            table = sample_wiki.WORDINGS[page.kind][fact.number].split(" | ")
+            table = ENGLISH.facts[page.kind][fact.number].split(" | ")
             assert fact.lead in table[:2] and fact.question == table[2] and fact.link in {*table} - {fact.lead}
             wordings[page.id in asked][table.index(fact.link)] += 1
     assert len(asked) == 216 and set(wordings[True]) == {0, 1} and set(wordings[False]) == {2}
@@ -86,7 +89,7 @@ def true_links(pages):
     """The fraction of links that tell a fact of their page."""
     found = []
     for page in pages:
-        wordings = {w for fact in page.facts for w in sample_wiki.WORDINGS[page.kind][fact.number].split(" | ")}
+        wordings = {w for fact in page.facts for w in ENGLISH.facts[page.kind][fact.number].split(" | ")}
         found += [fact.link in wordings for fact in page.facts]
     return sum(found) / len(found)
 
