@@ -4,6 +4,7 @@ The newest checkpoint of a training workdir as a Hugging Face directory (`checkp
 """
 
 import argparse
+import sys
 
 from harp_jax.base.cli import Parser, count, run
 from harp_jax.base.errors import InputError
@@ -51,6 +52,7 @@ def arguments_parser() -> Parser:
     parser.add_argument("--dataset", action="append", default=[], help="a data set for its card; several times")
     parser.add_argument("--results", default="", help="figures for its card: the file of harp evaluate --per_query")
     parser.add_argument("--system", default="", help="the run of --results that is this model (where it has several)")
+    parser.add_argument("--baseline", default="", help="the run of --results to compare it with, such as BM25")
     parser.add_argument("--evaluated_on", default="", help="name of the queries of --results")
     parser.add_argument(
         "--push", default="", metavar="USER/NAME", help="upload to the Hugging Face Hub; without a token list the files"
@@ -66,8 +68,8 @@ def main(arguments: argparse.Namespace) -> None:
     for wrong, message in (
         (given not in ([True, False, False], [False, True, True]), "give --workdir, or --encoder with --layers"),
         (
-            (arguments.system or arguments.evaluated_on) and not arguments.results,
-            "--system and --evaluated_on describe --results; add it, or leave them out",
+            (arguments.system or arguments.baseline or arguments.evaluated_on) and not arguments.results,
+            "--system, --baseline and --evaluated_on describe --results; add it, or leave them out",
         ),
     ):
         if wrong:
@@ -89,7 +91,10 @@ def main(arguments: argparse.Namespace) -> None:
             base_model=arguments.base_model,
             datasets=tuple(arguments.dataset),
             figures=read_figures(arguments.results, arguments.system) if arguments.results else (),
+            baseline=arguments.baseline,
+            baseline_figures=read_figures(arguments.results, arguments.baseline) if arguments.baseline else (),
             evaluated_on=arguments.evaluated_on,
+            command=("harp", "export", *sys.argv[1:]),
         ),
         formats=arguments.format,
         int8=arguments.int8,

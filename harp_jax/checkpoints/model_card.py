@@ -57,7 +57,10 @@ class About:
     base_model: str = ""
     datasets: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
+    baseline: str = ""  # name of the system of `baseline_figures`, on the same queries
+    baseline_figures: tuple[Figure, ...] = ()
     evaluated_on: str = ""  # name of the queries of `figures`
+    command: tuple[str, ...] = ()  # the words of the command that exports
 
 
 NOTHING = About()
@@ -84,7 +87,7 @@ def read_figures(path: str, system: str = "") -> tuple[Figure, ...]:
         by_query[qid] = float(value)
     system = system or (next(iter(found)) if len(found) == 1 else "")
     if system not in found:
-        raise InputError(f"{path} has no system {system!r}; set --system to one of {', '.join(sorted(found))}")
+        raise InputError(f"{path} has no system {system!r}; name one of {', '.join(sorted(found))}")
     return tuple(
         _figure(measure, np.array([*by_query.values()]))
         for measure, by_query in found[system].items()
@@ -134,10 +137,14 @@ def metadata(name: str, about: About, tags: list[str]) -> str:
 
 
 def figure_lines(about: About) -> list[str]:
-    """The figures as a Markdown table."""
-    rows = [f"| {f.measure} | {f.value:.4f} | [{f.low:.4f}, {f.high:.4f}] | {f.queries} |" for f in about.figures]
+    """The figures as a Markdown table, then those of the baseline."""
+    rows = [
+        f"| {system} | {f.measure} | {f.value:.4f} | [{f.low:.4f}, {f.high:.4f}] | {f.queries} |"
+        for system, figures in (("this model", about.figures), (_plain(about.baseline), about.baseline_figures))
+        for f in figures
+    ]
     head = [f"On {about.evaluated_on}:", ""] if about.evaluated_on else []
-    return [*head, "| measure | value | 95 % interval | queries |", "|---|---|---|---|", *rows, ""]
+    return [*head, "| system | measure | value | 95 % interval | queries |", "|---|---|---|---|---|", *rows, ""]
 
 
 def model_card(
@@ -167,7 +174,7 @@ def model_card(
         data.append(
             f"- marks before query and document: {marks[0] or 'none'}, {marks[1] or 'none'} (harp_jax adds them)"
         )
-    made = ["harp", "export", f"--workdir={workdir}", f"--output={output}"]
+    made = list(about.command) or ["harp", "export", f"--workdir={workdir}", f"--output={output}"]
     software = [f"harp_jax {__version__}", f"Python {sys.version.split()[0]}", *(f"{p} {version(p)}" for p in PACKAGES)]
     commands = [shlex.join(_portable(words)) for words in (read_command(workdir), made) if words]
     return "\n".join(

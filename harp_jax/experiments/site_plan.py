@@ -227,9 +227,9 @@ def tables(rows: Mapping[str, str]) -> list[Command]:
 
 
 def published(name: str, workdir: str, row: str) -> Command:
-    """An export with the figures of its row of the table on its card."""
+    """An export with the figures of its row of the table on its card, and those of BM25."""
     where = "--evaluated_on=anchors of held-out pages, candidates of BM25, BM25F and vectors re-ranked"
-    figures = ["--results={table}", f"--system={row}", where]
+    figures = ["--results={table}", f"--system={row}", f"--baseline={BM25}", where]
     return Command(name, "export", ["--workdir={" + workdir + "}", "--ranker", *figures, "--output={out}"])
 
 

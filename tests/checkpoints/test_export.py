@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from unittest.mock import patch
 
 import jax
 import numpy as np
@@ -41,7 +42,8 @@ def workdir(tmp_path_factory):
 
 
 def command(*words: object) -> None:
-    main(arguments_parser().parse_args(list(map(str, words))))
+    with patch.object(sys, "argv", ["harp export", *map(str, words)]):
+        main(arguments_parser().parse_args())
 
 
 def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path, monkeypatch, capsys):
@@ -49,10 +51,11 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path, mo
 
     monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
     values = "".join(f"ranker\t{measure}\tq{i}\t{(i % 5) / 4}\n" for measure in ("nDCG@10", "RR@10") for i in range(50))
+    values += "".join(f"BM25\tRR@10\tq{i}\t0.25\n" for i in range(50))
     (tmp_path / "table.tsv").write_text("run\tmeasure\tqid\tvalue\n" + values)
     output = tmp_path / "model"
     about = ["--license=apache-2.0", "--language=en", "--base_model=someone/base", "--dataset=a", "--dataset=b"]
-    figures = [f"--results={tmp_path / 'table.tsv'}", "--evaluated_on=WikiPassageQA"]
+    figures = [f"--results={tmp_path / 'table.tsv'}", "--system=ranker", "--baseline=BM25", "--evaluated_on=a test"]
     command(f"--workdir={workdir}", f"--output={output}", *about, *figures, "--push=me/x")
     assert "nothing was uploaded" in capsys.readouterr().out
     params, _ = load_params(workdir)
@@ -83,7 +86,8 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path, mo
         f"| nDCG@10 | 0.5000 | [{low:.4f}, {high:.4f}] | 50 |",
         "Step 3, train:",
         "| loss |",
-        "harp export --workdir=run --output=model\n",
+        "| BM25 | RR@10 | 0.2500 | [0.2500, 0.2500] | 50 |",
+        "--results=table.tsv --system=ranker --baseline=BM25 '--evaluated_on=a test' --push=me/x\n",
         f"jax {jax.__version__}",
         '"row_length": 128',
     ):
@@ -96,7 +100,7 @@ def test_command_exports_the_newest_checkpoint_with_a_card(workdir, tmp_path, mo
         (["--encoder=x"], "give --workdir, or --encoder with --layers"),
         (["--encoder=x", "--layers=2", "--workdir=x"], "give --workdir, or --encoder with --layers"),
         (["--layers=2"], "give --workdir, or --encoder with --layers"),
-        (["--workdir=x", "--system=ranker"], "--system and --evaluated_on describe --results"),
+        (["--workdir=x", "--system=ranker"], "--system, --baseline and --evaluated_on describe --results"),
         *(
             (["--workdir=x", f"--push={name}"], "name the repository USER/NAME")
             for name in ("x", "me/", "me/a b", "a/b/c")
@@ -296,7 +300,7 @@ def test_figures_are_read_from_the_values_per_query(tmp_path):
     figures = read_figures(str(path), "ranker, tuned")
     assert [(f.measure, f.value, f.queries) for f in figures] == [("RR@10", 0.5, 2)]  # a count is summed over queries
     for damage, system, message in (
-        (whole, "", "has no system ''; set --system to one of BM25, ranker, tuned"),
+        (whole, "", "has no system ''; name one of BM25, ranker, tuned"),
         (whole + "BM25\tRR@10\tq1\t0.5\n", "BM25", "table.tsv, line 10: not 'run.*each query once"),
         (whole + "BM25\tRR@10\tq3\n", "BM25", "table.tsv, line 10: not 'run"),
         (whole + "BM25\tRR@10\tq3\tnan\n", "BM25", "table.tsv, line 10: not 'run"),

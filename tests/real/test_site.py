@@ -66,7 +66,9 @@ def test_from_pages_to_a_ranker_and_a_verdict(tmp_path):
     by_labels = json.loads((output / "verdict.json").read_text())
     assert labelled.count(by_labels["words"].partition(". ")[2]) == 1
     used = output / ("ranker" if by_labels["weights"].keys() & {"ranker", LABELLED_ROW} else "ranker_not_used")
-    figures = ModelCard.load(used / "README.md").data.eval_results
+    card = ModelCard.load(used / "README.md")
+    assert "| BM25 | RR@10 |" in card.text and "--baseline=BM25" in card.text
+    figures = card.data.eval_results
     assert {figure.metric_name for figure in figures} == {"RR@10", "nDCG@10"}
     # Labels do not replace what is better without them.
     better = next(output.glob("labelled-*" if LABELLED_ROW in by_labels["weights"] else "model-*"))
