@@ -16,10 +16,9 @@ from functools import cached_property
 from typing import Any
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import check_links, check_outside, link, read_json
+from harp_jax.base.files import check_links, check_outside, expand, link, read_json
 from harp_jax.config import read_config
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.paths import are_pages
 from harp_jax.corpus.trec import Qrels, read_qrels, read_queries
 from harp_jax.experiments.execution import duration, execute, summary
 from harp_jax.experiments.plan import Step, listing, resolve
@@ -118,8 +117,9 @@ def verdicts(manifest: Mapping[str, Any]) -> list[str]:
     return found
 
 
-# One package of each extra that the steps need, the last one for HTML.
-PACKAGES = {"tensorflow": "demo", "ir_measures": "demo", "bm25s": "demo", "selectolax": "web"}
+# Packages of the extra [demo] that the steps need, one for each extra within, and of [web] by the format of the pages.
+PACKAGES = ("tensorflow", "ir_measures", "bm25s")
+WEB = {"html": ("selectolax",), "warc": ("fastwarc", "selectolax")}
 # Embedding a MB of documents takes as long as so many steps of training of as many layers: measured on Python's manual.
 STEPS_PER_MB, WINDOW_BYTES = 20, 750
 GUESSED = 1.0  # seconds of a step in a dry run before it is measured
@@ -148,10 +148,14 @@ class SiteRun:
     def __post_init__(self) -> None:
         if not 0 < self.minutes < math.inf:
             raise InputError(f"--minutes={self.minutes:g}: use a positive number")
-        crawled = any(os.path.isdir(path) and are_pages(path) for path in self.options["pages"])
-        for package, extra in PACKAGES.items():
-            if importlib.util.find_spec(package) is None and (crawled or extra != "web"):
-                raise InputError(f"harp site needs the package {package}; install harp_jax[{extra}]")
+        # By name, at the call: harp_jax works without the generation job.
+        detected = importlib.import_module("data_pipeline.sources.formats").format_of_content
+        formats = {self.options.get("format") or detected(path) for path in expand(tuple(self.options["pages"]))}
+        web = [package for name in sorted(formats) for package in WEB.get(name, ())]
+        for extra, packages in (("demo", PACKAGES), ("web", web)):
+            for package in packages:
+                if importlib.util.find_spec(package) is None:
+                    raise InputError(f"harp site needs the package {package}; install harp_jax[{extra}]")
 
     @property
     def encoder(self) -> str:
@@ -352,7 +356,6 @@ class Site:
         config.language = language
         temporary = tempfile.TemporaryDirectory(prefix="harp-site-") if not directory else None
         place = os.path.join(temporary.name, "survey") if temporary else directory
-        # By name, at the call: harp_jax works without the generation job.
         importlib.import_module("data_pipeline.commands.survey").write_survey(config, place)
         options = {"pages": paths, "format": format, "base_url": base_url, "redirects": tuple(redirects)}
         return cls(place, options | {"language": language}, temporary)

@@ -154,11 +154,19 @@ def test_the_time_of_the_vectors_is_said_before_they_are_made(pages):
 
 
 @pytest.mark.parametrize(
-    ("package", "extra", "pages"), [("ir_measures", "demo", "a.jsonl"), ("selectolax", "web", "a.html")]
+    ("package", "extra", "pages", "content"),
+    [
+        ("ir_measures", "demo", "pages/a.jsonl", '{"id": "a", "text": "A gate."}'),
+        ("selectolax", "web", "pages/a.html", "<p>A gate."),
+        ("selectolax", "web", "pages", "<!doctype html><p>A gate."),
+        ("selectolax", "web", "pages", "WARC/1.0"),
+        ("fastwarc", "web", "pages", "WARC/1.0"),
+        ("fastwarc", "web", "pages/crawl", "WARC/1.0"),
+    ],
 )
-def test_a_missing_extra_is_said_by_the_dry_run(tmp_path, monkeypatch, package, extra, pages):
-    (tmp_path / "pages").mkdir()
-    (tmp_path / "pages" / pages).write_text("<!doctype html><p>A gate.")
+def test_a_missing_extra_is_said_by_the_dry_run(tmp_path, monkeypatch, package, extra, pages, content):
+    (tmp_path / pages).parent.mkdir(exist_ok=True)
+    (tmp_path / pages).write_text(content)
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == package else found(name, *a))
     with pytest.raises(InputError, match=rf"needs the package {package}; install harp_jax\[{extra}\]"):
