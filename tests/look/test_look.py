@@ -95,6 +95,7 @@ def test_the_page_is_whole_and_loads_nothing_from_elsewhere(client):
     about = client.get("/about").json()
     assert about["queries"] == [*QUERIES]
     assert about["verdict"].startswith("The sum is better")
+    assert '<details id="verdict" open hidden><summary>The verdict of harp site<' in client.get("/").text
 
 
 def test_labels_are_kept_changed_and_removed(client, tmp_path):
