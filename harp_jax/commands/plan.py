@@ -64,7 +64,8 @@ def main(arguments: argparse.Namespace) -> None:
         width = max(len(name) for name, _ in plans)
         print("\n".join(f"{name:<{width}}  {summary}" for name, summary in plans))
         return
-    commands = load_plan(arguments.plan).commands(arguments.set)
+    plan = load_plan(arguments.plan)
+    commands = plan.commands(arguments.set)
     for command in commands:
         if command.command not in COMMANDS:
             raise InputError(
@@ -80,11 +81,18 @@ def main(arguments: argparse.Namespace) -> None:
         print(f"{listing(steps)}\n{summary(steps, arguments.output, arguments.jobs)}")
         return
     to_do = sum(not step.done for step in steps)
+    if to_do and not arguments.only:
+        print(plan.description.strip().partition("\n")[0])
     print(
         f"{to_do} of {len(steps)} steps to do; ended with Ctrl-C and run again, the plan resumes (--dry_run: what they cost)"
     )
     execute(steps, arguments.output, arguments.jobs)
-    made = {command.command for command in commands}
-    if "evaluate" in made and "report" not in made and not arguments.only:
+    if arguments.only:
+        return
+    reports = [step.place for step in steps if step.command.command == "report"]
+    if reports:
+        own = "; next, your own pages: harp site PAGES --output=x" if arguments.plan == "demo" else ""
+        print(f"open {reports[-1]} in a browser{own}")
+    elif any(command.command == "evaluate" for command in commands):
         page = os.path.join(arguments.output, "report.html")
         print(f"to read it as a page: harp report {shlex.quote(arguments.output)} --output={shlex.quote(page)}")

@@ -9,6 +9,7 @@ import sys
 
 from harp_jax.base.cli import TERMINATED, ConfigParser, Parser, count, keep_compiled, positive
 from harp_jax.base.files import output_path, replacing
+from harp_jax.base.progress import duration, progress
 from harp_jax.commands.options import QUERIES, names
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.experiments.site import SiteRun
@@ -103,6 +104,11 @@ def main(arguments: argparse.Namespace) -> None:
     if a.dry_run:
         print(run.dry_run())
         return
+    print(
+        f"Reads the links of {', '.join(a.pages)}, trains a re-ranker for {a.minutes:g} minutes, tests it and what needs no "
+        f"training: about {duration(120 * a.minutes)} in all. Ended and run again, it resumes.",
+        flush=True,
+    )
     found = run.run()
     where = f" (labels of {a.labels})" if a.labels else " (anchors of held-out pages)"
     print(f"\n{found['words'].replace(' queries,', f' queries{where},', 1)}")
@@ -128,7 +134,6 @@ def search_parser() -> Parser:
 
 
 def search(a: argparse.Namespace) -> None:
-    from harp_jax.base.progress import progress
     from harp_jax.corpus.trec import read_qrels, read_queries, read_run, select, write_run
     from harp_jax.evaluation.evaluate import evaluate
     from harp_jax.experiments.steps import identifier

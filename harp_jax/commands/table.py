@@ -90,6 +90,7 @@ NEXT = {
     "anchors": "harp first-stage --model=bm25f --anchors={output} --docs=DOCS --queries=QUERIES --output=bm25f.trec",
     "documents": "harp first-stage --docs={output} --queries=QUERIES --output=bm25.trec",
     "train": "harp export --workdir={workdir} --output=ranker",
+    "export": "harp rerank --model={output} --docs=DOCS --queries=QUERIES --run=RUN --output=ranker.trec",
     "first-stage": "harp rerank --model=RANKER --docs={docs} --queries={queries} --run={output} --output=ranker.trec",
     "rerank": "harp evaluate {run} {output} --qrels=QRELS",
     "fuse": "harp evaluate {output} --qrels=QRELS",
@@ -98,8 +99,8 @@ COMMANDS: dict[str, Entry] = {name: entry for group in GROUPS.values() for name,
 
 
 def next_command(name: str, arguments: argparse.Namespace) -> str:
-    """The command to run after this one has ended; empty where there is none, and after a dry run."""
-    if getattr(arguments, "dry_run", False):
+    """The command to run after this one has ended; empty where there is none, after a dry run, and for layers of an encoder."""
+    if getattr(arguments, "dry_run", False) or (name == "export" and not arguments.workdir):
         return ""
     return NEXT.get(name, "").format_map(vars(arguments))
 

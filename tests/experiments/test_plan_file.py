@@ -288,6 +288,24 @@ def test_times_are_those_of_finished_steps_and_never_guessed(folder, capsys):
     assert [duration(s) for s in (4, 100, 7200)] == ["4.0 s", "2 min", "2.0 h"]
 
 
+def test_a_plan_says_what_it_is_and_at_its_end_what_to_open(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "qrels").write_text("q1 0 d1 1\n")
+    (tmp_path / "a.trec").write_text("q1 Q0 d1 1 2.0 a\n")
+    words = ["--qrels=qrels", "--run=a=a.trec", "--run=b=a.trec", "--measures=RR@10", "--output={out}"]
+    step = f"Command('page', 'report', {words}, suffix='.html')"
+    about = '"""A page, in a minute.\n\nMore."""\n'
+    (tmp_path / "plan.py").write_text(
+        f"{about}from harp_jax.experiments.plan import Command\ndef get_plan(): return [{step}]\n"
+    )
+    run("plan.py", "--output=out")
+    printed = capfd.readouterr().out.splitlines()
+    (page,) = (tmp_path / "out").glob("page-*.html")
+    assert printed[0] == "A page, in a minute." and printed[-1] == f"open out/{page.name} in a browser"
+    run("plan.py", "--output=out")
+    assert "A page" not in capfd.readouterr().out
+
+
 def test_a_step_alone_needs_what_it_reads(folder, capsys):
     for only, message in (
         ("subsets", "it reads folds, which are not done"),

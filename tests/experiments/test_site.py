@@ -70,6 +70,15 @@ def test_a_dry_run_names_every_step_and_runs_none(pages, capsys):
     assert "1,800 updates" in said and not (pages / "x").exists()
 
 
+def test_the_first_line_says_how_long_and_the_last_ones_what_was_found(pages, capsys, monkeypatch):
+    monkeypatch.setattr(SiteRun, "run", lambda run: {"words": "By RR@10 over 60 queries, use BM25 alone."})
+    command("site", pages / "pages.jsonl", "--minutes=10", output=pages / "x")
+    first, *_, found, report, own = capsys.readouterr().out.splitlines()
+    assert "pages.jsonl, trains a re-ranker for 10 minutes" in first and "about 20 min in all" in first
+    assert found == "By RR@10 over 60 queries (anchors of held-out pages), use BM25 alone."
+    assert "harp look" in report and "harp search" in own
+
+
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
