@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import jax
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -11,7 +12,10 @@ from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.checkpoints.formats import write_onnx
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
+from harp_jax.config import finetune
+from harp_jax.ranking.rerank import predict
 from harp_jax.text.tokenizer import load_tokenizer
+from harp_jax.training.stages.finetune import finetune_stage
 from tests.support.architectures import torch_model
 from tests.support.tiny_bert import small_tokenizer
 from tests.support.tokenizers import save_trained
@@ -39,14 +43,19 @@ def saved(kind: str, tokenizer: str, directory, more: int = 0):
 
 @pytest.mark.parametrize("kind", ["modernbert-mean", "xlm-roberta", "distilbert"])
 def test_a_cross_encoder_of_transformers_scores_as_there(kind, tokenizers, tmp_path):
+    """And so does what fine-tuning starts from with its head."""
     from sentence_transformers import CrossEncoder
 
     directory = saved(kind, tokenizers[kind.partition("-mean")[0]], tmp_path / "model", more=30)  # more than tokens
     import torch
 
     theirs = CrossEncoder(str(directory), device="cpu").predict(PAIRS, activation_fn=torch.nn.Identity())
-    ours = Reranker.from_pretrained(str(directory)).predict(PAIRS)
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+    config = finetune()
+    config.init, config.init_head, config.dtype = str(directory), "pretrained", "float32"
+    stage = finetune_stage(config, with_data=False)
+    start = stage.family.scorer(stage.shape, stage.start(stage.shape, jax.random.key(9)), stage.vocabulary, config)
+    for ours in (Reranker.from_pretrained(str(directory)).predict(PAIRS), predict(start, PAIRS)):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
 
 
 @pytest.mark.parametrize("kind, pooling", [("modernbert", "cls"), ("modernbert", "mean"), ("xlm-roberta", "cls")])

@@ -11,8 +11,12 @@ from data_pipeline.pipeline import generate
 from harp_jax.base.errors import InputError
 from harp_jax.input.records import check_sizes, job_tokenizer, parts, read_manifest
 from harp_jax.input.tfrecords import RecordReader
+from harp_jax.text.tokenizer import load_tokenizer
 from tests.support import corpus
+from tests.support.architectures import torch_model
+from tests.support.commands import command
 from tests.support.generation_job import records
+from tests.support.tokenizers import save_trained
 
 KEPT = {"model": "overlap", "drop_above": False, "hardest": 0, "temperature": 2.0}
 
@@ -106,3 +110,21 @@ def test_negatives_above_the_positive_go_and_the_hardest_of_the_others_stay(job)
     pairs = [row for row in records(job / "hardest") if row["task"] == b"adp"]
     assert 0 < len(pairs) == sum(split["records"] for name, split in found["splits"].items() if name.startswith("adp"))
     assert all(len(row["teacher"]) == 2 and row["teacher"][0] > row["teacher"][1] for row in pairs)
+
+
+def test_a_public_cross_encoder_teaches_with_the_scores_it_has_elsewhere(job, tmp_path):
+    """A directory of transformers with another tokenizer than the job's."""
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    model, taught = str(tmp_path / "model"), job / "public"
+    texts = [corpus.page(number)["text"] for number in range(20)]
+    size = load_tokenizer(save_trained("xlm-roberta", model, texts)).size
+    torch_model("xlm-roberta", "SequenceClassification", {"vocab_size": size}).save_pretrained(model)
+    command("teach", job / "pairs", model=model, output=taught)
+    rows = [row for row in records(taught) if row["task"] == b"adp"][:5]
+    words = job_tokenizer(str(taught), read_manifest(str(taught))).decode
+    pairs = [(words(row["pos_query"]), words(each)) for row in rows for each in (row["pos_doc"], *documents(row))]
+    theirs = CrossEncoder(model, device="cpu").predict(pairs, activation_fn=torch.nn.Identity())
+    found = np.concatenate([row["teacher"] for row in rows])
+    np.testing.assert_allclose(found, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
