@@ -28,8 +28,10 @@ PAIRS = [("cat mat", each) for each in TEXTS] + [("red", "red"), ("the cat", " "
 def tokenizers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tokenizers")
     small_tokenizer().save(str(folder / "distilbert"))
-    trained = {kind: save_trained(kind, str(folder / kind), TEXTS, 300) for kind in ("modernbert", "xlm-roberta")}
-    return {**trained, "distilbert": str(folder / "distilbert")}
+    kinds = ("modernbert", "roberta", "xlm-roberta")
+    trained = {kind: save_trained(kind, str(folder / kind), TEXTS, 300) for kind in kinds}
+    # As in multilingual-e5-small: BERT with XLM-R's tokenizer, which has one token type.
+    return {**trained, "distilbert": str(folder / "distilbert"), "bert": trained["xlm-roberta"]}
 
 
 def saved(kind: str, tokenizer: str, directory, more: int = 0):
@@ -41,7 +43,7 @@ def saved(kind: str, tokenizer: str, directory, more: int = 0):
     return directory
 
 
-@pytest.mark.parametrize("kind", ["modernbert-mean", "xlm-roberta", "distilbert"])
+@pytest.mark.parametrize("kind", ["modernbert-mean", "roberta", "xlm-roberta", "distilbert", "bert"])
 def test_a_cross_encoder_of_transformers_scores_as_there(kind, tokenizers, tmp_path):
     """And so does what fine-tuning starts from with its head."""
     from sentence_transformers import CrossEncoder

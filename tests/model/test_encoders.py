@@ -10,6 +10,7 @@ from harp_jax.model.cross_encoder import Ranker
 from tests.support.architectures import ARCHITECTURES, check_parity, close, rows_of, torch_model
 
 KIND = "SequenceClassification"
+EXACT = ("bert", "distilbert", "roberta", "xlm-roberta")  # transformers computes rotary positions in float32 only
 SIZES = [
     {"hidden_size": 40, "num_attention_heads": 5, "num_hidden_layers": 3, "vocab_size": 131, "intermediate_size": 33},
     {"hidden_size": 14, "num_attention_heads": 1, "num_hidden_layers": 1, "vocab_size": 57, "intermediate_size": 21},
@@ -18,8 +19,7 @@ SIZES = [
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_scores_hidden_states_and_gradients_are_those_of_torch(name, tmp_path):
-    exact = name in ("bert", "distilbert", "xlm-roberta")  # transformers computes rotary positions in float32 only
-    dtypes = ("float32", "float64") if exact else ("float32",)
+    dtypes = ("float32", "float64") if name in EXACT else ("float32",)
     check_parity(tmp_path, torch_model(name, KIND), (5, 127, 128, 129), dtypes)
 
 
@@ -38,7 +38,7 @@ def test_8192_tokens(name, tmp_path):
     check_parity(tmp_path, torch_model(name, KIND, sizes), (8192,), ("float32",), stride=16)
 
 
-@pytest.mark.parametrize("name", ["bert", "distilbert", "xlm-roberta", "modernbert"])
+@pytest.mark.parametrize("name", ["bert", "distilbert", "roberta", "xlm-roberta", "modernbert"])
 def test_predictions_and_attention_are_those_of_torch(name, tmp_path):
     """Attention rows weigh terms; here the last layer of ModernBERT attends to a window."""
     import torch
