@@ -27,7 +27,9 @@ def test_scores_hidden_states_and_gradients_are_those_of_torch(name, tmp_path):
 @pytest.mark.parametrize("sizes", SIZES, ids=["wide", "one layer"])
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_shapes_and_lengths(name, sizes, tmp_path):
-    check_parity(tmp_path, torch_model(name, KIND, sizes), (5, 127, 128, 129, 1000), ("float32",))
+    """In float64 where that is exact: float32 rounds gradients of queries and keys at 1,000 tokens by up to 1.2e-5 (torch 4e-5)."""
+    dtype = "float64" if name in EXACT else "float32"
+    check_parity(tmp_path, torch_model(name, KIND, sizes), (5, 127, 128, 129, 1000), (dtype,))
 
 
 @pytest.mark.real
