@@ -5,7 +5,7 @@ same target. A paragraph of only such links and punctuation (a menu) is removed,
 destination. Sites with few pages are not changed, since frequencies say nothing there.
 
 How the other pages of a site link to its pages decides whether they are split. On a documentation site most links lead to a
-section (`os.html#os.path.join`): there every section is a document of its own, titled by its path of headings, and a link leads to
+section (`os.html#os.path.join`): there every section is a separate document, titled by its path of headings, and a link leads to
 the section that its fragment names. On other sites pages stay whole and fragments are dropped; so are fragments that no page has.
 
 A page whose canonical link names another host has that address if pages of that host are in the input.

@@ -1,7 +1,7 @@
 """The main content of an HTML tree as blocks of text with marks (document.py): one walk over the selected nodes, no recursion.
 
 content_selection.py decides which part of the page is content. The first <h1> is the title and not part of the text; other
-headings are blocks of their own. Code listings are paragraphs, and so are the rows of a data table (with <th> or <caption>);
+headings are separate blocks. Code listings are paragraphs, and so are the rows of a data table (with <th> or <caption>);
 other tables are layout. Menus built from plain <div>s in short pages cannot be recognised here: links/web_sites.py finds them
 by frequency.
 

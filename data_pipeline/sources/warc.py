@@ -1,7 +1,7 @@
 """WARC files of web crawls (.warc, .warc.gz): pages that a server delivered as HTML, and its redirects.
 
 The parent scans the records and checks that each is complete; workers read theirs with fastwarc, which decodes transfer
-and content encodings. In .warc.gz every record must be a gzip member of its own, as the standard requires. Records other than
+and content encodings. In .warc.gz every record must be a separate gzip member, as the standard requires. Records other than
 responses (requests, metadata) are skipped; responses that are not pages (images, errors, revisits) are counted as dropped.
 """
 

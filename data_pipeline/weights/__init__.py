@@ -1,7 +1,7 @@
 """Term weights: words and tokens of sentences and passages, and one weight for each word.
 
 In: tables `documents`, `ranked`, `candidates`.
-Out: tables `sentences`, `passages`, and the term weights: an artefact of its own, named by its sha256.
+Out: tables `sentences`, `passages`, and the term weights: a separate artefact, named by its sha256.
 Imports: engine, text; of harp_jax the encoder and its checkpoints.
 Files:
   tokenised  sentences, passages and running text as words and tokens; the stored form of weights

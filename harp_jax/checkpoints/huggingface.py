@@ -51,7 +51,7 @@ def load_hf(directory: str) -> tuple[EncoderShape, dict[str, Any]]:
     fields = read_json(path, "write or fetch it again")
     if "auto_map" in fields:
         raise InputError(
-            f"{path}: the model is code of its own (auto_map), which is not executed here; use one whose model_type is among "
+            f"{path}: the model is custom code (auto_map), which is not executed here; use one whose model_type is among "
             f"{', '.join(ENCODERS)} and that has no auto_map"
         )
     encoder = encoder_of(fields.get("model_type"), path)

@@ -1,4 +1,4 @@
-"""Batches made in processes of their own, each for some of the lanes: Python packs on one core only, whatever the threads.
+"""Batches made in separate processes, each for some of the lanes: Python packs on one core only, whatever the threads.
 
 The same batches come out for any number of processes, since a lane depends on no other. A worker is this module as a command. It
 gets its lanes through a socket, and sends (batch, cursors) until the socket closes, so it never outlives the training.

@@ -158,7 +158,7 @@ def _in_blocks(
     def filled(x: jax.Array, value: int = 0) -> jax.Array:
         return jnp.pad(x, [(0, 0), (0, tail), *((0, 0) for _ in x.shape[2:])], constant_values=value)
 
-    # Beyond the row is a segment of its own, so that no query's softmax is empty.
+    # Beyond the row is a separate segment, so that no query's softmax is empty.
     places = jnp.arange(size, 2 * size)[None]
     mask = within(split(filled(segments, -1)), around(segments, -1), reach, places)
     mixed = _masked(split(filled(q)), around(k), around(v), mask[:, None], implementation, drop)

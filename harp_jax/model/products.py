@@ -61,7 +61,7 @@ def as_computed(product: jax.Array, factor: jax.Array) -> jax.Array:
     """A float32 product of bfloat16 factors (of which `factor` is one) that XLA must not transpose while it multiplies.
 
     Folded into the product, a transpose takes it from the library to XLA's own loops, which do not know these types on a CPU:
-    "UNIMPLEMENTED: Unsupported element type for DotThunk::Execute: BF16 x BF16 = F32". Elsewhere the product is returned as it is.
+    "UNIMPLEMENTED: Unsupported element type for DotThunk::Execute: BF16 x BF16 = F32". Elsewhere the product is returned unchanged.
     """
     narrow = factor.dtype == jnp.bfloat16 and place_of(factor).platform == "cpu"
     return lax.optimization_barrier(product) if narrow else product

@@ -1,4 +1,4 @@
-"""DistilBERT: BERT's layers without token types, under names of its own; the score's dense layer has ReLU (Sanh et al. 2019)."""
+"""DistilBERT: BERT's layers without token types, under other names; the score's dense layer has ReLU (Sanh et al. 2019)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
