@@ -129,7 +129,7 @@ def test_both_spellings_of_modernberts_config(tokenizers, tmp_path):
 
 CHANGES = {
     "another tokenizer": ({}, r"the tokenizer has \d+ tokens .* word embeddings .*; use the tokenizer that"),
-    "code of its own": ({"auto_map": {"AutoModel": "model.X"}}, "code of its own .auto_map., which is not executed here"),
+    "custom code": ({"auto_map": {"AutoModel": "model.X"}}, "custom code .auto_map., which is not executed here"),
     "unknown": ({"model_type": "deberta-v2"}, "'deberta-v2', not one of bert, distilbert, roberta, xlm-roberta, modernbert"),
     "another period": ({"layer_types": ["full_attention", "full_attention", "sliding_attention", "full_attention"]}, "no period"),
     "scaled positions": (
@@ -140,7 +140,7 @@ CHANGES = {
 }  # fmt: skip
 REFUSED = [
     *(("modernbert", fields, message) for fields, message in CHANGES.values()),
-    *(("distilbert", *CHANGES[name]) for name in ("another tokenizer", "code of its own")),
+    *(("distilbert", *CHANGES[name]) for name in ("another tokenizer", "custom code")),
     ("distilbert", {"activation": "relu"}, "activation is 'relu', only 'gelu' is supported"),
     ("distilbert", {"n_heads": 5}, "hidden=36 is not a multiple of .*heads=5"),
 ]
