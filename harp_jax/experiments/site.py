@@ -120,8 +120,9 @@ def verdicts(manifest: Mapping[str, Any]) -> list[str]:
 # Packages of the extra [demo] that the steps need, one for each extra within, and of [web] by the format of the pages.
 PACKAGES = ("tensorflow", "ir_measures", "bm25s")
 WEB = {"html": ("selectolax",), "warc": ("fastwarc", "selectolax")}
-# Embedding a MB of documents takes as long as so many steps of training of as many layers: measured on Python's manual.
-STEPS_PER_MB, WINDOW_BYTES = 20, 750
+# Embedding a MB of documents takes as long as so many steps of training of as many layers: measured on Python's manual. A window
+# has 256 tokens in all-MiniLM-L6-v2.
+STEPS_PER_MB, WINDOW_BYTES = 20, 1500
 GUESSED = 1.0  # seconds of a step in a dry run before it is measured
 SCRATCH = (
     "No --start: a small encoder is trained from scratch with the words of these pages. It can add to BM25 where there are tens of "
