@@ -12,4 +12,5 @@ Files:
   parquet      harp parquet: the texts of pairs, for others
   vocabulary   harp vocabulary: train a vocabulary, WordPiece or Unigram
   sample_wiki  harp sample-wiki: an invented wiki with questions, for demos and tests
+  sample_words its words, English and German
 """

@@ -289,22 +289,20 @@ def of_plan(arguments: argparse.Namespace) -> argparse.Namespace:
 def verdict_parser() -> Parser:
     parser = Parser(
         prog="harp verdict",
-        description="Decide which scores of the same candidates to add up. Gains are measured on queries that did not choose the "
-        "weights.",
+        description="Decide which scores of the same candidates to add up with equal weights. The gain of the sum is measured on "
+        "queries that did not choose its parts.",
         example="harp verdict --qrels=qrels.txt --folds=folds.tsv --part=BM25=bm25.trec --part=HARP=harp.trec "
         "--output=verdict.json",
     )
     parser.add_input("--qrels", required=True, help="judgments: qid 0 docid level")
-    parser.add_input(
-        "--folds", required=True, help="qid<TAB>fold (harp queries folds): weights are fitted on the others"
-    )
+    parser.add_input("--folds", required=True, help="qid<TAB>fold (harp queries folds): parts are chosen on the others")
     parser.add_input(
         "--part",
         action="append",
         default=[],
         required=True,
         metavar="NAME=RUN",
-        help="a run; several times, cheap ones first: each is kept where it improves the sum of those before",
+        help="a run; several times, cheap ones first: each is kept where the sum of those before ranks better with it",
     )
     parser.add_argument("--measure", default="RR@10", help="what to decide by, as in ir-measures (RR@10)")
     parser.add_output("--output", required=True, help="the JSON file to write")
