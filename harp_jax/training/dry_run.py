@@ -143,8 +143,12 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
 def contents_report(inside: Contents) -> list[str]:
     """What the compiled step of one GPU consists of, and what should not be in it."""
     total = inside.flops()
+    makers: dict[str, float] = {}
+    for product in inside.products:
+        makers[product.by] = makers.get(product.by, 0.0) + product.flops
     lines = [
         f"products           {total:.3e} FLOPs per device, {inside.flops('bf16', 'f16') / total:.2%} with 16-bit factors",
+        f"  computed by      {', '.join(f'{by} {flops / total:.2%}' for by, flops in sorted(makers.items()))}",
         f"kernels            {inside.kernels:,}, which read and write at most {inside.traffic / 1e9:.1f} GB",
     ]
     if any(inside.attention):

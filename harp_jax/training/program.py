@@ -48,11 +48,12 @@ class Instruction(NamedTuple):
 
 
 class Product(NamedTuple):
-    """A matrix product, or an attention kernel: its FLOPs, the widest type of its factors, its source."""
+    """A matrix product, or an attention kernel: its FLOPs, the widest type of its factors, its source, and who computes it."""
 
     flops: float
     dtype: str
     source: str
+    by: str = "XLA"  # or cuBLASLt, cuDNN, Triton
 
 
 class Contents(NamedTuple):
@@ -84,7 +85,9 @@ def contents(hlo: str, loops: int = 1) -> Contents:
             inner = [computations.get(called, []) for called in line.called] if line.op == "fusion" else [[line]]
             for body in inner:
                 around = shapes if body == [line] else {part.name: part.shape for part in body}
-                products += [found for part in body if (found := _product(part, around))] * times
+                found = [product for part in body if (product := _product(part, around))]
+                triton = '"kind":"__triton' in line.rest
+                products += [product._replace(by="Triton") if triton else product for product in found] * times
             if _only_moves(line, inner) and size(line.shape) >= LARGE:
                 moves += [(size(line.shape), line.source)] * times
             if "__cudnn$fmha" in line.rest:
@@ -150,12 +153,15 @@ def _product(line: Instruction, shapes: dict[str, str]) -> Product | None:
     if "__cudnn$fmha" in line.rest:
         rows, queries, heads, width = _dimensions(first)
         products = 5 if "Backward" in line.rest else 2
-        return Product(products * 2.0 * rows * heads * queries * _dimensions(second)[1] * width, dtype, line.source)
+        return Product(
+            products * 2.0 * rows * heads * queries * _dimensions(second)[1] * width, dtype, line.source, "cuDNN"
+        )
     contracted = re.search(r'lhs_contracting_dim(?:s=\{|ensions":\[)([\d",]*)', line.rest)
     if (line.op == "dot" or "__cublas" in line.rest) and contracted:
         whole = _dimensions(first)
         depth = math.prod(whole[i] for i in _numbers(contracted[1]))
-        return Product(2.0 * math.prod(_dimensions(line.shape)) * depth, dtype, line.source)
+        by = "cuBLASLt" if "__cublas" in line.rest else "XLA"
+        return Product(2.0 * math.prod(_dimensions(line.shape)) * depth, dtype, line.source, by)
     return None
 
 

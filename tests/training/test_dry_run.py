@@ -90,7 +90,7 @@ ENTRY %main (a: bf16[64,32], b: bf16[32,16], c: f32[1024,512], q: bf16[2,128,4,6
   %b.2 = bf16[32,16]{1,0} parameter(1)
   %c.2 = f32[1024,512]{1,0} parameter(2)
   %q = bf16[2,128,4,64]{3,2,1,0} parameter(3)
-  %gemm = f32[64,16]{1,0} fusion(%a.2, %b.2), kind=kCustom, calls=%fused_product
+  %gemm = f32[64,16]{1,0} fusion(%a.2, %b.2), kind=kCustom, calls=%fused_product, backend_config={"fusion_backend_config":{"kind":"__triton_gemm"}}
   %tr = bf16[512,1024]{1,0} fusion(%c.2), kind=kInput, calls=%moved, metadata={op_name="jit(step)/turned"}
   %lib = (bf16[64,16]{1,0}, s8[4]{0}) custom-call(%a.2, %b.2), custom_call_target="__cublas$lt$matmul", backend_config={"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"]}}}
   %fwd = (bf16[2,4,128,64]{3,1,2,0}, f32[2,4,128]{2,1,0}) custom-call(%q, %q, %q), custom_call_target="__cudnn$fmhaScaleBiasSoftmax"
@@ -105,8 +105,14 @@ ENTRY %main (a: bf16[64,32], b: bf16[32,16], c: f32[1024,512], q: bf16[2,128,4,6
 def test_products_kernels_and_moves_of_a_program():
     found = contents(HLO, loops=3)
     one, head = 2.0 * 64 * 16 * 32, 2.0 * 2 * 4 * 128 * 128 * 64
-    assert found.products[:2] == [Product(one, "bf16", "bert/layer_0/mlp/up/dot_general"), Product(one, "bf16", "lib")]
-    assert [p.flops for p in found.products[2:4]] == [2 * head, 5 * head]  # forward; backward recomputes the scores
+    assert found.products[:2] == [
+        Product(one, "bf16", "bert/layer_0/mlp/up/dot_general", "Triton"),
+        Product(one, "bf16", "lib", "cuBLASLt"),
+    ]
+    assert [(p.flops, p.by) for p in found.products[2:4]] == [
+        (2 * head, "cuDNN"),
+        (5 * head, "cuDNN"),
+    ]  # forward; backward recomputes the scores
     assert found.products[4:] == [Product(2.0 * 8**3, "f32", "inner")] * 3
     assert found.flops("f32") == 6 * 8**3 and found.attention == (1, 1)
     assert found.kernels == 6 + 3
