@@ -51,7 +51,7 @@ def test_from_pages_to_a_ranker_and_a_verdict(tmp_path):
     verdict = json.loads((output / "verdict.json").read_text())
     assert verdict["queries"] >= 50 and said.count(verdict["words"].partition(". ")[2]) == 1
     kept = "ranker" in verdict["weights"]
-    assert kept == (verdict["rungs"][-1]["verdict"] == "better") and (output / "ranker_not_used").exists() != kept
+    assert kept == verdict["rungs"][-1]["kept"] and (output / "ranker_not_used").exists() != kept
     assert (output / "report.html").read_text().startswith("<!doctype html>")
     model = hj.Reranker.from_pretrained(str(output / ("ranker" if kept else "ranker_not_used")))
     assert model.predict([("a gate", "water gate"), ("a gate", "mill")]).shape == (2,)
