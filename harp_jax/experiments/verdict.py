@@ -3,7 +3,8 @@
 Each query's scores are scaled to 0…1 and added with equal weights. Parts are tried in the given order, cheap ones first, and kept
 where the mean of the measure rises. Weights fitted on some hundred anchors were worse, on these anchors and for users: they favour
 what shares its words with anchors (docs/experiments/site.md). A part without information lowers an equally weighted sum, so
-it is left out. What the parts so chosen gain is measured by halves: chosen on one half of the queries, measured on the other.
+it is left out. What the parts so chosen gain is measured by halves: chosen on one half of the queries, measured on the other. Where
+that is nothing, the first part is used alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -79,8 +80,9 @@ class Verdict:
             found.append(f"use {self.use} (each query's scores scaled to 0…1 and added).")
         else:
             found.append(f"use {self.first} alone.")
+        so = "" if self.by_halves.difference > 0 else f", so {self.first} is used alone"
         found.append(
-            f"Parts chosen on one half and measured on the other: {self.by_halves}, {self.by_halves.verdict}. "
+            f"Parts chosen on one half and measured on the other: {self.by_halves}, {self.by_halves.verdict}{so}. "
             f"Parts corrected for {len(self.rungs)} tests. Of models one training each: the intervals {ONE_RUN}."
         )
         return " ".join([*found, *([f"Note: {self.remark}."] if self.remark else [])])
@@ -111,16 +113,17 @@ def decide(qrels: Qrels, folds: Mapping[str, str], parts: Mapping[str, Run], mea
         return dict(ordered(weighted({qid: pool[qid] for qid in queries if qid in pool}, weights)))
 
     chosen, tried = kept(fitting, list(qrels), len(parts))
-    rungs = []
-    for part, weight, (before, after) in zip([*parts][1:], chosen[1:], tried):
-        found = gain(summed(before, qrels), summed(after, qrels), len(tried))
-        rungs.append(Rung(**asdict(found), part=part, alone=alone.mean[part][name], kept=weight > 0))
     halves: Run = {}
     for fold in set(folds.values()):
         of_others, _ = kept(fitting, outside(folds, fold, qrels), len(parts))
         halves |= summed(of_others, select(qrels, [qid for qid, each in folds.items() if each == fold]))
-    weights = {part: weight for part, weight in zip(parts, chosen) if weight}
     by_halves = gain(parts[first], halves, 1)
+    holds = by_halves.difference > 0
+    rungs = []
+    for part, weight, (before, after) in zip([*parts][1:], chosen[1:], tried):
+        found = gain(summed(before, qrels), summed(after, qrels), len(tried))
+        rungs.append(Rung(**asdict(found), part=part, alone=alone.mean[part][name], kept=holds and weight > 0))
+    weights = {part: weight for part, weight in zip(parts, chosen) if weight and (holds or part == first)}
     return Verdict(name, alone.queries, first, alone.mean[first][name], tuple(rungs), weights, by_halves, alone.too_few)
 
 

@@ -66,7 +66,7 @@ def test_parts_without_information_are_hardly_kept_and_never_better():
     for draw in range(40):
         parts = {"BM25": FIRST_STAGE} | {f"{n}": run(0.0, f"null {draw} {n}") for n in range(4)}
         found.append(decide(QRELS, FOLDS, parts))
-    assert sum(len(each.weights) - 1 for each in found) <= 8
+    assert sum(len(each.weights) - 1 for each in found) <= 4
     assert not any(rung.verdict == BETTER for each in found for rung in each.rungs)
     assert np.mean([each.by_halves.difference for each in found]) < 0
 
@@ -85,7 +85,8 @@ def test_the_figure_by_halves_does_not_depend_on_parts_that_its_queries_chose():
     half = {qid: QRELS[qid] for qid in QRELS if FOLDS[qid] == "1"}
     alone = evaluate(half, {"x": {qid: FIRST_STAGE[qid] for qid in half}}, "RR@10").mean["x"]["RR@10"]
     spoiled = evaluate(half, {"x": {qid: ranker[qid] for qid in half}}, "RR@10").mean["x"]["RR@10"]
-    assert spoiled < alone and found.by_halves.inside < found.mean
+    assert spoiled < alone and found.by_halves.inside < found.mean and found.weights == {"BM25": 1.0}
+    assert "so BM25 is used alone" in found.words() and not found.rungs[0].kept
 
 
 def test_the_command_writes_the_decision(tmp_path, capsys):
