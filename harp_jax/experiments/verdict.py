@@ -114,7 +114,7 @@ def decide(qrels: Qrels, folds: Mapping[str, str], parts: Mapping[str, Run], mea
 
     chosen, tried = kept(fitting, list(qrels), len(parts))
     halves: Run = {}
-    for fold in set(folds.values()):
+    for fold in sorted(set(folds.values())):
         of_others, _ = kept(fitting, outside(folds, fold, qrels), len(parts))
         halves |= summed(of_others, select(qrels, [qid for qid, each in folds.items() if each == fold]))
     by_halves = gain(parts[first], halves, 1)

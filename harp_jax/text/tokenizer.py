@@ -181,7 +181,7 @@ class Tokenizer:
             )
         if wrong := [role for role, place in (("cls", 0), ("sep", -1)) if self._other(role, pair.tokens[place])]:
             raise InputError(
-                f"the template of {DEFINITION} has not the {wrong[0]}_token of {CONFIG} in its place; {ADVICE}"
+                f"the template of {DEFINITION} does not have the {wrong[0]}_token of {CONFIG} in its place; {ADVICE}"
             )
         between = next(i for i in range(1, document) if sides[i] is None)
         return Template(

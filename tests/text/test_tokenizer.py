@@ -155,7 +155,7 @@ def test_what_transformers_would_read_otherwise_is_refused(tmp_path, name, chang
 
 def test_special_tokens_are_those_of_all_files(tmp_path):
     directory = changed(tmp_path / "swapped", SETTINGS, cls_token="[SEP]", sep_token="[CLS]")
-    with pytest.raises(InputError, match="has not the cls_token of tokenizer_config.json in its place"):
+    with pytest.raises(InputError, match="does not have the cls_token of tokenizer_config.json in its place"):
         _ = load_tokenizer(directory).template
     directory = changed(tmp_path / "other", SETTINGS)
     (tmp_path / "other" / "special_tokens_map.json").write_text(
