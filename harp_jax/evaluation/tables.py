@@ -114,8 +114,8 @@ class Table:
         return f"<pre>{escape(self.text())}</pre>"
 
     def json(self) -> str:
-        """All fields of the table, including the values of every query."""
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False)
+        """All fields of the table, including the values of every query, and `one_run`."""
+        return json.dumps({**asdict(self), "one_run": self.one_run}, indent=1, ensure_ascii=False)
 
     def per_query_lines(self) -> list[str]:
         """Tab-separated run, measure, qid and value, with a header. White space in names becomes a space."""

@@ -181,6 +181,7 @@ def test_a_baseline_brings_tests_marks_and_intervals(tmp_path, capsys):
     compared(rounds=200, format="json")
     shown = json.loads(capsys.readouterr().out)
     assert [(c["run"], c["measure"]) for c in shown["comparisons"]] == [("new", "AP")]
+    assert shown["one_run"].startswith("one run of new: the intervals do not include training seeds")
     lines = (tmp_path / "pq.tsv").read_text().splitlines()
     assert lines[0] == "run\tmeasure\tqid\tvalue" and len(lines) == 1 + 2 * 2 * 30
     assert "new\tRR@10\tq0\t0.250000" in lines

@@ -6,7 +6,8 @@ A short trial: --set trials=1 --set epochs=1.0. BM25's top 1,000 is re-ranked by
 fine-tuned, continually pre-trained + fine-tuned, and coarse-tuned + fine-tuned. In the current folder: bert-tiny/ (a Hugging
 Face directory), orcas.tsv, msmarco-docs.tsv, and COLLECTION/{docs.jsonl, queries.tsv, qrels.txt, folds.tsv}, the last with the
 paper's number of folds (below); any other collection needs --set folds and fine_epochs. Levels above 1 count as 1 (the measures'
-default). Every system is compared with the fine-tuned one by a two-sided paired t-test over queries, trials averaged per query.
+default). Every system is compared with the fine-tuned one by a two-sided paired t-test over queries, trials averaged per query,
+robust to queries that share relevant documents (harp_jax/evaluation/significance.py).
 
 The steps probe_… print which words the models expect in the queries of documents: the four columns of Table 3, over many documents
 instead of one, and continual pre-training. Of the fine-tuned models those of the first trial and fold are probed; fine-tuning

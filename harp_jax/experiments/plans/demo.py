@@ -3,12 +3,12 @@
 harp plan demo --output=demo --set encoder=all-MiniLM-L6-v2
 
 The start is the first three layers of MiniLM: an encoder that knows words, and that was never taught to rank with them. From
-links alone it becomes a ranker (HARP without labels); then a re-ranker is fine-tuned on 66 questions from three starts:
-random weights, MLM on the texts of the same pairs, and HARP. MLM and HARP read the same batches for the same number of steps.
+links alone it becomes a ranker, by the tasks ADP (ours) and QDM; then a re-ranker is fine-tuned on 66 questions from three starts:
+random weights, MLM on the texts of the same pairs, and links. MLM and links read the same batches for the same number of steps.
 
 What it shows: links teach to rank, and save labels. What it does not show: how much they gain on real text. The wiki is
 designed so that links say in other words what their pages say, which is the hypothesis that HARP rests on. With
-`--set informative=False` its links say nothing: HARP must not win there.
+`--set informative=False` its links say nothing: they must not win there.
 """
 
 import os
@@ -18,7 +18,7 @@ from harp_jax.experiments.steps import Collection, blanked, trained_ranker
 
 PRETRAIN, FINETUNE, DATA = "configs/demo.py", "configs/finetune_demo.py", "configs/data/demo.py"
 LAYERS = 3
-TUNED = {"random": "from random weights", "mlm": "after MLM", "harp": "after HARP"}
+TUNED = {"random": "from random weights", "mlm": "after MLM", "harp": "after links"}
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 WIKI = Collection("{wiki}/docs.tsv", "{wiki}/train.queries.tsv", "{wiki}/qrels.txt", ("body",))
 TEST = Collection("{wiki}/docs.tsv", "{wiki}/test.queries.tsv", "{wiki}/qrels.txt", ("body",))
@@ -93,10 +93,10 @@ def report(fine_tune: bool) -> list[str]:
     runs = {
         "BM25": "bm25_test",
         "the encoder's vectors, before pre-training": "run_cosine",
-        "HARP, no labels": "run_harp_alone",
-        "HARP, no labels, query blanked": "run_blank_alone",
+        "links, no labels": "run_harp_alone",
+        "links, no labels, query blanked": "run_blank_alone",
     }
-    curves = ["--curves=HARP={harp}"]
+    curves = ["--curves=links={harp}"]
     if fine_tune:
         runs |= {f"fine-tuned {start}": f"run_{name}" for name, start in TUNED.items()}
         curves += ["--curves=MLM={mlm}"]
@@ -106,7 +106,7 @@ def report(fine_tune: bool) -> list[str]:
         "--measures=RR@10 nDCG@10",
         *(f"--run={row}={{{step}}}" for row, step in runs.items()),
         "--chance=BM25",
-        "--blank=HARP, no labels=HARP, no labels, query blanked",
+        "--blank=links, no labels=links, no labels, query blanked",
         *curves,
         "--title=harp_jax on an invented wiki",
         "--remark=Invented text: it shows that links teach to rank and save labels, not how much they gain on real text.",

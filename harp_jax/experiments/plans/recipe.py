@@ -55,13 +55,13 @@ ROWS: dict[str, Row] = {
     "logistic": Row(training=("pair_loss=logistic",)),
     "words": Row(pairs=("negative_search=words",)),
     **{f"k{k}": Row(pairs=SEVEN, training=(f"negatives={k}", "pair_loss=lce")) for k in (1, 3, 7)},
-    **{f"k{k}_hinge": Row(pairs=SEVEN, training=(f"negatives={k}",)) for k in (3, 7)},
+    **{f"k{k}_hinge": Row(pairs=SEVEN, training=(f"negatives={k}",)) for k in (1, 3, 7)},
     # The order of an encoder's vectors as a teacher, beside the links and alone.
     "taught": Row(training=("negatives=3", "pair_loss=lce_kl"), taught=True),
     "taught_alone": Row(training=("negatives=3", "pair_loss=kl"), taught=True),
-    "taught_leads": Row(
-        ("lead",), ("text_pages=linked",), ("negatives=3", "pair_loss=kl"), taught=True
-    ),  # without links
+    # The same without links.
+    "taught_titles": Row(("title",), (), ("negatives=3", "pair_loss=kl"), taught=True),
+    "taught_leads": Row(("lead",), ("text_pages=linked",), ("negatives=3", "pair_loss=kl"), taught=True),
     # What a query and a document are.
     "sampled": Row(pairs=("adp_queries=('sampled',)",)),
     "anchors": Row(pairs=("adp_queries=('anchor',)",)),
