@@ -1,4 +1,4 @@
-"""The head of a sentence-transformers cross-encoder of several modules: pooling, dense layers and norms on a bare encoder."""
+"""The modules that sentence-transformers puts on a bare encoder: a cross-encoder's head, or what makes a text's vector."""
 
 import json
 import os
@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json
 from harp_jax.model.encoders.encoder import Encoder, EncoderShape, Tensors
 
-MODULES = "modules.json"
+MODULES, PROMPTS = "modules.json", "config_sentence_transformers.json"
+STEPS = ("Normalize", "Identity", "Tanh")  # behind the pooling of a sentence encoder
 NORM_EPS = 1e-5  # of sentence-transformers' LayerNorm, which does not record it
 
 
@@ -27,7 +29,7 @@ def modular_head(directory: str, encoder: Encoder, shape: EncoderShape) -> Head 
     if not os.path.exists(path):
         return None
     modules = _modules(directory, path)
-    if not any(kind == "LogitScore" or fields.get("module_output_name") == "scores" for kind, fields, _ in modules):
+    if not _has_score(modules):
         return None
     names = [_name(kind, fields) for kind, fields, _ in modules]
     wanted = [[pooling, *encoder.modules, "Identity"] for pooling in encoder.poolings]
@@ -39,8 +41,65 @@ def modular_head(directory: str, encoder: Encoder, shape: EncoderShape) -> Head 
     return Head(names[0], _tensors(encoder, shape, [tensors for _, _, tensors in modules[1:]], path))
 
 
+class Embedding(NamedTuple):
+    """How hidden states become the vector of a text."""
+
+    pooling: str = "mean"
+    steps: tuple[str, ...] = ()  # after it: the activation of a dense layer, or "Normalize"
+    dense: tuple[Tensors, ...] = ()  # "kernel" [in, out] and "bias" [out] of each dense layer
+    prompts: tuple[str, str] = ("", "")  # before every query and every document
+
+
+def embedding(directory: str, hidden: int) -> Embedding:
+    """What the files of sentence-transformers say of a text's vector; the mean of hidden states where they are absent.
+
+    Of a cross-encoder the pooling alone counts. InputError for a module that is not computed here.
+    """
+    path, pooling = os.path.join(directory, MODULES), os.path.join(directory, "1_Pooling", "config.json")
+    if os.path.exists(path):
+        modules = _modules(directory, path)
+    else:
+        modules = [("Pooling", read_json(pooling), {})] if os.path.exists(pooling) else []
+    if _has_score(modules):
+        modules = modules[:1]
+    first, *steps = [_name(kind, fields) for kind, fields, _ in modules] or ["mean"]
+    prompts = _prompts(os.path.join(directory, PROMPTS))
+    if first not in ("mean", "cls") or (any(prompts) and modules and not modules[0][1].get("include_prompt", True)):
+        raise InputError(f"{path}: pooling {first!r}; use an encoder that pools by mean or cls, its prompt included")
+    size, dense = hidden, []
+    for step, (kind, _, tensors) in zip(steps, modules[1:]):
+        if step not in STEPS:
+            raise InputError(
+                f"{path}: its module {kind} ({step}) is not computed here; those behind the pooling may be Normalize, and Dense "
+                "with Identity or Tanh; use another encoder"
+            )
+        if step != "Normalize":
+            weight = tensors.get("linear.weight", np.zeros(0, np.float32))
+            if weight.shape[1:] != (size,):
+                raise InputError(
+                    f"{path}: its module {kind} has a weight of shape {weight.shape} in model.safetensors, not [any, {size}]; "
+                    "fetch the model again, or convert its pytorch_model.bin"
+                )
+            size = len(weight)
+            dense.append({"kernel": weight.T, "bias": tensors.get("linear.bias", np.zeros(size, np.float32))})
+    return Embedding(first, tuple(steps), tuple(dense), prompts)
+
+
+def _prompts(path: str) -> tuple[str, str]:
+    """The prompts of queries and documents; of the names of the latter in sentence-transformers the first that has a text."""
+    named = (read_json(path, "fetch the model again") if os.path.exists(path) else {}).get("prompts") or {}
+    if not isinstance(named, dict) or not all(isinstance(text, str) for text in named.values()):
+        raise InputError(f"{path}: prompts={named!r} is no object of texts; fetch the model again")
+    document = next((text for name in ("document", "passage", "corpus") if (text := named.get(name))), "")
+    return named.get("query", ""), document
+
+
+def _has_score(modules: list[tuple[str, dict[str, Any], Tensors]]) -> bool:
+    return any(kind == "LogitScore" or fields.get("module_output_name") == "scores" for kind, fields, _ in modules)
+
+
 def _modules(directory: str, path: str) -> list[tuple[str, dict[str, Any], Tensors]]:
-    """Class, config.json and tensors of each module behind the encoder."""
+    """Class, config.json and tensors of each module behind the encoder. InputError where the first module is another one."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -48,6 +107,7 @@ def _modules(directory: str, path: str) -> list[tuple[str, dict[str, Any], Tenso
     try:
         with open(path, encoding="utf-8") as file:
             listed = json.load(file)
+        first = listed[0]["type"].rpartition(".")[2]
         for module in listed[1:]:
             folder = os.path.join(directory, os.path.basename(module["path"]))
             config, weights = os.path.join(folder, "config.json"), os.path.join(folder, "model.safetensors")
@@ -57,8 +117,10 @@ def _modules(directory: str, path: str) -> list[tuple[str, dict[str, Any], Tenso
                     fields = dict(json.load(file))
             tensors = load_file(weights) if os.path.exists(weights) else {}
             found.append((module["type"].rpartition(".")[2], fields, tensors))
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} or a module that it lists is damaged ({error}); fetch the model again") from error
+    if first != "Transformer":
+        raise InputError(f"{path}: its first module is {first}, not Transformer; use another model")
     return found
 
 

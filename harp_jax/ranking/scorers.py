@@ -7,7 +7,7 @@ windows (MaxP, Dai and Callan 2019: `best_of`).
 
 import contextlib
 import itertools
-import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,13 +17,12 @@ import jax
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import read_json
 from harp_jax.baselines.neural_ir import ranker as neural
 from harp_jax.baselines.neural_ir.groups import known_words
 from harp_jax.baselines.neural_ir.models import NeuralConfig, build, word_tables
 from harp_jax.checkpoints.encoder import load_encoder, load_ranker, tokenizer_of
 from harp_jax.checkpoints.huggingface import check_vocabulary
-from harp_jax.checkpoints.modular import pooling_mode
+from harp_jax.checkpoints.modular import Embedding, embedding
 from harp_jax.input.packing import fit, pair_rows
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderShape
@@ -43,6 +42,7 @@ WORD_LENGTHS = (32, 64, 128, 192, 256, 384, 512, 1024)
 SHORTEST = 8  # tokens of a row: room for part of a query and of a document
 SHORTEST_TEXT = 3  # tokens of a row: one of the text, and the special tokens
 KNOWN = 100_000  # vectors that are kept: 150 MB of 384 numbers
+POOLED = Embedding()  # the mean of hidden states, without prompts
 PARTS = ("encoder", "pooler", "score")  # the subtrees of a cross-encoder's parameters that scoring reads
 
 
@@ -370,8 +370,8 @@ def _batch(tokens: jax.Array, second: jax.Array, end: jax.Array) -> dict[str, ja
 class BiEncoderScorer(EncoderTexts):
     """Baseline: the initial encoder's cosine of pooled vectors, as sentence encoders rank.
 
-    A ranker trained from this encoder has to beat it. Vectors are the mean of a text's hidden states, or the first one ("cls"),
-    as a sentence-transformers directory says. Texts are encoded separately, the last ones of them once.
+    A ranker trained from this encoder has to beat it. Pooling, dense layers behind it and prompts are what a sentence-transformers
+    directory says. Texts are encoded separately, the last ones of them once.
     """
 
     def __init__(
@@ -381,12 +381,17 @@ class BiEncoderScorer(EncoderTexts):
         tokenizer: Tokenizer,
         max_length: int | None = None,
         batch_tokens: int | None = None,
-        pooling: str = "mean",
+        made: Embedding = POOLED,
     ) -> None:
-        super().__init__(config, tokenizer, max_length, SHORTEST_TEXT)
+        self.prompt_texts = made.prompts
+        # Without the space that ends a prompt, which a vocabulary may put before the text's first word.
+        self.prompts = [np.asarray(tokenizer.encode(text.rstrip()), np.int32) for text in made.prompts]
+        super().__init__(config, tokenizer, max_length, SHORTEST_TEXT + max(map(len, self.prompts)))
         self.batch_tokens = slots(batch_tokens)
+        self.size = len(made.dense[-1]["bias"]) if made.dense else config.hidden
+        self._dense = jax.device_put(made.dense)
         self.use(jax.device_put({"encoder": params["encoder"]}))
-        self._embed = jax.jit(partial(_embed_rows, config, pooling))
+        self._embed = jax.jit(partial(_embed_rows, config, made.pooling, made.steps))
 
     @classmethod
     def load(
@@ -396,26 +401,45 @@ class BiEncoderScorer(EncoderTexts):
         config, params = load_encoder(directory)
         tokenizer = load_tokenizer(tokenizer_of(directory))
         check_vocabulary(tokenizer, config, directory)
-        path = os.path.join(directory, "1_Pooling", "config.json")
-        pooling = pooling_mode(read_json(path)) if os.path.exists(path) else "mean"
-        if pooling not in ("mean", "cls"):
-            raise InputError(f"{path}: pooling {pooling!r}; use an encoder that pools by mean or cls")
-        return cls(config.computing_in(dtype), params, tokenizer, max_length, batch_tokens, pooling)
+        made = embedding(directory, config.hidden)
+        if any(made.prompts):
+            query, document = made.prompts
+            print(f"note: {directory} puts {query!r} before queries and {document!r} before documents", file=sys.stderr)
+        return cls(config.computing_in(dtype), params, tokenizer, max_length, batch_tokens, made)
 
     def use(self, params: Mapping[str, Any]) -> None:
         """See `Scorer.use`."""
-        self._params = {"encoder": params["encoder"]}
+        self._params = {"encoder": params["encoder"], "dense": self._dense}
         self._known: dict[bytes, np.ndarray] = {}  # vectors of texts by their ids
+
+    def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
+        """All token ids of each text after the prompt of queries, int32; `as_query` adds those of the prompt."""
+        found = super().encode_queries([self.prompt_texts[0] + text for text in texts])
+        return [ids[len(self.prompts[0]) :] for ids in found]
+
+    def encode_documents(self, texts: list[str], limit: int | None = None) -> list[np.ndarray]:
+        """As `EncoderTexts.encode_documents`, without the ids of the prompt; `as_document` adds them to each window."""
+        before = len(self.prompts[1])
+        found = super().encode_documents([self.prompt_texts[1] + text for text in texts], limit and limit + before)
+        return [ids[before:] for ids in found]
+
+    def as_query(self, ids: np.ndarray) -> np.ndarray:
+        """The prompt of queries and a query's ids, truncated to the encoder's length."""
+        return np.concatenate([self.prompts[0], ids])[: self.max_length - self.tokenizer.template.around_text]
+
+    def as_document(self, ids: np.ndarray) -> np.ndarray:
+        """The prompt of documents and the first ids of a document or window that fit."""
+        return np.concatenate([self.prompts[1], ids[: self.room(ids)]])
 
     def room(self, query: np.ndarray) -> int:
         """Maximum document tokens, for any query."""
-        return self.max_length - self.tokenizer.template.around_text
+        return self.max_length - self.tokenizer.template.around_text - len(self.prompts[1])
 
     def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
-        """Both texts truncated to the encoder's length."""
-        room = self.room(query)
-        self.truncated_queries += len(query) > room
-        return query[:room], document[:room]
+        """Both texts with their prompts, truncated to the encoder's length."""
+        asked = self.as_query(query)
+        self.truncated_queries += len(asked) < len(self.prompts[0]) + len(query)
+        return asked, self.as_document(document)
 
     def score(self, pairs: Sequence[Pair], bar: ProgressBar | None = None) -> np.ndarray:
         """Cosines [pairs] float32."""
@@ -428,17 +452,15 @@ class BiEncoderScorer(EncoderTexts):
         if bar is not None:
             bar.update(len(pairs))
         sides = (np.array([self._known[each[side]] for each in keys], np.float32) for side in (0, 1))
-        return np.einsum("ph,ph->p", *(side.reshape(-1, self.config.hidden) for side in sides))
+        return np.einsum("ph,ph->p", *(side.reshape(-1, self.size) for side in sides))
 
     def vectors(self, texts: Sequence[np.ndarray]) -> np.ndarray:
-        """Unit vectors [texts, hidden] float32 of token ids, in batches of similar length."""
+        """Unit vectors [texts, size] float32 of token ids with their prompts, in batches of similar length."""
         sizes = np.array([len(text) + self.tokenizer.template.around_text for text in texts], np.int64)
-        return score_by_length(
-            self._embed_batch, texts, sizes, self.lengths, self.batch_tokens, shape=(self.config.hidden,)
-        )
+        return score_by_length(self._embed_batch, texts, sizes, self.lengths, self.batch_tokens, shape=(self.size,))
 
     def _embed_batch(self, texts: list[np.ndarray], rows: int, length: int) -> jax.Array:
-        """Unit vectors [rows, hidden] of texts padded to `length` tokens."""
+        """Unit vectors [rows, size] of texts padded to `length` tokens."""
         tokens = np.full((rows, length), self.tokenizer.pad, np.int32)
         end = np.zeros(rows, np.int32)
         for row, text in enumerate(texts):
@@ -448,15 +470,26 @@ class BiEncoderScorer(EncoderTexts):
         return self._embed(self._params, tokens, end)
 
 
-def _embed_rows(config: EncoderShape, pooling: str, params: dict, tokens: jax.Array, end: jax.Array) -> jax.Array:
-    """Unit vectors [rows, hidden] float32 of one text per row; `end` [rows] is its length."""
+def _embed_rows(
+    config: EncoderShape, pooling: str, steps: tuple[str, ...], params: dict, tokens: jax.Array, end: jax.Array
+) -> jax.Array:
+    """Unit vectors [rows, size] float32 of one text per row; `end` [rows] is its length."""
     jnp = jax.numpy
     batch = _batch(tokens, end, end)
+    dense = iter(params["dense"])
     with exact(config.dtype):
-        hidden: Any = Ranker(config).apply({"params": params}, batch, True, method="encode")
-    hidden = hidden.astype(jnp.float32)
-    total = hidden[:, 0] if pooling == "cls" else (hidden * batch["segment_ids"][..., None]).sum(1)
-    return total / jnp.maximum(jnp.linalg.norm(total, axis=1, keepdims=True), 1e-9)
+        hidden: Any = Ranker(config).apply({"params": {"encoder": params["encoder"]}}, batch, True, method="encode")
+        hidden = hidden.astype(jnp.float32)
+        mean = (hidden * batch["segment_ids"][..., None]).sum(1) / jnp.maximum(end, 1)[:, None]
+        vector = hidden[:, 0] if pooling == "cls" else mean
+        for step in (*steps, "Normalize"):
+            if step == "Normalize":
+                vector /= jnp.maximum(jnp.linalg.norm(vector, axis=1, keepdims=True), 1e-9)
+                continue
+            layer = next(dense)
+            vector = vector @ layer["kernel"] + layer["bias"]
+            vector = jnp.tanh(vector) if step == "Tanh" else vector
+    return vector
 
 
 class NeuralScorer:

@@ -63,17 +63,16 @@ class VectorIndex:
                     np.savez(file, vectors=np.concatenate(vectors).astype(np.float16), starts=starts)
 
     def _passages(self, texts: list[str], bar: ProgressBar) -> tuple[np.ndarray, list[int]]:
-        """Unit vectors [passages, hidden] float32, and the number of passages of each text."""
+        """Unit vectors [passages, size] float32, and the number of passages of each text."""
         room = self.scorer.room(np.zeros(0, np.int32))
         windows = [self.windows.of(ids, room) for ids in self.scorer.encode_documents(texts, self.windows.reach(room))]
-        vectors = self.scorer.vectors([window for each in windows for window in each])
+        vectors = self.scorer.vectors([self.scorer.as_document(window) for each in windows for window in each])
         bar.update(len(texts))
         return vectors, [len(each) for each in windows]
 
     def embedded(self, queries: Mapping[str, str]) -> np.ndarray:
-        """Unit vectors [queries, hidden] float32, of as many tokens as the encoder reads."""
-        room = self.scorer.room(np.zeros(0, np.int32))
-        return self.scorer.vectors([ids[:room] for ids in self.scorer.encode_queries(list(queries.values()))])
+        """Unit vectors [queries, size] float32, of as many tokens as the encoder reads."""
+        return self.scorer.vectors(list(map(self.scorer.as_query, self.scorer.encode_queries(list(queries.values())))))
 
     def search(self, queries: Mapping[str, str], k: int, barred: Mapping[str, set[str]]) -> Iterator[ScoredQuery]:
         """(qid, docids, cosines) of the `k` nearest documents of each query, without those that are `barred` for it."""

@@ -1,5 +1,6 @@
 """Cosines of an encoder's mean-pooled vectors, and the nearest documents by them, compared with torch and a slow search."""
 
+import json
 import shutil
 from functools import partial
 
@@ -10,7 +11,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_run
 from harp_jax.ranking import scorers, vectors
-from harp_jax.ranking.rerank import load_scorer
+from harp_jax.ranking.rerank import load_scorer, predict
 from harp_jax.ranking.scorers import BiEncoderScorer
 from tests.support.commands import command
 from tests.support.tiny_bert import WORDS, save_encoder, small_tokenizer
@@ -142,6 +143,106 @@ def test_pooling_is_what_the_directory_says(files, encoder, tmp_path):
     (copy / "1_Pooling" / "config.json").write_text('{"pooling_mode": "max"}')
     with pytest.raises(InputError, match="pooling 'max'"):
         BiEncoderScorer.load(str(copy))
+
+
+def sentence_encoder(encoder, directory, *steps, pooling="mean", **fields):
+    """A directory of sentence-transformers: the encoder, its pooling, and modules behind it."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    model = SentenceTransformer(modules=[Transformer(encoder), Pooling(32, pooling_mode=pooling), *steps], device="cpu")
+    model.save_pretrained(str(directory))
+    path = directory / "config_sentence_transformers.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+    return SentenceTransformer(str(directory), device="cpu")
+
+
+def dense(size, width, activation):
+    import torch
+    from sentence_transformers.base.modules import Dense
+
+    return Dense(size, width, bias=width != 12, activation_function=getattr(torch.nn, activation)())
+
+
+PROMPTS = [
+    {},
+    {"prompts": {"query": "one cat: ", "passage": "the mat, "}},
+    {"prompts": {"query": "one cat: ", "document": "a dog, ", "other": "red"}, "default_prompt_name": "other"},
+]
+
+
+@pytest.mark.parametrize("fields", PROMPTS)
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_dense_layers_and_prompts_are_those_of_sentence_transformers(fields, pooling, files, encoder, tmp_path, capsys):
+    from sentence_transformers.base.modules import Normalize
+
+    steps = [dense(32, 20, "Tanh"), Normalize(), dense(20, 12, "Identity"), Normalize()]
+    theirs = sentence_encoder(encoder, tmp_path / "st", *steps, pooling=pooling, **fields)
+    # encode_document prefers "document", also where it is empty.
+    name = "passage" if "passage" in theirs.prompts else "document"
+    asked, read = theirs.encode_query(list(QUERIES.values())), theirs.encode(list(DOCS.values()), prompt_name=name)
+    scorer = BiEncoderScorer.load(str(tmp_path / "st"))
+    assert capsys.readouterr().err.count("note: ") == bool(fields)
+    pairs = [(q, d) for q in QUERIES.values() for d in DOCS.values()]
+    np.testing.assert_allclose(predict(scorer, pairs), (asked @ read.T).ravel(), atol=2e-6)
+    found = searched(files, str(tmp_path / "st"), "--passages=1")
+    for row, qid in enumerate(QUERIES):
+        scores = dict(zip(found[qid].docids, found[qid].scores))
+        np.testing.assert_allclose([scores[d] for d in DOCS], asked[row] @ read.T, atol=1e-3)  # 16 bits are stored
+
+
+def test_every_window_has_the_prompt(encoder, tmp_path):
+    sentence_encoder(encoder, tmp_path / "st", prompts={"document": "the mat, "})
+    scorer, plain = BiEncoderScorer.load(str(tmp_path / "st")), BiEncoderScorer.load(encoder)
+    text = DOCS["D1"]
+    ids, whole = (each.encode_documents([text], 60)[0] for each in (scorer, plain))
+    before = small_tokenizer().encode("the mat,")
+    np.testing.assert_array_equal(scorer.as_document(ids[5:]), [*before, *whole[5:]][:22])
+    assert scorer.room(ids) == 19
+    with pytest.raises(InputError, match="max_length=5: the model takes 6 to 24 tokens"):
+        BiEncoderScorer.load(str(tmp_path / "st"), max_length=5)
+
+
+def refused_steps():
+    from sentence_transformers.sentence_transformer.modules import LayerNorm
+
+    return {
+        r"its module Dense \(ReLU\) is not computed here": [dense(32, 12, "ReLU")],
+        r"its module LayerNorm \(LayerNorm\) is not computed here": [LayerNorm(32)],
+    }
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_other_modules_are_refused_in_one_line(number, encoder, tmp_path):
+    message, steps = [*refused_steps().items()][number]
+    sentence_encoder(encoder, tmp_path / "st", *steps)
+    with pytest.raises(InputError, match=message) as found:
+        BiEncoderScorer.load(str(tmp_path / "st"))
+    assert "\n" not in str(found.value)
+
+
+def test_damaged_modules_are_refused(encoder, tmp_path):
+    folder = tmp_path / "st"
+    sentence_encoder(encoder, folder, dense(32, 12, "Tanh"))
+    for name, content, message in [
+        ("2_Dense/model.safetensors", "", "is damaged"),
+        (
+            "config_sentence_transformers.json",
+            '{"prompts": {"query": 3}}',
+            r"prompts=\{'query': 3\} is no object of texts",
+        ),
+        ("modules.json", '[{"type": "x.StaticEmbedding", "path": ""}]', "its first module is StaticEmbedding"),
+        ("modules.json", "[]", "is damaged"),
+    ]:
+        before = (folder / name).read_bytes()
+        (folder / name).write_text(content)
+        with pytest.raises(InputError, match=message):
+            BiEncoderScorer.load(str(folder))
+        (folder / name).write_bytes(before)
+    (folder / "2_Dense" / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"its module Dense has a weight of shape \(0,\) .*, not \[any, 32\]"):
+        BiEncoderScorer.load(str(folder))
 
 
 def test_given_candidates_are_scored_and_options_of_words_refused(files, encoder):
