@@ -196,8 +196,13 @@ def plain(config: ConfigDict) -> Config:
         else "",
     )
     source = plain_source(config)
-    found = Language(c["language"], "as given") if primary(c["language"]) else language_of(source)
+    found = language(config, source)
     return c | {"source": source, "language": found.tag, "language_from": found.origin}
+
+
+def language(config: ConfigDict, source: dict[str, Any]) -> Language:
+    """`config.language`, or that of the source. Raises InputError for what is no language tag."""
+    return Language(config.language, "as given") if primary(config.language) else language_of(source)
 
 
 def plain_source(config: ConfigDict) -> dict[str, Any]:

@@ -4,6 +4,8 @@
 forms get sorted ids first, so the same text always gives the same vocabulary. `UnigramTrainer` sums probabilities in such an order:
 scores are rounded, and pieces sorted by score. Unigram (as XLM-R's, lower-cased) finds words in scripts without spaces, where
 WordPiece sees each Chinese character alone and a Japanese sentence in Kana as one word.
+
+Accents are removed in English alone: elsewhere they tell words apart (German schon and schön, Japanese は and ば).
 """
 
 import argparse
@@ -13,50 +15,61 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from data_pipeline.config import plain_source
+from data_pipeline.config import language, plain_source
 from data_pipeline.sources import formats
 from data_pipeline.sources.document import Source
 from harp_jax.base.cli import ConfigParser, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import progress
+from harp_jax.text.languages import ENGLISH, UNSPACED, primary
 from harp_jax.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import BertWordPieceTokenizer
 
 ALPHABET = 1000  # characters at most, as in BERT; rarer ones become [UNK]
+MANY_CHARACTERS = UNSPACED | {"ko"}  # languages with more characters than that: at most half of the vocabulary
 MIN_FREQUENCY = 2
 KINDS = ("wordpiece", "unigram")
 
 
-def train(texts: Callable[[], Iterable[str]], size: int) -> Tokenizer:
-    """A vocabulary of at most `size` tokens, the five special ones included, from all strings of `texts()`.
+def train(texts: Callable[[], Iterable[str]], size: int, tag: str = ENGLISH) -> Tokenizer:
+    """A vocabulary of at most `size` tokens, the five special ones included, from all strings of `texts()`, in the language `tag`.
 
     Calls `texts` three times: for the characters, their ## forms, and the merges. Holds the counts of all distinct words.
     Raises InputError where there is no text, or more characters than `size` allows.
     """
-    characters: Counter[str] = Counter()
-    normalise = _empty().normalizer.normalize_str
-    for text in texts():
-        characters.update(normalise(text))
-    ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
-    alphabet = sorted(c for c, _ in ranked[:ALPHABET] if not c.isspace())
+    accents = None if primary(tag) == ENGLISH else False
+    empty = partial(_empty, accents)
+    normalise = empty().normalizer.normalize_str
+    most = (size - len(SPECIAL_TOKENS)) // 2 if primary(tag) in MANY_CHARACTERS else ALPHABET
+    alphabet = sorted(_most_frequent(map(normalise, texts()), most))
     if not alphabet:
         raise InputError("there is no text to train a vocabulary on; check config.source")
     # With size 0 there are no merges: only the characters and the ## forms that occur.
-    forms = sorted(set(_run(texts, [], alphabet, 0)) - set(SPECIAL_TOKENS))
+    forms = sorted(set(_run(empty(), texts, [], alphabet, 0)) - set(SPECIAL_TOKENS))
     if len(forms) + len(SPECIAL_TOKENS) > size:
         raise InputError(
             f"a vocabulary of {size} tokens cannot hold the {len(forms)} characters and ## forms of the text; raise the size"
         )
-    tokens = _run(texts, forms, alphabet, size)
-    return Tokenizer.of_words((*SPECIAL_TOKENS, *sorted(set(tokens) - set(SPECIAL_TOKENS))))
+    tokens = _run(empty(), texts, forms, alphabet, size)
+    return Tokenizer.of_words((*SPECIAL_TOKENS, *sorted(set(tokens) - set(SPECIAL_TOKENS))), strip_accents=accents)
+
+
+def _most_frequent(texts: Iterable[str], count: int | None) -> list[str]:
+    """The `count` most frequent characters (None: all), without white space."""
+    characters: Counter[str] = Counter()
+    for text in texts:
+        characters.update(text)
+    ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
+    return [character for character, _ in ranked[:count] if not character.isspace()]
 
 
 def train_unigram(texts: Iterable[str], size: int) -> Tokenizer:
     """A vocabulary of at most `size` pieces, the five special ones included; single characters are always pieces.
 
-    Reads all text into memory. Raises InputError where there is no text, or more characters than `size` allows.
+    Beyond ALPHABET characters the most frequent ones, in three quarters of the vocabulary. Reads all text into memory. Raises
+    InputError where there is no text, or more characters than `size` allows.
     """
     from tokenizers import Tokenizer as Encoder
     from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -73,6 +86,8 @@ def train_unigram(texts: Iterable[str], size: int) -> Tokenizer:
         vocab_size=size, special_tokens=list(names.values()), unk_token=names["unk"], show_progress=False
     )
     lines = [text for text in texts if not text.isspace()]
+    rare = dict.fromkeys(map(ord, _most_frequent(lines, None)[max(ALPHABET, 3 * size // 4) :]), " ")
+    lines = [line.translate(rare) for line in lines] if rare else lines
     if not lines:
         raise InputError("there is no text to train a vocabulary on; check config.source")
     try:
@@ -92,14 +107,19 @@ def train_unigram(texts: Iterable[str], size: int) -> Tokenizer:
     return Tokenizer(made.to_str(), tuple(names.items()))
 
 
-def _empty() -> "BertWordPieceTokenizer":
+def _empty(strip_accents: bool | None) -> "BertWordPieceTokenizer":
     from tokenizers import BertWordPieceTokenizer
 
-    return BertWordPieceTokenizer(lowercase=True)
+    return BertWordPieceTokenizer(lowercase=True, strip_accents=strip_accents)
 
 
-def _run(texts: Callable[[], Iterable[str]], first: list[str], alphabet: list[str], size: int) -> list[str]:
-    trainer = _empty()
+def _run(
+    trainer: "BertWordPieceTokenizer",
+    texts: Callable[[], Iterable[str]],
+    first: list[str],
+    alphabet: list[str],
+    size: int,
+) -> list[str]:
     trainer.train_from_iterator(
         texts(),
         vocab_size=size,
@@ -132,17 +152,21 @@ def arguments_parser() -> ConfigParser:
     )
     parser.add_argument(
         "--kind",
-        default="wordpiece",
-        choices=KINDS,
-        help="unigram: for scripts without spaces between words (wordpiece)",
+        default="auto",
+        choices=("auto", *KINDS),
+        help="auto: unigram for languages without spaces between words, else wordpiece (auto)",
     )
     parser.add_argument("--size", type=positive, default=8000, help="tokens, the five special ones included (8000)")
     return parser
 
 
 def main(arguments: argparse.Namespace) -> None:
-    texts = partial(paragraphs, plain_source(arguments.config))
-    unigram = arguments.kind == "unigram"
-    tokenizer = train_unigram(texts(), arguments.size) if unigram else train(texts, arguments.size)
+    source = plain_source(arguments.config)
+    tag, origin = language(arguments.config, source)
+    best = "unigram" if primary(tag) in UNSPACED else "wordpiece"
+    kind = best if arguments.kind == "auto" else arguments.kind
+    print(f"vocabulary: {kind}, language {tag} ({origin})", flush=True)
+    texts = partial(paragraphs, source)
+    tokenizer = train_unigram(texts(), arguments.size) if kind == "unigram" else train(texts, arguments.size, tag)
     tokenizer.save(arguments.output)
     print(f"{arguments.output}: {tokenizer.size} tokens, sha256 {tokenizer.sha256}")

@@ -19,7 +19,7 @@ import numpy as np
 from harp_jax.base.files import lines
 from harp_jax.base.randomness import signed64
 from harp_jax.text import languages
-from harp_jax.text.languages import ENGLISH, HAN_KANA, SOUTH_EAST, primary
+from harp_jax.text.languages import ENGLISH, HAN_KANA, SOUTH_EAST, UNSPACED_LETTER, primary
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Terms:
             kinds[:-1][blank] = kinds[1:][blank]
             begins[1:] = (np.diff(np.asarray(encoding.word_ids, np.int32)) != 0) | (kinds[1:] != kinds[:-1])
             if primary(self.language) != ENGLISH and not text.isascii():
-                unspaced = [_UNSPACED_LETTER.match(text, first) is not None for first in offsets[:, 0].tolist()]
+                unspaced = [UNSPACED_LETTER.match(text, first) is not None for first in offsets[:, 0].tolist()]
                 begins[1:] |= np.array(unspaced[1:], bool) & ~blank
         starts = np.flatnonzero(begins)
         ends = np.append(starts[1:], len(ids))
@@ -182,7 +182,6 @@ def _is_punctuation(character: str) -> bool:
 
 # Scripts without spaces between words, with the average letters per word; their punctuation ends words.
 _UNSPACED = ((re.compile(f"[{HAN_KANA}]"), 2), (re.compile(f"[{SOUTH_EAST}]"), 5))
-_UNSPACED_LETTER = re.compile(f"[{HAN_KANA}{SOUTH_EAST}]")
 _STOPS = re.compile("[\u3000-\u3004\u3006-\u303f\uff00-\uff65]+")
 
 

@@ -49,9 +49,9 @@ def arguments_parser() -> Parser:
     )
     parser.add_argument(
         "--vocabulary",
-        default="wordpiece",
-        choices=("wordpiece", "unigram"),
-        help="without --start (wordpiece); unigram: for scripts without spaces between words",
+        default="auto",
+        choices=("auto", "wordpiece", "unigram"),
+        help="without --start (auto: unigram for languages without spaces between words, else wordpiece)",
     )
     parser.add_argument("--layers", type=count, default=0, help="of the start to keep, its first ones (all)")
     parser.add_input(

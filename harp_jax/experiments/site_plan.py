@@ -41,7 +41,7 @@ def site_plan(
     windows: int = 4,
     seed: int = 0,
     language: str = "",
-    vocabulary: str = "wordpiece",
+    vocabulary: str = "auto",
     steps: int = 0,
     tasks: tuple[str, ...] = (),
     stems: str = ENGLISH,
@@ -64,7 +64,7 @@ def site_plan(
     windows: of MAX_LENGTH tokens of a long page, that the ranker and the encoder read
     seed: of pairs and training
     language: of sentences, stopwords and stems; empty: that of the pages
-    vocabulary: of a small encoder from scratch: wordpiece, or unigram for scripts without spaces
+    vocabulary: of a small encoder from scratch: wordpiece, unigram, or auto: unigram for languages without spaces
     tasks: of pre-training, where the pages make no pairs of some of configs/site.py; empty: those
     stems: language of BM25, which the survey found
     """

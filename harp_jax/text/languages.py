@@ -21,8 +21,11 @@ ENGLISH = "en"
 # Letters of scripts without spaces between words: Chinese and Japanese, then Thai, Lao, Burmese, Khmer.
 HAN_KANA = "\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 SOUTH_EAST = "\u0e01-\u0edf\u1000-\u109f\u1780-\u17dd\uaa60-\uaa7f"
+UNSPACED_LETTER = re.compile(f"[{HAN_KANA}{SOUTH_EAST}]")
 # A Korean word carries its particles, for which there is no stemmer.
 HANGUL = "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7fb"
+# Languages of these scripts without spaces between words.
+UNSPACED = frozenset({"ja", "km", "lo", "my", "th", "zh"})
 _TAG = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8})*")
 _SAME = {"nb": "no", "nn": "no", "iw": "he", "in": "id", "fil": "tl", "yue": "zh", "cmn": "zh"}
 Words = Callable[[str], list[str]]

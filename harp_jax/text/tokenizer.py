@@ -16,6 +16,7 @@ import numpy as np
 
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import check_sums, lines, output_folder, read_json, replacing
+from harp_jax.text.languages import UNSPACED_LETTER
 
 if TYPE_CHECKING:
     import tokenizers
@@ -197,12 +198,16 @@ class Tokenizer:
         """[size] bool: the token continues the previous token's word.
 
         Detected by the continuation prefix if the vocabulary has one, else by the missing space mark; the first word of a text
-        has no space mark either.
+        has no space mark either. In scripts without spaces every token is a word (byte-level vocabularies do not show the script).
         """
-        prefix = getattr(self._encoder.model, "continuing_subword_prefix", None)
-        if prefix:
-            return np.array([token.startswith(prefix) for token in self.tokens])
-        return np.array([token[:1].isalnum() and token[:1] not in BLANKS for token in self.tokens])
+        prefix = getattr(self._encoder.model, "continuing_subword_prefix", None) or ""
+
+        def continued(token: str) -> bool:
+            first = token.removeprefix(prefix)[:1]
+            marked = token.startswith(prefix) if prefix else first.isalnum() and first not in BLANKS
+            return marked and not UNSPACED_LETTER.match(first)
+
+        return np.array([continued(token) for token in self.tokens])
 
     @cached_property
     def sha256(self) -> str:

@@ -1,19 +1,29 @@
-"""Tokenizers trained in a test, as no hub is reachable: byte-level BPE as ModernBERT's and RoBERTa's, Unigram as XLM-R's."""
+"""Tokenizers trained in a test, as no hub is reachable: BERT's WordPiece, byte-level BPE as ModernBERT's and RoBERTa's, Unigram
+as XLM-R's."""
 
 import json
 import os
 from collections.abc import Iterable
 
+from harp_jax.text.tokenizer import Tokenizer as WordPiece
+
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
 
 def save_trained(kind: str, directory: str, texts: Iterable[str], size: int = 400) -> str:
-    """A directory with the tokenizer of `kind`: "modernbert", "roberta" (both BPE) or "xlm-roberta" (Unigram).
+    """A directory with the tokenizer of `kind`: "bert", "bert-cased", "modernbert", "roberta" (both BPE), "xlm-roberta" (Unigram).
 
-    The latter two name their own class of transformers, "modernbert" the general one, as published models do.
+    All name their own class of transformers but for "modernbert", which names the general one, as published models do.
     """
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from tokenizers import BertWordPieceTokenizer, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
+    if kind.startswith("bert"):
+        words = BertWordPieceTokenizer(lowercase=kind == "bert")
+        words.train_from_iterator(texts, vocab_size=size, min_frequency=1, show_progress=False)
+        vocabulary = words.get_vocab()
+        ordered = sorted(vocabulary, key=vocabulary.__getitem__)
+        WordPiece.of_words(ordered, 512, do_lower_case=kind == "bert").save(directory)
+        return directory
     special = SPECIAL if kind != "modernbert" else ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
     first, pad, last, unknown, mask = special
     if kind == "xlm-roberta":

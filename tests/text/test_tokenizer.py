@@ -189,6 +189,17 @@ def test_truncation_and_padding_of_the_file_are_not_used(tmp_path):
     assert ours == small_tokenizer() and len(ours.encode("the cat sat in the mat")) == 6
 
 
+@pytest.mark.parametrize("kind", ["bert", "xlm-roberta"])
+def test_a_sentence_without_spaces_is_more_than_one_word(kind, tmp_path):
+    """For masking whole words: pieces of words in Latin letters continue them, Japanese and Thai pieces stand alone."""
+    made = load_tokenizer(save_trained(kind, str(tmp_path), ["unseen ガイドをみる แมวนั่ง", *"unseen"], 70))
+    text = "nesne ガイドをみる แมวนั่ง"
+    letters = [made.decode([i]).removeprefix("##").strip() for i in made.encode(text)]
+    continued = dict(zip(letters, made.continues[made.encode(text)].tolist()))
+    assert {continued[letter] for letter in letters if not letter.isascii()} == {False}
+    assert any(continued[letter] for letter in letters if letter.isascii())
+
+
 # Lines of ten scripts: sentences, and random words from each script's letters with digits, marks and spaces.
 SENTENCES = (
     "The cat sat on the mat; it's 3.14 o'clock, isn't it?", "Die Übergröße kostet 5 € – naïve façades!",
@@ -216,7 +227,7 @@ def lines_of_scripts(count: int) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("kind", ["modernbert", "roberta", "xlm-roberta"])
+@pytest.mark.parametrize("kind", ["bert", "bert-cased", "modernbert", "roberta", "xlm-roberta"])
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.real)])
 def test_ids_and_offsets_of_ten_scripts_are_those_of_transformers(kind, count, tmp_path):
     import transformers
