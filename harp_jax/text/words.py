@@ -1,6 +1,7 @@
 """Whole words for the neural rankers: a vocabulary with document frequencies, built from a collection, and word vectors.
 
-A word is a sequence of letters and digits, lower-cased and optionally stemmed. Stopwords are removed before stemming and leave
+A word is a sequence of letters and digits, lower-cased and optionally stemmed; in scripts without spaces a pair of neighbouring
+letters, as in lexical ranking (`languages.splitter`). Stopwords are removed before stemming and leave
 no gap, because neural rankers without an idf weigh them like other words. Ids start at 1, most frequent word first; id 0 is
 padding and unknown words. Documents stream once; memory is one counter per distinct word (about 200 bytes).
 """
@@ -21,9 +22,10 @@ from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import check_sums, lines, read_json, replacing, write_sums
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.documents import Documents
-from harp_jax.text.languages import ENGLISH, lexical_stopwords
+from harp_jax.text.languages import ENGLISH, HAN_KANA, SOUTH_EAST, UNSPACED_LETTER, lexical_stopwords, splitter
 
-WORD = re.compile(r"[^\W_]+")
+# A run of a script without spaces, or a word.
+WORD = re.compile(f"[{HAN_KANA}{SOUTH_EAST}]+|[^\\W_{HAN_KANA}{SOUTH_EAST}]+")
 FILES = ("words.tsv", "words.json")  # of a vocabulary
 
 
@@ -50,9 +52,17 @@ class Analyser:
 
     def words(self, text: str, limit: int | None = None) -> list[str]:
         """The first `limit` words (default: all); the rest of the text is not scanned."""
-        matches = (match.group() for match in WORD.finditer(text.lower()))
-        found = list(islice((word for word in matches if word not in self._stopwords), limit))
+        found = list(islice((word for word in _split(text) if word not in self._stopwords), limit))
         return self._stemmer.stemWords(found) if self._stemmer else found
+
+
+def _split(text: str) -> Iterator[str]:
+    for match in WORD.finditer(text.lower()):
+        run = match.group()
+        if run.isascii() or not UNSPACED_LETTER.match(run):
+            yield run
+        else:
+            yield from splitter("ja")(run)  # which pairs the letters of all such scripts
 
 
 @dataclass(frozen=True)
@@ -110,7 +120,7 @@ def read_stopwords(name: str) -> tuple[str, ...]:
     if name == "english":
         return tuple(lexical_stopwords(ENGLISH))
     # A text splits "don't" into two words.
-    return tuple(sorted({match.group() for _, line in lines(name) for match in WORD.finditer(line.lower())}))
+    return tuple(sorted({word for _, line in lines(name) for word in _split(line)}))
 
 
 def count_words(

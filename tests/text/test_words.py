@@ -5,6 +5,7 @@ import pytest
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS
+from harp_jax.text.languages import splitter
 from harp_jax.text.words import WordVocabulary, count_words, load_words, read_stopwords, read_vectors
 from tests.support.commands import command
 
@@ -40,6 +41,16 @@ def test_stopwords_take_no_place_and_are_saved(tmp_path):
     assert found.encode("the fox runs; the running fox owl", 3) == [found.ids["fox"], 0, found.ids["fox"]]
     found.save(str(tmp_path))
     assert load_words(str(tmp_path)) == found
+
+
+def test_scripts_without_spaces_are_split_as_in_lexical_ranking():
+    text = "Linuxの設定ガイド、ไทยนี้ in_2024 Über 北"
+    words = WordVocabulary(("x",), (1,), 1).analyser.words(text)
+    assert words == ["linux", "の設", "設定", "定ガ", "ガイ", "イド", "ไท", "ทย", "ยนี้", "in", "2024", "über", "北"]
+    assert [word for word in splitter("ja")(text) if not word.isascii()] == [
+        word for word in words if not word.isascii()
+    ]
+    assert WordVocabulary(("設定",), (1,), 1).encode("設定を見る", limit=2) == [1, 0]
 
 
 def test_saved_vocabularies_come_back_or_are_refused(tmp_path):
