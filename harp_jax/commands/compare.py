@@ -13,7 +13,7 @@ from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import check_links, check_outside, link
 from harp_jax.checkpoints.export import fetched
-from harp_jax.commands.options import add_backend, names
+from harp_jax.commands.options import add_backend, add_language, names
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.paths import is_irds
 from harp_jax.corpus.trec import Qrels, components, read_qrels
@@ -22,6 +22,7 @@ from harp_jax.evaluation.measures import parse_measures
 from harp_jax.experiments.execution import execute, summary
 from harp_jax.experiments.plan import Command, listing, resolve
 from harp_jax.experiments.steps import Collection, fitted_sum, tuned_first_stage
+from harp_jax.text.languages import ENGLISH
 
 MEASURES = "nDCG@10 RR@10 AP R@100"
 FOLDS = 5
@@ -61,6 +62,7 @@ def arguments_parser() -> Parser:
     parser.add_argument("--fields", type=names, default=FIELDS, help="document fields that are read (title,url,body)")
     parser.add_argument("--k", type=positive, default=100, help="candidates a query (100)")
     add_backend(parser)
+    add_language(parser)
     parser.add_argument("--tune", action="store_true", help="fit BM25's k1 and b to the judged queries, cross-fitted")
     parser.add_argument("--fuse", action="store_true", help="add the weighted sum of BM25 and each model, cross-fitted")
     parser.add_argument(
@@ -103,6 +105,7 @@ def commands(a: argparse.Namespace, paths: dict[str, str], models: dict[str, str
     measure = a.measures.split()[0]
     chosen = ["--queries=" + paths["queries"], "--qrels=" + paths["qrels"], "--output={out}"]
     given = [f"--k={a.k}", *([f"--run={a.run}"] if a.run else [])]
+    given += [f"--language={a.language}"] if a.language != ENGLISH else []
     divided = [f"--queries={judged.queries}", f"--count={count}", *([f"--qrels={judged.qrels}"] if grouped else [])]
     found = [Command("judged", "queries", ["judged", *chosen])]
     if fitted:

@@ -37,6 +37,11 @@ def add_lexical(parser: Parser) -> None:
     """The collection of a lexical model, and the model's stems."""
     add_collection(parser)
     parser.add_input("--exclude", default="", help="qid<TAB>docid: pairs that are no candidates")
+    add_language(parser)
+
+
+def add_language(parser: Parser) -> None:
+    """The language of BM25."""
     parser.add_argument("--language", default=ENGLISH, help="of stems and stopwords, such as de; '' for none (en)")
 
 
