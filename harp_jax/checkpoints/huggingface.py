@@ -100,6 +100,8 @@ def _read_tensors(directory: str) -> dict[str, np.ndarray]:
     path, index = os.path.join(directory, WEIGHTS), os.path.join(directory, INDEX)
     if not os.path.exists(path) and not os.path.exists(index):
         pickled = os.path.join(directory, PICKLED)
+        if not os.path.exists(pickled):
+            raise InputError(f"no {WEIGHTS} in {directory}; fetch or write the whole model again")
         raise InputError(
             f"no {WEIGHTS} in {directory}; {PICKLED} is a pickle, which can execute code and is not read here; convert it: "
             'python -c "import torch, safetensors.torch as s; s.save_file({k: v.clone() for k, v in '

@@ -8,6 +8,7 @@ model read, or only in the rest; and, for known queries, how often a guess is a 
 import heapq
 import itertools
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -37,6 +38,11 @@ class Probe:
         if "mlm" not in params:
             raise InputError(f"{model} has no MLM head; exports of fine-tuned models lack it, use the training workdir")
         self.masks, self.length = masks, min(max_length, config.max_positions)
+        if self.length < max_length:
+            print(
+                f"note: --max_length={max_length}, but {model} has {self.length} positions: so many are read",
+                file=sys.stderr,
+            )
         if self.length < masks + 8:
             raise InputError(f"--max_length={max_length} leaves no room for {masks} masks and a document")
         self._params = jax.device_put(

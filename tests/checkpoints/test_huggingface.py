@@ -244,7 +244,10 @@ WORDS = "bert.embeddings.word_embeddings.weight"
         (change_tensor(OUTPUT, lambda state: state[OUTPUT].astype(np.int8)), "weight is int8, quantised"),
         (change_tensor("cls.predictions.decoder.weight", lambda state: state[WORDS] + 1), "not tied"),
         (lambda path: os.truncate(path / "model.safetensors", 1000), "safetensors or its index is damaged"),
-        (lambda path: os.remove(path / "model.safetensors"), r"no model\.safetensors in .* is a pickle"),
+        (
+            lambda path: os.remove(path / "model.safetensors"),
+            r"no model\.safetensors in .*; fetch or write the whole model again",
+        ),
         (lambda path: (path / "config.json").write_text("{"), "is not a? ?JSON"),
     ],
 )

@@ -190,11 +190,13 @@ def test_fine_tuning_goes_on_from_it_with_the_same_marks(clicked, trained, tmp_p
 
 def test_the_probe_writes_its_guesses_and_a_summary(clicked, trained, tmp_path, capsys):
     given = [f"--model={trained}", f"--docs={clicked / 'docs.tsv'}", f"--clicks={clicked / 'orcas.tsv'}"]
-    given += ["--documents=7", "--masks=2", "--max_length=32", f"--output={tmp_path / 'probe.jsonl'}"]
+    given += ["--documents=7", "--masks=2", "--max_length=70", f"--output={tmp_path / 'probe.jsonl'}"]
     command("query-probe", *given)
     records = [json.loads(line) for line in (tmp_path / "probe.jsonl").read_text().splitlines()]
     assert len(records) == 7 and all(np.shape(r["predicted"]) == (2, 5) for r in records)
-    assert "mask 2: in the part of the document that was read" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "mask 2: in the part of the document that was read" in printed.out
+    assert f"note: --max_length=70, but {trained} has 64 positions" in printed.err
 
 
 def test_the_probe_asks_the_masks_beside_the_document(trained, tmp_path):
