@@ -45,18 +45,24 @@ def saved(kind: str, tokenizer: str, directory, more: int = 0):
 
 @pytest.mark.parametrize("kind", ["modernbert-mean", "roberta", "xlm-roberta", "distilbert", "bert"])
 def test_a_cross_encoder_of_transformers_scores_as_there(kind, tokenizers, tmp_path):
-    """And so does what fine-tuning starts from with its head."""
+    """And so does what fine-tuning starts from with its head, and its export there."""
     from sentence_transformers import CrossEncoder
 
-    directory = saved(kind, tokenizers[kind.partition("-mean")[0]], tmp_path / "model", more=30)  # more than tokens
+    tokenizer = tokenizers[kind.partition("-mean")[0]]
+    directory, export = (
+        saved(kind, tokenizer, tmp_path / "model", more=30),
+        str(tmp_path / "export"),
+    )  # more than tokens
     import torch
 
     theirs = CrossEncoder(str(directory), device="cpu").predict(PAIRS, activation_fn=torch.nn.Identity())
+    save_hf(export, *load_hf(str(directory)), load_tokenizer(tokenizer), "")
+    exported = CrossEncoder(export, device="cpu").predict(PAIRS)
     config = finetune()
     config.init, config.init_head, config.dtype = str(directory), "pretrained", "float32"
     stage = finetune_stage(config, with_data=False)
     start = stage.family.scorer(stage.shape, stage.start(stage.shape, jax.random.key(9)), stage.vocabulary, config)
-    for ours in (Reranker.from_pretrained(str(directory)).predict(PAIRS), predict(start, PAIRS)):
+    for ours in (Reranker.from_pretrained(str(directory)).predict(PAIRS), predict(start, PAIRS), exported):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
 
 
@@ -85,8 +91,12 @@ def test_a_modular_head_scores_as_there_and_stays_when_it_is_exported(kind, pool
     )
     model.save_pretrained(str(tmp_path / "modular"))
     theirs = model.predict(PAIRS)
-    ours = Reranker.from_pretrained(str(tmp_path / "modular")).predict(PAIRS)
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+    shape, params = load_hf(str(tmp_path / "modular"))
+    save_hf(str(tmp_path / "export"), shape, params, load_tokenizer(str(base)), "")
+    found = [Reranker.from_pretrained(str(tmp_path / name)).predict(PAIRS) for name in ("modular", "export")]
+    found.append(CrossEncoder(str(tmp_path / "export"), device="cpu").predict(PAIRS))
+    for scores in found:
+        np.testing.assert_allclose(scores, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
 
     chain = json.loads((tmp_path / "modular" / "modules.json").read_text())
     (tmp_path / "modular" / "modules.json").write_text(json.dumps([chain[0], chain[1], chain[-1]]))

@@ -4,6 +4,7 @@ import dataclasses
 import re
 import shutil
 from collections.abc import Mapping
+from string import ascii_lowercase
 
 import jax
 import numpy as np
@@ -78,7 +79,8 @@ def architecture(request) -> str:
 @pytest.fixture(scope="module")
 def known(architecture, tmp_path_factory) -> str:
     """A tokenizer as the architecture's published models have one."""
-    return save_trained(architecture, str(tmp_path_factory.mktemp("tokenizer")), [text(i) for i in range(200)])
+    lines = [*map(text, range(200)), " ".join(ascii_lowercase)]  # all letters of the words of support/corpus.py
+    return save_trained(architecture, str(tmp_path_factory.mktemp("tokenizer")), lines)
 
 
 def small_config(architecture: str, tokenizer: str):
@@ -225,13 +227,9 @@ def test_ids_and_templates_are_those_of_transformers(known, tmp_path):
     assert continued and not any(token[0] in "Ġ▁" for token in continued)
 
 
-# A generation job of byte-level BPE; how words are cut is the tokenizer's matter, not the encoder's.
-of_bpe = pytest.mark.parametrize("architecture", ["modernbert"], indirect=True, scope="module")
-
-
 @pytest.fixture(scope="module")
 def pairs(trained, tmp_path_factory):
-    """A generation job whose terms the encoder weighs, and whose words its byte-level BPE cuts."""
+    """A generation job whose terms the encoder weighs, and whose words its tokenizer splits: byte-level BPE or Unigram."""
     folder = corpus.write(tmp_path_factory.mktemp("pairs"))
     tasks = ("rqp", "qdm", "rdp", "acm", "adp", "mlm")
     fields = dict(
@@ -241,7 +239,6 @@ def pairs(trained, tmp_path_factory):
     return folder / "out", manifest, load_terms(trained[1], "")
 
 
-@of_bpe
 def test_the_encoder_weighs_terms(trained, pairs):
     """Weights of words: attention of one unpadded sentence at a time, summed over each word's tokens."""
     output, _, terms = pairs
@@ -266,7 +263,6 @@ def test_the_encoder_weighs_terms(trained, pairs):
         np.testing.assert_allclose(from_bytes(weight["cls"]), slow, rtol=2e-3, atol=1e-5)
 
 
-@of_bpe
 def test_pairs_are_of_whole_words(pairs):
     """Queries spell words of their sources: no stopword is sampled, S2 has no word of the anchor, both are equally long."""
     output, manifest, terms = pairs
@@ -291,7 +287,7 @@ def test_pairs_are_of_whole_words(pairs):
     assert max(len(row["text"]) for row in records(output) if row["task"] == b"mlm") <= LONGEST - 2  # special tokens
 
 
-@of_bpe
+@pytest.mark.parametrize("architecture", ["modernbert"], indirect=True, scope="module")
 def test_a_word_is_the_same_at_the_start_of_a_query(pairs, tmp_path):
     """Byte-level BPE has other ids for it there than after a space; the trivial predictors compare words."""
     terms = pairs[2]
