@@ -73,7 +73,13 @@ def arguments_parser() -> Parser:
         "--windows",
         type=positive,
         default=4,
-        help="of 128 tokens of a long page that are read, the best one counts (4)",
+        help="of --max_length tokens of a long page that are read, the best one counts (4)",
+    )
+    parser.add_argument(
+        "--max_length",
+        type=positive,
+        default=128,
+        help="tokens of query and document that the ranker reads at once (128)",
     )
     parser.add_argument("--seed", type=count, default=0, help="of pairs and training (0)")
     parser.add_argument("--dry_run", action="store_true", help="print the commands and what they cost; run nothing")
@@ -95,7 +101,7 @@ def main(arguments: argparse.Namespace) -> None:
         "max_queries",
         "context_words",
     )
-    options = {name: getattr(a, name) for name in (*given, "depth", "windows", "seed")}
+    options = {name: getattr(a, name) for name in (*given, "depth", "windows", "max_length", "seed")}
     run = SiteRun(
         {**options, **{name: tuple(getattr(a, name)) for name in ("pages", "redirects", "exclude")}},
         a.output,

@@ -253,7 +253,7 @@ class SiteRun:
             docs="survey/docs.jsonl", fields=FIELDS, anchors="survey/anchors.tsv", parameters=parameters, weights=weights,
             language=stems, encoder=encoder, depth=self.options.get("depth", 20),
             models={part: os.path.relpath(planned[step].place, self.output) for part, step in models.items()},
-            windows=windows, passages=windows, max_length=MAX_LENGTH,
+            windows=windows, passages=windows, max_length=self.options.get("max_length", MAX_LENGTH),
         ).save(self.output)  # fmt: skip
 
     def tasks(self, prepared: Mapping[str, Step]) -> tuple[str, ...]:

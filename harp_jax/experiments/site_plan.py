@@ -21,7 +21,7 @@ LABELLED = Collection("{survey}/docs.jsonl", "{labels}/queries.tsv", "{labels}/q
 TEXTS = ["--anchors={survey}/anchors.tsv"]  # of trained pages
 # Rows of the table.
 ROW, LABELLED_ROW, EVERYTHING = "ranker", "ranker, fine-tuned on labels", "everything"
-MAX_LENGTH = 128  # of configs/site.py
+MAX_LENGTH, QUERY_LENGTH = 128, 32  # of configs/site.py and configs/data/site.py
 
 
 def site_plan(
@@ -39,6 +39,7 @@ def site_plan(
     context_words: int = 3,
     depth: int = 20,
     windows: int = 4,
+    max_length: int = MAX_LENGTH,
     seed: int = 0,
     language: str = "",
     vocabulary: str = "auto",
@@ -61,7 +62,8 @@ def site_plan(
     max_queries: anchors of held-out pages that are tested, at most
     context_words: of an anchor's sentence that are added to its query
     depth: candidates of each first stage, BM25, BM25F and vectors, for each query
-    windows: of MAX_LENGTH tokens of a long page, that the ranker and the encoder read
+    windows: of a long page that the ranker and the encoder read, at most
+    max_length: tokens of query and document together, which the ranker is trained with and reads in each window
     seed: of pairs and training
     language: of sentences, stopwords and stems; empty: that of the pages
     vocabulary: of a small encoder from scratch: wordpiece, unigram, or auto: unigram for languages without spaces
@@ -87,8 +89,11 @@ def site_plan(
     # A whole encoder forgets what it knows at the rate of a few layers.
     training += ["--config.learning_rate=1e-4"] if start and not layers else []
     training += [f"--config.tasks={tasks!r}"] if tasks else []
+    longer = max_length != MAX_LENGTH
+    training += [f"--config.row_length={max_length}"] if longer else []
     survey = [*source, f"--max_queries={max_queries}", f"--context_words={context_words}", "--output={out}"]
     pairs = [*source, f"--config.tokenizer={tokenizer}", f"--config.seed={seed}", "--output={out}"]
+    pairs += [f"--config.max_doc_tokens={max_length - QUERY_LENGTH}"] if longer else []
     commands = [
         Command("survey", "survey", survey),
         *shortened,
@@ -107,7 +112,7 @@ def site_plan(
             Command("ranker", "export", ["--workdir={harp}", "--ranker", "--output={out}"]),
             *tuned(depth, stems),
         ]
-        candidates = Candidates(depth, stems, encoder, windows)
+        candidates = Candidates(depth, stems, encoder, windows, max_length)
         made, rows = tested(candidates)
         commands += made
         if labels:
@@ -141,12 +146,14 @@ def tuned(depth: int, stems: str) -> list[Command]:
 
 
 class Candidates(NamedTuple):
-    """The best `depth` of each first stage, BM25 with the stems of a language; `encoder` may be empty; windows of a long page."""
+    """The best `depth` of each first stage, BM25 with the stems of a language; `encoder` may be empty; windows of a long page, and
+    tokens of each that the ranker reads."""
 
     depth: int
     stems: str
     encoder: str
     windows: int
+    max_length: int
 
 
 def scored(
@@ -157,7 +164,7 @@ def scored(
     `lexical` has the parameters of BM25 and BM25F, whose first stages are the steps bm25SUFFIX and bm25fSUFFIX; `own` are
     options that leave out the queries' own sources.
     """
-    depth, _, encoder, windows = candidates
+    depth, _, encoder, windows, max_length = candidates
     vectors = ["--model=vectors", f"--encoder={encoder}", f"--passages={windows}"]
     first = ["{bm25" + suffix + "}", "{bm25f" + suffix + "}"]
     commands = []
@@ -182,7 +189,7 @@ def scored(
     if encoder:
         commands.append(Command(f"vectors{suffix}", "first-stage", [*vectors, *among], suffix=".trec"))
         parts[VECTORS] = "{vectors" + suffix + "}"
-    ranker = ["--model={ranker}", f"--max_length={MAX_LENGTH}", f"--windows={windows}", *among]
+    ranker = ["--model={ranker}", f"--max_length={max_length}", f"--windows={windows}", *among]
     commands.append(Command(f"run_ranker{suffix}", "rerank", ranker, suffix=".trec"))
     return commands, parts | {ROW: "{run_ranker" + suffix + "}"}
 
@@ -251,12 +258,10 @@ def with_labels(labels: str, seed: int, candidates: Candidates) -> list[Command]
     ]  # fmt: skip
     commands, parts = scored(LABELLED, suffix, lexical, candidates)
     halves = [f"--queries={LABELLED.queries}", f"--qrels={LABELLED.qrels}", "--count=2", "--output={out}"]
-    training: dict[str, Any] = {
-        "config": FINETUNE,
-        "candidates": "{pool_labels}",
-        "settings": ["init={harp}", f"seed={seed}"],
-    }
-    rerank = [f"max_length={MAX_LENGTH}", f"windows={candidates.windows}"]
+    settings = ["init={harp}", f"seed={seed}"]
+    settings += [f"row_length={candidates.max_length}"] if candidates.max_length != MAX_LENGTH else []
+    training: dict[str, Any] = {"config": FINETUNE, "candidates": "{pool_labels}", "settings": settings}
+    rerank = [f"max_length={candidates.max_length}", f"windows={candidates.windows}"]
     return [
         Command("labels", "queries", ["labels", f"--labels={labels}", "--output={out}"]),
         *first,

@@ -61,6 +61,13 @@ def test_the_recipe_is_one_of_equal_lengths():
     plan = site_plan(pages=("x",), format="html", steps=1)
     assert all(f"--max_length={train.row_length}" in c.arguments for c in plan if c.name == "run_ranker")
     assert set(train.tasks) <= set(data.tasks)
+    longer = site_plan(pages=("x",), format="html", steps=1, start="x", labels="y", max_length=256)
+    words = {word for c in longer for word in c.arguments if "_length" in word or "max_doc_tokens" in word}
+    assert words == {
+        f"--config.max_doc_tokens={256 - data.max_query_tokens}",
+        "--config.row_length=256",
+        "--max_length=256",
+    }
 
 
 def test_a_dry_run_names_every_step_and_runs_none(pages, capsys):
