@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.modular import Embedding
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_run
+from harp_jax.model.encoders.bert import BertShape
 from harp_jax.ranking import scorers, vectors
 from harp_jax.ranking.rerank import load_scorer, predict
 from harp_jax.ranking.scorers import BiEncoderScorer
+from harp_jax.text.tokenizer import load_tokenizer
 from tests.support.commands import command
 from tests.support.tiny_bert import WORDS, save_encoder, small_tokenizer
+from tests.support.tokenizers import save_trained
 
 RNG = np.random.default_rng(0)
 WHOLE = [word for word in WORDS.split() if not word.startswith("##")]
@@ -190,6 +194,19 @@ def test_dense_layers_and_prompts_are_those_of_sentence_transformers(fields, poo
     for row, qid in enumerate(QUERIES):
         scores = dict(zip(found[qid].docids, found[qid].scores))
         np.testing.assert_allclose([scores[d] for d in DOCS], asked[row] @ read.T, atol=1e-3)  # 16 bits are stored
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert", "xlm-roberta"])
+def test_tokens_of_a_prompt_are_those_before_the_text(kind, tmp_path):
+    """Also where a word has other tokens after a space than at the start of a text."""
+    lines = [*DOCS.values(), *QUERIES.values(), "query: passage: "]
+    tokenizer = load_tokenizer(save_trained(kind, str(tmp_path), lines, 300))
+    shape, made = BertShape(tokenizer.size, 1, 32, 2, 64, 99), Embedding(prompts=("query: ", "passage: "))
+    scorer = BiEncoderScorer(shape, {"encoder": {}}, tokenizer, made=made)
+    for text in lines:
+        (query,), (document,) = scorer.encode_queries([text]), scorer.encode_documents([text])
+        assert scorer.as_query(query).tolist() == tokenizer.encode(f"query: {text}")[:97]
+        assert scorer.as_document(document).tolist() == tokenizer.encode(f"passage: {text}")[:97]
 
 
 def test_every_window_has_the_prompt(encoder, tmp_path):
