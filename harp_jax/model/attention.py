@@ -17,7 +17,7 @@ Attention dropout is off by default, so that all implementations train the same 
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -249,6 +249,18 @@ def _present(mesh: AbstractMesh, axes: str | tuple[str, ...]) -> tuple[str, ...]
     return tuple(axis for axis in ((axes,) if isinstance(axes, str) else axes) if axis in mesh.axis_names) or None
 
 
+def _backward(blocks: int, block: int, reach: int) -> dict[str, Any]:
+    """Whether the backward pass of a row of so many blocks is one fused kernel or two: BlockSizes' arguments.
+
+    One computes five products for each pair of blocks, two compute seven. But its grid has all pairs of blocks, also those that
+    the mask leaves out, and it stores a gradient of the queries for each block of keys. Two visit only blocks within reach.
+    """
+    near = 2 * -(-reach // block) + 1  # blocks of keys that a block of queries attends to
+    if reach and 2 * near < blocks:
+        return {"block_q_dq": block, "block_kv_dq": block}
+    return {"use_fused_bwd_kernel": True}
+
+
 def _kernel(q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array, *, reach: int) -> jax.Array:
     """One device's part, [rows, T, heads, head_dim]; q is already scaled."""
     # Imported here: Pallas takes half a second to import, and only TPUs need it.
@@ -257,8 +269,7 @@ def _kernel(q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array, *, re
 
     length, heads = q.shape[1], q.shape[2]
     block = next(size for size in (BLOCK, BLOCK // 2, LANES) if length % size == 0)
-    # One fused backward kernel: with a row in one block it computes five products, two kernels would compute seven.
-    sizes = kernels.BlockSizes(block, block, block, block, block, block, use_fused_bwd_kernel=True)
+    sizes = kernels.BlockSizes(block, block, block, block, block, block, **_backward(length // block, block, reach))
     square = (length, length)
     mask = masks.LocalMask(square, (reach, reach), 0) if reach else masks.FullMask(square)
     every = masks.MultiHeadMask([mask] * heads)

@@ -75,10 +75,13 @@ def test_predictions_and_attention_are_those_of_torch(name, tmp_path):
 
 
 def test_local_attention_in_blocks_and_in_the_kernel_is_that_of_the_mask(monkeypatch):
-    """Values and gradients of rows whose length no block divides, and of Splash, interpreted; segments are packed."""
+    """Values and gradients of rows whose length no block divides, and of Splash, interpreted; segments are packed.
+
+    Of 3 and 7 blocks: one backward kernel and two.
+    """
     monkeypatch.setattr(attention, "INTERPRET", True)
     rng = np.random.default_rng(0)
-    for length, reach in ((250, 5), (384, 70)):
+    for length, reach in ((250, 5), (384, 70), (896, 70)):
         q, k, v, direction = (rng.normal(size=(2, length, 2, 16)).astype(np.float32) for _ in range(4))
         segments = np.sort(rng.integers(0, 4, (2, length)), axis=1).astype(np.int32)
         every = np.tile(np.arange(length), (2, 1))

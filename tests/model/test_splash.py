@@ -1,8 +1,10 @@
 """The TPU attention kernel, interpreted on CPU, against plain products: values, gradients, meshes, the whole step."""
 
+import math
 from dataclasses import replace
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -131,6 +133,28 @@ def test_encoder_gradients_are_the_same_for_every_remat_policy(interpreted, rema
     found = gradient(replace(config, attention="splash", remat=remat))
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected)):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * max(np.abs(b).max(), 1))
+
+
+def backward_steps(length: int, reach: int) -> int:
+    """Grid steps of the backward kernels of one head."""
+
+    def steps(jaxpr) -> int:
+        found = 0
+        for equation in jaxpr.eqns:
+            if equation.primitive.name == "pallas_call" and "_fwd_" not in equation.params["name"]:
+                found += math.prod(equation.params["grid_mapping"].grid)
+            found += sum(steps(inner) for inner in jax.extend.core.jaxprs_in_params(equation.params))
+        return found
+
+    q, segments = jnp.zeros((1, length, 1, 64), jnp.bfloat16), jnp.zeros((1, length), jnp.int32)
+    attended = lambda *x: attention.splash(*x, segments, None, "TPU v5 lite", reach).sum()  # noqa: E731
+    return steps(jax.make_jaxpr(jax.grad(attended, (0, 1, 2)))(q, q, q).jaxpr)
+
+
+def test_the_backward_pass_of_local_attention_is_linear_in_the_length():
+    """It visited all pairs of blocks: 256 instead of 96 at 8,192 tokens, and stored queries' gradients for every block of keys."""
+    assert [backward_steps(length, 64) for length in (512, 1024, 4096, 8192)] == [1, 4, 48, 96]
+    assert [backward_steps(length, 0) for length in (4096, 8192)] == [64, 256]
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,17 @@ def test_the_attention_kernel_compiles_for_every_generation(topology):
     assert kinds(report) == ["all-reduce"]
 
 
+@pytest.mark.parametrize("topology", ["v3:2x2", "v5e:2x4"])
+def test_long_rows_of_local_attention(topology):
+    """ModernBERT-base's width, a full and two local layers and the last: local layers have two backward kernels here."""
+    shape = ("model_type=modernbert", "layers=4", "max_positions=8192")
+    changes = (*(f"--config.model.{field}" for field in shape), "--config.row_length=8192", "--config.batch_pairs=8")
+    report = dry_run(*changes, "--config.mesh.data=-1", "--config.tokenizer=", topology=topology)
+    assert re.search(r"^attention +splash$", report, re.M) and "× 8192 tokens" in report
+    assert kinds(report) == ["all-reduce"]
+    assert mib(report, "total") < 16 * 1024
+
+
 def test_the_kernel_runs_where_heads_are_cut():
     changes = ("--config.model.layers=2", "--config.mesh.data=4", "--config.mesh.model=2")
     assert re.search(r"^attention +splash$", dry_run(*changes), re.M)
