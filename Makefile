@@ -117,11 +117,12 @@ package: .venv/test | $(MINILM)
 		"harp_jax[demo,look,plots,vectors,web] @ file://$$(echo $(CURDIR)/build/package/harp_jax-*.whl)"
 	HARP_INSTALLED=$(CURDIR)/.venv/package/bin HARP_MINILM=$(MINILM) $(BIN)/python -m pytest -m real tests/real/test_docs.py -k "page or notebook"
 
-# The fast tests on other Pythons, whose JAX is another one (constraints.txt), each in an environment of its own.
+# The fast tests on other Pythons, whose JAX is another one (constraints.txt), each in an environment of its own. PYENV_VERSION: pyenv's
+# commands do not run without a chosen version.
 PYTHONS ?= python3.12 python3.13
 pythons:
 	for python in $(PYTHONS); do \
-		$$python -m venv .venv/$$python && \
+		PYENV_VERSION=$${python##*python} $$python -m venv .venv/$$python && \
 		.venv/$$python/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[demo,test]' && \
 		.venv/$$python/bin/python -m pytest -m "not real and not faults" -n $(WORKERS) --dist loadfile $(FAST) || exit 1; \
 	done
