@@ -16,6 +16,7 @@ from harp_jax.training.dry_run import Bytes, compile_step, search_rows
 from harp_jax.training.program import Product, collectives, contents, size
 from harp_jax.training.stages.finetune import WITH_DECODER
 from harp_jax.training.stages.stage import CROSS_ENCODER
+from harp_jax.training.topologies import topology_devices
 from tests.support.tiny_run import tiny_config
 
 
@@ -41,6 +42,24 @@ def test_finds_the_largest_batch_to_a_sixteenth_in_few_trials(most, saved):
 def test_neural_rankers_have_no_dry_run():
     with pytest.raises(InputError, match="a dry run is for encoders"):
         compile_step(configs.neural_ir(), [])
+
+
+@pytest.mark.parametrize(
+    "topology, said",
+    [
+        ("h100:9", "--topology=h100:9: not a number of GPUs; h100:1 to h100:8, or a multiple of 8"),
+        ("l4:0", "--topology=l4:0: not a number of GPUs; l4:1 to l4:8"),
+        (
+            "gtx1080",
+            "no such topology .* GPUs are a100, .*b200, each with :N; TPUs such as v3:2x2, .* install it here, or .*",
+        ),
+    ],
+)
+def test_an_unknown_topology_is_one_line_that_names_those_that_work(monkeypatch, topology, said):
+    monkeypatch.setenv("TPU_SKIP_MDS_QUERY", "1")  # which a search for TPUs sets
+    with pytest.raises(InputError, match=f"^{said}") as refused:
+        topology_devices(topology)
+    assert "\n" not in str(refused.value)
 
 
 def test_the_stand_in_for_a_vocabulary_is_removed(tmp_path, monkeypatch):
