@@ -16,9 +16,10 @@ from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.corpus.paths import document_files
 from harp_jax.corpus.trec import read_run, write_run
 from harp_jax.evaluation.provenance import truncated_remark
+from harp_jax.model.encoders.modernbert import ModernBertShape
 from harp_jax.ranking import rerank as ranking_rerank
 from harp_jax.ranking.rerank import Parts, fingerprint
-from harp_jax.ranking.scorers import CrossEncoderScorer, Windows
+from harp_jax.ranking.scorers import BiEncoderScorer, CrossEncoderScorer, Windows
 from harp_jax.text.tokenizer import Marks
 from tests.support.commands import command, python
 from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenizer
@@ -362,11 +363,15 @@ def test_rank_and_predict_are_those_of_cross_encoder(model):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_float32_is_not_tf32(dtype):
+@pytest.mark.parametrize("shape", [CONFIG, ModernBertShape(48, 2, 32, 4, 64, 40, window=4)], ids=["bert", "modernbert"])
+@pytest.mark.parametrize("scorer", [CrossEncoderScorer, BiEncoderScorer])
+def test_float32_is_not_tf32(scorer, shape, dtype):
     """Scores that are compared are of float32 products on every device, if float32 was asked for."""
-    config = CONFIG.computing_in(dtype)
-    scorer = CrossEncoderScorer(config, random_params(config), small_tokenizer(config.vocab_size))
+    config = shape.computing_in(dtype)
+    found = scorer(config, random_params(config), small_tokenizer(config.vocab_size))
     tokens, ends = jnp.ones((2, 8), jnp.int32), jnp.full(2, 8)
-    traced = str(jax.make_jaxpr(scorer._score)(scorer._params, tokens, ends, ends))
+    arguments = {"_score": (tokens, ends, ends), "_embed": (tokens, ends)}
+    name = "_score" if scorer is CrossEncoderScorer else "_embed"
+    traced = str(jax.make_jaxpr(getattr(found, name))(found._params, *arguments[name]))
     products, exact = traced.count("= dot_general["), traced.count("Precision.HIGHEST")
     assert products and bool(exact) == (dtype == "float32") and exact in (0, 2 * products)
