@@ -79,7 +79,9 @@ def architecture(request) -> str:
 @pytest.fixture(scope="module")
 def known(architecture, tmp_path_factory) -> str:
     """A tokenizer as the architecture's published models have one."""
-    lines = [*map(text, range(200)), " ".join(ascii_lowercase)]  # all letters of the words of support/corpus.py
+    lines = [*map(text, range(200))]
+    if architecture == "xlm-roberta":  # Unigram knows only the letters of its text, the generation job has others
+        lines.append(" ".join(ascii_lowercase))
     return save_trained(architecture, str(tmp_path_factory.mktemp("tokenizer")), lines)
 
 
