@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 # Never displayed as text, or repeated by a script's own display.
 OPAQUE = frozenset(
-    """script style template svg math iframe object embed canvas audio video map select textarea button datalist
+    """script style template svg math iframe object embed canvas audio video map select textarea datalist
     input img rp rt head title -comment""".split()  # noqa: SIM905
 )
 INLINE = frozenset(
     """a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr output q ruby rb s samp
-    small span strike strong sub sup time tt u var wbr meter progress picture""".split()  # noqa: SIM905
+    small span strike strong sub sup time tt u var wbr meter progress picture button""".split()  # noqa: SIM905
 )
 HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 MIN_BLOCK = 60
@@ -220,6 +220,7 @@ _AFTER = 0.05  # of the core's prose: what stands after it with less is left out
 _LINKS = 0.6  # of a block's text
 _FEW = 0.25  # of the page's prose: names that leave less, and less than MIN_PROSE, mean something else on this site
 _LINES = frozenset(("p", "li", "dt", "dd")) | HEADINGS
+_SENTENCES = _LINES | {"td", "th"}
 _PAGER = 160  # characters outside the links of a pager, at most: titles of the pages that it leads to
 _LEADS = frozenset("prev previous next up home first last start begin top contents toc index".split())  # noqa: SIM905
 _LEAD_TEXTS = frozenset(
@@ -289,13 +290,17 @@ def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
         article[i] = article[parent] or is_whole_article(tag, names)
         # Highlighted code: its classes are the parts of speech of a program.
         code[i] = code[parent] or tag in ("pre", "code")
-        if code[i]:
+        if tag == "button":
+            spoken[i] = not code[i] and _in_sentence(page, i) and not is_apart(tag, attributes)
+            out[i] = not spoken[i]
+        if code[i] or tag == "button":
             continue
         found = is_apart(tag, attributes)
         # The header of an article is content, that of the page is not.
         found = found or (tag == "header" and not article[i] and not page.titles[i])
-        # A word of a sentence may be in a class that elsewhere names a menu: <span class="button">.
-        spoken[i] = tag in INLINE and (page.own[parent] > 0 or spoken[parent])
+        # A word of a line may be in a class that elsewhere names a menu: <span class="button">.
+        line = page.own[parent] > 0 or page.tags[parent] in _SENTENCES
+        spoken[i] = tag in INLINE and (line or spoken[parent])
         named = by_name and not spoken[i]
         found = found or (named and is_named_boilerplate(tag, attributes, names, page.text[i], page.linked[i]))
         found = found or is_pager(page, i, links, leading)
@@ -304,6 +309,14 @@ def _boilerplate(page: Elements, by_name: bool) -> list[bool]:
         if little_prose and not out[i] and not spoken[i] and page.text[i] <= _MOST * page.text[0]:
             out[i] = is_about_the_site(tag, names)
     return out
+
+
+def _in_sentence(page: Elements, button: int) -> bool:
+    """Whether a <button> stands for its label: "Press <button>OK</button>." in a paragraph, list item or cell, not a heading."""
+    block = page.parents[button]
+    while page.tags[block] in INLINE:
+        block = page.parents[block]
+    return page.own[block] > 0 and page.tags[block] in _SENTENCES - HEADINGS
 
 
 def _leading(page: Elements) -> list[int]:

@@ -48,7 +48,7 @@ from harp_jax.base import files
 from harp_jax.base.errors import InputError, needs
 
 if TYPE_CHECKING:
-    from selectolax.lexbor import LexborHTMLParser
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 
 _SUFFIXES = (".html", ".htm", ".xhtml")
@@ -389,9 +389,16 @@ def _refresh(tree: "LexborHTMLParser", base: str) -> str | None:
     for node in tree.css('meta[http-equiv="refresh" i][content]'):
         match = _REFRESH.match(html.unescape(node.attributes.get("content") or ""))
         # In <noscript> it is for browsers that cannot display the page.
-        if match and int(match[1]) <= 10 and (node.parent is None or node.parent.tag != "noscript"):
+        if match and int(match[1]) <= 10 and not _within(node, "noscript"):
             return urls.resolve(base, match[2])[0]
     return None
+
+
+def _within(node: "LexborNode", tag: str) -> bool:
+    around = node.parent
+    while around is not None and around.tag != tag:
+        around = around.parent
+    return around is not None
 
 
 def _decoded(data: bytes, charset: str | None, where: str, dropped: list[Dropped]) -> str:

@@ -252,8 +252,8 @@ def text_of(heading: "LexborNode") -> str:
             parent = node.parent
             link = parent is not None and parent.tag == "a" and (parent.attributes.get("href") or "").startswith("#")
             text = _WHITE.sub(" ", node.text_content or "")
-            button = parent is not None and parent.tag in OPAQUE and parent.tag != "title"
-            if not button and not (link and _PERMALINK.fullmatch(text)):
+            hidden = parent is not None and parent.tag in OPAQUE | {"button"} and parent.tag != "title"
+            if not hidden and not (link and _PERMALINK.fullmatch(text)):
                 pieces.append(text)
     return " ".join("".join(pieces).split())
 
