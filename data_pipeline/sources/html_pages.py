@@ -268,8 +268,7 @@ def _document(
 ) -> LinkedDocument | None:
     content = main_content(tree)
     if content.outside:
-        shown = f"{content.outside} of {content.outside + len(content.hrefs)}"
-        dropped.append(Dropped(where, "link-outside-content", shown, content.outside))
+        dropped.append(Dropped(where, "link-outside-content", content.outside[0], len(content.outside)))
     text, placed, lead_end, spans, numbers = _assembled(content)
     if not text:
         dropped.append(Dropped(where, "page-empty", ""))

@@ -11,6 +11,7 @@ section around it.
 """
 
 import re
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -47,13 +48,13 @@ class Section(NamedTuple):
 
 
 class Content(NamedTuple):
-    """Blocks in reading order, sections, the hrefs of the links by number, and the number of links outside the content."""
+    """Blocks in reading order, sections, the hrefs of the links by number, and those of the links outside the content."""
 
     blocks: list[Block]
     sections: list[Section]
     fragments: dict[str, int]  # every anchor of the page and the section that it is in
     hrefs: list[str]
-    outside: int
+    outside: list[str]
 
     @property
     def heading(self) -> str:
@@ -65,7 +66,7 @@ def main_content(tree: "LexborHTMLParser") -> Content:
     """Reads a parsed page (selectolax.lexbor.LexborHTMLParser). Linear in its nodes; never raises."""
     body = tree.body
     if body is None:
-        return Content([], [Section([], "", 0)], {}, [], 0)
+        return Content([], [Section([], "", 0)], {}, [], [])
     return _Walk(body).content()
 
 
@@ -74,7 +75,7 @@ class _Walk:
 
     def __init__(self, body: "LexborNode") -> None:
         self.root, self.left_out, self.anchors = select(body)
-        self.links = len(body.css("a[href]"))
+        self.links = [link.attributes.get("href") or "" for link in body.css("a[href]")]
         self.of_data = _tables_of_data(body)
         self.blocks: list[Block] = []
         self.pieces: list[str] = []
@@ -148,7 +149,8 @@ class _Walk:
 
     def _result(self) -> Content:
         self._end_block()
-        return Content(self.blocks, self.sections, self.fragments, self.hrefs, self.links - len(self.hrefs))
+        outside = list((Counter(self.links) - Counter(self.hrefs)).elements())
+        return Content(self.blocks, self.sections, self.fragments, self.hrefs, outside)
 
     def _end_block(self) -> None:
         if self.pieces:

@@ -88,6 +88,7 @@ def test_every_link_that_is_no_anchor_of_the_text_is_counted():
     assert sorted((each.reason, each.times) for each in dropped) == [
         ("link-empty", 1), ("link-invalid", 1), ("link-outside-content", 2), ("link-scheme", 1), ("link-self", 1),
     ]  # fmt: skip
+    assert [each.example for each in dropped if each.reason == "link-outside-content"] == ["1"]
 
 
 def test_first_section_and_title():
