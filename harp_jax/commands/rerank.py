@@ -64,6 +64,7 @@ def fuse_parser() -> Parser:
     parser.add_argument(
         "--weights", type=numbers, default=(), help="weights: one for each run, as in search.json; or fitted by:"
     )
+    parser.add_input("--verdict", default="", help="weights: those of harp verdict on these runs, in its order")
     parser.add_input("--qrels", default="", help="weights: judgments")
     parser.add_input("--folds", default="", help="weights: qid<TAB>fold; fit for each fold on the others")
     parser.add_argument("--measure", default="nDCG@10", help="weights: what to fit for (nDCG@10)")

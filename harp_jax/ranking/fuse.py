@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import read_json
 from harp_jax.corpus.trec import (
     Qrels,
     Run,
@@ -145,16 +146,24 @@ def fuse_files(
     folds: str = "",
     measure: str = "nDCG@10",
     weights: Sequence[float] = (),
+    verdict: str = "",
 ) -> None:
     """Fuses TREC runs by one of METHODS and prints fitted weights to stderr.
 
-    "weights" needs one of `weights` for each run, or `qrels` and `folds` to fit them. Raises InputError for bad input.
+    "weights" needs one of `weights` for each run, a `verdict` (JSON of `harp verdict`) on the runs in this order, or `qrels` and
+    `folds` to fit them. Raises InputError for bad input.
     """
+    if verdict:
+        decided = read_json(verdict)
+        weights = [
+            decided["weights"].get(part, 0.0) for part in (decided["first"], *(r["part"] for r in decided["rungs"]))
+        ]
     fitting = method == "weights" and not weights
     if fitting != bool(qrels) or fitting != bool(folds):
-        raise InputError("--qrels and --folds belong to --method=weights, and it needs them or --weights")
+        raise InputError("--qrels and --folds belong to --method=weights, and it needs them, --weights or --verdict")
     if weights and (method != "weights" or len(weights) != len(paths)):
-        raise InputError(f"--weights belongs to --method=weights, a number for each of the {len(paths)} runs")
+        name = "--verdict" if verdict else "--weights"
+        raise InputError(f"{name} belongs to --method=weights, a number for each of the {len(paths)} runs")
     runs = [read_run(path) for path in paths]
     found: Iterator[ScoredQuery]
     if method == "join":

@@ -1,5 +1,7 @@
 """Ensembles of runs and priors: against slow versions, and that no fold ever fits its own weights."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -78,7 +80,13 @@ def test_given_weights_are_applied_to_the_runs_in_their_order(files):
     best = fused(files, "--method=weights", "--weights=1,0.35")
     assert best == {f"{fold}{i}": "x" if fold == "a" else "y" for fold in "ab" for i in range(6)}
     assert read_run(str(files / "out.trec"))["a0"].scores == pytest.approx([1.0, 0.85, 0.175])
-    for options in (["--method=rrf", "--weights=1,2"], ["--method=weights", "--weights=1"]):
+    verdict = {"first": "A", "rungs": [{"part": "B"}], "weights": {"A": 1.0, "B": 0.35}}
+    (files / "verdict.json").write_text(json.dumps(verdict))
+    decided = f"--verdict={files / 'verdict.json'}"
+    assert fused(files, "--method=weights", decided) == best
+    (files / "verdict.json").write_text(json.dumps(verdict | {"weights": {"B": 1.0}}))  # A is left out
+    assert fused(files, "--method=weights", decided) == fused(files, "--method=weights", "--weights=0,1") != best
+    for options in (["--method=rrf", "--weights=1,2"], ["--method=weights", "--weights=1"], ["--method=mean", decided]):
         with pytest.raises(InputError, match="a number for each of the 2 runs"):
             fused(files, *options)
 
