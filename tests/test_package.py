@@ -139,5 +139,7 @@ READER = (("pairs",), ("rqp",), "train", 1, 64, "all", 0, BARE)
 )
 def test_what_needs_an_extra_names_it(module, package, extra, call, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(InputError, match=rf"needs the package {package}; install harp_jax\[{extra}\]"):
+    with pytest.raises(
+        InputError, match=rf"needs the package {package}; in the checkout of harp_jax: pip install '\.\[{extra}\]'"
+    ):
         call()

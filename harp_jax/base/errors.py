@@ -17,7 +17,12 @@ def needs(what: str, package: str, extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise InputError(f"{what} needs the package {package}; install harp_jax[{extra}]") from error
+        raise missing(what, package, extra) from error
+
+
+def missing(what: str, package: str, extra: str) -> InputError:
+    """The error for an optional package that is not installed. harp_jax itself is on no index: it is installed from a checkout."""
+    return InputError(f"{what} needs the package {package}; in the checkout of harp_jax: pip install '.[{extra}]'")
 
 
 def how_to_fetch(path: str) -> str:

@@ -141,5 +141,8 @@ def test_what_a_backend_cannot_do_is_refused(model, monkeypatch):
     with pytest.raises(InputError, match="--dtype=int8: --cosine does not compute in it"):
         load_scorer(model, "int8", cosine=True)
     monkeypatch.setitem(runtimes.PACKAGES, "openvino", "a_package_that_is_absent")
-    with pytest.raises(InputError, match=r"OpenVINO needs the package a_pack\S+; install harp_jax\[openvino\]"):
+    with pytest.raises(
+        InputError,
+        match=r"OpenVINO needs the package a_pack\S+; in the checkout of harp_jax: pip install '\.\[openvino\]'",
+    ):
         load_scorer(model, backend="openvino")
