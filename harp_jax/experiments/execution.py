@@ -264,8 +264,9 @@ def summary(steps: Sequence[Step], output: str, jobs: int = 1) -> str:
         updates = f"{kind.updates:,} updates, " if kind.updates else ""
         lines.append(f"  {name}: {kind.to_do} to do, {updates}{time_of}")
     if to_do:
-        known = duration(sum(kind.expected for kind in to_do.values()))
+        known = [kind.expected for kind in to_do.values() if kind.seconds]
         unknown = sum(kind.to_do for kind in to_do.values() if not kind.seconds)
-        rest = f", and {unknown} steps of unknown time" if unknown else ""
-        lines.append(f"  together {known}{rest}, one after the other" + ("" if jobs == 1 else f"; --jobs={jobs}"))
+        some = f"{unknown} step{'s' if unknown > 1 else ''} of unknown time" if unknown else ""
+        whole = ", and ".join([*([duration(sum(known))] if known else []), *([some] if some else [])])
+        lines.append(f"  together {whole}, one after the other" + ("" if jobs == 1 else f"; --jobs={jobs}"))
     return "\n".join(lines)

@@ -275,6 +275,7 @@ def test_times_are_those_of_finished_steps_and_never_guessed(folder, capsys):
     run("plan.py", "--output=out", "--dry_run")
     printed = capsys.readouterr().out
     assert "to do  folds: python -m harp_jax queries folds --queries=queries.tsv --count=2 --output=out/" in printed
+    assert "  together 2 steps of unknown time, one after" in printed
     assert "cost: 2 steps to do, 0 done" in printed and "queries: 2 to do, time unknown: none is done" in printed
     assert not os.path.exists("out")
     os.makedirs("out/.plan")
