@@ -303,13 +303,18 @@ class Reranker:
         """Trains a ranker on the links of a site for `minutes`, starting from the Hugging Face encoder `start` or from scratch.
 
         Same as `harp site`: writes its results, including verdict.json, to `output`; a repeated call resumes. `options` are
-        those of `harp site` and of `experiments.site_plan`. The ranker is returned whatever the verdict says of it. Raises
-        InputError if there are too few links.
+        those of `harp site` and of `experiments.site_plan`. The ranker is returned whatever the verdict says of it, with a warning
+        if that leaves it out. Raises InputError if there are too few links.
         """
-        from harp_jax.experiments.site import SiteRun, ranker_of
+        from harp_jax.experiments.site import REJECTED, SiteRun, ranker_of
 
-        SiteRun({**site.options, "start": start, **options}, output, minutes).run()
-        return cls.from_pretrained(ranker_of(output))
+        found = SiteRun({**site.options, "start": start, **options}, output, minutes).run()
+        if "untested" in found:
+            raise InputError(f"no ranker. {found['words']}")
+        directory = ranker_of(output)
+        if os.path.basename(directory) == REJECTED:
+            warnings.warn(f"the verdict leaves this ranker out. {found['words']}", stacklevel=2)
+        return cls.from_pretrained(directory)
 
     def fit(self, queries: QueriesData, qrels: QrelsData, docs: DocumentsData, output: str, **changes: Any) -> Self:
         """Fine-tunes this ranker on judged queries, exports the result to `output` and returns it.

@@ -9,12 +9,11 @@ import sys
 
 from harp_jax.base.cli import TERMINATED, ConfigParser, Parser, count, keep_compiled, positive
 from harp_jax.base.files import output_path, replacing
-from harp_jax.base.progress import duration, progress
+from harp_jax.base.progress import progress
 from harp_jax.commands.options import QUERIES, names
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.experiments.site import SiteRun
-
-RECOMMENDED = "recommended"  # the row of the sum in `harp search`
+from harp_jax.experiments.site_plan import RECOMMENDED
 
 
 def arguments_parser() -> Parser:
@@ -61,7 +60,7 @@ def arguments_parser() -> Parser:
         help="sentence encoder whose vectors are tested and teach (the start); give one where the start is a re-ranker",
     )
     parser.add_input("--labels", default="", help="query<TAB>docid<TAB>level lines to fine-tune and decide on")
-    parser.add_argument("--minutes", type=float, default=30.0, help="of training; the rest takes about as long (30)")
+    parser.add_argument("--minutes", type=float, default=30.0, help="of training, at most; the rest comes on top (30)")
     parser.add_argument(
         "--max_queries", type=positive, default=400, help="anchors of held-out pages to test with, at most (400)"
     )
@@ -111,16 +110,19 @@ def main(arguments: argparse.Namespace) -> None:
         print(run.dry_run())
         return
     print(
-        f"Reads the links of {', '.join(a.pages)}, trains a re-ranker for {a.minutes:g} minutes, tests it and what needs no "
-        f"training: about {duration(120 * a.minutes)} in all. Ended and run again, it resumes.",
+        f"Reads the links of {', '.join(a.pages)}, trains a re-ranker for at most {a.minutes:g} minutes, tests it and what needs "
+        "no training. The time of the other steps depends on the pages; that of vectors, often the longest, is estimated once "
+        "they are read. Ended and run again, it resumes.",
         flush=True,
     )
     found = run.run()
-    where = f" (labels of {a.labels})" if a.labels else " (anchors of held-out pages)"
+    untested = "untested" in found
+    where = f" (labels of {a.labels})" if a.labels and not untested else " (anchors of held-out pages)"
     print(f"\n{found['words'].replace(' queries,', f' queries{where},', 1)}")
-    if a.labels:
+    if a.labels and not untested:
         print(f"the verdict on anchors of held-out pages: {os.path.join(a.output, 'anchors_verdict.json')}")
-    print(f"report: {os.path.join(a.output, 'report.html')}  see it: harp look {a.output}")
+    report = "" if untested else f"report: {os.path.join(a.output, 'report.html')}  "
+    print(f"{report}see it: harp look {a.output}")
     print(f"your own queries: harp search {a.output} --queries=queries.tsv --output=runs")
 
 

@@ -7,6 +7,7 @@ Run: the plan (`site_plan.py`) in two parts, prepare and measure, then train for
 
 import importlib
 import importlib.util
+import json
 import math
 import os
 import tempfile
@@ -15,8 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from harp_jax.base.errors import InputError
-from harp_jax.base.files import check_links, check_outside, expand, link, read_json
+from harp_jax.base.errors import InputError, missing
+from harp_jax.base.files import check_links, check_outside, expand, link, read_json, replacing
 from harp_jax.config import read_config
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import Qrels, read_qrels, read_queries
@@ -25,6 +26,7 @@ from harp_jax.experiments.plan import Step, listing, resolve
 from harp_jax.experiments.site_plan import FIELDS, LABELLED_ROW, MAX_LENGTH, PRETRAIN, ROW, is_embedder, site_plan
 from harp_jax.input.records import read_manifest, split_name
 from harp_jax.ranking.first_stage import anchor_rows, indexed
+from harp_jax.ranking.fuse import BM25, VECTORS
 from harp_jax.ranking.lexical import Collection, make, search
 from harp_jax.text.languages import ENGLISH
 
@@ -36,22 +38,18 @@ FEW_PAIRS = 10_000
 MAX_EPOCHS = 10  # over the pairs: more repeats them without dropout
 
 
-def check_survey(survey: Mapping[str, Any]) -> None:
-    """Raises InputError, with what was found and what would be needed, for a survey of too few links."""
-    links, queries = survey["links_kept"], survey["queries"]
-    said = f"{survey['documents']:,} documents with {links:,} usable links, {queries:,} test queries"
-    reasons = sorted(survey["losses"].items(), key=lambda item: -item[1]["count"])[:3]
-    lost = ", ".join(f"{reason} {entry['count']:,}" for reason, entry in reasons)
-    hint = f" Dropped most: {lost}." if lost else ""
+def shortage(survey: Mapping[str, Any]) -> str:
+    """What a survey of too few links found, and what training and a test need; empty where there are enough."""
+    links, queries, needed = survey["links_kept"], survey["queries"], ""
     if links < MIN_LINKS:
-        short = f"too few links to learn from: {said}; at least {MIN_LINKS} links are needed"
+        needed = f"too few links ({links:,} usable, {MIN_LINKS} needed)"
     elif queries < MIN_QUERIES:
         estimate = 100 * math.ceil(links * MIN_QUERIES / max(1, queries) / 100)
-        enough = f", which takes about {estimate:,} links like these" if queries else ""
-        short = f"too few links to test with: {said}; {MIN_QUERIES} queries are needed{enough}"
-    else:
-        return
-    raise InputError(f"{short}.{hint} Use BM25, or add pages that link to these")
+        enough = f"; that takes about {estimate:,} links like these {links:,}" if queries else ""
+        needed = f"too few links ({queries} test queries, {MIN_QUERIES} needed{enough})"
+    reasons = sorted(survey["losses"].items(), key=lambda item: -item[1]["count"])[:3]
+    lost = ", ".join(f"{reason} {entry['count']:,}" for reason, entry in reasons)
+    return f"{needed}. Dropped most: {lost}" if needed and lost else needed
 
 
 def usable_tasks(pairs: str, tasks: Sequence[str]) -> tuple[str, ...]:
@@ -134,6 +132,7 @@ RESULTS = {
     "bm25.json": "parameters_bm25", "bm25f.json": "parameters_bm25f",
 }  # fmt: skip
 BY_LABELS = {"verdict.json": "verdict_labels", "anchors_verdict.json": "verdict"}
+UNTESTED = "untested.json"  # the verdict where links are too few; verdict.json links to it
 # The ranker by the verdict: under the first name where it is a part of what to use.
 RANKER, REJECTED = "ranker", "ranker_not_used"
 
@@ -156,7 +155,7 @@ class SiteRun:
         for extra, packages in (("demo", PACKAGES), ("web", web)):
             for package in packages:
                 if importlib.util.find_spec(package) is None:
-                    raise InputError(f"harp site needs the package {package}; install harp_jax[{extra}]")
+                    raise missing("harp site", package, extra)
 
     @property
     def encoder(self) -> str:
@@ -202,7 +201,7 @@ class SiteRun:
     def run(self) -> dict[str, Any]:
         """Runs what is not done; returns the content of verdict.json, by labels where there are some.
 
-        Raises InputError where links are too few.
+        With too few links nothing is trained or tested (`untested`).
         """
         results = RESULTS | (BY_LABELS if self.options.get("labels") else {})
         check_links(os.path.join(self.output, name) for name in (*results, RANKER, REJECTED))
@@ -212,7 +211,8 @@ class SiteRun:
         survey = survey_of(prepared["survey"])
         if surveyed and "text" in survey:  # otherwise the command has just printed it
             print(survey["text"], flush=True)
-        check_survey(survey)
+        if short := shortage(survey):
+            return self.untested(prepared["survey"], survey["language"], short)
         if "vocabulary" in prepared:
             print(SCRATCH, flush=True)
         carry_out([step for name, step in prepared.items() if name != "rate"], self.output)
@@ -226,7 +226,8 @@ class SiteRun:
             os.remove(rate.place)  # of another time, when the machine may have been busy
         carry_out([rate], self.output)
         number = self.training_steps(rate, prepared["pairs"], tasks)
-        print(f"{number} steps of training, within {self.minutes:g} minutes; tasks: {', '.join(tasks)}")
+        took = duration(number * float(read_json(rate.place)["seconds_per_step"]))
+        print(f"{number} steps of training, about {took} (--minutes={self.minutes:g}); tasks: {', '.join(tasks)}")
         if vectors := self.embedding(prepared, rate):
             print(vectors, flush=True)
         planned = self.steps(number, tasks, survey["language"])
@@ -237,10 +238,28 @@ class SiteRun:
         self.hand_over(planned, found["weights"], survey["language"])
         return found
 
+    def untested(self, survey: Step, stems: str, short: str) -> dict[str, Any]:
+        """Writes a search of BM25, and the vectors of a sentence encoder, with default parameters; returns its verdict."""
+        for name in (*RESULTS, *BY_LABELS, RANKER, REJECTED):
+            if os.path.islink(path := os.path.join(self.output, name)):  # of earlier pages
+                os.remove(path)
+        encoder = self.encoder if is_embedder(self.encoder) else ""
+        weights = {BM25: 1.0} | ({VECTORS: 1.0} if encoder else {})
+        use, scaled = " + ".join(weights), " (each query's scores scaled to 0…1 and added)" if encoder else ""
+        words = (
+            f"Untested: {short}. Nothing was trained; use {use}{scaled} with default parameters, a usual choice, not measured on "
+            "these pages. Add pages that link to these, or judge queries of your own: harp search --qrels tests on them."
+        )
+        found = {"use": use, "words": words, "weights": weights, "untested": True}
+        with replacing(place := os.path.join(self.output, UNTESTED)) as file:
+            json.dump(found, file, indent=1)
+        link(place, os.path.join(self.output, "verdict.json"))
+        link(survey.place, os.path.join(self.output, "survey"))
+        self.save_search(weights, stems, encoder, {"bm25": {}, "bm25f": {}}, {})
+        return found
+
     def hand_over(self, planned: Mapping[str, Step], weights: dict[str, float], stems: str) -> None:
         """Writes `search.json`, and links the ranker: under another name where the verdict leaves it out."""
-        from harp_jax.ranking.combined import Settings  # loads JAX
-
         models = {ROW: "model"} | ({LABELLED_ROW: "labelled"} if "labelled" in planned else {})
         best = LABELLED_ROW if LABELLED_ROW in weights else ROW
         for name in (RANKER, REJECTED):
@@ -248,12 +267,25 @@ class SiteRun:
                 os.remove(path)
         link(planned[models[best]].place, os.path.join(self.output, RANKER if best in weights else REJECTED))
         parameters = {name: read_json(planned[f"parameters_{name}"].place)["parameters"] for name in ("bm25", "bm25f")}
-        windows, encoder = self.options.get("windows", 4), self.encoder and os.path.abspath(self.encoder)
+        relative = {part: os.path.relpath(planned[step].place, self.output) for part, step in models.items()}
+        self.save_search(weights, stems, self.encoder, parameters, relative)
+
+    def save_search(
+        self,
+        weights: dict[str, float],
+        stems: str,
+        encoder: str,
+        parameters: dict[str, dict[str, float]],
+        models: dict[str, str],
+    ) -> None:
+        """Writes `search.json`; `models` are paths relative to it by part."""
+        from harp_jax.ranking.combined import Settings  # loads JAX
+
+        windows = self.options.get("windows", 4)
         Settings(
             docs="survey/docs.jsonl", fields=FIELDS, anchors="survey/anchors.tsv", parameters=parameters, weights=weights,
-            language=stems, encoder=encoder, depth=self.options.get("depth", 20),
-            models={part: os.path.relpath(planned[step].place, self.output) for part, step in models.items()},
-            windows=windows, passages=windows, max_length=self.options.get("max_length", MAX_LENGTH),
+            language=stems, encoder=encoder and os.path.abspath(encoder), depth=self.options.get("depth", 20),
+            models=models, windows=windows, passages=windows, max_length=self.options.get("max_length", MAX_LENGTH),
         ).save(self.output)  # fmt: skip
 
     def tasks(self, prepared: Mapping[str, Step]) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ LABELLED = Collection("{survey}/docs.jsonl", "{labels}/queries.tsv", "{labels}/q
 TEXTS = ["--anchors={survey}/anchors.tsv"]  # of trained pages
 # Rows of the table.
 ROW, LABELLED_ROW, EVERYTHING = "ranker", "ranker, fine-tuned on labels", "everything"
+RECOMMENDED = "recommended"  # the sum of the verdict, as in `harp search`
 MAX_LENGTH, QUERY_LENGTH = 128, 32  # of configs/site.py and configs/data/site.py
 
 
@@ -113,11 +114,16 @@ def site_plan(
             *tuned(depth, stems),
         ]
         candidates = Candidates(depth, stems, encoder, windows, max_length)
-        made, rows = tested(candidates)
+        made, parts, rows = tested(candidates)
         commands += made
+        verdict = "{verdict}"
         if labels:
             commands += with_labels(labels, seed, candidates)
-            rows[LABELLED_ROW] = "{run_labelled}"
+            rows[LABELLED_ROW] = parts[LABELLED_ROW] = "{run_labelled}"
+            verdict = "{verdict_labels}"
+        weights = ["--method=weights", f"--verdict={verdict}", "--output={out}"]
+        commands.append(Command(RECOMMENDED, "fuse", [*parts.values(), *weights], suffix=".trec"))
+        rows[RECOMMENDED] = "{recommended}"
         commands += [*tables(rows), published("model", "harp", ROW)]
         commands += [published("labelled", "train_labelled", LABELLED_ROW)] if labels else []
     return commands
@@ -201,8 +207,8 @@ def decided(name: str, parts: Mapping[str, str], qrels: str, folds: str) -> Comm
     return Command(name, "verdict", [*given, *options], suffix=".json", logged=True)
 
 
-def tested(candidates: Candidates) -> tuple[list[Command], dict[str, str]]:
-    """All that is on the table, on the held-out anchors: the parts alone, their sums, and the verdict on them; row → its run."""
+def tested(candidates: Candidates) -> tuple[list[Command], dict[str, str], dict[str, str]]:
+    """On the held-out anchors the parts alone, their sums, and the verdict on them; part → its run, row of the table → its run."""
     stemmed = [SOURCES, "--folds={folds}", f"--language={candidates.stems}"]
     lexical = {
         "bm25": [*stemmed, "--parameters={tuned_bm25}"],
@@ -217,14 +223,14 @@ def tested(candidates: Candidates) -> tuple[list[Command], dict[str, str]]:
     for number, (row, runs) in enumerate(sums.items()):
         commands.append(Command(f"sum_{number}", "fuse", [*runs, "--method=mean", "--output={out}"], suffix=".trec"))
         rows[row] = "{" + commands[-1].name + "}"
-    return [*commands, decided("verdict", parts, HELD_OUT.qrels, "{folds}")], rows
+    return [*commands, decided("verdict", parts, HELD_OUT.qrels, "{folds}")], parts, rows
 
 
 def tables(rows: Mapping[str, str]) -> list[Command]:
     """The table and the report of rows on the held-out anchors."""
     runs = [f"{row}={run}" for row, run in rows.items()]
     judged = [f"--qrels={HELD_OUT.qrels}", f"--measures={MEASURE} nDCG@10", "--baseline=BM25", "--chance=BM25"]
-    page = [*judged, *(f"--run={run}" for run in runs), f"--focus={EVERYTHING}", f"--docs={HELD_OUT.docs}"]
+    page = [*judged, *(f"--run={run}" for run in runs), f"--focus={RECOMMENDED}", f"--docs={HELD_OUT.docs}"]
     page += [f"--fields={','.join(FIELDS)}", f"--query_texts={HELD_OUT.queries}"]
     page += ["--curves=training={harp}", "--pairs=the site={pairs}", "--title=Search over a site", "--output={out}"]
     return [

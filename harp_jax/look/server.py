@@ -183,6 +183,8 @@ def reranked(shelf: Shelf, found: dict[str, Any]) -> dict[str, Any]:
         raise RequestError(422, "`top_n` must be a whole number of 1 or more")
     if not isinstance(with_documents, bool | None):
         raise RequestError(422, "`return_documents` must be true or false")
+    if shelf.scorer is None:
+        raise RequestError(404, "this site has no ranker: it had too few links to train one")
     logits = shelf.scores(query, texts).astype(np.float64)
     scores = 0.5 * (1.0 + np.tanh(0.5 * logits))  # the sigmoid, without overflow
     results: list[dict[str, Any]] = [
@@ -193,7 +195,9 @@ def reranked(shelf: Shelf, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def model_name(shelf: Shelf) -> str:
-    """The last part of the model's path."""
+    """The last part of the model's path; what the site uses where it has no ranker."""
+    if shelf.scorer is None and shelf.combined:
+        return " + ".join(shelf.combined.settings.weights)
     return os.path.basename(os.path.normpath(shelf.sources.model))
 
 

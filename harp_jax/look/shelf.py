@@ -57,8 +57,8 @@ class Sources:
     site: str = ""
 
     def check(self) -> None:
-        """InputError unless model and documents are given, and for a weight out of range."""
-        absent = [f"--{name}" for name in ("model", "docs") if not getattr(self, name)]
+        """InputError unless documents are given, and a model or a site; and for a weight out of range."""
+        absent = [f"--{name}" for name in ("model", "docs") if not (getattr(self, name) or self.site)]
         wrong = "" if 0 <= self.weight <= 1000 else f"--weight={self.weight:g}: use 0 to 1000"
         if absent:
             wrong = f"no {' and no '.join(absent)}; give both, or the output directory of `harp site`"
@@ -81,7 +81,8 @@ def of_site(folder: str, given: Sources) -> Sources:
         parts["model"] = unused
     own = not (given.model or given.docs or given.parameters)
     site = folder if own and os.path.exists(os.path.join(folder, combined.NAME)) else ""
-    needed = [parts[name] for name in ("model", "docs") if not getattr(given, name)]
+    # A site without a ranker has too few links.
+    needed = [parts[name] for name in (*(() if site else ("model",)), "docs") if not getattr(given, name)]
     if missing := [path for path in needed if not os.path.exists(path)]:
         raise InputError(
             f"{folder} has no {os.path.relpath(missing[0], folder)}; let `harp site` finish, or name another folder"
@@ -130,13 +131,15 @@ class Shelf:
         for qid, docids in excluded_of(sources.exclude).items():
             if qid in asked:
                 self.excluded.setdefault(tidy(asked[qid]), set()).update(docids)
-        self.scorer = load_scorer(sources.model, backend=backend)
+        self.scorer = load_scorer(sources.model, backend=backend) if sources.model else None
         self.lock = threading.Lock()
-        first = next(iter(self.docs.ids()))
-        self.scores("warm up", [self.docs[first]] * min(depth, len(self.docs)))
+        if self.scorer:
+            first = next(iter(self.docs.ids()))
+            self.scores("warm up", [self.docs[first]] * min(depth, len(self.docs)))
 
     def scores(self, query: str, texts: Sequence[str]) -> np.ndarray:
         """The ranker's scores [texts] float32. Raises InputError if they are not finite."""
+        assert self.scorer is not None
         with self.lock:
             (asked,) = self.scorer.encode_queries([query])
             documents = self.scorer.encode_documents(list(texts))

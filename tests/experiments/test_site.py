@@ -1,19 +1,26 @@
 """`harp site`: its plan parses, its budget is a number of steps that stays, and too little input ends in advice."""
 
+import functools
 import importlib.util
 import json
 import os
+import warnings
 from types import SimpleNamespace
 
 import pytest
 
 from harp_jax.base.errors import InputError
+from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.commands.table import load
 from harp_jax.config import read_config
 from harp_jax.experiments import site
 from harp_jax.experiments.site import SiteRun, steps_within, usable_tasks
 from harp_jax.experiments.site_plan import site_plan
+from harp_jax.look.server import RequestError, model_name, reranked
+from harp_jax.look.shelf import Shelf, Sources, of_site
+from tests.support import site_pages
 from tests.support.commands import command
+from tests.support.tiny_bert import CONFIG, random_params, small_tokenizer
 
 
 @pytest.fixture
@@ -48,6 +55,13 @@ def test_every_step_of_the_plan_is_a_command_line_that_parses(pages, options):
         words = {word for step in steps.values() for word in step.argv}
         # The vectors are those of the whole start.
         assert {f"--config.init={steps['start'].place}", f"--encoder={given['start']}"} <= words
+    fused, verdict = steps["recommended"], steps["verdict_labels" if "labels" in options else "verdict"]
+    parts = [word for word in verdict.argv if word.startswith("--part=")]
+    assert f"--verdict={verdict.place}" in fused.argv and sum(
+        word[0] != "-" for word in fused.command.arguments
+    ) == len(parts)
+    assert {"--focus=recommended", f"--run=recommended={fused.place}"} <= {*steps["report"].argv}
+    assert f"recommended={fused.place}" in steps["table"].argv
     assert all(step.command.logged == (step.command.command == "verdict") for step in steps.values())
     for step in steps.values():
         words = step.argv[step.argv.index(step.command.command) + 1 :]
@@ -74,32 +88,64 @@ def test_a_dry_run_names_every_step_and_runs_none(pages, capsys):
     command("site", pages / "pages.jsonl", "--dry_run", output=pages / "x")
     said = capsys.readouterr().out
     assert "to do  survey:" in said and "to do  report:" in said and "the step rate measures how many fit" in said
-    assert "1,800 updates" in said and not (pages / "x").exists()
+    assert "1,800 updates" in said and "  together 26 steps of unknown time" in said and not (pages / "x").exists()
 
 
 def test_the_first_line_says_how_long_and_the_last_ones_what_was_found(pages, capsys, monkeypatch):
     monkeypatch.setattr(SiteRun, "run", lambda run: {"words": "By RR@10 over 60 queries, use BM25 alone."})
     command("site", pages / "pages.jsonl", "--minutes=10", output=pages / "x")
     first, *_, found, report, own = capsys.readouterr().out.splitlines()
-    assert "pages.jsonl, trains a re-ranker for 10 minutes" in first and "about 20 min in all" in first
+    assert "pages.jsonl, trains a re-ranker for at most 10 minutes" in first and "in all" not in first
     assert found == "By RR@10 over 60 queries (anchors of held-out pages), use BM25 alone."
     assert "harp look" in report and "harp search" in own
 
 
 @pytest.mark.parametrize(
-    ("counts", "message"),
+    ("counts", "said"),
     [
-        ({"links_kept": 12}, "12 usable links.*at least 500.*link-unresolved 7.*Use BM25"),
-        ({"queries": 20}, "20 test queries; 50 queries are needed, which takes about 10,000 links"),
-        ({"queries": 0}, r"0 test queries; 50 queries are needed\. Dropped"),
+        ({}, ""),
+        ({"links_kept": 12}, "too few links (12 usable, 500 needed). Dropped most: link-unresolved 7"),
+        ({"queries": 20}, "(20 test queries, 50 needed; that takes about 10,000 links like these 4,000). Dropped most"),
+        ({"queries": 0, "losses": {}}, "too few links (0 test queries, 50 needed)"),
     ],
 )
-def test_too_few_links_end_in_advice(counts, message):
+def test_too_few_links_are_counted(counts, said):
     losses = {"link-unresolved": {"count": 7, "examples": []}}
-    survey = {"documents": 90, "links_kept": 4000, "queries": 300, "losses": losses}
-    site.check_survey(survey)
-    with pytest.raises(InputError, match=message):
-        site.check_survey(survey | counts)
+    found = site.shortage({"documents": 90, "links_kept": 4000, "queries": 300, "losses": losses} | counts)
+    assert said in found and bool(said) == bool(found)
+
+
+@pytest.mark.parametrize("start", ["", "embedder", "start"])
+def test_too_few_links_leave_an_untested_search(tmp_path, capsys, start):
+    pages, output, encoder = site_pages.write(tmp_path / "pages", pages=6), tmp_path / "x", tmp_path / (start or "none")
+    given = [pages, "--base_url=https://x.org/"]
+    if start:
+        save_hf(str(encoder), CONFIG, random_params(CONFIG), small_tokenizer(), "")
+        given.append(f"--start={encoder}")
+    if start == "embedder":  # a sentence encoder
+        (encoder / "1_Pooling").mkdir()
+        (encoder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    output.mkdir()
+    for name in ("report.html", "ranker"):  # of earlier pages
+        (output / name).symlink_to("gone")
+    command("site", *given, output=output)
+    parts = ["BM25", *(["vectors"] if start == "embedder" else [])]
+    said, verdict = capsys.readouterr().out, json.loads((output / "verdict.json").read_text())
+    assert verdict["use"] == " + ".join(parts) and verdict["weights"] == dict.fromkeys(parts, 1.0)
+    assert verdict["words"].startswith("Untested: too few links (") and verdict["words"] in said
+    assert "report:" not in said and not any(os.path.lexists(output / name) for name in ("report.html", "ranker"))
+    command("site", *given, output=output)  # again
+    (tmp_path / "queries.tsv").write_text(f"q\t{' '.join(site_pages.own_words(3))}\n")
+    command("search", output, queries=tmp_path / "queries.tsv", output=tmp_path / "runs")
+    assert f"recommended: {verdict['use']}" in capsys.readouterr().out
+    assert (tmp_path / "runs" / "bm25.trec").read_text().split()[2] == "https://x.org/p3.html"
+    assert (tmp_path / "runs" / "vectors.trec").exists() == (start == "embedder")
+    shelf = Shelf(of_site(str(output), Sources(fields=("title", "body"))))
+    names = [ranking["name"] for ranking in shelf.search("water gate")["rankings"]]
+    assert names == ["BM25", "Recommended", *map(str.capitalize, parts[1:])]
+    assert model_name(shelf) == verdict["use"] and shelf.sources.verdict == verdict["words"]
+    with pytest.raises(RequestError, match="no ranker"):
+        reranked(shelf, {"query": "a", "documents": ["b"]})
 
 
 def test_few_pairs_are_said_to_be_few():
@@ -185,8 +231,30 @@ def test_a_missing_extra_is_said_by_the_dry_run(tmp_path, monkeypatch, package, 
     (tmp_path / pages).write_text(content)
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == package else found(name, *a))
-    with pytest.raises(InputError, match=rf"needs the package {package}; install harp_jax\[{extra}\]"):
+    with pytest.raises(
+        InputError, match=rf"needs the package {package}; in the checkout of harp_jax: pip install '\.\[{extra}\]'"
+    ):
         command("site", tmp_path / "pages", "--dry_run", output=tmp_path / "x")
+
+
+@pytest.mark.parametrize("name", ["ranker", "ranker_not_used"])
+def test_the_library_warns_of_a_ranker_that_the_verdict_leaves_out(pages, monkeypatch, name):
+    import harp_jax as hj
+
+    save_hf(str(pages / "x" / name), CONFIG, random_params(CONFIG), small_tokenizer(), "")
+    found = {"words": "use BM25 alone."}
+    monkeypatch.setattr(SiteRun, "run", lambda run: found)
+    pretrain = functools.partial(
+        hj.Reranker.pretrain, hj.Site("", {"pages": (str(pages / "pages.jsonl"),)}), str(pages / "x")
+    )
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert pretrain().directory == str(pages / "x" / name)
+    said = [str(each.message) for each in said if "verdict" in str(each.message)]
+    assert said == (["the verdict leaves this ranker out. use BM25 alone."] if name != "ranker" else [])
+    found["untested"] = True
+    with pytest.raises(InputError, match=r"no ranker\. use BM25 alone"):
+        pretrain()
 
 
 def test_trivial_predictors_are_judged_in_words():

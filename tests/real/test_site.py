@@ -87,11 +87,6 @@ def test_from_pages_to_a_ranker_and_a_verdict(tmp_path):
     assert {path.stem for path in (tmp_path / "runs").iterdir()} == names
 
 
-def test_too_few_links_end_in_advice(tmp_path):
-    pages = site_pages.write(tmp_path / "pages", pages=12)
-    assert "too few links to learn from: 12 documents" in python(*command(pages, tmp_path / "x"), status=2).stderr
-
-
 def test_the_library_reads_trains_and_fits(tmp_path):
     pages = site_pages.write(tmp_path / "pages")
     site = hj.Site.from_html(pages, base_url="https://x.org/")
