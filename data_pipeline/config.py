@@ -82,7 +82,8 @@ FIELDS: Fields = {
         "id", '"text": pages whose first sections are equal in lower case are one page', ("id", "text")
     ),
     "language": Field(
-        "", "of the pages, such as de: sentences, stopwords; empty: that of <html lang> or of the dump's head, else en"
+        "",
+        "of the pages, such as de: sentences, stopwords; empty: that of <html lang>, the dump or the words of web pages, else en",
     ),
     "stopwords": Field("", "file with one word per line; empty: the function words of the language"),
     "unit": Field(

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from data_pipeline.sources import html_pages, json_formats, mediawiki, urls, warc
 from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument, Source
 from harp_jax.base import files
-from harp_jax.base.errors import InputError
+from harp_jax.base.errors import InputError, needs
 from harp_jax.text.languages import ENGLISH
 
 
@@ -160,6 +160,7 @@ def _head(path: str) -> bytes:
 
 # Detecting the language.
 _PAGES_ASKED = 200
+_TELLING = 200  # characters of a page whose language can be told
 _HTML_LANGUAGE = re.compile(
     rb"<(?:html|body)\b[^<>]{0,1000}?\slang\s*=\s*[\"']?\s*([a-z]{2,3}(?:[-_][a-z0-9]{1,8})*)(?=[\"'\s/>])",
     re.IGNORECASE,
@@ -174,8 +175,8 @@ class Language(NamedTuple):
 
 
 def language_of(source: Source) -> Language:
-    """The language that most of the first pages name (`<html lang>`; Texinfo writes `<body lang>`), or that of the first dump;
-    English where none is named.
+    """The language that most of the first pages name (`<html lang>`; Texinfo writes `<body lang>`), or that of the first dump; of
+    web pages that name none the language of their words; English of JSON lines.
 
     One language a job: pages in others are read by its rules.
     """
@@ -184,9 +185,24 @@ def language_of(source: Source) -> Language:
         return Language(mediawiki.language(paths[0]), "by the head of the dump")
     if source["format"] not in ("html", "warc"):
         return Language(ENGLISH, "assumed: JSON lines name none")
-    pages = itertools.islice(files_of({**source, "redirects": (), "index": ()}), _PAGES_ASKED)
+    source = {**source, "redirects": (), "index": ()}
+    pages = itertools.islice(files_of(source), _PAGES_ASKED)
     named = [match[1].decode().lower() for page in pages if (match := _HTML_LANGUAGE.search(_head(page)))]
     if not named:
-        return Language(ENGLISH, "assumed: no <html lang>, no <body lang>")
+        return _by_words(source)
     ((tag, times),) = Counter(named).most_common(1)
     return Language(tag, f"by <html lang> or <body lang> of {times} of the {len(named)} first pages that have one")
+
+
+def _by_words(source: Source) -> Language:
+    """The language of most of the first pages that are long enough to tell; English where none is."""
+    with needs("the language of web pages", "py3langid", "web"):
+        import py3langid
+    documents = itertools.chain.from_iterable(parse(chunk, source)[0] for chunk in chunks(source))
+    texts = [each.text for each in itertools.islice(documents, _PAGES_ASKED) if len(each.text) >= _TELLING]
+    if not texts:
+        return Language(ENGLISH, "assumed: no <html lang>, no <body lang>, little text")
+    ((tag, times),) = Counter(py3langid.classify(text)[0] for text in texts).most_common(1)
+    return Language(
+        tag, f"by the words of {times} of the {len(texts)} first pages with text; no <html lang>, no <body lang>"
+    )

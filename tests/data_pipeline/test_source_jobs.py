@@ -152,6 +152,11 @@ def test_a_german_dump_becomes_pairs_by_the_rules_of_german(folder):
 
 
 PAGE = "<!doctype html><html{}><title>x</title><p>text</p></html>"
+LONG = "<!doctype html><html><title>x</title><p>{}</p></html>"
+KANA = LONG.format("この道具は写真の一部を切り抜きます。まず範囲を選び、それから大きさを決めてください。" * 6)
+UMLAUT = LONG.format(
+    "Mit diesem Werkzeug wird ein Teil des Bildes ausgeschnitten. Wählen Sie zuerst den Bereich aus. " * 4
+)
 
 
 @pytest.mark.parametrize(
@@ -161,6 +166,8 @@ PAGE = "<!doctype html><html{}><title>x</title><p>text</p></html>"
          "ja", "by <html lang> or <body lang> of 2 of the 2 first pages"),
         ({"a.html": "<html><title>x</title><body lang='de' class=x><p>text"}, "de", "by <html lang> or <body lang> of 1"),
         ({"a.html": PAGE.format(""), "b.html": PAGE.format("")}, "en", "assumed: no <html lang>"),
+        ({"a.html": KANA, "b.html": KANA, "c.html": UMLAUT, "d.html": PAGE.format("")}, "ja", "by the words of 2 of the 3"),
+        ({"a.html": UMLAUT}, "de", "by the words of 1 of the 1"),
         ({"dump.xml": HEAD + TAIL}, "de", "by the head of the dump"),
         ({"dump.xml": GERMAN + TAIL}, "de", "by the head of the dump"),
         ({"dump.xml": GERMAN.replace("dewiki", "pt_brwiki") + TAIL}, "pt", "by the head of the dump"),

@@ -60,7 +60,7 @@ ROWS: dict[str, Row] = {
     "taught": Row(training=("negatives=3", "pair_loss=lce_kl"), taught=True),
     "taught_alone": Row(training=("negatives=3", "pair_loss=kl"), taught=True),
     # The same without links.
-    "taught_titles": Row(("title",), (), ("negatives=3", "pair_loss=kl"), taught=True),
+    "taught_titles": Row(("title",), ("text_pages=linked",), ("negatives=3", "pair_loss=kl"), taught=True),
     "taught_leads": Row(("lead",), ("text_pages=linked",), ("negatives=3", "pair_loss=kl"), taught=True),
     # What a query and a document are.
     "sampled": Row(pairs=("adp_queries=('sampled',)",)),
