@@ -6,12 +6,14 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Set
 
 from harp_jax.base.cli import TERMINATED, ConfigParser, Parser, count, keep_compiled, positive
+from harp_jax.base.errors import InputError
 from harp_jax.base.files import output_path, replacing
 from harp_jax.base.progress import progress
 from harp_jax.commands.options import QUERIES, names
-from harp_jax.corpus.documents import FIELDS
+from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.experiments.site import SiteRun
 from harp_jax.experiments.site_plan import RECOMMENDED
 
@@ -148,9 +150,11 @@ def search(a: argparse.Namespace) -> None:
     from harp_jax.ranking.combined import CombinedSearch, Settings
     from harp_jax.ranking.fuse import BM25
 
-    queries, qrels = read_queries(a.queries), read_qrels(a.qrels) if a.qrels else {}
+    queries, settings = read_queries(a.queries), Settings.load(a.site)
+    judged = select(read_qrels(a.qrels), queries) if a.qrels else {}
+    if judged:
+        check_judged(a.qrels, {docid for levels in judged.values() for docid in levels}, settings.documents(a.site))
     keep_compiled()
-    settings = Settings.load(a.site)
     combined = CombinedSearch(a.site, settings.everything)
     found = {qid: combined.scores(query) for qid, query in progress(queries.items(), unit="queries", desc="search")}
     os.makedirs(a.output, exist_ok=True)
@@ -163,8 +167,20 @@ def search(a: argparse.Namespace) -> None:
         write_run(path, ((qid, found[qid].docids, each) for qid, each in scores.items()), tag=identifier(part))
         runs[part] = read_run(path)
     print(f"{a.output}: {len(queries)} queries by {', '.join(runs)}; recommended: {' + '.join(settings.weights)}")
-    if judged := select(qrels, queries):
+    if judged:
         print(evaluate(judged, runs, a.measures, baseline=BM25, confirm=a.measures.split()[0]))
+
+
+def check_judged(qrels: str, judged: Set[str], docs: Documents) -> None:
+    """Prints how many judged documents the site lacks; InputError where it has none of them."""
+    absent = sorted(docid for docid in judged if docid not in docs)
+    if len(absent) == len(judged):
+        raise InputError(
+            f"{qrels}: none of its {len(judged)} judged documents is in the site, such as {absent[0]}; ids of the site are like "
+            f"{next(docs.ids())}"
+        )
+    if absent:
+        print(f"note: {len(absent)} of {len(judged)} judged documents are not in the site, such as {absent[0]}")
 
 
 def look_parser() -> Parser:

@@ -69,6 +69,9 @@ class Settings:
         found["fields"] = tuple(found["fields"])
         return cls(**found)
 
+    def documents(self, folder: str) -> Documents:
+        return Documents.open(os.path.join(folder, self.docs), self.fields)
+
 
 class Scores(NamedTuple):
     """The candidates of a query, and the scores of each part [candidates] float64.
@@ -94,7 +97,7 @@ class CombinedSearch:
     def __init__(self, folder: str, only: Sequence[str] = ()) -> None:
         self.settings = s = Settings.load(folder)
         self.names = [part for part in s.everything if part in (only or s.weights) or part == BM25]
-        self.docs = Documents.open(os.path.join(folder, s.docs), s.fields)
+        self.docs = s.documents(folder)
         anchors = os.path.join(folder, s.anchors)
         self.lexical = {}
         for part, model in ((BM25, "bm25"), (ANCHORS, "bm25f")):

@@ -71,6 +71,14 @@ def test_own_queries_are_ranked_by_each_part_and_by_the_sum(site, tmp_path, caps
     assert "recommended: BM25 + anchor texts" in printed and "against BM25" in printed
     counted = {path.stem: len(path.read_text().splitlines()) for path in (tmp_path / "runs").iterdir()}
     assert len({*counted.values()}) == 1  # the same candidates
+    (tmp_path / "qrels.txt").write_text("q0 0 d1 1\nq1 0 /d3.html 1\n")
+    command("search", site, **given)
+    assert "note: 1 of 2 judged documents are not in the site, such as /d3.html" in capsys.readouterr().out
+    (tmp_path / "qrels.txt").write_text("q0 0 /d1.html 1\nq1 0 /d3.html 1\n")
+    with pytest.raises(
+        InputError, match="none of its 2 judged documents is in the site, such as /d1.html; ids .* are like d1"
+    ):
+        command("search", site, **given)
 
 
 def test_an_unfinished_site_is_refused(tmp_path):

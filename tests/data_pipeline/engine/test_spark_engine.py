@@ -46,7 +46,7 @@ def test_types_and_sizes():
         mebibytes("much")
 
 
-SPARK = "Java 17" if importlib.util.find_spec("pyspark") else "harp_jax[spark]"
+SPARK = "Java 17" if importlib.util.find_spec("pyspark") else "pip install '.[spark]'"
 
 
 @pytest.mark.parametrize("flag, message", [("--engine=spark", SPARK), ("--master=local[2]", "--engine=spark")])
