@@ -10,7 +10,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json
 from harp_jax.model.encoders.encoder import Encoder, EncoderShape, Tensors
 
-MODULES, PROMPTS = "modules.json", "config_sentence_transformers.json"
+MODULES, PROMPTS, LENGTH = "modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"
 STEPS = ("Normalize", "Identity", "Tanh")  # behind the pooling of a sentence encoder
 NORM_EPS = 1e-5  # of sentence-transformers' LayerNorm, which does not record it
 
@@ -48,6 +48,7 @@ class Embedding(NamedTuple):
     steps: tuple[str, ...] = ()  # after it: the activation of a dense layer, or "Normalize"
     dense: tuple[Tensors, ...] = ()  # "kernel" [in, out] and "bias" [out] of each dense layer
     prompts: tuple[str, str] = ("", "")  # before every query and every document
+    max_length: int | None = None  # tokens that are read of a text; None: as many as the encoder takes
 
 
 def embedding(directory: str, hidden: int) -> Embedding:
@@ -82,7 +83,15 @@ def embedding(directory: str, hidden: int) -> Embedding:
                 )
             size = len(weight)
             dense.append({"kernel": weight.T, "bias": tensors.get("linear.bias", np.zeros(size, np.float32))})
-    return Embedding(first, tuple(steps), tuple(dense), prompts)
+    return Embedding(first, tuple(steps), tuple(dense), prompts, _length(os.path.join(directory, LENGTH)))
+
+
+def _length(path: str) -> int | None:
+    """The length at which sentence-transformers truncates a text, often less than the encoder's positions."""
+    found = (read_json(path, "fetch the model again") if os.path.exists(path) else {}).get("max_seq_length")
+    if found is not None and (not isinstance(found, int) or found < 1):
+        raise InputError(f"{path}: max_seq_length={found!r} is no number of tokens; fetch the model again")
+    return found
 
 
 def _prompts(path: str) -> tuple[str, str]:

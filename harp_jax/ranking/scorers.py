@@ -370,8 +370,8 @@ def _batch(tokens: jax.Array, second: jax.Array, end: jax.Array) -> dict[str, ja
 class BiEncoderScorer(EncoderTexts):
     """Baseline: the initial encoder's cosine of pooled vectors, as sentence encoders rank.
 
-    A ranker trained from this encoder has to beat it. Pooling, dense layers behind it and prompts are what a sentence-transformers
-    directory says. Texts are encoded separately, the last ones of them once.
+    A ranker trained from this encoder has to beat it. Pooling, dense layers behind it, prompts and the length of a text are what a
+    sentence-transformers directory says. Texts are encoded separately, the last ones of them once.
     """
 
     def __init__(
@@ -405,7 +405,9 @@ class BiEncoderScorer(EncoderTexts):
         if any(made.prompts):
             query, document = made.prompts
             print(f"note: {directory} puts {query!r} before queries and {document!r} before documents", file=sys.stderr)
-        return cls(config.computing_in(dtype), params, tokenizer, max_length, batch_tokens, made)
+        recorded = recorded_length(tokenizer, config)
+        length = max_length or min(made.max_length or recorded, recorded)
+        return cls(config.computing_in(dtype), params, tokenizer, length, batch_tokens, made)
 
     def use(self, params: Mapping[str, Any]) -> None:
         """See `Scorer.use`."""

@@ -26,7 +26,8 @@ from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenize
 
 # Root mean square of the scores' errors by their standard deviation, and change of nDCG@10. OpenVINO's int8 depends on the
 # activations it was calibrated on: those of the random model say nothing (.2 to .55, by machine). Measured with MiniLM, whose fresh
-# head spreads the scores little: int8 0.31 and 0.004 (ONNX, which quantises inputs at run time), 0.15 (OpenVINO, calibrated).
+# head spreads the scores little: int8 0.31 and 0.004 (ONNX, which quantises inputs at run time), 0.09 (OpenVINO, calibrated on 64
+# pairs; on 11 of them 0.15 to 0.32, by machine).
 DRIFT = {"onnx": 1e-4, "openvino": 1e-4}
 TINY = {"onnx": 0.3}
 REAL = {"onnx": 0.4, "openvino": 0.25}
@@ -108,7 +109,7 @@ def test_drift_of_scores_and_of_ndcg_is_bounded(request, tmp_path, name, model):
     if name == "onnx":
         write_onnx(str(tmp_path), m.config, m.params, int8=True)
     else:
-        write_openvino(str(tmp_path), m.config, m.params, m.tokenizer, m.pairs[:: len(m.pairs) // 10])
+        write_openvino(str(tmp_path), m.config, m.params, m.tokenizer, m.pairs[::2])
     for int8 in (False, True):
         run = session(str(tmp_path / FILES[name, int8]))
         found = np.concatenate([run(feed(m.config, *pair_rows([pair], 1, 0, m.tokenizer))) for pair in m.pairs])

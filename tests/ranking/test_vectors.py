@@ -221,6 +221,21 @@ def test_every_window_has_the_prompt(encoder, tmp_path):
         BiEncoderScorer.load(str(tmp_path / "st"), max_length=5)
 
 
+def test_a_text_is_read_to_the_length_of_sentence_transformers(encoder, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    sentence_encoder(encoder, tmp_path / "st")
+    path = tmp_path / "st" / "sentence_bert_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "max_seq_length": 9}))
+    theirs = SentenceTransformer(str(tmp_path / "st"), device="cpu").encode(list(DOCS.values()))
+    scorer = BiEncoderScorer.load(str(tmp_path / "st"))
+    ids = scorer.encode_documents(list(DOCS.values()))
+    assert scorer.max_length == 9 < BiEncoderScorer.load(encoder).max_length
+    found = scorer.vectors(list(map(scorer.as_document, ids)))
+    np.testing.assert_allclose(found, theirs / np.linalg.norm(theirs, axis=1)[:, None], atol=2e-6)
+    assert BiEncoderScorer.load(str(tmp_path / "st"), max_length=12).max_length == 12
+
+
 def refused_steps():
     from sentence_transformers.sentence_transformer.modules import LayerNorm
 
@@ -249,6 +264,7 @@ def test_damaged_modules_are_refused(encoder, tmp_path):
             '{"prompts": {"query": 3}}',
             r"prompts=\{'query': 3\} is no object of texts",
         ),
+        ("sentence_bert_config.json", '{"max_seq_length": "9"}', "max_seq_length='9' is no number of tokens"),
         ("modules.json", '[{"type": "x.StaticEmbedding", "path": ""}]', "its first module is StaticEmbedding"),
         ("modules.json", "[]", "is damaged"),
     ]:
