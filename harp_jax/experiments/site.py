@@ -53,19 +53,10 @@ def shortage(survey: Mapping[str, Any]) -> str:
 
 
 def usable_tasks(pairs: str, tasks: Sequence[str]) -> tuple[str, ...]:
-    """Those of the tasks that have MIN_PAIRS training pairs, and held-out ones, in the directory `pairs`.
-
-    Raises InputError if there are none.
-    """
-    found = tuple(
+    """Those of the tasks that have MIN_PAIRS training pairs, and held-out ones, in the directory `pairs`."""
+    return tuple(
         task for task in tasks if records(pairs, task, "train") >= MIN_PAIRS and records(pairs, task, "validation")
     )
-    if not found:
-        counts = ", ".join(f"{task} {records(pairs, task, 'train'):,}" for task in tasks)
-        raise InputError(
-            f"too few training pairs: {counts}; one task needs {MIN_PAIRS}. Use BM25, or add pages with links"
-        )
-    return found
 
 
 def records(pairs: str, task: str, split: str) -> int:
@@ -162,6 +153,11 @@ class SiteRun:
         """Whose vectors are tested, and teach; may be empty."""
         return self.options.get("vectors") or self.options.get("start", "")
 
+    @property
+    def recipe(self) -> tuple[str, ...]:
+        """The tasks that are trained where their pairs suffice."""
+        return read_config(PRETRAIN).tasks
+
     def steps(self, steps: int = 0, tasks: tuple[str, ...] = (), stems: str = ENGLISH) -> dict[str, Step]:
         """The steps of the plan by name, up to the training where `steps` is 0; `stems` is the language of BM25.
 
@@ -201,7 +197,7 @@ class SiteRun:
     def run(self) -> dict[str, Any]:
         """Runs what is not done; returns the content of verdict.json, by labels where there are some.
 
-        With too few links nothing is trained or tested (`untested`).
+        With too few links or pairs nothing is trained or tested (`untested`).
         """
         results = RESULTS | (BY_LABELS if self.options.get("labels") else {})
         check_links(os.path.join(self.output, name) for name in (*results, RANKER, REJECTED))
@@ -219,6 +215,10 @@ class SiteRun:
         for sentence in verdicts(read_manifest(prepared["pairs"].place)):
             print(sentence, flush=True)
         tasks = self.tasks(prepared)
+        if not tasks:
+            counts = ", ".join(f"{task} {records(prepared['pairs'].place, task, 'train'):,}" for task in self.recipe)
+            short = f"too few training pairs ({counts}; {MIN_PAIRS} needed)"
+            return self.untested(prepared["survey"], survey["language"], short)
         if expected := expectation(sum(records(prepared["pairs"].place, task, "train") for task in tasks)):
             print(expected, flush=True)
         rate = self.steps(tasks=tasks)["rate"]
@@ -290,7 +290,7 @@ class SiteRun:
 
     def tasks(self, prepared: Mapping[str, Step]) -> tuple[str, ...]:
         """The tasks of the recipe that the finished pairs suffice for."""
-        return usable_tasks(prepared["pairs"].place, read_config(PRETRAIN).tasks)
+        return usable_tasks(prepared["pairs"].place, self.recipe)
 
     def embedding(self, prepared: Mapping[str, Step], rate: Step) -> str:
         """How long the vectors of all documents take, from the rate of training; empty without `start`."""
