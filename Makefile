@@ -7,7 +7,7 @@
 # make real     slow proofs on real data in ../shared/data and real weights, and compiles for TPUs and GPUs (HARP_LARGEST=1: the largest batch)
 # make faults   kills, signals, limits of memory, and ten thousand mutated inputs to every reader (under 20 minutes, 2 cores)
 # make package  wheel and sdist, installed in an empty environment: the documentation's commands outside the repository
-# make pythons  the fast tests on Python 3.12 and 3.13, five minutes each
+# make pythons  the fast tests, encoders, checkpoints and the loop on Python 3.12 and 3.13, ten minutes each
 # make spark    the tests of the Spark engine, about eight minutes (PySpark is fetched; Java 17 must be there)
 # make bench-step       real tokens a second of the pre-training step
 # make bench-input      tokens a second of the input by processes, and the devices which that feeds
@@ -117,14 +117,15 @@ package: .venv/test | $(MINILM)
 		"harp_jax[demo,look,plots,vectors,web] @ file://$$(echo $(CURDIR)/build/package/harp_jax-*.whl)"
 	HARP_INSTALLED=$(CURDIR)/.venv/package/bin HARP_MINILM=$(MINILM) $(BIN)/python -m pytest -m real tests/real/test_docs.py -k "page or notebook"
 
-# The fast tests on other Pythons, whose JAX is another one (constraints.txt), each in an environment of its own. PYENV_VERSION: pyenv's
-# commands do not run without a chosen version.
+# The fast tests, encoders, checkpoints and the loop on other Pythons, whose JAX is another one (constraints.txt), each in an environment
+# of its own. PYENV_VERSION: pyenv's commands do not run without a chosen version.
 PYTHONS ?= python3.12 python3.13
 pythons:
 	for python in $(PYTHONS); do \
 		PYENV_VERSION=$${python##*python} $$python -m venv .venv/$$python && \
 		.venv/$$python/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[demo,test]' && \
-		.venv/$$python/bin/python -m pytest -m "not real and not faults" -n $(WORKERS) --dist loadfile $(FAST) || exit 1; \
+		.venv/$$python/bin/python -m pytest -m "not real and not faults" -n $(WORKERS) --dist loadfile $(FAST) \
+			tests/model tests/checkpoints tests/training/test_loop.py || exit 1; \
 	done
 
 .venv/spark: .venv/test
